@@ -80,7 +80,8 @@ ENGINE = [
     *("children_of", "codes", "collectives", "counters", "counters_python", "engine"),
     *("environment", "events", "exit", "flat", "fork"),
     *("frames", "gpu", "greenlets", "hooks_311", "hooks_312", "imports", "known", "known_work"),
-    *("layer_names", "layers", "listeners", "memory", "metrics", "names", "natives", "operations"),
+    *("layer_facts", "layer_names", "layers", "listeners", "memory", "metrics", "names"),
+    *("natives", "operations"),
     *("options", "owners", "part", "phases", "process", "pushed", "ranges", "routine", "selection"),
     *("setprofile", "steps", "thread", "timers", "timing", "wrap"),
 ]

@@ -17,6 +17,7 @@
 #include "hooks.h"
 #include "imports.h"
 #include "known.h"
+#include "layer_facts.h"
 #include "layers.h"
 #include "memory.h"
 #include "metrics.h"
@@ -137,6 +138,7 @@ static void start_routines(const Options *options)
     autograd_library = options->autograd;
     collectives_library = options->collectives;
     autograd_lock = options->autograd_lock;
+    operators_library = options->operators;
     known_start(options->known);
     routines_restart();
     imports_start();
@@ -150,7 +152,7 @@ static void start_listeners(void)
                        &memory_listener,     &allocator_listener, &gpu_listener,
                        &phases_listener,     &layers_listener,  &steps_listener,
                        &operations_listener, &ranges_listener,  &autograd_listener,
-                       &collectives_listener};
+                       &collectives_listener, &layer_facts_listener};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         listener_add(all[i]);
     phases_start();

@@ -46,6 +46,12 @@ PyObject *frame_variable(PyObject *code, int at)
     return frame != NULL && (PyObject *)code_of(frame) == code ? variable(frame, at) : NULL;
 }
 
+PyObject *frame_argument(const void *id, PyObject *code, int at)
+{
+    (void)code;
+    return variable((_PyInterpreterFrame *)id, at);
+}
+
 #else
 
 /* The frame object of the frame at work, if it runs this code: borrowed, or NULL. */
@@ -81,6 +87,11 @@ PyObject *frame_variable(PyObject *code, int at)
 {
     PyFrameObject *frame = at >= 0 ? frame_of(code) : NULL;
     return frame != NULL ? variable(frame, code, at) : NULL;
+}
+
+PyObject *frame_argument(const void *id, PyObject *code, int at)
+{
+    return variable((PyFrameObject *)id, code, at);
 }
 
 #endif

@@ -17,5 +17,7 @@ FrameAtWork frame_at_work(PyObject *code);
 /* A variable of it by its place among the names of the code's variables, from 0: a new reference,
  * or NULL. */
 PyObject *frame_variable(PyObject *code, int at);
+/* The same of a frame that is known by its id. */
+PyObject *frame_argument(const void *id, PyObject *code, int at);
 
 #endif

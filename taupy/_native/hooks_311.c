@@ -160,11 +160,11 @@ static __attribute__((noinline)) PyObject *eval_layer(Thread *thread, PyThreadSt
                                                       struct _PyInterpreterFrame *frame,
                                                       int throwing, const Routine *routine)
 {
-    int has_one = frame->f_code->co_argcount > 0;
-    layer_called(thread, routine, frame, has_one ? frame->localsplus[0] : NULL);
+    PyObject *module = frame->f_code->co_argcount > 0 ? frame->localsplus[0] : NULL;
+    layer_called(thread, (LayerCall){routine, frame, module});
     PyObject *result = evaluate(thread, state, frame, throwing);
     if ((thread = this_thread) != NULL || (thread = thread_after_fork()) != NULL)
-        layer_returns(thread, frame);
+        layer_returns(thread, frame, result);
     return result;
 }
 
@@ -264,7 +264,7 @@ eval_frame(PyThreadState *state, struct _PyInterpreterFrame *frame, int throwing
     if (unlikely(this_thread != thread || thread->cursor != node)) {
         /* A fork's child, a timer left open, or a greenlet switched in between. */
         if ((thread = this_thread) != NULL || (thread = thread_after_fork()) != NULL)
-            leave_slow(thread, code, now, result != NULL);
+            leave_slow(thread, code, now, result);
         return result;
     }
     uint64_t took = node_leave(thread, node, now, full);

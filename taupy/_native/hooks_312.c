@@ -46,7 +46,8 @@ static PyObject *disable; /* sys.monitoring.DISABLE: no such event here again */
     }                                                                                              \
     CALLBACK(on_return##suffix)                                                                    \
     {                                                                                              \
-        return Py_NewRef(likely(leave(args[0], full) == ENTERED) ? Py_None : disable);             \
+        return Py_NewRef(likely(leave_as(args[0], full, args[2]) == ENTERED) ? Py_None            \
+                                                                                : disable);        \
     }                                                                                              \
     CALLBACK(on_throw##suffix)                                                                     \
     {                                                                                              \
@@ -55,7 +56,7 @@ static PyObject *disable; /* sys.monitoring.DISABLE: no such event here again */
     }                                                                                              \
     CALLBACK(on_unwind##suffix)                                                                    \
     {                                                                                              \
-        leave_as(args[0], full, 0);                                                                \
+        leave_as(args[0], full, NULL);                                                                \
         Py_RETURN_NONE;                                                                            \
     }                                                                                              \
     CALLBACK(on_call##suffix)                                                                      \

@@ -122,9 +122,9 @@ static int on_entered(Thread *thread, Routine *routine)
     return 1;
 }
 
-static int on_left(Thread *thread, Routine *routine, int returned)
+static int on_left(Thread *thread, Routine *routine, PyObject *returned)
 {
-    known_left(thread, routine, returned);
+    known_left(thread, routine, returned != NULL);
     return 1;
 }
 #else
@@ -135,7 +135,7 @@ static int on_entered(Thread *thread, Routine *routine)
     return 0;
 }
 
-static int on_left(Thread *thread, Routine *routine, int returned)
+static int on_left(Thread *thread, Routine *routine, PyObject *returned)
 {
     (void)thread, (void)routine, (void)returned;
     return 0;

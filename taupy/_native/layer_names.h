@@ -38,6 +38,7 @@ typedef struct OpenLayer {
     const Routine *routine; /* that called it */
     void *timer;
     int is_searched;   /* what is below it, in this call */
+    int is_looked_at;  /* shapes of this call, see layer_facts.h */
 } OpenLayer;
 
 /* The layer of a module that is called where `count` layers are open, outermost first; its timer

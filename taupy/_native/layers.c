@@ -68,14 +68,15 @@ static int is_within(const Routine *routine, const PyObject *module)
 
 static int is_network(const Routine *routine) { return routine->layer_kind != LAYER_ESTIMATOR; }
 
-static void layer_begin(Thread *thread, const Routine *routine, const void *frame, PyObject *module)
+static void layer_begin(Thread *thread, const LayerCall *call)
 {
-    int has_room = open_grow() == 0;
-    if (routine->layer_kind == LAYER_MODULE)
+    const Routine *routine = call->routine;
+    int has_room = open_grow() == 0, is_pytorch = routine->layer_kind == LAYER_MODULE;
+    if (is_pytorch)
         autograd_start();
     const char *group = is_network(routine) ? LAYER_GROUP : ESTIMATOR_GROUP;
-    Layer *layer = has_room && !is_within(routine, module)
-                       ? layer_of(module, open.layers, open.count, group)
+    Layer *layer = has_room && !is_within(routine, call->module)
+                       ? layer_of(call->module, open.layers, open.count, group)
                        : NULL;
     if (layer == NULL)
         return;
@@ -83,29 +84,32 @@ static void layer_begin(Thread *thread, const Routine *routine, const void *fram
     if (thread->cursor == &thread->hidden)
         return;
     if (open.count == 0 && is_network(routine))
-        steps_forward(thread, module, 1);
+        steps_forward(thread, call->module, 1);
+    if (open.count == 0 && is_pytorch)
+        layer_facts_outermost();
     open.layers[open.count++] =
-        (OpenLayer){layer, Py_NewRef(module), frame, routine, layer->timer, 0};
+        (OpenLayer){layer, Py_NewRef(call->module), call->frame, routine, layer->timer, 0,
+                    is_pytorch && layer_facts_called(layer, call)};
     autograd_owner(layer->backward);
 }
 
-void layer_called(Thread *thread, const Routine *routine, const void *frame, PyObject *module)
+void layer_called(Thread *thread, LayerCall call)
 {
     if (thread->cursor == &thread->hidden) {
         hide(thread);
         return;
     }
-    if (module == NULL || group_disabled(LAYER_GROUP))
+    if (call.module == NULL || group_disabled(LAYER_GROUP))
         return;
     int saved = errno;
     PyObject *type, *value, *trace;
     PyErr_Fetch(&type, &value, &trace);
-    layer_begin(thread, routine, frame, module);
+    layer_begin(thread, &call);
     PyErr_Restore(type, value, trace);
     errno = saved;
 }
 
-void layer_returns(Thread *thread, const void *frame)
+void layer_returns(Thread *thread, const void *frame, PyObject *value)
 {
     size_t at = open.start == starts ? open.count : 0;
     while (at > 0 && open.layers[at - 1].frame != frame)
@@ -121,6 +125,8 @@ void layer_returns(Thread *thread, const void *frame)
     if (open.count == 0 && is_network(ended.routine))
         steps_forward(thread, ended.module, 0);
     leave(ended.timer, 1);
+    if (ended.is_looked_at)
+        layer_facts_returned(ended.timer, value);
     Py_DECREF(ended.module);
 }
 
@@ -137,16 +143,15 @@ Listener layers_listener = {.on_thread_end = on_thread_end};
 static int on_entered(Thread *thread, Routine *routine)
 {
     FrameAtWork frame = frame_at_work(routine->key);
-    layer_called(thread, routine, frame.id, frame.self);
+    layer_called(thread, (LayerCall){routine, frame.id, frame.self});
     Py_XDECREF(frame.self);
     return 1;
 }
 
-static int on_left(Thread *thread, Routine *routine, int returned)
+static int on_left(Thread *thread, Routine *routine, PyObject *returned)
 {
-    (void)returned;
     FrameAtWork frame = frame_at_work(routine->key);
-    layer_returns(thread, frame.id);
+    layer_returns(thread, frame.id, returned);
     Py_XDECREF(frame.self);
     return 1;
 }
@@ -158,7 +163,7 @@ static int on_entered(Thread *thread, Routine *routine)
     return 0;
 }
 
-static int on_left(Thread *thread, Routine *routine, int returned)
+static int on_left(Thread *thread, Routine *routine, PyObject *returned)
 {
     (void)thread, (void)routine, (void)returned;
     return 0;

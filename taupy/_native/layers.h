@@ -8,7 +8,7 @@
 #ifndef TAUPY_LAYERS_H
 #define TAUPY_LAYERS_H
 
-#include "listeners.h"
+#include "layer_facts.h"
 
 enum LayerKind { /* what a routine calls */
     LAYER_MODULE = 'm',    /* a module of PyTorch, of whose backward pass autograd tells */
@@ -25,9 +25,9 @@ extern Listener layers_listener;
 uint32_t layer_flags(Routine *routine);
 /* Have the engine tell of them. */
 void layers_start(void);
-/* The call of a module by this routine begins, in this frame. */
-void layer_called(Thread *thread, const Routine *routine, const void *frame, PyObject *module);
-/* It returns, or an exception leaves it. */
-void layer_returns(Thread *thread, const void *frame);
+/* The call of a module by this routine begins. */
+void layer_called(Thread *thread, LayerCall call);
+/* It returns; value NULL: an exception leaves it. */
+void layer_returns(Thread *thread, const void *frame, PyObject *value);
 
 #endif

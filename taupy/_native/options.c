@@ -18,7 +18,8 @@ const char options_doc[] = PyDoc_STR(
 "counters_whole (once more, over all threads), "
 "blas (bytes: the library that tells of operations), autograd (bytes: the one that tells of\n"
 "nodes), autograd_lock (bytes: a file that is locked until that one is there), collectives\n"
-"(bytes: the one that tells of those), sample_ms, wait_for_main, helper, quiet,\n"
+"(bytes: the one that tells of those), operators (bytes: the one that counts operations),\n"
+"sample_ms, wait_for_main, helper, quiet,\n"
 "early (ticks, ns), storer_argv, storer_env,\n"
 "gpu_collector (bytes: the collector's path; absent: no GPU), gpu_libraries, gpu_trace,\n"
 "library_folders (each ended by a slash; with them an import is one row),\n"
@@ -44,6 +45,7 @@ static const struct {
     OPTION(autograd, TEXT, 0),
     OPTION(collectives, TEXT, 0),
     OPTION(autograd_lock, TEXT, 0),
+    OPTION(operators, TEXT, 0),
     OPTION(include, TEXTS, 0),
     OPTION(exclude, TEXTS, 0),
     OPTION(our_files, TEXTS, 0),

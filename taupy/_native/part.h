@@ -40,6 +40,7 @@ enum BlockKind {
     BLOCK_OPERATIONS = 11,      /* OperationRecord[] */
     BLOCK_COLLECTIVES = 12,     /* CollectiveRecord[] */
     BLOCK_COLLECTIVE_SUMS = 13, /* CollectiveSum[] */
+    BLOCK_LAYER = 14,           /* LayerRecord: what a layer is made of and computes */
     BLOCK_PART = 32,    /* FoldedName and a part: in the file of folded parts only */
 };
 

@@ -269,7 +269,7 @@ static int on_entered(Thread *thread, Routine *routine)
     return 1;
 }
 
-static int on_left(Thread *thread, Routine *routine, int returned)
+static int on_left(Thread *thread, Routine *routine, PyObject *returned)
 {
     if (routine->flags & ROUTINE_IMPORT) {
         import_left(thread, routine, clock_ticks());
@@ -281,7 +281,7 @@ static int on_left(Thread *thread, Routine *routine, int returned)
         if (routine->flags & ROUTINE_PHASE_EXIT && object != NULL)
             phase_end(thread, object);
     }
-    phase_returns(thread, routine, object, returned);
+    phase_returns(thread, routine, object, returned != NULL);
     Py_XDECREF(object);
     return 1;
 }
@@ -293,7 +293,7 @@ static int on_entered(Thread *thread, Routine *routine)
     return 0;
 }
 
-static int on_left(Thread *thread, Routine *routine, int returned)
+static int on_left(Thread *thread, Routine *routine, PyObject *returned)
 {
     (void)thread, (void)routine, (void)returned;
     return 0;

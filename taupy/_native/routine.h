@@ -64,6 +64,8 @@ typedef struct NamedTimer {
     uint32_t range;  /* enum Range */
     uint32_t import; /* not 0: it is an import */
     uint32_t is_routine; /* it stands for a call: of a layer */
+    struct LayerRecord *facts; /* of a layer, see layer_facts.h; of the part of that number */
+    uint64_t facts_generation, calls;
 } NamedTimer;
 
 /* Does a call of something end with it? Other timers and phases end where the program says. */

@@ -1,5 +1,6 @@
 /* Recognising steps, and writing them down; see steps.h. */
 #include "steps.h"
+#include "layer_facts.h"
 #include "process.h"
 #include "thread.h"
 #include <math.h>
@@ -200,6 +201,8 @@ static void step_write(Thread *thread, enum StepKind kind, const Work *work, uin
 {
     struct Steps *steps = thread->steps;
     Series *series = &steps->series[kind];
+    if (kind == STEP_TRAINING)
+        layer_facts_step();
     uint64_t took = end - work->start;
     steps_ended += kind == STEP_TRAINING;
     StepRecord one = {++series->count, 1, work->start, took, took,
@@ -560,6 +563,8 @@ void steps_called(Thread *thread, const KnownRoutine *known, PyObject *first, Py
     struct Steps *steps = steps_of(thread);
     if (steps == NULL)
         return;
+    if (known->role == KNOWN_BACKWARD)
+        layer_facts_backward();
     if (known->role == KNOWN_VALUE)
         tell_value(thread, first, second);
     else if (known->role == KNOWN_VALUES) {

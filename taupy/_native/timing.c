@@ -129,7 +129,7 @@ void exchange(Thread *thread, Node *from, Node *to, uint64_t now)
 }
 
 /* The return of a routine with flags. */
-static int leave_unrecorded(Thread *thread, Routine *routine, int returned)
+static int leave_unrecorded(Thread *thread, Routine *routine, PyObject *returned)
 {
     if (routine->flags & ROUTINE_LAYER && layer_watch->left(thread, routine, returned))
         return ENTERED;
@@ -141,8 +141,7 @@ static int leave_unrecorded(Thread *thread, Routine *routine, int returned)
     return UNRECORDED;
 }
 
-int leave_slow(Thread *thread, void *key, uint64_t now,
-                                                int returned)
+int leave_slow(Thread *thread, void *key, uint64_t now, PyObject *returned)
 {
     Routine *routine;
     if (thread->cursor->flags & NODE_IMPORT && import_skips_return(thread, key))

@@ -26,9 +26,8 @@ Node *child_slow(Thread *thread, Node *parent, void *key,
                                                   PyObject *callable, PyObject *globals);
 /* There is no room for a call: it and what it calls are folded into the caller. */
 void call_fold(Thread *thread);
-/* `returned`: it does, and no exception leaves it. */
-int leave_slow(Thread *thread, void *key, uint64_t now,
-                                                int returned);
+/* `returned`: what it returns; NULL: an exception leaves it. */
+int leave_slow(Thread *thread, void *key, uint64_t now, PyObject *returned);
 /* TAU's rule: many calls, little time each. Nothing more is recorded of the routine; its
  * nodes keep what they have, under keys that no look-up finds. Not while it is open. */
 void throttle(void *key, uint64_t took);
@@ -108,8 +107,8 @@ static ALWAYS_INLINE enum Entry enter(void *key, int resume, PyObject *callable,
     return ENTERED;
 }
 
-/* `returned`: it does, and no exception leaves it. */
-static ALWAYS_INLINE enum Entry leave_as(void *key, int full, int returned)
+/* `returned`: what it returns; NULL: an exception leaves it. */
+static ALWAYS_INLINE enum Entry leave_as(void *key, int full, PyObject *returned)
 {
     uint64_t now = clock_ticks();
     Thread *thread = this_thread;
@@ -124,6 +123,6 @@ static ALWAYS_INLINE enum Entry leave_as(void *key, int full, int returned)
     return ENTERED;
 }
 
-static ALWAYS_INLINE enum Entry leave(void *key, int full) { return leave_as(key, full, 1); }
+static ALWAYS_INLINE enum Entry leave(void *key, int full) { return leave_as(key, full, Py_None); }
 
 #endif

@@ -15,8 +15,14 @@ import argparse
 
 from taupy.commands import options, running
 from taupy.errors import UsageError
-from taupy.model.question import VALUES, Question
+from taupy.model.question import EVENTS, VALUES, Condition, Question
+from taupy.model.rows import ThreadRow
+from taupy.model.sampled import GROWTH
+from taupy.network.layers import COUNTED, OPERATORS, unknown_because
 from taupy.pprof import layers, terminal
+from taupy.profiledb.database import ProfileDB
+from taupy.profiledb.layers import facts_of
+from taupy.profiledb.trial_facts import metadata_values
 from taupy.profiledb.values import values
 
 
@@ -44,8 +50,10 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError("--depth must be at least 1")
     with running.asked(args) as (db, trial):
         table = values(db, Question((trial.id,), by=layers.DIMENSIONS, values=VALUES))
+        why = metadata_values(db, OPERATORS).get(trial.id, COUNTED)
+        beside = layers.Beside(facts_of(db, trial.id), _growth(db, trial.id), unknown_because(why))
     by: layers.By = "layer" if args.by == "layer" else "type"
-    views = layers.views(table, layers.Choice(by, args.depth, args.tree))
+    views = layers.views(table, layers.Choice(by, args.depth, args.tree), beside)
     if not views:
         raise UsageError(
             f"trial {trial.id} has no layers: no module of a known framework was called, the "
@@ -53,3 +61,16 @@ def run(args: argparse.Namespace) -> int:
         )
     terminal.show_all([view.first(args.limit) for view in views], args.form)
     return 0
+
+
+def _growth(db: ProfileDB, trial: int) -> dict[tuple[ThreadRow, str, str], float]:
+    """What resident memory has grown by [bytes], by thread, layer and class."""
+    grown = Condition("event", (GROWTH,))
+    by = ("thread", "layer", "layer_type")
+    table = values(db, Question((trial,), (), by, where=(grown,), values=EVENTS))
+    rows = zip(*map(table.row_labels, by), table.column("event.total"), strict=True)
+    return {
+        (thread, layer, kind): 1024 * float(kib or 0)
+        for thread, layer, kind, kib in rows
+        if layer is not None
+    }

@@ -27,7 +27,6 @@ from taupy.commands.run_arguments import parse as parse
 from taupy.commands.run_counts import count
 from taupy.commands.run_plan import Plan, merge_into
 from taupy.errors import TaupyError, UsageError
-from taupy.network import layers
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -119,10 +118,7 @@ def _torch_libraries(args: argparse.Namespace, folder: Any, settings: Any) -> No
     state = os.path.dirname(folder.path)
     tell = (lambda line: None) if args.quiet else say
     if by_layer:
-        try:
-            _autograd(args, folder, settings, torch)
-        except torch_library.Unusable as problem:
-            settings.metadata[layers.AUTOGRAD] = f"{layers.ONE_PHASE}{problem}"
+        _of_layers(args, folder, settings, torch)
     if collectives is None:
         collectives = settings.world_size > 1 or torch_library.is_kept(
             torch_library.COLLECTIVES, torch, state
@@ -137,23 +133,44 @@ def _torch_libraries(args: argparse.Namespace, folder: Any, settings: Any) -> No
             )
 
 
-def _autograd(args: argparse.Namespace, folder: Any, settings: Any, torch: Any) -> None:
-    """The library for autograd's nodes; it is compiled beside the program, or else before it."""
+def _of_layers(args: argparse.Namespace, folder: Any, settings: Any, torch: Any) -> None:
+    """The libraries that tell of layers, compiled beside the program or else before it."""
     from taupy.instrument import torch_library
 
     state = os.path.dirname(folder.path)
-    path, is_there = torch_library.kept(torch_library.AUTOGRAD, torch, state)
-    if not is_there:
-        from taupy.instrument import autograd_beside
-
-        lock = autograd_beside.begin(folder, state, torch, settings.root_pid, args.quiet)
-        if lock is not None:
-            settings.engine_options |= {"autograd": path, "autograd_lock": os.fsencode(lock)}
-            return
+    missing = []
+    for kind in torch_library.OF_LAYERS:
+        try:
+            path, is_there = torch_library.kept(kind, torch, state)
+        except torch_library.Unusable as problem:
+            settings.metadata[kind.fact] = f"{kind.undone}{problem}"
+            continue
+        settings.engine_options[kind.name] = path
+        settings.metadata[kind.fact] = torch.fact(kind)
+        missing += [] if is_there else [kind]
+    if missing and not _is_left_to_a_process(args, folder, settings, torch):
         tell = (lambda line: None) if args.quiet else say
-        torch_library.library(torch_library.AUTOGRAD, torch, state, tell)
-    settings.engine_options["autograd"] = path
-    settings.metadata[layers.AUTOGRAD] = torch.fact()
+        for kind in missing:
+            fact = torch_library.fact_of(kind, torch, state, tell)
+            settings.metadata[kind.fact] = fact
+            if fact.startswith(kind.undone):
+                del settings.engine_options[kind.name]
+
+
+def _is_left_to_a_process(args: argparse.Namespace, folder: Any, settings: Any, torch: Any) -> bool:
+    """Will a process compile what is missing, if the program imports PyTorch?"""
+    if "autograd" not in settings.engine_options:
+        return False
+    from taupy.instrument import autograd_beside
+
+    state = os.path.dirname(folder.path)
+    lock = autograd_beside.begin(folder, state, torch, settings.root_pid, args.quiet)
+    if lock is None:
+        return False
+    settings.engine_options["autograd_lock"] = os.fsencode(lock)
+    for kind in autograd_beside.KINDS:
+        settings.metadata.pop(kind.fact, None)
+    return True
 
 
 def _is_wanted(asked: bool | None, name: str, otherwise: bool | None = True) -> bool | None:

@@ -24,6 +24,7 @@ Part = Literal[
     "samples",
     "steps",
     "collectives",
+    "layers",
     "metadata",
     "node metadata",
 ]
@@ -86,6 +87,7 @@ _WORDS: Final[Mapping[Part, Callable[[Profile], str]]] = {
     "samples": _if_any("values over time", lambda thread: thread.samples),
     "collectives": _if_any("collectives of several ranks", lambda thread: thread.collectives),
     "steps": _if_any("steps of a training", lambda thread: thread.steps),
+    "layers": lambda profile: "shapes and operations of layers" if profile.layers else "",
     "metadata": lambda profile: "metadata" if profile.metadata else "",
     "node metadata": lambda profile: (
         "metadata of single nodes" if any(profile.node_metadata.values()) else ""

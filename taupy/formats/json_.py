@@ -26,6 +26,7 @@ from taupy.model.collectives import Collectives
 from taupy.model.gpu import Activity, Device, Launch
 from taupy.model.profile import (
     CallTree,
+    LayerFacts,
     Metric,
     Profile,
     Samples,
@@ -83,6 +84,7 @@ def _document(profile: Profile, progress: Progress) -> Iterator[str]:
             {**asdict(device), "facts": [list(fact) for fact in device.facts]}
             for device in profile.devices
         ],
+        **({"layers": [*map(asdict, profile.layers)]} if profile.layers else {}),
     }
     yield _ENCODE(head)[:-1]
     yield from _list("timers", (asdict(timer) for timer in profile.timers))
@@ -210,6 +212,7 @@ class _Head:
     metadata: dict[str, str] = field(default_factory=dict)
     node_metadata: dict[int, dict[str, str]] = field(default_factory=dict)
     devices: list[Device] = field(default_factory=list)
+    layers: list[LayerFacts] = field(default_factory=list)
 
 
 _HEAD = {KEY, *(field.name for field in fields(_Head))}
@@ -229,6 +232,8 @@ def _profile(document: dict[str, Any], pieces: Pieces) -> Profile:
         raise pieces.refusal("the uuid is none")
     if any(abs(node) > limits.INTEGER for node in head.node_metadata):
         raise pieces.refusal("the number of a node has more than 64 bits")
+    if any(not 0 <= layer.timer < len(timers) for layer in head.layers):
+        raise pieces.refusal("a layer of a timer that is not there")
     # msgspec leaves what a file lacks to the class: it is not among the object's variables.
     said = {field.name: getattr(head, field.name) for field in fields(_Head)}
     return Profile(timers=timers, threads=threads, **said)

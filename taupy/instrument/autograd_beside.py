@@ -1,8 +1,8 @@
-"""Compile the library of `torch_library.py` beside the program, once that imports PyTorch.
+"""Compile libraries of `torch_library.py` beside the program, once that imports PyTorch.
 
 A process of taupy's own holds a lock on a file of the run folder from before the program begins.
 The engine writes a byte into it when PyTorch is being imported; the process then compiles, appends
-the trial's fact, and ends. The engine waits for the lock when the first module is called. A program
+the facts, and ends. The engine waits for the lock when the first module is called. A program
 that never imports PyTorch costs nothing but this process, which ends with it.
 """
 
@@ -14,12 +14,13 @@ import time
 
 from taupy.instrument import torch_library
 from taupy.model.processes import is_alive, process_start
-from taupy.network.layers import ONE_PHASE
 from taupy.state.folder import Folder, Untrusted
 from taupy.watch import beside
 
 NAME = "autograd"
-"""The file in the run folder: empty, `w`, or `w` and the fact."""
+"""The file in the run folder: empty, `w`, or `w` and the facts, one a line."""
+
+KINDS = torch_library.OF_LAYERS
 
 _LOOK_S = 0.02
 
@@ -40,17 +41,20 @@ def begin(run: Folder, state: str, torch: torch_library.Torch, pid: int, quiet: 
     return f"{run.path}/{NAME}" if locked else None
 
 
-def fact_of(run: Folder) -> str | None:
-    """The fact `taupy.autograd` of a run; None: it was not left to a process, or not asked for."""
+def facts_of(run: Folder) -> dict[str, str]:
+    """The facts of a run's libraries; none if they were not left to a process, or not asked for."""
     try:
         text = (run / NAME).read_record().decode("utf-8", "replace")
     except FileNotFoundError:
-        return None
+        return {}
     except Untrusted as problem:
-        return f"{ONE_PHASE}{problem}"
+        return {kind.fact: f"{kind.undone}{problem}" for kind in KINDS}
     if not text:
-        return None
-    return text[1:] or f"{ONE_PHASE}the library was not compiled before the program had ended"
+        return {}
+    if len(facts := text[1:].splitlines()) != len(KINDS):
+        why = "the library was not compiled before the program had ended"
+        facts = [f"{kind.undone}{why}" for kind in KINDS]
+    return {kind.fact: fact for kind, fact in zip(KINDS, facts, strict=True)}
 
 
 def main(arguments: list[str]) -> None:
@@ -69,15 +73,9 @@ def main(arguments: list[str]) -> None:
         if quiet == "0":
             _say(int(pid), f"taupy: {line}\n")
 
-    os.write(file, _fact(torch_library.Torch(folder), state, tell).encode())
-
-
-def _fact(torch: torch_library.Torch, state: str, tell: torch_library.Tell) -> str:
-    try:
-        torch_library.library(torch_library.AUTOGRAD, torch, state, tell)
-    except torch_library.Unusable as problem:
-        return f"{ONE_PHASE}{problem}"
-    return torch.fact()
+    torch = torch_library.Torch(folder)
+    facts = [torch_library.fact_of(kind, torch, state, tell) for kind in KINDS]
+    os.write(file, "\n".join(" ".join(fact.split()) for fact in facts).encode())
 
 
 def _say(pid: int, line: str) -> None:

@@ -13,7 +13,6 @@ from taupy.instrument import autograd_beside
 from taupy.instrument.boot import VERSION
 from taupy.model.processes import is_alive as is_alive
 from taupy.model.processes import process_start as process_start
-from taupy.network.layers import AUTOGRAD
 from taupy.state import values
 from taupy.state.folder import Folder, Untrusted, open_own, open_run
 
@@ -265,8 +264,7 @@ def read_settings(folder: Folder) -> RunSettings:
         Damaged: this version of taupy cannot read them.
     """
     settings = settings_of(values.loads((folder / "run").read_record()))
-    if fact := autograd_beside.fact_of(folder):
-        settings.metadata[AUTOGRAD] = fact
+    settings.metadata |= autograd_beside.facts_of(folder)
     return settings
 
 

@@ -1,9 +1,9 @@
 """Libraries that hear of what PyTorch does: compiled once for each PyTorch, and kept.
 
-One tells the engine of autograd's nodes, one of collectives. They are made for the PyTorch that is
-installed beside this Python, as found without importing it, and lie in the state folder. A new one
-is tried before it counts: in a process of its own it must tell what PyTorch itself tells of a small
-example. One that fails is not tried again.
+One tells the engine of autograd's nodes, one of collectives, one of operators. They are made for
+the PyTorch that is installed beside this Python, as found without importing it, and lie in the
+state folder. A new one is tried before it counts: in a process of its own it must tell what PyTorch
+itself tells of a small example. One that fails is not tried again.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import os
 import re
 import sys
 
+from taupy.network import layers
 from taupy.state.folder import File, Folder, open_own
 
 TYPE_CHECKING = False
@@ -94,6 +95,42 @@ if heard != wanted or ended != [1, 2] or host.asked(group) != before + 2:
 """
 
 
+_OPERATORS_CHECK = """
+import ctypes, sys
+library, sys.path = sys.argv[1], sys.argv[2:]
+import torch
+computed = ctypes.CFUNCTYPE(None, ctypes.c_char_p, ctypes.c_int64)
+class Tensor(ctypes.Structure):
+    _fields_ = [("dimensions", ctypes.c_int32), ("item_bytes", ctypes.c_int32),
+                ("sizes", ctypes.c_int64 * 8), ("items", ctypes.c_int64)]
+class Host(ctypes.Structure):
+    _fields_ = [("version", ctypes.c_uint32), ("computed", computed),
+                ("count", ctypes.CFUNCTYPE(None, ctypes.c_int)),
+                ("tensor", ctypes.CFUNCTYPE(ctypes.c_int, ctypes.py_object,
+                                            ctypes.POINTER(Tensor)))]
+heard = []
+host = Host(1, computed(lambda *each: heard.append(each)))
+begin = ctypes.CDLL(library).taupy_operators_begin
+begin.restype = ctypes.c_char_p
+if problem := begin(ctypes.byref(host)):
+    sys.exit(problem.decode())
+weight, rows = torch.nn.Parameter(torch.ones(4, 3)), torch.ones(2, 5, 3)
+host.count(1)
+torch.nn.functional.linear(rows, weight).sum().backward()
+host.count(0)
+rows @ rows.mT
+flop = sum(each for _, each in heard if each >= 0)
+found = Tensor()
+shape = host.tensor(weight, ctypes.byref(found)) and [*found.sizes[:found.dimensions]]
+if flop != 480 or shape != [4, 3] or found.items * found.item_bytes != 48 or b"aten::sum" not in [
+    name for name, each in heard if each < 0
+]:
+    sys.exit(f"it heard of {heard} and {shape}")
+if host.tensor(object(), ctypes.byref(found)):
+    sys.exit("it takes anything for a tensor")
+"""
+
+
 class Kind:
     """What a library hears of.
 
@@ -102,23 +139,52 @@ class Kind:
         what: what it is for, to tell people.
         check: a program that tries it, with its path as an argument.
         header: of PyTorch's, without which it cannot be made.
+        fact: of the trial, that tells of it.
+        done, undone: what the fact begins with if it is there, and if not.
+        needs_python: Python's headers, and PyTorch's library for Python.
     """
 
-    def __init__(self, name: str, what: str, check: str, header: str) -> None:
+    def __init__(
+        self,
+        name: str,
+        what: str,
+        check: str,
+        header: str,
+        fact: tuple[str, str, str] = ("", "", ""),
+        *,
+        needs_python: bool = False,
+    ) -> None:
         self.name = name
         self.source = os.path.join(_SOURCES, f"{name}_library.cpp")
         self.what = what
         self.check = check
         self.header = header
+        self.fact, self.done, self.undone = fact
+        self.needs_python = needs_python
 
 
-AUTOGRAD = Kind("autograd", "backward passes by layer", _AUTOGRAD_CHECK, "ATen/record_function.h")
+AUTOGRAD = Kind(
+    "autograd",
+    "backward passes by layer",
+    _AUTOGRAD_CHECK,
+    "ATen/record_function.h",
+    (layers.AUTOGRAD, "by layer: ", layers.ONE_PHASE),
+)
 COLLECTIVES = Kind(
     "collectives",
     "collectives",
     _COLLECTIVES_CHECK,
     "torch/csrc/distributed/c10d/GroupRegistry.hpp",
 )
+OPERATORS = Kind(
+    "operators",
+    "shapes and operations of layers",
+    _OPERATORS_CHECK,
+    "torch/csrc/autograd/python_variable.h",
+    (layers.OPERATORS, layers.COUNTED, layers.NOT_KNOWN),
+    needs_python=True,
+)
+OF_LAYERS = (AUTOGRAD, OPERATORS)
 
 
 class Torch:
@@ -133,9 +199,9 @@ class Torch:
         self.libraries = os.path.join(folder, "lib")
         self.library = os.path.realpath(os.path.join(self.libraries, "libtorch_cpu.so"))
 
-    def fact(self) -> str:
-        """What a trial says whose backward passes are divided."""
-        return f"by layer: PyTorch {self.version}"
+    def fact(self, kind: Kind) -> str:
+        """What a trial says of a library that is there."""
+        return f"{kind.done}PyTorch {self.version}"
 
     def name(self, kind: Kind) -> str:
         """What a library for it is called: another one for each build and place."""
@@ -145,6 +211,7 @@ class Torch:
         with open(kind.source, "rb") as file:
             source = file.read()
         text = f"{self.library}\n{status.st_size}\n{status.st_mtime_ns}\n"
+        text += sys.version if kind.needs_python else ""
         return f"{kind.name}-{self.version}-{zlib.crc32(source + text.encode()):08x}"
 
     def abi(self) -> str | None:
@@ -201,6 +268,15 @@ def library(kind: Kind, torch: Torch, state: str, tell: Tell) -> bytes:
         raise Unusable(str(problem)) from None
 
 
+def fact_of(kind: Kind, torch: Torch, state: str, tell: Tell) -> str:
+    """As `library`; what a trial says of it, there or not."""
+    try:
+        library(kind, torch, state, tell)
+    except Unusable as problem:
+        return f"{kind.undone}{problem}"
+    return torch.fact(kind)
+
+
 def is_kept(kind: Kind, torch: Torch, state: str) -> bool:
     """Is it there already?"""
     try:
@@ -229,9 +305,10 @@ def _kept(folder: Folder, kind: Kind, torch: Torch, tell: Tell) -> bytes:
     kept = _usable(folder, kind, torch)
     if not kept.exists():
         refused = kept.with_suffix(".refused")
+        compiler = _compiler(kind, torch)
         tell(f"compiling a library for {kind.what} (once for PyTorch {torch.version})")
         try:
-            _make(kept, kind, torch)
+            _make(kept, kind, torch, compiler)
         except _Refused as problem:
             refused.write_bytes(f"{problem} (remove {refused} to try again)".encode())
             raise
@@ -242,7 +319,8 @@ class _Refused(Unusable):
     """It would be the same the next time."""
 
 
-def _make(kept: File, kind: Kind, torch: Torch) -> None:
+def _compiler(kind: Kind, torch: Torch) -> str:
+    """The first one there is, if all that it needs is there, too."""
     import shutil
 
     compiler = next(filter(None, map(shutil.which, _COMPILERS)), None)
@@ -250,6 +328,18 @@ def _make(kept: File, kind: Kind, torch: Torch) -> None:
         raise Unusable(f"no C++ compiler was found ({', '.join(_COMPILERS)})")
     if not os.path.isfile(os.path.join(torch.headers, kind.header)):
         raise Unusable("the headers of PyTorch are not there")
+    if kind.needs_python and not os.path.isfile(os.path.join(_python_headers(), "Python.h")):
+        raise Unusable("the headers of Python are not there")
+    return compiler
+
+
+def _python_headers() -> str:
+    import sysconfig
+
+    return sysconfig.get_path("include")
+
+
+def _make(kept: File, kind: Kind, torch: Torch, compiler: str) -> None:
     abi = torch.abi()
     if abi is None:
         raise _Refused("the ABI of PyTorch's libraries is not known")
@@ -270,13 +360,14 @@ def _make(kept: File, kind: Kind, torch: Torch) -> None:
 def _compile(compiler: str, target: str, kind: Kind, torch: Torch, abi: str) -> None:
     import json
 
+    python = ("-I", _python_headers(), "-l:libtorch_python.so") if kind.needs_python else ()
     for standard in _STANDARDS:
         command = [
             *(compiler, f"-std={standard}", "-O1", "-shared", "-fPIC", "-fvisibility=hidden"),
             "-DNDEBUG",  # as PyTorch itself: its structures differ without
             *(f"-D_GLIBCXX_USE_CXX11_ABI={abi}", f"-DTAUPY_LIBTORCH={json.dumps(torch.library)}"),
             *("-I", torch.headers, kind.source, "-o", target),
-            *("-L", torch.libraries, "-l:libtorch_cpu.so", "-l:libc10.so"),
+            *("-L", torch.libraries, "-l:libtorch_cpu.so", "-l:libc10.so", *python),
         ]
         try:
             return _run("the library does not compile", command)

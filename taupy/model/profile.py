@@ -191,6 +191,36 @@ class Steps:
         return len(self.number)
 
 
+@dataclass(frozen=True, slots=True)
+class LayerFacts:
+    """What a layer of a network is made of and computes, on one node. None: not known.
+
+    Attributes:
+        timer: of its calls, a position in `Profile.timers`.
+        parameters, parameter_bytes: of the module itself, without those of modules in it.
+        input, output: shapes of tensors ("8x64x16x16, 8"), those of the last call looked at.
+        input_varies, output_varies: other calls had other shapes.
+        output_bytes: of one call.
+        calls: while operations were counted: `flop` and `backward_flop` are of these.
+        flop, backward_flop: floating-point operations of its own, without those of layers in it.
+        unknown: operators without a formula that ran in it, by name.
+    """
+
+    timer: int
+    node: int
+    parameters: int | None = None
+    parameter_bytes: int | None = None
+    input: str | None = None
+    output: str | None = None
+    input_varies: bool = False
+    output_varies: bool = False
+    output_bytes: int | None = None
+    calls: int = 0
+    flop: int | None = None
+    backward_flop: int | None = None
+    unknown: tuple[str, ...] = ()
+
+
 @dataclass(slots=True)
 class ThreadProfile:
     """All that was measured on one thread."""
@@ -220,6 +250,7 @@ class Profile:
         metadata: name -> value of the trial.
         node_metadata: the same for single nodes.
         devices: the GPUs that the nodes used.
+        layers: of networks, one for each layer and node.
         source: where it came from: "taupy run", or the imported file.
     """
 
@@ -238,3 +269,4 @@ class Profile:
     metadata: dict[str, str] = field(default_factory=dict)
     node_metadata: dict[int, dict[str, str]] = field(default_factory=dict)
     devices: list[Device] = field(default_factory=list)
+    layers: list[LayerFacts] = field(default_factory=list)

@@ -26,6 +26,13 @@ AUTOGRAD = "taupy.autograd"
 
 ONE_PHASE = "one phase: "
 
+OPERATORS = "taupy.operators"
+"""The fact that says whether shapes and operations of layers are known: `counted: ...`."""
+
+COUNTED = "counted: "
+
+NOT_KNOWN = "not known: "
+
 _FRAMEWORKS = (torch, keras, sklearn)
 _FILES = tuple(code.partition(":")[0] for code in torch.LAYERS)
 
@@ -80,6 +87,13 @@ def undivided(timers: Iterable[Timer], facts: Mapping[str, str]) -> str | None:
     if not way.startswith(ONE_PHASE) or not {GROUP, _BACKWARD_GROUP} <= groups:
         return None
     return f"backward passes are not divided by layer: {way.removeprefix(ONE_PHASE)}"
+
+
+def unknown_because(operators: str) -> str:
+    """Why shapes and operations are not known, from the fact `OPERATORS`; "" if they are."""
+    if not operators.startswith(NOT_KNOWN):
+        return ""
+    return f"shapes, parameters and flop are not known: {operators.removeprefix(NOT_KNOWN)}"
 
 
 def doubt(timers: Iterable[Timer]) -> str | None:

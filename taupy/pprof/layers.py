@@ -8,16 +8,19 @@ backward and recompute time count the layers within, too.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from taupy.model import callpaths
 from taupy.model.forest import preorder
+from taupy.model.profile import LayerFacts
 from taupy.model.rows import ThreadRow, TimerRow
 from taupy.model.table import Table
 from taupy.network.layers import is_backward, is_call, is_layer
 from taupy.network.phases import kind_of
+from taupy.pprof import layer_facts
+from taupy.pprof.layer_facts import Described
 from taupy.pprof.view import Cell, Column, View
 
 NO_LAYER = "(no layer)"
@@ -37,6 +40,7 @@ _COLUMNS = (
     Column("recompute_ns", "time_ns", "Recompute", width=9),
     Column("gpu_ns", "time_ns", "GPU time", width=9),
     Column("calls", "int", "Calls"),
+    *layer_facts.COLUMNS,
     Column("type", heading="Class"),
 )
 
@@ -56,12 +60,28 @@ class Choice:
     tree: bool = False
 
 
-def views(table: Table, choice: Choice) -> list[View]:
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """What is known of layers beside their times.
+
+    Attributes:
+        facts: by node and timer.
+        growth: of resident memory, by thread, layer and its class [bytes].
+        unknown: why facts are not known; "" if they are.
+    """
+
+    facts: Mapping[tuple[int, str], LayerFacts] = field(default_factory=dict)
+    growth: Mapping[tuple[ThreadRow, str, str], float] = field(default_factory=dict)
+    unknown: str = ""
+
+
+def views(table: Table, choice: Choice, beside: Beside | None = None) -> list[View]:
     """One table for each host thread that called layers, the one with the most first.
 
     Args:
         table: calls, inclusive and exclusive time of call paths by `DIMENSIONS`.
     """
+    beside = beside or Beside()
     threads: Sequence[ThreadRow] = table.labels["thread"]
     codes = table.codes["thread"]
     rows: dict[int, list[int]] = {code: [] for code in range(len(threads))}
@@ -73,8 +93,11 @@ def views(table: Table, choice: Choice) -> list[View]:
     for thread, part in parts:
         if thread.kind == "host" and any(label is not None for label in part.row_labels("layer")):
             layers = _Layers(part, choice)
+            layers.know(thread, beside, choice)
             on_gpu = [_Layers(other, choice) for of, other in gpus if of.node == thread.node]
-            by_time.append((layers.owned, _view(thread, layers, on_gpu, choice)))
+            view = _view(thread, layers, on_gpu, choice)
+            notes = [beside.unknown] if beside.unknown else view.notes
+            by_time.append((layers.owned, replace(view, notes=notes)))
     by_time.sort(key=lambda pair: -pair[0])
     return [view for _, view in by_time]
 
@@ -99,6 +122,24 @@ class _Layers:
         self.recomputed = self._grouped(groups, again)
         self.within = self._nested_in()
         self.whole = sum(self.value(label, "exclusive") for label in self.numbers)
+        self.described = {label: Described() for label in self.numbers}
+
+    def know(self, thread: ThreadRow, beside: Beside, choice: Choice) -> None:
+        """What is known beside the times."""
+        facts = layer_facts.of_node(beside.facts, thread.node)
+        calls: dict[tuple[str, str], int] = {}
+        counts = self.table.column("calls")
+        for row, (timer, label) in enumerate(zip(self._timers, self._labels, strict=True)):
+            if is_call(timer.groups):
+                key = label, timer.timer
+                calls[key] = calls.get(key, 0) + int(counts[row] or 0)
+        for (label, name), count in calls.items():
+            self.described[label].add(facts.get(name), count)
+        for (of, name, kind), grown in beside.growth.items():
+            label = _label(name, kind, choice)
+            if of == thread and label in self.described:
+                described = self.described[label]
+                described.growth_bytes = (described.growth_bytes or 0) + grown
 
     def _labelled(self, choice: Choice) -> list[str]:
         """Each row's layer; or, without one, the kind of the nearest phase."""
@@ -234,7 +275,7 @@ def _view(thread: ThreadRow, layers: _Layers, on_gpu: Sequence[_Layers], choice:
     ]
     place = f"NODE {thread.node}, CONTEXT {thread.context}, THREAD {thread.thread}"
     title = f"LAYERS OF {place}{f' ({thread.name})' if thread.name else ''}"
-    return View(title, (*columns, named), cells)
+    return View(title, (*columns, named), cells, layer_facts.notes([*layers.described.values()]))
 
 
 def _cells(label: str, layers: _Layers, on_gpu: Sequence[_Layers]) -> tuple[Cell, ...]:
@@ -242,11 +283,12 @@ def _cells(label: str, layers: _Layers, on_gpu: Sequence[_Layers]) -> tuple[Cell
     own = layers.value(label, "exclusive")
     share = 100 * own / layers.whole if layers.whole else None
     if not is_of_layers(label):
-        return share, own, None, None, None, None, None, None
+        return share, own, *[None] * (len(_COLUMNS) - 4)
     recompute = layers.value(label, "inclusive", layers.recomputed)
     within = layers.within[label]
     backward = sum(layers.value(inner, "exclusive", layers.backward) for inner in within)
     forward = layers.value(label, "inclusive", layers.forward)
     gpu = sum(launches.value(label, "inclusive") for launches in on_gpu) if on_gpu else None
     calls, kind = layers.calls.get(label), layers.types.get(label)
-    return share, own, forward, backward or None, recompute or None, gpu, calls, kind
+    times = share, own, forward, backward or None, recompute or None, gpu, calls
+    return *times, *layers.described[label].cells(), kind

@@ -19,6 +19,7 @@ from taupy.profiledb.schema import (
     COLLECTIVES,
     KERNEL_CODES,
     KERNEL_LAUNCHES,
+    LAYERS,
     SAMPLES,
     STEPS,
     TABLES,
@@ -65,6 +66,12 @@ def add_collectives(database: Any) -> None:
         database.execute(statement)
 
 
+def add_layers(database: Any) -> None:
+    """Version 7: what layers of networks are made of and compute."""
+    for statement in LAYERS:
+        database.execute(statement)
+
+
 UPGRADES: tuple[Upgrade, ...] = (
     make_tables,
     add_samples,
@@ -72,6 +79,7 @@ UPGRADES: tuple[Upgrade, ...] = (
     add_steps,
     add_kernel_launches,
     add_collectives,
+    add_layers,
 )
 """Number n leads from version n to version n + 1. Released ones must not change."""
 

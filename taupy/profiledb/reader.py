@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from array import array
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import datetime
 from itertools import groupby
 from typing import Any
@@ -23,6 +24,7 @@ from taupy.model.profile import (
 )
 from taupy.profiledb.collectives import read_collectives
 from taupy.profiledb.database import ProfileDB, of_a_sound_file
+from taupy.profiledb.layers import layers_of
 from taupy.profiledb.steps import read_steps
 from taupy.profiledb.tree import StoredTree, stored_trees
 
@@ -152,6 +154,10 @@ def read_profile(db: ProfileDB, trial_id: int) -> Profile:
             Device(node, ordinal, name, uuid, capability, tuple(map(Fact._make, facts)))
             for id, node, ordinal, name, uuid, capability in db.rows(_DEVICES, (trial_id,))
             for facts in [db.rows(_FACTS, (id,))]
+        ],
+        layers=[
+            replace(layer, timer=position[timer])
+            for (_, timer), layer in layers_of(db, trial_id).items()
         ],
     )
 

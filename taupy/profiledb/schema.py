@@ -398,6 +398,28 @@ COLLECTIVES = (
 )
 """Additions of version 6."""
 
+LAYERS = (
+    # What layers of networks are made of and compute. NULL: not known.
+    """CREATE TABLE layer (
+        trial_id INTEGER NOT NULL REFERENCES trial ON DELETE CASCADE,
+        node INTEGER NOT NULL,
+        timer_id INTEGER NOT NULL REFERENCES timer,
+        parameters INTEGER,
+        parameter_bytes INTEGER,
+        input TEXT,
+        output TEXT,
+        input_varies INTEGER NOT NULL,
+        output_varies INTEGER NOT NULL,
+        output_bytes INTEGER,
+        calls INTEGER NOT NULL,
+        flop INTEGER,
+        backward_flop INTEGER,
+        unknown TEXT NOT NULL,
+        PRIMARY KEY (trial_id, node, timer_id)
+    ) STRICT, WITHOUT ROWID""",
+)
+"""Additions of version 7."""
+
 _NAMES = """
            trial.id AS trial_id, application.name AS application,
            experiment.name AS experiment, trial.name AS trial"""

@@ -16,6 +16,7 @@ from taupy.model.profile import Profile, Timer
 from taupy.profiledb import bulk, columns
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.identity import groups_of, timer_ids
+from taupy.profiledb.layers import add_layers
 from taupy.profiledb.prepared import PreparedThread
 from taupy.profiledb.text import all_storable, storable
 
@@ -81,6 +82,7 @@ def add_profile(db: ProfileDB, profile: Profile) -> int:
             metrics = _metric_ids(connection, profile)
             for thread in prepared:
                 thread.add(connection, trial, metrics)
+            add_layers(connection, trial, profile.layers, timers, new_nodes)
         for device in profile.devices:
             if device.node in new_nodes:
                 _add_device(connection, trial, device)

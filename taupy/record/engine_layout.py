@@ -106,5 +106,18 @@ COLLECTIVE_SUM = np.dtype(
 )
 """All of one communicator, operation and call path."""
 
+LAYER = np.dtype(
+    [
+        ("key", "<u8"),
+        *((name, "<i8") for name in ("parameters", "parameter_bytes", "output_bytes")),
+        *((name, "<u8") for name in ("calls", "operators", "flop")),
+        *((name, "<u8") for name in ("backward_operators", "backward_flop")),
+        ("input_varies", "<u4"),
+        ("output_varies", "<u4"),
+        *(("input", "S160"), ("output", "S160"), ("unknown", "S512")),
+    ]
+)
+"""What a layer is made of and computes (`_native/layer_facts.h`)."""
+
 HIDDEN_BYTES = MEASURED_NODE.itemsize
 """From a thread to its hidden node, which stands in for call paths that are not recorded."""

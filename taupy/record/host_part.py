@@ -19,14 +19,15 @@ from typing import Any, Protocol
 import numpy as np
 
 from taupy.errors import FormatError
-from taupy.model.profile import Steps
-from taupy.record import part_steps, plain_part
+from taupy.model.profile import LayerFacts, Steps
+from taupy.record import part_layers, part_steps, plain_part
 from taupy.record.collectives import Communicator, PartCollectives
 from taupy.record.engine_layout import (
     COLLECTIVE,
     COLLECTIVE_SUM,
     COMMUNICATOR,
     HIDDEN_BYTES,
+    LAYER,
     MEASURED_NODE,
     NODE,
     OPERATION_BYTES,
@@ -58,7 +59,7 @@ _ROUTINE = struct.Struct("<QIIqQQQ")
 _SAMPLE = struct.Struct("<4Q4d")
 _METRICS_AT_MOST = 4  # as in _native/calltree.h
 NODES, THREAD, ROUTINE, METADATA, EVENT, SAMPLES, STEPS, STEP_VALUE = range(1, 9)
-COMMUNICATORS, OPERATIONS, COLLECTIVES, COLLECTIVE_SUMS = range(10, 14)
+COMMUNICATORS, OPERATIONS, COLLECTIVES, COLLECTIVE_SUMS, LAYERS = range(10, 15)
 KIND_NAMES = ("python", "c", "timer")
 LAYOUT = Layout(
     b"TAUPYPRT",
@@ -72,7 +73,7 @@ LAYOUT = Layout(
             EVENT: 24,
             SAMPLES: 64,
         },
-        **{STEPS: STEP.itemsize, STEP_VALUE: 16},
+        **{STEPS: STEP.itemsize, STEP_VALUE: 16, LAYERS: LAYER.itemsize},
         **{COMMUNICATORS: COMMUNICATOR.itemsize, OPERATIONS: OPERATION_BYTES},
         **{COLLECTIVES: COLLECTIVE.itemsize, COLLECTIVE_SUMS: COLLECTIVE_SUM.itemsize},
     },
@@ -207,6 +208,7 @@ class _Blocks:
     samples: dict[int, list[int]] = field(default_factory=lambda: defaultdict(list))
     threads: list[Block] = field(default_factory=list)
     steps: dict[int, list[Block]] = field(default_factory=lambda: defaultdict(list))
+    layers: list[int] = field(default_factory=list)
     step_values: dict[int, str] = field(default_factory=dict)  # place -> name
     collectives: dict[int, list[Block]] = field(default_factory=lambda: defaultdict(list))
 
@@ -235,6 +237,8 @@ class _Blocks:
                 self.samples[thread].append(start)
             elif kind == STEPS:
                 self.steps[thread].append(block)
+            elif kind == LAYERS:
+                self.layers.append(start)
             elif kind == STEP_VALUE:
                 place, size = struct.unpack_from("<QQ", data, start)
                 if size:
@@ -348,6 +352,7 @@ class _NativePart:
             routines=blocks.routines,
             threads=decoded,
             metadata=metadata,
+            layers=self.layers(blocks),
             health=self.health(),
             node=header.node if header.node >= 0 else None,
             start_ticks=header.start_ticks,
@@ -504,6 +509,10 @@ class _NativePart:
         for rows in self.rows(COLLECTIVE_SUM, blocks[COLLECTIVE_SUMS]):
             held.sums.append(rows[rows["count"] > 0])
         return held
+
+    def layers(self, blocks: _Blocks) -> list[LayerFacts]:
+        layers = (part_layers.facts(self.data, at, blocks.routine_at) for at in blocks.layers)
+        return [layer for layer in layers if layer is not None]
 
     def steps(self, index: int, blocks: _Blocks) -> list[Steps]:
         stretches: dict[int, list[Array]] = defaultdict(list)

@@ -23,6 +23,7 @@ from taupy.model.profile import (
     ROOT_TIMER,
     TIME,
     CallTree,
+    LayerFacts,
     Metric,
     Profile,
     Thread,
@@ -32,7 +33,7 @@ from taupy.model.profile import (
 )
 from taupy.network import layers, steps
 from taupy.network.phases import group_of
-from taupy.record import collectives, endings
+from taupy.record import collectives, endings, part_layers
 from taupy.record.part_data import Column, Part, PartThread, Routine, Sampled
 from taupy.record.rows import (
     Rows,
@@ -184,6 +185,7 @@ def profile_of(
     threads: list[ThreadProfile] = []
     metrics = [TIME]
     node_metadata: dict[int, dict[str, str]] = {}
+    facts: list[LayerFacts] = []
     health: dict[str, str] = {}
     # More than one where the program replaced itself (os.exec*): images in their order.
     roots = sorted(
@@ -197,6 +199,7 @@ def profile_of(
     for node, part in sorted(parts.items()):
         timer_of = [timers.of(routine) for routine in part.routines]
         here = HostPlaces(part, [], [])
+        facts += part_layers.placed(part.layers, node, timer_of)
         if places is not None:
             places[node] = here
         for number, thread in enumerate(part.threads):
@@ -283,6 +286,7 @@ def profile_of(
         state="complete" if complete else "incomplete",
         metadata=metadata,
         node_metadata=node_metadata,
+        layers=facts,
     )
 
 

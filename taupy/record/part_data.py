@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from taupy.model.profile import Steps
+from taupy.model.profile import LayerFacts, Steps
 from taupy.record.collectives import PartCollectives
 
 Column = np.ndarray[Any, np.dtype[np.int64]]
@@ -130,6 +130,7 @@ class Part:
         lost_bytes: of those that the process had in use, so many are in no file.
         used_bytes: all of them.
         ending: None where the process has closed the part itself.
+        layers: of networks; their timers are positions in `routines`.
     """
 
     name: str  # of the file
@@ -155,6 +156,7 @@ class Part:
     used_bytes: int = 0
     ending: Ending | None = None
     collectives: PartCollectives | None = None
+    layers: list[LayerFacts] = field(default_factory=list)
 
     @property
     def runs(self) -> bool:

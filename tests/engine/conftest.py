@@ -13,6 +13,8 @@ from typing import NamedTuple
 
 import pytest
 
+from taupy.instrument import torch_library
+
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
 SEPARATOR = " > "
@@ -175,6 +177,24 @@ class Runner:
 @pytest.fixture
 def runner(tmp_path) -> Runner:
     return Runner(tmp_path)
+
+
+@pytest.fixture(scope="session")
+def torch_state(tmp_path_factory) -> str:
+    """A state folder with the libraries for the PyTorch that is installed: made once."""
+    state = str(tmp_path_factory.mktemp("torch") / "state")
+    torch = torch_library.installed(sys.path)
+    assert torch is not None
+    for kind in (torch_library.AUTOGRAD, torch_library.OPERATORS):
+        torch_library.library(kind, torch, state, print)
+    return state
+
+
+@pytest.fixture
+def torch_runner(runner, torch_state) -> Runner:
+    """Runs programs that use PyTorch itself."""
+    runner.environment["TAUPY_STATE_DIR"] = torch_state
+    return runner
 
 
 @pytest.fixture(params=ENGINES)

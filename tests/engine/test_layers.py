@@ -542,8 +542,8 @@ print([*net._modules])
 
 
 @pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="PyTorch is not installed")
-def test_pytorchs_own_modules(runner):
-    trial = runner.run(
+def test_pytorchs_own_modules(torch_runner):
+    trial = torch_runner.run(
         """
 import torch
 from torch import nn

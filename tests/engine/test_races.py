@@ -66,3 +66,23 @@ for _ in range(5):
     )
     places = {path.names for path in trial.paths() if path.names[-1] == "work"}
     assert places == {(".taupy application", "<module>", "forks", "work")}
+
+
+def test_objects_that_go_while_python_ends_may_take_long(runner, engine):
+    trial = runner.run(
+        """
+import time
+class Slow:
+    def close(self): time.sleep(0.03)
+    def __del__(self, close=close, sleep=time.sleep):
+        for _ in range(3):
+            close(self)
+            sleep(0.03)
+kept = [Slow()]
+kept.append(kept)  # goes with the modules
+import sys
+sys.kept = kept
+""",
+        engine,
+    )
+    assert "Fatal" not in trial.stderr

@@ -366,7 +366,9 @@ def test_an_older_file_is_brought_up_to_date(tmp_path, monkeypatch, create):
         assert db.verify() == []
 
 
-STEPS = "DROP TABLE step; DROP TABLE step_value;"
+LAYERS = "DROP TABLE layer;"
+COLLECTIVES = "DROP TABLE collective; DROP TABLE communicator;"
+STEPS = f"DROP TABLE step; DROP TABLE step_value; {COLLECTIVES} {LAYERS}"
 LAUNCHES = "DROP TABLE kernel_code_line;" + "ALTER TABLE kernel_code DROP COLUMN %s;" * 4 % (
     "is_kernel", "block", "most_threads", "dynamic_shared"
 )  # fmt: skip
@@ -395,6 +397,17 @@ def test_a_file_of_version_three_gets_steps(tmp_path):
     connection.close()
     with ProfileDB.open(path) as db:
         assert db.rows("SELECT count(*) FROM steps") == [(0,)]
+        assert db.verify() == []
+
+
+def test_a_file_of_version_six_gets_layers(tmp_path):
+    path = tmp_path / "taupy.db"
+    stored(path)
+    with sqlite3.connect(path) as connection:
+        connection.executescript(f"{LAYERS} PRAGMA user_version = 6")
+    connection.close()
+    with ProfileDB.open(path) as db:
+        assert db.rows("SELECT count(*) FROM layer") == [(0,)]
         assert db.verify() == []
 
 

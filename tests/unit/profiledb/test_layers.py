@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import csv
 import io
+from dataclasses import replace
 
 import pytest
 
 from taupy.commands import main
-from taupy.model.profile import Timer
+from taupy.formats import json_
+from taupy.formats.progress import SILENT
+from taupy.model.profile import LayerFacts, Timer
 from taupy.model.question import VALUES, Condition, Question
 from taupy.profiledb.database import ProfileDB
+from taupy.profiledb.reader import read_profile
 from taupy.profiledb.values import values
 from taupy.profiledb.writer import add_profile
 from tests.builders import call, host, profile_of, small_profile
+from tests.unit.formats.comparing import one
 
 TIMES = ("exclusive", "time")
 
@@ -135,6 +140,51 @@ def test_by_class_by_depth_and_as_a_tree(layers):
         "(no layer)", "Net", "  body", "    body.0", "    body.1",
     ]  # fmt: skip
     assert len(layers("--limit", "2")) == 2
+
+
+def known():
+    """As `network`, with facts of three layers: 4 of 20 calls of the first were counted."""
+    profile = network(number=4)
+    at = {timer.name: place for place, timer in enumerate(profile.timers)}
+    more = {"input": "2x3", "output": "2x5"}
+    profile.layers = [
+        LayerFacts(at["body.0 [Linear]"], 0, 20, 80, **more, output_bytes=40, calls=1, flop=60,
+                   backward_flop=120),
+        LayerFacts(at["body.1 [Linear]"], 0, 15, 60, **more, output_varies=True, output_bytes=40,
+                   calls=1, flop=70, unknown=("aten::relu",)),
+        LayerFacts(at["body [Sequential]"], 0, 0, 0, calls=1, unknown=("aten::mul", "aten::relu")),
+    ]  # fmt: skip
+    return profile
+
+
+def test_what_layers_are_made_of_and_compute(layers, tmp_path, capsys):
+    with ProfileDB.open(str(tmp_path / "layers.db"), create=True) as db:
+        trial = add_profile(db, known())
+    rows = {row["layer"]: row for row in layers(trial=str(trial))}
+    names = ("parameters", "parameter_bytes", "flop", "backward_flop", "output_bytes")
+    assert [rows["body.0"][name] for name in names] == ["20", "80", "240.0", "480.0", "40"]
+    assert [rows["body.1"][name] for name in names] == ["15", "60", "140.0", "", "40"]
+    assert [rows["body"][name] for name in names] == ["0", "0", "", "", ""]
+    assert {rows["Net"][name] for name in names} == {""}
+    assert [rows["body.1"][name] for name in ("input", "output")] == ["2x3", "2x5 (varies)"]
+    assert rows["body"]["without_formula"] == "aten::mul aten::relu"
+    (linear,) = (r for r in layers("--by", "type", trial=str(trial)) if r["type"] == "Linear")
+    assert [linear[name] for name in names] == ["35", "140", "380.0", "480.0", ""]
+    assert main(["layers", str(trial)]) == 0
+    text = capsys.readouterr().out
+    assert "counted in up to 1 of 4 calls of a layer" in text
+    assert "no formula for: aten::mul, aten::relu" in text
+
+
+def test_facts_of_layers_come_back(tmp_path):
+    profile = known()
+    with ProfileDB.open(str(tmp_path / "facts.db"), create=True) as db:
+        stored = read_profile(db, add_profile(db, profile))
+    named = {profile.timers[each.timer].name: replace(each, timer=0) for each in profile.layers}
+    json_.write(stored, tmp_path / "x.json", SILENT)
+    for back in (stored, one(json_, tmp_path / "x.json")):
+        found = {back.timers[each.timer].name: replace(each, timer=0) for each in back.layers}
+        assert found == named
 
 
 def test_a_trial_without_layers_says_why(layers, capsys):

@@ -1,0 +1,298 @@
+/* Facts of layers; see layer_facts.h. */
+#include "layer_facts.h"
+#include "frames.h"
+#include "operators_host.h"
+#include "process.h"
+#include "timers.h"
+#include <dlfcn.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#define OUTERMOST_CALLS 64
+#define OUTERMOST_CALLS_IN_TRAINING 100000
+#define TENSORS_AT_MOST 16
+#define DEEPEST 3 /* tensors in lists in tuples */
+
+enum Counting { COUNTING_NOT_YET, COUNTING, COUNTING_PAUSED, COUNTING_OVER };
+
+char *operators_library;
+
+static OperatorsHost host;
+static int is_tried, has_backward;
+static enum Counting counting;
+static uint64_t outermost_calls;
+
+/* ---------------------------------------------------------------- records */
+
+static LayerRecord *record_of(const void *key)
+{
+    const NamedTimer *timer = KEY_POINTER(key);
+    return timer->facts_generation == generation ? timer->facts : NULL;
+}
+
+static void record_give(void *key, LayerRecord *record)
+{
+    NamedTimer *timer = KEY_POINTER(key);
+    timer->facts = record;
+    timer->facts_generation = generation;
+}
+
+/* Under the GIL. */
+static LayerRecord *record_new(const Layer *layer)
+{
+    Block *block = part_block(part, BLOCK_LAYER, 0, sizeof(LayerRecord));
+    if (block == NULL)
+        return NULL;
+    LayerRecord *record = (LayerRecord *)(block + 1);
+    record->parameters = record->parameter_bytes = record->output_bytes = -1;
+    record->key = (uint64_t)layer->timer;
+    pthread_mutex_lock(&tree_lock);
+    record_give(layer->timer, record);
+    record_give(layer->backward, record);
+    pthread_mutex_unlock(&tree_lock);
+    return record;
+}
+
+/* ---------------------------------------------------------------- operators */
+
+static void name_unknown(LayerRecord *record, const char *name)
+{
+    size_t size = strlen(name), used = strlen(record->unknown);
+    for (const char *at = record->unknown; (at = strstr(at, name)) != NULL; at += size)
+        if (at[size] == ' ' && (at == record->unknown || at[-1] == ' '))
+            return;
+    if (used + size + 2 <= OPERATORS_TEXT && strchr(name, ' ') == NULL) {
+        memcpy(record->unknown + used, name, size);
+        record->unknown[used + size] = ' ';
+    }
+}
+
+/* The layer at work; `is_backward`: in its backward pass. Under tree_lock. */
+static LayerRecord *record_at_work(Thread *thread, int *is_backward)
+{
+    for (const Node *node = visible(thread); node->parent != NULL; node = node->parent) {
+        LayerRecord *record = KEY_KIND(node->key) == KEY_TIMER ? record_of(node->key) : NULL;
+        if (record != NULL) {
+            *is_backward = record->key != (uint64_t)node->key;
+            return record;
+        }
+    }
+    return NULL;
+}
+
+static void computed(const char *name, int64_t flop)
+{
+    int is_backward = 0;
+    pthread_mutex_lock(&tree_lock);
+    Thread *thread = active && !waiting ? this_thread : NULL;
+    LayerRecord *record = thread != NULL ? record_at_work(thread, &is_backward) : NULL;
+    if (record == NULL || counting != COUNTING)
+        ;
+    else if (flop < 0)
+        name_unknown(record, name);
+    else if (is_backward) {
+        record->backward_operators++;
+        record->backward_flop += (uint64_t)flop;
+    } else {
+        record->operators++;
+        record->flop += (uint64_t)flop;
+    }
+    pthread_mutex_unlock(&tree_lock);
+}
+
+static const char *library_begin(void)
+{
+    void *library = dlopen(operators_library, RTLD_NOW | RTLD_LOCAL);
+    OperatorsEntry *begin =
+        library != NULL ? (OperatorsEntry *)dlsym(library, OPERATORS_ENTRY) : NULL;
+    if (begin == NULL)
+        return dlerror();
+    host = (OperatorsHost){OPERATORS_HOST_VERSION, computed, NULL, NULL};
+    return begin(&host);
+}
+
+static void library_start(void)
+{
+    char text[512];
+    is_tried = 1;
+    if (access(operators_library, R_OK) != 0)
+        return; /* the run says why */
+    const char *problem = library_begin();
+    if (problem != NULL) {
+        host.count = NULL;
+        host.tensor = NULL;
+        snprintf(text, sizeof text, "shapes and operations of layers are not known: %s", problem);
+        metadata_write("taupy.health.operators", text);
+    }
+}
+
+static void count(enum Counting what)
+{
+    if ((counting == COUNTING) != (what == COUNTING))
+        host.count(what == COUNTING);
+    counting = what;
+}
+
+void layer_facts_outermost(void)
+{
+    if (!is_tried && operators_library != NULL)
+        library_start();
+    if (host.count == NULL || counting == COUNTING_OVER || counting == COUNTING_PAUSED)
+        return;
+    uint64_t most = has_backward ? OUTERMOST_CALLS_IN_TRAINING : OUTERMOST_CALLS;
+    count(outermost_calls++ < most ? COUNTING : COUNTING_PAUSED);
+}
+
+void layer_facts_backward(void)
+{
+    if (counting == COUNTING_PAUSED && !has_backward)
+        counting = COUNTING_NOT_YET;
+    has_backward = 1;
+}
+
+void layer_facts_step(void)
+{
+    if (counting == COUNTING)
+        count(COUNTING_OVER);
+}
+
+/* ---------------------------------------------------------------- tensors */
+
+typedef struct Described {
+    char text[FACT_TEXT];
+    size_t size;
+    unsigned tensors;
+    int64_t bytes;
+} Described;
+
+static void add_text(Described *found, const char *text)
+{
+    size_t size = strlen(text);
+    if (found->size + size < FACT_TEXT) {
+        memcpy(found->text + found->size, text, size + 1);
+        found->size += size;
+    }
+}
+
+static void add_shape(Described *found, const HostTensor *tensor)
+{
+    char number[32];
+    add_text(found, found->tensors > 1 ? ", " : "");
+    if (tensor->dimensions == 0)
+        add_text(found, "scalar");
+    for (int i = 0; i < tensor->dimensions && i < TENSOR_DIMENSIONS; i++) {
+        snprintf(number, sizeof number, "%s%lld", i > 0 ? "x" : "", (long long)tensor->sizes[i]);
+        add_text(found, number);
+    }
+}
+
+static void describe(Described *found, PyObject *object, int depth)
+{
+    HostTensor tensor;
+    PyObject *key, *value;
+    Py_ssize_t at = 0;
+    if (object == NULL || found->tensors == TENSORS_AT_MOST || depth > DEEPEST)
+        return;
+    if (host.tensor(object, &tensor)) {
+        found->tensors++;
+        found->bytes += tensor.items * tensor.item_bytes;
+        add_shape(found, &tensor);
+    } else if (PyTuple_Check(object))
+        for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(object); i++)
+            describe(found, PyTuple_GET_ITEM(object, i), depth + 1);
+    else if (PyList_Check(object))
+        for (Py_ssize_t i = 0; i < PyList_GET_SIZE(object); i++)
+            describe(found, PyList_GET_ITEM(object, i), depth + 1);
+    else if (PyDict_Check(object))
+        while (PyDict_Next(object, &at, &key, &value))
+            describe(found, value, depth + 1);
+}
+
+static void keep_shapes(char *kept, uint32_t *varies, const Described *found)
+{
+    if (found->tensors == 0)
+        return;
+    *varies |= kept[0] != 0 && strcmp(kept, found->text) != 0;
+    memcpy(kept, found->text, FACT_TEXT);
+}
+
+/* Those that the module itself has, by its dict: as many bytes as they take. */
+static void keep_parameters(LayerRecord *record, PyObject *module)
+{
+    PyObject *variables = PyObject_GenericGetDict(module, NULL), *key, *value;
+    PyObject *parameters = variables != NULL && PyDict_CheckExact(variables)
+                               ? PyDict_GetItemString(variables, "_parameters")
+                               : NULL;
+    int64_t items = 0, bytes = 0;
+    int is_known = parameters != NULL && PyDict_Check(parameters);
+    Py_ssize_t at = 0;
+    while (is_known && PyDict_Next(parameters, &at, &key, &value)) {
+        HostTensor tensor;
+        if (value == Py_None)
+            continue;
+        is_known = host.tensor(value, &tensor);
+        if (is_known) {
+            items += tensor.items;
+            bytes += tensor.items * tensor.item_bytes;
+        }
+    }
+    record->parameters = is_known ? items : -1;
+    record->parameter_bytes = is_known ? bytes : -1;
+    Py_XDECREF(variables);
+    PyErr_Clear();
+}
+
+/* ---------------------------------------------------------------- calls */
+
+int layer_facts_called(const Layer *layer, const LayerCall *call)
+{
+    NamedTimer *timer = KEY_POINTER(layer->timer);
+    if (host.tensor == NULL)
+        return 0;
+    LayerRecord *record = record_of(layer->timer);
+    if (record == NULL) {
+        timer->calls = 0;
+        record = record_new(layer);
+    }
+    if (record == NULL)
+        return 0;
+    record->calls += counting == COUNTING;
+    if ((timer->calls & (timer->calls + 1)) != 0) {
+        timer->calls++;
+        return 0;
+    }
+    timer->calls++;
+    Described found = {"", 0, 0, 0};
+    for (int at = 1; at <= 2; at++) { /* *args, **kwargs */
+        PyObject *arguments = frame_argument(call->frame, call->routine->key, at);
+        describe(&found, arguments, 0);
+        Py_XDECREF(arguments);
+    }
+    keep_shapes(record->input, &record->input_varies, &found);
+    keep_parameters(record, call->module);
+    return 1;
+}
+
+void layer_facts_returned(const void *timer, PyObject *value)
+{
+    LayerRecord *record = record_of(timer);
+    if (record == NULL || value == NULL)
+        return;
+    Described found = {"", 0, 0, 0};
+    describe(&found, value, 0);
+    keep_shapes(record->output, &record->output_varies, &found);
+    if (found.tensors > 0)
+        record->output_bytes = found.bytes;
+}
+
+/* In the child of a fork nothing was counted yet. */
+static void on_fork(const Thread *thread)
+{
+    (void)thread;
+    if (counting != COUNTING)
+        counting = COUNTING_NOT_YET;
+    outermost_calls = 0;
+    has_backward = 0;
+}
+
+Listener layer_facts_listener = {.on_fork = on_fork};

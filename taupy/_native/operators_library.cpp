@@ -1,0 +1,332 @@
+// Counts the floating-point operations of PyTorch's operators; see operators_host.h.
+//
+// A callback of PyTorch's own sees the sizes of an operator's arguments while a step is counted; at
+// other times there is none. An operator with a formula stands for all that it calls. Formulas are
+// those of torch.utils.flop_counter: a product and a sum are two operations, and what is no matrix
+// product, convolution, attention or recurrent network has none. Compiled by
+// instrument/torch_library.py.
+#include "operators_host.h"
+#include <ATen/core/Tensor.h>
+#include <ATen/core/ivalue.h>
+#include <ATen/record_function.h>
+#include <dlfcn.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string>
+#include <torch/csrc/autograd/python_variable.h>
+#include <unordered_map>
+#include <unordered_set>
+
+namespace {
+
+OperatorsHost *host;
+at::CallbackHandle handle = 0;
+constexpr int64_t UNKNOWN = -1;
+
+using Sizes = at::IntArrayRef;
+
+// ------------------------------------------------------------------ arguments
+
+// Its sizes are there without asking anybody: no class of the program's has a say in them.
+bool is_plain(const at::Tensor &tensor)
+{
+    return tensor.defined() && tensor.layout() == at::kStrided &&
+           !tensor.unsafeGetTensorImpl()->is_python_dispatch() &&
+           !tensor.unsafeGetTensorImpl()->has_symbolic_sizes_strides();
+}
+
+struct Unusual {};
+
+struct Arguments {
+    c10::ArrayRef<const c10::IValue> values;
+
+    const c10::IValue &at(size_t index) const
+    {
+        if (index >= values.size())
+            throw Unusual();
+        return values[index];
+    }
+    Sizes tensor(size_t index) const
+    {
+        const c10::IValue &value = at(index);
+        if (!value.isTensor() || !is_plain(value.toTensor()))
+            throw Unusual();
+        return value.toTensor().sizes();
+    }
+    int64_t size(size_t index, int64_t dimension) const
+    {
+        Sizes sizes = tensor(index);
+        int64_t place = dimension < 0 ? (int64_t)sizes.size() + dimension : dimension;
+        if (place < 0 || place >= (int64_t)sizes.size())
+            throw Unusual();
+        return sizes[place];
+    }
+    int64_t items(size_t index) const
+    {
+        int64_t product = 1;
+        for (int64_t size : tensor(index))
+            product *= size;
+        return product;
+    }
+};
+
+// ------------------------------------------------------------------ formulas
+
+// A matrix, or a batch of them, times another; `first` is the place of the left one.
+template <size_t first> int64_t product(const Arguments &given)
+{
+    return 2 * given.items(first) * given.size(first + 1, -1);
+}
+
+// A matrix times a vector; or two vectors.
+template <size_t first> int64_t of_vector(const Arguments &given)
+{
+    return 2 * given.items(first);
+}
+
+// input, weight, bias, stride, padding, dilation, transposed; `grid`: the tensor whose places the
+// filter is moved to, the output or, transposed, the input.
+int64_t moved(const Arguments &given, size_t grid, size_t weight)
+{
+    return 2 * given.items(grid) * (given.items(weight) / std::max<int64_t>(1, given.size(weight, 0)));
+}
+
+int64_t convolution(const Arguments &given)
+{
+    if (given.at(6).toBool())
+        return moved(given, 0, 1);
+    Sizes input = given.tensor(0), weight = given.tensor(1);
+    const auto stride = given.at(3).toIntVector(), padding = given.at(4).toIntVector(),
+               dilation = given.at(5).toIntVector();
+    int64_t places = input.size() == weight.size() ? input[0] : 1;
+    size_t last = weight.size() - 2, shift = input.size() - last;
+    for (size_t i = 0; i < last; i++) {
+        auto of = [i](const std::vector<int64_t> &each) { return each.at(each.size() > 1 ? i : 0); };
+        int64_t reach = of(dilation) * (weight[i + 2] - 1) + 1;
+        places *= (input[i + shift] + 2 * of(padding) - reach) / of(stride) + 1;
+    }
+    return 2 * places * given.items(1);
+}
+
+// gradient, input, weight, bias sizes, stride, padding, dilation, transposed, output padding,
+// groups, which gradients are wanted: each costs as much as the forward pass.
+int64_t convolution_backward(const Arguments &given)
+{
+    const auto wanted = given.at(10).toBoolList();
+    int64_t once = moved(given, given.at(7).toBool() ? 1 : 0, 2);
+    return once * ((int64_t)wanted.get(0) + (int64_t)wanted.get(1));
+}
+
+// query, key, value from `first` on; how many products with the keys and with the values.
+int64_t attention(const Arguments &given, size_t first, int64_t keys, int64_t values)
+{
+    int64_t width = given.size(first, -1), rows = given.items(first) / std::max<int64_t>(1, width);
+    int64_t length = given.size(first + 1, -2);
+    return 2 * rows * length * (keys * width + values * given.size(first + 2, -1));
+}
+
+int64_t attention_forward(const Arguments &given) { return attention(given, 0, 1, 1); }
+// What the forward pass did not keep is computed again.
+int64_t attention_backward(const Arguments &given) { return attention(given, 1, 3, 2); }
+
+int64_t matrices(const c10::IValue &parameters)
+{
+    int64_t items = 0;
+    for (const at::Tensor &each : parameters.toTensorVector())
+        items += is_plain(each) && each.dim() == 2 ? each.numel() : 0;
+    return items;
+}
+
+// input, states, parameters; or, of sequences packed together, data, their sizes, states,
+// parameters: each matrix multiplies each row.
+int64_t recurrent(const Arguments &given)
+{
+    size_t parameters = given.at(3).isTensorList() ? 3 : 2;
+    int64_t rows = given.items(0) / std::max<int64_t>(1, given.size(0, -1));
+    return 2 * rows * matrices(given.at(parameters));
+}
+
+// Of oneDNN: input, the weights of one layer and direction. Both gradients are computed.
+int64_t recurrent_backward(const Arguments &given)
+{
+    int64_t rows = given.items(0) / std::max<int64_t>(1, given.size(0, -1));
+    return 4 * rows * (given.items(1) + given.items(2));
+}
+
+// Of cuDNN: input, parameters.
+int64_t cudnn_recurrent_backward(const Arguments &given)
+{
+    int64_t rows = given.items(0) / std::max<int64_t>(1, given.size(0, -1));
+    return 4 * rows * matrices(given.at(1));
+}
+
+using Formula = int64_t (*)(const Arguments &);
+
+const std::unordered_map<std::string, Formula> &formulas()
+{
+    static const std::unordered_map<std::string, Formula> all = {
+        {"aten::mm", product<0>},
+        {"aten::_int_mm", product<0>},
+        {"aten::_scaled_mm", product<0>},
+        {"aten::bmm", product<0>},
+        {"aten::addmm", product<1>},
+        {"aten::_addmm_activation", product<1>},
+        {"aten::baddbmm", product<1>},
+        {"aten::addbmm", product<1>},
+        {"aten::mv", of_vector<0>},
+        {"aten::dot", of_vector<0>},
+        {"aten::vdot", of_vector<0>},
+        {"aten::addmv", of_vector<1>},
+        {"aten::convolution", convolution},
+        {"aten::_convolution", convolution},
+        {"aten::convolution_overrideable", convolution},
+        {"aten::convolution_backward", convolution_backward},
+        {"aten::scaled_dot_product_attention", attention_forward},
+        {"aten::_scaled_dot_product_flash_attention", attention_forward},
+        {"aten::_scaled_dot_product_flash_attention_for_cpu", attention_forward},
+        {"aten::_scaled_dot_product_efficient_attention", attention_forward},
+        {"aten::_scaled_dot_product_cudnn_attention", attention_forward},
+        {"aten::_scaled_dot_product_flash_attention_backward", attention_backward},
+        {"aten::_scaled_dot_product_flash_attention_for_cpu_backward", attention_backward},
+        {"aten::_scaled_dot_product_efficient_attention_backward", attention_backward},
+        {"aten::_scaled_dot_product_cudnn_attention_backward", attention_backward},
+        {"aten::lstm", recurrent},
+        {"aten::gru", recurrent},
+        {"aten::rnn_tanh", recurrent},
+        {"aten::rnn_relu", recurrent},
+        {"aten::mkldnn_rnn_layer_backward", recurrent_backward},
+        {"aten::_cudnn_rnn_backward", cudnn_recurrent_backward},
+    };
+    return all;
+}
+
+// What makes, moves or looks at tensors, and computes nothing.
+bool computes(const char *name)
+{
+    static const std::unordered_set<std::string> moves = {
+        "_local_scalar_dense", "_reshape_alias",  "_to_copy",       "_unsafe_view",
+        "alias",               "arange",          "as_strided",     "as_strided_",
+        "bernoulli_",          "cat",             "chunk",          "clone",
+        "constant_pad_nd",     "contiguous",      "copy_",          "detach",
+        "detach_",             "diagonal",        "embedding",      "empty",
+        "empty_like",          "empty_strided",   "expand",         "expand_as",
+        "fill_",               "flatten",         "full",           "full_like",
+        "gather",              "index",           "index_select",   "is_nonzero",
+        "is_pinned",           "is_same_size",    "item",           "lift_fresh",
+        "movedim",             "narrow",          "new_empty",      "new_zeros",
+        "numpy_T",             "ones",            "ones_like",      "permute",
+        "pin_memory",          "repeat",          "reshape",        "resize_",
+        "resolve_conj",        "resolve_neg",     "result_type",    "select",
+        "set_",                "slice",           "split",          "split_with_sizes",
+        "squeeze",             "squeeze_",        "stack",          "t",
+        "t_",                  "to",              "transpose",      "transpose_",
+        "unbind",              "unflatten",       "unsafe_split",   "unsqueeze",
+        "unsqueeze_",          "view",            "view_as",        "zero_",
+        "zeros",               "zeros_like",
+    };
+    if (strncmp(name, "aten::", 6) != 0)
+        return strstr(name, "::") != nullptr && strncmp(name, "autograd::", 10) != 0;
+    return moves.count(name + 6) == 0;
+}
+
+int64_t flop_of(const at::RecordFunction &called)
+{
+    auto found = formulas().find(called.name());
+    if (found == formulas().end())
+        return UNKNOWN;
+    try {
+        return found->second(Arguments{called.inputs()});
+    } catch (const Unusual &) {
+    } catch (const std::exception &) {
+    }
+    return UNKNOWN;
+}
+
+// ------------------------------------------------------------------ operators in each other
+
+struct Inside {
+    int depth = 0;   // operators that have begun
+    int counted = 0; // the depth of one that stands for what it calls
+    int told = 0;    // the depth of the last one that was told of, or of one around it
+};
+thread_local Inside inside;
+
+std::unique_ptr<at::ObserverContext> begins(const at::RecordFunction &called)
+{
+    inside.depth++;
+    if (inside.counted == 0) {
+        int64_t flop = flop_of(called);
+        if (flop != UNKNOWN) {
+            inside.counted = inside.told = inside.depth;
+            host->computed(called.name(), flop);
+        }
+    }
+    return nullptr;
+}
+
+void ends(const at::RecordFunction &called, at::ObserverContext *)
+{
+    if (inside.counted == inside.depth)
+        inside.counted = 0;
+    else if (inside.counted == 0 && inside.told > inside.depth)
+        inside.told = inside.depth; // what it has called stands for it
+    else if (inside.counted == 0 && computes(called.name())) {
+        host->computed(called.name(), UNKNOWN);
+        inside.told = inside.depth;
+    }
+    inside.depth--;
+}
+
+// ------------------------------------------------------------------ for the engine
+
+void count(int is_on)
+{
+    if (handle != 0)
+        at::removeCallback(handle);
+    handle = 0;
+    if (is_on)
+        handle = at::addGlobalCallback(at::RecordFunctionCallback(begins, ends)
+                                           .needsInputs(true)
+                                           .scopes({at::RecordScope::FUNCTION}));
+}
+
+int describe(void *object, HostTensor *found)
+{
+    PyObject *python = static_cast<PyObject *>(object);
+    if (!THPVariable_CheckExact(python))
+        return 0;
+    const at::Tensor &tensor = THPVariable_Unpack(python);
+    if (!is_plain(tensor))
+        return 0;
+    Sizes sizes = tensor.sizes();
+    found->dimensions = (int32_t)sizes.size();
+    found->item_bytes = (int32_t)tensor.element_size();
+    found->items = tensor.numel();
+    for (size_t i = 0; i < sizes.size() && i < TENSOR_DIMENSIONS; i++)
+        found->sizes[i] = sizes[i];
+    return 1;
+}
+
+// Is the PyTorch of this process the one that this was compiled for?
+bool is_ours()
+{
+    Dl_info found;
+    char path[PATH_MAX];
+    return dladdr(reinterpret_cast<void *>(&at::addGlobalCallback), &found) != 0 &&
+           realpath(found.dli_fname, path) != nullptr && strcmp(path, TAUPY_LIBTORCH) == 0;
+}
+
+} // namespace
+
+extern "C" __attribute__((visibility("default"))) const char *
+taupy_operators_begin(OperatorsHost *given)
+{
+    if (given->version != OPERATORS_HOST_VERSION)
+        return "it is another version's";
+    if (!is_ours())
+        return "the program uses another PyTorch than the one that taupy found";
+    host = given;
+    host->count = count;
+    host->tensor = describe;
+    return nullptr;
+}

@@ -1,0 +1,98 @@
+"""Cells of a table of layers: what each layer is made of and computes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from taupy.model.profile import LayerFacts
+from taupy.pprof.view import Cell, Column
+
+COLUMNS = (
+    Column("parameters", "prefixed", "Params", width=6, spare=True),
+    Column("parameter_bytes", "bytes", audience="machines"),
+    Column("flop", "prefixed", "Flop", width=6, spare=True),
+    Column("backward_flop", "prefixed", "Backward\nflop", width=6, spare=True),
+    Column("output_bytes", "bytes", "Output\nbytes", width=8, spare=True),
+    Column("memory_growth_bytes", "bytes", "Memory\ngrowth", width=8, spare=True),
+    Column("input", heading="Input", spare=True),
+    Column("output", heading="Output", spare=True),
+    Column("without_formula", audience="machines"),
+)
+
+_NAMED_AT_MOST = 12
+
+
+@dataclass(slots=True)
+class Described:
+    """Facts of the layers of one row, and of how many calls each."""
+
+    facts: list[LayerFacts] = field(default_factory=list)
+    calls: list[int] = field(default_factory=list)
+    growth_bytes: float | None = None
+
+    def add(self, facts: LayerFacts | None, calls: int) -> None:
+        if facts is not None:
+            self.facts.append(facts)
+            self.calls.append(calls)
+
+    def cells(self) -> tuple[Cell, ...]:
+        """Of `COLUMNS`. Of several layers, shapes are those that they have in common."""
+        return (
+            self._sum("parameters"),
+            self._sum("parameter_bytes"),
+            self._flop("flop"),
+            self._flop("backward_flop"),
+            self._sum("output_bytes") if len(self.facts) == 1 else None,
+            self.growth_bytes,
+            self._shape("input"),
+            self._shape("output"),
+            " ".join(self.unknown) or None,
+        )
+
+    @property
+    def unknown(self) -> list[str]:
+        """Operators without a formula."""
+        return sorted({name for facts in self.facts for name in facts.unknown})
+
+    def _sum(self, name: str) -> int | None:
+        values = [getattr(facts, name) for facts in self.facts]
+        return sum(values) if values and None not in values else None
+
+    def _flop(self, name: str) -> float | None:
+        """Of all calls, from those of the calls that were counted; None: none are known."""
+        flop = [
+            getattr(facts, name) * calls / facts.calls
+            for facts, calls in zip(self.facts, self.calls, strict=True)
+            if getattr(facts, name) is not None and facts.calls
+        ]
+        return sum(flop) if flop else None
+
+    def _shape(self, name: str) -> str | None:
+        shapes = {getattr(facts, name) for facts in self.facts}
+        (shape,) = shapes if len(shapes) == 1 else (None,)
+        varies = any(getattr(facts, f"{name}_varies") for facts in self.facts)
+        return f"{shape} (varies)" if shape and varies else shape
+
+
+def notes(rows: Sequence[Described]) -> list[str]:
+    """What is to be said of the numbers."""
+    facts = [layer for row in rows for layer in row.facts]
+    if not facts:
+        return []
+    counted = max(layer.calls for layer in facts)
+    calls = max(calls for row in rows for calls in row.calls)
+    said = [
+        "flop: of matrix products, convolutions, attention and recurrent layers, counted in up to "
+        f"{counted} of {calls} calls of a layer"
+    ]
+    names = sorted({name for row in rows for name in row.unknown})
+    if names:
+        more = f" and {len(names) - _NAMED_AT_MOST} others" if len(names) > _NAMED_AT_MOST else ""
+        said.append(f"no formula for: {', '.join(names[:_NAMED_AT_MOST])}{more}")
+    return said
+
+
+def of_node(facts: Mapping[tuple[int, str], LayerFacts], node: int) -> dict[str, LayerFacts]:
+    """Facts of one node by the timer's name."""
+    return {name: layer for (of, name), layer in facts.items() if of == node}

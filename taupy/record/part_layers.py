@@ -1,0 +1,62 @@
+"""Facts of layers in a part: records of `_native/layer_facts.h` become those of the model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from taupy.errors import FormatError
+from taupy.model.profile import LayerFacts
+from taupy.record.engine_layout import LAYER
+from taupy.state import container
+
+_LARGEST = (1 << 62) - 1
+_COUNTS = ("parameters", "parameter_bytes", "output_bytes", "calls", "flop", "backward_flop")
+
+
+def facts(data: Any, start: int, routine_at: Mapping[int, int]) -> LayerFacts | None:
+    """Those of one record; its timer is a routine of the part, its node the part's: 0.
+
+    None if its routine is not in the part: the process was killed before.
+
+    Raises:
+        FormatError: they cannot be what a process has measured.
+    """
+    (record,) = np.frombuffer(data, LAYER, 1, start)
+    if any(not -1 <= int(record[name]) <= _LARGEST for name in _COUNTS):
+        raise FormatError("a layer with numbers that cannot be")
+    routine = routine_at.get(int(record["key"]))
+    if routine is None:
+        return None
+    return LayerFacts(
+        routine,
+        0,
+        parameters=_known(record["parameters"]),
+        parameter_bytes=_known(record["parameter_bytes"]),
+        input=_text(record["input"]) or None,
+        output=_text(record["output"]) or None,
+        input_varies=bool(record["input_varies"]),
+        output_varies=bool(record["output_varies"]),
+        output_bytes=_known(record["output_bytes"]),
+        calls=int(record["calls"]),
+        flop=int(record["flop"]) if record["operators"] else None,
+        backward_flop=int(record["backward_flop"]) if record["backward_operators"] else None,
+        unknown=tuple(sorted(_text(record["unknown"]).split())),
+    )
+
+
+def _known(number: Any) -> int | None:
+    return None if number < 0 else int(number)
+
+
+def _text(bytes_: Any) -> str:
+    return container.text(bytes(bytes_).split(b"\0", 1)[0])
+
+
+def placed(layers: Sequence[LayerFacts], node: int, timer_of: Sequence[int]) -> list[LayerFacts]:
+    """The same with the node's number and positions of timers: one for each timer."""
+    by_timer = {timer_of[layer.timer]: layer for layer in layers}
+    return [replace(layer, node=node, timer=timer) for timer, layer in by_timer.items()]

@@ -1,0 +1,308 @@
+"""What layers are made of and compute is noted with them, and nothing of the program runs for it.
+
+Here with a library that plays the one of operators: its tensors are `bytes`, its operators those
+that the program tells it of. Against PyTorch itself at the end.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from taupy.instrument.torch_library import OPERATORS, Torch
+from tests.engine.conftest import ROOT, has_native
+from tests.engine.test_autograd import HEAD, played, put_torch  # noqa: F401
+
+PLAYED = """
+#include "operators_host.h"
+extern char PyBytes_Type[];
+static OperatorsHost *host;
+static int is_counting;
+static void count(int is_on) { is_counting = is_on; }
+static int tensor(void *object, HostTensor *found)
+{
+    if (((void **)object)[1] != (void *)PyBytes_Type)
+        return 0;
+    found->dimensions = 2;
+    found->item_bytes = 4;
+    found->sizes[0] = 2;
+    found->sizes[1] = found->items = ((long *)object)[2];
+    found->items *= 2;
+    return 1;
+}
+int played_computed(const char *name, long flop)
+{
+    if (is_counting)
+        host->computed(name, flop);
+    return is_counting;
+}
+const char *taupy_operators_begin(OperatorsHost *given)
+{
+    host = given;
+    host->count = count;
+    host->tensor = tensor;
+    return 0;
+}
+"""
+compiler = shutil.which("cc") or shutil.which("gcc")
+pytestmark = [
+    pytest.mark.skipif(not has_native, reason="the compiled engine is not built"),
+    pytest.mark.skipif(compiler is None, reason="no C compiler"),
+]
+
+
+@pytest.fixture
+def run(runner, played, tmp_path):  # noqa: F811
+    torch = Torch(str(put_torch(runner.folder, played)))
+    state = Path(runner.environment["TAUPY_STATE_DIR"])
+    state.mkdir(mode=0o700, exist_ok=True)
+    kept = state / f"{torch.name(OPERATORS)}.so"
+    source = tmp_path / "played.c"
+    source.write_text(PLAYED)
+    native = ROOT / "taupy" / "_native"
+    subprocess.run(
+        [compiler, "-shared", "-fPIC", "-I", native, source, "-o", kept], check=True, timeout=120
+    )
+    kept.chmod(0o600)
+    tell = f"""
+import ctypes
+computed = ctypes.CDLL({str(kept)!r}).played_computed
+computed.argtypes = [ctypes.c_char_p, ctypes.c_long]
+class Computes(Makes):
+    def __init__(self, *names, weight=None):
+        super().__init__(*names)
+        self.__dict__["_parameters"] = {{"weight": weight, "bias": None}}
+    def forward(self, *args, **kwargs):
+        super().forward()
+        computed(b"aten::mm", 10)
+        computed(b"aten::relu", -1)
+        return [bytes(len(args[0]) + 1)] if args else None
+"""
+    return lambda source, *options: runner.run(HEAD + tell + source, "native", *options)
+
+
+def facts(trial) -> dict[str, dict[str, Any]]:
+    cursor = trial.connection.execute(
+        "SELECT timer.short_name AS name, layer.* FROM layer JOIN timer ON timer.id = timer_id"
+    )
+    names = [column[0] for column in cursor.description]
+    rows = (dict(zip(names, row, strict=True)) for row in cursor.fetchall())
+    return {row["name"]: row for row in rows}
+
+
+def test_shapes_parameters_and_operations_of_layers(run):
+    trial = run(
+        """
+class Net(Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = Computes(weight=b"1234567"), Computes("MulBackward0")
+    def forward(self, x, *, mask=None):
+        computed(b"aten::bmm", 1000)
+        return self.second(*self.first(x)), {"more": x}
+net = Net()
+for _ in range(3):
+    net(b"123", mask=b"12")
+    backward(lambda: computed(b"aten::mm", 7))
+"""
+    )
+    found = facts(trial)
+    assert {name: row["input"] for name, row in found.items()} == {
+        "Net": "2x3, 2x2",
+        "first": "2x3",
+        "second": "2x4",
+    }
+    assert {name: row["output"] for name, row in found.items()} == {
+        "Net": "2x5, 2x3",
+        "first": "2x4",
+        "second": "2x5",
+    }
+    first, second, net = found["first"], found["second"], found["Net"]
+    assert [first[key] for key in ("parameters", "parameter_bytes")] == [14, 56]
+    assert [second[key] for key in ("parameters", "parameter_bytes")] == [0, 0]
+    assert [net[key] for key in ("parameters", "parameter_bytes")] == [None, None]
+    assert net["output_bytes"] == (2 * 5 + 2 * 3) * 4
+    assert not any(row["input_varies"] or row["output_varies"] for row in found.values())
+    counted = {
+        name: (row["calls"], row["flop"], row["backward_flop"]) for name, row in found.items()
+    }
+    assert counted == {"Net": (3, 3000, None), "first": (3, 30, None), "second": (3, 30, 21)}
+    assert {row["unknown"] for row in found.values()} == {"", "aten::relu"}
+
+
+def test_calls_with_other_shapes_are_looked_at_now_and_then(run):
+    trial = run(
+        """
+net = Sequential(Computes())
+for i in range(8):
+    net(b"12" if i < 7 else b"123")  # the calls 1, 2, 4 and 8 are looked at
+"""
+    )
+    row = facts(trial)["0"]
+    assert (row["input"], row["input_varies"]) == ("2x3", 1)
+    assert (row["output"], row["output_varies"]) == ("2x4", 1)
+
+
+def test_operations_are_counted_for_a_while(run):
+    trial = run(
+        """
+net = Sequential(Computes())
+for _ in range(100):
+    net(b"1")
+print(computed(b"aten::mm", 5))
+"""
+    )
+    assert trial.stdout == "0\n"
+    assert [facts(trial)["0"][name] for name in ("calls", "flop")] == [64, 640]
+
+
+def test_a_child_process_counts_anew(run):
+    trial = run(
+        """
+net = Sequential(Computes())
+net(b"1")
+if os.fork() == 0:
+    net(b"12")
+    os._exit(0)
+os.wait()
+"""
+    )
+    rows = trial.sql(
+        "SELECT node, input, calls, flop FROM layer JOIN timer ON timer.id = timer_id"
+        " WHERE short_name = '0' ORDER BY node"
+    )
+    assert rows == [(0, "2x1", 1, 10), (1, "2x2", 1, 10)]
+
+
+def test_odd_modules_break_nothing(run):
+    trial = run(
+        """
+class Odd(Module):
+    def __init__(self):
+        super().__init__()
+        self.__dict__["_parameters"] = {"weight": object()}
+    def forward(self, *args):
+        return args
+    def __getattr__(self, name):
+        print("asked for", name)
+        raise RuntimeError
+class Fails(Module):
+    def forward(self, x):
+        raise ValueError
+deep = b"1"
+for _ in range(10):
+    deep = [deep]
+Odd()(deep, {1: (b"12", None)}, object(), *[b"1"] * 40)
+try:
+    Sequential(Fails())(b"1")
+except ValueError:
+    print("raised")
+"""
+    )
+    assert trial.stdout == "raised\n"
+    found = facts(trial)
+    assert found["Odd"]["parameters"] is None
+    assert found["Odd"]["input"].startswith("2x2, 2x1, 2x1")
+    assert (found["0"]["input"], found["0"]["output"]) == ("2x1", None)
+
+
+def test_without_a_library_nothing_is_known_and_the_trial_says_so(runner, played):  # noqa: F811
+    put_torch(runner.folder, played)
+    trial = runner.run(HEAD + "Sequential(Makes('MulBackward0'))()", "native")
+    assert facts(trial) == {}
+    why = trial.metadata()["taupy.operators"]
+    assert why == "not known: the headers of PyTorch are not there"
+
+
+MODELS = {
+    "resnet18": (
+        "torchvision",
+        """
+from torchvision.models import resnet18
+net, x = resnet18(num_classes=10), torch.randn(2, 3, 64, 64)
+loss = lambda: net(x).sum()
+""",
+    ),
+    "gpt2": (
+        "transformers",
+        """
+from transformers import GPT2Config, GPT2LMHeadModel
+net = GPT2LMHeadModel(GPT2Config(n_layer=4, n_head=4, n_embd=64, vocab_size=500))
+x = torch.randint(0, 500, (2, 32))
+loss = lambda: net(x, labels=x).loss
+""",
+    ),
+    "unet": (
+        "torch",
+        """
+class UNet(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.down, self.deeper = nn.Conv2d(3, 8, 3, padding=1), nn.Conv2d(8, 16, 3, 2, 1)
+        self.norm, self.up = nn.BatchNorm2d(8), nn.ConvTranspose2d(16, 8, 2, 2)
+        self.out = nn.Conv2d(16, 2, 1)
+    def forward(self, x):
+        wide = torch.relu(self.norm(self.down(x)))
+        deep = torch.relu(self.deeper(wide))
+        return self.out(torch.cat([self.up(deep), wide], 1))
+net, x = UNet(), torch.randn(2, 3, 32, 32)
+loss = lambda: net(x).sum()
+""",
+    ),
+    "lstm": (
+        "torch",
+        """
+class Tagger(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.lstm, self.head = nn.LSTM(16, 32, 2, batch_first=True), nn.Linear(32, 5)
+    def forward(self, x):
+        return self.head(self.lstm(x)[0])
+net, x = Tagger(), torch.randn(4, 10, 16)
+loss = lambda: net(x).sum()
+""",
+    ),
+}
+STEPS = """
+optimizer = torch.optim.SGD(net.parameters(), lr=0.01)
+for _ in range(3):
+    optimizer.zero_grad()
+    loss().backward()
+    optimizer.step()
+from torch.utils.flop_counter import FlopCounterMode
+with FlopCounterMode(display=False) as counter:
+    value = loss()
+    forward = counter.get_total_flops()
+    value.backward()
+print(forward, counter.get_total_flops() - forward)
+"""
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_flop_of_networks_are_those_of_pytorchs_own_counter(request, name):
+    package, model = MODELS[name]
+    for needed in ("torch", package):
+        if importlib.util.find_spec(needed) is None:
+            pytest.skip(f"{needed} is not installed")
+    trial = request.getfixturevalue("torch_runner").run(
+        "import torch\nfrom torch import nn\n" + model + STEPS, "native"
+    )
+    found = facts(trial)
+    forward = sum((row["flop"] or 0) / row["calls"] for row in found.values())
+    backward = sum((row["backward_flop"] or 0) / row["calls"] for row in found.values())
+    if name == "lstm":  # the counter has no formula for it: 40 rows times each weight
+        weights = 128 * 16 + 3 * 128 * 32 + 5 * 32
+        assert (forward, backward) == (2 * 40 * weights, 4 * 40 * weights)
+    else:
+        counted = [int(number) for number in trial.stdout.split()[-2:]]
+        assert [forward, backward] == counted
+    if name == "unet":
+        assert found["norm"]["flop"] is None
+        assert "aten::native_batch_norm" in found["norm"]["unknown"].split()
+        assert found["up"]["output"] == "2x8x32x32"
+        assert found["down"]["parameters"] == 8 * 27 + 8
