@@ -13,9 +13,10 @@ from taupy.analysis.ranks import Rank, Ranks, of_ranks
 from taupy.model.collectives import THREAD_NAME
 from taupy.model.profile import Steps
 from taupy.model.question import Condition, Question
-from taupy.model.rows import ThreadRow, TimerRow
+from taupy.model.rows import TimerRow
 from taupy.profiledb.collectives import read_collectives
 from taupy.profiledb.database import ProfileDB
+from taupy.profiledb.query import threads_by_id, trial_metadata
 from taupy.profiledb.steps import steps_of
 from taupy.profiledb.values import values
 
@@ -49,7 +50,7 @@ class Cause:
 
 def read_ranks(db: ProfileDB, trial: int) -> Ranks:
     """The ranks of a trial, with their collectives matched."""
-    threads = _threads(db, trial)
+    threads = threads_by_id(db, trial)
     facts = _facts(db, trial)
     ranks: dict[int, Rank] = {}
     for thread, collectives, _ in read_collectives(db, trial):
@@ -68,19 +69,11 @@ def _rank(ranks: dict[int, Rank], number: int, facts: Mapping[int, Mapping[str, 
     return ranks[number]
 
 
-def _threads(db: ProfileDB, trial: int) -> dict[int, ThreadRow]:
-    rows = db.rows(
-        "SELECT id, node, context, thread, kind, name FROM thread WHERE trial_id = ?", (trial,)
-    )
-    return {id: ThreadRow(*thread) for id, *thread in rows}
-
-
 def _facts(db: ProfileDB, trial: int) -> dict[int, dict[str, str]]:
     facts: dict[int, dict[str, str]] = {}
-    for node, name, value in db.rows(
-        "SELECT node, name, value FROM metadata WHERE trial_id = ? AND node IS NOT NULL", (trial,)
-    ):
-        facts.setdefault(node, {})[name] = value
+    for node, name, value in trial_metadata(db, trial):
+        if node is not None:
+            facts.setdefault(node, {})[name] = value
     return facts
 
 

@@ -69,8 +69,14 @@ def metrics(db: ProfileDB, trial_id: int) -> list[Metric]:
 @of_a_sound_file
 def threads(db: ProfileDB, trial_id: int) -> list[ThreadRow]:
     """The trial's threads, sorted."""
+    return list(threads_by_id(db, trial_id).values())
+
+
+@of_a_sound_file
+def threads_by_id(db: ProfileDB, trial_id: int) -> dict[int, ThreadRow]:
+    """The same with their ids."""
     db.trial(trial_id)
-    return [ThreadRow(*row) for _, *row in db.rows(_THREADS, (trial_id,))]
+    return {id: ThreadRow(*row) for id, *row in db.rows(_THREADS, (trial_id,))}
 
 
 @of_a_sound_file

@@ -13,6 +13,7 @@ from taupy.model.profile import UNKNOWN, Steps
 from taupy.model.rows import ThreadRow
 from taupy.network.phases import KINDS
 from taupy.profiledb.database import ProfileDB
+from taupy.profiledb.query import threads_by_id
 from taupy.profiledb.text import storable
 
 _COLUMNS = ("number", "count", "start_ns", "time_ns", "longest_ns")
@@ -61,12 +62,7 @@ def read_steps(db: ProfileDB, trial: int) -> Iterator[tuple[int, Steps]]:
 
 def steps_of(db: ProfileDB, trial: int) -> list[tuple[ThreadRow, Steps]]:
     """Each series of a trial with its thread: the longest first, training before validation."""
-    threads = {
-        id: ThreadRow(*thread)
-        for id, *thread in db.rows(
-            "SELECT id, node, context, thread, kind, name FROM thread WHERE trial_id = ?", (trial,)
-        )
-    }
+    threads = threads_by_id(db, trial)
     series = [(threads[id], steps) for id, steps in read_steps(db, trial)]
     return sorted(series, key=lambda pair: (pair[1].kind, -sum(pair[1].time_ns)))
 
