@@ -85,7 +85,7 @@ def report(delivery: Delivery, told: Collection[str] = ()) -> list[str]:
             )
         return [
             text,
-            *(
+            *dict.fromkeys(  # what holds for many nodes is said once
                 f"{'error' if name == 'taupy.health.gpu' else 'note'}: {value}"
                 for name, value in sorted(profile.metadata.items())
                 if name.startswith("taupy.health.") and "running" not in name and value not in told

@@ -11,6 +11,11 @@ def test_a_trial_of_the_plain_engine_says_which_counts_are_lower_bounds(runs):
     assert runs.calls()["f"] == 1
 
 
+def test_what_holds_for_many_processes_is_said_once(runs):
+    done = runs.run("import os\nif os.fork(): os.wait()\n", "--engine", "python")
+    assert done.stderr.count("lower bounds") == 1
+
+
 def test_an_end_by_the_recursion_limit_is_never_taken_for_a_success(runs):
     done = runs.run(
         "import atexit, gc\n"
