@@ -182,7 +182,7 @@ def runner(tmp_path) -> Runner:
 @pytest.fixture(scope="session")
 def torch_state(tmp_path_factory) -> str:
     """A state folder with the libraries for the PyTorch that is installed: made once."""
-    state = str(tmp_path_factory.mktemp("torch") / "state")
+    state = str(tmp_path_factory.mktemp("torch"))  # for this user alone
     torch = torch_library.installed(sys.path)
     assert torch is not None
     for kind in (torch_library.AUTOGRAD, torch_library.OPERATORS):
