@@ -51,7 +51,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=get_args(Of),
         help="what a point represents (default: kernel on a GPU, routine on a CPU); launch: "
         "similar launches of a kernel, by call path, or in Nsight Compute's files by "
-        "configuration and time",
+        "configuration and time; layer: of a network, with the layers in it; its backward pass is "
+        "a point of its own",
     )
     parser.add_argument(
         "-o",

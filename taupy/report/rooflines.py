@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from taupy.errors import MissingMetric
 from taupy.model.rows import TrialRow
 from taupy.profiledb import ceilings
@@ -14,13 +16,16 @@ from taupy.roofline.page import html_page
 
 
 def roofline_page(db: ProfileDB, trial: TrialRow) -> str:
-    """Kernels, or routines where no kernel was counted; "" without operations or bytes."""
+    """Kernels, or routines where no kernel was counted, and the layers of a network; "" without
+    operations or bytes."""
     (work,) = trial_work(db, [trial])
     try:
         placeable = points.points(work, "kernel" if points.runs_on_gpu(work) else "routine")
         points.require(placeable, work)
     except MissingMetric:
         return ""
+    with suppress(MissingMetric):
+        placeable += points.points(work, "layer")
     stored = Known(ceilings.ceilings(db), ceilings.best_of, lambda text: [])
     placements = placed(Wishes(), placeable, [work], stored)
     return html_page(Drawing(placements).all_charts())

@@ -214,6 +214,7 @@ def _title(kind: chart.Kind, placements: Sequence[Placement], levels: Sequence[s
         "launch": "launches",
         "routine": "routines",
         "phase": "phases",
+        "layer": "layers",
         "program": "whole program",
     }
     of = " and ".join(dict.fromkeys(what[placement.point.of] for placement in placements))

@@ -20,7 +20,7 @@ from taupy.model.work import (
     RoutineWork,
     TrialWork,
 )
-from taupy.roofline.point import Of
+from taupy.roofline.point import GROUP_OF, Of
 
 _PYTHON = frozenset({"PYTHON", "PYTHON_C", "USER", "PHASE"})
 PROGRAM = ".taupy application"
@@ -70,7 +70,7 @@ def keys(work: TrialWork, kernel: KernelWork, of: Of, inclusive: bool) -> Iterab
         return ((kernel.timer, kernel.owners),)
     if of == "program":
         return (WHOLE,)
-    groups = frozenset({"PHASE"}) if of == "phase" else _PYTHON
+    groups = frozenset({GROUP_OF[of]}) if of in GROUP_OF else _PYTHON
     above = [owner for owner in kernel.owners if work.timers[owner].groups & groups]
     if of == "routine" and not inclusive:
         return above[:1]
@@ -172,8 +172,8 @@ def _program_of(work: TrialWork, sums: Mapping[Hashable, Sum]) -> Sum | None:
 def wanted(place: Place, of: Of) -> bool:
     if of == "program":
         return place.name == PROGRAM
-    if of == "phase":
-        return "PHASE" in place.groups
+    if of in GROUP_OF:
+        return GROUP_OF[of] in place.groups
     return place.name != PROGRAM
 
 

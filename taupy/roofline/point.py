@@ -9,7 +9,15 @@ from typing import Literal
 
 from taupy.model.work import Tier
 
-Of = Literal["kernel", "launch", "routine", "phase", "program"]
+Of = Literal["kernel", "launch", "routine", "phase", "layer", "program"]
+
+GROUP_OF: dict[Of, str] = {"phase": "PHASE", "layer": "LAYER"}
+"""The group of the timers that are points; a point is all that happens in them."""
+
+
+def is_whole(of: Of, inclusive: bool = False) -> bool:
+    """Does a point hold what is called below it?"""
+    return inclusive or of == "program" or of in GROUP_OF
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ from taupy.roofline.gathering import (
     place_of,
     wanted,
 )
-from taupy.roofline.point import Of, Point
+from taupy.roofline.point import Of, Point, is_whole
 from taupy.roofline.retiming import UNTIMED, kernel_timings, retimed, routine_timings
 from taupy.roofline.summed import BLAS_ALONE, gpu_point, host_point
 from taupy.units import percent
@@ -126,7 +126,7 @@ def _gpu_points(work: TrialWork, of: Of, inclusive: bool, timing: TrialWork | No
 
 
 def _host_points(work: TrialWork, of: Of, inclusive: bool) -> list[Point]:
-    whole = of in ("phase", "program") or inclusive
+    whole = is_whole(of, inclusive)
     sums: dict[Hashable, Sum] = {}
     for routine in work.routines:
         place = work.timers[routine.timer]
@@ -166,7 +166,7 @@ def _covered(work: TrialWork, timing: TrialWork | None) -> float | None:
 
 def _covered_point(point: Point, covered: float | None) -> Point:
     """What a phase lacks if counted routines do not account for all of its time."""
-    if covered is None or covered >= WHOLLY or point.of not in ("phase", "program"):
+    if covered is None or covered >= WHOLLY or not is_whole(point.of):
         return replace(point, covered=covered)
     rest = f"work in {percent(100 * (1 - covered))} % of the run time"
     return replace(point, covered=covered, uncounted=(*point.uncounted, rest))
@@ -176,6 +176,8 @@ def _missing(work: TrialWork, of: Of) -> MissingMetric:
     remedy = _remedy(work)
     if has_host_work(work) and of == "phase":
         remedy = "mark phases with taupy.phase(NAME), or use --by routine"
+    elif has_host_work(work) and of == "layer":
+        remedy = "no layers of a network were recorded; use --by routine"
     elif has_host_work(work) and of in ("kernel", "launch"):
         remedy = "its work was done on the CPU: use --by routine or --by program"
     elif not work.gpus and not _imported(work):
@@ -186,6 +188,7 @@ def _missing(work: TrialWork, of: Of) -> MissingMetric:
         "launch": "no launch whose flop or bytes were counted",
         "routine": "no routine whose flop or bytes were counted",
         "phase": "no phase whose flop or bytes were counted",
+        "layer": "no layer whose flop or bytes were counted",
         "program": "no flop or bytes",
     }[of]
     return MissingMetric(f"trial {work.trial_id} has {what} (its metrics: {metrics}); {remedy}")

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from taupy.model.work import TrialWork
 from taupy.roofline.gathering import WHOLE, keys, place_of, wanted
-from taupy.roofline.point import Of, Point
+from taupy.roofline.point import Of, Point, is_whole
 
 UNTIMED = "not in the timing trial"
 """Beginning of the note for a point that the timing trial lacks."""
@@ -65,7 +65,7 @@ def _placeless(name: str) -> str:
 
 def routine_timings(timing: TrialWork, of: Of, inclusive: bool) -> dict[str, tuple[float, int]]:
     """Name -> seconds of the longest thread and calls in the timing trial."""
-    whole = of in ("phase", "program") or inclusive
+    whole = is_whole(of, inclusive)
     seconds: dict[str, dict[tuple[int, int, int], float]] = {}
     calls: dict[str, int] = {}
     for routine in timing.routines:

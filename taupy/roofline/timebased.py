@@ -435,7 +435,7 @@ def _remarks(
 
 
 def _title(kind: chart.Kind, placements: Sequence[Placement], level: str, per_launch: bool) -> str:
-    what = {"routine": "routines", "phase": "phases", "program": "whole program"}
+    what = {"routine": "routines", "phase": "phases", "layer": "layers", "program": "whole program"}
     if per_launch:
         return f"{chart.TITLES[kind]}, one launch of each kernel, {level}"
     of = " and ".join(dict.fromkeys(what.get(placement.point.of, "") for placement in placements))

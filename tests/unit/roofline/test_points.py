@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from taupy.errors import MissingMetric, UsageError
-from taupy.model.profile import TIME, Metric, Timer, UserEvent
+from taupy.model.profile import ROOT_TIMER, TIME, Metric, Timer, UserEvent
 from taupy.roofline import points as module
 from taupy.roofline.points import points
 from tests.builders import call, host, profile_of
@@ -177,7 +179,55 @@ def test_flop_that_the_program_states_are_analytic(work):
     assert phase.time == pytest.approx(0.25)
 
 
-@pytest.mark.parametrize("of", ["kernel", "routine", "phase", "program"])
+def layer(name, *below):
+    return call(Timer(name, groups=("LAYER",)), 2, COUNTED | {"time": 1000}, below)
+
+
+COUNTED = {"flop": 0, "bytes_dram_read": 0}
+
+
+def test_a_layer_holds_the_layers_in_it_and_backward_is_apart(work):
+    product = call(
+        Timer("linear", groups=("PYTHON_C",)),
+        2,
+        {"time": 10**9, "flop": 2 * 10**9, "bytes_dram_read": 10**8},
+    )
+    gradient = call(
+        Timer("backward of head [Linear]", groups=("LAYER", "PHASE_BACKWARD")),
+        2,
+        {"time": 2 * 10**9, "flop": 4 * 10**9, "bytes_dram_read": 10**8},
+    )
+    inside = [layer("Net [Net]", layer("head [Linear]", product)), gradient]
+    main = call(ROOT_TIMER, 1, COUNTED | {"time": 0}, inside)
+    profile = profile_of(
+        host(main),
+        metrics=[Metric("bytes_dram_read", "B"), Metric("flop", "flop"), TIME],
+        metadata={"CPU Type": "AMD EPYC"},
+    )
+    found = {point.name: (point.total_flop, point.time) for point in points(work(profile), "layer")}
+    assert found == {
+        "Net [Net]": (2e9, pytest.approx(1.000002)),
+        "head [Linear]": (2e9, pytest.approx(1.000001)),
+        "backward of head [Linear]": (4e9, pytest.approx(2)),
+    }
+
+
+def test_kernels_count_for_the_layers_that_launched_them(work):
+    profile = gpu_trial(Kernel("gemm", 10, 4_000_000, {"flop_fp32": 1e9, "bytes_dram": 1e8}))
+    for place, timer in enumerate(profile.timers):
+        if "PHASE" in timer.groups:
+            profile.timers[place] = replace(timer, name="head [Linear]", groups=("LAYER",))
+    (head,) = points(work(profile), "layer")
+    assert (head.launches, head.total_flop, head.time) == (10, 1e9, pytest.approx(4e-3))
+    assert points(work(profile), "phase") == []
+
+
+def test_without_layers_the_message_says_so(work):
+    with pytest.raises(MissingMetric, match="no layers of a network were recorded; use --by rou"):
+        points(work(cpu_trial()), "layer")
+
+
+@pytest.mark.parametrize("of", ["kernel", "routine", "phase", "layer", "program"])
 def test_a_trial_without_counters_is_an_error_that_names_the_remedy(work, of):
     there = work(gpu_trial(Kernel("gemm", 1, 1000)))
     with pytest.raises(MissingMetric, match=r"its metrics: time.*taupy run --metrics roofline"):
