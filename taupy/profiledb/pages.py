@@ -235,6 +235,7 @@ TABLES = {
     "user_event_value": "User events by thread and call path.",
     "device": "GPUs of a trial.",
     "device_fact": "Properties of a GPU.",
+    "layer": "Layers of networks: parameters, shapes, operations.",
     "step": "Iterations of trainings, with the time in each kind of phase.",
     "step_value": "What programs logged in steps.",
     "communicator": "Groups of processes, as each of their processes knew them.",

@@ -17,6 +17,7 @@ import pytest
 from taupy.instrument.torch_library import OPERATORS, Torch
 from tests.engine.conftest import ROOT, has_native
 from tests.engine.test_autograd import HEAD, played, put_torch  # noqa: F401
+from tests.engine.test_autograd import compiler as cxx
 
 PLAYED = """
 #include "operators_host.h"
@@ -52,7 +53,7 @@ const char *taupy_operators_begin(OperatorsHost *given)
 compiler = shutil.which("cc") or shutil.which("gcc")
 pytestmark = [
     pytest.mark.skipif(not has_native, reason="the compiled engine is not built"),
-    pytest.mark.skipif(compiler is None, reason="no C compiler"),
+    pytest.mark.skipif(compiler is None or cxx is None, reason="no C and C++ compilers"),
 ]
 
 
