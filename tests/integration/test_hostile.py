@@ -28,8 +28,9 @@ from tests.unit.roofline.build import EPYC, Kernel, gpu_trial
 FORMS = ("text", "csv", "json", "markdown")
 
 # What each command is given, {db} being the database; None where another test has its outputs.
-# Nothing to show: foreign files that are none, trials without samples of memory and of threads.
-REFUSED = ("import", "merge", "memory", "waiting", "static")
+# Nothing to show: foreign files that are none, trials without samples of memory and of threads,
+# trials without collectives.
+REFUSED = ("import", "merge", "memory", "ranks", "waiting", "static")
 ARGUMENTS: dict[str, list[list[str]] | None] = {
     "run": None,
     "pprof": [["2"], ["1"], ["1", "--metric", f"{EVIL}metric"], ["1", "--callers", "g"]],
@@ -37,6 +38,7 @@ ARGUMENTS: dict[str, list[list[str]] | None] = {
     "layers": [["6"], ["6", "--by", "type"], ["1"], ["{evil}"]],
     "phases": [["6"], ["2"], ["{evil}"]],
     "steps": [["6"], ["6", "--all"], ["1"], ["{evil}"]],
+    "ranks": [["6"], ["2"], ["6", "--step"], ["6", "--collective"], ["{evil}"]],
     "memory": [["1"], ["6", "--by", "layer"], ["{evil}"]],
     "report": [["1"], ["2"], ["6"], ["{evil}"]],
     "waiting": [["1"], ["{evil}"]],
