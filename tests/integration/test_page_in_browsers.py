@@ -30,6 +30,7 @@ BROWSERS = {
 }
 WIDE, NARROW = {"width": 1400, "height": 900}, {"width": 390, "height": 800}
 LONG = 60_000
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module", params=BROWSERS)

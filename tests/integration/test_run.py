@@ -456,6 +456,7 @@ def test_ranks_of_one_job_become_one_trial(runs, native):
     assert runs.one("SELECT count(*) FROM trial") == 1
 
 
+@pytest.mark.slow
 def test_ranks_that_a_launcher_starts_again_are_another_trial(runs, native):
     """What they measured would else be taken for what is stored already."""
     (runs.folder / "prog.py").write_text("def f(): pass\nf()\n")
@@ -515,6 +516,7 @@ def test_metadata_tells_machine_program_and_measurement(runs, native):
     assert int(runs.metadata("Peak Resident Memory (KiB)")) > 1000
 
 
+@pytest.mark.slow
 def test_targets_of_every_kind(runs, native):
     (runs.folder / "package").mkdir()
     (runs.folder / "package" / "__main__.py").write_text("def main(): print('main')\nmain()\n")

@@ -264,6 +264,7 @@ def test_nothing_is_left_behind(runs, number, monkeypatch):
     assert list((runs.folder / "tmp").iterdir()) == []
 
 
+@pytest.mark.slow
 def test_the_browser_is_not_told_the_address_where_others_can_read_it(runs, monkeypatch):
     pytest.importorskip("datasette", reason="Datasette is an extra")
     fill(runs.folder / "a.db")

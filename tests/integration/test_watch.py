@@ -243,6 +243,7 @@ def test_a_damaged_heartbeat_is_said_and_loses_nothing_else(runs, native):
     assert runs.calls()["nap"] == 1
 
 
+@pytest.mark.slow
 def test_a_watch_that_is_stopped_costs_what_it_would_have_seen(runs, engine):
     program = began(runs, SLEEPER.replace("sleep(60)", "sleep(4)"), "--engine", engine)
     watch = watch_of(runs)
@@ -259,6 +260,7 @@ def test_a_watch_that_is_stopped_costs_what_it_would_have_seen(runs, engine):
 # --- processes that were not measured
 
 
+@pytest.mark.slow
 def test_every_process_below_the_program_is_named_with_command_and_duration(runs, engine):
     source = """
 import os, subprocess, time
