@@ -33,7 +33,7 @@ def find(trial: Trial) -> Iterator[Finding]:
             continue
         yield Finding(
             KIND,
-            f"{kernel.timer.short_name} takes {duration(kernel.ns)} of the GPU, and its code has "
+            f"{kernel.timer.short_name} takes {duration(kernel.ns)} of the GPU; its code says: "
             f"{advice.finding}",
             clock.saved_ns(gpu=kernel.ns * advice.saved),
             trial.wall_ns,
