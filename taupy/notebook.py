@@ -42,13 +42,10 @@ from taupy.comparison.trial_values import VALUES, Over, Value
 from taupy.comparison.verdicts import Rule
 from taupy.errors import UsageError
 from taupy.escaping import framed
-from taupy.model import question
-from taupy.model import table as sums
 from taupy.pprof import layers, phases, steps
 from taupy.pprof.cells import seen_by
 from taupy.pprof.view import View
 from taupy.profiledb import api, selector
-from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.steps import steps_of
 from taupy.profiledb.values import values
 from taupy.units import size
@@ -118,15 +115,20 @@ class Trial(api.Trial):
             series = steps_of(db, self.row.id)
         return _frames([steps.view(*of_thread) for of_thread in series])
 
-    def phases(self) -> pd.DataFrame:
+    def phases(self, by: str = "thread") -> pd.DataFrame:
         """Where the time of a training goes, thread by thread.
 
-        Columns: node, thread, share_percent, time_ns, calls, per_step_ns, p50_ns, p95_ns, phase.
-        The times of a thread add up to its whole time.
+        Columns: node, thread (or the dimension asked for), share_percent, time_ns, calls,
+        per_step_ns, p50_ns, p95_ns (of threads), phase. The times of a thread add up to its whole
+        time.
+
+        Args:
+            by: "thread", "rank", "node" or "trial".
         """
+        _check("by", by, phases.BYS)
         with self._database._opened() as db:
-            table = self._table(db, phases.DIMENSIONS)
-            views = phases.views(table, steps_of(db, self.row.id))
+            table = values(db, phases.question(self.row.id, by))
+            views = phases.views(table, steps_of(db, self.row.id), by)
         return _frames(views)
 
     def layers(self, by: layers.By = "layer", depth: int | None = None) -> pd.DataFrame:
@@ -141,11 +143,8 @@ class Trial(api.Trial):
         """
         _check("by", by, get_args(layers.By))
         with self._database._opened() as db:
-            table = self._table(db, layers.DIMENSIONS)
+            table = values(db, layers.question(self.row.id))
         return _frames(layers.views(table, layers.Choice(by, depth)))
-
-    def _table(self, db: ProfileDB, by: tuple[str, ...]) -> sums.Table:
-        return values(db, question.Question((self.row.id,), by=by, values=question.VALUES))
 
 
 class Database(api.Database):

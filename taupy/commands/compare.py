@@ -64,7 +64,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def _add_question(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("what to compare")
     group.add_argument(
-        "--by", choices=BYS, default="routine", metavar="WHAT",
+        "--by", choices=BYS, default="routine", metavar="DIMENSION",
         help=", ".join(BYS) + " (default: routine, with GPU work in a separate table)",
     )  # fmt: skip
     group.add_argument("--metric", default="time", metavar="NAME", help="default: time")

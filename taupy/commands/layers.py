@@ -15,7 +15,7 @@ import argparse
 
 from taupy.commands import options, running
 from taupy.errors import UsageError
-from taupy.model.question import EVENTS, VALUES, Condition, Question
+from taupy.model.question import EVENTS, Condition, Question
 from taupy.model.rows import ThreadRow
 from taupy.model.sampled import GROWTH
 from taupy.network.layers import COUNTED, OPERATORS, unknown_because
@@ -49,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
     if args.depth == 0:
         raise UsageError("--depth must be at least 1")
     with running.asked(args) as (db, trial):
-        table = values(db, Question((trial.id,), by=layers.DIMENSIONS, values=VALUES))
+        table = values(db, layers.question(trial.id))
         why = metadata_values(db, OPERATORS).get(trial.id, COUNTED)
         beside = layers.Beside(facts_of(db, trial.id), _growth(db, trial.id), unknown_because(why))
     by: layers.By = "layer" if args.by == "layer" else "type"

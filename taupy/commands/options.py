@@ -85,6 +85,8 @@ class Renamed(argparse.Action):
     """An option under its old name, for one version: prints the new name.
 
     add_argument("--old", dest="new", action=Renamed, help=argparse.SUPPRESS)
+
+    With `nargs=0` it is a flag, and `const` is what the new option would be given.
     """
 
     def __call__(
@@ -94,8 +96,9 @@ class Renamed(argparse.Action):
         values: object,
         option_string: str | None = None,
     ) -> None:
-        say(f"{option_string} is now --{self.dest.replace('_', '-')}")
-        setattr(namespace, self.dest, values)
+        new = f"--{self.dest.replace('_', '-')}"
+        say(f"{option_string} is now {new if self.nargs != 0 else f'{new} {self.const}'}")
+        setattr(namespace, self.dest, values if self.nargs != 0 else self.const)
 
 
 def seconds(text: str) -> float:

@@ -2,8 +2,10 @@
 
     taupy phases                      the trial stored last
     taupy phases 12
+    taupy phases --by rank            one table for each rank, with all its threads
 
-Times add up to the time of the thread; `(no phase)` is what belongs to no known phase.
+Times add up to the time of the thread, or of all host threads of a rank, node or trial;
+`(no phase)` is what belongs to no known phase.
 """
 
 from __future__ import annotations
@@ -12,7 +14,6 @@ import argparse
 
 from taupy.commands import options, running
 from taupy.errors import UsageError
-from taupy.model.question import Question
 from taupy.pprof import phases, terminal
 from taupy.profiledb.steps import steps_of
 from taupy.profiledb.values import values
@@ -20,17 +21,16 @@ from taupy.profiledb.values import values
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     running.add_trial_argument(parser)
+    options.add_by_argument(parser, phases.BYS, "one table for each")
     options.add_database_argument(parser)
     options.add_form_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     with running.asked(args) as (db, trial):
-        table = values(
-            db, Question((trial.id,), by=phases.DIMENSIONS, values=("calls", "exclusive"))
-        )
+        table = values(db, phases.question(trial.id, args.by))
         series = steps_of(db, trial.id)
-    views = phases.views(table, series)
+    views = phases.views(table, series, args.by)
     if not views:
         raise UsageError(
             f"trial {trial.id} has no known phases: it imported nothing and trained nothing with "

@@ -1,9 +1,9 @@
 """Show what the ranks of a job did, who was waited for, and what took it longer.
 
     taupy ranks                        the trial stored last, one row per rank
-    taupy ranks 12 --step              one row per step: who was waited for in it
+    taupy ranks 12 --by step           one row per step: who was waited for in it
     taupy ranks 12 --step 17           the ranks in one step
-    taupy ranks 12 --collective        the collectives with the largest skew
+    taupy ranks 12 --by collective     the collectives with the largest skew
 
 The time in a collective is taken apart: waiting until the last rank has come, and transfer. See
 docs/ranks.md.
@@ -12,10 +12,12 @@ docs/ranks.md.
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 
 from taupy.analysis import ranks as analysis
 from taupy.analysis.ranks import Ranks, RankTimes
 from taupy.commands import options
+from taupy.commands.messages import say
 from taupy.comparison import rank_views as views
 from taupy.comparison import ranks as comparison
 from taupy.errors import UsageError
@@ -25,6 +27,7 @@ from taupy.profiledb import selector
 from taupy.profiledb.database import ProfileDB
 from taupy.units import duration
 
+_BYS = ("rank", "step", "collective")
 _EVERY = -1
 _COLLECTIVES = 20
 _SPREAD = 0.4
@@ -35,21 +38,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "trial", nargs="?", default=selector.LATEST, metavar="TRIAL", help="default: latest"
     )
+    options.add_by_argument(parser, _BYS, "one row for each")
     parser.add_argument(
-        "--step",
-        nargs="?",
-        type=options.count,
-        const=_EVERY,
-        metavar="N",
-        help="one row per step, or the ranks in step N",
+        "--step", nargs="?", type=options.count, const=_EVERY, metavar="N", help="in step N alone"
     )
-    parser.add_argument("--collective", action="store_true", help="one row per collective")
+    parser.add_argument(
+        "--collective", dest="by", action=options.Renamed, nargs=0, const="collective",
+        help=argparse.SUPPRESS,
+    )  # fmt: skip
     parser.add_argument("--all", action="store_true", help="every collective")
     options.add_database_argument(parser)
     options.add_form_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
+    if args.step == _EVERY:
+        say("--step without a number is now --by step")
+        args.by, args.step = "step", None
     with ProfileDB.open(options.database_path(args)) as db:
         trial = selector.trial(db, args.trial).id
         job = comparison.read_ranks(db, trial)
@@ -75,24 +80,24 @@ def _nothing(trial: int, job: Ranks) -> str:
 
 
 def _view(db: ProfileDB, trial: int, job: Ranks, args: argparse.Namespace) -> View:
-    of_step = None if args.step in (None, _EVERY) else args.step
-    if of_step is not None and of_step not in analysis.numbers_of_steps(job):
+    numbers = analysis.numbers_of_steps(job)
+    if args.step is not None and args.step not in numbers:
         raise UsageError(
-            f"trial {trial} has no collective in step {of_step}; `taupy ranks {trial} --step` "
+            f"trial {trial} has no collective in step {args.step}; `taupy ranks {trial} --by step` "
             "lists the steps"
         )
-    if args.collective:
+    if args.by == "collective":
         most = None if args.all or args.form != "text" else _COLLECTIVES
-        return views.collectives_view(job, of_step, most, views.remarks(job))
-    if args.step == _EVERY:
-        return views.steps_view(_steps(job), len(job.ranks))
-    sums = analysis.times(job, of_step)
-    return views.view(job, sums, of_step, _why(db, trial, job, sums, of_step))
+        return views.collectives_view(job, args.step, most, views.remarks(job))
+    if args.by == "step":
+        chosen = numbers if args.step is None else [args.step]
+        return views.steps_view(_steps(job, chosen), len(job.ranks))
+    sums = analysis.times(job, args.step)
+    return views.view(job, sums, args.step, _why(db, trial, job, sums, args.step))
 
 
-def _steps(job: Ranks) -> list[views.StepOfRanks]:
+def _steps(job: Ranks, numbers: Sequence[int]) -> list[views.StepOfRanks]:
     slowest = views.slowest(job)
-    numbers = analysis.numbers_of_steps(job)
     return [
         views.StepOfRanks(
             number, slowest.get(number), analysis.straggler(sums), _phase(job, sums, number)

@@ -132,14 +132,14 @@ def _training(profile: Profile, limit: int) -> Iterator[View]:
     if kinds <= {None, "import"}:
         return
     from taupy.commands.running import stored
-    from taupy.model.question import VALUES, Question
     from taupy.pprof import layers, phases
     from taupy.profiledb.database import ProfileDB
     from taupy.profiledb.values import values
 
     with stored(profile) as path, ProfileDB.open(path) as db:
-        table = values(db, Question((1,), by=layers.DIMENSIONS, values=VALUES))
-    views = [*phases.views(table)[:1], *layers.views(table, layers.Choice())[:1]]
+        of_phases = phases.views(values(db, phases.question(1)))
+        of_layers = layers.views(values(db, layers.question(1)), layers.Choice())
+    views = [*of_phases[:1], *of_layers[:1]]
     for view in views:
         yield view.first(limit)
 

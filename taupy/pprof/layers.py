@@ -15,6 +15,7 @@ from typing import Any, Literal
 from taupy.model import callpaths
 from taupy.model.forest import preorder
 from taupy.model.profile import LayerFacts
+from taupy.model.question import VALUES, Question
 from taupy.model.rows import ThreadRow, TimerRow
 from taupy.model.table import Table
 from taupy.network.layers import is_backward, is_call, is_layer
@@ -24,9 +25,6 @@ from taupy.pprof.layer_facts import Described
 from taupy.pprof.view import Cell, Column, View
 
 NO_LAYER = "(no layer)"
-DIMENSIONS = ("thread", "callpath", "parent", "timer", "layer", "layer_type")
-"""What the table is grouped by."""
-
 By = Literal["layer", "type"]
 
 _BACKWARD = ("_engine_run_backward", "run_backward")
@@ -75,19 +73,20 @@ class Beside:
     unknown: str = ""
 
 
+def question(trial: int) -> Question:
+    """What `views` needs: the call trees of all threads, with their layers."""
+    by = ("thread", "callpath", "parent", "timer", "layer", "layer_type")
+    return Question((trial,), by=by, values=VALUES)
+
+
 def views(table: Table, choice: Choice, beside: Beside | None = None) -> list[View]:
     """One table for each host thread that called layers, the one with the most first.
 
     Args:
-        table: calls, inclusive and exclusive time of call paths by `DIMENSIONS`.
+        table: the answer to `question`.
     """
     beside = beside or Beside()
-    threads: Sequence[ThreadRow] = table.labels["thread"]
-    codes = table.codes["thread"]
-    rows: dict[int, list[int]] = {code: [] for code in range(len(threads))}
-    for row, code in enumerate(codes):
-        rows[code].append(row)
-    parts = [(threads[code], table.taken(mine)) for code, mine in rows.items()]
+    parts: list[tuple[ThreadRow, Table]] = [*table.parts("thread").items()]
     gpus = [(thread, part) for thread, part in parts if thread.kind == "stream"]
     by_time: list[tuple[float, View]] = []
     for thread, part in parts:

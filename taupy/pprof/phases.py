@@ -12,19 +12,19 @@ from typing import NamedTuple
 from taupy.model import callpaths
 from taupy.model.forest import preorder
 from taupy.model.profile import Steps
+from taupy.model.question import Condition, Label, Question
 from taupy.model.rows import ThreadRow, TimerRow
 from taupy.model.step_times import quantile
 from taupy.model.table import Table
 from taupy.network.phases import KINDS, STEP, kind_of, meant
-from taupy.pprof.view import Column, View
+from taupy.pprof.view import Cell, Column, View
 
 NO_PHASE = "(no phase)"
-DIMENSIONS = ("thread", "callpath", "parent", "timer")
-"""What the table is grouped by."""
+BYS = ("thread", "rank", "node", "trial")
+"""Dimensions of which each label has a table."""
 
+_TREE = ("thread", "callpath", "parent", "timer")
 _COLUMNS = (
-    Column("node", "int", audience="machines"),
-    Column("thread", "int", audience="machines"),
     Column("share_percent", "percent", "%Time", width=5),
     Column("time_ns", "time_ns", "Time", width=9),
     Column("calls", "int", "Calls"),
@@ -42,24 +42,36 @@ class Sum(NamedTuple):
     calls: int | None
 
 
-def views(table: Table, series: Iterable[tuple[ThreadRow, Steps]] = ()) -> list[View]:
-    """One table for each host thread with a phase of training, the longest training first.
+def question(trial: int, by: str = "thread") -> Question:
+    """What `views` needs: the call trees of all host threads.
 
     Args:
-        table: calls and exclusive time of call paths by `DIMENSIONS`.
-        series: of threads whose steps are known; those of validation are left aside.
+        by: one of `BYS`.
+    """
+    host = Condition("kind", ("host",))
+    return Question((trial,), by=tuple({*_TREE, by}), where=(host,), values=("calls", "exclusive"))
+
+
+def views(
+    table: Table, series: Iterable[tuple[ThreadRow, Steps]] = (), by: str = "thread"
+) -> list[View]:
+    """One table for each label with a phase of training, the longest training first.
+
+    Args:
+        table: the answer to `question`.
+        series: steps of threads that have some; those of validation are left aside.
+        by: the dimension of the labels. Percentiles are of threads alone, as steps are.
     """
     training = {thread[:3]: steps for thread, steps in series if steps.kind == "training"}
-    threads: Sequence[ThreadRow] = table.labels["thread"]
-    rows: dict[int, list[int]] = {}
-    for row, code in enumerate(table.codes["thread"]):
-        rows.setdefault(code, []).append(row)
-    by_time = [
-        (_trained(sums), _view(threads[code], sums, steps, training.get(threads[code][:3])))
-        for code, mine in rows.items()
-        for sums, steps in [by_kind(table.taken(mine))]
-        if threads[code].kind == "host" and len(sums) > 1
-    ]
+    by_time = []
+    for label, part in table.parts(by).items():
+        sums, entered = by_kind(part)
+        threads = {thread[:3] for thread in part.row_labels("thread")}
+        steps = [training[thread] for thread in sorted(threads & training.keys())]
+        if len(sums) > 1:
+            count = sum(sum(of_thread.count) for of_thread in steps) or entered
+            own = steps[0] if steps and by == "thread" else None
+            by_time.append((_trained(sums), _view(by, label, sums, count, own)))
     by_time.sort(key=lambda pair: -pair[0])
     return [view for _, view in by_time]
 
@@ -105,12 +117,21 @@ def _trained(sums: dict[str, Sum]) -> float:
     )
 
 
-def _view(thread: ThreadRow, sums: dict[str, Sum], steps: int, training: Steps | None) -> View:
-    steps = steps if training is None else sum(training.count)
+def _view(
+    by: str, label: Label | ThreadRow, sums: dict[str, Sum], steps: int, training: Steps | None
+) -> View:
     whole = sum(sums_of_kind.time for sums_of_kind in sums.values())
+    names: tuple[str, ...] = (by,)
+    place: tuple[Cell, ...]
+    title = str(label)
+    if isinstance(label, ThreadRow):
+        names, place = ("node", "thread"), (label.node, label.thread)
+        title = f"{label.node}.{label.context}.{label.thread}: {label.name}"
+    else:
+        place = (label,)
     rows = [
         (
-            *(thread.node, thread.thread),
+            *place,
             100 * sums_of_kind.time / whole if whole else None,
             *(sums_of_kind.time, sums_of_kind.calls),
             sums_of_kind.time / steps if steps else None,
@@ -120,9 +141,9 @@ def _view(thread: ThreadRow, sums: dict[str, Sum], steps: int, training: Steps |
         for kind in (*KINDS, NO_PHASE)
         if (sums_of_kind := sums.get(kind)) is not None
     ]
-    place = f"{thread.node}.{thread.context}.{thread.thread}: {thread.name}"
     count = f"{steps} steps" if steps else "no steps: no optimizer of a known framework was called"
-    return View(f"THREAD {place} ({count})", _COLUMNS, rows)
+    columns = (*(Column(name, "int", audience="machines") for name in names), *_COLUMNS)
+    return View(f"{by.upper()} {title} ({count})", columns, rows)
 
 
 def _percentiles(training: Steps | None, kind: str) -> tuple[float | None, float | None]:

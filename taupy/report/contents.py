@@ -247,7 +247,7 @@ def _memory(db: ProfileDB, trial: TrialRow) -> list[Part]:
 
 
 def _layers(db: ProfileDB, trial: TrialRow) -> list[Part]:
-    table = values(db, Question((trial.id,), by=layers.DIMENSIONS, values=VALUES))
+    table = values(db, layers.question(trial.id))
     return [Part(views=[view]) for view in layers.views(table, layers.Choice(tree=True))]
 
 

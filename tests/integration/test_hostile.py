@@ -38,7 +38,7 @@ ARGUMENTS: dict[str, list[list[str]] | None] = {
     "layers": [["6"], ["6", "--by", "type"], ["1"], ["{evil}"]],
     "phases": [["6"], ["2"], ["{evil}"]],
     "steps": [["6"], ["6", "--all"], ["1"], ["{evil}"]],
-    "ranks": [["6"], ["2"], ["6", "--step"], ["6", "--collective"], ["{evil}"]],
+    "ranks": [["6"], ["2"], ["6", "--by", "step"], ["6", "--by", "collective"], ["{evil}"]],
     "memory": [["1"], ["6", "--by", "layer"], ["{evil}"]],
     "report": [["1"], ["2"], ["6"], ["{evil}"]],
     "waiting": [["1"], ["{evil}"]],

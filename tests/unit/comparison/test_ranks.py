@@ -77,18 +77,19 @@ def test_the_one_that_was_waited_for_is_named_with_its_routine(ask):
 
 
 def test_each_step_names_its_straggler_and_phase(ask):
-    rows = list(csv.DictReader(ask("1", "--step", "--csv").splitlines()))
+    rows = list(csv.DictReader(ask("1", "--by", "step", "--csv").splitlines()))
     assert [(row["step"], row["straggler"], row["caused_ns"]) for row in rows] == [
         ("1", "1", "65.0"),
         ("2", "1", "60.0"),
     ]
     assert (rows[0]["phase"], rows[0]["phase_ns"]) == ("forward", "70.0")
+    assert ask("1", "--by", "step", "--step", "2", "--csv").count("\n") == 2
     assert "in step 1 its forward took 70 ns longer" in ask("1", "--step", "1")
-    assert "`taupy ranks 1 --step` lists the steps" in ask("1", "--step", "7", code=2)
+    assert "`taupy ranks 1 --by step` lists the steps" in ask("1", "--step", "7", code=2)
 
 
 def test_each_collective_stands_alone(ask):
-    rows = list(csv.DictReader(ask("1", "--collective", "--csv").splitlines()))
+    rows = list(csv.DictReader(ask("1", "--by", "collective", "--csv").splitlines()))
     assert [(row["number"], row["last"], row["skew_ns"], row["transfer_ns"]) for row in rows] == [
         ("1", "1", "65.0", "10.0"),
         ("2", "1", "60.0", "15.0"),
@@ -97,3 +98,10 @@ def test_each_collective_stands_alone(ask):
 
 def test_a_trial_without_collectives_says_what_to_do(ask):
     assert "taupy run --collectives" in ask("2", code=2)
+
+
+@pytest.mark.parametrize(("old", "by"), [("--step", "step"), ("--collective", "collective")])
+def test_old_spellings_still_work_and_name_the_new_one(ask, capsys, old, by):
+    assert ask("1", "--by", by) == ask("1", old)
+    assert main(["ranks", "1", old]) == 0
+    assert f"is now --by {by}" in capsys.readouterr().err

@@ -74,7 +74,7 @@ def _training(tmp_path, *series):
     profile.threads[0].steps = [*series]
     with ProfileDB.open(tmp_path / "t.db", create=True) as db:
         trial = add_profile(db, profile)
-        question = Question((trial,), by=phases.DIMENSIONS, values=("calls", "exclusive"))
+        question = phases.question(trial)
         by_phase = values(db, Question((trial,), by=("phase",), values=("exclusive",)))
         return phases.views(values(db, question), steps_of(db, trial)), dict(
             zip(by_phase.row_labels("phase"), by_phase.column("exclusive", "time"), strict=True)
@@ -109,10 +109,41 @@ def test_percentiles_are_of_the_time_in_a_step(tmp_path):
     assert rows["forward"] == (None, None)  # of no step, as is known of this series
 
 
+def _forward(own_ms):
+    return call(".taupy application", 1, 0, [_row("model", 1, own_ms, group="PHASE_FORWARD")])
+
+
+@pytest.mark.parametrize(
+    ("by", "forward"),
+    [
+        ("thread", {"THREAD 0.0.0": 10, "THREAD 0.0.1": 20, "THREAD 1.0.0": 70}),
+        ("node", {"NODE 0": 30, "NODE 1": 70}),
+        ("rank", {"RANK 0": 30, "RANK 1": 70}),
+        ("trial", {"TRIAL 1": 100}),
+    ],
+)
+def test_tables_are_of_the_dimension_that_was_asked_for(tmp_path, by, forward):
+    profile = profile_of(
+        host(_forward(10)), host(_forward(20), thread=1), host(_forward(70), node=1)
+    )
+    with ProfileDB.open(tmp_path / "t.db", create=True) as db:
+        trial = add_profile(db, profile)
+        views = phases.views(values(db, phases.question(trial, by)), by=by)
+    shown = {
+        view.title.partition(":" if by == "thread" else " (")[0]: {
+            row[-1]: row[[column.name for column in view.columns].index("time_ns")]
+            for row in view.rows
+        }["forward"]
+        for view in views
+    }
+    assert shown == {label: time * MS for label, time in forward.items()}
+    assert [*shown] == sorted(shown, key=lambda label: -shown[label])
+
+
 def test_a_thread_without_phases_has_no_table(tmp_path):
     with ProfileDB.open(tmp_path / "t.db", create=True) as db:
         trial = add_profile(db, profile_of(host(call(".taupy application", 10))))
-        question = Question((trial,), by=phases.DIMENSIONS, values=("calls", "exclusive"))
+        question = phases.question(trial)
         assert phases.views(values(db, question)) == []
 
 
