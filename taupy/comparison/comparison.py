@@ -322,14 +322,14 @@ def _events(db: ProfileDB, sides: Sequence[Side], question: Question) -> Answer:
     keys: dict[Hashable, Key] = {}
     values: list[list[dict[Hashable, float]]] = []
     calls: list[list[dict[Hashable, float]]] = []
+    sums_of = trial_facts.event_sums(db, [trial.id for side in sides for trial in side.trials])
     for side in sides:
         values.append([])
         calls.append([])
         for trial in side.trials:
-            sums = trial_facts.event_sums(db, trial.id)
             meant = {
                 key: event
-                for key, event in sums.items()
+                for key, event in sums_of[trial.id].items()
                 if not tests or any(test(key[0], key[0]) for test in tests)
             }
             numbers = {key: statistic(event) for key, event in meant.items()}

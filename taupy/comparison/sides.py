@@ -10,7 +10,7 @@ from taupy.analysis import comparable
 from taupy.analysis.compare import median
 from taupy.errors import UsageError
 from taupy.model.rows import TrialRow
-from taupy.profiledb import query, selector, trial_facts
+from taupy.profiledb import selector, trial_facts
 from taupy.profiledb.database import ProfileDB
 
 _TELLING = re.compile("Clock|Version|Power Limit|Mode")
@@ -90,26 +90,37 @@ def both_sided(sides: Sequence[Side]) -> list[int]:
 # --- conditions of measurement ---------------------------------------------------
 
 
-def facts(db: ProfileDB, trial: TrialRow) -> dict[str, str]:
-    """How a trial was measured: its metadata and attributes."""
-    values_of = {
-        row.name: row.value for row in query.trial_metadata(db, trial.id) if row.node is None
+def facts_of(db: ProfileDB, sides: Sequence[Side]) -> list[list[dict[str, str]]]:
+    """How each side's trials were measured: their metadata and attributes."""
+    trials = {trial.id: trial for side in sides for trial in side.trials}
+    facts = {
+        id: _conditions(trials[id], of_trial)
+        for id, of_trial in trial_facts.facts_of(db, [*trials]).items()
     }
-    places = query.threads(db, trial.id)
-    hosts = [place for place in places if place.kind != "stream"]
-    values_of["Application"] = trial.application
-    values_of["State"] = trial.state
-    values_of["Exit Code"] = trial.ending or "unknown"
-    values_of["Nodes"] = str(len({place.node for place in places}))
-    values_of["Threads"] = str(len(hosts))
-    values_of["GPUs"] = ", ".join(trial_facts.gpu_names(db, trial.id))
-    for name, value, unit in trial_facts.gpu_facts(db, trial.id):
-        if _TELLING.search(name):
-            values_of[name] = f"{value} {unit}".strip()
-    for (name, unit), event in trial_facts.event_sums(db, trial.id).items():
-        if comparable.kind_of(name) == "clocks":
-            values_of[name] = f"{event.mean:.6g} {unit}"
-    return values_of
+    return [[facts[trial.id] for trial in side.trials] for side in sides]
+
+
+def _conditions(trial: TrialRow, facts: trial_facts.Facts) -> dict[str, str]:
+    hosts = [thread for thread in facts.threads if thread.kind != "stream"]
+    return {
+        **facts.metadata,
+        "Application": trial.application,
+        "State": trial.state,
+        "Exit Code": trial.ending or "unknown",
+        "Nodes": str(len({thread.node for thread in facts.threads})),
+        "Threads": str(len(hosts)),
+        "GPUs": ", ".join(facts.gpus),
+        **{
+            name: f"{value} {unit}".strip()
+            for name, value, unit in facts.gpu_facts
+            if _TELLING.search(name)
+        },
+        **{
+            name: f"{event.mean:.6g} {unit}"
+            for (name, unit), event in facts.events.items()
+            if comparable.kind_of(name) == "clocks"
+        },
+    }
 
 
 def obstacles(
@@ -118,7 +129,7 @@ def obstacles(
     """Differences between the sides, and differences within one side (its letter first).
 
     Args:
-        facts: as `known` gives them.
+        facts: as `facts_of` gives them.
     """
     inside = [
         (side.letter, difference)
@@ -126,11 +137,6 @@ def obstacles(
         for difference in comparable.within(trials)
     ]
     return comparable.differences(facts), inside
-
-
-def facts_of(db: ProfileDB, sides: Sequence[Side]) -> list[list[dict[str, str]]]:
-    """The facts of each side's trials."""
-    return [[facts(db, trial) for trial in side.trials] for side in sides]
 
 
 def in_turns(first: Side, other: Side) -> bool:
@@ -147,7 +153,7 @@ def circumstances(sides: Sequence[Side], facts: Sequence[Sequence[Mapping[str, s
     less than before. It is therefore a note and does not prevent the comparison.
 
     Args:
-        facts: as `known` gives them.
+        facts: as `facts_of` gives them.
     """
     notes = []
     first, base = sides[0], _cpu_share(sides[0], facts[0])

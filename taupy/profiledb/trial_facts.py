@@ -4,25 +4,34 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from itertools import groupby
+from typing import Any, NamedTuple
 
 from taupy.model.question import EVENTS, Question
-from taupy.model.rows import TimerRow
+from taupy.model.rows import ThreadRow, TimerRow
 from taupy.profiledb.ancestry import Ancestry
 from taupy.profiledb.database import ProfileDB, of_a_sound_file
-from taupy.profiledb.dimensions import labels
+from taupy.profiledb.dimensions import labels, rows_of_ids
 from taupy.profiledb.selector import loosely
 from taupy.profiledb.values import values
 
 _METADATA = "SELECT trial_id, name, value FROM metadata ORDER BY node IS NOT NULL, node"
 
-_GPU_FACTS = """
-    SELECT device.id, device_fact.name, device_fact.value, device_fact.unit
-      FROM device JOIN device_fact ON device_fact.device_id = device.id
-     WHERE device.trial_id = ? ORDER BY device.node, device.ordinal, device_fact.position
+_OWN_METADATA = """
+    SELECT trial_id, name, value FROM metadata WHERE node IS NULL AND trial_id IN ({ids})
 """
 
-_GPUS = "SELECT name FROM device WHERE trial_id = ? ORDER BY node, ordinal"
+_THREADS = """
+    SELECT trial_id, node, context, thread, kind, name FROM thread WHERE trial_id IN ({ids})
+"""
+
+_GPUS = """
+    SELECT device.trial_id, device.id, device.name, device_fact.name, device_fact.value,
+           device_fact.unit
+      FROM device LEFT JOIN device_fact ON device_fact.device_id = device.id
+     WHERE device.trial_id IN ({ids})
+     ORDER BY device.trial_id, device.node, device.ordinal, device_fact.position
+"""
 
 
 class EventSums(NamedTuple):
@@ -34,15 +43,50 @@ class EventSums(NamedTuple):
     mean: float
 
 
+class Facts(NamedTuple):
+    """What is known of one trial beside its values.
+
+    Attributes:
+        metadata: the trial's own, not its nodes'.
+        gpus: the name of each, by node and ordinal.
+        gpu_facts: `GPU 0 Core Clock`, value and unit; numbered over nodes.
+        events: user events over threads and call paths, by name and unit.
+    """
+
+    metadata: dict[str, str]
+    threads: list[ThreadRow]
+    gpus: list[str]
+    gpu_facts: list[tuple[str, str, str]]
+    events: dict[tuple[str, str], EventSums]
+
+
 def with_room(db: ProfileDB) -> None:
     """Let SQLite keep the pages of several trials at hand: 2 MB, its default, hold one."""
     db.rows("PRAGMA cache_size = -65536")
 
 
 @of_a_sound_file
-def gpu_names(db: ProfileDB, trial_id: int) -> list[str]:
-    """The names of the trial's GPUs, by node and ordinal; one for each."""
-    return [name for (name,) in db.rows(_GPUS, (trial_id,))]
+def facts_of(db: ProfileDB, trials: Sequence[int]) -> dict[int, Facts]:
+    """What is known of each of these trials; one statement for each kind of fact."""
+    events = event_sums(db, trials)
+    facts = {trial: Facts({}, [], [], [], events[trial]) for trial in trials}
+    for trial, name, value in rows_of_ids(db, _OWN_METADATA, trials):
+        facts[trial].metadata[name] = value
+    for trial, *thread in rows_of_ids(db, _THREADS, trials):
+        facts[trial].threads.append(ThreadRow(*thread))
+    for (trial, _), of_gpu in groupby(rows_of_ids(db, _GPUS, trials), lambda row: row[:2]):
+        _add_gpu(facts[trial], [*of_gpu])
+    return facts
+
+
+def _add_gpu(facts: Facts, rows: Sequence[Any]) -> None:
+    number = len(facts.gpus)
+    facts.gpus.append(rows[0][2])
+    facts.gpu_facts.extend(
+        (f"GPU {number} {name}", str(value), unit)
+        for *_, name, value, unit in rows
+        if name is not None
+    )
 
 
 @of_a_sound_file
@@ -50,17 +94,6 @@ def gpu_models(db: ProfileDB, trials: Sequence[int]) -> dict[int, str]:
     """The models that each trial ran on, joined by " + "; empty where none is known."""
     names = labels(db, "gpu", trials)
     return {trial: str(name) if name else "" for trial, (name,) in names.items()}
-
-
-@of_a_sound_file
-def gpu_facts(db: ProfileDB, trial_id: int) -> list[tuple[str, str, str]]:
-    """What is known of each GPU: `GPU 0 Core Clock`, value, unit; numbered over nodes."""
-    rows = db.rows(_GPU_FACTS, (trial_id,))
-    order = list(dict.fromkeys(device for device, *_ in rows))
-    return [
-        (f"GPU {order.index(device)} {name}", str(value), unit)
-        for device, name, value, unit in rows
-    ]
 
 
 @of_a_sound_file
@@ -97,19 +130,17 @@ def callpath_names(
 
 
 @of_a_sound_file
-def event_sums(db: ProfileDB, trial_id: int) -> dict[tuple[str, str], EventSums]:
-    """The trial's user events over threads and call paths, by name and unit."""
-    db.trial(trial_id)
-    table = values(db, Question((trial_id,), (), ("event",), values=EVENTS))
+def event_sums(db: ProfileDB, trials: Sequence[int]) -> dict[int, dict[tuple[str, str], EventSums]]:
+    """The user events of each trial over threads and call paths, by name and unit."""
+    sums: dict[int, dict[tuple[str, str], EventSums]] = {trial: {} for trial in trials}
+    table = values(db, Question(tuple(trials), (), ("trial", "event"), values=EVENTS))
+    rows = zip(table.row_labels("trial"), table.row_labels("event"), strict=True)
     columns = zip(*(table.column(value) for value in EVENTS), strict=True)
-    return {
-        (name, unit): EventSums(
+    for (trial, (name, unit)), (samples, total, least, most) in zip(rows, columns, strict=True):
+        sums[trial][name, unit] = EventSums(
             samples,
             math.nan if least is None else least,
             math.nan if most is None else most,
             math.nan if total is None or not samples else total / samples,
         )
-        for (name, unit), (samples, total, least, most) in zip(
-            table.row_labels("event"), columns, strict=True
-        )
-    }
+    return sums

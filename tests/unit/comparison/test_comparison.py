@@ -65,6 +65,23 @@ def test_every_text_is_a_side_and_one_text_alone_is_taken_apart(pair):
     assert [[t.id for t in side.trials] for side in sides(pair, ["app"])] == [[1], [2]]
 
 
+def test_facts_of_many_trials_take_as_many_statements_as_those_of_two(db, monkeypatch):
+    asked = []
+    rows = ProfileDB.rows
+    for number in range(1, 6):
+        add_profile(db, program(number, metadata={"n": str(number)}))
+    monkeypatch.setattr(ProfileDB, "rows", lambda self, *sql: asked.append(sql) or rows(self, *sql))
+    count = []
+    for trials in (["1", "2"], ["1", "2", "3", "4", "5"]):
+        of_sides = sides(db, trials)
+        asked.clear()
+        facts = facts_of(db, of_sides)
+        count.append(len(asked))
+    assert count[0] == count[1]
+    assert [fact["n"] for (fact,) in facts] == ["1", "2", "3", "4", "5"]
+    assert {fact["Threads"] for (fact,) in facts} == {"2"}
+
+
 def test_a_baseline_comes_first_and_brings_trials_of_the_same_application(pair):
     add_profile(pair, program(3, application="other"))
     for trial in (1, 3):
