@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import IO, Any, NamedTuple
+
+import msgspec
 
 from taupy.errors import FormatError
 
@@ -77,10 +79,10 @@ def functions(stream: IO[bytes], told: Listed) -> Iterator[Listing]:
     """
     for text in _pieces(stream, told):
         try:
-            function = json.loads(text)
-            yield Listing(function["function-name"], _instructions(function))
-        except (ValueError, KeyError, TypeError, RecursionError):
+            function = msgspec.json.decode(text, type=_Function)
+        except (msgspec.DecodeError, RecursionError):
             raise FormatError("nvdisasm's listing breaks off or is none") from None
+        yield Listing(function.name, _instructions(function))
         told.functions += 1
 
 
@@ -111,26 +113,55 @@ def _head(text: bytes, told: Listed) -> None:
         told.compiler = f"{tool[1].decode()} {version[1].decode() if version else ''}".strip()
 
 
-def _instructions(function: dict[str, Any]) -> list[Instruction]:
-    listed = function["sass-instructions"]
-    step = function["length"] // len(listed) if listed else 16
-    return [_instruction(at * step, entry) for at, entry in enumerate(listed)]
+class _Note(msgspec.Struct):
+    info: str = ""
 
 
-def _instruction(offset: int, listed: dict[str, Any]) -> Instruction:
-    name, *modifiers = listed["opcode"].split(".")
-    notes = listed.get("annotations", ())
+class _Entry(msgspec.Struct):
+    """An instruction as nvdisasm writes it."""
+
+    opcode: str
+    operands: str = ""
+    predicate: str = ""
+    attributes: dict[str, Any] = msgspec.field(default_factory=dict, name="other-attributes")
+    annotations: list[_Note] = []
+
+
+class _Function(msgspec.Struct):
+    name: str = msgspec.field(name="function-name")
+    length: int
+    code: list[_Entry] = msgspec.field(name="sass-instructions")
+
+
+def _instructions(function: _Function) -> list[Instruction]:
+    step = function.length // len(function.code) if function.code else 16
+    return [_instruction(at * step, entry) for at, entry in enumerate(function.code)]
+
+
+def _instruction(offset: int, entry: _Entry) -> Instruction:
+    notes = entry.annotations
+    told = entry.attributes
     return Instruction(
         offset,
-        name,
-        tuple(modifiers),
-        arguments(listed.get("operands", "")),
-        listed.get("predicate", "").lstrip("@"),
-        frozenset(key for key, value in listed.get("other-attributes", {}).items() if value),
-        any(note.get("info") == "SpillRefill" for note in notes),
+        *_opcode(entry.opcode),
+        arguments(entry.operands),
+        entry.predicate.lstrip("@"),
+        frozenset(key for key, value in told.items() if value) if told else _NOTHING,
+        bool(notes) and any(note.info == "SpillRefill" for note in notes),
     )
 
 
+_NOTHING: frozenset[str] = frozenset()
+
+
+@lru_cache(1 << 14)
+def _opcode(text: str) -> tuple[str, tuple[str, ...]]:
+    """Name and modifiers."""
+    name, *modifiers = text.split(".")
+    return name, tuple(modifiers)
+
+
+@lru_cache(1 << 16)
 def arguments(text: str) -> tuple[str, ...]:
     """Operands apart: commas in brackets belong to one."""
     return tuple(part.strip() for part in _ARGUMENT.findall(text) if part.strip())

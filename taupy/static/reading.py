@@ -23,7 +23,11 @@ from taupy.static.listing import Listed
 from taupy.static.tools import Tools
 
 PART_BYTES = 2 << 20
-"""Machine code that nvdisasm lists at a time: it needs some 40 times that."""
+"""Machine code that nvdisasm lists at a time: it needs some 60 times that."""
+
+PARTS_AT_MOST = 20
+"""Of a cubin, unless functions are many: nvdisasm reads all of it each time, which needs 3.3 times
+its size and takes as long as listing a hundredth of it."""
 
 PART_FUNCTIONS = 4000
 """Functions that nvdisasm lists at a time: its command line names each by number."""
@@ -183,7 +187,7 @@ def _of_kernels(
         symbols.setdefault(function.section, {})[function.name] = function.offset
     wanted_by_name = {function.name: function for function in wanted}
     noted = notes.dynamic_shared(cubin.path)
-    for part in _parts(wanted):
+    for part in _parts(wanted, max(PART_BYTES, cubin.path.stat().st_size // PARTS_AT_MOST)):
         live = _live(cubin, part, toolset)
         lines = _lines(cubin, part, toolset) if request.sources and cubin.has_lines else {}
         told = Listed()
@@ -211,12 +215,12 @@ def _of_kernels(
                 )
 
 
-def _parts(wanted: Sequence[Function]) -> Iterator[list[Function]]:
+def _parts(wanted: Sequence[Function], most_bytes: int) -> Iterator[list[Function]]:
     """Kernels in parts whose code is not too large."""
     part: list[Function] = []
     size = 0
     for function in wanted:
-        full = size + function.code_bytes > PART_BYTES or len(part) == PART_FUNCTIONS
+        full = size + function.code_bytes > most_bytes or len(part) == PART_FUNCTIONS
         if part and full:
             yield part
             part, size = [], 0

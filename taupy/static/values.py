@@ -15,6 +15,7 @@ import re
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import NamedTuple
 
 from taupy.static.flow import Flow, is_conditional, is_jump
@@ -24,6 +25,9 @@ MOST_INSTRUCTIONS = 20_000
 """Longer functions are not followed: it would take minutes."""
 
 MOST_ROUNDS = 40
+
+_TEXTS = 1 << 15
+"""Operands of which is kept what they mean: compilers write the same ones over and over."""
 
 
 class Value(NamedTuple):
@@ -109,7 +113,7 @@ def _walk(
     body = flow.blocks[block]
     for place in range(body.start, body.end):
         instruction = code[place]
-        if address := next((text for text in instruction.arguments if text.endswith("]")), None):
+        if address := _address(instruction.arguments):
             result.addresses[instruction.offset] = address_value(address, state)
         if is_conditional(instruction) and _splits(instruction, state):
             result.divergent.add(instruction.offset)
@@ -142,6 +146,8 @@ def _merged(states: dict[int, State], goal: int, state: State, split: bool) -> b
         return True
     changed = False
     for name, value in state.items():
+        if before.get(name) is value and (not split or value is UNKNOWN):
+            continue  # nearly all registers; the rest is the same, only slower
         joined = _joined(before[name], value, split) if name in before else value
         if joined != before.get(name):
             before[name] = joined
@@ -161,25 +167,70 @@ def _splits(instruction: Instruction, state: State) -> bool:
     if {"DIV", "CONV"} & set(instruction.modifiers):
         return False
     names = [instruction.predicate.lstrip("!")] if instruction.predicate else []
-    names += [text.lstrip("!") for text in instruction.arguments if re.match(r"!?U?P\d\Z", text)]
-    return any(state.get(name, SAME).varies for name in names if not name.startswith("U"))
+    names += _flags(instruction.arguments)
+    return _any_varies([name for name in names if not name.startswith("U")], state)
 
 
-def value(text: str, state: Mapping[str, Value]) -> Value:
-    """The value of an operand."""
+def _any_varies(names: Sequence[str], state: State) -> bool:
+    return any(state.get(name, SAME).varies for name in names)
+
+
+class _Operand(NamedTuple):
+    """Attributes:
+    register: empty for a number, and for what all threads have the same of, such as a constant.
+    fixed: its value, where there is no register.
+    part: only a byte or a half of the register.
+    """
+
+    register: str
+    fixed: Value = SAME
+    negative: bool = False
+    part: bool = False
+
+
+@lru_cache(_TEXTS)
+def _operand(text: str) -> _Operand:
     plain = text.removesuffix(".reuse").strip("|")
     negative = plain.startswith(("-", "~"))
     plain = plain.lstrip("-~!|+")
     if match := _REGISTER.match(plain):
-        name = match[0]
-        held = _ZERO if name in ("RZ", "URZ") else state.get(name, SAME)
-        if plain[match.end() :].startswith((".H", ".B")):
-            held = UNKNOWN if held.varies else SAME
-        return _times(held, -1) if negative else held
-    if match := re.match(r"0x[0-9a-f]+\Z|\d+\Z", plain):
+        part = plain[match.end() :].startswith((".H", ".B"))
+        if match[0] in ("RZ", "URZ"):
+            return _Operand("", SAME if part else _ZERO)
+        return _Operand(match[0], SAME, negative, part)
+    if re.match(r"0x[0-9a-f]+\Z|\d+\Z", plain):
         number = int(plain, 0)
-        return Value(0, -number if negative else number)
-    return SAME
+        return _Operand("", Value(0, -number if negative else number))
+    return _Operand("")
+
+
+def value(text: str, state: Mapping[str, Value]) -> Value:
+    """The value of an operand."""
+    register, fixed, negative, part = _operand(text)
+    if not register:
+        return fixed
+    held = state.get(register, SAME)
+    if part:
+        held = UNKNOWN if held.varies else SAME
+    return _times(held, -1) if negative else held
+
+
+@lru_cache(_TEXTS)
+def _address(arguments: tuple[str, ...]) -> str | None:
+    """The operand that is one."""
+    return next((text for text in arguments if text.endswith("]")), None)
+
+
+@lru_cache(_TEXTS)
+def _numbers(arguments: tuple[str, ...]) -> tuple[str, ...]:
+    """The operands that are no predicates."""
+    return tuple(text for text in arguments if not re.match(r"!?U?P(T|\d)", text))
+
+
+@lru_cache(_TEXTS)
+def _flags(arguments: tuple[str, ...]) -> tuple[str, ...]:
+    """The predicates among operands."""
+    return tuple(text.lstrip("!") for text in arguments if re.match(r"!?U?P\d\Z", text))
 
 
 def _sum(values: Sequence[Value]) -> Value:
@@ -212,22 +263,32 @@ def _product(left: Value, right: Value) -> Value:
     return Value(math.inf if left.step or right.step else 0, None, rows)
 
 
+@lru_cache(_TEXTS)
+def _terms(text: str) -> tuple[tuple[str, Value, int], ...]:
+    """What is added up in an address: registers, or numbers, times what."""
+    terms = []
+    for sign, number, name, modifier in _TERM.findall(text[text.rindex("[") + 1 : -1]):
+        scale = int(modifier[1:]) if re.match(r"X\d", modifier) else 1
+        fixed = Value(0, int(number, 16)) if number else SAME
+        terms.append((name, fixed, -scale if sign == "-" else scale))
+    return tuple(terms)
+
+
 def address_value(text: str, state: Mapping[str, Value]) -> Value:
     """The value of an address such as `[R2.64+UR4+0x10]` or `desc[UR4][R2.64]`."""
-    inside = text[text.rindex("[") + 1 : -1]
-    terms = []
-    for sign, number, name, modifier in _TERM.findall(inside):
-        term = Value(0, int(number, 16)) if number else value(name, state)
-        scale = int(modifier[1:]) if re.match(r"X\d", modifier) else 1
-        terms.append(_times(term, -scale if sign == "-" else scale))
-    return _sum(terms)
+    return _sum(
+        [
+            _times(value(name, state) if name else fixed, scale)
+            for name, fixed, scale in _terms(text)
+        ]
+    )
 
 
 def _step(instruction: Instruction, state: State) -> None:
     """What an instruction does to the registers."""
     if instruction.name in _NO_RESULT or not instruction.arguments:
         return
-    targets, sources = _apart(instruction)
+    targets, sources = _apart(instruction.name, instruction.modifiers, instruction.arguments)
     if not targets:
         return
     result = _result(instruction, sources, state)
@@ -245,49 +306,47 @@ def _step(instruction: Instruction, state: State) -> None:
         state[name] = new
 
 
-def _apart(instruction: Instruction) -> tuple[list[str], tuple[str, ...]]:
+@lru_cache(_TEXTS)
+def _apart(
+    name: str, modifiers: tuple[str, ...], arguments: tuple[str, ...]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The registers that are written, and the operands that are read."""
     targets: list[str] = []
     place = 0
-    for place, text in enumerate(instruction.arguments):
+    for place, text in enumerate(arguments):
         match = _REGISTER.fullmatch(text)
         if match is None or (place and not text.startswith(("P", "UP"))):
             break
         if not text.endswith(("RZ", "PT")):
-            targets += _wide(text, instruction) if not place else [text]
+            targets += [text] if place else _wide(text, name, modifiers)
     else:
         place += 1
-    return targets, instruction.arguments[place:]
+    return tuple(targets), arguments[place:]
 
 
-def _wide(name: str, instruction: Instruction) -> list[str]:
+def _wide(text: str, name: str, modifiers: Sequence[str]) -> list[str]:
     """The registers of a result of several."""
     number = 1
-    if {"64", "WIDE", "F64"} & set(instruction.modifiers) or instruction.name in (
-        "DADD",
-        "DMUL",
-        "DFMA",
-    ):
+    if {"64", "WIDE", "F64"} & set(modifiers) or name in ("DADD", "DMUL", "DFMA"):
         number = 2
-    elif "128" in instruction.modifiers or instruction.name in _NEVER_SAME:
+    elif "128" in modifiers or name in _NEVER_SAME:
         number = 4
-    match = re.fullmatch(r"(U?R)(\d+)", name)
+    match = re.fullmatch(r"(U?R)(\d+)", text)
     if match is None or number == 1:
-        return [name]
+        return [text]
     return [f"{match[1]}{int(match[2]) + at}" for at in range(number)]
 
 
-def _flag(instruction: Instruction, sources: Sequence[str], state: State) -> Value:
+def _flag(instruction: Instruction, sources: tuple[str, ...], state: State) -> Value:
     """A predicate: the same for all threads if all that it is made of is."""
     if instruction.name in _WARP_WIDE or instruction.name in ("PLOP3", "UPLOP3"):
-        names = [text.lstrip("!") for text in sources if re.match(r"!?U?P\d", text)]
-        varies = instruction.name == "PLOP3" and any(state.get(name, SAME).varies for name in names)
+        varies = instruction.name == "PLOP3" and _any_varies(_flags(sources), state)
     else:
         varies = any(value(text, state).varies for text in sources if "[" not in text)
     return UNKNOWN if varies else SAME
 
 
-def _result(instruction: Instruction, sources: Sequence[str], state: State) -> Value:
+def _result(instruction: Instruction, sources: tuple[str, ...], state: State) -> Value:
     name = instruction.name
     if name in ("S2R", "CS2R", "S2UR", "CS2UR"):
         text = sources[0] if sources else ""
@@ -296,17 +355,16 @@ def _result(instruction: Instruction, sources: Sequence[str], state: State) -> V
     if name in _NEVER_SAME:
         return UNKNOWN
     if name in _LOADS:
-        address = next((text for text in sources if text.endswith("]")), "[]")
-        return UNKNOWN if address_value(address, state).varies else SAME
+        address = _address(sources)
+        return UNKNOWN if address and address_value(address, state).varies else SAME
     if name in _WARP_WIDE:
         return SAME
     if name == "HFMA2" and [text.lstrip("-") for text in sources[:2]] == ["RZ", "RZ"]:
         return _halves(sources[2:])
-    values = [value(text, state) for text in sources if not re.match(r"!?U?P(T|\d)", text)]
+    values = [value(text, state) for text in _numbers(sources)]
     followed = _RULES.get(name.removeprefix("U"), _other)(instruction, values)
     if name in ("SEL", "FSEL", "USEL"):
-        flags = [text.lstrip("!") for text in sources if re.match(r"!?U?P\d", text)]
-        return UNKNOWN if any(state.get(flag, SAME).varies for flag in flags) else followed
+        return UNKNOWN if _any_varies(_flags(sources), state) else followed
     return followed
 
 
