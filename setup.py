@@ -112,7 +112,7 @@ EXTENSIONS = [
                 "cupti_states.c",
             ),
             *("cupti_sums.c", "cupti_worker.c", "engine_host.c", "gpu_names.c", "gpu_part.c"),
-            *("gpu_trace.c", "native_ranges.c", "nvtx.c", "part.c"),
+            *("gpu_trace.c", "native_ranges.c", "nvtx.c", "part.c", "sha256.c"),
         ],
         "-fvisibility=hidden",
     ),

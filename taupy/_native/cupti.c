@@ -74,8 +74,7 @@ static int choose_callbacks(void)
     const char *folder = collector.host->modules_folder;
     if (folder != NULL && modules_keep(folder, collector.host->modules_bytes) != 0)
         collector_note("modules", folder, errno);
-    else if (folder != NULL)
-        hear_of(DOMAIN_RESOURCE, RESOURCE_MODULE_LOADED);
+    hear_of(DOMAIN_RESOURCE, RESOURCE_MODULE_LOADED);
     for (uint32_t id = STATE_FATAL; id <= STATE_WARNING; id++)
         hear_of(DOMAIN_STATE, id);
     return chosen ? 0 : refused ? refused : -1;

@@ -1,31 +1,39 @@
 #include "cupti_modules.h"
+#include "clock.h"
 #include "collector.h"
+#include "sha256.h"
+#include "table.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <unistd.h>
+
+_Static_assert(sizeof(((GpuModule *)0)->hash) == SHA256_BYTES, "GpuModule");
+
+/* One content, however often it is loaded. */
+typedef struct Module {
+    GpuModule facts;
+    GpuModule *written; /* in the part; the worker's */
+    struct Module *earlier;
+} Module;
 
 static struct {
     int folder;
-    uint64_t left;               /* bytes, atomically */
-    uint32_t left_out, unwritten; /* atomically */
+    uint64_t left;                          /* bytes, atomically */
+    uint32_t left_out, unwritten, unlisted; /* atomically */
     uint32_t noted;
-} modules = {.folder = -1};
+    pthread_mutex_t lock; /* of what follows */
+    Table known;
+    Module *newest;
+} modules = {.folder = -1, .lock = PTHREAD_MUTEX_INITIALIZER};
 
 int modules_keep(const char *folder, uint64_t limit)
 {
     modules.folder = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     modules.left = limit;
     return modules.folder >= 0 ? 0 : -1;
-}
-
-/* FNV-1a of 64 bits, begun with a seed: two of them name a content. */
-static uint64_t content_hash(const char *bytes, size_t size, uint64_t seed)
-{
-    uint64_t hash = 0xcbf29ce484222325ull ^ seed;
-    for (size_t i = 0; i < size; i++)
-        hash = (hash ^ (uint8_t)bytes[i]) * 0x100000001b3ull;
-    return hash;
 }
 
 static int write_all(int file, const char *bytes, size_t size)
@@ -70,33 +78,100 @@ static int keep(const char *name, const ModuleResource *module)
     return result;
 }
 
+/* Keep a module that is not there yet, within the limit. Is it there now? */
+static int is_kept(const uint8_t *hash, const ModuleResource *module)
+{
+    char name[2 * SHA256_BYTES + sizeof ".cubin"];
+    for (int i = 0; i < SHA256_BYTES; i++)
+        snprintf(name + 2 * i, 3, "%02x", hash[i]);
+    strcpy(name + 2 * SHA256_BYTES, ".cubin");
+    if (faccessat(modules.folder, name, F_OK, 0) == 0)
+        return 1;
+    if (take(module->size) != 0)
+        __atomic_add_fetch(&modules.left_out, 1, __ATOMIC_RELAXED);
+    else if (keep(name, module) != 0)
+        __atomic_add_fetch(&modules.unwritten, 1, __ATOMIC_RELAXED);
+    else
+        return 1;
+    return 0;
+}
+
+static int is_same(const void *entry, const void *wanted)
+{
+    const GpuModule *one = &((const Module *)entry)->facts, *other = wanted;
+    return one->size == other->size && memcmp(one->hash, other->hash, sizeof one->hash) == 0;
+}
+
+static void list(const GpuModule *facts)
+{
+    uint64_t hash = 0;
+    memcpy(&hash, facts->hash, sizeof hash);
+    hash = table_hash(hash ^ facts->size);
+    pthread_mutex_lock(&modules.lock);
+    Module *module = table_find(&modules.known, hash, is_same, facts);
+    if (module == NULL && modules.known.count < MODULES_LISTED_AT_MOST &&
+        (module = calloc(1, sizeof *module)) != NULL) {
+        module->facts = *facts;
+        if (table_put(&modules.known, hash, module) == 0) {
+            module->earlier = modules.newest;
+            modules.newest = module;
+        } else {
+            free(module);
+            module = NULL;
+        }
+    }
+    if (module != NULL)
+        module->facts.loads++, module->facts.flags |= facts->flags;
+    else
+        __atomic_add_fetch(&modules.unlisted, 1, __ATOMIC_RELAXED);
+    pthread_mutex_unlock(&modules.lock);
+}
+
 void modules_on_loaded(const ModuleLoaded *loaded)
 {
     const ModuleResource *module = loaded->module;
-    char name[64];
-    int saved = errno;
-    if (modules.folder < 0 || module == NULL || module->cubin == NULL || module->size == 0)
+    int saved = errno, keeps = modules.folder >= 0;
+    /* In a fork's child the lock may be its parent's. */
+    if (collector.began < 0 || module == NULL || module->cubin == NULL || module->size == 0)
         return;
-    snprintf(name, sizeof name, "%016llx%016llx.cubin",
-             (unsigned long long)content_hash(module->cubin, module->size, 0),
-             (unsigned long long)content_hash(module->cubin, module->size, module->size + 1));
-    if (faccessat(modules.folder, name, F_OK, 0) != 0) {
-        if (take(module->size) != 0)
-            __atomic_add_fetch(&modules.left_out, 1, __ATOMIC_RELAXED);
-        else if (keep(name, module) != 0)
-            __atomic_add_fetch(&modules.unwritten, 1, __ATOMIC_RELAXED);
+    GpuModule facts = {.size = module->size, .loaded = clock_ns(CLOCK_REALTIME)};
+    if (keeps || module->size <= MODULE_HASHED_BYTES) {
+        sha256(module->cubin, module->size, facts.hash);
+        facts.flags = GPU_MODULE_HASHED;
     }
+    if (keeps && is_kept(facts.hash, module))
+        facts.flags |= GPU_MODULE_KEPT;
+    list(&facts);
     errno = saved;
+}
+
+/* What is new since the last time, and how often each was loaded. */
+static void write_list(void)
+{
+    pthread_mutex_lock(&modules.lock);
+    for (Module *module = modules.newest; module != NULL; module = module->earlier) {
+        if (module->written == NULL) {
+            Block *block = part_block(collector.part, GPU_MODULE, 0, sizeof(GpuModule));
+            if (block == NULL)
+                break;
+            module->written = (GpuModule *)(block + 1);
+        }
+        *module->written = module->facts;
+    }
+    pthread_mutex_unlock(&modules.lock);
 }
 
 void modules_note(void)
 {
     uint32_t left_out = __atomic_load_n(&modules.left_out, __ATOMIC_RELAXED);
     uint32_t unwritten = __atomic_load_n(&modules.unwritten, __ATOMIC_RELAXED);
+    uint32_t unlisted = __atomic_load_n(&modules.unlisted, __ATOMIC_RELAXED);
     char text[128];
-    if (left_out + unwritten == modules.noted)
+    write_list();
+    if (left_out + unwritten + unlisted == modules.noted)
         return;
-    modules.noted = left_out + unwritten;
-    snprintf(text, sizeof text, "%u beyond the limit, %u not written", left_out, unwritten);
+    modules.noted = left_out + unwritten + unlisted;
+    snprintf(text, sizeof text, "%u beyond the limit, %u not written, %u not listed", left_out,
+             unwritten, unlisted);
     gpu_part_note(collector.part, "modules.lost", text);
 }

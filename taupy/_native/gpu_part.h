@@ -26,6 +26,7 @@ enum GpuBlockKind {
     GPU_NOTE = 23,     /* like BLOCK_METADATA: a fact or a problem */
     GPU_LIVE = 24,     /* GpuLive[GPU_LIVE_AT_MOST]: memory in use */
     GPU_RANGE = 25,    /* GpuText: id = parent << 32 | number; see native_ranges.h */
+    GPU_MODULE = 26,   /* GpuModule */
 };
 
 typedef struct GpuText {
@@ -90,6 +91,15 @@ typedef struct GpuLive {
     int64_t live, peak;                /* bytes */
 } GpuLive;
 _Static_assert(offsetof(GpuLive, live) == 16 && sizeof(GpuLive) == 32, "GpuLive");
+
+typedef struct GpuModule { /* code that the program loaded onto a GPU */
+    uint8_t hash[32]; /* SHA-256, with GPU_MODULE_HASHED */
+    uint64_t size, loads;
+    uint64_t loaded; /* first: nanoseconds since the epoch */
+    uint64_t flags;
+} GpuModule;
+_Static_assert(sizeof(GpuModule) == 64, "GpuModule");
+enum { GPU_MODULE_HASHED = 1, GPU_MODULE_KEPT = 2 };
 
 typedef struct GpuCounters {
     uint64_t state;           /* GpuState */

@@ -18,12 +18,14 @@ DEVICE_RECORD, MEMORY_POOL = 8, 50
 IN_GRAPH, FOLDED = 1, 2
 STARTING, RUNNING, FAILED, ENDED = 0, 1, 2, 3
 
-COUNTERS, NAME, WORK, CALLS, CALL_NAME, THREADS, DEVICE, NOTE, LIVE, RANGE = range(16, 26)
+COUNTERS, NAME, WORK, CALLS, CALL_NAME, THREADS, DEVICE, NOTE, LIVE, RANGE, MODULE = range(16, 27)
 WORK_ITEM = struct.Struct("<Q 6I 6i 6I 6Q d QQ II QQ d Q".replace(" ", ""))
 CALL = struct.Struct("<QQQQ")
 THREAD = struct.Struct("<Q24s")
 DEVICE_ITEM = struct.Struct("<Q IIII QQ IIII II II IIII 16s II 128s".replace(" ", ""))
 LIVE_ITEM = struct.Struct("<IIIIqq")
+MODULE_ITEM = struct.Struct("<32sQQQQ")
+MODULE_HASHED, MODULE_KEPT = 1, 2
 TRACE_HEAD = struct.Struct("<IIQ")
 TRACE_ITEM = struct.Struct("<QQQQII")
 TRACE_MAGIC = 0x45434152
@@ -44,6 +46,7 @@ LAYOUT = Layout(
         DEVICE: DEVICE_ITEM.size,
         NOTE: 16,
         RANGE: 16,
+        MODULE: MODULE_ITEM.size,
     },
 )
 
@@ -133,6 +136,16 @@ class Live(NamedTuple):
     pool: int
     live: int
     peak: int
+
+
+class LoadedModule(NamedTuple):
+    """Code that was loaded onto a GPU; first so many nanoseconds since the epoch."""
+
+    hash: bytes
+    size: int
+    loads: int
+    loaded: int
+    flags: int
 
 
 class Span(NamedTuple):

@@ -1,8 +1,9 @@
-"""Kernels of a trial beside their stored code, joined by kernel name and chip."""
+"""Kernels of a trial beside their stored code, joined by kernel name and module, or chip."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from taupy.analysis.kernel_beside import Beside, Measured, beside, disagreements
 from taupy.analysis.kernel_cuts import one_spelling
@@ -12,7 +13,7 @@ from taupy.model.gpu_rows import SiteRow
 from taupy.model.kernel_code import KernelCode
 from taupy.model.kernel_names import demangled, short_name
 from taupy.pprof.view import Cell, Column, View
-from taupy.profiledb import gpu_query, kernel_codes, metrics
+from taupy.profiledb import gpu_query, kernel_codes, metrics, modules
 from taupy.profiledb.database import ProfileDB
 
 _COUNTERS = ("inst_executed", "warps_launched", "flop_fp64", "flop_fp32", "flop_fp16",
@@ -20,8 +21,34 @@ _COUNTERS = ("inst_executed", "warps_launched", "flop_fp64", "flop_fp32", "flop_
              "divergent_branch")  # fmt: skip
 
 
-def codes_of(db: ProfileDB, trial_id: int, timer: str) -> list[KernelCode]:
-    """The stored code of a kernel, for the chips of the trial's GPUs."""
+class Joined(NamedTuple):
+    """The stored code of a kernel of a trial.
+
+    Attributes:
+        doubt: why it may be other code than what ran; "" where the trial loaded that module.
+    """
+
+    codes: list[KernelCode]
+    doubt: str
+
+
+def codes_of(db: ProfileDB, trial_id: int, timer: str) -> Joined:
+    """The stored code of the modules that the trial loaded, where it lists one of them; else all
+    for the chips of its GPUs."""
+    named = _named(db, trial_id, timer)
+    loaded = modules.hashes_of(db, trial_id)
+    ran = [code for code in named if code.module in loaded]
+    if ran or not named:
+        return Joined(ran, "")
+    listed = "lists none of these modules" if loaded else "lists no modules"
+    doubt = (
+        f"joined by kernel name and chip, since trial {trial_id} {listed}: other code may have run"
+    )
+    return Joined(named, doubt)
+
+
+def _named(db: ProfileDB, trial_id: int, timer: str) -> list[KernelCode]:
+    """The stored code of kernels of that name, for the chips of the trial's GPUs."""
     chips = {device.compute_capability for device in gpu_query.devices(db, trial_id)}
     name = one_spelling(demangled(timer))
     short = short_name(name)
@@ -37,11 +64,11 @@ def codes_of(db: ProfileDB, trial_id: int, timer: str) -> list[KernelCode]:
 
 def views(db: ProfileDB, trial_id: int, timer: str, sites: Sequence[SiteRow]) -> list[View]:
     """A table for each stored code of a kernel; none where there is no code."""
-    codes = codes_of(db, trial_id, timer)
+    codes, doubt = codes_of(db, trial_id, timer)
     if not codes:
         return []
     measured = _measured(db, trial_id, timer, max(sites, key=lambda site: site.time_ns))
-    return [_view(code, beside(code, measured)) for code in codes]
+    return [_view(code, beside(code, measured), doubt) for code in codes]
 
 
 def _measured(db: ProfileDB, trial_id: int, timer: str, site: SiteRow) -> Measured:
@@ -84,7 +111,7 @@ def _counted(db: ProfileDB, trial_id: int, timer: str, name: str) -> float | Non
     return next((value for row, value in pairs if row.timer == timer and value == value), None)
 
 
-def _view(code: KernelCode, rows: Sequence[Beside]) -> View:
+def _view(code: KernelCode, rows: Sequence[Beside], doubt: str) -> View:
     columns = (
         Column("what", heading="What"),
         Column("unit", heading="Unit"),
@@ -97,5 +124,6 @@ def _view(code: KernelCode, rows: Sequence[Beside]) -> View:
     notes = [
         f"code at rest of {code.file}, module {code.module[:12]}, {code.compiler}".rstrip(", ")
     ]
+    notes += [doubt] if doubt else []
     notes += [f"disagrees: {text}" for text in disagreements(rows)]
     return View(f"CODE AND MEASUREMENT of {code.full_name} on {code.chip}:", columns, cells, notes)

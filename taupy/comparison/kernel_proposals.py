@@ -25,6 +25,7 @@ class Proposal(NamedTuple):
 
     Attributes:
         time_ns: of all its launches. `saved_ns`: of them, at most; None where not bounded.
+        doubt: why other code may have run; "" where it is known to be this.
     """
 
     timer: str
@@ -32,6 +33,7 @@ class Proposal(NamedTuple):
     time_ns: int
     advice: Advice
     saved_ns: float | None
+    doubt: str
 
 
 def proposals(db: ProfileDB, trial_id: int) -> list[Proposal]:
@@ -46,13 +48,13 @@ def proposals(db: ProfileDB, trial_id: int) -> list[Proposal]:
             sites.setdefault(site.timer, []).append(site)
     rows = []
     for timer, own in sites.items():
-        codes = codes_of(db, trial_id, timer)
+        codes, doubt = codes_of(db, trial_id, timer)
         longest = max(own, key=lambda site: site.time_ns)
         time = sum(site.time_ns for site in own)
         proposed = {advice for code in codes for advice in _of(code, longest)}
         for advice in proposed:
             saved = None if advice.saved is None else advice.saved * time
-            rows.append(Proposal(timer, longest.short_name, time, advice, saved))
+            rows.append(Proposal(timer, longest.short_name, time, advice, saved, doubt))
     return sorted(rows, key=lambda row: (-(row.saved_ns or 0), -row.time_ns, row.advice))
 
 
@@ -109,6 +111,7 @@ def view(db: ProfileDB, trial_id: int, wall_ns: float, limit: int) -> View:
         cells.append((rank, row.short_name, row.timer, row.time_ns, advice.rule, advice.finding,
                       advice.change, row.saved_ns, speedup))  # fmt: skip
     notes = ["bounds hold where the kernel waits for nothing else; no bound: code cannot tell"]
+    notes += sorted({row.doubt for row in rows if row.doubt})
     if len(rows) > limit:
         notes.append(f"{len(rows) - limit} more; --limit N shows them")
     return View(f"TUNING CANDIDATES of trial {trial_id} by their code:", columns, cells, notes)

@@ -25,6 +25,7 @@ Part = Literal[
     "steps",
     "collectives",
     "layers",
+    "modules",
     "metadata",
     "node metadata",
 ]
@@ -87,6 +88,7 @@ _WORDS: Final[Mapping[Part, Callable[[Profile], str]]] = {
     "samples": _if_any("values over time", lambda thread: thread.samples),
     "collectives": _if_any("collectives of several ranks", lambda thread: thread.collectives),
     "steps": _if_any("steps of a training", lambda thread: thread.steps),
+    "modules": lambda profile: "modules that were loaded" if profile.modules else "",
     "layers": lambda profile: "shapes and operations of layers" if profile.layers else "",
     "metadata": lambda profile: "metadata" if profile.metadata else "",
     "node metadata": lambda profile: (

@@ -23,7 +23,7 @@ from taupy.formats.json_pieces import Pieces
 from taupy.formats.progress import Progress
 from taupy.formats.registry import Format
 from taupy.model.collectives import Collectives
-from taupy.model.gpu import Activity, Device, Launch
+from taupy.model.gpu import Activity, Device, Launch, Module
 from taupy.model.profile import (
     CallTree,
     LayerFacts,
@@ -85,6 +85,7 @@ def _document(profile: Profile, progress: Progress) -> Iterator[str]:
             for device in profile.devices
         ],
         **({"layers": [*map(asdict, profile.layers)]} if profile.layers else {}),
+        **({"modules": [*map(asdict, profile.modules)]} if profile.modules else {}),
     }
     yield _ENCODE(head)[:-1]
     yield from _list("timers", (asdict(timer) for timer in profile.timers))
@@ -213,6 +214,7 @@ class _Head:
     node_metadata: dict[int, dict[str, str]] = field(default_factory=dict)
     devices: list[Device] = field(default_factory=list)
     layers: list[LayerFacts] = field(default_factory=list)
+    modules: list[Module] = field(default_factory=list)
 
 
 _HEAD = {KEY, *(field.name for field in fields(_Head))}

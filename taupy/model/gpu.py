@@ -80,6 +80,27 @@ class Fact(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
+class Module:
+    """Machine code that a process loaded onto its GPUs.
+
+    Attributes:
+        sha256: of the cubin, by which stored code is known; None where it was too large to be
+            hashed while the program waited.
+        bytes: of the cubin.
+        loads: how often the process loaded this content.
+        loaded_ns: first, since the epoch.
+        kept: there is a file of that name in the folder of `--keep-modules`.
+    """
+
+    node: int
+    sha256: str | None
+    bytes: int
+    loads: int
+    loaded_ns: int
+    kept: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Device:
     """One GPU of one node.
 

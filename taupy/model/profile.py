@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from taupy.model.collectives import Collectives
-from taupy.model.gpu import Activity, Device, Launch
+from taupy.model.gpu import Activity, Device, Launch, Module
 
 ThreadKind = Literal["host", "stream"]
 TrialState = Literal["complete", "incomplete"]
@@ -251,6 +251,7 @@ class Profile:
         node_metadata: the same for single nodes.
         devices: the GPUs that the nodes used.
         layers: of networks, one for each layer and node.
+        modules: the code that nodes loaded onto GPUs.
         source: where it came from: "taupy run", or the imported file.
     """
 
@@ -270,3 +271,4 @@ class Profile:
     node_metadata: dict[int, dict[str, str]] = field(default_factory=dict)
     devices: list[Device] = field(default_factory=list)
     layers: list[LayerFacts] = field(default_factory=list)
+    modules: list[Module] = field(default_factory=list)

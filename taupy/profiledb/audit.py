@@ -436,6 +436,11 @@ _IMPOSSIBLE = (
         "number < 1 OR bytes < 0 OR ended_ns < begun_ns",
         "collectives with impossible numbers or times",
     ),
+    (
+        "module",
+        "bytes < 1 OR loads < 1 OR length(sha256) NOT IN (0, 64)",
+        "modules with impossible sizes, loads or hashes",
+    ),
     ("sample", "end_ns < start_ns OR count < 1", "samples that end before they start"),
     (
         "sample",

@@ -20,6 +20,7 @@ from taupy.profiledb.schema import (
     KERNEL_CODES,
     KERNEL_LAUNCHES,
     LAYERS,
+    MODULES,
     SAMPLES,
     STEPS,
     TABLES,
@@ -72,6 +73,12 @@ def add_layers(database: Any) -> None:
         database.execute(statement)
 
 
+def add_modules(database: Any) -> None:
+    """Version 8: modules that were loaded onto GPUs."""
+    for statement in MODULES:
+        database.execute(statement)
+
+
 UPGRADES: tuple[Upgrade, ...] = (
     make_tables,
     add_samples,
@@ -80,6 +87,7 @@ UPGRADES: tuple[Upgrade, ...] = (
     add_kernel_launches,
     add_collectives,
     add_layers,
+    add_modules,
 )
 """Number n leads from version n to version n + 1. Released ones must not change."""
 

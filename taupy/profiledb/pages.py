@@ -236,6 +236,7 @@ TABLES = {
     "device": "GPUs of a trial.",
     "device_fact": "Properties of a GPU.",
     "layer": "Layers of networks: parameters, shapes, operations.",
+    "module": "Code that was loaded onto GPUs.",
     "step": "Iterations of trainings, with the time in each kind of phase.",
     "step_value": "What programs logged in steps.",
     "communicator": "Groups of processes, as each of their processes knew them.",

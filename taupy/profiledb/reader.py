@@ -25,6 +25,7 @@ from taupy.model.profile import (
 from taupy.profiledb.collectives import read_collectives
 from taupy.profiledb.database import ProfileDB, of_a_sound_file
 from taupy.profiledb.layers import layers_of
+from taupy.profiledb.modules import modules_of
 from taupy.profiledb.steps import read_steps
 from taupy.profiledb.tree import StoredTree, stored_trees
 
@@ -159,6 +160,7 @@ def read_profile(db: ProfileDB, trial_id: int) -> Profile:
             replace(layer, timer=position[timer])
             for (_, timer), layer in layers_of(db, trial_id).items()
         ],
+        modules=modules_of(db, trial_id),
     )
 
 

@@ -420,6 +420,21 @@ LAYERS = (
 )
 """Additions of version 7."""
 
+MODULES = (
+    # Code that was loaded onto GPUs. sha256, as kernel_code.module: "" where it was not hashed.
+    """CREATE TABLE module (
+        trial_id INTEGER NOT NULL REFERENCES trial ON DELETE CASCADE,
+        node INTEGER NOT NULL,
+        sha256 TEXT NOT NULL,
+        bytes INTEGER NOT NULL,
+        loads INTEGER NOT NULL,
+        loaded_ns INTEGER NOT NULL,
+        kept INTEGER NOT NULL,
+        PRIMARY KEY (trial_id, node, sha256, bytes)
+    ) STRICT, WITHOUT ROWID""",
+)
+"""Additions of version 8."""
+
 _NAMES = """
            trial.id AS trial_id, application.name AS application,
            experiment.name AS experiment, trial.name AS trial"""

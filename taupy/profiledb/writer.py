@@ -17,6 +17,7 @@ from taupy.profiledb import bulk, columns
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.identity import groups_of, timer_ids
 from taupy.profiledb.layers import add_layers
+from taupy.profiledb.modules import add_modules
 from taupy.profiledb.prepared import PreparedThread
 from taupy.profiledb.text import all_storable, storable
 
@@ -86,6 +87,7 @@ def add_profile(db: ProfileDB, profile: Profile) -> int:
         for device in profile.devices:
             if device.node in new_nodes:
                 _add_device(connection, trial, device)
+        add_modules(connection, trial, profile.modules, new_nodes)
     return trial
 
 

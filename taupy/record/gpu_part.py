@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from taupy.collectors import gpu_layout
-from taupy.collectors.gpu_layout import Call, DeviceFacts, Live, Span, Work
+from taupy.collectors.gpu_layout import Call, DeviceFacts, Live, LoadedModule, Span, Work
 from taupy.errors import FormatError
 from taupy.state import container
 from taupy.state.container import Container
@@ -56,6 +56,7 @@ class GpuPart:
     ranges: dict[int, tuple[int, str]] = field(default_factory=dict)
     devices: dict[int, DeviceFacts] = field(default_factory=dict)
     live: list[Live] = field(default_factory=list)
+    modules: list[LoadedModule] = field(default_factory=list)
     notes: dict[str, str] = field(default_factory=dict)
     trace: Path | File | None = None
     lost_bytes: int = 0
@@ -134,6 +135,10 @@ def _take(part: GpuPart, kind: int, file: Container, start: int, end: int) -> No
         ):
             if inuse:
                 part.live.append(Live(*live))
+    elif kind == gpu_layout.MODULE:
+        module = LoadedModule._make(gpu_layout.MODULE_ITEM.unpack_from(data, start))
+        if module.loads:
+            part.modules.append(module)
     elif kind == gpu_layout.COUNTERS:
         values = gpu_layout.COUNTER_VALUES.unpack_from(data, start)
         part.counters = dict(zip(gpu_layout.COUNTER_NAMES, values, strict=True))

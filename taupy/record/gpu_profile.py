@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from taupy.catalog.occupancy import occupancy
 from taupy.collectors import gpu_layout
 from taupy.collectors.gpu_layout import Live, Work
-from taupy.model.gpu import Activity, ActivityKind, Device, Fact, Launch
+from taupy.model.gpu import Activity, ActivityKind, Device, Fact, Launch, Module
 from taupy.model.host_calls import HostCalls
 from taupy.model.kernel_names import demangled, short_name
 from taupy.model.profile import (
@@ -120,6 +120,7 @@ def add_gpu_part(
     """
     taken = _Node(profile, node, part, find, ns_per_tick, StreamBuilder(profile.timers))
     profile.devices += _devices(part, node)
+    profile.modules += _modules(part, node)
     _drop_own_threads(taken)
     _add_calls(taken)
     streams = _add_work(taken)
@@ -163,6 +164,19 @@ def _devices(part: GpuPart, node: int) -> Iterator[Device]:
             f"GPU-{uuid.UUID(bytes=device.uuid)}" if any(device.uuid) else "",
             f"{device.major}.{device.minor}" if device.major else "",
             tuple(fact for fact in facts if fact.value),
+        )
+
+
+def _modules(part: GpuPart, node: int) -> Iterator[Module]:
+    for module in part.modules:
+        hashed = module.flags & gpu_layout.MODULE_HASHED
+        yield Module(
+            node,
+            module.hash.hex() if hashed else None,
+            module.size,
+            module.loads,
+            module.loaded,
+            bool(module.flags & gpu_layout.MODULE_KEPT),
         )
 
 
@@ -569,7 +583,7 @@ def _health(taken: _Node) -> dict[str, str]:
     say(
         "gpu_modules",
         "modules.lost" in notes or "modules" in notes,
-        f"modules that were not kept: {notes.get('modules.lost', notes.get('modules'))}",
+        f"modules that were not kept or listed: {notes.get('modules.lost', notes.get('modules'))}",
     )
     say("gpu_kinds", "records.missing" in notes, f"not recorded: {notes.get('records.missing')}")
     return said

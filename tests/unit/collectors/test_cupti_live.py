@@ -6,9 +6,9 @@ launching threads, records in buffers, the flush at the end, and everything that
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -809,6 +809,30 @@ LOADS = (
 )
 
 
+def sha256(content):
+    return hashlib.sha256(content).hexdigest()
+
+
+@SLOW
+def test_a_trial_lists_the_modules_that_it_loaded(gpu):
+    profile = gpu.run(
+        f"init()\n{LOADS}load(b'first' * 1000)\nload(b'second')\nload(b'first' * 1000)\n"
+        "load(b'x' * (4 << 20))\nload(b'y' * (5 << 20))\nlaunch('k')\n"
+    )
+    assert "GPU Modules" not in profile.metadata and not list(gpu.folder.rglob("*.cubin"))
+    listed = {(module.sha256, module.bytes, module.loads) for module in profile.modules}
+    assert listed == {
+        (sha256(b"first" * 1000), 5000, 2),
+        (sha256(b"second"), 6, 1),
+        (sha256(b"x" * (4 << 20)), 4 << 20, 1),
+        (None, 5 << 20, 1),  # the program does not wait for larger ones
+    }
+    assert not any(module.kept for module in profile.modules)
+    begun = profile.started_at * 1e9
+    times = [module.loaded_ns for module in profile.modules]
+    assert all(begun - 1e9 < time < begun + profile.duration_ns + 1e9 for time in times)
+
+
 @SLOW
 def test_modules_are_kept_on_request_each_content_once(gpu):
     kept = gpu.folder / "kept"
@@ -819,7 +843,11 @@ def test_modules_are_kept_on_request_each_content_once(gpu):
     )  # fmt: skip
     contents = sorted(path.read_bytes() for path in kept.iterdir())
     assert contents == [b"first" * 1000, b"second"]
-    assert all(re.fullmatch(r"[0-9a-f]{32}\.cubin", path.name) for path in kept.iterdir())
+    assert all(path.name == sha256(path.read_bytes()) + ".cubin" for path in kept.iterdir())
+    assert {module.sha256: module.kept for module in profile.modules} == {
+        sha256(b"first" * 1000): True,
+        sha256(b"second"): True,
+    }
     assert profile.metadata["GPU Modules"] == str(kept)
     assert health(profile, "gpu_modules") == "" and sum(work(profile).values()) == 1
 
@@ -832,14 +860,9 @@ def test_modules_beyond_the_limit_are_left_out_and_counted(gpu):
         "--keep-modules", str(kept), "--modules-limit", "1",
     )  # fmt: skip
     assert sorted(path.stat().st_size for path in kept.iterdir()) == [1, 1000000]
-    assert "1 beyond the limit, 0 not written" in health(profile, "gpu_modules")
-
-
-@SLOW
-def test_without_the_request_no_module_is_kept(gpu):
-    profile = gpu.run(f"init()\n{LOADS}load(b'first')\nlaunch('k')\n")
-    assert "GPU Modules" not in profile.metadata
-    assert not list(gpu.folder.rglob("*.cubin"))
+    assert "1 beyond the limit, 0 not written, 0 not listed" in health(profile, "gpu_modules")
+    sizes = {(module.bytes, module.kept) for module in profile.modules if module.sha256}
+    assert sizes == {(1, True), (1000000, True), (1000000, False)}
 
 
 @SLOW

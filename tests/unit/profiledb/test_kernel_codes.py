@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import pytest
 
+from taupy.comparison import kernel_beside
 from taupy.errors import FormatError
+from taupy.formats import json_
+from taupy.formats.progress import SILENT
+from taupy.model.gpu import Module
 from taupy.model.kernel_code import LaunchLimits, Line, Loop
-from taupy.profiledb import kernel_codes
+from taupy.profiledb import gpu_query, kernel_codes
 from taupy.profiledb.database import ProfileDB
+from taupy.profiledb.reader import read_profile
+from taupy.profiledb.writer import add_profile
+from tests.builders import gpu_profile
 from tests.in_process import taupy
 from tests.kernel_codes import access, code, count, spill
+from tests.unit.formats.comparing import one
 from tests.unit.static.test_reading import KERNELS, NEEDED
 
 RICH = code(
@@ -91,3 +99,79 @@ def test_the_command_stores_what_it_shows(tmp_path):
     assert failed.returncode == 1
     with ProfileDB.open(tmp_path / "other.db") as db:
         assert kernel_codes.stored(db, everything) == []
+
+
+# --- joined with trials ---------------------------------------------------------------------------
+
+GEMM = "_Z4gemmIfLi128EEvPfi"  # of `gpu_profile`, on chip 9.0
+FIRST, SECOND = "1" * 64, "2" * 64
+
+
+def listing(*modules):
+    """The trial of a program that loaded these."""
+    profile = gpu_profile()
+    profile.modules = [*modules]
+    return profile
+
+
+def loaded(sha256, **more):
+    return Module(**{"node": 0, "sha256": sha256, "bytes": 4000, "loads": 1, "loaded_ns": 5} | more)
+
+
+def joined(db, *modules):
+    """The registers of the code that is shown beside gemm, and what is said of the join."""
+    codes = [code(GEMM, "9.0", module=FIRST, registers=40),
+             code(GEMM, "9.0", module=SECOND, registers=64)]  # fmt: skip
+    list(kernel_codes.storing(db, codes))
+    trial = add_profile(db, listing(*modules))
+    timer = "void gemm<float, 128>(float*, int)"
+    codes, doubt = kernel_beside.codes_of(db, trial, timer)
+    sites = [site for site in gpu_query.sites(gpu_query.launched(db, trial)) if site.timer == timer]
+    views = kernel_beside.views(db, trial, timer, sites)
+    assert len(views) == len(codes)
+    assert all((doubt in view.notes) == bool(doubt) for view in views)
+    return [found.registers for found in codes], doubt
+
+
+def test_of_several_modules_with_a_kernel_the_one_that_ran_is_shown(db):
+    assert joined(db, loaded(SECOND), loaded("3" * 64)) == ([64], "")
+
+
+def test_a_program_that_loaded_both_ran_both(db):
+    assert joined(db, loaded(SECOND), loaded(FIRST)) == ([40, 64], "")
+
+
+@pytest.mark.parametrize(
+    ("modules", "why"),
+    [
+        ((), "since trial 1 lists no modules: other code may have run"),
+        ((loaded(None),), "since trial 1 lists no modules"),
+        ((loaded("3" * 64),), "since trial 1 lists none of these modules"),
+    ],
+)
+def test_without_a_module_of_the_trial_name_and_chip_join_and_it_is_said(db, modules, why):
+    registers, doubt = joined(db, *modules)
+    assert registers == [40, 64]
+    assert why in doubt
+
+
+def test_modules_survive_database_file_and_merge_unchanged(db, tmp_path):
+    modules = [
+        loaded(FIRST, kept=True),
+        loaded(None, bytes=1 << 40, loads=3, loaded_ns=7),
+        loaded(None, bytes=5000, loaded_ns=8),
+        loaded(FIRST, node=1, loaded_ns=9),
+    ]
+    profile = listing(*modules)
+    trial = add_profile(db, profile)
+    stored = read_profile(db, trial)
+    assert stored.modules == modules[:3]  # node 1 is none of the profile's
+    json_.write(stored, tmp_path / "t.json", SILENT)
+    assert one(json_, tmp_path / "t.json").modules == modules[:3]
+    with ProfileDB.open(tmp_path / "all.db", create=True) as other:
+        add_profile(other, gpu_profile(2))
+    merged = taupy("merge", tmp_path / "t.db", "--into", tmp_path / "all.db")
+    assert merged.returncode == 0, merged.stderr
+    with ProfileDB.open(tmp_path / "all.db") as other:
+        assert [read_profile(other, number).modules for number in (1, 2)] == [[], modules[:3]]
+        assert other.verify() == []

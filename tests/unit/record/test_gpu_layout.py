@@ -21,6 +21,7 @@ LAYOUTS = {
     "GpuThread": gpu_layout.THREAD,
     "GpuDevice": gpu_layout.DEVICE_ITEM,
     "GpuLive": gpu_layout.LIVE_ITEM,
+    "GpuModule": gpu_layout.MODULE_ITEM,
     "GpuTraceBlock": gpu_layout.TRACE_HEAD,
     "GpuTraceRecord": gpu_layout.TRACE_ITEM,
     "GpuCounters": gpu_layout.COUNTER_VALUES,

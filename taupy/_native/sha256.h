@@ -1,0 +1,13 @@
+/* SHA-256 (FIPS 180-4), by which contents are known: that of a module names its kept file and
+ * joins its kernels with their code. */
+#ifndef TAUPY_SHA256_H
+#define TAUPY_SHA256_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define SHA256_BYTES 32
+
+void sha256(const void *bytes, size_t size, uint8_t digest[SHA256_BYTES]);
+
+#endif
