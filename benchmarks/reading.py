@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import resource
 import statistics
 import subprocess
 import sys
@@ -24,14 +25,14 @@ SMALL = {
     "trials": ["trials"],
     "pprof": ["pprof"],
     "pprof --tree": ["pprof", "--tree"],
-    "compare": ["compare", "1", "2"],
-    "pivot": ["pivot"],
+    "compare": ["compare", "1", "2", "--metric", "samples"],
+    "pivot": ["pivot", "--cell", "samples"],
     "--help": ["--help"],
 }
 LARGE = {
     "pprof": ["pprof", "--limit", "25"],
-    "compare by routine": ["compare", "1", "2"],
-    "compare by callpath": ["compare", "1", "2", "--by", "callpath"],
+    "compare by routine": ["compare", "1", "2", "--metric", "samples"],
+    "compare by callpath": ["compare", "1", "2", "--metric", "samples", "--by", "callpath"],
 }
 
 
@@ -45,15 +46,14 @@ def stacks(path: Path, count: int, step: int) -> None:
 
 def cpu_ms(command: list[str], folder: Path) -> float:
     """CPU time of a command and its children."""
-    before = os.times()
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
     process = subprocess.run(
         command, cwd=folder, env=tools.environment(folder), capture_output=True, text=True
     )
-    after = os.times()
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
     if process.returncode:
         raise SystemExit(f"{' '.join(command)} ended with {process.returncode}: {process.stderr}")
-    used = after.children_user + after.children_system
-    return 1e3 * (used - before.children_user - before.children_system)
+    return 1e3 * (after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
 
 
 def in_turns(

@@ -12,7 +12,7 @@ from dataclasses import replace
 from taupy.model import callpaths
 from taupy.model.answer import Answer
 from taupy.model.forest import outermost, preorder
-from taupy.model.profile import ROOT_TIMER
+from taupy.model.metric import ROOT_TIMER
 from taupy.model.rows import Named
 from taupy.model.table import Amount, Column, Table, numbered
 

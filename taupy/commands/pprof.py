@@ -14,36 +14,27 @@ import operator
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from taupy.commands import running
 from taupy.commands.pprof_arguments import PEOPLE_ROWS, TREE_MIN_PERCENT, check
 from taupy.commands.pprof_arguments import add_arguments as add_arguments
 from taupy.errors import TaupyError, UsageError
 from taupy.model.answer import Answer
-from taupy.model.profile import TIME
+from taupy.model.metric import TIME
 from taupy.model.rows import ThreadRow
 from taupy.model.sampled import STATES
-from taupy.pprof import (
-    beside,
-    callgraph,
-    events,
-    figures,
-    flat,
-    fold,
-    grouping,
-    kernels,
-    paths,
-    selection,
-    terminal,
-    tree,
-)
+from taupy.pprof import events, figures, flat, selection, terminal
 from taupy.pprof.figures import Order
 from taupy.pprof.selection import Test
 from taupy.pprof.view import View
-from taupy.profiledb import gpu_query, metrics, query, sources
+from taupy.profiledb import metrics, query
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.dimensions import following
 from taupy.profiledb.meaning import Resolved
+
+if TYPE_CHECKING:  # the other views are loaded when they are asked for
+    from taupy.pprof import kernels, tree
 
 _REMARKS = ("taupy.health.", "taupy.invariants")
 """Prefix of metadata that describes problems of the measurement."""
@@ -126,8 +117,10 @@ class Asked:
         metric = metrics.resolve(self.db, self.trial_id, args.metric or self._usual_metric())
         self.chosen = self._where(threads)
         views = self._of_metric(threads, metric)
-        others = self._others(threads)
-        views = [beside.with_metrics(view, others, self.args.plain) for view in views]
+        if others := self._others(threads):
+            from taupy.pprof import beside
+
+            views = [beside.with_metrics(view, others, self.args.plain) for view in views]
         return views if metric.additive else [figures.without_shares(view) for view in views]
 
     def _usual_metric(self) -> str:
@@ -147,6 +140,8 @@ class Asked:
 
     def _others(self, threads: Sequence[ThreadRow]) -> list[Answer]:
         """The metrics of --also."""
+        from taupy.pprof import paths
+
         answers = []
         for name in (name.strip() for text in self.args.also for name in text.split(",")):
             if not self.args.tree:
@@ -163,6 +158,8 @@ class Asked:
         if args.tree:
             return self._tree(threads, metric)
         if args.by:
+            from taupy.pprof import grouping
+
             answer = self._call_paths(threads, metric.name)
             source, labels = following(self.db, self.trial_id, args.by)
             meant = self._meant(answer)
@@ -234,6 +231,9 @@ class Asked:
         return list(views_of.values())
 
     def _kernels(self, threads: Sequence[ThreadRow]) -> list[View]:
+        from taupy.pprof import kernels
+        from taupy.profiledb import gpu_query
+
         places = [".".join(map(str, thread[:3])) for thread in threads]
         by = self.args.by or "kernel"
         launches = gpu_query.launched(self.db, self.trial_id, places, [by])
@@ -267,6 +267,8 @@ class Asked:
     def _flat(self, threads: Sequence[ThreadRow], name: str) -> Answer:
         """The flat profile of these threads, with libraries folded on request."""
         if self.args.fold_libraries:
+            from taupy.pprof import paths
+
             return paths.flattened(self._call_paths(threads, name))
         answer = metrics.flat_profile(self.db, self.trial_id, name, self._places(threads))
         return self._not_empty(answer)
@@ -293,6 +295,8 @@ class Asked:
         return flat.views(answer, threads, choice, meant, events_of)
 
     def _tree(self, threads: Sequence[ThreadRow], metric: Resolved) -> list[View]:
+        from taupy.pprof import tree
+
         args = self.args
         for_people = args.form in (None, "markdown")
         share = args.min_share
@@ -321,6 +325,8 @@ class Asked:
         return tree.views(answer, threads, choice, self._meant(answer))
 
     def _call_graph(self, threads: Sequence[ThreadRow], name: str, order: Order) -> list[View]:
+        from taupy.pprof import callgraph
+
         args = self.args
         answer = self._call_paths(threads, name)
         views = []
@@ -355,6 +361,9 @@ class Asked:
         )
         self._not_empty(answer)
         if args.fold_libraries:
+            from taupy.pprof import fold
+            from taupy.profiledb import sources
+
             return fold.libraries_folded(answer, sources.timer_paths(self.db, self.trial_id))
         return answer
 

@@ -20,7 +20,7 @@ from taupy.comparison.sides import Side
 from taupy.comparison.trial_values import VALUES, Over, Runs, TrialValues, Value, Where
 from taupy.errors import MissingMetric, UsageError
 from taupy.model import answer as values
-from taupy.model.profile import Metric
+from taupy.model.metric import Metric
 from taupy.model.question import COUNTS
 from taupy.model.rows import TimerRow
 from taupy.pprof.selection import name_test

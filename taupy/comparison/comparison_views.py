@@ -11,7 +11,7 @@ from taupy.analysis.compare import Row
 from taupy.comparison.comparison import Answer
 from taupy.comparison.sides import Side
 from taupy.comparison.verdicts import Verdict
-from taupy.model.profile import Metric
+from taupy.model.metric import Metric
 from taupy.pprof.figures import value_name
 from taupy.pprof.view import Cell, Column, Kind, View
 

@@ -17,7 +17,7 @@ from taupy.comparison.sides import Side, both_sided
 from taupy.comparison.verdicts import Rule
 from taupy.errors import UsageError
 from taupy.escaping import visible
-from taupy.model.profile import Metric
+from taupy.model.metric import Metric
 from taupy.pprof.selection import name_test
 from taupy.profiledb.database import ProfileDB
 

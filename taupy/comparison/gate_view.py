@@ -8,7 +8,7 @@ from taupy import units
 from taupy.analysis.gate import Condition, Ruling
 from taupy.comparison.comparison_views import interval_text
 from taupy.comparison.gate import Conclusion, Judgement
-from taupy.model.profile import Metric
+from taupy.model.metric import Metric
 from taupy.pprof.view import Cell, Column, View
 
 PASSED_ROWS = 5

@@ -17,7 +17,7 @@ from taupy.analysis.match import Key, Level, Table
 from taupy.comparison.gate import Conclusion, Judged, Judgement
 from taupy.errors import UsageError
 from taupy.model.kernel_code import KernelCode
-from taupy.model.profile import Metric
+from taupy.model.metric import Metric
 from taupy.model.rows import TimerRow
 from taupy.pprof.selection import name_test
 from taupy.pprof.view import Cell, Column, View

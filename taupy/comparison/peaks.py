@@ -5,7 +5,7 @@ from __future__ import annotations
 from taupy.catalog import datasheets
 from taupy.errors import UsageError
 from taupy.model.machine import Ceiling, CeilingKind
-from taupy.model.profile import Metric
+from taupy.model.metric import Metric
 from taupy.model.rows import TrialRow
 from taupy.profiledb import ceilings, trial_facts
 from taupy.profiledb.database import ProfileDB

@@ -18,7 +18,7 @@ from taupy.comparison.trial_values import Over, TrialValues, Value, Where
 from taupy.errors import MissingMetric, UsageError
 from taupy.escaping import visible
 from taupy.model.answer import Answer
-from taupy.model.profile import Metric
+from taupy.model.metric import Metric
 from taupy.model.question import COUNTS
 from taupy.model.rows import TimerRow, TrialRow
 from taupy.profiledb import trial_facts

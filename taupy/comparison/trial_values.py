@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple, get_args
 
 from taupy.model.answer import Answer
-from taupy.model.profile import Metric
+from taupy.model.metric import Metric
 from taupy.model.question import COUNTS, Condition
 from taupy.pprof.selection import name_test
 from taupy.profiledb import metrics, trial_facts

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import time
 
-from taupy.instrument import autograd_beside
 from taupy.instrument.boot import VERSION
 from taupy.model.processes import is_alive as is_alive
 from taupy.model.processes import process_start as process_start
@@ -263,6 +262,8 @@ def read_settings(folder: Folder) -> RunSettings:
         Untrusted: they are not ours.
         Damaged: this version of taupy cannot read them.
     """
+    from taupy.instrument import autograd_beside
+
     settings = settings_of(values.loads((folder / "run").read_record()))
     settings.metadata |= autograd_beside.facts_of(folder)
     return settings

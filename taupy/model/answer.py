@@ -16,7 +16,7 @@ from typing import Literal, TypeVar
 
 from taupy.model import callpaths
 from taupy.model.formula import Formula
-from taupy.model.profile import Metric
+from taupy.model.metric import Metric
 from taupy.model.rows import FlatRow, ThreadRow, TimerRow, TreeRow
 from taupy.model.table import Table
 

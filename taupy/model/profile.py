@@ -16,12 +16,12 @@ from typing import Literal
 
 from taupy.model.collectives import Collectives
 from taupy.model.gpu import Activity, Device, Launch, Module
+from taupy.model.metric import ROOT_TIMER as ROOT_TIMER
+from taupy.model.metric import TIME as TIME
+from taupy.model.metric import Metric as Metric
 
 ThreadKind = Literal["host", "stream"]
 TrialState = Literal["complete", "incomplete"]
-
-ROOT_TIMER = ".taupy application"
-"""Name of the timer at the top of every thread (TAU's `.TAU application`)."""
 
 ABSENT = math.nan
 """Stands in a column of type "d" where a row's value was not measured: absent is not 0."""
@@ -57,17 +57,6 @@ class Timer:
             return self.name
         line = "" if self.line is None else f"{{{self.line}}}"
         return f"{self.name} [{{{self.file}}}{line}]"
-
-
-@dataclass(frozen=True, slots=True)
-class Metric:
-    """A quantity summed over intervals. `time` is in nanoseconds."""
-
-    name: str
-    unit: str
-
-
-TIME = Metric("time", "ns")
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -6,9 +6,10 @@ told from a timer's name and file alone, so a timer of another program is none o
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
+from functools import cache
 
-from taupy.network import huggingface, keras, layers, lightning, torch
+from taupy.network import layers
 
 KINDS = (
     *("data", "forward", "loss", "backward", "recompute", "optimizer", "scaling"),
@@ -18,14 +19,32 @@ GROUP = "PHASE_"
 STEP = "Optimizer.step#"
 """What the names of timers begin with that are called once a step."""
 
-_FRAMEWORKS = (torch, lightning, huggingface, keras)
-_ROUTINES = {
-    tuple(place.split(":")): kind
-    for framework in _FRAMEWORKS
-    for kind, places in framework.ROUTINES.items()
-    for place in places
-}
-_NAMES = frozenset(name for _, name in _ROUTINES)
+
+@cache
+def _routines() -> Mapping[tuple[str, str], str]:
+    """The kind of each routine that is known, by file and name."""
+    from taupy.network import huggingface, keras, lightning, torch
+
+    kinds = {}
+    for framework in (torch, lightning, huggingface, keras):
+        for kind, places in framework.ROUTINES.items():
+            for place in places:
+                file, _, name = place.partition(":")
+                kinds[file, name] = kind
+    return kinds
+
+
+@cache
+def _names() -> frozenset[str]:
+    return frozenset(name for _, name in _routines())
+
+
+@cache
+def _ranges() -> Mapping[str, str]:
+    """The kind of each range with a name, by how that begins."""
+    from taupy.network import torch
+
+    return torch.RANGES
 
 
 def group_of(name: str, file: str | None, groups: Collection[str]) -> str | None:
@@ -40,19 +59,13 @@ def group_of(name: str, file: str | None, groups: Collection[str]) -> str | None
 
 def _kind(name: str, file: str | None, groups: Collection[str]) -> str | None:
     if "RECORD_FUNCTION" in groups:
-        ranges = (getattr(framework, "RANGES", {}) for framework in _FRAMEWORKS)
-        kinds = (
-            kind
-            for prefixes in ranges
-            for begin, kind in prefixes.items()
-            if name.startswith(begin)
-        )
+        kinds = (kind for begin, kind in _ranges().items() if name.startswith(begin))
         return next(kinds, None)
-    if not file or name not in _NAMES:
+    if not file or name not in _names():
         return None
-    parts = file.split("/")
+    routines, parts = _routines(), file.split("/")
     ends = ("/".join(parts[at:]) for at in range(len(parts)))
-    return next((_ROUTINES[end, name] for end in ends if (end, name) in _ROUTINES), None)
+    return next((routines[end, name] for end in ends if (end, name) in routines), None)
 
 
 def kind_of(groups: str) -> str | None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple, get_args
 
 from taupy.model.answer import Answer
-from taupy.model.profile import Metric
+from taupy.model.metric import Metric
 from taupy.model.rows import TimerRow
 from taupy.pprof.view import Cell, Column, Kind, View
 

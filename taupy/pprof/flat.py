@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from taupy.model.answer import Answer
-from taupy.model.profile import Metric
+from taupy.model.metric import Metric
 from taupy.model.rows import Named, ThreadRow
 from taupy.pprof import figures
 from taupy.pprof.figures import Figures, Order

@@ -10,7 +10,7 @@ from taupy import units
 from taupy.model import callpaths
 from taupy.model.answer import Answer
 from taupy.model.forest import Links
-from taupy.model.profile import Metric
+from taupy.model.metric import Metric
 from taupy.model.rows import ThreadRow, TimerRow
 from taupy.pprof import figures, paths
 from taupy.pprof.figures import Order, SortKey

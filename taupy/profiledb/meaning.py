@@ -10,12 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Literal, NamedTuple
 
-from taupy.catalog import cpu_events, spelling
 from taupy.errors import MissingMetric, UsageError
 from taupy.model import expression
 from taupy.model.expression import LENIENT, Binary, Function, Name, Node
 from taupy.model.formula import Formula, bound, degree
-from taupy.model.profile import Metric
+from taupy.model.metric import Metric
 from taupy.profiledb import derived
 from taupy.profiledb.asked import metrics_of
 from taupy.profiledb.database import ProfileDB
@@ -279,6 +278,8 @@ class TrialMetrics:
 
 
 def _how_to_measure(name: str) -> str:
+    from taupy.catalog import cpu_events, spelling
+
     if spelling.canonical(name) or spelling.is_perfworks(name) or cpu_events.is_name(name):
         return f"measure it with: taupy run --metrics {name} SCRIPT"
     return "`taupy avail` lists what can be measured, `taupy derive` what is derived"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from taupy.model.profile import Metric
+from taupy.model.metric import Metric
 from taupy.model.rows import EventRow, ThreadRow, TimelineRow
 from taupy.profiledb.ancestry import Ancestry
 from taupy.profiledb.database import ProfileDB, of_a_sound_file

@@ -15,7 +15,7 @@ from math import isfinite
 
 from taupy.formats import limits
 from taupy.formats.tau.names import ARROW, CALLPATH_GROUP, MICROSECOND_NS
-from taupy.model.profile import Metric
+from taupy.model.metric import Metric
 
 _MICROSECONDS = re.compile(r"(-?)([0-9]{1,16})\.([0-9]{1,3})", re.ASCII)
 
