@@ -65,19 +65,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--target", type=float, metavar="VALUE", help="attainable value (default: the best one)"
     )
-    parser.add_argument(
+    options.add_list_argument(
+        parser,
         "--group",
-        action="append",
-        default=[],
-        metavar="NAME",
-        help="routines of this group (default: GPU_KERNEL where it has the metric, else all)",
+        "NAME",
+        "routines of this group (default: GPU_KERNEL where it has the metric, else all)",
     )
-    parser.add_argument(
+    options.add_list_argument(
+        parser,
         "--ceilings",
-        action="append",
-        default=[],
-        metavar="WHAT",
-        help="roofs for --metric roofline, as for `taupy roofline` (default: the machine's own)",
+        "WHAT",
+        "roofs for --metric roofline, as for `taupy roofline` (default: the machine's own)",
     )
     options.add_limit_argument(parser, "default: 10", default=10)
     options.add_database_argument(parser)

@@ -3,38 +3,15 @@
 from __future__ import annotations
 
 import argparse
-import os
 from collections.abc import Sequence
 
 from taupy.analysis.gate import Condition
 from taupy.analysis.match import Table
+from taupy.commands.compare_arguments import named, of_chip
 from taupy.errors import UsageError
 from taupy.pprof import terminal
 
-_ENDINGS = (".cubin", ".fatbin", ".so", ".ptx", ".a")
 ROWS = 25
-
-
-def means_code(args: argparse.Namespace) -> bool:
-    """Are files with GPU code named, and not trials?"""
-    named = _named(args)
-    return bool(named) and all(_is_code(text) for text in named)
-
-
-def _named(args: argparse.Namespace) -> list[str]:
-    return [*([args.baseline] if args.baseline else []), *args.trials]
-
-
-def _is_code(text: str) -> bool:
-    """A file that is there and ends like one with code; of a trial's name neither is true."""
-    path = _parts(text)[0]
-    return os.path.exists(path) and (os.path.isdir(path) or path.endswith(_ENDINGS) or "/" in path)
-
-
-def _parts(text: str) -> tuple[str, list[str]]:
-    """A file and its chip: FILE@sm_90."""
-    path, at, chip = text.rpartition("@")
-    return (path, [chip]) if at and not os.path.exists(text) else (text, [])
 
 
 def run(args: argparse.Namespace, parsed: Sequence[Condition], names: Table | None) -> int:
@@ -43,13 +20,13 @@ def run(args: argparse.Namespace, parsed: Sequence[Condition], names: Table | No
     from taupy.comparison import gate_view, kernel_gate
     from taupy.comparison.kernel_gate import CodeSide
 
-    texts = _named(args)
+    texts = named(args)
     if len(texts) != 2:
         raise UsageError(f"{len(texts)} files were named; code is compared two by two: OLD NEW")
     sides, notes = [], []
     with terminal.busy("reading kernels ..."):
         for text in texts:
-            path, chips = _parts(text)
+            path, chips = of_chip(text)
             codes, remarks = read([path], chips)
             sides.append(CodeSide(text, tuple(codes)))
             notes += remarks
@@ -65,5 +42,5 @@ def run(args: argparse.Namespace, parsed: Sequence[Condition], names: Table | No
         views.insert(
             0, gate_view.conclusion_view(parsed, judgement, conclusion, args.form == "json")
         )
-    terminal.show_all(views, args.form or "text")
+    terminal.show_all(views, args.form)
     return code

@@ -24,7 +24,7 @@ from functools import partial
 from taupy.analysis import gate as conditions
 from taupy.analysis import sequential
 from taupy.analysis.gate import Condition
-from taupy.commands import compare, options
+from taupy.commands import compare_arguments, options
 from taupy.commands.messages import say
 from taupy.comparison import gate, gate_view, sides, verdicts
 from taupy.comparison.comparison import Question
@@ -46,7 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--baseline", required=True, metavar="'COMMAND'",
         help="command to compare with: one argument, split into words as a shell does",
     )  # fmt: skip
-    compare.add_gate_arguments(parser.add_argument_group("conditions"), required=True)
+    compare_arguments.add_gate_arguments(parser.add_argument_group("conditions"), required=True)
     parser.add_argument(
         "--budget", type=options.seconds, default=options.seconds(BUDGET), metavar="TIME",
         help=f"start no new pair of runs after this time: 90s, 10m, 2h (default: {BUDGET})",
@@ -56,7 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"maximum number of pairs of runs (default: {MOST_PAIRS})",
     )  # fmt: skip
     parser.add_argument(
-        "--alpha", type=compare.probability, default=verdicts.ALPHA, metavar="P",
+        "--alpha", type=compare_arguments.probability, default=verdicts.ALPHA, metavar="P",
         help="probability of a false failure, over all conditions and looks (default: 0.05)",
     )  # fmt: skip
     parser.add_argument("--quiet", "-q", action="store_true", help="do not report progress")
@@ -215,7 +215,11 @@ class _Session:
             apart = [difference for difference in apart if difference.kind != "arguments"]
             judgement = self._judgement(db, compared)
         conclusion = gate.concluded(
-            compared, judgement, (apart, inside), compare.allowed(self._args), self._args.undecided
+            compared,
+            judgement,
+            (apart, inside),
+            compare_arguments.allowed(self._args),
+            self._args.undecided,
         )
         view = gate_view.conclusion_view(
             self._conditions, judgement, conclusion, self._args.form == "json", 1 - self._rule.alpha

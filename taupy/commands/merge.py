@@ -28,12 +28,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--into", metavar="FILE", help="the database that receives them (default: the first FILE)"
     )
-    parser.add_argument(
+    options.add_list_argument(
+        parser,
         "--trial",
-        action="append",
-        default=[],
-        metavar="TRIAL",
-        help="only trials that match (as for `taupy trials`); may be repeated",
+        "TRIAL",
+        "only trials that match (as for `taupy trials`); may be repeated",
     )
     parser.add_argument(
         "--move", action="store_true", help="delete them from the source once they are stored"

@@ -27,23 +27,91 @@ def add_database_argument(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_form_arguments(parser: argparse.ArgumentParser) -> None:
+def add_form_arguments(parser: argparse._ActionsContainer, csv: Sequence[str] = ("--csv",)) -> None:
     """`--csv`, `--json`, `--markdown`; without them, text."""
     forms = parser.add_mutually_exclusive_group()
-    for form, what in (
-        ("csv", "comma-separated values, unrounded"),
-        ("json", "JSON, unrounded"),
-        ("markdown", "a Markdown table"),
+    for names, form, what in (
+        (csv, "csv", "comma-separated values, unrounded"),
+        (("--json",), "json", "JSON, unrounded"),
+        (("--markdown",), "markdown", "a Markdown table"),
     ):
         forms.add_argument(
-            f"--{form}", dest="form", action="store_const", const=form, default="text", help=what
+            *names, dest="form", action="store_const", const=form, default="text", help=what
         )
+
+
+def add_color_argument(parser: argparse._ActionsContainer) -> None:
+    parser.add_argument(
+        "--color",
+        choices=("auto", "always", "never"),
+        default="auto",
+        help="default: auto, on a terminal without NO_COLOR",
+    )
+
+
+def colored(args: argparse.Namespace) -> bool | None:
+    """What `--color` asks for; None: as the output and NO_COLOR say."""
+    return {"auto": None, "always": True, "never": False}[args.color]
 
 
 def add_limit_argument(
     parser: argparse._ActionsContainer, text: str = "show N rows", default: int | None = None
 ) -> None:
     parser.add_argument("--limit", "-n", type=count, default=default, metavar="N", help=text)
+
+
+def add_list_argument(
+    parser: argparse._ActionsContainer,
+    name: str,
+    metavar: str,
+    text: str,
+    convert: Callable[[str], object] = str,
+) -> None:
+    """An option that may be repeated: a list of its values."""
+    parser.add_argument(name, action="append", default=[], type=convert, metavar=metavar, help=text)
+
+
+def add_switch_argument(parser: argparse._ActionsContainer, name: str, text: str) -> None:
+    """`--NAME` and `--no-NAME`; None without either."""
+    parser.add_argument(name, action=argparse.BooleanOptionalAction, default=None, help=text)
+
+
+def add_trials_argument(parser: argparse._ActionsContainer, text: str) -> None:
+    """Any number of trials; `text` says which ones those are, if none is given, or how many."""
+    parser.add_argument(
+        "trials",
+        nargs="*",
+        metavar="TRIAL",
+        help="latest, an id, app/experiment/trial, tag:NAME, gpu=MODEL, meta.NAME=VALUE, or "
+        f"several of these joined by commas{text}",
+    )
+
+
+def add_routines_arguments(parser: argparse._ActionsContainer, what: str = "only routines") -> None:
+    """`--group` and `--filter`, which select routines, or routines and kernels."""
+    add_list_argument(parser, "--group", "NAME", f"{what} in this group: PYTHON, PHASE, ...")
+    add_list_argument(
+        parser,
+        "--filter",
+        "PATTERN",
+        f"{what} whose name contains TEXT, matches a pattern with * and ?, or /REGEX/",
+    )
+
+
+def add_matching_arguments(
+    parser: argparse._ActionsContainer, levels: Sequence[str], text: str, of_table: str
+) -> None:
+    """`--match` and `--match-table`: how names of different trials are matched."""
+    parser.add_argument("--match", choices=levels, default="auto", help=text)
+    parser.add_argument("--match-table", metavar="FILE", help=of_table)
+
+
+def add_table_arguments(parser: argparse._ActionsContainer, limit: str) -> None:
+    """How a table of trials is shown: how many rows, in which form and colors."""
+    add_limit_argument(parser, limit)
+    parser.add_argument("--all", action="store_true", help="all rows")
+    add_form_arguments(parser)
+    add_color_argument(parser)
 
 
 def add_by_argument(

@@ -17,7 +17,7 @@ import argparse
 from taupy.analysis.match import LEVELS
 from taupy.analysis.pivot import ACROSS
 from taupy.commands import options
-from taupy.commands.compare import match_table
+from taupy.commands.compare_arguments import match_table
 from taupy.comparison import pivot, pivot_view
 from taupy.comparison.pivot import Layout
 from taupy.comparison.trial_values import VALUES
@@ -31,13 +31,7 @@ PEOPLE_ROWS = 10
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "trials",
-        nargs="*",
-        metavar="TRIAL",
-        help="latest, an id, app/experiment/trial, tag:NAME, gpu=MODEL, meta.NAME=VALUE, or "
-        "several of these joined by commas (default: all trials)",
-    )
+    options.add_trials_argument(parser, " (default: all trials)")
     options.add_database_argument(parser)
     table = parser.add_argument_group("the table")
     table.add_argument(
@@ -79,29 +73,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="peak for --peak: fp32, 'tensor bf16', DRAM ... (default: by the metric's name)",
     )  # fmt: skip
     chosen = parser.add_argument_group("selection of routines and kernels")
-    chosen.add_argument("--group", action="append", default=[], metavar="NAME")
-    chosen.add_argument(
-        "--filter", action="append", default=[], metavar="PATTERN",
-        help="only those whose name contains TEXT, matches a pattern with * and ?, or /REGEX/",
-    )  # fmt: skip
-    chosen.add_argument(
-        "--match", choices=LEVELS, default="auto",
-        help="how to match kernels on different GPUs, as in taupy compare",
-    )  # fmt: skip
-    chosen.add_argument(
-        "--match-table", metavar="FILE", help="a table of patterns, as in taupy compare"
+    options.add_routines_arguments(chosen, "only those")
+    options.add_matching_arguments(
+        chosen,
+        LEVELS,
+        "how to match kernels on different GPUs, as in taupy compare",
+        "a table of patterns, as in taupy compare",
     )
-    output = parser.add_argument_group("output")
-    options.add_limit_argument(
-        output,
+    options.add_table_arguments(
+        parser.add_argument_group("output"),
         f"routines or kernels under each label (default: {PEOPLE_ROWS} for people, all in CSV "
         "and JSON)",
     )
-    output.add_argument("--all", action="store_true", help="show all")
-    forms = output.add_mutually_exclusive_group()
-    for form in ("csv", "json", "markdown"):
-        forms.add_argument(f"--{form}", dest="form", action="store_const", const=form)
-    output.add_argument("--color", choices=("auto", "always", "never"), default="auto")
 
 
 def _names(text: str) -> tuple[str, ...]:
@@ -138,6 +121,5 @@ def run(args: argparse.Namespace) -> int:
         answer = pivot.pivot_table(db, trials, layout)
     machines = args.form in ("csv", "json")
     limit = None if args.all or (machines and args.limit is None) else args.limit or PEOPLE_ROWS
-    color = {"auto": None, "always": True, "never": False}[args.color]
-    terminal.show(pivot_view.view(answer, limit), form=args.form or "text", color=color)
+    terminal.show(pivot_view.view(answer, limit), form=args.form, color=options.colored(args))
     return 0

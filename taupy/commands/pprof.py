@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from taupy.commands import running
+from taupy.commands import options, running
 from taupy.commands.pprof_arguments import PEOPLE_ROWS, TREE_MIN_PERCENT, check
 from taupy.commands.pprof_arguments import add_arguments as add_arguments
 from taupy.errors import TaupyError, UsageError
@@ -64,8 +64,7 @@ def run(args: argparse.Namespace) -> int:
             "--all shows all rows",
         )
     views[-1] = replace(views[-1], notes=notes)
-    color = {"auto": None, "always": True, "never": False}[args.color]
-    terminal.show_all(views, args.form or "text", color=color)
+    terminal.show_all(views, args.form, color=options.colored(args))
     return 0
 
 
@@ -97,7 +96,7 @@ class Asked:
     def limit(self) -> int | None:
         """Rows per table; None for all, the default for CSV, JSON and pipes."""
         args = self.args
-        whole = args.all or args.tree or args.list or args.form is not None
+        whole = args.all or args.tree or args.list or args.form != "text"
         if args.limit is not None or whole or not terminal.terminal_width(sys.stdout):
             return args.limit  # type: ignore[no-any-return]
         return PEOPLE_ROWS
@@ -298,7 +297,7 @@ class Asked:
         from taupy.pprof import tree
 
         args = self.args
-        for_people = args.form in (None, "markdown")
+        for_people = args.form in ("text", "markdown")
         share = args.min_share
         if not metric.additive:
             if share:

@@ -32,12 +32,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="measured or derived (`taupy derive` lists derived ones); default: time, or the "
         "trial's only metric",
     )
-    parser.add_argument(
+    options.add_list_argument(
+        parser,
         "--also",
-        action="append",
-        default=[],
-        metavar="NAMES",
-        help="additional metrics: ipc,gld_per_inst",
+        "NAMES",
+        "additional metrics: ipc,gld_per_inst",
     )
     _add_order(parser)
     _add_selection(parser)
@@ -75,27 +74,15 @@ def _add_order(parser: argparse.ArgumentParser) -> None:
 
 def _add_selection(parser: argparse.ArgumentParser) -> None:
     chosen = parser.add_argument_group("selection", "each option may be repeated")
-    chosen.add_argument(
-        "--thread", action="append", default=[], metavar="N.C.T", help="0.0.1, 0.*.* or 0"
-    )
-    chosen.add_argument("--node", action="append", default=[], type=options.count, metavar="N")
-    chosen.add_argument(
-        "--group", action="append", default=[], metavar="NAME", help="PYTHON, PYTHON_C, PHASE, ..."
-    )
-    chosen.add_argument(
-        "--filter",
-        action="append",
-        default=[],
-        metavar="PATTERN",
-        help="routines whose name contains TEXT, matches a pattern with * and ?, or /REGEX/",
-    )
-    chosen.add_argument(
+    options.add_list_argument(chosen, "--thread", "N.C.T", "0.0.1, 0.*.* or 0")
+    options.add_list_argument(chosen, "--node", "N", "threads of this node", options.count)
+    options.add_routines_arguments(chosen)
+    options.add_list_argument(
+        chosen,
         "--where",
-        action="append",
-        default=[],
-        type=_condition,
-        metavar="CONDITION",
-        help="routines that meet a condition over the chosen threads: 'ipc < 1', 'time > 2e6'",
+        "CONDITION",
+        "routines that meet a condition over the chosen threads: 'ipc < 1', 'time > 2e6'",
+        _condition,
     )
     chosen.add_argument(
         "--fold-libraries",
@@ -109,13 +96,12 @@ def _add_views(parser: argparse.ArgumentParser) -> None:
     views.add_argument(
         "--summary-only", "-s", action="store_true", help="only the sums over all threads"
     )
-    views.add_argument(
+    options.add_list_argument(
+        views,
         "--summary",
-        action="append",
-        default=[],
-        type=_statistics,
-        metavar="WHICH",
-        help=",".join(flat.STATISTICS) + " over threads (default: total,mean)",
+        "WHICH",
+        ",".join(flat.STATISTICS) + " over threads (default: total,mean)",
+        _statistics,
     )
     views.add_argument("--tree", action="store_true", help="every routine under its caller")
     views.add_argument(
@@ -142,12 +128,9 @@ def _add_views(parser: argparse.ArgumentParser) -> None:
 
 def _add_output(parser: argparse.ArgumentParser) -> None:
     output = parser.add_argument_group("output")
-    forms = output.add_mutually_exclusive_group()
-    for form in ("csv", "json", "markdown"):
-        names = [f"--{form}", "-d"] if form == "csv" else [f"--{form}"]
-        forms.add_argument(*names, dest="form", action="store_const", const=form)
+    options.add_form_arguments(output, ("--csv", "-d"))
     output.add_argument("--plain", "-p", action="store_true", help="plain msec, not h:mm:ss.mmm")
-    output.add_argument("--color", choices=("auto", "always", "never"), default="auto")
+    options.add_color_argument(output)
     # TAU's letters without a meaning here; each has its own message.
     output.add_argument("-a", action="store_true", help=argparse.SUPPRESS)
     output.add_argument("-f", metavar="PREFIX", help=argparse.SUPPRESS)

@@ -28,12 +28,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "sql", metavar="SQL", help="one statement; `-` reads it from standard input"
     )
-    parser.add_argument(
+    options.add_list_argument(
+        parser,
         "--param",
-        action="append",
-        default=[],
-        metavar="NAME=VALUE",
-        help="value of :NAME; numeric text is passed as a number",
+        "NAME=VALUE",
+        "value of :NAME; numeric text is passed as a number",
     )
     options.add_limit_argument(parser, f"show N rows (default: {_MOST_ROWS})", _MOST_ROWS)
     options.add_database_argument(parser)

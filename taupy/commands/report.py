@@ -37,12 +37,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--json", action="store_true", help="JSON, unrounded, with evidence and abstentions"
     )
-    parser.add_argument(
+    options.add_list_argument(
+        parser,
         "--fail-on",
-        action="append",
-        default=[],
-        metavar="CONDITION",
-        help="the gate on a page of two trials (default: time > +5%%); may be repeated",
+        "CONDITION",
+        "the gate on a page of two trials (default: time > +5%%); may be repeated",
     )
     options.add_database_argument(parser)
 

@@ -74,12 +74,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="memory level (default: DRAM, or else the farthest measured)",
     )
     parser.add_argument("--title", metavar="TEXT", help="title of pictures and pages")
-    parser.add_argument(
+    options.add_list_argument(
+        parser,
         "--alias",
-        action="append",
-        default=[],
-        metavar="'PATTERN=NAME'",
-        help="show points that match a pattern with * and ? under another name; may be repeated",
+        "'PATTERN=NAME'",
+        "show points that match a pattern with * and ? under another name; may be repeated",
     )
     parser.add_argument(
         "--size", metavar="WxH", help="size of pictures in inches: 11x6 (default: automatic)"
@@ -105,28 +104,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="take run times from this trial, run without counters",
     )
     for quantity, example in (("flop", "2*M*N*K"), ("bytes", "(M*K+K*N+M*N)*4")):
-        parser.add_argument(
+        options.add_list_argument(
+            parser,
             f"--{quantity}",
-            action="append",
-            default=[],
-            metavar=f"'KERNEL={example}'",
-            help=f"{quantity} of one launch of kernels without counters, names with * and ?; "
+            f"'KERNEL={example}'",
+            f"{quantity} of one launch of kernels without counters, names with * and ?; "
             "M, N, K are metadata of the trial or numbers; may be repeated",
         )
-    parser.add_argument(
+    options.add_list_argument(
+        parser,
         "--ceilings",
-        action="append",
-        default=[],
-        metavar="WHAT",
-        help="measured, report or datasheet; a GPU (H200, 'A100 SXM4 40 GB'); or a file: "
+        "WHAT",
+        "measured, report or datasheet; a GPU (H200, 'A100 SXM4 40 GB'); or a file: "
         "JSON of the Empirical Roofline Toolkit, CSV of kind,name,value; may be repeated",
     )
-    parser.add_argument(
+    options.add_list_argument(
+        parser,
         "--also",
-        action="append",
-        default=[],
-        metavar="WHAT",
-        help="also draw these ceilings, dashed: a GPU, a file, or a source such as datasheet",
+        "WHAT",
+        "also draw these ceilings, dashed: a GPU, a file, or a source such as datasheet",
     )
     parser.add_argument(
         "--peak",

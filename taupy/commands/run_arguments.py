@@ -22,9 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=None,
         help="add what --metrics counts to that trial of the same program",
     )
-    where.add_argument(
-        "--meta", metavar="KEY=VALUE", action="append", default=[], help="metadata for the trial"
-    )
+    options.add_list_argument(where, "--meta", "KEY=VALUE", "metadata for the trial")
     what = parser.add_argument_group("what to measure")
     what.add_argument("--c-calls", action="store_true", help="also record C functions")
     what.add_argument(
@@ -32,20 +30,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="record the calls of a network's modules as routines, not as layers",
     )
-    what.add_argument(
+    options.add_list_argument(
+        what,
         "--include",
-        metavar="PATTERN",
-        action="append",
-        default=[],
-        help="record only routines that match: a glob on name or file, or name:GLOB, "
+        "PATTERN",
+        "record only routines that match: a glob on name or file, or name:GLOB, "
         "file:GLOB, module:GLOB; may be repeated",
     )
-    what.add_argument(
+    options.add_list_argument(
+        what,
         "--exclude",
-        metavar="PATTERN",
-        action="append",
-        default=[],
-        help="do not record matching routines",
+        "PATTERN",
+        "do not record matching routines",
     )
     what.add_argument(
         "--depth", metavar="N", type=int, default=None, help="call paths of at most N routines"
@@ -55,17 +51,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="count library code called by library code for its caller",
     )
-    what.add_argument(
+    options.add_switch_argument(
+        what,
         "--imports",
-        action=argparse.BooleanOptionalAction,
-        default=None,
-        help="record what libraries do while they are imported (default: an import is one row)",
+        "record what libraries do while they are imported (default: an import is one row)",
     )
-    what.add_argument(
+    options.add_switch_argument(
+        what,
         "--throttle",
-        action=argparse.BooleanOptionalAction,
-        default=None,
-        help="stop recording short, frequent routines (TAU_THROTTLE's rule), and name them",
+        "stop recording short, frequent routines (TAU_THROTTLE's rule), and name them",
     )
     what.add_argument(
         "--throttle-calls",
@@ -79,24 +73,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=float,
         help="with --throttle: drop routines below so many microseconds per call (default: 10)",
     )
-    what.add_argument(
+    options.add_switch_argument(
+        what,
         "--compensate",
-        action=argparse.BooleanOptionalAction,
-        default=None,
-        help="also store the metric time_compensated: time minus measurement cost",
+        "also store the metric time_compensated: time minus measurement cost",
     )
-    what.add_argument(
+    options.add_switch_argument(
+        what,
         "--autograd",
-        action=argparse.BooleanOptionalAction,
-        default=None,
-        help="divide the backward passes of PyTorch by layer, for which a small library is "
+        "divide the backward passes of PyTorch by layer, for which a small library is "
         "compiled once (default: if layers are recorded)",
     )
-    what.add_argument(
+    options.add_switch_argument(
+        what,
         "--collectives",
-        action=argparse.BooleanOptionalAction,
-        default=None,
-        help="record the collectives of PyTorch's process groups, for which a small library is "
+        "record the collectives of PyTorch's process groups, for which a small library is "
         "compiled once (default: if a launcher has started several ranks)",
     )
     what.add_argument(
@@ -109,12 +100,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=None,
         help="maximum number of distinct call paths",
     )
-    what.add_argument(
+    options.add_list_argument(
+        what,
         "--metrics",
-        metavar="LIST",
-        action="append",
-        default=[],
-        help="also count these: counters and sets, such as flop,instructions or roofline "
+        "LIST",
+        "also count these: counters and sets, such as flop,instructions or roofline "
         "(`taupy avail` lists them; default: TAU_METRICS)",
     )
     what.add_argument(
@@ -130,11 +120,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="run twice, once for times and once for --metrics, and store both in one trial",
     )
     gpu = parser.add_argument_group("GPUs")
-    gpu.add_argument(
+    options.add_switch_argument(
+        gpu,
         "--gpu",
-        action=argparse.BooleanOptionalAction,
-        default=None,
-        help="measure CUDA kernels, copies and API calls (default: if the program uses "
+        "measure CUDA kernels, copies and API calls (default: if the program uses "
         "CUDA; with --gpu it is an error if nothing was measured)",
     )
     gpu.add_argument(
@@ -144,12 +133,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=None,
         help="count N launches of each kernel, grid and call path (default: 3)",
     )
-    gpu.add_argument(
+    options.add_list_argument(
+        gpu,
         "--pm-sampling",
-        metavar="LIST",
-        action="append",
-        default=[],
-        help="sample counters of the whole GPU while the program runs, at low cost: `timeline`, "
+        "LIST",
+        "sample counters of the whole GPU while the program runs, at low cost: `timeline`, "
         "or names such as sm_active,bytes_dram (`taupy avail --sampling` lists them)",
     )
     gpu.add_argument(
@@ -184,20 +172,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     how.add_argument(
         "--repeat", metavar="N", type=int, default=None, help="run it N times; each run is a trial"
     )
-    how.add_argument(
+    options.add_list_argument(
+        how,
         "--sweep",
-        metavar="NAME=VALUES",
-        action="append",
-        default=[],
-        help="run it once for each value (16,32,64 or 1..8 or 2^0..2^6), substituted "
+        "NAME=VALUES",
+        "run it once for each value (16,32,64 or 1..8 or 2^0..2^6), substituted "
         "for {NAME} in its arguments; env:NAME sets an environment variable; may be repeated",
     )
-    how.add_argument(
+    options.add_switch_argument(
+        how,
         "--watch",
-        action=argparse.BooleanOptionalAction,
-        default=None,
-        help="see from a small process beside the program when and how each process ends "
-        "(default: yes)",
+        "see from a small process beside the program when and how each process ends (default: yes)",
     )
     how.add_argument("--quiet", "-q", action="store_true", help="print nothing")
     parser.add_argument("target", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)

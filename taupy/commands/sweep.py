@@ -70,12 +70,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--all", action="store_true", help="include failed and incomplete trials, and every routine"
     )
-    parser.add_argument(
+    options.add_list_argument(
+        parser,
         "--plot",
-        action="append",
-        default=[],
-        metavar="FILE",
-        help="also write a picture: .png, .svg, or a self-contained .html page; may be repeated",
+        "FILE",
+        "also write a picture: .png, .svg, or a self-contained .html page; may be repeated",
     )
     parser.add_argument(
         "--block", type=_blocks, metavar="N,N,...",

@@ -1,0 +1,194 @@
+"""The arguments of `taupy compare`, some of which other comparing commands have, too."""
+
+from __future__ import annotations
+
+import argparse
+import os
+
+from taupy.analysis import match
+from taupy.analysis.comparable import KINDS
+from taupy.analysis.match import Table
+from taupy.commands import options
+from taupy.comparison import verdicts
+from taupy.comparison.comparison import BYS, STATISTICS
+from taupy.comparison.trial_values import VALUES
+from taupy.errors import UsageError
+
+_ENDINGS = (".cubin", ".fatbin", ".so", ".ptx", ".a")
+PEOPLE_ROWS = 25
+"""Default number of rows in tables for people."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    options.add_trials_argument(parser, "; two or more TRIALs")
+    parser.add_argument(
+        "--baseline", metavar="TRIAL", help="compare the others with this, such as tag:main"
+    )
+    options.add_database_argument(parser)
+    _add_question(parser)
+    _add_matching(parser)
+    _add_statistics(parser)
+    _add_gate(parser)
+    _add_output(parser)
+
+
+def _add_question(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("what to compare")
+    group.add_argument(
+        "--by", choices=BYS, default="routine", metavar="DIMENSION",
+        help=", ".join(BYS) + " (default: routine, with GPU work in a separate table)",
+    )  # fmt: skip
+    group.add_argument("--metric", default="time", metavar="NAME", help="default: time")
+    group.add_argument(
+        "--value", choices=(*VALUES, *STATISTICS), default=None, metavar="WHICH",
+        help=", ".join(VALUES) + " (default: exclusive); for user events "
+        + ", ".join(STATISTICS) + " (default: mean)",
+    )  # fmt: skip
+    group.add_argument(
+        "--over",
+        choices=("total", "mean", "max"),
+        default="total",
+        help="how to combine a trial's threads",
+    )
+    options.add_routines_arguments(group)
+
+
+def _add_matching(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("how to match names")
+    options.add_matching_arguments(
+        group,
+        match.LEVELS,
+        "kernels: by full names, shortened only until a match is found (auto), or all shortened "
+        "alike; exact: full names only, with line numbers for routines",
+        'a TOML file with lines such as "gemm" = ["*gemm*", "/sgemm_/"] (default: '
+        "[tool.taupy.match] of pyproject.toml)",
+    )
+
+
+def _add_statistics(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("repeated runs")
+    group.add_argument(
+        "--alpha", type=probability, default=verdicts.ALPHA, metavar="P",
+        help="the chance of any false alarm in a table (default: 0.05)",
+    )  # fmt: skip
+    group.add_argument(
+        "--min-effect", type=_part, default=verdicts.MIN_EFFECT, metavar="PERCENT",
+        help="ignore smaller changes (default: 5%%)",
+    )  # fmt: skip
+    group.add_argument(
+        "--min-share", type=_part, default=verdicts.MIN_SHARE, metavar="PERCENT",
+        help="do not test rows below this share of the whole (default: 1%%)",
+    )  # fmt: skip
+    group.add_argument(
+        "--correction", choices=("maxt", "holm", "bh", "none"), default="maxt",
+        help="correction for multiple comparisons (default: maxt, Westfall and Young's)",
+    )  # fmt: skip
+
+
+def _add_gate(parser: argparse.ArgumentParser) -> None:
+    add_gate_arguments(parser.add_argument_group("a gate for CI"))
+
+
+def add_gate_arguments(group: argparse._ArgumentGroup, required: bool = False) -> None:
+    """Add `--fail-on`, `--undecided` and `--allow`."""
+    group.add_argument(
+        "--fail-on", required=required, action="append", default=[], metavar="CONDITION",
+        help="'time > +5%%', 'time of forward > +2 ms', 'calls of load > +0'; exit code 3 if "
+        "it fails, 4 if it is undecided; may be repeated",
+    )  # fmt: skip
+    group.add_argument(
+        "--undecided", choices=("pass", "fail"), default=None,
+        help="how to treat an undecided gate (default: exit code 4)",
+    )  # fmt: skip
+    group.add_argument(
+        "--allow", action="append", default=[], metavar="WHAT", type=_kinds,
+        help="allowed differences between the sides: " + ", ".join(KINDS) + ", or all",
+    )  # fmt: skip
+
+
+def allowed(args: argparse.Namespace) -> set[str]:
+    """The differences that `--allow` permits."""
+    return {kind for kinds in args.allow for kind in kinds}
+
+
+def _add_output(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("output")
+    group.add_argument(
+        "--sort", choices=("impact", "difference", "ratio", "value", "name"), default="impact",
+        help="sort key (default: impact, the row's effect on the whole, up or down)",
+    )  # fmt: skip
+    group.add_argument("--reverse", "-r", action="store_true", help="reverse the order")
+    options.add_table_arguments(
+        group, f"rows per table (default: {PEOPLE_ROWS} for people, all in CSV and JSON)"
+    )
+
+
+def _part(text: str) -> float:
+    return options.percent(text) / 100
+
+
+def probability(text: str) -> float:
+    """An option's value between 0 and 1."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 < value < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a probability between 0 and 1")
+    return value
+
+
+def _kinds(text: str) -> tuple[str, ...]:
+    names = tuple(name.strip() for name in text.split(","))
+    for name in names:
+        if name not in (*KINDS, "all"):
+            raise argparse.ArgumentTypeError(f"{name!r} is not one of {', '.join(KINDS)}, all")
+    return names
+
+
+def means_code(args: argparse.Namespace) -> bool:
+    """Are files with GPU code named, and not trials?"""
+    texts = named(args)
+    return bool(texts) and all(_is_code(text) for text in texts)
+
+
+def named(args: argparse.Namespace) -> list[str]:
+    """What is compared, the baseline first."""
+    return [*([args.baseline] if args.baseline else []), *args.trials]
+
+
+def _is_code(text: str) -> bool:
+    """A file that is there and ends like one with code; of a trial's name neither is true."""
+    path = of_chip(text)[0]
+    return os.path.exists(path) and (os.path.isdir(path) or path.endswith(_ENDINGS) or "/" in path)
+
+
+def of_chip(text: str) -> tuple[str, list[str]]:
+    """A file and its chips, of FILE@sm_90 one; none for all."""
+    path, at, chip = text.rpartition("@")
+    return (path, [chip]) if at and not os.path.exists(text) else (text, [])
+
+
+def match_table(file: str | None) -> Table | None:
+    """The user's table of name patterns, from this file or else from the project.
+
+    Raises:
+        UsageError: the file cannot be read or is not such a table.
+    """
+    if file is None:
+        table, source = options.project_settings().get("match"), "[tool.taupy.match]"
+        if table is None:
+            return None
+    else:
+        import tomllib
+
+        source = file
+        try:
+            with open(file, "rb") as stream:
+                table = tomllib.load(stream)
+        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as problem:
+            raise UsageError(f"{source} cannot be read: {problem}") from None
+        table = table.get("match", table)
+    if not isinstance(table, dict):
+        raise UsageError(f"{source} is not a table of names and patterns")
+    return Table(table, source)
