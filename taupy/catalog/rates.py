@@ -1,12 +1,16 @@
 """What a multiprocessor does at most in a clock, by compute capability and pipe.
 
 Source: NVIDIA, CUDA C++ Best Practices Guide 13, "Throughput of Native Arithmetic
-Instructions" (the Programming Guide's table until 12.9), as quoted by XLA's cuda_core_info_table.cc
-for 8.0, 9.0 and 10.0 and by others for 12.0; the guide itself was not at hand, so the other chips'
-values are not compared with it. 32 banks of 4 bytes of shared memory. Values are instructions of
-single threads in a clock: packed half precision counts as one. `alu` is the fastest integer
-operation, so that a bound stays a bound: since 12.0 additions, of which 128 start in a clock,
-against 64 shifts and logical operations. What the guide does not give is left out.
+Instructions" (the Programming Guide's table until 12.9), as public repositories quote it, since
+the guide itself was not at hand: 7.x to 9.0 from the Programming Guide 9.1 to 12.6, 8.0, 9.0 and
+10.0 from the Best Practices Guide 13.0 in XLA's cuda_core_info_table.cc, 12.0 and 12.1 from 13.4.
+Not found quoted: double precision of 7.5 and 8.9, 1/32 and 1/64 of single.
+
+Values are instructions of single threads in a clock: packed half precision counts as one. Where
+sources differ the larger stands, so that a bound stays a bound: half precision of 8.6 is 256
+results in the guide, and as many as single precision in the GA102 whitepaper. `alu` is the fastest
+integer operation: since 12.0 additions, of which 128 start in a clock, against 64 shifts and
+logical operations. 32 banks of 4 bytes of shared memory. What the guide does not give is left out.
 """
 
 from __future__ import annotations
@@ -39,7 +43,7 @@ RATES = {
     "7.0": Rates(32, 64, 64, 64),
     "7.5": Rates(2, 64, 64, 64),
     "8.0": Rates(32, 64, 64, 128),
-    "8.6": Rates(2, 128, 64, 64),
+    "8.6": Rates(2, 128, 64, 128),
     "8.9": Rates(2, 128, 64, 64),
     "9.0": Rates(64, 128, 64, 128),
     "10.0": Rates(64, 128, 64, 64),
