@@ -171,8 +171,14 @@ def _of_cubin(path: Path, shown: str, request: Request, toolset: Tools) -> Itera
         for function in (cubin.bodies if request.functions else cubin.kernels)
         if not request.names or request.names(function.name)
     ]
-    if wanted:
+    if not wanted:
+        return
+    try:
         yield from _of_kernels(cubin, wanted, shown, request, toolset)
+    except FormatError as problem:
+        # What was taken out of a library lay in a folder that is gone.
+        within = shown if path == Path(shown) else f"{path.name} of {shown}"
+        raise FormatError(str(problem).replace(str(path), within)) from None
 
 
 def _of_kernels(
