@@ -22,7 +22,6 @@ from pathlib import Path
 
 import tools
 
-from taupy.model.processes import stat_fields
 from taupy.state import heartbeat
 from taupy.state.folder import open_run
 
@@ -88,29 +87,25 @@ def cost(root: Path, *options: str) -> tuple[float, float]:
     return usage.ru_utime + usage.ru_stime, time.monotonic() - start
 
 
-def share(root: Path, source: str, settle_s: float, seconds: float) -> str:
-    """The watch's share of a core and its memory beside a program."""
+def share(root: Path, source: str, seconds: float) -> str:
+    """The watch's share of a core from its start on and in the same time again, and its memory."""
+    began = time.monotonic()
     run = Run(root, source)
     watch = run.watch()
-    time.sleep(settle_s)
-    tick = os.sysconf("SC_CLK_TCK")
-
-    def used() -> float:
-        return sum(map(int, stat_fields(watch)[11:13])) / tick
-
-    before, began = used(), time.monotonic()
-    first = run.kept()
-    time.sleep(seconds)
-    share_percent = (used() - before) / (time.monotonic() - began) * 100
-    last = run.kept()
+    percent, before = [], 0.0
+    for number in (1, 2):
+        time.sleep(began + number * seconds - time.monotonic())
+        used = int(Path(f"/proc/{watch}/schedstat").read_text().split()[0]) / 1e9
+        percent.append((used - before) / seconds * 100)
+        before = used
+    kept = run.kept()
     status = Path(f"/proc/{watch}/status").read_text()
     resident_mib = int(status.partition("VmHWM:")[2].split()[0]) / 1024
     run.kill()
-    assert first is not None and last is not None
-    rounds = last[0].rounds - first[0].rounds
+    assert kept is not None
     return (
-        f"{share_percent:.2f} % of a core, {resident_mib:.1f} MiB, a look every "
-        f"{seconds / max(1, rounds) * 1e3:.0f} ms"
+        f"{percent[0]:.2f} % of a core in the first {seconds:.0f} s, {percent[1]:.2f} % in the next; "
+        f"{resident_mib:.1f} MiB, a look every {kept[0].interval_ns / 1e6:.0f} ms"
     )
 
 
@@ -147,13 +142,13 @@ def main() -> None:
                 f"program's {what} time: {with_:.3f} s with the watch, {without:.3f} s without; "
                 f"lowest {lowest[0]:.3f}, {lowest[1]:.3f}"
             )
-        print("watch, beside a program that sleeps:", share(root, SLEEPER, 1, 10))
+        print("watch, beside a program that sleeps:", share(root, SLEEPER, 20))
         many = CHILDREN.format(count=arguments.children)
-        print(f"watch, beside {arguments.children} children:", share(root, many, 15, 20))
+        print(f"watch, beside {arguments.children} children:", share(root, many, 20))
         others = OTHERS.format(count=arguments.children)
-        print(f"watch, beside {arguments.children} other processes:", share(root, others, 15, 20))
+        print(f"watch, beside {arguments.children} other processes:", share(root, others, 20))
         late = [death(root) for _ in range(arguments.kills)]
-        for number, what in enumerate(("the signal", "the parent was told")):
+        for number, what in enumerate(("the signal", "the parent was told") if late else ()):
             times = sorted(one[number] for one in late)
             print(
                 f"{len(times)} deaths noted after {what}: median {statistics.median(times):.2f} "

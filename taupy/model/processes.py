@@ -5,11 +5,23 @@ from __future__ import annotations
 import posix
 
 
+def contents(path: str, size: int = 1024) -> bytes:
+    """The first bytes of a file of /proc; faster than a file object.
+
+    Raises:
+        OSError: there is no such process or thread.
+    """
+    descriptor = posix.open(path, posix.O_RDONLY | posix.O_CLOEXEC)
+    try:
+        return posix.read(descriptor, size)
+    finally:
+        posix.close(descriptor)
+
+
 def stat_fields(pid: int) -> list[str]:
     """What /proc/PID/stat says behind the name, from the state on; empty if there is no process."""
     try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            text = file.read()
+        text = contents(f"/proc/{pid}/stat")
     except OSError:
         return []
     return text[text.rindex(b")") + 2 :].decode("ascii", "replace").split()
@@ -24,8 +36,7 @@ def process_start(pid: int) -> int:
 def resident_bytes(pid: int) -> int | None:
     """Resident memory of a process, None if there is no such process."""
     try:
-        with open(f"/proc/{pid}/statm", "rb") as file:
-            return int(file.read().split()[1]) * posix.sysconf("SC_PAGESIZE")
+        return int(contents(f"/proc/{pid}/statm").split()[1]) * posix.sysconf("SC_PAGESIZE")
     except (OSError, IndexError):
         return None
 

@@ -9,7 +9,7 @@ that is started lives on as its parent at first, and soon becomes a command: tha
 import posix
 from errno import EINVAL, ENOENT
 
-from taupy.model.processes import stat_fields
+from taupy.model.processes import contents, stat_fields
 from taupy.state.heartbeat import Found
 from taupy.watch import pidfds
 
@@ -189,12 +189,6 @@ def _command(pid: int) -> bytes:
 
 def _contents(path: str, size: int) -> bytes:
     try:
-        descriptor = posix.open(path, posix.O_RDONLY | posix.O_CLOEXEC)
+        return contents(path, size)
     except OSError:
         return b""
-    try:
-        return posix.read(descriptor, size)
-    except OSError:
-        return b""
-    finally:
-        posix.close(descriptor)

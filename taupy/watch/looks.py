@@ -8,6 +8,7 @@ import posix
 import time
 from itertools import islice
 
+from taupy.model.processes import contents
 from taupy.state import looks
 from taupy.state.folder import Folder
 from taupy.state.looks import ALLOCATED, RESERVED, RESIDENT, Held, InPath, Memory, Peak
@@ -71,7 +72,7 @@ class Looks:
                 return
 
     def look_at(self, part: PartThreads) -> None:
-        kib = int(_text(f"/proc/{part.pid}/statm").split()[1]) * _PAGE_KIB
+        kib = int(contents(f"/proc/{part.pid}/statm").split()[1]) * _PAGE_KIB
         now = time.monotonic_ns()
         if not kib:
             return  # it has ended, and its parent has not waited for it yet
@@ -109,9 +110,9 @@ class Looks:
 
     def look_at_thread(self, part: PartThreads, thread: int, address: int) -> None:
         place = f"/proc/{part.pid}/task/{thread}/"
-        stat = _text(place + "stat")
+        stat = contents(place + "stat")
         state = stat[stat.rindex(b")") + 2 :][:1]
-        cpu_ns, delay_ns, _ = map(int, _text(place + "schedstat").split())
+        cpu_ns, delay_ns, _ = map(int, contents(place + "schedstat").split())
         now = time.monotonic_ns()
         if (earlier := self.threads.get(thread)) is None:
             earlier = self.threads[thread] = _Thread(now)
@@ -215,16 +216,3 @@ def _join(row: Held, kib: int, least_kib: int, most_kib: int) -> None:
     row.kib = kib
     row.least_kib = min(row.least_kib, least_kib)
     row.most_kib = max(row.most_kib, most_kib)
-
-
-def _text(path: str) -> bytes:
-    """What a file of /proc says.
-
-    Raises:
-        OSError: there is no such process or thread.
-    """
-    descriptor = posix.open(path, posix.O_RDONLY | posix.O_CLOEXEC)
-    try:
-        return posix.read(descriptor, 1024)
-    finally:
-        posix.close(descriptor)

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from types import SimpleNamespace
 
 import pytest
 
@@ -128,10 +129,32 @@ def test_a_round_that_cost_much_is_followed_by_a_long_pause(folder, monkeypatch)
     watch = watch_of(folder, os.getpid())
     assert watch.pause_ns() == INTERVAL_NS  # a few dear rounds are on credit
     watch.credit_ns = 0
-    for spent_ns, pause_ns in ((0, INTERVAL_NS), (900_000, INTERVAL_NS), (5_000_000, 500_000_000)):
+    for spent_ns, pause_ns in ((0, INTERVAL_NS), (600_000, INTERVAL_NS), (5_000_000, 750_000_000)):
         monkeypatch.setattr(process.time, "thread_time_ns", lambda: watch.cpu_ns + spent_ns)  # noqa: B023
         assert watch.pause_ns() == pause_ns
-    assert SHARE == 100
+    assert SHARE == 150
+
+
+def test_naps_do_not_grow_shorter_until_they_spend_what_they_save(folder, monkeypatch):
+    """Each costs as much as half the time to the next: a pause ends all the same."""
+    clock, slept = [0, 0], []  # real and CPU time
+    watch = watch_of(folder, os.getpid())
+    watch.epoll = watch.others = SimpleNamespace(poll=lambda seconds: [])
+
+    def sleep(seconds):
+        slept.append(seconds)
+        clock[0] += int(seconds * 1e9)
+        clock[1] += INTERVAL_NS // SHARE // 2
+
+    monkeypatch.setattr(process.time, "monotonic_ns", lambda: clock[0])
+    monkeypatch.setattr(process.time, "thread_time_ns", lambda: clock[1])
+    monkeypatch.setattr(process.time, "sleep", sleep)
+    watch.account = lambda hurried: None
+    watch.looked_ns = watch.cpu_ns = watch.credit_ns = 0
+    clock[1] = 10 * INTERVAL_NS // SHARE  # ten rounds' worth
+    watch.wait()
+    assert len(slept) == 20
+    assert set(slept) == {INTERVAL_NS / 1e9}
 
 
 def test_the_kernel_does_not_tell_of_processes_that_are_none():
