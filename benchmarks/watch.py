@@ -104,8 +104,8 @@ def share(root: Path, source: str, seconds: float) -> str:
     run.kill()
     assert kept is not None
     return (
-        f"{percent[0]:.2f} % of a core in the first {seconds:.0f} s, {percent[1]:.2f} % in the next; "
-        f"{resident_mib:.1f} MiB, a look every {kept[0].interval_ns / 1e6:.0f} ms"
+        f"{percent[0]:.2f} % of a core in the first {seconds:.0f} s, {percent[1]:.2f} % in the "
+        f"next; {resident_mib:.1f} MiB, a look every {kept[0].interval_ns / 1e6:.0f} ms"
     )
 
 

@@ -93,19 +93,26 @@ static int has_called_unseen(const Node *node, uint64_t from, uint64_t whole)
            whole > sample_ticks / WINDOWS_PER_SAMPLE * LONG_WINDOWS;
 }
 
+/* Resident memory is read in steps: the kernel keeps a count for each core, and adds it only when it
+ * is so large (percpu_counter_batch). Of two cores, if the thread has moved. */
+static double steps_kib(void)
+{
+    long pages = 2 * sysconf(_SC_NPROCESSORS_ONLN);
+    return 2 * (double)((pages > 32 ? pages : 32) * sysconf(_SC_PAGESIZE)) / 1024;
+}
+
 /* Growth in a window that ends now, while `node` is a thread's innermost routine. */
 static void charge(Thread *thread, Node *node, double kib, uint64_t from, uint64_t now)
 {
     uint64_t outside = node->t0 > from ? node->t0 - from : 0, whole = now - from;
     int is_known = node->parent != NULL && outside * OUTSIDE_PART <= whole &&
                    !has_called_unseen(node, from, whole);
-    if (is_known)
+    if (is_known) {
+        double doubt = kib * (double)outside / (double)whole + steps_kib();
         sample(GROWTH, UNIT, kib, thread, node);
-    else
+        sample("Resident Memory Growth in Doubt", UNIT, doubt < kib ? doubt : kib, thread, node);
+    } else
         sample(BETWEEN, UNIT, kib, thread, open_since(node, from));
-    if (is_known && outside != 0)
-        sample("Resident Memory Growth in Doubt", UNIT, kib * (double)outside / (double)whole,
-               thread, node);
     if (outside != 0 && kib >= FINE_KIB)
         thread->fine = FINE_EVENTS;
 }

@@ -19,6 +19,7 @@ APART = {events.between: BETWEEN_LOOKS for events in (HOST, CUDA)}
 """Growth of which only the routines around it are known has a row of its own."""
 
 _KIB = 1024
+_MUCH = 0.1  # of the growth
 
 
 class Sampled(Protocol):
@@ -60,6 +61,13 @@ def growth(
         for label, entry in sums.items()
     }
     whole = sum(own.values())
+    between = sum(entry.own.get(of.between, 0) for entry in sums.values())
+    if between > _MUCH * whole:
+        notes = [
+            *notes,
+            f"{between / whole:.0%} of the growth could not be charged to a routine, since short "
+            "ones took turns: see whose callees it was in `Net`",
+        ]
     rows: list[tuple[Cell, ...]] = []
     for label in sorted(own, key=lambda label: (-own[label], -net[label], label)):
         entry = sums[label]

@@ -6,6 +6,8 @@ import subprocess
 import sys
 import time
 
+import pytest
+
 GROWTH = """SELECT timer.short_name, sum(value.count * value.mean) / 1024
               FROM user_event_value value JOIN user_event ON user_event.id = value.user_event_id
               JOIN callpath ON callpath.id = value.callpath_id
@@ -153,6 +155,29 @@ def test_growth_is_shown_by_routine_with_its_callees(runs, native):
     assert abs(large["growth_bytes"] - (64 << 20)) < 4 << 20
     assert large["net_bytes"] >= large["growth_bytes"] > work["growth_bytes"]
     assert abs(work["net_bytes"]) < 4 << 20
+
+
+TURNS = """
+kept = []
+def keep():
+    kept.append(bytearray(40 << 10))
+def other(n):
+    return sum(range(n))
+for _ in range(4000):
+    keep(); other(700)
+"""
+
+
+def test_what_short_routines_in_turns_were_charged_is_in_doubt_and_the_rest_is_said(runs, native):
+    runs.run(TURNS)
+    shown = table(runs, "memory")
+    between = next(row for row in shown["rows"] if row["routine"].startswith("(growth"))
+    assert between["growth_bytes"] > 80 << 20  # of 156 MiB
+    for row in shown["rows"]:
+        if row["routine"].startswith("other "):  # it keeps nothing
+            assert row["growth_bytes"] - row["doubt_bytes"] <= 1 << 20
+    (said,) = [note for note in shown["notes"] if "could not be charged" in note]
+    assert float(said.split("%")[0]) == pytest.approx(between["share_percent"], abs=1)
 
 
 def test_growth_in_an_import_belongs_to_that_phase(runs, native):
