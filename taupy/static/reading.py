@@ -178,7 +178,7 @@ def _of_cubin(path: Path, shown: str, request: Request, toolset: Tools) -> Itera
     except FormatError as problem:
         # What was taken out of a library lay in a folder that is gone.
         within = shown if path == Path(shown) else f"{path.name} of {shown}"
-        raise FormatError(str(problem).replace(str(path), within)) from None
+        raise type(problem)(str(problem).replace(str(path), within)) from None
 
 
 def _of_kernels(

@@ -183,6 +183,18 @@ def test_a_tool_that_never_ends_is_ended(tmp_path):
         stream.read()
 
 
+@NEEDED
+def test_a_damaged_cubin_of_a_library_is_named_by_the_library(tmp_path):
+    fatbin = bytearray((KERNELS / "saxpy.fatbin").read_bytes())
+    second = fatbin.rindex(b"\x7fELF")
+    fatbin[second + 40] ^= 0xFF  # its table of sections is elsewhere
+    damaged = tmp_path / "lib.fatbin"
+    damaged.write_bytes(fatbin)
+    failed = taupy("static", damaged)
+    assert failed.returncode == 1 and failed.stderr.count("\n") == 1
+    assert str(damaged) in failed.stderr and "taupy-static-" not in failed.stderr
+
+
 # --- the listing ----------------------------------------------------------------------------------
 
 
