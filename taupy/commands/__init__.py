@@ -44,13 +44,16 @@ COMMANDS = {
     "sweep": "show the effect of a parameter: speed-up, efficiency, load imbalance",
     "serve": "open the database in a browser, with Datasette",
     "merge": "combine the trials of several databases",
+    "store": "make and check a team's store: PostgreSQL and Parquet files",
+    "push": "copy trials into a team's store",
+    "pull": "copy trials of a team's store into a database",
     "ceilings": "measure this machine's peak rates",
     "doctor": "report what works on this machine and how to fix what does not",
     "completion": "print a script that completes taupy's commands and options in a shell",
     "help": "show the options of a command",
 }
-_MODULES = {"import": "import_", "help": "help_"}
-_WITHOUT_DATABASE = ("run", "static", "top", "completion", "help")
+_MODULES = {"import": "import_", "help": "help_", "store": "team_store"}
+_WITHOUT_DATABASE = ("run", "static", "top", "store", "completion", "help")
 _OWN_OPTIONS = ("-h", "--help", "-V", "--version")
 
 

@@ -51,12 +51,12 @@ def run(args: argparse.Namespace) -> int:
     with terminal.busy("merging"):
         results = merge(target, files, args.trial, move=args.move)
     for result in results:
-        for line in _report(result, moved=args.move):
+        for line in report(result, moved=args.move):
             say(f"{result.source}: {line}")
     return 0
 
 
-def _report(result: Merged, *, moved: bool) -> list[str]:
+def report(result: Merged, *, moved: bool = False) -> list[str]:
     """What a source added: one line, and one for each thing that changed on the way."""
     said = []
     if result.added:

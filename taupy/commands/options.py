@@ -180,14 +180,41 @@ def seconds(text: str) -> float:
 
 
 def database_path(args: argparse.Namespace) -> str:
-    """Path of the database, from option, environment, project or default, in this order."""
-    chosen = getattr(args, "db", None) or os.environ.get("TAUPY_DB")
+    """Path of the database, from option, environment, project or default, in this order.
+
+    Raises:
+        UsageError: that is the address of a store.
+    """
+    from taupy.profiledb.store.address import is_address
+
+    chosen = _chosen_database(getattr(args, "db", None)) or DEFAULT_DATABASE
+    if is_address(chosen):
+        raise UsageError(
+            f"{chosen} is a store, which this command does not read: bring trials into a file "
+            f"with `taupy pull TRIAL --from {chosen}`, and name the file with --db"
+        )
+    return os.path.abspath(chosen)
+
+
+def store_address(given: str | None) -> str:
+    """The address of a store, from an option, the environment or the project.
+
+    Raises:
+        UsageError: none is given, or it is not one.
+    """
+    from taupy.profiledb.store.address import checked
+
+    return checked(_chosen_database(given) or "")
+
+
+def _chosen_database(given: str | None) -> str | None:
+    chosen = given or os.environ.get("TAUPY_DB")
     if chosen:
-        return os.path.abspath(chosen)
+        return chosen
     configured = project_settings().get("db")
     if configured is not None and not isinstance(configured, str):
         raise UsageError(f"`db` of [tool.taupy] in pyproject.toml is not a string: {configured!r}")
-    return os.path.abspath(configured or DEFAULT_DATABASE)
+    return configured or None
 
 
 def recover_first(database: str) -> None:

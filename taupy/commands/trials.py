@@ -88,7 +88,20 @@ def _list(db: ProfileDB, words: Sequence[str], args: argparse.Namespace) -> int:
         older = len(trials) - args.limit
         notes = (f"{older} older {'trial' if older == 1 else 'trials'} not shown (--limit)",)
         trials = trials[len(trials) - args.limit :]
-    rows: list[tuple[Cell, ...]] = [
+    rows = _rows(trials)
+    if not words:
+        rows[:0] = [running.row(run) for run in running.here(str(db.path))]
+    terminal.show(View("", _LIST_COLUMNS, rows, notes), form=args.form)
+    return 0
+
+
+def table(trials: Sequence[TrialRow], notes: Sequence[str] = ()) -> View:
+    """The list of these trials, the newest first."""
+    return View("", _LIST_COLUMNS, _rows(trials), notes)
+
+
+def _rows(trials: Sequence[TrialRow]) -> list[tuple[Cell, ...]]:
+    return [
         (
             trial.id,
             trial.uuid,
@@ -106,10 +119,6 @@ def _list(db: ProfileDB, words: Sequence[str], args: argparse.Namespace) -> int:
         )
         for trial in reversed(trials)
     ]
-    if not words:
-        rows[:0] = [running.row(run) for run in running.here(str(db.path))]
-    terminal.show(View("", _LIST_COLUMNS, rows, notes), form=args.form)
-    return 0
 
 
 def _selected(db: ProfileDB, words: Sequence[str]) -> list[TrialRow]:

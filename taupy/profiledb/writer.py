@@ -202,27 +202,36 @@ def _new_trial(connection: sqlite3.Connection, profile: Profile, uuid: str) -> i
 
 def next_name(connection: sqlite3.Connection, experiment: int) -> str:
     """One more than the largest number among the experiment's trial names."""
-    names = connection.execute("SELECT name FROM trial WHERE experiment_id = ?", (experiment,))
-    numbers = [
-        int(name) for (name,) in names if name.isascii() and name.isdigit() and len(name) < 19
-    ]
-    return str(max(numbers, default=0) + 1)
+    return _next_number(_names(connection, experiment))
 
 
 def free_name(connection: sqlite3.Connection, experiment: int, name: str) -> str:
-    """The name, or one that no trial of the experiment has.
+    """The name, or one that no trial of the experiment has."""
+    return free_among(_names(connection, experiment), name)
 
-    A number becomes the experiment's next number, another name gets ` (2)`.
+
+def free_among(taken: set[str], name: str) -> str:
+    """The name, or one that is not taken.
+
+    A number becomes the next number, another name gets ` (2)`.
     """
-    names = connection.execute("SELECT name FROM trial WHERE experiment_id = ?", (experiment,))
-    taken = {taken_name for (taken_name,) in names}
     free, number = name, 2
     if name in taken and name.isascii() and name.isdigit():
-        free = next_name(connection, experiment)
+        free = _next_number(taken)
     while free in taken:
         free = f"{name} ({number})"
         number += 1
     return free
+
+
+def _names(connection: sqlite3.Connection, experiment: int) -> set[str]:
+    rows = connection.execute("SELECT name FROM trial WHERE experiment_id = ?", (experiment,))
+    return {name for (name,) in rows}
+
+
+def _next_number(names: set[str]) -> str:
+    numbers = [int(name) for name in names if name.isascii() and name.isdigit() and len(name) < 19]
+    return str(max(numbers, default=0) + 1)
 
 
 def unclashing_name(db: ProfileDB, profile: Profile) -> str | None:

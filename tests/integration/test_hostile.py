@@ -30,7 +30,7 @@ FORMS = ("text", "csv", "json", "markdown")
 # What each command is given, {db} being the database; None where another test has its outputs.
 # Nothing to show: foreign files that are none, trials without samples of memory and of threads,
 # trials without collectives.
-REFUSED = ("import", "merge", "memory", "ranks", "waiting", "static")
+REFUSED = ("import", "merge", "memory", "ranks", "waiting", "static", "store", "push", "pull")
 ARGUMENTS: dict[str, list[list[str]] | None] = {
     "run": None,
     "pprof": [["2"], ["1"], ["1", "--metric", f"{EVIL}metric"], ["1", "--callers", "g"]],
@@ -66,6 +66,9 @@ ARGUMENTS: dict[str, list[list[str]] | None] = {
     "sweep": [["{all}", "--over", "n"], ["--over", "{evil}"]],
     "serve": None,
     "merge": [["{evil}"], ["{db}"]],
+    "store": [["check", "--db", "{evil}"], ["create", "--db", "postgresql://{evil}"]],
+    "push": [["--to", "{evil}"], ["{evil}", "--to", "postgresql://{evil}"]],
+    "pull": [["--from", "{evil}"], ["{evil}", "--from", "postgresql://{evil}"]],
     "ceilings": [["list"], ["datasheet", "{evil}"]],
     "doctor": [["{db}"], ["{evil}"], []],
     "completion": None,

@@ -1,0 +1,51 @@
+"""Copy trials of a team's store into a database, where all commands read them.
+
+    taupy pull --from postgresql://me@host/profiles                   list what is there
+    taupy pull 12 15 --from postgresql://me@host/profiles
+    taupy pull app=mnist,gpu=H200 --from postgresql://me@host/profiles --db h200.db
+
+Trials are named as for `taupy trials`, by the store's numbers and names.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+from taupy.commands import options
+from taupy.commands.merge import report
+from taupy.commands.messages import say
+from taupy.pprof import terminal
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "trial", nargs="*", metavar="TRIAL", help="trials (default: list those of the store)"
+    )
+    options.add_database_argument(parser)
+    options.add_form_arguments(parser)
+    parser.add_argument(
+        "--from",
+        dest="store",
+        required=True,
+        metavar="ADDRESS",
+        help="postgresql://USER@HOST/DATABASE",
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    from taupy.profiledb.store.pull import pull, trials_of
+
+    address = options.store_address(args.store)
+    if not args.trial:
+        from taupy.commands.trials import table
+
+        trials = trials_of(address)
+        notes = () if trials else (f"{address} has no trials; `taupy push` adds some",)
+        terminal.show(table(trials, notes), form=args.form)
+        return 0
+    with terminal.busy("pulling"):
+        merged = pull(address, options.database_path(args), args.trial)
+    for result in merged:
+        for line in report(result):
+            say(line)
+    return 0

@@ -1,0 +1,69 @@
+"""Copy trials into a team's store.
+
+    taupy push --to postgresql://me@host/profiles            all trials of ./taupy.db
+    taupy push latest --to postgresql://me@host/profiles
+    taupy push tag:base gpu=H200 --db runs.db --to postgresql://me@host/profiles
+
+A trial that the store has is not copied again; one that has grown since (more ranks, more metrics,
+tags) is completed there. A push that is ended leaves trials whole or absent.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+from taupy import units
+from taupy.commands import options
+from taupy.commands.messages import say
+from taupy.pprof import terminal
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from taupy.profiledb.store.push import Pushed
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "trial", nargs="*", metavar="TRIAL", help="trials as for `taupy trials` (default: all)"
+    )
+    options.add_database_argument(parser)
+    parser.add_argument(
+        "--to", required=True, metavar="ADDRESS", help="postgresql://USER@HOST/DATABASE"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    from taupy.profiledb.store.push import Pushed, push
+
+    address = options.store_address(args.to)
+    pushed = Pushed()
+    try:
+        with terminal.busy("pushing"):
+            for so_far in push(options.database_path(args), address, args.trial):
+                pushed = so_far
+    finally:
+        _report(pushed)
+    return 0
+
+
+def _report(pushed: Pushed) -> None:
+    said = [
+        f"{units.several(len(trials), 'trial')} {what}{_numbers(trials)}"
+        for trials, what in (
+            (pushed.added, "added"),
+            (pushed.replaced, "completed"),
+            (pushed.present, "already there"),
+        )
+        if trials
+    ]
+    size = f", {units.size(pushed.bytes)} of files" if pushed.bytes else ""
+    say((", ".join(said) or "no trials") + size)
+    for old, new in pushed.renamed:
+        say(f"note: renamed because the name was taken: {old} is {new}")
+
+
+def _numbers(trials: list[tuple[int, int]]) -> str:
+    """Where they are in the store, unless that would be long."""
+    if len(trials) > 8:
+        return ""
+    return " (" + ", ".join(f"{number} is {in_store}" for number, in_store in trials) + ")"

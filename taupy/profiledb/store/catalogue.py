@@ -1,0 +1,278 @@
+"""The catalogue of a store: tables in the schema `taupy` of a PostgreSQL database.
+
+They are made from taupy's own schema (`layout.py`), beside three of the store itself: `store`
+(its settings), `trial` (with the names of application and experiment) and `file` (the manifest: a
+file counts from the moment that its row is committed).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from taupy.errors import DatabaseError
+from taupy.escaping import visible
+from taupy.profiledb.migrations import SCHEMA_VERSION
+from taupy.profiledb.store.address import checked
+from taupy.profiledb.store.layout import Table, physical, tables
+
+if TYPE_CHECKING:
+    import psycopg
+
+OLDEST_SERVER = 150000
+"""PostgreSQL 15, the first in which NULLs of a key can be equal."""
+
+_TYPES = {"INTEGER": "bigint", "REAL": "double precision", "TEXT": 'text COLLATE "C"'}
+_PUSHING = 0x54415550  # of the advisory lock that pushes share, and a check takes alone
+
+_OWN_TABLES = """
+CREATE TABLE store (name text PRIMARY KEY, value text NOT NULL);
+CREATE TABLE trial (
+    id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    uuid text NOT NULL UNIQUE,
+    application text COLLATE "C" NOT NULL,
+    experiment text COLLATE "C" NOT NULL,
+    name text COLLATE "C" NOT NULL,
+    started_at text NOT NULL,
+    duration_ns bigint NOT NULL,
+    exit_code bigint,
+    state text NOT NULL,
+    source text NOT NULL,
+    content text NOT NULL,
+    pushed_at timestamptz NOT NULL DEFAULT now(),
+    pushed_by text NOT NULL DEFAULT current_user,
+    UNIQUE (application, experiment, name)
+);
+CREATE TABLE file (
+    name text PRIMARY KEY,
+    trial_id bigint NOT NULL REFERENCES trial ON DELETE CASCADE,
+    holds text NOT NULL,
+    rows bigint NOT NULL,
+    bytes bigint NOT NULL,
+    sha256 text NOT NULL
+);
+CREATE INDEX file_by_trial ON file (trial_id);
+"""
+
+
+class Catalogue:
+    """A connection to a store's catalogue.
+
+    Attributes:
+        address: as it was given; it holds no password.
+        connection: psycopg's, in autocommit mode.
+    """
+
+    def __init__(self, address: str) -> None:
+        self.address = checked(address)
+        psycopg = _psycopg()
+        with self.refusing():
+            self.connection = psycopg.connect(
+                address, autocommit=True, connect_timeout=10, application_name="taupy"
+            )
+            self.connection.execute("SET search_path TO taupy")
+
+    @classmethod
+    def open(cls, address: str) -> Catalogue:
+        """The catalogue of a store that exists, with all tables that this taupy writes.
+
+        Raises:
+            UsageError: the address is none, or holds a password.
+            DatabaseError: it cannot be reached, is no store, or was written by a newer taupy.
+        """
+        catalogue = cls(address)
+        try:
+            catalogue._check_version()
+        except BaseException:
+            catalogue.close()
+            raise
+        return catalogue
+
+    def __enter__(self) -> Catalogue:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self.connection.close()
+
+    @contextmanager
+    def refusing(self) -> Iterator[None]:
+        """Turn errors of PostgreSQL into one line."""
+        psycopg = _psycopg()
+        try:
+            yield
+        except psycopg.Error as error:
+            raise DatabaseError(f"{self.address}: {_reason(error)}") from error
+
+    @contextmanager
+    def transaction(self) -> Iterator[psycopg.Connection[Any]]:
+        """One transaction: everything is stored, or nothing."""
+        with self.refusing(), self.connection.transaction():
+            yield self.connection
+
+    @contextmanager
+    def pushing(self) -> Iterator[None]:
+        """While this lasts, no check takes files that are not in the manifest for orphans."""
+        with self._lock("pg_advisory_lock_shared", "pg_advisory_unlock_shared"):
+            yield
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """While this lasts, nobody pushes.
+
+        Raises:
+            DatabaseError: somebody does now.
+        """
+        (free,) = self.row("SELECT pg_try_advisory_lock(%s)", (_PUSHING,))
+        if not free:
+            raise DatabaseError(f"{self.address}: trials are being pushed; try again later")
+        try:
+            yield
+        finally:
+            self.rows("SELECT pg_advisory_unlock(%s)", (_PUSHING,))
+
+    @contextmanager
+    def _lock(self, take: str, give: str) -> Iterator[None]:
+        self.rows(f"SELECT {take}(%s)", (_PUSHING,))
+        try:
+            yield
+        finally:
+            if not self.connection.closed:
+                self.rows(f"SELECT {give}(%s)", (_PUSHING,))
+
+    def rows(self, sql: str, parameters: Sequence[object] = ()) -> list[Any]:
+        """All rows of a query, as tuples."""
+        with self.refusing():
+            rows: list[Any] = self.connection.execute(sql, parameters).fetchall()
+            return rows
+
+    def row(self, sql: str, parameters: Sequence[object] = ()) -> Any:
+        """The first row of a query that has one."""
+        return self.rows(sql, parameters)[0]
+
+    def setting(self, name: str) -> str:
+        """A setting of the store: `id`, `files` or `schema`."""
+        return str(self.row("SELECT value FROM store WHERE name = %s", (name,))[0])
+
+    # --- the tables ---------------------------------------------------------------
+
+    def create(self, settings: dict[str, str]) -> None:
+        """Make the schema `taupy` with its tables.
+
+        Raises:
+            DatabaseError: there is one, or this user may not make it.
+        """
+        (version,) = self.row("SELECT current_setting('server_version_num')::int")
+        if version < OLDEST_SERVER:
+            raise DatabaseError(
+                f"{self.address} is PostgreSQL {version // 10000}; a store needs 15 or newer"
+            )
+        if self.rows("SELECT 1 FROM pg_namespace WHERE nspname = 'taupy'"):
+            raise DatabaseError(f"{self.address} has a store (or a schema 'taupy') already")
+        with self.transaction() as connection:
+            connection.execute("CREATE SCHEMA taupy")
+            connection.execute(_OWN_TABLES)
+            for name, value in settings.items():
+                connection.execute("INSERT INTO store VALUES (%s, %s)", (name, value))
+            self._complete(connection)
+
+    def _check_version(self) -> None:
+        if not self.rows(
+            "SELECT 1 FROM pg_tables WHERE (schemaname, tablename) = ('taupy', 'store')"
+        ):
+            raise DatabaseError(
+                f"{self.address} has no store; make one with: "
+                "taupy store create --db ADDRESS --files FOLDER"
+            )
+        version = int(self.setting("schema"))
+        if version > SCHEMA_VERSION:
+            raise DatabaseError(
+                f"{self.address} was written by a newer taupy (schema {version}, this one knows "
+                f"{SCHEMA_VERSION}); upgrade taupy"
+            )
+        if version < SCHEMA_VERSION:
+            with self.transaction() as connection:
+                self._complete(connection)
+
+    def _complete(self, connection: psycopg.Connection[Any]) -> None:
+        """Add the tables and columns that this taupy's schema has and the store lacks."""
+        present: dict[str, set[str]] = {}
+        for table, column in connection.execute(
+            "SELECT table_name, column_name FROM information_schema.columns"
+            " WHERE table_schema = 'taupy'"
+        ):
+            present.setdefault(table, set()).add(column)
+        for table in tables().values():
+            if table.in_files:
+                continue
+            wanted = {name: _TYPES[kind] for name, kind in physical(table)}
+            if table.name not in present:
+                connection.execute(_definition(table, wanted))
+                continue
+            for name in wanted.keys() - present[table.name]:
+                connection.execute(f'ALTER TABLE {table.name} ADD COLUMN "{name}" {wanted[name]}')
+        connection.execute(
+            "INSERT INTO store VALUES ('schema', %s)"
+            " ON CONFLICT (name) DO UPDATE SET value = excluded.value",
+            (str(SCHEMA_VERSION),),
+        )
+
+    # --- rows ---------------------------------------------------------------------
+
+    def insert(self, table: Table, rows: Iterable[Sequence[Any]]) -> None:
+        """Copy rows into a table; those whose key it has already are left out.
+
+        Args:
+            rows: of the columns of `physical(table)`. In the order of the key, so that two who
+                push the same timers wait for each other instead of deadlocking.
+        """
+        columns = ", ".join(f'"{name}"' for name, _ in physical(table))
+        order = ", ".join(f'"{name}"' for name in table.key)
+        with self.connection.cursor() as cursor:
+            cursor.execute(f"CREATE TEMP TABLE arriving (LIKE {table.name}) ON COMMIT DROP")
+            with cursor.copy(f"COPY arriving ({columns}) FROM STDIN") as copy:
+                for row in rows:
+                    copy.write_row([_without_nul(cell) for cell in row])
+            cursor.execute(
+                f"INSERT INTO {table.name} ({columns}) SELECT {columns} FROM arriving"
+                f" ORDER BY {order} ON CONFLICT DO NOTHING"
+            )
+            cursor.execute("DROP TABLE arriving")
+
+    def select(self, table: Table, where: str, parameters: Sequence[object]) -> Iterator[Any]:
+        """The rows of a table, of the columns of `physical(table)`, in the order of its key."""
+        columns = ", ".join(f'"{name}"' for name, _ in physical(table))
+        order = ", ".join(f'"{name}"' for name in table.key)
+        sql = f"SELECT {columns} FROM {table.name} WHERE {where} ORDER BY {order}"
+        with self.refusing(), self.connection.cursor() as cursor:
+            yield from cursor.stream(sql, parameters, size=1000)
+
+
+def _definition(table: Table, columns: dict[str, str]) -> str:
+    lines = [f'"{name}" {kind}' for name, kind in columns.items()]
+    if table.of_a_trial:
+        lines.append("FOREIGN KEY (trial_id) REFERENCES trial ON DELETE CASCADE")
+    lines.append(f"UNIQUE NULLS NOT DISTINCT ({', '.join(table.key)})")
+    return f"CREATE TABLE {table.name} ({', '.join(lines)})"
+
+
+def _without_nul(cell: Any) -> Any:
+    """PostgreSQL's text cannot hold the character 0; its picture stands in for it."""
+    return cell.replace("\0", "\N{SYMBOL FOR NULL}") if type(cell) is str and "\0" in cell else cell
+
+
+def _psycopg() -> Any:
+    try:
+        import psycopg
+    except ImportError as error:
+        raise DatabaseError(
+            f"a store needs psycopg ({error}); install it with: pip install 'taupy-profiler[store]'"
+        ) from error
+    return psycopg
+
+
+def _reason(error: Exception) -> str:
+    return visible(" ".join(str(error).split()) or type(error).__name__)

@@ -1,0 +1,54 @@
+"""Do a store's files agree with its manifest?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from taupy.profiledb.store.catalogue import Catalogue
+from taupy.profiledb.store.files import Folder
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What was seen.
+
+    Attributes:
+        trials, files: of the manifest.
+        bytes: of these files, as written.
+        lost: of each trial with files that are missing or not as written: its uuid and their names.
+        orphans: files that no trial has: what pushes have left that were ended.
+    """
+
+    trials: int
+    files: int
+    bytes: int
+    lost: dict[str, list[str]]
+    orphans: list[str]
+
+
+def check(store: tuple[Catalogue, Folder], *, read: bool = False, mend: bool = False) -> Checked:
+    """Compare manifest and files while nobody pushes.
+
+    Args:
+        read: also read every file, and compare its hash.
+        mend: delete the orphans.
+
+    Raises:
+        DatabaseError: somebody pushes now, or the store cannot be read.
+    """
+    catalogue, folder = store
+    with catalogue.alone():
+        manifest = catalogue.rows(
+            "SELECT trial.uuid, file.name, file.bytes, file.sha256 FROM file"
+            " JOIN trial ON trial.id = file.trial_id ORDER BY trial.id, file.name"
+        )
+        sizes = folder.sizes()
+        lost: dict[str, list[str]] = {}
+        for uuid, name, size, digest in manifest:
+            if sizes.get(name) != size or (read and folder.digest(name) != digest):
+                lost.setdefault(uuid, []).append(name)
+        orphans = sorted(sizes.keys() - {name for _, name, *_ in manifest})
+        if mend:
+            folder.remove(orphans)
+        (trials,) = catalogue.row("SELECT count(*) FROM trial")
+    return Checked(trials, len(manifest), sum(row[2] for row in manifest), lost, orphans)

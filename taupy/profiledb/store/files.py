@@ -1,0 +1,320 @@
+"""The Parquet files of a store: one for each table of a trial that has rows there.
+
+    FOLDER/taupy-store.json                         which store this folder belongs to
+    FOLDER/app=mnist/month=2026-11/UUID.call.a1b2c3d4.parquet
+
+The folder is a path that all machines see, or a URL that fsspec opens. Files are written once,
+under names that nobody else uses, and never changed. Columns are those of the catalogue's tables
+(`layout.physical`), but that `trial` holds the trial's uuid in place of its number.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from hashlib import blake2b, sha256
+from itertools import islice
+from secrets import token_hex
+from typing import Any
+from urllib.parse import quote
+
+from taupy.errors import DatabaseError, UsageError
+from taupy.escaping import visible
+from taupy.profiledb.store.layout import Table, gathered, physical, spread
+
+MARK = "taupy-store.json"
+
+_ROWS_AT_ONCE = 1 << 16
+_LONGEST_NAME = 100
+
+
+@dataclass(frozen=True, slots=True)
+class StoredFile:
+    """A row of the manifest.
+
+    Attributes:
+        name: below the store's folder.
+        holds: the table whose rows it has.
+        sha256: of its bytes, in hexadecimal.
+    """
+
+    name: str
+    holds: str
+    rows: int
+    bytes: int
+    sha256: str
+
+
+class Folder:
+    """The files of one store.
+
+    Args:
+        place: an absolute path, or a URL.
+    """
+
+    def __init__(self, place: str) -> None:
+        try:
+            import fsspec
+        except ImportError as error:
+            raise DatabaseError(
+                f"a store needs fsspec ({error}); install it with: "
+                "pip install 'taupy-profiler[store]'"
+            ) from error
+        self.place = place
+        try:
+            self._system, self._root = fsspec.core.url_to_fs(place)
+        except (ImportError, ValueError, OSError) as error:
+            raise UsageError(f"{place} cannot be opened: {error}") from error
+
+    def mark(self, id: str) -> None:
+        """Make the folder, and note which store it belongs to.
+
+        Raises:
+            DatabaseError: it belongs to another store, or cannot be written.
+        """
+        with self._refusing(self.place):
+            self._system.makedirs(self._root, exist_ok=True)
+            if self._system.exists(self._at(MARK)):
+                raise DatabaseError(f"{self.place} holds the files of another store")
+            self._write(MARK, json.dumps({"store": id}).encode())
+
+    def check_mark(self, id: str) -> None:
+        """
+        Raises:
+            DatabaseError: the folder is not there, or is another store's.
+        """
+        try:
+            with self._system.open(self._at(MARK), "rb") as file:
+                owner = json.loads(file.read(10_000))["store"]
+        except (OSError, ValueError, KeyError, TypeError):
+            owner = None
+        if owner != id:
+            raise DatabaseError(
+                f"{self.place} does not hold this store's files ({MARK} is missing or another "
+                "store's); is it mounted here?"
+            )
+
+    def write(
+        self, table: Table, trial: TrialKey, rows: Iterable[Sequence[Any]]
+    ) -> StoredFile | None:
+        """Write the rows of one table of a trial; None if there are none.
+
+        Args:
+            rows: as SQLite has them, without the trial's number.
+        """
+        pyarrow, parquet = _pyarrow()
+        rest = iter(rows)
+        batch = list(islice(rest, _ROWS_AT_ONCE))
+        if not batch:
+            return None
+        table = _numberless(table)
+        columns = list(physical(table))
+        kinds = {"INTEGER": pyarrow.int64(), "REAL": pyarrow.float64(), "TEXT": pyarrow.string()}
+        schema = pyarrow.schema(
+            [("trial", pyarrow.string()), *((name, kinds[kind]) for name, kind in columns)]
+        )
+        name = f"{trial.folder}/{trial.uuid}.{table.name}.{token_hex(4)}.parquet"
+        count = 0
+        with self._refusing(name):
+            self._system.makedirs(self._at(trial.folder), exist_ok=True)
+            with self._system.open(self._at(name), "wb") as raw:
+                file = _Hashed(raw)
+                with parquet.ParquetWriter(
+                    pyarrow.PythonFile(file, mode="w"), schema, compression="zstd"
+                ) as writer:
+                    while batch:
+                        count += len(batch)
+                        cells = zip(*(spread(table, row) for row in batch), strict=True)
+                        arrays = [
+                            pyarrow.array(values, type=kinds[kind])
+                            for values, (_, kind) in zip(cells, columns, strict=True)
+                        ]
+                        uuids = pyarrow.repeat(pyarrow.scalar(trial.uuid), len(batch))
+                        writer.write_table(pyarrow.table([uuids, *arrays], schema=schema))
+                        batch = list(islice(rest, _ROWS_AT_ONCE))
+                raw.flush()
+                _to_disk(raw)
+        return StoredFile(name, table.name, count, file.size, file.hash.hexdigest())
+
+    def read(self, stored: StoredFile, table: Table) -> Iterator[list[Any]]:
+        """The rows that `write` was given.
+
+        Raises:
+            DatabaseError: the file is missing, or is not the one that was written.
+        """
+        pyarrow, parquet = _pyarrow()
+        table = _numberless(table)
+        names = [name for name, _ in physical(table)]
+        with self._refusing(stored.name):
+            if self.digest(stored.name) != stored.sha256:
+                raise DatabaseError(
+                    f"{self.place}/{stored.name} is damaged: its content is not what was pushed; "
+                    "delete it, and push the trial again from where it was measured"
+                )
+            with self._system.open(self._at(stored.name), "rb") as raw:
+                file = parquet.ParquetFile(pyarrow.PythonFile(raw, mode="r"))
+                lacking = set(names) - set(file.schema_arrow.names)
+                for batch in file.iter_batches(
+                    _ROWS_AT_ONCE, columns=[name for name in names if name not in lacking]
+                ):
+                    columns = {name: batch.column(name).to_pylist() for name in batch.schema.names}
+                    nothing = [None] * len(batch)
+                    for cells in zip(*(columns.get(name, nothing) for name in names), strict=True):
+                        yield gathered(table, cells)
+
+    def digest(self, name: str) -> str:
+        """The SHA-256 of a file's bytes.
+
+        Raises:
+            DatabaseError: it cannot be read.
+        """
+        total = sha256()
+        with self._refusing(name), self._system.open(self._at(name), "rb") as file:
+            while block := file.read(1 << 20):
+                total.update(block)
+        return total.hexdigest()
+
+    def size(self, name: str) -> int | None:
+        """A file's size in bytes; None if there is no such file."""
+        with self._refusing(name), suppress(FileNotFoundError):
+            return int(self._system.info(self._at(name))["size"])
+        return None
+
+    def sizes(self) -> dict[str, int]:
+        """The Parquet files that lie in the folder, and their sizes in bytes."""
+        with self._refusing(self.place):
+            files = self._system.find(self._root, detail=True)
+        return {
+            os.path.relpath(path, self._root): int(facts["size"])
+            for path, facts in files.items()
+            if path.endswith(".parquet")
+        }
+
+    def remove(self, names: Iterable[str]) -> None:
+        """Delete these files; one that is gone already does no harm."""
+        for name in names:
+            with self._refusing(name), suppress(FileNotFoundError):
+                self._system.rm_file(self._at(name))
+
+    def _write(self, name: str, content: bytes) -> None:
+        with self._system.open(self._at(name), "wb") as file:
+            file.write(content)
+            _to_disk(file)
+
+    def _at(self, name: str) -> str:
+        return f"{self._root}/{name}"
+
+    def _refusing(self, name: str) -> _Refusing:
+        return _Refusing(self.place, name)
+
+
+@dataclass(frozen=True, slots=True)
+class TrialKey:
+    """What names a trial's files.
+
+    Attributes:
+        started_at: as in `trial.started_at`, beginning with year and month.
+    """
+
+    uuid: str
+    application: str
+    started_at: str
+
+    @property
+    def folder(self) -> str:
+        """Like `app=mnist/month=2026-11`."""
+        month = quote(self.started_at[:7], safe="")
+        return f"app={_in_a_path(self.application)}/month={month}"
+
+
+class _Refusing:
+    """Turns errors of files into one line."""
+
+    def __init__(self, place: str, name: str) -> None:
+        self._what = name if name == place else f"{place}/{name}"
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, _: object) -> None:
+        if isinstance(error, OSError | ValueError):
+            reason = getattr(error, "strerror", None) or error
+            raise DatabaseError(f"{self._what}: {visible(str(reason))}") from error
+
+
+class _Hashed:
+    """A file for writing that keeps its size and hash."""
+
+    def __init__(self, file: Any) -> None:
+        self.hash, self.size, self._file = sha256(), 0, file
+
+    def write(self, data: Any) -> int:
+        content = bytes(data)
+        self.hash.update(content)
+        self.size += len(content)
+        self._file.write(content)
+        return len(content)
+
+    def tell(self) -> int:
+        return self.size
+
+    def flush(self) -> None:
+        self._file.flush()
+
+    def close(self) -> None:
+        """Its owner does that."""
+
+    @property
+    def closed(self) -> bool:
+        return bool(self._file.closed)
+
+    def readable(self) -> bool:
+        return False
+
+    def writable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return False
+
+
+def _numberless(table: Table) -> Table:
+    """The table without the trial's number."""
+    return Table(
+        table.name,
+        tuple(column for column in table.columns if column.name != "trial_id"),
+        table.key,
+    )
+
+
+def _to_disk(file: Any) -> None:
+    """The file is on the disk, where it lies on one of this machine's."""
+    try:
+        descriptor = file.fileno()
+    except (AttributeError, OSError, ValueError):
+        return
+    file.flush()
+    os.fsync(descriptor)
+
+
+def _in_a_path(name: str) -> str:
+    """A name as one part of a path: a long one is cut, and told apart by a hash."""
+    quoted = quote(name, safe="")
+    if len(quoted) <= _LONGEST_NAME:
+        return quoted
+    beginning = quoted[: _LONGEST_NAME - 17].rpartition("%")[0] or quoted[: _LONGEST_NAME - 17]
+    return f"{beginning}-{blake2b(name.encode(), digest_size=8).hexdigest()}"
+
+
+def _pyarrow() -> tuple[Any, Any]:
+    try:
+        import pyarrow
+        from pyarrow import parquet
+    except ImportError as error:
+        raise DatabaseError(
+            f"a store needs pyarrow ({error}); install it with: pip install 'taupy-profiler[store]'"
+        ) from error
+    return pyarrow, parquet

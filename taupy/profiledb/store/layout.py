@@ -1,0 +1,149 @@
+"""How the tables of a trial database lie in a store, derived from the schema itself.
+
+Tables with many rows are files, all others are in the catalogue. Timers, call paths and user
+events have ids made of their content, as in a file, and metrics get such ids here; threads and
+devices are numbered within their trial. So files do not depend on what else the store holds.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from taupy.profiledb.migrations import migrate
+
+IN_FILES = (
+    "call", "interval_value", "user_event_value", "launch", "activity", "sample", "step",
+    "step_value", "collective",
+)  # fmt: skip
+"""Tables that grow with call paths, events or time: Parquet files."""
+
+_DICTIONARIES = ("metric", "timer", "timer_group", "callpath", "user_event")
+"""Shared by all trials; their ids are made of their content."""
+
+_NAMES = ("trial", "application", "experiment")
+"""One table in the catalogue, made by hand."""
+
+_ADDED = {"device_fact": ("trial_id",)}
+_OWN_NUMBERS = ("user_event_value", "launch", "activity", "ceiling")
+"""Tables whose ids nothing refers to."""
+
+_KEYS = {
+    "thread": ("trial_id", "id"),
+    "device": ("trial_id", "id"),
+    "device_fact": ("trial_id", "device_id", "position"),
+    "metadata": ("trial_id", "name", "node"),
+    "ceiling": ("characterization", "kind", "name", "pattern", "threads"),
+    "kernel_code_access": (
+        "module", "name", "what", "space", "bytes", "pattern", "stride", "depth", "spill",
+    ),
+    "kernel_code_line": ("module", "name", "place"),
+}  # fmt: skip
+"""Where it is not the primary key. NULLs are equal in it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column as SQLite declares it.
+
+    Attributes:
+        kind: INTEGER, REAL, TEXT or ANY.
+        refers: the table whose ids it holds, "" for none.
+    """
+
+    name: str
+    kind: str
+    refers: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table, and what tells its rows apart. The trial's number, if it has one, comes first."""
+
+    name: str
+    columns: tuple[Column, ...]
+    key: tuple[str, ...]
+
+    @property
+    def in_files(self) -> bool:
+        return self.name in IN_FILES
+
+    @property
+    def of_a_trial(self) -> bool:
+        return any(column.name == "trial_id" for column in self.columns)
+
+    @property
+    def shared(self) -> bool:
+        """Do trials refer to its rows, without owning them?"""
+        return self.name in _DICTIONARIES
+
+
+@cache
+def tables() -> dict[str, Table]:
+    """The tables of the schema that this taupy writes, by name, but for trials' names."""
+    connection = sqlite3.connect(":memory:")
+    try:
+        connection.execute("BEGIN")
+        migrate(connection)
+        names = connection.execute(
+            "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
+        ).fetchall()
+        return {name: _table(connection, name) for (name,) in names if name not in _NAMES}
+    finally:
+        connection.close()
+
+
+def _table(connection: sqlite3.Connection, name: str) -> Table:
+    refers = {row[3]: row[2] for row in connection.execute(f'PRAGMA foreign_key_list("{name}")')}
+    rows = connection.execute(f'PRAGMA table_info("{name}")').fetchall()
+    columns = [Column(added, "INTEGER", "trial") for added in _ADDED.get(name, ())]
+    columns += [
+        Column(column, kind, refers.get(column, ""))
+        for _, column, kind, *_ in rows
+        if not (column == "id" and name in _OWN_NUMBERS)
+    ]
+    columns.sort(key=lambda column: column.name != "trial_id")
+    primary = sorted((row[5], row[1]) for row in rows if row[5])
+    return Table(name, tuple(columns), _KEYS.get(name, tuple(column for _, column in primary)))
+
+
+def physical(table: Table) -> Iterator[tuple[str, str]]:
+    """Its columns in the store, with their types: INTEGER, REAL or TEXT.
+
+    A column that may hold anything becomes one for each type: `value`, `value_real`,
+    `value_text`; at most one of them is not NULL.
+    """
+    for column in table.columns:
+        if column.kind == "ANY":
+            yield column.name, "INTEGER"
+            yield f"{column.name}_real", "REAL"
+            yield f"{column.name}_text", "TEXT"
+        else:
+            yield column.name, column.kind
+
+
+def spread(table: Table, row: Sequence[Any]) -> list[Any]:
+    """A row of SQLite's as one of the store's."""
+    cells: list[Any] = []
+    for column, value in zip(table.columns, row, strict=True):
+        if column.kind == "ANY":
+            cells += [value if type(value) is kind else None for kind in (int, float, str)]
+        else:
+            cells.append(value)
+    return cells
+
+
+def gathered(table: Table, cells: Sequence[Any]) -> list[Any]:
+    """The reverse of `spread`."""
+    rest = iter(cells)
+    row: list[Any] = []
+    for column in table.columns:
+        value = next(rest)
+        if column.kind == "ANY":
+            for other in (next(rest), next(rest)):
+                value = other if value is None else value
+        row.append(value)
+    return row

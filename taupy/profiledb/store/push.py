@@ -1,0 +1,329 @@
+"""Copy trials of a database into a store.
+
+The files of a trial are written first, under names of their own; then one transaction of the
+catalogue adds its rows and its files' names. That transaction is the commit: whatever ends a push
+before it leaves files that nobody reads, and a push after it finds the trial there. A trial that
+has grown since (more ranks, more metrics) is joined with what the store has, written anew, and
+takes its place in one transaction.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import Any
+
+from taupy.errors import DatabaseError
+from taupy.model.rows import TrialRow
+from taupy.profiledb import selector
+from taupy.profiledb.database import ProfileDB
+from taupy.profiledb.identity import user_event_id
+from taupy.profiledb.merge import merge
+from taupy.profiledb.store.catalogue import Catalogue
+from taupy.profiledb.store.files import Folder, StoredFile, TrialKey
+from taupy.profiledb.store.layout import Table, spread, tables
+from taupy.profiledb.store.pull import into_file, lost_files, open_store
+from taupy.profiledb.writer import free_among
+
+_ATTEMPTS = 5
+"""How often a push begins again because another one has changed the same trial."""
+
+_USED = {
+    "metric": "SELECT metric_id FROM thread_metric WHERE trial_id = :trial",
+    "timer": "SELECT timer_id FROM trial_timer WHERE trial_id = :trial",
+    "callpath": "SELECT callpath_id FROM call WHERE trial_id = :trial",
+    "user_event": "SELECT user_event_id FROM user_event_value WHERE trial_id = :trial"
+    " UNION SELECT user_event_id FROM sample WHERE trial_id = :trial",
+}
+"""The rows of shared tables that a trial refers to."""
+
+
+@dataclass(slots=True)
+class Pushed:
+    """What a push did.
+
+    Attributes:
+        added, replaced: trials that are new in the store, or were completed there (they have grown,
+            or their files were lost): their number in the database, and there.
+        present: trials that the store had already, likewise.
+        renamed: names that were taken there, and what they are now.
+        bytes: written to files.
+    """
+
+    added: list[tuple[int, int]] = field(default_factory=list)
+    replaced: list[tuple[int, int]] = field(default_factory=list)
+    present: list[tuple[int, int]] = field(default_factory=list)
+    renamed: list[tuple[str, str]] = field(default_factory=list)
+    bytes: int = 0
+
+
+class _Changed(Exception):
+    """Another push has changed the trial meanwhile."""
+
+
+def push(database: str, address: str, selectors: Sequence[str] = ()) -> Iterator[Pushed]:
+    """Copy trials into a store, one after the other; those that are there stay.
+
+    Args:
+        database: a trial database; it is only read.
+        address: of the store.
+        selectors: only trials that match one of these.
+
+    Yields:
+        What has been done so far, after each trial.
+
+    Raises:
+        NoSuchTrial: a selector matches no trial.
+        DatabaseError: the store cannot be reached or written. What was yielded is there.
+    """
+    result = Pushed()
+    with (
+        ProfileDB.open(database) as db,
+        open_store(address) as (catalogue, folder),
+        catalogue.pushing(),
+    ):
+        for trial in selector.many(db, selectors) if selectors else db.trials():
+            _push_one(db, trial, (catalogue, folder), result)
+            yield result
+        _push_unattached(db, catalogue)
+
+
+def _push_one(
+    db: ProfileDB, trial: TrialRow, store: tuple[Catalogue, Folder], result: Pushed
+) -> None:
+    catalogue, _ = store
+    for _ in range(_ATTEMPTS):
+        present = catalogue.rows("SELECT id, content FROM trial WHERE uuid = %s", (trial.uuid,))
+        try:
+            if not present:
+                number = _write(db, trial, store, result, "")
+                result.added.append((trial.id, number))
+                return
+            ((number, content),) = present
+            if content != content_of(db, trial):
+                changed = _join(db, trial, store, result, (number, content))
+            else:
+                changed = bool(lost_files(store, number))
+                if changed:
+                    _write(db, trial, store, result, content)
+            (result.replaced if changed else result.present).append((trial.id, number))
+            return
+        except _Changed:
+            continue
+    raise DatabaseError(
+        f"{catalogue.address}: trial {trial.uuid} is being changed by others; try again later"
+    )
+
+
+def _join(
+    db: ProfileDB,
+    trial: TrialRow,
+    store: tuple[Catalogue, Folder],
+    result: Pushed,
+    present: tuple[int, str],
+) -> bool:
+    """Join the trial with what the store has of it; False if that has all of it."""
+    number, content = present
+    with tempfile.TemporaryDirectory(prefix="taupy-push-") as place:
+        path = os.path.join(place, "joined.db")
+        into_file(store, [number], path)
+        merge(path, [db.path], [trial.uuid])
+        with ProfileDB.open(path) as joined:
+            whole = selector.trial(joined, trial.uuid)
+            if content_of(joined, whole) == content:
+                return False
+            _write(joined, whole, store, result, content)
+    return True
+
+
+def _write(
+    db: ProfileDB, trial: TrialRow, store: tuple[Catalogue, Folder], result: Pushed, replaces: str
+) -> int:
+    """Write the trial; returns its number in the store.
+
+    Args:
+        replaces: the content of the trial whose place it takes; "" for none.
+    """
+    catalogue, folder = store
+    rows = _Rows(db, trial)
+    key = TrialKey(trial.uuid, trial.application, trial.started_at)
+    files: list[StoredFile] = []
+    try:
+        for table in tables().values():
+            if table.in_files:
+                written = folder.write(table, key, rows.of(table))
+                files += [written] if written else []
+        old: list[str] = []
+        replaced = None
+        with catalogue.transaction() as connection:
+            if replaces:
+                replaced, old = _make_way(connection, trial, replaces)
+            number = _catalogued(catalogue, rows, replaced, result)
+            connection.cursor().executemany(
+                "INSERT INTO file (trial_id, name, holds, rows, bytes, sha256)"
+                " VALUES (%s, %s, %s, %s, %s, %s)",
+                [(number, f.name, f.holds, f.rows, f.bytes, f.sha256) for f in files],
+            )
+    except BaseException:
+        # Were they committed after all, by a server that went away at that moment?
+        if not _is_unknown(catalogue):
+            folder.remove(file.name for file in files)
+        raise
+    folder.remove(old)
+    result.bytes += sum(file.bytes for file in files)
+    return number
+
+
+def _is_unknown(catalogue: Catalogue) -> bool:
+    """Is the connection lost, and unknown whether the last transaction was committed?"""
+    return bool(catalogue.connection.broken or catalogue.connection.closed)
+
+
+def _make_way(connection: Any, trial: TrialRow, content: str) -> tuple[int, list[str]]:
+    """Delete all of the trial but its row; returns its number and the names of its files."""
+    row = connection.execute(
+        "SELECT id, content FROM trial WHERE uuid = %s FOR UPDATE", (trial.uuid,)
+    ).fetchone()
+    if row is None or row[1] != content:
+        raise _Changed
+    for table in tables().values():
+        if table.of_a_trial and not table.in_files:
+            connection.execute(f"DELETE FROM {table.name} WHERE trial_id = %s", (row[0],))
+    names = connection.execute(
+        "DELETE FROM file WHERE trial_id = %s RETURNING name", (row[0],)
+    ).fetchall()
+    return int(row[0]), [name for (name,) in names]
+
+
+def _catalogued(catalogue: Catalogue, rows: _Rows, replaced: int | None, result: Pushed) -> int:
+    """Add the trial's rows to the catalogue; returns its number.
+
+    Args:
+        replaced: the number of the trial whose place it takes; None for none.
+    """
+    connection, trial = catalogue.connection, rows.trial
+    # Two may want the same name in an experiment.
+    connection.execute(
+        "SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))",
+        (json.dumps([trial.application, trial.experiment]),),
+    )
+    place = (trial.application, trial.experiment)
+    taken = connection.execute(
+        "SELECT name FROM trial WHERE (application, experiment) = (%s, %s) AND uuid <> %s",
+        (*place, trial.uuid),
+    ).fetchall()
+    name = free_among({other for (other,) in taken}, trial.name)
+    facts = (
+        *(trial.started_at, trial.duration_ns, trial.exit_code, trial.state),
+        content_of(rows.db, trial),
+    )
+    if replaced is None:
+        row = connection.execute(
+            "INSERT INTO trial (uuid, application, experiment, name, source, started_at,"
+            " duration_ns, exit_code, state, content)"
+            " VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s) ON CONFLICT (uuid) DO NOTHING"
+            " RETURNING id",
+            (trial.uuid, *place, name, trial.source, *facts),
+        ).fetchone()
+        if row is None:
+            raise _Changed
+        replaced = int(row[0])
+    else:
+        connection.execute(
+            "UPDATE trial SET (started_at, duration_ns, exit_code, state, content, pushed_at,"
+            " pushed_by) = (%s, %s, %s, %s, %s, now(), current_user) WHERE id = %s",
+            (*facts, replaced),
+        )
+    if name != trial.name:
+        result.renamed.append((trial.name, name))
+    for table in tables().values():
+        if table.in_files or not (table.of_a_trial or table.shared):
+            continue
+        numbered = (replaced,) if table.of_a_trial else ()
+        catalogue.insert(table, (spread(table, (*numbered, *row)) for row in rows.of(table)))
+    return replaced
+
+
+def _push_unattached(db: ProfileDB, catalogue: Catalogue) -> None:
+    """Add what belongs to no trial: ceilings, derived metrics, code of kernels."""
+    with catalogue.transaction():
+        for table in tables().values():
+            if not (table.in_files or table.of_a_trial or table.shared):
+                columns = ", ".join(column.name for column in table.columns)
+                rows = db.stream(f"SELECT {columns} FROM {table.name}")
+                catalogue.insert(table, (spread(table, row) for row in rows))
+
+
+class _Rows:
+    """The rows of a trial, table by table, as the store numbers things."""
+
+    def __init__(self, db: ProfileDB, trial: TrialRow) -> None:
+        self.db, self.trial = db, trial
+        self._numbers = {
+            "thread": self._ranked("thread", "node, context, thread"),
+            "device": self._ranked("device", "node, ordinal"),
+            "metric": {
+                id: user_event_id(name, unit)
+                for id, name, unit in db.rows("SELECT id, name, unit FROM metric")
+            },
+        }
+
+    def _ranked(self, table: str, order: str) -> dict[int, int]:
+        ids = self.db.rows(
+            f"SELECT id FROM {table} WHERE trial_id = ? ORDER BY {order}", (self.trial.id,)
+        )
+        return {id: number for number, (id,) in enumerate(ids, 1)}
+
+    def of(self, table: Table) -> Iterator[tuple[Any, ...]]:
+        """Its rows, without the trial's number, in the order of the key."""
+        columns = [column for column in table.columns if column.name != "trial_id"]
+        renumbered = [
+            (at, self._numbers[owner])
+            for at, column in enumerate(columns)
+            for owner in [column.refers or (table.name if column.name == "id" else "")]
+            if owner in self._numbers
+        ]
+        names = ", ".join(f"{table.name}.{column.name}" for column in columns)
+        condition, order = _which(table)
+        sql = f"SELECT {names} FROM {table.name} WHERE {condition} ORDER BY {order}"
+        for row in self.db.stream(sql, {"trial": self.trial.id}):
+            if renumbered:
+                cells = list(row)
+                for at, numbers in renumbered:
+                    cells[at] = numbers[cells[at]]
+                row = tuple(cells)
+            yield row
+
+
+def _which(table: Table) -> tuple[str, str]:
+    """Which rows of it are a trial's, and their order."""
+    if table.name == "timer_group":
+        return f"timer_id IN ({_USED['timer']})", "timer_id, name"
+    if table.shared:
+        return f"id IN ({_USED[table.name]})", "id"
+    if table.name == "device_fact":
+        devices = "SELECT id FROM device WHERE trial_id = :trial"
+        return f"device_id IN ({devices})", "device_id, position"
+    key = ", ".join(f"{table.name}.{name}" for name in table.key if name != "trial_id")
+    return f"{table.name}.trial_id = :trial", key
+
+
+def content_of(db: ProfileDB, trial: TrialRow) -> str:
+    """What tells whether two databases have the same of a trial, as a hash.
+
+    Counts of rows, tags, metadata, and state: measurements are never changed, only added.
+    """
+    counts = [
+        (table.name, *db.rows(f"SELECT count(*) FROM {table.name} WHERE trial_id = ?", (trial.id,)))
+        for table in tables().values()
+        if table.of_a_trial and table.name != "device_fact"
+    ]
+    facts = db.rows(
+        "SELECT node, name, value FROM metadata WHERE trial_id = ? ORDER BY name, node", (trial.id,)
+    )
+    whole = [counts, facts, sorted(trial.tags), trial.state, trial.duration_ns, trial.exit_code]
+    return sha256(json.dumps(whole).encode()).hexdigest()

@@ -1,0 +1,261 @@
+"""Trials pushed into a store and pulled out of it are the trials that were measured."""
+
+from __future__ import annotations
+
+import random
+import signal
+import subprocess
+import sys
+import threading
+from dataclasses import replace
+
+import pytest
+
+from taupy.profiledb.ceilings import add_ceilings
+from taupy.profiledb.database import ProfileDB
+from taupy.profiledb.reader import read_profile
+from taupy.profiledb.store.catalogue import Catalogue
+from taupy.profiledb.store.check import check
+from taupy.profiledb.store.create import create
+from taupy.profiledb.store.pull import open_store
+from taupy.profiledb.writer import add_profile
+from tests.builders import UUID, canonical, gpu_profile, random_profile, small_profile
+from tests.in_process import taupy
+from tests.unit.analysis.counted import counted_profile
+from tests.unit.comparison.test_ranks import rank
+from tests.unit.profiledb.test_ceilings import MEASURED
+from tests.unit.profiledb.test_dialects import training
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def place(tmp_path, address):
+    """A folder with a database of all that trials can hold, and an empty store."""
+    with ProfileDB.open(tmp_path / "taupy.db", create=True) as db:
+        for number, make in enumerate((small_profile, gpu_profile, counted_profile, training), 1):
+            add_profile(db, make(number))
+        add_profile(db, replace(rank(0, 20, [20, 120]), uuid=UUID.format(6)))
+        add_profile(db, random_profile(random.Random(1), 7))
+        add_ceilings(db, [MEASURED])
+        db.tag(2, "base")
+    create(address, str(tmp_path / "files"))
+
+    def ask(*words, code=0):
+        result = taupy(*words, cwd=tmp_path)
+        assert result.returncode == code, result.stderr
+        return result.stdout if code == 0 and result.stdout else result.stderr
+
+    ask.path, ask.address = tmp_path, address
+    return ask
+
+
+def profiles(path):
+    """uuid -> name, tags, and the profile as text, in which what was not measured equals itself."""
+    with ProfileDB.open(path) as db:
+        return {
+            trial.uuid: (trial.name, trial.tags, repr(replace(profile, name="")))
+            for trial in db.trials()
+            for profile in [canonical(read_profile(db, trial.id))]
+        }
+
+
+def test_what_is_pushed_is_pulled(place):
+    assert "6 trials added" in place("push", "--to", place.address)
+    assert "6 trials added" in place("pull", "*", "--from", place.address, "--db", "b.db")
+    assert profiles(place.path / "b.db") == profiles(place.path / "taupy.db")
+    assert "no problems" in place("doctor", "b.db")
+    for command in ("report 4", "kernel --trial 2", "steps 4", "ceilings list"):
+        assert place(*command.split(), "--db", "b.db") == place(*command.split()), command
+
+
+def test_pushing_again_changes_nothing(place):
+    place("push", "--to", place.address)
+    files = {path: path.stat().st_mtime_ns for path in (place.path / "files").rglob("*")}
+    assert "6 trials already there" in place("push", "--to", place.address)
+    assert files == {path: path.stat().st_mtime_ns for path in (place.path / "files").rglob("*")}
+    assert "already there" in place("pull", "2", "--from", place.address)
+
+
+def test_trials_are_selected_on_both_ways(place):
+    assert "1 trial added (2 is 1)" in place("push", "tag:base", "--to", place.address)
+    listed = place("pull", "--from", place.address, "--csv")
+    assert len(listed.splitlines()) == 2 and UUID.format(2) in listed
+    place("pull", "latest,tag:base", "--from", place.address, "--db", "b.db")
+    miss = place("pull", "tag:none", "--from", place.address, "--db", "b.db", code=1)
+    assert "tags base" in miss and place.address in miss
+
+
+def test_a_trial_that_has_grown_is_completed(place):
+    place("push", "--to", place.address)
+    other = replace(rank(1, 160, [85, 180]), uuid=UUID.format(6))
+    with ProfileDB.open(place.path / "b.db", create=True) as db:
+        add_profile(db, other)
+    assert "1 trial completed" in place("push", "--db", "b.db", "--to", place.address)
+    assert "already there" in place("push", UUID.format(6), "--to", place.address)
+    place("pull", UUID.format(6), "--from", place.address, "--db", "c.db")
+    place("merge", "taupy.db", "b.db")
+    both = profiles(place.path / "taupy.db")[UUID.format(6)]
+    assert profiles(place.path / "c.db") == {UUID.format(6): both}
+    assert all(f"node={node}" in both[2] for node in (0, 1))
+    assert "0 files" not in place("store", "check", "--db", place.address, "--read")
+
+
+def test_a_taken_name_is_not_taken_twice(place):
+    with ProfileDB.open(place.path / "b.db", create=True) as db:
+        for number in (8, 9):
+            add_profile(db, small_profile(number))
+        names = [trial.name for trial in db.trials()]
+    place("push", "--to", place.address)
+    said = place("push", "--db", "b.db", "--to", place.address)
+    assert "renamed" in said and len(names) == 2
+    with Catalogue.open(place.address) as catalogue:
+        rows = catalogue.rows("SELECT application, experiment, name FROM trial")
+    assert len(set(rows)) == 8
+
+
+def test_lost_files_are_named_and_pushed_again(place):
+    place("push", "--to", place.address)
+    lost = next((place.path / "files").rglob(f"{UUID.format(2)}.call.*"))
+    lost.unlink()
+    assert UUID.format(2) in place("store", "check", "--db", place.address, code=1)
+    assert "No such file" in place("pull", "2", "--from", place.address, "--db", "b.db", code=1)
+    assert not (place.path / "b.db").exists()
+    assert "1 trial completed" in place("push", "--to", place.address)
+    place("pull", "2", "--from", place.address, "--db", "b.db")
+    assert profiles(place.path / "b.db").items() <= profiles(place.path / "taupy.db").items()
+
+
+def test_eight_push_at_once(place):
+    said = []
+    for number in range(10, 18):
+        with ProfileDB.open(place.path / f"{number}.db", create=True) as db:
+            add_profile(db, random_profile(random.Random(number), number))
+            add_profile(db, gpu_profile(2))
+
+    def push(number):
+        command = [sys.executable, "-m", "taupy", "push", "--to", place.address, "--db"]
+        said.append(subprocess.run([*command, f"{number}.db"], cwd=place.path, timeout=300))
+
+    threads = [threading.Thread(target=push, args=(number,)) for number in range(10, 18)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [result.returncode for result in said] == [0] * 8
+    with open_store(place.address) as store:
+        checked = check(store, read=True)
+    assert (checked.trials, checked.lost, checked.orphans) == (9, {}, [])
+    place("pull", "*", "--from", place.address, "--db", "all.db")
+    everywhere = {}
+    for number in range(10, 18):
+        everywhere |= profiles(place.path / f"{number}.db")
+    pulled = profiles(place.path / "all.db")
+    assert {uuid: profile for uuid, (*_, profile) in pulled.items()} == {
+        uuid: profile for uuid, (*_, profile) in everywhere.items()
+    }
+
+
+def test_pushes_that_are_killed_leave_trials_whole_or_absent(place):
+    command = [sys.executable, "-m", "taupy", "push", "--to", place.address]
+    chance = random.Random(3)
+    killed = 0
+    for attempt in range(12):
+        pushing = subprocess.Popen(command, cwd=place.path, stderr=subprocess.DEVNULL)
+        try:
+            pushing.wait(chance.uniform(0.2, 2.5))
+        except subprocess.TimeoutExpired:
+            pushing.send_signal(signal.SIGKILL)
+            killed += 1
+        pushing.wait()
+        place("store", "check", "--db", place.address, "--read", "--mend")
+        with Catalogue.open(place.address) as catalogue:
+            (trials,) = catalogue.row("SELECT count(*) FROM trial")
+        if trials:
+            place("pull", "*", "--from", place.address, "--db", f"{attempt}.db")
+            pulled = profiles(place.path / f"{attempt}.db")
+            assert len(pulled) == trials
+            assert pulled.items() <= profiles(place.path / "taupy.db").items()
+    assert killed
+    place("push", "--to", place.address)
+    place("pull", "*", "--from", place.address, "--db", "last.db")
+    assert profiles(place.path / "last.db") == profiles(place.path / "taupy.db")
+
+
+def test_a_connection_that_is_lost_ends_in_one_line(place, monkeypatch):
+    """Just before the commit."""
+    from taupy.profiledb.store import push
+
+    written = push._catalogued
+
+    def and_lost(catalogue, *rest):
+        number = written(catalogue, *rest)
+        with Catalogue(place.address) as other:
+            mine = catalogue.connection.info.backend_pid
+            other.rows("SELECT pg_terminate_backend(%s)", (mine,))
+        return number
+
+    monkeypatch.setattr(push, "_catalogued", and_lost)
+    said = place("push", "--to", place.address, code=1)
+    assert "Traceback" not in said and len(said.splitlines()) == 2
+    monkeypatch.undo()
+    assert "6 trials added" in place("push", "--to", place.address)
+    assert "--mend" in place("store", "check", "--db", place.address, code=1)
+    place("store", "check", "--db", place.address, "--mend")
+    assert "no trial has" not in place("store", "check", "--db", place.address, "--read")
+
+
+def test_checks_and_pushes_wait_for_each_other(place):
+    with Catalogue.open(place.address) as catalogue, catalogue.pushing():
+        assert "being pushed" in place("store", "check", "--db", place.address, code=1)
+        place("push", "--to", place.address)
+
+
+def test_an_older_store_gets_what_it_lacks_and_a_newer_one_is_refused(place):
+    with Catalogue.open(place.address) as catalogue:
+        catalogue.connection.execute("DROP TABLE layer; ALTER TABLE thread DROP COLUMN kind")
+        catalogue.connection.execute("UPDATE store SET value = '6' WHERE name = 'schema'")
+    place("push", "--to", place.address)
+    place("pull", "*", "--from", place.address, "--db", "b.db")
+    assert profiles(place.path / "b.db") == profiles(place.path / "taupy.db")
+    with Catalogue.open(place.address) as catalogue:
+        catalogue.connection.execute("UPDATE store SET value = '999' WHERE name = 'schema'")
+    assert "newer taupy" in place("pull", "--from", place.address, code=1)
+
+
+def test_what_is_no_store_is_refused_in_one_line(place, server, tmp_path):
+    elsewhere = f"postgresql://postgres@/postgres?host={server}"
+    assert "has no store" in place("pull", "--from", elsewhere, code=1)
+    words = ("store", "create", "--db", place.address, "--files", "other")
+    assert "already" in place(*words, code=1)
+    assert not (tmp_path / "other").exists()
+    words = ("store", "create", "--db", elsewhere, "--files", "files")
+    assert "another store" in place(*words, code=1)
+    assert "has no store" in place("pull", "--from", elsewhere, code=1)
+    assert "taupy pull" in place("pprof", "--db", place.address, code=2)
+    (tmp_path / "files" / "taupy-store.json").unlink()
+    assert "mounted" in place("push", "--to", place.address, code=1)
+
+
+def test_names_that_postgresql_cannot_hold(place):
+    with ProfileDB.open(place.path / "b.db", create=True) as db:
+        add_profile(db, small_profile(9, metadata={"a\0b": "c\0\ud800"}))
+    place("push", "--db", "b.db", "--to", place.address)
+    place("pull", UUID.format(9), "--from", place.address, "--db", "c.db")
+    with ProfileDB.open(place.path / "c.db") as db:
+        rows = db.rows("SELECT name, value FROM metadata WHERE name LIKE 'a%'")
+    assert rows == [("a␀b", "c␀\\ud800")]
+
+
+def test_duckdb_reads_the_files(place):
+    duckdb = pytest.importorskip("duckdb")
+    place("push", "--to", place.address)
+    files = place.path / "files" / "app=*" / "month=*" / "*.interval_value.*.parquet"
+    asked = duckdb.sql(f"""
+        SELECT trial, sum(exclusive)::BIGINT FROM read_parquet('{files}')
+         WHERE exclusive IS NOT NULL GROUP BY trial ORDER BY trial""").fetchall()
+    with ProfileDB.open(place.path / "taupy.db") as db:
+        assert asked == db.rows(
+            "SELECT uuid, sum(exclusive) FROM interval_value JOIN trial ON trial.id = trial_id"
+            " WHERE typeof(exclusive) = 'integer' GROUP BY uuid ORDER BY uuid"
+        )
