@@ -5,6 +5,7 @@
 #include "hooks.h"
 #include "process.h"
 #include "steps.h"
+#include "steps_window.h"
 #include "thread.h"
 #include "timers.h"
 #include "timing.h"
@@ -79,8 +80,9 @@ PyObject *timer_leave(PyObject *module, PyObject *args)
                 part->overlaps++;
                 Py_RETURN_FALSE;
             }
-        part->overlaps++;
+        part->overlaps += !key_is_brief(thread->cursor->key);
         close_down_to(thread, node, clock_ticks());
+        steps_window_look(thread, NULL);
         Py_RETURN_TRUE;
     }
     leave(key, 1);
@@ -94,8 +96,10 @@ PyObject *step_begins(PyObject *module, PyObject *args)
     if (!PyArg_ParseTuple(args, "p", &is_validation))
         return NULL;
     Thread *thread = thread_here();
-    if (thread != NULL)
+    if (thread != NULL) {
         step_begin(thread, is_validation ? STEP_VALIDATION : STEP_TRAINING);
+        steps_window_look(thread, NULL);
+    }
     Py_RETURN_NONE;
 }
 
@@ -103,8 +107,10 @@ PyObject *step_ends(PyObject *module, PyObject *unused)
 {
     (void)module, (void)unused;
     Thread *thread = thread_here();
-    if (thread != NULL)
+    if (thread != NULL) {
         step_end(thread);
+        steps_window_look(thread, NULL);
+    }
     Py_RETURN_NONE;
 }
 

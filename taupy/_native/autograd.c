@@ -6,6 +6,7 @@
 #include "collectives.h"
 #include "owners.h"
 #include "process.h"
+#include "steps_window.h"
 #include "timers.h"
 #include "timing.h"
 #include <dlfcn.h>
@@ -145,7 +146,7 @@ static int enter_known(Thread *thread, OpenNode *open, void *owner, const char *
 
 static int is_recordable(const Thread *thread)
 {
-    return thread->cursor != &thread->hidden &&
+    return thread->cursor != &thread->hidden && !is_brief(thread) &&
            (depth_limit == 0 || thread->cursor->depth < depth_limit) &&
            callpath_count < callpath_limit;
 }

@@ -118,6 +118,7 @@ Node *node_new(Thread *thread, Node *parent, void *key)
     node->parent = parent;
     node->last = &nowhere;
     node->depth = parent->depth + 1;
+    node->flags = parent->flags & NODE_BRIEF;
     node->key = key; /* last: a reader takes a node with a key as whole */
     parent->last = node;
     thread->node_count++;

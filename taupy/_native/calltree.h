@@ -45,6 +45,8 @@ enum NodeFlags {
     NODE_BACKWARD = 1, /* autograd's threads work for it, see gpu.h */
     NODE_MANY = 2,     /* its children stand in the table */
     NODE_IMPORT = 4,   /* see imports.h */
+    NODE_BRIEF = 8,    /* see steps_window.h; so are all nodes below it */
+    NODE_SKIPS = NODE_IMPORT | NODE_BRIEF, /* not all that is entered there is recorded */
 };
 
 typedef struct Thread {

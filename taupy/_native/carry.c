@@ -33,7 +33,7 @@ void go_on(Thread *thread, Node *inner, Node *outer, int ranges_only, uint64_t n
         Node *parent = thread->cursor, *old = open[n];
         in_routine |= !ranges_only && key_is_routine(old->key);
         if (!in_routine && !goes_on(thread, old)) {
-            part->overlaps += !ranges_only;
+            part->overlaps += !ranges_only && !key_is_brief(old->key);
             continue;
         }
         Node *node = parent->last->key == old->key

@@ -31,6 +31,7 @@
 #include "selection.h"
 #include "setprofile.h"
 #include "steps.h"
+#include "steps_window.h"
 #include "thread.h"
 #include "timing.h"
 #include "wrap.h"
@@ -140,6 +141,7 @@ static void start_routines(const Options *options)
     autograd_lock = options->autograd_lock;
     operators_library = options->operators;
     known_start(options->known);
+    steps_window_start((uint64_t)options->steps_first, (uint64_t)options->steps_last);
     routines_restart();
     imports_start();
     codes_watch();

@@ -67,6 +67,8 @@ void fork_reopen(Thread *thread)
     if (forked_path == NULL)
         return;
     for (uint64_t i = 0; i < forked_depth; i++) {
+        if (key_is_brief(forked_path[i]))
+            continue; /* the child's steps are its own */
         Node *node = node_new(thread, thread->cursor, forked_path[i]);
         if (node == NULL)
             break;

@@ -52,6 +52,21 @@ PyObject *frame_argument(const void *id, PyObject *code, int at)
     return variable((_PyInterpreterFrame *)id, at);
 }
 
+void *frame_first(void) { return innermost(); }
+
+const void *frame_next_code(void **at)
+{
+    _PyInterpreterFrame *frame = *at;
+#if PY_VERSION_HEX >= 0x030C0000
+    while (frame != NULL && frame->owner == FRAME_OWNED_BY_CSTACK) /* no code of the program's */
+        frame = frame->previous;
+#endif
+    *at = frame != NULL ? frame->previous : NULL;
+    return frame != NULL ? code_of(frame) : NULL;
+}
+
+void frame_drop(void *frame) { (void)frame; }
+
 #else
 
 /* The frame object of the frame at work, if it runs this code: borrowed, or NULL. */
@@ -93,5 +108,21 @@ PyObject *frame_argument(const void *id, PyObject *code, int at)
 {
     return variable((PyFrameObject *)id, code, at);
 }
+
+void *frame_first(void) { return Py_XNewRef(PyEval_GetFrame()); }
+
+const void *frame_next_code(void **at)
+{
+    PyFrameObject *frame = *at;
+    if (frame == NULL)
+        return NULL;
+    PyCodeObject *code = PyFrame_GetCode(frame); /* the frame keeps it */
+    *at = PyFrame_GetBack(frame);
+    Py_DECREF(frame);
+    Py_DECREF(code);
+    return code;
+}
+
+void frame_drop(void *frame) { Py_XDECREF((PyObject *)frame); }
 
 #endif

@@ -20,4 +20,10 @@ PyObject *frame_variable(PyObject *code, int at);
 /* The same of a frame that is known by its id. */
 PyObject *frame_argument(const void *id, PyObject *code, int at);
 
+/* Frames from the one at work outwards, which `frame_next_code` goes on to: the code of the frame,
+ * borrowed, or NULL at the end. Before the end, drop what is left. */
+void *frame_first(void);
+const void *frame_next_code(void **frame);
+void frame_drop(void *frame);
+
 #endif

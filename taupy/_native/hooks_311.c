@@ -240,8 +240,11 @@ eval_frame(PyThreadState *state, struct _PyInterpreterFrame *frame, int throwing
         hide(thread);
         node = NULL;
     } else if (unlikely(node->key != (void *)code)) {
-        if (unlikely(parent->flags & NODE_IMPORT) && import_skips(thread, code, frame->f_globals))
-            return evaluate(thread, state, frame, throwing);
+        if (unlikely(parent->flags & NODE_SKIPS)) {
+            if (entry_is_skipped(thread, code, NULL, frame->f_globals))
+                return evaluate(thread, state, frame, throwing);
+            parent = thread->cursor;
+        }
         node = child_slow(thread, parent, code, NULL, frame->f_globals);
     }
     if (unlikely(node == NULL || node == &nowhere)) {

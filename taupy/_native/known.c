@@ -5,6 +5,7 @@
 #include "frames.h"
 #include "process.h"
 #include "steps.h"
+#include "steps_window.h"
 #include "timing.h"
 
 enum { COMMUNICATION = 7 }; /* as in taupy/network/phases.py */
@@ -82,13 +83,14 @@ void known_called(Thread *thread, Routine *routine, PyObject *first, PyObject *s
     PyErr_Fetch(&type, &value, &trace);
     Routine *shown = routine_shown(routine);
     collectives_look(thread);
+    steps_called(thread, routine->known, first, second);
+    steps_window_look(thread, routine->key);
     if (thread->cursor == &thread->hidden)
         hide(thread);
     else if (shown != NULL)
         enter(shown->key, 0, Py_None, NULL, 1);
     if (routine->known->role == KNOWN_PHASE && routine->known->kind == COMMUNICATION)
         collectives_follow(thread);
-    steps_called(thread, routine->known, first, second);
     PyErr_Clear();
     PyErr_Restore(type, value, trace);
     errno = saved;
@@ -107,6 +109,7 @@ void known_left(Thread *thread, Routine *routine, int returned)
         unhide(thread);
     else if (routine->shown != NULL)
         leave(routine->shown->key, 1);
+    steps_window_look(thread, routine->key);
     PyErr_Restore(type, value, trace);
     errno = saved;
 }

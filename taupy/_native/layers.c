@@ -7,6 +7,7 @@
 #include "layer_names.h"
 #include "process.h"
 #include "steps.h"
+#include "steps_window.h"
 #include "timers.h"
 #include "timing.h"
 
@@ -80,17 +81,27 @@ static void layer_begin(Thread *thread, const LayerCall *call)
                        : NULL;
     if (layer == NULL)
         return;
-    enter(layer->timer, 0, Py_None, NULL, 1);
-    if (thread->cursor == &thread->hidden)
-        return;
-    if (open.count == 0 && is_network(routine))
+    int is_outermost = open.count == 0 && is_network(routine);
+    if (is_outermost)
         steps_forward(thread, call->module, 1);
-    if (open.count == 0 && is_pytorch)
+    steps_window_look(thread, routine->key);
+    int brief = is_brief(thread);
+    if (brief && !is_outermost)
+        return;
+    void *timer = brief ? brief_forward() : layer->timer;
+    if (timer != NULL)
+        enter(timer, 0, Py_None, NULL, 1);
+    if (timer == NULL || thread->cursor == &thread->hidden) {
+        if (is_outermost)
+            steps_forward(thread, call->module, 0);
+        return;
+    }
+    if (open.count == 0 && is_pytorch && !brief)
         layer_facts_outermost();
     open.layers[open.count++] =
-        (OpenLayer){layer, Py_NewRef(call->module), call->frame, routine, layer->timer, 0,
-                    is_pytorch && layer_facts_called(layer, call)};
-    autograd_owner(layer->backward);
+        (OpenLayer){layer, Py_NewRef(call->module), call->frame, routine, timer, 0,
+                    is_pytorch && !brief && layer_facts_called(layer, call)};
+    autograd_owner(brief ? NULL : layer->backward);
 }
 
 void layer_called(Thread *thread, LayerCall call)

@@ -13,7 +13,8 @@ const char options_doc[] = PyDoc_STR(
 "layers, plumbing (FILE:NAME of routines that call modules of networks, and of those between\n"
 "them and the modules' own code), known (\"ROLE KIND FIRST SECOND FILE:NAME\", see known.h),\n"
 "throttle,\n"
-"throttle_calls, throttle_ns_per_call, max_callpaths,\n"
+"throttle_calls, throttle_ns_per_call, max_callpaths, steps_first, steps_last (the window of\n"
+"steps whose details are recorded; 0: of all),\n"
 "cpu_time, counters [(type, config, weight, metric)], counters_at_calls, counters_by_rdpmc,\n"
 "counters_whole (once more, over all threads), "
 "blas (bytes: the library that tells of operations), autograd (bytes: the one that tells of\n"
@@ -68,6 +69,8 @@ static const struct {
     OPTION(throttle_calls, NUMBER, 100000),
     OPTION(throttle_ns_per_call, NUMBER, 10000),
     OPTION(cpu_time, NUMBER, 0),
+    OPTION(steps_first, NUMBER, 0),
+    OPTION(steps_last, NUMBER, -1),
     OPTION(counters_at_calls, NUMBER, 0),
     OPTION(counters_by_rdpmc, NUMBER, 0),
     OPTION(counters_whole, NUMBER, 0),

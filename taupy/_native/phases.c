@@ -6,6 +6,7 @@
 #include "hooks.h"
 #include "names.h"
 #include "process.h"
+#include "steps_window.h"
 #include "timers.h"
 #include "timing.h"
 
@@ -116,6 +117,7 @@ static void phase_close(size_t at)
         uint64_t now = clock_ticks();
         close_down_to(thread, node, now);
         go_on(thread, inner, node, 0, now);
+        steps_window_look(thread, NULL);
         if (hidden) { /* what is not recorded goes on, too */
             hide(thread);
             thread->hide = hidden;

@@ -35,6 +35,8 @@ void routine_add_node(Routine *routine, Node *node)
     node->region = routine->region;
     if (routine->import)
         node->flags |= NODE_IMPORT;
+    if (key_is_brief(routine->node_key))
+        node->flags |= NODE_BRIEF;
     if ((n & (n - 1)) == 0) { /* 0 or a power of two: full */
         Node **more = realloc(routine->nodes, (n ? n * 2 : 1) * sizeof *more);
         if (more == NULL) {

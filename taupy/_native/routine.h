@@ -63,6 +63,7 @@ typedef struct NamedTimer {
     uint32_t region; /* enum Region */
     uint32_t range;  /* enum Range */
     uint32_t import; /* not 0: it is an import */
+    uint32_t brief;  /* not 0: what is below it is, see steps_window.h */
     uint32_t is_routine; /* it stands for a call: of a layer */
     struct LayerRecord *facts; /* of a layer, see layer_facts.h; of the part of that number */
     uint64_t facts_generation, calls;
@@ -72,6 +73,11 @@ typedef struct NamedTimer {
 static inline int key_is_routine(const void *key)
 {
     return KEY_KIND(key) != KEY_TIMER || ((const NamedTimer *)KEY_POINTER(key))->is_routine;
+}
+
+static inline int key_is_brief(const void *key)
+{
+    return KEY_KIND(key) == KEY_TIMER && ((const NamedTimer *)KEY_POINTER(key))->brief;
 }
 
 /* In the part: followed by name, file, group, each ended by a zero byte. */

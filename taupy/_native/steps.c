@@ -2,6 +2,7 @@
 #include "steps.h"
 #include "layer_facts.h"
 #include "process.h"
+#include "steps_window.h"
 #include "thread.h"
 #include <math.h>
 
@@ -41,6 +42,7 @@ struct Steps {
     OpenPhase open[OPEN_AT_MOST];
     size_t depth;
     const void *optimizer; /* that steps */
+    unsigned updates_each; /* optimizers of the step before */
     int is_told; /* the program says where steps are */
     unsigned told_depth;
     enum StepKind told;
@@ -201,8 +203,10 @@ static void step_write(Thread *thread, enum StepKind kind, const Work *work, uin
 {
     struct Steps *steps = thread->steps;
     Series *series = &steps->series[kind];
-    if (kind == STEP_TRAINING)
+    if (kind == STEP_TRAINING) {
         layer_facts_step();
+        steps->updates_each = work->updates;
+    }
     uint64_t took = end - work->start;
     steps_ended += kind == STEP_TRAINING;
     StepRecord one = {++series->count, 1, work->start, took, took,
@@ -645,6 +649,29 @@ void steps_forward(Thread *thread, PyObject *module, int begins)
         steps->now.evaluates += training == 0;
     }
     phase_push(steps, module, is_again ? RECOMPUTE : meant(steps, FORWARD), KNOWN_PHASE);
+}
+
+/* ---------------------------------------------------------------- the window */
+
+/* Of a loop with several optimizers, that one has stepped does not mean that a step is over. */
+static int is_settled(const struct Steps *steps)
+{
+    return steps->before.is_open && steps->before.updates >= steps->updates_each;
+}
+
+enum StepPlace steps_place(const Thread *thread)
+{
+    const struct Steps *steps = thread->steps;
+    if (steps == NULL || !steps->now.is_open)
+        return STEP_NONE;
+    uint64_t ended = steps->series[STEP_TRAINING].count + (uint64_t)is_settled(steps);
+    return steps_window_excludes(ended + 1) ? STEP_OUTSIDE : STEP_INSIDE;
+}
+
+int steps_goes_on(const Thread *thread)
+{
+    const struct Steps *steps = thread->steps;
+    return steps != NULL && steps->now.is_open && (steps->is_told || steps->now.updates == 0);
 }
 
 /* ---------------------------------------------------------------- ends */

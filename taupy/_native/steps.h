@@ -41,6 +41,8 @@ typedef struct StepValueRecord {
     uint64_t at, name_size; /* the place among `values`; then the name, with a zero byte */
 } StepValueRecord;
 
+enum StepPlace { STEP_NONE, STEP_INSIDE, STEP_OUTSIDE }; /* of the window, see steps_window.h */
+
 extern Listener steps_listener;
 extern uint64_t steps_ended; /* of training, in this process */
 
@@ -53,5 +55,11 @@ void step_begin(Thread *thread, enum StepKind kind);
 void step_end(Thread *thread);
 /* A value of the step at work. */
 void step_value(Thread *thread, const char *name, double value);
+
+/* Where in the window is the step at work? That of a validation is where the step of training is
+ * that comes next. */
+enum StepPlace steps_place(const Thread *thread);
+/* Is there a step at work in which no optimizer has stepped? */
+int steps_goes_on(const Thread *thread);
 
 #endif

@@ -17,6 +17,7 @@ static NamedTimer *timer_new(const char *name, const char *group)
         timer->range = RANGE_RECORD_FUNCTION;
     else if (strcmp(group, NVTX_GROUP) == 0)
         timer->range = RANGE_NVTX;
+    timer->brief = strcmp(group, STEP_GROUP) == 0;
     timer->import = strcmp(group, IMPORT_GROUP) == 0;
     timer->is_routine = strcmp(group, LAYER_GROUP) == 0 || strcmp(group, BACKWARD_GROUP) == 0 ||
                         strcmp(group, AUTOGRAD_GROUP) == 0;

@@ -11,6 +11,7 @@
 #define ESTIMATOR_GROUP "LAYER|ESTIMATOR"
 #define BACKWARD_GROUP "LAYER|PHASE_BACKWARD" /* of a layer */
 #define AUTOGRAD_GROUP "AUTOGRAD"
+#define STEP_GROUP "STEP"
 
 /* The key by which it is entered and left; NULL, and a Python error, if there is no memory. */
 void *timer_key(const char *name, const char *group);

@@ -3,6 +3,7 @@
 #include "timing.h"
 #include "carry.h"
 #include "listeners.h"
+#include "steps_window.h"
 
 uint64_t depth_limit;
 int throttling;
@@ -77,6 +78,13 @@ static __attribute__((noinline)) Node *child_new(Thread *thread, Node *parent, v
     return routine != NULL && routine->flags ? child_unrecorded(thread, routine) : node;
 }
 
+int entry_is_skipped(Thread *thread, void *key, PyObject *callable, PyObject *globals)
+{
+    if (thread->cursor->flags & NODE_IMPORT && import_skips(thread, key, globals))
+        return 1;
+    return is_brief(thread) && brief_skips(thread, key, callable, globals);
+}
+
 Node *child_slow(Thread *thread, Node *parent, void *key,
                                                   PyObject *callable, PyObject *globals)
 {
@@ -146,6 +154,8 @@ int leave_slow(Thread *thread, void *key, uint64_t now, PyObject *returned)
     Routine *routine;
     if (thread->cursor->flags & NODE_IMPORT && import_skips_return(thread, key))
         return ENTERED;
+    if (is_brief(thread) && brief_skips_return(thread, key))
+        return ENTERED;
     if (thread->cursor == &thread->hidden) {
         if ((routine = routine_find(key)) != NULL && routine->flags)
             return leave_unrecorded(thread, routine, returned);
@@ -165,6 +175,8 @@ int leave_slow(Thread *thread, void *key, uint64_t now, PyObject *returned)
     }
     close_down_to(thread, node, now);
     ranges_go_on(thread, inner, node, now);
+    if (inner->flags & NODE_BRIEF && !is_brief(thread))
+        brief_closed(thread);
     return ENTERED;
 }
 

@@ -24,6 +24,9 @@ extern uint64_t throttle_calls, throttle_ticks;
  * routine that calls several others comes here at most of its calls. */
 Node *child_slow(Thread *thread, Node *parent, void *key,
                                                   PyObject *callable, PyObject *globals);
+/* The cursor stands on a node with NODE_SKIPS: is this entry passed over? If not, the cursor may be
+ * another one. */
+int entry_is_skipped(Thread *thread, void *key, PyObject *callable, PyObject *globals);
 /* There is no room for a call: it and what it calls are folded into the caller. */
 void call_fold(Thread *thread);
 /* `returned`: what it returns; NULL: an exception leaves it. */
@@ -95,8 +98,11 @@ static ALWAYS_INLINE enum Entry enter(void *key, int resume, PyObject *callable,
     Node *parent = thread->cursor;
     Node *node = parent->last;
     if (unlikely(node->key != key)) {
-        if (unlikely(parent->flags & NODE_IMPORT) && import_skips(thread, key, globals))
-            return ENTERED;
+        if (unlikely(parent->flags & NODE_SKIPS)) {
+            if (entry_is_skipped(thread, key, callable, globals))
+                return ENTERED;
+            parent = thread->cursor;
+        }
         node = child_slow(thread, parent, key, callable, globals);
         if (unlikely(node == NULL))
             return ENTERED;

@@ -52,8 +52,9 @@ def run(args: argparse.Namespace) -> int:
         table = values(db, layers.question(trial.id))
         why = metadata_values(db, OPERATORS).get(trial.id, COUNTED)
         beside = layers.Beside(facts_of(db, trial.id), _growth(db, trial.id), unknown_because(why))
-    by: layers.By = "layer" if args.by == "layer" else "type"
-    views = layers.views(table, layers.Choice(by, args.depth, args.tree), beside)
+        by: layers.By = "layer" if args.by == "layer" else "type"
+        views = layers.views(table, layers.Choice(by, args.depth, args.tree), beside)
+        views = running.with_window(db, trial.id, views)
     if not views:
         raise UsageError(
             f"trial {trial.id} has no layers: no module of a known framework was called, the "

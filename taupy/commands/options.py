@@ -138,6 +138,18 @@ def count(text: str) -> int:
     return int(text)
 
 
+def steps(text: str) -> str:
+    """An option's value that is a range of steps (100:120, 100:, :20, 7): `100:120` or `100:`."""
+    first, colon, last = text.partition(":")
+    ends = [count(end) if end else None for end in (first, last)]
+    begin, end = ends[0] or 1, ends[1] if colon else ends[0]
+    if not any(ends) or 0 in ends or (end is not None and end < begin):
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a range of steps such as 100:120, 100: or :20, which count from 1"
+        )
+    return f"{begin}:{'' if end is None else end}"
+
+
 def percent(text: str) -> float:
     """An option's value from 0 to 100, with or without a percent sign: 5, 0.5%."""
     try:

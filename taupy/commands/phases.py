@@ -29,8 +29,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     with running.asked(args) as (db, trial):
         table = values(db, phases.question(trial.id, args.by))
-        series = steps_of(db, trial.id)
-    views = phases.views(table, series, args.by)
+        views = phases.views(table, steps_of(db, trial.id), args.by)
+        views = running.with_window(db, trial.id, views)
     if not views:
         raise UsageError(
             f"trial {trial.id} has no known phases: it imported nothing and trained nothing with "

@@ -47,6 +47,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--depth", metavar="N", type=int, default=None, help="call paths of at most N routines"
     )
     what.add_argument(
+        "--steps",
+        metavar="A:B",
+        type=options.steps,
+        help="record details in the steps A to B of a training only; the others are counted, with "
+        "their phases",
+    )
+    what.add_argument(
         "--fold-libraries",
         action="store_true",
         help="count library code called by library code for its caller",

@@ -39,6 +39,14 @@ class Plan:
         asked = args.engine or self.project.get("engine") or "auto"
         self.engine, self.early = _engine(asked, self.notes)
         self.options = _engine_options(args, self.project)
+        if args.steps:
+            self._take_window(args.steps)
+
+    def _take_window(self, window: str) -> None:
+        if not self.is_native:
+            raise UsageError("--steps needs the compiled engine: the plain one knows no steps")
+        self.options |= steps.window_options(window)
+        self.metadata[steps.WINDOW] = window
 
     @property
     def is_native(self) -> bool:

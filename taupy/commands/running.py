@@ -6,15 +6,18 @@ import argparse
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from taupy.commands import options
 from taupy.commands.messages import say
 from taupy.errors import TaupyError
-from taupy.pprof.view import Cell
+from taupy.network.steps import UNSEEN
+from taupy.pprof.view import Cell, View
 from taupy.profiledb import selector
 from taupy.profiledb.database import ProfileDB
+from taupy.profiledb.trial_facts import metadata_values
 from taupy.units import several
 
 if TYPE_CHECKING:
@@ -59,6 +62,14 @@ def asked(args: argparse.Namespace) -> Iterator[tuple[ProfileDB, TrialRow]]:
     else:
         with ProfileDB.open(database) as db:
             yield db, selector.trial(db, args.selector)
+
+
+def with_window(db: ProfileDB, trial: int, views: list[View]) -> list[View]:
+    """The same views, with what the trial says of a window of steps below the last one."""
+    unseen = metadata_values(db, UNSEEN).get(trial)
+    if unseen is None or not views:
+        return views
+    return [*views[:-1], replace(views[-1], notes=[*views[-1].notes, unseen])]
 
 
 def _newest(runs: list[LiveRun]) -> Profile:

@@ -9,7 +9,13 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:  # the launcher imports this
     from collections.abc import Iterable
 
-    from taupy.model.profile import Timer
+    from taupy.model.profile import Steps, Timer
+
+WINDOW = "taupy.steps"
+"""The fact that says in which steps details were recorded: `100:120`, both included, or `100:`."""
+
+UNSEEN = "taupy.health.steps_window"
+"""What a trial with such a window has no details of."""
 
 FRAMEWORKS = (torch, lightning, huggingface, keras, loggers)
 
@@ -63,6 +69,31 @@ def _line(place: str, role: str, variables: tuple[int, ...], phase: str | None) 
     if _ROLES[role] < _ROLES["begin"]:
         kind = KINDS.index(phase or _PHASE_OF[role])
     return f"{_ROLES[role]} {kind} {first} {second} {place}"
+
+
+def window_options(window: str) -> dict[str, int]:
+    """Options of the engine by which details are recorded in the steps of `WINDOW` only."""
+    first, _, last = window.partition(":")
+    return {"steps_first": int(first), **({"steps_last": int(last)} if last else {})}
+
+
+def unseen(window: str | None, trainings: Iterable[Steps]) -> str | None:
+    """What a trial has no details of, by the fact `WINDOW`; None: it was recorded whole.
+
+    Args:
+        trainings: its series of steps.
+    """
+    if window is None:
+        return None
+    first, _, last = window.partition(":")
+    count = max((sum(steps.count) for steps in trainings if steps.kind == "training"), default=0)
+    if count < int(first):
+        return (
+            f"no step of --steps {window} was reached, in which details were to be recorded: the "
+            f"longest training had {count}"
+        )
+    which = f"{first} to {last}" if last else f"from {first} on"
+    return f"details were recorded in the steps {which} only: of others, steps and phases alone"
 
 
 def doubt(timers: Iterable[Timer]) -> str | None:

@@ -258,6 +258,9 @@ def profile_of(
     has_steps = any(measured.steps for measured in threads)
     if not has_steps and (doubt := steps.doubt(timers.timers)):
         health["taupy.health.steps"] = doubt
+    trainings = [series for measured in threads for series in measured.steps]
+    if unseen := steps.unseen(settings.metadata.get(steps.WINDOW), trainings):
+        health[steps.UNSEEN] = unseen
     if settings.engine_options.get("cpu_time"):
         metrics.append(CPU_TIME)
     if settings.compensate and settings.overhead:

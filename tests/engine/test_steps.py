@@ -184,7 +184,7 @@ def run(runner):
             if folder == runner.folder:
                 break
             (folder / "__init__.py").touch()
-    return lambda source: runner.run(HEAD + source, "native")
+    return lambda source, *options: runner.run(HEAD + source, "native", *options)
 
 
 def steps(trial) -> dict[str, int]:
@@ -198,6 +198,96 @@ def test_steps_of_loops(run, loop):
     source, training, validation = LOOPS[loop]
     wanted = {"training": training, "validation": validation}
     assert steps(run(source + "\n")) == {kind: count for kind, count in wanted.items() if count}
+
+
+KNOWN = (
+    *("Tensor.backward", "_BaseDataLoaderIter.__next__", "GradScaler.step"),
+    "Optimizer.profile_hook_step.<locals>.wrapper",
+)
+
+
+def known_calls(trial) -> dict[str, int]:
+    return {name: count for name, count in trial.calls().items() if name in KNOWN}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("loop", "options"),
+    [
+        *((loop, ()) for loop in LOOPS),
+        ("a batch ahead", ("--c-calls",)),
+        ("closure", ("--c-calls",)),
+    ],
+)
+def test_outside_of_a_window_steps_and_phases_are_counted_as_ever(run, loop, options):
+    source, training, _ = LOOPS[loop]
+    whole, window = run(source + "\n"), run(source + "\n", "--steps", "2:3", *options)
+    assert steps(window) == steps(whole)
+    assert known_calls(window) == known_calls(whole)
+    detailed = [path for path in window.paths() if "steps outside of 2:3" not in path.names]
+    outside = [path for path in window.paths() if path not in detailed]
+    assert outside
+    routines = {path.names[-1] for path in outside if path.files[-1] and path.calls}
+    assert routines <= {*KNOWN, "_MapDatasetFetcher.fetch", "Optimizer.zero_grad"}
+    assert {path.names[-1] for path in outside if "LAYER" in path.groups} == set()
+    if training > 2 and loop != "optimizer alone":
+        assert any(path.names[-1] == "Tensor.backward" for path in detailed)
+    assert trial_is_whole(window)
+
+
+def trial_is_whole(trial) -> bool:
+    return not {"taupy.invariants", "taupy.health.timers"} & {*trial.metadata()}
+
+
+DETAILS = {
+    "batches": {"train": 2, "Module.forward": 4},
+    "two optimizers": {"train": 4, "Module.forward": 8},
+    "said by the program": {"train": 8, "Module.forward": 16},
+}
+
+
+@pytest.mark.parametrize("loop", DETAILS)
+def test_a_window_has_the_details_of_its_steps(run, loop):
+    trial = run(LOOPS[loop][0] + "\n", "--steps", "2:3")
+    calls = {name: trial.calls().get(name) for name in DETAILS[loop]}
+    assert calls == DETAILS[loop]
+    assert trial.metadata()["taupy.steps"] == "2:3"
+    assert "steps 2 to 3 only" in trial.metadata()["taupy.health.steps_window"]
+
+
+def test_a_window_begins_where_no_routine_is_open_that_was_left_out(run):
+    trial = run(
+        """
+def work(n): return n
+def batch_of(source):
+    for _ in range(3): work(0)
+    return next(source)
+def epoch(source):
+    for _ in range(4):
+        train(batch_of(source))
+        work(1)
+epoch(loader(4))
+work(2)
+""",
+        *("--steps", "3:"),
+    )
+    assert trial.under("epoch", "train").calls == 2
+    assert trial.under("epoch", "work").calls == 2
+    assert trial.under("<module>", "work").calls == 1
+    # Before its first batch no step is known to have begun; in the third's, none is in detail yet.
+    assert trial.under("epoch", "batch_of", "work").calls == 3 + 3
+    assert "from 3 on" in trial.metadata()["taupy.health.steps_window"]
+
+
+def test_a_window_that_was_not_reached_is_said(run):
+    trial = run(LOOPS["batches"][0] + "\n", "--steps", "9:")
+    assert "the longest training had 4" in trial.metadata()["taupy.health.steps_window"]
+
+
+def test_a_window_of_a_program_that_does_not_train_leaves_nothing_out(run):
+    trial = run("def work(): pass\nwork()\n", "--steps", "2:3")
+    assert trial.under("<module>", "work").calls == 1
+    assert "the longest training had 0" in trial.metadata()["taupy.health.steps_window"]
 
 
 def test_times_samples_and_phases_of_steps(run):

@@ -1,0 +1,167 @@
+/* Steps in brief, and those in detail; see steps_window.h. */
+#include "steps_window.h"
+#include "frames.h"
+#include "steps.h"
+#include "timers.h"
+#include "timing.h"
+#include "carry.h"
+
+static uint64_t first_step, last_step;
+static void *outside; /* the timer's key; NULL: not entered yet */
+
+void steps_window_start(uint64_t first, uint64_t last)
+{
+    first_step = first;
+    last_step = last;
+    outside = NULL;
+}
+
+int steps_window_excludes(uint64_t number)
+{
+    return first_step != 0 && (number < first_step || number > last_step);
+}
+
+/* The outermost brief node. */
+static Node *brief_root(Node *node)
+{
+    while (node->parent->flags & NODE_BRIEF)
+        node = node->parent;
+    return node;
+}
+
+/* Is the routine's code recorded as such, where it is not in brief? */
+static int is_plain(const Routine *routine)
+{
+    return routine->flags == 0 && !routine_has_unused_key(routine);
+}
+
+/* The code that calls what runs `code`, apart from code that is not recorded. */
+static const void *caller_of(const void *code)
+{
+    void *frame = frame_first();
+    const void *found = frame_next_code(&frame);
+    if (found != NULL && found == code)
+        found = frame_next_code(&frame);
+    const Routine *routine;
+    while (found != NULL && (routine = routine_find(found)) != NULL && !is_plain(routine))
+        found = frame_next_code(&frame);
+    frame_drop(frame);
+    return found;
+}
+
+/* Is the nearest routine around the brief nodes the one that calls? */
+static int is_called_from(const Node *root, const void *code)
+{
+    const Node *node = root->parent;
+    const Routine *routine = NULL;
+    for (; node->parent != NULL && routine == NULL; node = node->parent) {
+        routine = KEY_KIND(node->key) == 0 ? routine_find(node->key) : NULL;
+        if (routine != NULL && !is_plain(routine))
+            routine = NULL;
+    }
+    const void *caller = caller_of(code);
+    return routine == NULL || (caller != NULL && routine_find(caller) == routine);
+}
+
+static void brief_begin(Thread *thread)
+{
+    char name[80];
+    if (outside == NULL) {
+        if (last_step == UINT64_MAX)
+            snprintf(name, sizeof name, "steps before %llu", (unsigned long long)first_step);
+        else
+            snprintf(name, sizeof name, "steps outside of %llu:%llu",
+                     (unsigned long long)first_step, (unsigned long long)last_step);
+        outside = timer_key(name, STEP_GROUP);
+    }
+    if (outside != NULL)
+        timer_begin(thread, outside);
+    PyErr_Clear();
+}
+
+/* Nothing of the program's is open in the brief node. */
+static void brief_end(Thread *thread)
+{
+    thread->cursor->resumes = 0;
+    leave(outside, 1);
+}
+
+void steps_window_look(Thread *thread, const void *code)
+{
+    if (first_step == 0 || thread->cursor == &thread->hidden)
+        return;
+    int is_outside = steps_place(thread) == STEP_OUTSIDE;
+    if (is_outside && !is_brief(thread))
+        brief_begin(thread);
+    else if (!is_outside && key_is_brief(thread->cursor->key) &&
+             is_called_from(thread->cursor, code))
+        brief_end(thread);
+}
+
+/* The routine of a key that is entered; NULL: there is no memory. */
+static Routine *routine_here(void *key, PyObject *callable, PyObject *globals)
+{
+    Routine *routine = routine_find(key);
+    if (routine != NULL)
+        return routine;
+    int saved = errno;
+    PyObject *type, *value, *trace;
+    PyErr_Fetch(&type, &value, &trace);
+    routine = routine_new(key, callable, globals);
+    PyErr_Restore(type, value, trace);
+    errno = saved;
+    return routine;
+}
+
+int brief_skips(Thread *thread, void *key, PyObject *callable, PyObject *globals)
+{
+    if (KEY_KIND(key) != 0)
+        return KEY_KIND(key) == KEY_C;
+    Routine *routine = routine_here(key, callable, globals);
+    if (routine == NULL)
+        return 1;
+    if (!is_plain(routine))
+        return 0;
+    steps_window_look(thread, key);
+    if (!is_brief(thread))
+        return 0;
+#if PY_VERSION_HEX >= 0x030C0000
+    Node *root = brief_root(thread->cursor);
+    root->resumes += routine->node_key == root->parent->key; /* as many are open inside it */
+#endif
+    return 1;
+}
+
+int brief_skips_return(Thread *thread, const void *key)
+{
+    if (KEY_KIND(key) == KEY_TIMER)
+        return 0;
+    Node *root = brief_root(thread->cursor);
+    if (KEY_KIND(key) == KEY_C)
+        return key != root->parent->key;
+    Routine *routine = routine_find(key);
+    if (routine == NULL)
+        return 1;
+    if (!is_plain(routine))
+        return 0;
+    if (routine->node_key != root->parent->key)
+        return 1;
+    if (root->resumes == 0)
+        return 0;
+    root->resumes--;
+    return 1;
+}
+
+void brief_closed(Thread *thread)
+{
+    part->repairs--; /* the timer was closed by design */
+    if (thread->cursor->parent != NULL && steps_goes_on(thread))
+        steps_window_look(thread, NULL);
+}
+
+void *brief_forward(void)
+{
+    void *key = timer_key("forward", "PHASE_FORWARD");
+    PyErr_Clear();
+    return key;
+}
