@@ -166,9 +166,9 @@ class _Asked:
         return self._sampling.passes([metric]) == 1
 
     def sampled_together(self, names: Sequence[str]) -> None:
-        from taupy.collectors import sampler
+        from taupy.collectors import sampling_plan
 
-        sampler.planned(self._host, self.name, names)
+        sampling_plan.planned(self._host, self.name, names)
 
     def near(self, metric: str) -> list[str]:
         base, _, rest = metric.partition(".")

@@ -79,9 +79,9 @@ def sampling(args: argparse.Namespace, settings: Any) -> Any:
         return None
     if requested.local_rank():
         return None  # one rank per machine samples all its GPUs
-    from taupy.collectors import sampler
+    from taupy.collectors import sampling_plan
 
-    prepared = sampler.prepare(names, interval_ns, optional)
+    prepared = sampling_plan.prepare(names, interval_ns, optional)
     settings.notes += prepared.notes
     settings.metadata["taupy.option.pm_sampling"] = ", ".join(names)
     return prepared if prepared.settings else None

@@ -24,8 +24,8 @@ from taupy.profiledb.schema import (
     SAMPLES,
     STEPS,
     TABLES,
-    VIEWS,
 )
+from taupy.profiledb.schema_views import VIEWS
 
 Upgrade = Callable[[Any], None]
 """Takes a `sqlite_utils.Database` from one version to the next."""

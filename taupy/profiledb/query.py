@@ -13,7 +13,7 @@ from taupy.model.metric import Metric
 from taupy.model.rows import EventRow, ThreadRow, TimelineRow
 from taupy.profiledb.ancestry import Ancestry
 from taupy.profiledb.database import ProfileDB, of_a_sound_file
-from taupy.profiledb.schema import LONGEST_PATH
+from taupy.profiledb.schema_views import LONGEST_PATH
 
 _METRICS = """
     SELECT id, name, unit FROM metric

@@ -14,12 +14,10 @@ from array import array
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
-from taupy.catalog.occupancy import occupancy
 from taupy.collectors import gpu_layout
 from taupy.collectors.gpu_layout import Live, Work
-from taupy.model.gpu import Activity, ActivityKind, Device, Fact, Launch, Module
+from taupy.model.gpu import ActivityKind, Device, Fact, Module
 from taupy.model.host_calls import HostCalls
-from taupy.model.kernel_names import demangled, short_name
 from taupy.model.profile import (
     ROOT_TIMER,
     CallTree,
@@ -30,26 +28,21 @@ from taupy.model.profile import (
     UserEvent,
 )
 from taupy.model.streams import Owner, StreamBuilder, merged_events
+from taupy.record.gpu_activities import Activities
+from taupy.record.gpu_health import health
 from taupy.record.gpu_part import GpuPart, Trace
+from taupy.record.gpu_work import (
+    MEMORY,
+    bytes_events,
+    copy_timer,
+    kernel_launch,
+    kernel_timer,
+    launch_of,
+)
 
 Find = Callable[[int], tuple[ThreadProfile, int] | None]
 """The thread and row of a call path, by its address in the measured process."""
 
-_WAYS = {
-    1: "HtoD", 2: "DtoH", 3: "HtoA", 4: "AtoH", 5: "AtoA", 6: "AtoD", 7: "DtoA", 8: "DtoD",
-    9: "HtoH", 10: "PtoP",
-}  # fmt: skip
-_LONG_WAYS = {
-    "HtoD": "Host to Device",
-    "DtoH": "Device to Host",
-    "DtoD": "Device to Device",
-    "HtoH": "Host to Host",
-    "PtoP": "Device to another Device",
-}
-_MEMORY = {
-    1: "pageable", 2: "pinned", 3: "device", 4: "array", 5: "managed", 6: "device static",
-    7: "managed static",
-}  # fmt: skip
 _UNIFIED = {
     1: ("Unified memory moved from Host to Device", "bytes"),
     2: ("Unified memory moved from Device to Host", "bytes"),
@@ -58,8 +51,6 @@ _UNIFIED = {
     8: ("Unified memory moved from Device to Device", "bytes"),
 }
 _POOL_SIZE, _POOL_USED = 100, 101
-_UNANSWERED = 100
-"""So many last launches may have no record: of captured graphs, for one."""
 _VERSION = re.compile(r"(_pt[sd]z)?(_v\d+)?(_pt[sd]z)?\Z")
 
 
@@ -133,7 +124,7 @@ def add_gpu_part(
     for name, text in facts.items():
         if text and text != "0":
             profile.node_metadata.setdefault(node, {})[name] = text
-    return _health(taken)
+    return health(part, taken.placeless)
 
 
 def _drop_own_threads(taken: _Node) -> None:
@@ -247,14 +238,14 @@ def _add_work(taken: _Node) -> list[ThreadProfile]:
         if work.kind == gpu_layout.KERNEL:
             timer = kernels.get(work.name)
             if timer is None:
-                timer = kernels[work.name] = _kernel_timer(part.names.get(work.name))
-            launch = _kernel_launch(work, capability.get(work.device, ""))
+                timer = kernels[work.name] = kernel_timer(part.names.get(work.name))
+            launch = kernel_launch(work, capability.get(work.device, ""))
         else:
-            timer = _copy_timer(work)
-            launch = replace(_launch(work), bytes=work.bytes)
+            timer = copy_timer(work)
+            launch = replace(launch_of(work), bytes=work.bytes)
         row = builder.add(thread, owner, timer, launch)
         rows[number] = thread, row, _KINDS[work.kind]
-        builder.add_user_events(thread, _bytes_events(work, row))
+        builder.add_user_events(thread, bytes_events(work, row))
     streams = builder.threads()
     for measured in streams:
         measured.user_events = merged_events(measured.user_events)
@@ -320,105 +311,7 @@ def _stream_threads(part: GpuPart, node: int) -> dict[tuple[int, int, int], Thre
     return threads
 
 
-def _kernel_timer(name: str | None) -> Timer:
-    full = demangled(name) if name else "(unnamed kernel)"
-    short = short_name(full)
-    return Timer(full, groups=("GPU_KERNEL",), short=short if short != full else None)
-
-
-def _launch(work: Work) -> Launch:
-    timed = work.launches > work.untimed
-    return Launch(
-        0,
-        work.launches,
-        work.time,
-        work.minimum if timed else 0,
-        work.maximum if timed else 0,
-        work.squares,
-        work.untimed,
-    )
-
-
-def _kernel_launch(work: Work, capability: str) -> Launch:
-    if work.flags & gpu_layout.FOLDED:  # configurations of several launches
-        return _launch(work)
-    threads = work.block[0] * work.block[1] * work.block[2]
-    shared = work.static_shared + work.dynamic_shared
-    fits = occupancy(capability, threads, work.registers, shared, work.shared_executed or None)
-    return replace(
-        _launch(work),
-        grid=work.grid,
-        block=work.block,
-        registers=work.registers,
-        shared_static_bytes=work.static_shared,
-        shared_dynamic_bytes=work.dynamic_shared,
-        local_bytes=work.local,
-        occupancy=fits.share if fits else None,
-        limiter=fits.limiter if fits else None,
-    )
-
-
-def _copy_timer(work: Work) -> Timer:
-    if work.kind == gpu_layout.MEMSET:
-        return Timer("Memset", groups=("GPU_COPY",))
-    way = _WAYS.get(work.name & 0xFF, "of unknown kind")
-    return Timer(f"Memcpy {way}", groups=("GPU_COPY",))
-
-
-def _bytes_events(work: Work, row: int) -> list[UserEvent]:
-    """Bytes of a copy by its way, and by the kinds of memory; sampled once a copy."""
-    if work.kind == gpu_layout.KERNEL or not work.launches:
-        return []
-    if work.kind == gpu_layout.MEMSET:
-        names = ["Bytes set"]
-    else:
-        way = _WAYS.get(work.name & 0xFF, "of unknown kind")
-        long = _LONG_WAYS.get(way)
-        names = [f"Bytes copied from {long}" if long else f"Bytes copied, {way}"]
-        source, target = _MEMORY.get(work.name >> 8 & 0xFF), _MEMORY.get(work.name >> 16 & 0xFF)
-        if source and target:
-            names.append(f"Bytes copied from {source} to {target} memory")
-    return [
-        UserEvent(
-            name,
-            "bytes",
-            work.launches,
-            work.least_bytes,
-            work.most_bytes,
-            work.bytes / work.launches,
-            work.bytes_squares,
-            row,
-        )
-        for name in names
-    ]
-
-
 # --------------------------------------------------------------------- single activities
-
-
-@dataclass(slots=True)
-class _Activities:
-    """The activities of one thread, read from the trace file when they are asked for."""
-
-    trace: Trace
-    slots: set[int]
-    rows: dict[int, tuple[int, ActivityKind]]
-
-    def __iter__(self) -> Iterator[Activity]:
-        rows = self.rows
-        for span in self.trace.spans(self.slots):
-            place = rows.get(span.work)
-            if place is not None:
-                row, kind = place
-                yield Activity(
-                    row,
-                    kind,
-                    span.start,
-                    span.end,
-                    span.correlation,
-                    span.bytes if kind in ("copy", "memset") else None,
-                    span.graph_node or None,
-                )
 
 
 def _add_activities(
@@ -435,7 +328,7 @@ def _add_activities(
         of_thread.setdefault(thread, {})[number] = row, kind
         slots.setdefault(thread, set()).add(part.work[number].slot)
     for measured in streams:
-        measured.activities = _Activities(trace, slots[measured.thread], of_thread[measured.thread])
+        measured.activities = Activities(trace, slots[measured.thread], of_thread[measured.thread])
     host_rows: dict[Thread, dict[int, tuple[int, ActivityKind]]] = {}
     host_slots: dict[Thread, set[int]] = {}
     threads: dict[Thread, ThreadProfile] = {}
@@ -452,7 +345,7 @@ def _add_activities(
         host_slots.setdefault(measured.thread, set()).add(work.slot)
         threads[measured.thread] = measured
     for thread, measured in threads.items():
-        measured.activities = _Activities(trace, host_slots[thread], host_rows[thread])
+        measured.activities = Activities(trace, host_slots[thread], host_rows[thread])
 
 
 # --------------------------------------------------------------------- memory
@@ -468,7 +361,7 @@ def _add_memory(taken: _Node, streams: list[ThreadProfile]) -> None:
             name, unit = _UNIFIED[work.name]
             hosts[0].user_events.append(_value_event(name, unit, work, None))
         elif work.kind == gpu_layout.MEMORY:
-            kind = _MEMORY.get(work.name & 0xFF, "unknown")
+            kind = MEMORY.get(work.name & 0xFF, "unknown")
             what = "freed" if work.name >> 8 & 0xFF == 2 else "allocated"
             pool = " from a pool" if work.name >> 16 & 0xFF else ""
             owner = taken.find(work.node) if work.node else None
@@ -494,7 +387,7 @@ def _live_events(live: Live) -> list[UserEvent]:
         what = "size of a memory pool" if live.kind == _POOL_SIZE else "in use of a memory pool"
         names = {f"GPU memory, {what}, peak": live.peak}
     else:
-        kind = _MEMORY.get(live.kind, "unknown")
+        kind = MEMORY.get(live.kind, "unknown")
         names = {
             f"GPU memory in use, {kind}, peak": live.peak,
             f"GPU memory in use, {kind}, at the end": live.live,
@@ -503,87 +396,3 @@ def _live_events(live: Live) -> list[UserEvent]:
         UserEvent(name, "bytes", 1, value, value, value, float(value) * value)
         for name, value in names.items()
     ]
-
-
-# --------------------------------------------------------------------- what is missing
-
-
-def _health(taken: _Node) -> dict[str, str]:
-    counters, notes = taken.part.counters, taken.part.notes
-    count = {name: counters.get(name, 0) for name in counters}
-    said: dict[str, str] = {}
-
-    def say(name: str, wanted: int, text: str) -> None:
-        if wanted:
-            said[name] = text
-
-    get = count.get
-    say(
-        "gpu_untimed",
-        get("untimed", 0),
-        f"{get('untimed')} kernels and copies have no times (the GPU had no room for them): they "
-        "are counted, their time is missing",
-    )
-    say(
-        "gpu_dropped",
-        get("dropped", 0),
-        f"CUPTI dropped {get('dropped')} records: counts and times of GPU work are too low",
-    )
-    say(
-        "gpu_lost",
-        get("lost", 0),
-        f"the launches of {get('lost')} kernels and copies were not seen: they stand under "
-        "(launched from an unknown place)",
-    )
-    unanswered = get("launches", 0) - get("told", 0)
-    say(
-        "gpu_taken",
-        get("records", 0) > 0 and unanswered > max(_UNANSWERED, get("launches", 0) // 50),
-        f"after the first {get('told')} of {get('launches')} launches no record came: another "
-        "CUPTI client in the program (torch.profiler, for one) has taken them",
-    )
-    say(
-        "gpu_lent",
-        get("lent", 0),
-        f"torch.profiler took the records of {get('lent')} of {get('launches')} launches: their "
-        "kernels and copies are in its trace, and are missing here",
-    )
-    say("gpu_refused", get("refused", 0), f"{get('refused')} buffers could not be given to CUPTI")
-    say(
-        "gpu_calls",
-        get("calls_lost", 0) + taken.placeless,
-        f"{get('calls_lost', 0) + taken.placeless} calls of CUDA's API found no room in the tables",
-    )
-    say(
-        "gpu_folded",
-        get("folded", 0),
-        f"{get('folded')} launches came after the limit of distinct ones: their configurations, "
-        "or places, are summed up under others",
-    )
-    say(
-        "gpu_flush",
-        get("flush_timed_out", 0),
-        "the GPU did not finish in time at the program's end: its last work is missing",
-    )
-    say("gpu_trace", get("trace_lost", 0), f"{get('trace_lost')} activities could not be written")
-    say("gpu_walk", get("walk_errors", 0), f"{get('walk_errors')} buffers could not be read whole")
-    say("gpu_backend", "backend" in notes, notes.get("backend", ""))
-    say(
-        "gpu_callbacks",
-        "callbacks.missing" in notes,
-        f"CUPTI refuses to tell of some calls of the API ({notes.get('callbacks.missing')} ...)",
-    )
-    say("gpu_states", "states" in notes, f"CUPTI told of itself: {notes.get('states')}")
-    say(
-        "gpu_early_cupti",
-        notes.get("cupti.version") == "130000",
-        "this CUPTI (13.0 before its update 1) can crash when it is asked for records: that is "
-        "done at the end only, so a killed program loses them; install nvidia-cuda-cupti>=13.0.85",
-    )
-    say(
-        "gpu_modules",
-        "modules.lost" in notes or "modules" in notes,
-        f"modules that were not kept or listed: {notes.get('modules.lost', notes.get('modules'))}",
-    )
-    say("gpu_kinds", "records.missing" in notes, f"not recorded: {notes.get('records.missing')}")
-    return said

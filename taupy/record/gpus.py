@@ -131,16 +131,16 @@ def describe_gpus(profile: Profile, folder: Folder) -> None:
 def add_timelines(profile: Profile, folder: Folder, settings: RunSettings) -> list[File]:
     """What was sampled of the GPUs that the program used, as user events and over time;
     returns the files it was taken from."""
-    from taupy.collectors import sampler
+    from taupy.collectors import sampled_timelines
 
     used = {device.uuid: device.ordinal for device in profile.devices if device.uuid}
     # Of several ranks one samples for all. Nobody knows what was used where GPU work is not
     # recorded, or the program was killed before its first records came.
     every = settings.world_size > 1 or settings.gpu == "no"
     every = every or (not used and profile.state == "incomplete")
-    done = [folder / sampler.SETTINGS, folder / sampler.KEPT]
+    done = [folder / sampled_timelines.SETTINGS, folder / sampled_timelines.KEPT]
     try:
-        timelines = sampler.timelines(folder, None if every else used)
+        timelines = sampled_timelines.timelines(folder, None if every else used)
     except TaupyError as problem:
         profile.metadata[f"{HEALTH}sampling"] = str(problem)
         return done

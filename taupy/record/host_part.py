@@ -13,7 +13,6 @@ import struct
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
@@ -27,13 +26,23 @@ from taupy.record.engine_layout import (
     COLLECTIVE_SUM,
     COMMUNICATOR,
     HIDDEN_BYTES,
-    LAYER,
     MEASURED_NODE,
     NODE,
     OPERATION_BYTES,
     STEP,
 )
 from taupy.record.engine_layout import THREAD as THREAD_LAYOUT
+from taupy.record.part_blocks import (
+    COLLECTIVE_SUMS,
+    COLLECTIVES,
+    COMMUNICATORS,
+    LAYOUT,
+    OPERATIONS,
+    Array,
+    Blocks,
+    Rows,
+)
+from taupy.record.part_check import LARGEST, check
 from taupy.record.part_data import (
     ENDED,
     EXEC,
@@ -45,9 +54,8 @@ from taupy.record.part_data import (
     Sampled,
 )
 from taupy.state import container
-from taupy.state.container import Block, Container, Layout
+from taupy.state.container import Block, Container
 
-THROTTLED = 2  # flag of a routine
 UNKNOWN = "<unknown>"
 """The routine of call paths whose own was not read: there was no room for it, or it is newer."""
 _COUNTER_FAULTS = {  # as in _native/counters.h
@@ -55,29 +63,8 @@ _COUNTER_FAULTS = {  # as in _native/counters.h
     2: "they could not be read any more: the program has closed their descriptors",
     4: "they gave values that no program reaches",
 }
-_ROUTINE = struct.Struct("<QIIqQQQ")
 _SAMPLE = struct.Struct("<4Q4d")
 _METRICS_AT_MOST = 4  # as in _native/calltree.h
-NODES, THREAD, ROUTINE, METADATA, EVENT, SAMPLES, STEPS, STEP_VALUE = range(1, 9)
-COMMUNICATORS, OPERATIONS, COLLECTIVES, COLLECTIVE_SUMS, LAYERS = range(10, 15)
-KIND_NAMES = ("python", "c", "timer")
-LAYOUT = Layout(
-    b"TAUPYPRT",
-    2,
-    "part of a run",
-    {
-        **{
-            THREAD: THREAD_LAYOUT.itemsize,
-            ROUTINE: _ROUTINE.size,
-            METADATA: 16,
-            EVENT: 24,
-            SAMPLES: 64,
-        },
-        **{STEPS: STEP.itemsize, STEP_VALUE: 16, LAYERS: LAYER.itemsize},
-        **{COMMUNICATORS: COMMUNICATOR.itemsize, OPERATIONS: OPERATION_BYTES},
-        **{COLLECTIVES: COLLECTIVE.itemsize, COLLECTIVE_SUMS: COLLECTIVE_SUM.itemsize},
-    },
-)
 _PLAIN_SUFFIXES = (".pypart", ".pysnapshot")
 
 
@@ -114,7 +101,7 @@ def read_part(
             held = container.read(name, data, LAYOUT)
             part = None if held is None else _NativePart(held, is_changing).decode(clock_now)
         if part is not None:
-            _check(part)
+            check(part)
     return part
 
 
@@ -148,155 +135,6 @@ def _refusing(name: str) -> Iterator[None]:
         raise FormatError(f"{name} is too large for this machine's memory") from None
 
 
-def _check(part: Part) -> None:
-    """Numbers that no process can have measured would break what is computed from them.
-
-    Raises:
-        FormatError: there is one.
-    """
-    for thread in part.threads:
-        rows = len(thread.routine)
-        columns = [thread.calls, thread.resumes, thread.inclusive, *thread.counters]
-        if thread.cpu_time is not None:
-            columns.append(thread.cpu_time)
-        if not rows or any(len(column) != rows for column in (thread.parent, *columns)):
-            raise FormatError(f"{part.name} is damaged: its columns differ in length")
-        # Sums over rows are stored, and must fit as well.
-        # Times of the plain engine were refused here as below 0; where they come from is not
-        # known yet, and a whole profile is not given up for them.
-        if min(thread.calls.min(), thread.resumes.min()) < 0 or any(
-            column.min() < -_LARGEST or abs(column.sum(dtype=float)) > _LARGEST
-            for column in columns
-        ):
-            raise FormatError(f"{part.name} is damaged: counts or times that cannot be")
-        if not -1 <= thread.routine.min() <= thread.routine.max() < len(part.routines):
-            raise FormatError(f"{part.name} is damaged: a call path of no routine")
-        parent = thread.parent
-        if parent[0] != -1 or (parent[1:] < 0).any() or (parent >= np.arange(rows)).any():
-            raise FormatError(f"{part.name} is damaged: a call path stands before its parent")
-        if not 0 <= thread.cpu_ns <= _LARGEST:
-            raise FormatError(f"{part.name} is damaged: a CPU time that cannot be")
-        if any(not 0 < row < rows or not 0 <= at <= _LARGEST for row, at in thread.open):
-            raise FormatError(f"{part.name} is damaged: an open call path that cannot be")
-        for sampled in thread.samples:
-            values = (sampled.minimum, sampled.maximum, sampled.total, sampled.sum_squares)
-            if not 0 < sampled.count <= _LARGEST or any(value != value for value in values):
-                raise FormatError(f"{part.name} is damaged: a user event that cannot be")
-            if sampled.row is not None and not 0 <= sampled.row < rows:
-                raise FormatError(f"{part.name} is damaged: a user event at no call path")
-    moments = (part.start_ns, part.end_ns, part.started_at * 1e9)
-    if any(not 0 <= moment <= _LARGEST for moment in moments):
-        raise FormatError(f"{part.name} is damaged: a moment that cannot be")
-    if any(abs(routine.line) > _LARGEST for routine in part.routines):
-        raise FormatError(f"{part.name} is damaged: a line that cannot be")
-
-
-_LARGEST = (1 << 62) - 1
-_NOWHERE = 1 << 60
-Array = np.ndarray[Any, Any]
-
-
-@dataclass(slots=True)
-class _Blocks:
-    """The blocks of a mapped file by kind: texts decoded, the others by where they begin."""
-
-    routines: list[Routine] = field(default_factory=list)
-    routine_at: dict[int, int] = field(default_factory=dict)  # key -> position
-    events: dict[int, tuple[str, str]] = field(default_factory=dict)
-    metadata: dict[str, str] = field(default_factory=dict)
-    nodes: dict[int, list[Block]] = field(default_factory=lambda: defaultdict(list))
-    samples: dict[int, list[int]] = field(default_factory=lambda: defaultdict(list))
-    threads: list[Block] = field(default_factory=list)
-    steps: dict[int, list[Block]] = field(default_factory=lambda: defaultdict(list))
-    layers: list[int] = field(default_factory=list)
-    step_values: dict[int, str] = field(default_factory=dict)  # place -> name
-    collectives: dict[int, list[Block]] = field(default_factory=lambda: defaultdict(list))
-
-    @classmethod
-    def of(cls, file: Container) -> _Blocks:
-        self = cls()
-        data = file.data
-        for block in file.blocks:
-            kind, thread, start, end, _ = block
-            if kind == ROUTINE:
-                self._add_routine(file, start, end)
-            elif kind == NODES:
-                self.nodes[thread].append(block)
-            elif kind == THREAD:
-                self.threads.append(block)
-            elif kind == METADATA:
-                sizes = list(struct.unpack_from("<QQ", data, start))
-                if sizes[0]:
-                    name, value = file.texts(start + 16, end, *sizes)
-                    self.metadata[name] = value
-            elif kind == EVENT:
-                number, *sizes = struct.unpack_from("<QQQ", data, start)
-                name, unit = file.texts(start + 24, end, *sizes)
-                self.events[number] = name, unit
-            elif kind == SAMPLES:
-                self.samples[thread].append(start)
-            elif kind == STEPS:
-                self.steps[thread].append(block)
-            elif kind == LAYERS:
-                self.layers.append(start)
-            elif kind == STEP_VALUE:
-                place, size = struct.unpack_from("<QQ", data, start)
-                if size:
-                    (self.step_values[place],) = file.texts(start + 16, end, size)
-            elif kind in (COMMUNICATORS, OPERATIONS, COLLECTIVES, COLLECTIVE_SUMS):
-                self.collectives[kind].append(block)
-        return self
-
-    def _add_routine(self, file_held: Container, start: int, end: int) -> None:
-        key, what, flags, line, *sizes = _ROUTINE.unpack_from(file_held.data, start)
-        if key:
-            name, file, group = file_held.texts(start + _ROUTINE.size, end, *sizes)
-            self.routine_at[key] = len(self.routines)
-            kind = KIND_NAMES[what] if what < len(KIND_NAMES) else "python"
-            self.routines.append(Routine(name, file, line, kind, group, bool(flags & THROTTLED)))
-
-
-@dataclass(slots=True)
-class _Rows:
-    """The call paths of one thread as they lie in the file, and which row is at which address."""
-
-    name: str  # of the part
-    nodes: Array  # of NODE or MEASURED_NODE: row 1 and on, row 0 is the root
-    root: int  # where it lay
-    stretches: list[tuple[int, int, int]]  # address, first row, number of rows
-    address: Array  # of each stretch, rising; at first of one without rows
-    first: Array  # row of each stretch
-
-    @classmethod
-    def of(cls, file: Container, root: int, blocks: list[Block], layout: np.dtype[Any]) -> _Rows:
-        pieces, stretches, row = [], [], 1
-        for block in blocks:
-            count = (block.end - block.start) // layout.itemsize
-            nodes = np.frombuffer(file.data, layout, count, block.start)
-            free = np.flatnonzero(nodes["key"] == 0)
-            pieces.append(nodes[: free[0]] if len(free) else nodes)
-            stretches.append((file.address_of(block.start), row, len(pieces[-1])))
-            row += len(pieces[-1])
-        nodes = np.concatenate(pieces) if pieces else np.empty(0, layout)
-        in_order = sorted(stretches)  # chunks may lie in any order in memory
-        address = np.array([0, *(address for address, _, _ in in_order)], "u8")
-        first = np.array([-_NOWHERE, *(row for _, row, _ in in_order)], "i8")
-        return cls(file.name, nodes, root, stretches, address, first)
-
-    def at(self, addresses: Array) -> Array:
-        """The rows of the call paths at some addresses.
-
-        Raises:
-            FormatError: there is none at one of them.
-        """
-        stretch = np.searchsorted(self.address, addresses, "right") - 1
-        behind = (addresses - self.address[stretch]) // np.uint64(self.nodes.itemsize)
-        rows = np.where(addresses == self.root, 0, self.first[stretch] + behind.astype("i8"))
-        if ((rows < 0) | (rows > len(self.nodes))).any():
-            raise FormatError(f"{self.name}: a call path hangs under none of its thread")
-        return rows
-
-
 class _NativePart:
     """Decoding of one mapped file."""
 
@@ -318,7 +156,7 @@ class _NativePart:
 
     def decode(self, clock_now: tuple[int, int] | None) -> Part | None:
         header = self.header
-        blocks = _Blocks.of(self.file)
+        blocks = Blocks.of(self.file)
         metadata = blocks.metadata
         if not blocks.threads:
             return None
@@ -375,7 +213,7 @@ class _NativePart:
             raise FormatError(f"{self.name}: its clock readings do not rise")
         return float((ns - header.early_ns) / (ticks - header.early_ticks))
 
-    def last_ticks(self, blocks: _Blocks) -> int:
+    def last_ticks(self, blocks: Blocks) -> int:
         """The last moment that a killed process has left a trace of."""
         last: int = max(self.header.last_ticks, self.header.start_ticks)
         for block in blocks.threads:
@@ -387,10 +225,10 @@ class _NativePart:
             last = max(last, int(nodes["t0"].max(initial=0)))
         return last
 
-    def thread(self, position: int, block: Block, blocks: _Blocks) -> PartThread:
+    def thread(self, position: int, block: Block, blocks: Blocks) -> PartThread:
         (own,) = np.frombuffer(self.data, THREAD_LAYOUT, 1, block.start)
         root = self.file.address_of(block.start)
-        rows = _Rows.of(self.file, root, blocks.nodes[block.thread], self.layout)
+        rows = Rows.of(self.file, root, blocks.nodes[block.thread], self.layout)
         self.place(rows, position)
         parent = self.parents(rows)
         inclusive, open_rows = self.times(own, rows, parent)
@@ -421,7 +259,7 @@ class _NativePart:
         thread.steps = self.steps(block.thread, blocks)
         return thread
 
-    def place(self, rows: _Rows, thread: int) -> None:
+    def place(self, rows: Rows, thread: int) -> None:
         """Note where the call paths of a thread lay."""
         for address, row, count in [(rows.root, 0, 1), *rows.stretches]:
             self.places.address.append(address)
@@ -430,14 +268,14 @@ class _NativePart:
             self.places.thread.append(thread)
             self.places.row.append(row)
 
-    def parents(self, rows: _Rows) -> Array:
+    def parents(self, rows: Rows) -> Array:
         """The row of each row's parent."""
         parent = _behind(-1, rows.at(rows.nodes["parent"]))
         if (parent >= np.arange(len(parent))).any():
             raise FormatError(f"{self.name}: a call path stands before its parent")
         return parent
 
-    def row_at(self, rows: _Rows, address: int) -> int | None:
+    def row_at(self, rows: Rows, address: int) -> int | None:
         """The row of a call path; None if it is newer than what was read of a file that changes."""
         try:
             return int(rows.at(np.array([address], "u8"))[0])
@@ -446,7 +284,7 @@ class _NativePart:
                 raise
             return None
 
-    def times(self, own: Any, rows: _Rows, parent: Array) -> tuple[Array, list[tuple[int, int]]]:
+    def times(self, own: Any, rows: Rows, parent: Array) -> tuple[Array, list[tuple[int, int]]]:
         """Inclusive times in nanoseconds, frames still open counted up to the end; and these."""
         end = int(own["ended_ticks"]) or self.end_ticks
         ticks = _behind(0, rows.nodes["inclusive"])
@@ -462,7 +300,7 @@ class _NativePart:
             at = int(parent[at])
         ticks[0] = max(0, end - int(own["root"]["t0"]))
         times = np.maximum(ticks, 0) * self.ns_per_tick
-        if not (times <= _LARGEST).all():
+        if not (times <= LARGEST).all():
             raise FormatError(f"{self.name} is damaged: times that cannot be")
         return times.astype("i8"), open_rows
 
@@ -471,7 +309,7 @@ class _NativePart:
         since = max(0, ticks - self.header.start_ticks)
         return int(self.header.start_ns + since * self.ns_per_tick)
 
-    def samples(self, rows: _Rows, index: int, blocks: _Blocks) -> list[Sampled]:
+    def samples(self, rows: Rows, index: int, blocks: Blocks) -> list[Sampled]:
         """User events; a killed process may have made room for one, and no more."""
         sampled = []
         for start in blocks.samples[index]:
@@ -510,11 +348,11 @@ class _NativePart:
             held.sums.append(rows[rows["count"] > 0])
         return held
 
-    def layers(self, blocks: _Blocks) -> list[LayerFacts]:
+    def layers(self, blocks: Blocks) -> list[LayerFacts]:
         layers = (part_layers.facts(self.data, at, blocks.routine_at) for at in blocks.layers)
         return [layer for layer in layers if layer is not None]
 
-    def steps(self, index: int, blocks: _Blocks) -> list[Steps]:
+    def steps(self, index: int, blocks: Blocks) -> list[Steps]:
         stretches: dict[int, list[Array]] = defaultdict(list)
         for block, rows in zip(
             blocks.steps[index], self.rows(STEP, blocks.steps[index]), strict=True
@@ -568,15 +406,15 @@ def _text(value: Any) -> str:
 
 
 def _behind(first: int, column: Array) -> Array:
-    """The root's number and those of the rows behind it, with a sign; `_check` refuses
+    """The root's number and those of the rows behind it, with a sign; `check` refuses
     numbers that are too large for one."""
     whole = np.empty(len(column) + 1, "i8")
-    whole[0] = min(int(first), _LARGEST + 1)
-    whole[1:] = np.minimum(column, _LARGEST + 1) if column.dtype == "u8" else column
+    whole[0] = min(int(first), LARGEST + 1)
+    whole[1:] = np.minimum(column, LARGEST + 1) if column.dtype == "u8" else column
     return whole
 
 
-def _numbers(keys: Array, blocks: _Blocks) -> Array:
+def _numbers(keys: Array, blocks: Blocks) -> Array:
     """The routine of each key; one more stands for those whose record did not fit."""
     noted = np.array(sorted(blocks.routine_at), "u8")
     position = np.array([blocks.routine_at[key] for key in noted.tolist()], "i8")

@@ -22,7 +22,7 @@ import pytest
 from taupy.collectors import cupti_errors, cupti_python_check, gpu_layout
 from taupy.commands import doctor_gpu
 from taupy.model.profile import Profile
-from taupy.record import gpu_profile, gpu_verdict
+from taupy.record import gpu_profile, gpu_verdict, gpu_work
 from taupy.record.gpu_part import read_gpu_part
 from tests.fake_gpu import build, missing
 from tests.gpu_parts import PartWriter
@@ -279,10 +279,10 @@ def test_our_constants_are_those_of_cupti_python():
     assert cupti.ActivityKind.MEMORY2 == gpu_layout.MEMORY
     assert cupti.ActivityKind.UNIFIED_MEMORY_COUNTER == gpu_layout.UNIFIED_MEMORY
     ways = {kind.name: kind.value for kind in cupti.ActivityMemcpyKind}
-    for number, way in gpu_profile._WAYS.items():
+    for number, way in gpu_work.WAYS.items():
         assert ways[way.upper()] == number
     memory = {kind.value: kind.name for kind in cupti.ActivityMemoryKind}
-    for number, name in gpu_profile._MEMORY.items():
+    for number, name in gpu_work.MEMORY.items():
         assert memory[number] == name.replace("static", "STATIC").replace(" ", "_").upper()
     unified = cupti.ActivityUnifiedMemoryCounterKind
     assert sorted(gpu_profile._UNIFIED) == [

@@ -5,9 +5,9 @@ import os
 
 import pytest
 
-from taupy.collectors import sampler
+from taupy.collectors import sampled_timelines, sampler
 from taupy.collectors.requested import interval_ns, local_rank
-from taupy.collectors.sampler import Points
+from taupy.collectors.sampled_points import Points
 from taupy.errors import TaupyError, UsageError
 from taupy.state import values as records
 from taupy.state.folder import open_run
@@ -89,7 +89,7 @@ def test_the_rank_on_this_machine(monkeypatch):
 
 
 def kept(folder, *gpus):
-    (folder / sampler.KEPT).write_bytes(records.dumps(list(gpus)))
+    (folder / sampled_timelines.KEPT).write_bytes(records.dumps(list(gpus)))
 
 
 def gpu(points, channels, uuid="GPU-1", ordinal=0):
@@ -108,24 +108,27 @@ def gpu(points, channels, uuid="GPU-1", ordinal=0):
 
 def test_what_was_kept_has_the_programs_number_of_the_gpu(tmp_path):
     kept(tmp_path, gpu(filled(3, 8), [("sm_active", "%")], ordinal=2))
-    (found,) = sampler.timelines(open_run(str(tmp_path)), {"GPU-1": 5})
+    (found,) = sampled_timelines.timelines(open_run(str(tmp_path)), {"GPU-1": 5})
     assert [(event.name, event.count, event.mean) for event in found.events] == [
         ("GPU[5] sm_active", 3, 1)
     ]
     assert found.samples[0].name == "GPU[5] sm_active" and len(found.samples[0]) == 3
-    assert sampler.timelines(open_run(str(tmp_path)), {}) == []
-    assert sampler.timelines(open_run(str(tmp_path)), None)[0].events[0].name == "GPU[2] sm_active"
+    assert sampled_timelines.timelines(open_run(str(tmp_path)), {}) == []
+    assert (
+        sampled_timelines.timelines(open_run(str(tmp_path)), None)[0].events[0].name
+        == "GPU[2] sm_active"
+    )
 
 
 def test_nothing_sampled_a_sampler_that_failed_and_damaged_samples_are_told_apart(tmp_path):
     kept(tmp_path)
-    assert sampler.timelines(open_run(str(tmp_path)), None) is None
-    (tmp_path / sampler.KEPT).write_bytes(b"nonsense")
+    assert sampled_timelines.timelines(open_run(str(tmp_path)), None) is None
+    (tmp_path / sampled_timelines.KEPT).write_bytes(b"nonsense")
     with pytest.raises(TaupyError, match="cannot be read"):
-        sampler.timelines(open_run(str(tmp_path)), None)
-    (tmp_path / sampler.KEPT).unlink()
+        sampled_timelines.timelines(open_run(str(tmp_path)), None)
+    (tmp_path / sampled_timelines.KEPT).unlink()
     with pytest.raises(TaupyError, match="the sampler of GPUs failed"):
-        sampler.timelines(open_run(str(tmp_path)), None)
+        sampled_timelines.timelines(open_run(str(tmp_path)), None)
 
 
 def test_an_answer_comes_from_a_process_beside_us():

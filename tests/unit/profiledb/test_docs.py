@@ -9,7 +9,8 @@ import pytest
 
 from taupy.profiledb import api
 from taupy.profiledb.migrations import SCHEMA_VERSION
-from taupy.profiledb.schema import APPLICATION_ID, VIEWS
+from taupy.profiledb.schema import APPLICATION_ID
+from taupy.profiledb.schema_views import VIEWS
 from taupy.profiledb.writer import add_profile
 from tests.builders import gpu_profile, small_profile
 

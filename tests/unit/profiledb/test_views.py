@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from taupy.profiledb.schema import VIEWS
+from taupy.profiledb.schema_views import VIEWS
 from taupy.profiledb.writer import add_profile
 from tests.builders import call, deep_profile, host, profile_of, small_profile, wide_profile
 

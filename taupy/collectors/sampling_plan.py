@@ -1,0 +1,139 @@
+"""What can be sampled on the GPUs of this machine, before a run.
+
+`prepare` spells what was asked for and refuses what one pass cannot take.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from taupy import units
+from taupy.catalog import timeline
+from taupy.collectors.cupti_counters import chips_here
+from taupy.collectors.cupti_host import PM_SAMPLING, CuptiError, CuptiHost, CuptiUnavailable
+from taupy.collectors.cupti_sampling import problem_of
+from taupy.errors import TaupyError
+from taupy.state import values
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """What the sampler is told.
+
+    Attributes:
+        settings: content of the file SETTINGS; empty if nothing can be sampled.
+        notes: what was left out, a line each.
+        said: what is sampled, a line a chip.
+    """
+
+    settings: bytes
+    notes: list[str]
+    said: list[str] = field(default_factory=list)
+
+
+def prepare(
+    names: Sequence[str],
+    interval_ns: int,
+    optional: Collection[str] = (),
+    open_host: Callable[[], CuptiHost] = CuptiHost.open,
+) -> Prepared:
+    """Spell channels for the GPUs of this machine.
+
+    Args:
+        names: as `timeline.names_of` gives them.
+        optional: those of them that a chip may lack without a word.
+        open_host: given by tests.
+
+    Raises:
+        TaupyError: they take more than one pass; says which fit.
+    """
+    try:
+        host = open_host()
+        if not host.can_sample:
+            raise CuptiUnavailable(
+                f"CUPTI {host.version_text} ({host.path}) cannot sample; that of CUDA 12.6 and "
+                "later can"
+            )
+        chips = chips_here(host)
+    except (CuptiUnavailable, CuptiError) as problem:
+        return Prepared(b"", [f"GPUs are not sampled: {problem}"])
+    plans: dict[str, Any] = {}
+    notes: list[str] = []
+    said: list[str] = []
+    for chip in chips:
+        try:
+            plan = planned(host, chip, names)
+        except CuptiError as problem:
+            notes.append(f"{chip} is not sampled: {_refused(chip, problem)}")
+            continue
+        if missing := [missed for missed in plan.missing if missed[0] not in optional]:
+            notes.append(f"{chip}: not sampled: " + _listed(missing))
+        if plan.channels:
+            plans[chip] = (list(plan.metrics), [tuple(channel) for channel in plan.channels])
+            number, every = len(plan.channels), units.duration(interval_ns)
+            what = "1 value is" if number == 1 else f"{number} values are"
+            said.append(
+                f"{chip}: {what} sampled every {every}, of the whole GPU; its clocks may be "
+                "fixed meanwhile"
+            )
+    if not plans:
+        return Prepared(b"", [*notes, "no GPU here can sample any of this"])
+    told = {"interval_ns": interval_ns, "chips": _plain(plans)}
+    return Prepared(values.dumps(told), notes, said)
+
+
+def planned(host: CuptiHost, chip: str, names: Iterable[str]) -> timeline.Plan:
+    """What is sampled on a chip, if one pass takes it all.
+
+    Raises:
+        TaupyError: it takes more; says which of them fit.
+        CuptiError: the chip cannot sample, or is unknown.
+    """
+    with host.chip(chip, PM_SAMPLING) as chip_metrics:
+        alone: dict[str, bool] = {}
+
+        def can_sample(metric: str) -> bool:
+            if metric not in alone:
+                alone[metric] = chip_metrics.passes([metric]) == 1
+            return alone[metric]
+
+        plan = timeline.plan(names, chip, can_sample)
+        passes = chip_metrics.passes(plan.metrics) if plan.metrics else 1
+        if passes == 1:
+            return plan
+        fit = set(timeline.fitting(plan.metrics, chip_metrics.passes))
+    fitting = [
+        channel.name for channel in plan.channels if {t.metric for t in channel.terms} <= fit
+    ]
+    others = [channel.name for channel in plan.channels if channel.name not in fitting]
+    raise TaupyError(
+        f"{chip} samples in one pass only, and these take {passes or 'more'}: together fit "
+        f"{', '.join(fitting)}; leave out {', '.join(others)}"
+    )
+
+
+def _refused(chip: str, problem: CuptiError) -> str:
+    if problem.code == 27:
+        return "Turing and later can be (compute capability 7.5)"
+    return problem_of(chip, problem)
+
+
+def _listed(missing: Iterable[tuple[str, str]]) -> str:
+    reasons: dict[str, list[str]] = {}
+    for name, why in missing:
+        reasons.setdefault(why, []).append(name)
+    return "; ".join(f"{', '.join(names)} ({why})" for why, names in reasons.items())
+
+
+def _plain(plans: dict[str, Any]) -> dict[str, Any]:
+    """Tuples of tuples, as a record takes them."""
+    return {
+        chip: (
+            metrics,
+            [(name, unit, [tuple(term) for term in terms], rate)
+             for name, unit, terms, rate in channels],
+        )
+        for chip, (metrics, channels) in plans.items()
+    }  # fmt: skip

@@ -1,0 +1,34 @@
+"""Single activities, with their start and end, read from a trace when they are asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from taupy.model.gpu import Activity, ActivityKind
+from taupy.record.gpu_part import Trace
+
+
+@dataclass(slots=True)
+class Activities:
+    """The activities of one thread, read from the trace file when they are asked for."""
+
+    trace: Trace
+    slots: set[int]
+    rows: dict[int, tuple[int, ActivityKind]]
+
+    def __iter__(self) -> Iterator[Activity]:
+        rows = self.rows
+        for span in self.trace.spans(self.slots):
+            place = rows.get(span.work)
+            if place is not None:
+                row, kind = place
+                yield Activity(
+                    row,
+                    kind,
+                    span.start,
+                    span.end,
+                    span.correlation,
+                    span.bytes if kind in ("copy", "memset") else None,
+                    span.graph_node or None,
+                )

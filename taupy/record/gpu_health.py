@@ -1,0 +1,94 @@
+"""What a GPU part lacks: messages about records that were dropped, lent, lost or not written."""
+
+from __future__ import annotations
+
+from taupy.record.gpu_part import GpuPart
+
+_UNANSWERED = 100
+"""So many last launches may have no record: of captured graphs, for one."""
+
+
+def health(part: GpuPart, placeless: int) -> dict[str, str]:
+    """What to say of a part: name of the health metadata -> text.
+
+    Args:
+        placeless: calls of the API that found no place in a host tree.
+    """
+    counters, notes = part.counters, part.notes
+    count = {name: counters.get(name, 0) for name in counters}
+    said: dict[str, str] = {}
+
+    def say(name: str, wanted: int, text: str) -> None:
+        if wanted:
+            said[name] = text
+
+    get = count.get
+    say(
+        "gpu_untimed",
+        get("untimed", 0),
+        f"{get('untimed')} kernels and copies have no times (the GPU had no room for them): they "
+        "are counted, their time is missing",
+    )
+    say(
+        "gpu_dropped",
+        get("dropped", 0),
+        f"CUPTI dropped {get('dropped')} records: counts and times of GPU work are too low",
+    )
+    say(
+        "gpu_lost",
+        get("lost", 0),
+        f"the launches of {get('lost')} kernels and copies were not seen: they stand under "
+        "(launched from an unknown place)",
+    )
+    unanswered = get("launches", 0) - get("told", 0)
+    say(
+        "gpu_taken",
+        get("records", 0) > 0 and unanswered > max(_UNANSWERED, get("launches", 0) // 50),
+        f"after the first {get('told')} of {get('launches')} launches no record came: another "
+        "CUPTI client in the program (torch.profiler, for one) has taken them",
+    )
+    say(
+        "gpu_lent",
+        get("lent", 0),
+        f"torch.profiler took the records of {get('lent')} of {get('launches')} launches: their "
+        "kernels and copies are in its trace, and are missing here",
+    )
+    say("gpu_refused", get("refused", 0), f"{get('refused')} buffers could not be given to CUPTI")
+    say(
+        "gpu_calls",
+        get("calls_lost", 0) + placeless,
+        f"{get('calls_lost', 0) + placeless} calls of CUDA's API found no room in the tables",
+    )
+    say(
+        "gpu_folded",
+        get("folded", 0),
+        f"{get('folded')} launches came after the limit of distinct ones: their configurations, "
+        "or places, are summed up under others",
+    )
+    say(
+        "gpu_flush",
+        get("flush_timed_out", 0),
+        "the GPU did not finish in time at the program's end: its last work is missing",
+    )
+    say("gpu_trace", get("trace_lost", 0), f"{get('trace_lost')} activities could not be written")
+    say("gpu_walk", get("walk_errors", 0), f"{get('walk_errors')} buffers could not be read whole")
+    say("gpu_backend", "backend" in notes, notes.get("backend", ""))
+    say(
+        "gpu_callbacks",
+        "callbacks.missing" in notes,
+        f"CUPTI refuses to tell of some calls of the API ({notes.get('callbacks.missing')} ...)",
+    )
+    say("gpu_states", "states" in notes, f"CUPTI told of itself: {notes.get('states')}")
+    say(
+        "gpu_early_cupti",
+        notes.get("cupti.version") == "130000",
+        "this CUPTI (13.0 before its update 1) can crash when it is asked for records: that is "
+        "done at the end only, so a killed program loses them; install nvidia-cuda-cupti>=13.0.85",
+    )
+    say(
+        "gpu_modules",
+        "modules.lost" in notes or "modules" in notes,
+        f"modules that were not kept or listed: {notes.get('modules.lost', notes.get('modules'))}",
+    )
+    say("gpu_kinds", "records.missing" in notes, f"not recorded: {notes.get('records.missing')}")
+    return said

@@ -1,0 +1,104 @@
+"""Kernels, copies and memsets of a GPU part as timers, launches and user events of a profile."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from taupy.catalog.occupancy import occupancy
+from taupy.collectors import gpu_layout
+from taupy.collectors.gpu_layout import Work
+from taupy.model.gpu import Launch
+from taupy.model.kernel_names import demangled, short_name
+from taupy.model.profile import (
+    Timer,
+    UserEvent,
+)
+
+WAYS = {
+    1: "HtoD", 2: "DtoH", 3: "HtoA", 4: "AtoH", 5: "AtoA", 6: "AtoD", 7: "DtoA", 8: "DtoD",
+    9: "HtoH", 10: "PtoP",
+}  # fmt: skip
+_LONG_WAYS = {
+    "HtoD": "Host to Device",
+    "DtoH": "Device to Host",
+    "DtoD": "Device to Device",
+    "HtoH": "Host to Host",
+    "PtoP": "Device to another Device",
+}
+MEMORY = {
+    1: "pageable", 2: "pinned", 3: "device", 4: "array", 5: "managed", 6: "device static",
+    7: "managed static",
+}  # fmt: skip
+
+
+def kernel_timer(name: str | None) -> Timer:
+    full = demangled(name) if name else "(unnamed kernel)"
+    short = short_name(full)
+    return Timer(full, groups=("GPU_KERNEL",), short=short if short != full else None)
+
+
+def launch_of(work: Work) -> Launch:
+    timed = work.launches > work.untimed
+    return Launch(
+        0,
+        work.launches,
+        work.time,
+        work.minimum if timed else 0,
+        work.maximum if timed else 0,
+        work.squares,
+        work.untimed,
+    )
+
+
+def kernel_launch(work: Work, capability: str) -> Launch:
+    if work.flags & gpu_layout.FOLDED:  # configurations of several launches
+        return launch_of(work)
+    threads = work.block[0] * work.block[1] * work.block[2]
+    shared = work.static_shared + work.dynamic_shared
+    fits = occupancy(capability, threads, work.registers, shared, work.shared_executed or None)
+    return replace(
+        launch_of(work),
+        grid=work.grid,
+        block=work.block,
+        registers=work.registers,
+        shared_static_bytes=work.static_shared,
+        shared_dynamic_bytes=work.dynamic_shared,
+        local_bytes=work.local,
+        occupancy=fits.share if fits else None,
+        limiter=fits.limiter if fits else None,
+    )
+
+
+def copy_timer(work: Work) -> Timer:
+    if work.kind == gpu_layout.MEMSET:
+        return Timer("Memset", groups=("GPU_COPY",))
+    way = WAYS.get(work.name & 0xFF, "of unknown kind")
+    return Timer(f"Memcpy {way}", groups=("GPU_COPY",))
+
+
+def bytes_events(work: Work, row: int) -> list[UserEvent]:
+    """Bytes of a copy by its way, and by the kinds of memory; sampled once a copy."""
+    if work.kind == gpu_layout.KERNEL or not work.launches:
+        return []
+    if work.kind == gpu_layout.MEMSET:
+        names = ["Bytes set"]
+    else:
+        way = WAYS.get(work.name & 0xFF, "of unknown kind")
+        long = _LONG_WAYS.get(way)
+        names = [f"Bytes copied from {long}" if long else f"Bytes copied, {way}"]
+        source, target = MEMORY.get(work.name >> 8 & 0xFF), MEMORY.get(work.name >> 16 & 0xFF)
+        if source and target:
+            names.append(f"Bytes copied from {source} to {target} memory")
+    return [
+        UserEvent(
+            name,
+            "bytes",
+            work.launches,
+            work.least_bytes,
+            work.most_bytes,
+            work.bytes / work.launches,
+            work.bytes_squares,
+            row,
+        )
+        for name in names
+    ]

@@ -1,0 +1,54 @@
+"""Is what was read of a part something that a process can have measured?"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from taupy.errors import FormatError
+from taupy.record.part_data import (
+    Part,
+)
+
+LARGEST = (1 << 62) - 1
+
+
+def check(part: Part) -> None:
+    """Numbers that no process can have measured would break what is computed from them.
+
+    Raises:
+        FormatError: there is one.
+    """
+    for thread in part.threads:
+        rows = len(thread.routine)
+        columns = [thread.calls, thread.resumes, thread.inclusive, *thread.counters]
+        if thread.cpu_time is not None:
+            columns.append(thread.cpu_time)
+        if not rows or any(len(column) != rows for column in (thread.parent, *columns)):
+            raise FormatError(f"{part.name} is damaged: its columns differ in length")
+        # Sums over rows are stored, and must fit as well.
+        # Times of the plain engine were refused here as below 0; where they come from is not
+        # known yet, and a whole profile is not given up for them.
+        if min(thread.calls.min(), thread.resumes.min()) < 0 or any(
+            column.min() < -LARGEST or abs(column.sum(dtype=float)) > LARGEST for column in columns
+        ):
+            raise FormatError(f"{part.name} is damaged: counts or times that cannot be")
+        if not -1 <= thread.routine.min() <= thread.routine.max() < len(part.routines):
+            raise FormatError(f"{part.name} is damaged: a call path of no routine")
+        parent = thread.parent
+        if parent[0] != -1 or (parent[1:] < 0).any() or (parent >= np.arange(rows)).any():
+            raise FormatError(f"{part.name} is damaged: a call path stands before its parent")
+        if not 0 <= thread.cpu_ns <= LARGEST:
+            raise FormatError(f"{part.name} is damaged: a CPU time that cannot be")
+        if any(not 0 < row < rows or not 0 <= at <= LARGEST for row, at in thread.open):
+            raise FormatError(f"{part.name} is damaged: an open call path that cannot be")
+        for sampled in thread.samples:
+            values = (sampled.minimum, sampled.maximum, sampled.total, sampled.sum_squares)
+            if not 0 < sampled.count <= LARGEST or any(value != value for value in values):
+                raise FormatError(f"{part.name} is damaged: a user event that cannot be")
+            if sampled.row is not None and not 0 <= sampled.row < rows:
+                raise FormatError(f"{part.name} is damaged: a user event at no call path")
+    moments = (part.start_ns, part.end_ns, part.started_at * 1e9)
+    if any(not 0 <= moment <= LARGEST for moment in moments):
+        raise FormatError(f"{part.name} is damaged: a moment that cannot be")
+    if any(abs(routine.line) > LARGEST for routine in part.routines):
+        raise FormatError(f"{part.name} is damaged: a line that cannot be")
