@@ -17,11 +17,22 @@ from pathlib import Path
 from taupy.collectors import host
 from taupy.errors import DatabaseError
 from taupy.instrument import autograd_beside
-from taupy.instrument.runfolder import RunSettings, derived_uuid, read_settings
+from taupy.instrument.runfolder import (
+    RunSettings,
+    derived_uuid,
+    read_settings,
+    write_settings,
+)
+from taupy.model.job import node_of
 from taupy.model.profile import Profile
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.metrics_merge import RunsDiffer, merge_metrics
-from taupy.profiledb.writer import add_profile, complete_trial, unclashing_name
+from taupy.profiledb.writer import (
+    add_profile,
+    complete_trial,
+    is_of_another_process,
+    unclashing_name,
+)
 from taupy.record import part_files
 from taupy.record.beginning import never_began
 from taupy.record.children import Notes, take_notes, unmeasured
@@ -82,6 +93,7 @@ class Delivery:
         profile: what was stored.
         joined: how its counters joined the trial of another run, as text; then `trial_id`
             is that one's.
+        job: which rank of a job it was, `rank 0 of 4`.
     """
 
     trial_id: int | None = None
@@ -91,6 +103,7 @@ class Delivery:
     profile: Profile | None = None
     name: str = ""
     joined: str = ""
+    job: str = ""
 
 
 class _Gone(Exception):
@@ -205,7 +218,7 @@ def _without_parts(run: _Run) -> Delivery:
         # All that was measured is stored; whoever was still running then left nothing more.
         if not run.running:
             with ProfileDB.open(run.database, create=False, readonly=False) as db:
-                complete_trial(db, run.settings.uuid, "\n".join(run.collected.lost))
+                complete_trial(db, run.settings.trial_uuid, "\n".join(run.collected.lost))
             run.remove([])
         return Delivery(running=run.running)
     if not run.running:
@@ -235,7 +248,11 @@ def _deliver(run: _Run, rescue: bool, unclash: bool) -> Delivery:
         rescued = kept or Path(run.folder.path)
         return Delivery(None, rescued, run.running, str(problem), profile)
     run.remove(done)
-    return Delivery(trial_id, running=run.running, profile=profile, name=name, joined=joined)
+    place = run.settings
+    job = f"rank {place.rank} of {place.world_size}" if place.world_size > 1 else ""
+    return Delivery(
+        trial_id, running=run.running, profile=profile, name=name, joined=joined, job=job
+    )
 
 
 def _profile(run: _Run, nodes: dict[int, Part]) -> tuple[Profile, Mapping[str, str], list[File]]:
@@ -311,12 +328,28 @@ def _stored(
     with ProfileDB.open(run.database, create=True, readonly=False) as db:
         if unclash:
             profile.name = unclashing_name(db, profile)
+        _tell_runs_apart(db, run, profile)
         trial_id, joined = _joined(db, profile, run.settings, run.running)
         if not joined:
             trial_id = add_profile(db, profile)
         name = _trial_name(db, trial_id)
         _store_snapshots(db, run, name, facts)
     return trial_id, name, joined
+
+
+def _tell_runs_apart(db: ProfileDB, run: _Run, profile: Profile) -> None:
+    """Runs of one name (torchrun's --rdzv-id, a scheduler's job) are trials of their own.
+
+    All ranks of a later run find theirs stored already, and so take the same next identity.
+    """
+    settings = run.settings
+    if not settings.attempt or run.was_stored:
+        return
+    while is_of_another_process(db, profile):
+        settings.again += 1
+        profile.uuid = settings.trial_uuid
+    if settings.again and run.running:
+        write_settings(run.folder, settings)  # those who are still running follow
 
 
 def _parts_of(spilled: Mapping[str, File]) -> dict[str, File]:
@@ -364,7 +397,7 @@ def _store_snapshots(db: ProfileDB, run: _Run, trial: str, facts: Mapping[str, s
         copy = file.with_suffix(SNAPSHOT_SUFFIX)
         profile = _of_snapshot(run.settings, part, copy)
         label = part.metadata.get("taupy.snapshot", file.stem)
-        profile.uuid = derived_uuid(f"{run.settings.uuid}/{file.name}")
+        profile.uuid = derived_uuid(f"{run.settings.trial_uuid}/{file.name}")
         profile.name = f"{trial.rsplit('/', 1)[-1]}@{label}"
         profile.metadata["taupy.snapshot"] = label
         _describe(profile, run.settings, facts)
@@ -376,9 +409,10 @@ def _store_snapshots(db: ProfileDB, run: _Run, trial: str, facts: Mapping[str, s
 def _of_snapshot(settings: RunSettings, part: Part, copy: File) -> Profile:
     """What the host did until then, and the GPUs, where there is a copy of their part."""
     places: dict[int, HostPlaces] = {}
-    profile = profile_of(settings, {settings.rank: part}, finished=True, places=places)
+    node = node_of(settings.rank, settings.attempt)
+    profile = profile_of(settings, {node: part}, finished=True, places=places)
     if copy.exists():
-        add_gpu_copy(profile, copy, settings.rank, places[settings.rank])
+        add_gpu_copy(profile, copy, node, places[node])
     return profile
 
 

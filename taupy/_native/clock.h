@@ -43,4 +43,7 @@ void clock_choose(void);
  * the scheduler may come between the two. */
 ClockPair clock_pair(void);
 
+/* CLOCK_REALTIME at a moment of CLOCK_MONOTONIC: ranks of one host are compared by it. */
+int64_t clock_epoch(int64_t monotonic_ns);
+
 #endif

@@ -59,7 +59,7 @@ void fork_child(void)
     generation++;
     forked = 1;
     fork_pair = clock_pair();
-    fork_epoch_ns = clock_ns(CLOCK_REALTIME);
+    fork_epoch_ns = clock_epoch(fork_pair.ns);
 }
 
 void fork_reopen(Thread *thread)

@@ -56,7 +56,7 @@ int part_begin(void)
     part->helper = helper && !forked;
     part->start_ticks = forked ? fork_pair.ticks : now.ticks;
     part->start_ns = forked ? fork_pair.ns : now.ns;
-    part->start_epoch_ns = forked ? fork_epoch_ns : clock_ns(CLOCK_REALTIME);
+    part->start_epoch_ns = forked ? fork_epoch_ns : clock_epoch(now.ns);
     part->last_ticks = now.ticks;
     part->metric_count = (uint64_t)metric_count;
     callpath_count = 0;

@@ -30,12 +30,19 @@ class Rank:
     Attributes:
         steps: of its training, if there are any.
         memory_bytes: its peak; None if that is not known.
+        node: of its process; None: that of its number.
     """
 
     number: int
     communicators: list[Collectives] = field(default_factory=list)
     steps: Steps | None = None
     memory_bytes: int | None = None
+    node: int | None = None
+
+    @property
+    def place(self) -> int:
+        """The number of its node."""
+        return self.number if self.node is None else self.node
 
 
 @dataclass(slots=True)

@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from taupy.commands import options
 from taupy.commands.messages import say
 from taupy.errors import UsageError
+from taupy.model import job
 from taupy.pprof import terminal
 from taupy.profiledb.merge_copy import Merged, MovedTrial
 
@@ -53,7 +54,22 @@ def run(args: argparse.Namespace) -> int:
     for result in results:
         for line in report(result, moved=args.move):
             say(f"{result.source}: {line}")
+    _say_what_is_missing(target, results)
     return 0
+
+
+def _say_what_is_missing(target: str, results: Sequence[Merged]) -> None:
+    """Name the ranks of jobs that have not come yet."""
+    from taupy.profiledb.database import ProfileDB
+    from taupy.profiledb.query import node_facts
+
+    touched = {
+        n for result in results for n in (*result.joined, *(new.new_id for new in result.added))
+    }
+    with ProfileDB.open(target) as db:
+        for trial in sorted(touched):
+            for line in job.lines_of(job.missing(node_facts(db, trial))):
+                say(f"note: trial {trial}: {line}")
 
 
 def report(result: Merged, *, moved: bool = False) -> list[str]:
@@ -81,6 +97,10 @@ def report(result: Merged, *, moved: bool = False) -> list[str]:
     lines += [
         f"note: trial {trial} has different calls in the two databases; it was left unchanged"
         for trial in result.differing
+    ]
+    lines += [
+        f"note: node {node} of trial {trial} is another process here: it was left as it is"
+        for trial, node in result.others[:_MOST_NAMED]
     ]
     lines += [
         f"note: the derived metric '{name}' is defined differently here; it was left unchanged"

@@ -20,6 +20,7 @@ from taupy.commands import options, running
 from taupy.commands.pprof_arguments import PEOPLE_ROWS, TREE_MIN_PERCENT, check
 from taupy.commands.pprof_arguments import add_arguments as add_arguments
 from taupy.errors import TaupyError, UsageError
+from taupy.model import job
 from taupy.model.answer import Answer
 from taupy.model.metric import TIME
 from taupy.model.rows import ThreadRow
@@ -71,6 +72,7 @@ def run(args: argparse.Namespace) -> int:
 def _remarks(db: ProfileDB, trial_id: int, state: str) -> list[str]:
     """Notes on how the trial was measured."""
     remarks = [f"trial {trial_id} is {state}"] if state != "complete" else []
+    remarks += job.lines_of(job.missing(query.node_facts(db, trial_id)))
     for row in query.trial_metadata(db, trial_id):
         if row.name.startswith(_REMARKS):
             node = f"node {row.node}: " if row.node is not None else ""

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from dataclasses import replace
 
 from taupy.analysis import ranks as analysis
 from taupy.analysis.ranks import Ranks, RankTimes
@@ -43,6 +44,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--step", nargs="?", type=options.count, const=_EVERY, metavar="N", help="in step N alone"
     )
     parser.add_argument(
+        "--attempt", type=options.count, metavar="N",
+        help="of a job that was started again after a failure (default: the last attempt)",
+    )  # fmt: skip
+    parser.add_argument(
         "--collective", dest="by", action=options.Renamed, nargs=0, const="collective",
         help=argparse.SUPPRESS,
     )  # fmt: skip
@@ -57,12 +62,22 @@ def run(args: argparse.Namespace) -> int:
         args.by, args.step = "step", None
     with ProfileDB.open(options.database_path(args)) as db:
         trial = selector.trial(db, args.trial).id
-        job = comparison.read_ranks(db, trial)
+        job, attempts = comparison.read_ranks(db, trial, args.attempt)
         if not job.matched:
             raise UsageError(_nothing(trial, job))
         view = _view(db, trial, job, args)
+        view = replace(view, notes=[*view.notes, *_others(attempts)])
     terminal.show(view, args.form)
     return 0
+
+
+def _others(attempts: comparison.Attempts) -> list[str]:
+    if len(attempts.all) < 2:
+        return []
+    return [
+        f"this is attempt {attempts.chosen}; the trial also has "
+        f"{', '.join(str(n) for n in attempts.all if n != attempts.chosen)} (--attempt N)"
+    ]
 
 
 def _nothing(trial: int, job: Ranks) -> str:
@@ -122,7 +137,6 @@ def _why(
     worst = analysis.straggler(sums)
     if worst is None:
         return []
-    others = [rank.number for rank in job.ranks if rank.number != worst.rank]
     waited = sum(times.caused_ns for times in sums)
     notes = [
         f"the others waited {duration(worst.caused_ns)} for rank {worst.rank}, "
@@ -130,7 +144,7 @@ def _why(
     ]
     if step is not None and (longer := _phase(job, sums, step)) is not None:
         notes.append(f"in step {step} its {longer[0]} took {duration(longer[1])} longer")
-    for cause in comparison.causes(db, trial, worst.rank, others)[:1]:
+    for cause in comparison.causes(db, trial, job, worst.rank)[:1]:
         place = f"{cause.phase or 'no phase'}, {cause.layer or 'no layer'}"
         spread = "; the rest is spread over other routines" if cause.share < _SPREAD else ""
         notes.append(
@@ -138,6 +152,6 @@ def _why(
             f"{duration(cause.excess_ns)} longer than the others ({place}): "
             f"{100 * cause.share:.0f} % of what took it longer{spread}"
         )
-    if interrupted := comparison.interruptions(db, trial, worst.rank, others):
+    if interrupted := comparison.interruptions(db, trial, job, worst.rank):
         notes.append(interrupted)
     return notes

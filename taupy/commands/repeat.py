@@ -21,18 +21,18 @@ from taupy.commands import options
 from taupy.commands.feeder import Feeder, wait
 from taupy.commands.messages import say
 from taupy.errors import TaupyError, UsageError
+from taupy.instrument.launchers import Job
 from taupy.instrument.runfolder import derived_uuid, new_uuid, note_ending
 from taupy.instrument.sweep import MOST_RUNS, Setting, parameters, settings
 
 Once = Callable[[argparse.Namespace], int]
-Rank = tuple[int, int, str | None]
 
 _FORWARDED = (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP)
 _FROM_TERMINAL = (signal.SIGINT, signal.SIGQUIT)
 """Signals that a terminal sends to all of its foreground processes."""
 
 
-def run(args: argparse.Namespace, once: Once, target: list[str], rank: Rank) -> int:
+def run(args: argparse.Namespace, once: Once, target: list[str], job: Job) -> int:
     """Run the program for every value, with all repeats.
 
     A failed run ends the repeats of its value; a sweep continues with the next value. Ctrl-C and
@@ -40,7 +40,7 @@ def run(args: argparse.Namespace, once: Once, target: list[str], rank: Rank) -> 
 
     Args:
         once: becomes the program; returns only if that fails.
-        rank: this process's rank in a parallel job, number of ranks, the job's identity.
+        job: the parallel job that this process is a rank of.
 
     Returns:
         The exit code of the first run that failed, 0 if none did.
@@ -54,15 +54,16 @@ def run(args: argparse.Namespace, once: Once, target: list[str], rank: Rank) -> 
     runs = len(values) * repeats
     if runs > MOST_RUNS:
         raise UsageError(f"--sweep and --repeat ask for {runs} runs; the maximum is {MOST_RUNS}")
-    job = rank[2] or new_uuid()
+    identity = job.uuid or new_uuid()
+    quiet = args.quiet or job.rank > 0  # rank 0 speaks for the job
     failed: list[int] = []
     done = 0
     with passing_signals_on() as passing, same_input(runs) as feeder:
         for place, setting in enumerate(values):
             for repeat in range(1, repeats + 1):
                 number = place * repeats + repeat
-                own = _arguments(args, setting, (number, repeat, repeats), target, rank, job)
-                if not args.quiet:
+                own = _arguments(args, setting, (number, repeat, repeats), target, job, identity)
+                if not quiet:
                     say(_announcement(number, runs, setting, repeat, repeats))
                 code = run_once(partial(_become_setting, setting, own, once), passing, feeder)
                 done += code == 0
@@ -71,7 +72,7 @@ def run(args: argparse.Namespace, once: Once, target: list[str], rank: Rank) -> 
                     break
                 if code:
                     left = repeats - repeat
-                    if left and not args.quiet:
+                    if left and not quiet:
                         say(
                             f"run {number} failed (exit code {code}): "
                             f"skipping its {left} remaining repeats"
@@ -80,7 +81,7 @@ def run(args: argparse.Namespace, once: Once, target: list[str], rank: Rank) -> 
             if passing.ended:
                 break
     options.recover_first(options.database_path(args))  # runs that a signal killed
-    if not args.quiet:
+    if not quiet:
         say(_summary(args, runs, done, failed, [*values[0].metadata], repeats))
     return failed[0] if failed else (130 if passing.ended else 0)
 
@@ -90,8 +91,8 @@ def _arguments(
     setting: Setting,
     which: tuple[int, int, int],
     target: list[str],
-    rank: Rank,
-    job: str,
+    job: Job,
+    identity: str,
 ) -> argparse.Namespace:
     """The arguments of one run: a new trial of the experiment, with its position as metadata."""
     number, repeat, repeats = which
@@ -99,10 +100,10 @@ def _arguments(
     facts = dict(setting.metadata)
     given = {text.partition("=")[0] for text in args.meta}
     if names:
-        facts["sweep"] = derived_uuid(f"{job}/sweep")
+        facts["sweep"] = derived_uuid(f"{identity}/sweep")
         facts["sweep.over"] = ", ".join(names)
     if args.repeat is not None:
-        facts["repeat"] = derived_uuid(f"{job}/repeat/{(number - 1) // repeats}")
+        facts["repeat"] = derived_uuid(f"{identity}/repeat/{(number - 1) // repeats}")
         facts["repeat.run"] = f"{repeat} of {repeats}"
     if taken := given & facts.keys():
         raise UsageError(f"--meta {min(taken)} is set by --sweep or --repeat itself")
@@ -121,7 +122,7 @@ def _arguments(
             "trial": name,
             "target": setting.arguments(target),
             # The ranks of a job repeat in step; each run of the job is one trial.
-            "rank": (rank[0], rank[1], rank[2] and derived_uuid(f"{job}/run/{number}")),
+            "job": job.called(job.uuid and derived_uuid(f"{identity}/run/{number}")),
         }
     )
 

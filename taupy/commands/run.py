@@ -27,10 +27,13 @@ from taupy.commands.run_arguments import parse as parse
 from taupy.commands.run_counts import count
 from taupy.commands.run_plan import Plan, merge_into
 from taupy.errors import TaupyError, UsageError
+from taupy.instrument import launchers
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
+
+    from taupy.instrument.launchers import Job
 
 
 def run(args: argparse.Namespace) -> int:
@@ -38,11 +41,11 @@ def run(args: argparse.Namespace) -> int:
     if args.repeat is not None or args.sweep:
         from taupy.commands import repeat
 
-        return repeat.run(args, run, target, _rank())
+        return repeat.run(args, run, target, _job(args))
     if args.twice:
         from taupy.commands import twice
 
-        return twice.run(args, run, target, getattr(args, "rank", None) or _rank())
+        return twice.run(args, run, target, _job(args))
     from taupy.instrument import launch, runfolder
 
     settings = _settings(args, target)
@@ -70,6 +73,7 @@ def run(args: argparse.Namespace) -> int:
         number, problems = sampler.begin(folder, sampling, settings.root_pid, settings.root_start)
         settings.notes += problems
         said += sampling.said if number else []
+    args.quiet = args.quiet or settings.rank > 0  # rank 0 speaks for the job
     if not args.quiet:
         say(*settings.notes, *said, *_database_doubts(settings.database))
     try:
@@ -274,9 +278,14 @@ def _settings(args: argparse.Namespace, target: list[str]) -> Any:
     run_gpu.keep_modules(plan, gpu)
     if plan.options.get("gpu_counters"):
         gpu = "no"  # this run counts kernels instead of timing them
-    rank, world_size, job = getattr(args, "rank", None) or _rank()
+    job = _job(args)
+    if job.attempt and job.uuid is None:
+        plan.notes.append(
+            "nothing in the environment names the job: each of its ranks becomes a trial of its "
+            "own; with the same --run-id on all ranks they become one"
+        )
     return runfolder.RunSettings(
-        uuid=job or runfolder.new_uuid(),
+        uuid=job.uuid or runfolder.new_uuid(),
         database=options.database_path(args),
         application=args.app or plan.project.get("app") or application,
         experiment=args.experiment or plan.project.get("experiment") or "default",
@@ -301,47 +310,18 @@ def _settings(args: argparse.Namespace, target: list[str]) -> Any:
         compensate=compensate,
         fold_libraries=args.fold_libraries or bool(plan.project.get("fold_libraries")),
         quiet=args.quiet,
-        rank=rank,
-        world_size=world_size,
+        rank=job.rank,
+        world_size=job.size,
+        attempt=job.attempt,
         notes=plan.notes,
         gpu=gpu,
         merge_into=merge_into(plan),
     )
 
 
-def _rank() -> tuple[int, int, str | None]:
-    """Rank, number of ranks and identity of the job under torchrun, mpirun or srun.
-
-    All ranks of a job carry the same identity, so that they become one trial.
-    """
-    for rank_name, size_name, job_names in (
-        ("RANK", "WORLD_SIZE", ("TORCHELASTIC_RUN_ID", "MASTER_ADDR", "MASTER_PORT")),
-        (
-            "OMPI_COMM_WORLD_RANK",
-            "OMPI_COMM_WORLD_SIZE",
-            ("PMIX_NAMESPACE", "OMPI_MCA_orte_hnp_uri"),
-        ),
-        ("PMI_RANK", "PMI_SIZE", ("PMI_JOBID", "HYDI_CONTROL_FD")),
-        ("SLURM_PROCID", "SLURM_NTASKS", ("SLURM_JOB_ID", "SLURM_STEP_ID")),
-    ):
-        try:
-            rank, size = int(os.environ[rank_name]), int(os.environ[size_name])
-        except (KeyError, ValueError):
-            continue
-        if size <= 1 or not 0 <= rank < size:
-            continue
-        from taupy.instrument.runfolder import boot_id, derived_uuid, process_start
-
-        text = [os.environ.get(name, "") for name in job_names]
-        if int(os.environ.get("LOCAL_WORLD_SIZE", "0") or 0) == size:
-            # All ranks of a job share one parent process; use it to identify the job.
-            parent = os.getppid()
-            text += [str(parent), str(process_start(parent)), boot_id()]
-        restarts = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
-        if rank_name == "RANK" and restarts != "0":
-            text.append(restarts)  # the ranks begin again: they are not those that were stored
-        return rank, size, derived_uuid("\0".join([rank_name, *text]))
-    return 0, 1, None
+def _job(args: argparse.Namespace) -> Job:
+    """The job that this process is a rank of; as a sweep or `--twice` has it, if they run us."""
+    return getattr(args, "job", None) or launchers.job(os.environ, args.run_id)
 
 
 def _database_doubts(database: str) -> list[str]:

@@ -22,6 +22,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=None,
         help="add what --metrics counts to that trial of the same program",
     )
+    where.add_argument(
+        "--run-id",
+        metavar="ID",
+        help="name of the job: ranks of the same name become one trial, here or by `taupy merge` "
+        "(default: what torchrun, mpirun or srun calls it)",
+    )
     options.add_list_argument(where, "--meta", "KEY=VALUE", "metadata for the trial")
     what = parser.add_argument_group("what to measure")
     what.add_argument("--c-calls", action="store_true", help="also record C functions")

@@ -40,7 +40,10 @@ def store(folder: str) -> None:
         with open_run(folder) as run:
             settings = read_settings(run)
             quiet = settings.quiet
-            lines = report(deliver(run), settings.notes)
+            delivery = deliver(run)
+            lines = report(delivery, settings.notes)
+            if settings.rank and delivery.trial_id is not None:
+                quiet = True  # rank 0 speaks for the job
     except BaseException as problem:  # whatever went wrong, the run folder still exists
         lines = [
             f"the run could not be stored ({type(problem).__name__}: {problem}); it is saved in "
@@ -78,6 +81,8 @@ def report(delivery: Delivery, told: Collection[str] = ()) -> list[str]:
             text = f"trial {delivery.trial_id} ({trial_name}) has more metrics: {delivery.joined}"
         elif len(profile.node_metadata) > 1:
             text += f", {len(profile.node_metadata)} processes"
+        if delivery.job:
+            text += f", of {delivery.job}"
         if delivery.running:
             text += (
                 f"; {delivery.running} of its child processes are still running and will be "

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from taupy.analysis.ranks import Matched, Rank, Ranks, RankTimes
+from taupy.model.job import spans
 from taupy.model.step_times import per_step
 from taupy.pprof.view import Cell, Column, View
 from taupy.units import duration, several
@@ -123,7 +124,7 @@ def remarks(job: Ranks) -> list[str]:
     if job.missing:
         several_of = len(job.missing) > 1
         notes.append(
-            f"{'ranks' if several_of else 'rank'} {_listed(job.missing)} "
+            f"{'ranks' if several_of else 'rank'} {spans(job.missing)} "
             f"{'are' if several_of else 'is'} missing: waiting for "
             f"{'them' if several_of else 'it'} is counted as transfer"
         )
@@ -138,19 +139,6 @@ def remarks(job: Ranks) -> list[str]:
             f"by {several(clock.pairs, 'collective')}, within {duration(clock.residual_ns)}"
         )
     return notes
-
-
-def _listed(numbers: Sequence[int]) -> str:
-    """`1-3, 7`."""
-    pieces: list[list[int]] = []
-    for number in numbers:
-        if pieces and number == pieces[-1][-1] + 1:
-            pieces[-1].append(number)
-        else:
-            pieces.append([number])
-    return ", ".join(
-        str(piece[0]) if len(piece) == 1 else f"{piece[0]}-{piece[-1]}" for piece in pieces
-    )
 
 
 def steps_view(steps: Sequence[StepOfRanks], ranks: int) -> View:

@@ -5,18 +5,20 @@ The database is asked here; `analysis/ranks.py` matches and adds up.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from statistics import median
 
 from taupy.analysis.ranks import Rank, Ranks, of_ranks
+from taupy.errors import UsageError
 from taupy.model.collectives import THREAD_NAME
+from taupy.model.job import missing, rank_of
 from taupy.model.profile import Steps
 from taupy.model.question import Condition, Question
 from taupy.model.rows import TimerRow
 from taupy.profiledb.collectives import read_collectives
 from taupy.profiledb.database import ProfileDB
-from taupy.profiledb.query import threads_by_id, trial_metadata
+from taupy.profiledb.query import node_facts, threads_by_id
 from taupy.profiledb.steps import steps_of
 from taupy.profiledb.values import values
 
@@ -48,50 +50,78 @@ class Cause:
     share: float
 
 
-def read_ranks(db: ProfileDB, trial: int) -> Ranks:
-    """The ranks of a trial, with their collectives matched."""
+@dataclass(frozen=True, slots=True)
+class Attempts:
+    """A launcher may start all ranks again after a failure: each time is an attempt.
+
+    Attributes:
+        chosen: the attempt that is looked at.
+        all: those of the trial.
+    """
+
+    chosen: int
+    all: tuple[int, ...]
+
+
+def read_ranks(db: ProfileDB, trial: int, attempt: int | None = None) -> tuple[Ranks, Attempts]:
+    """The ranks of one attempt of a trial, with their collectives matched.
+
+    Args:
+        attempt: None: the last one.
+
+    Raises:
+        UsageError: there is no such attempt.
+    """
     threads = threads_by_id(db, trial)
-    facts = _facts(db, trial)
+    facts = node_facts(db, trial)
+    nodes = {thread.node for thread in threads.values()}
+    places = {node: rank_of(node, facts.get(node, {})) for node in nodes}
+    attempts = tuple(sorted({attempt for _, attempt in places.values()})) or (1,)
+    chosen = attempts[-1] if attempt is None else attempt
+    if chosen not in attempts:
+        told = ", ".join(map(str, attempts))
+        raise UsageError(f"trial {trial} has no attempt {chosen}, only {told}")
     ranks: dict[int, Rank] = {}
+
+    def rank_at(node: int) -> Rank:
+        rank = Rank(places[node][0], memory_bytes=_peak(facts.get(node, {})), node=node)
+        return ranks.setdefault(rank.number, rank)
+
     for thread, collectives, _ in read_collectives(db, trial):
-        _rank(ranks, threads[thread].node, facts).communicators.append(collectives)
+        if places[node := threads[thread].node][1] == chosen:
+            rank_at(node).communicators.append(collectives)
     for measured, steps in steps_of(db, trial):
-        if steps.kind == "training" and (measured.node in ranks or not ranks):
-            rank = _rank(ranks, measured.node, facts)
+        number, its_attempt = places[measured.node]
+        if steps.kind == "training" and its_attempt == chosen and (number in ranks or not ranks):
+            rank = rank_at(measured.node)
             rank.steps = rank.steps or steps
-    return of_ranks([rank for _, rank in sorted(ranks.items())])
+    job = of_ranks([rank for _, rank in sorted(ranks.items())])
+    job.missing = sorted({*job.missing, *missing(facts).get(chosen, ())})
+    return job, Attempts(chosen, attempts)
 
 
-def _rank(ranks: dict[int, Rank], number: int, facts: Mapping[int, Mapping[str, str]]) -> Rank:
-    if number not in ranks:
-        peak = facts.get(number, {}).get("Peak Resident Memory (KiB)", "")
-        ranks[number] = Rank(number, memory_bytes=int(peak) * 1024 if peak.isdigit() else None)
-    return ranks[number]
-
-
-def _facts(db: ProfileDB, trial: int) -> dict[int, dict[str, str]]:
-    facts: dict[int, dict[str, str]] = {}
-    for node, name, value in trial_metadata(db, trial):
-        if node is not None:
-            facts.setdefault(node, {})[name] = value
-    return facts
+def _peak(facts: Mapping[str, str]) -> int | None:
+    """The most resident memory of a process, in bytes."""
+    peak = facts.get("Peak Resident Memory (KiB)", "")
+    return int(peak) * 1024 if peak.isdigit() else None
 
 
 # --- causes ----------------------------------------------------------------------
 
 
-def causes(db: ProfileDB, trial: int, rank: int, others: Sequence[int]) -> list[Cause]:
+def causes(db: ProfileDB, trial: int, job: Ranks, rank: int) -> list[Cause]:
     """What took a rank longer than the others, the largest first.
 
     Left out are imports, collectives, and making groups of processes: these wait for other ranks.
     """
+    node, others = _places(job, rank)
     host = Condition("kind", ("host",))
     by = ("thread", "callpath", "parent", "timer", "layer", "phase")
     table = values(db, Question((trial,), by=by, where=(host,)))
     columns = {name: table.row_labels(name) for name in by}
     left_out = _setting_up(columns["callpath"], columns["parent"], columns["timer"])
     own: dict[tuple[TimerRow, str | None, str | None], dict[int, float]] = {}
-    wanted = {rank, *others}
+    wanted = {node, *others}
     for thread, callpath, parent, timer, layer, phase, time in zip(
         *(columns[name] for name in by), table.column("exclusive", "time"), strict=True
     ):
@@ -106,7 +136,7 @@ def causes(db: ProfileDB, trial: int, rank: int, others: Sequence[int]) -> list[
             by_rank = own.setdefault((timer, layer, phase), {})
             by_rank[thread.node] = by_rank.get(thread.node, 0.0) + time
     excess = {
-        key: by_rank.get(rank, 0.0) - median(by_rank.get(other, 0.0) for other in others)
+        key: by_rank.get(node, 0.0) - median(by_rank.get(other, 0.0) for other in others)
         for key, by_rank in own.items()
     }
     total = sum(time for time in excess.values() if time > 0)
@@ -136,22 +166,29 @@ def _setting_up(
     return begins | {callpath for callpath, verdict in inside.items() if verdict}
 
 
-def interruptions(db: ProfileDB, trial: int, rank: int, others: Sequence[int]) -> str:
+def _places(job: Ranks, rank: int) -> tuple[int, list[int]]:
+    """The node of a rank, and those of the others."""
+    nodes = {member.number: member.place for member in job.ranks}
+    return nodes[rank], [node for number, node in nodes.items() if number != rank]
+
+
+def interruptions(db: ProfileDB, trial: int, job: Ranks, rank: int) -> str:
     """Whether a rank's processor was shared with something else; "" if nothing says so."""
-    facts = _facts(db, trial)
+    facts = node_facts(db, trial)
+    node, others = _places(job, rank)
     counts = {
         number: int(text)
-        for number in (rank, *others)
+        for number in (node, *others)
         if (text := facts.get(number, {}).get("Context Switches Involuntary", "")).isdigit()
     }
     rest = [counts[other] for other in others if other in counts]
-    if rank not in counts or not rest:
+    if node not in counts or not rest:
         return ""
     usual = median(rest)
-    if counts[rank] < max(_INTERRUPTED * usual, _LEAST_INTERRUPTED):
+    if counts[node] < max(_INTERRUPTED * usual, _LEAST_INTERRUPTED):
         return ""
     return (
-        f"rank {rank} was interrupted {counts[rank]} times, the others {usual:.0f} times: it "
+        f"rank {rank} was interrupted {counts[node]} times, the others {usual:.0f} times: it "
         "shared its processor"
     )
 

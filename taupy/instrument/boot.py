@@ -24,7 +24,7 @@ VARIABLE = "TAUPY_BOOT"
 """Names the run folder. It stays in the C environment, so that child processes inherit
 it, and is taken out of `os.environ`, so that the program does not see it."""
 
-VERSION = 2
+VERSION = 3
 """Of the settings of a run (`runfolder.RunSettings`)."""
 
 INJECTIONS = (b"CUDA_INJECTION64_PATH", b"NVTX_INJECTION64_PATH")

@@ -66,6 +66,8 @@ class RunSettings:
     quiet: bool = False
     rank: int = 0
     world_size: int = 1
+    attempt: int = 0  # of the job, from 1; 0: it is not a rank of one
+    again: int = 0  # runs of the same identity that were stored before this one
     notes: list[str]
     gpu: str = "auto"  # "auto", "yes" (asked for) or "no"
     merge_into: str = ""  # uuid of the trial that this run's counters are to join
@@ -76,6 +78,11 @@ class RunSettings:
         if unknown := given.keys() - RunSettings.__annotations__.keys():
             raise TypeError(f"a run has no settings {unknown}")
         self.__dict__.update(given)
+
+    @property
+    def trial_uuid(self) -> str:
+        """Of the trial: that of the job, unless an earlier run of the same name has it."""
+        return derived_uuid(f"{self.uuid}/again/{self.again}") if self.again else self.uuid
 
     def record(self) -> dict[str, Any]:
         """All of it by name, as it is written.

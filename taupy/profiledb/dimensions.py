@@ -85,7 +85,8 @@ _KERNEL = """
                           THEN timer.short_name END
       FROM timer WHERE timer.id IN ({ids})"""
 
-# The node number of a launched process is its rank; processes it starts come after it.
+# Processes of a job say their rank. Elsewhere it is the node number of the launched process;
+# processes that it starts come after it.
 _RANK = """
     WITH RECURSIVE above (id, trial_id, node) AS (
         SELECT thread.id, thread.trial_id, thread.node FROM thread WHERE thread.id IN ({ids})
@@ -98,7 +99,12 @@ _RANK = """
            AND process.node < above.node AND process.name = 'Process ID'
            AND process.value = child.value
     )
-    SELECT above.id, min(above.node) FROM above GROUP BY above.id"""
+    SELECT above.id, coalesce(CAST(min(said.value) AS INTEGER), min(above.node))
+      FROM above
+      JOIN thread ON thread.id = above.id
+      LEFT JOIN metadata AS said ON said.trial_id = thread.trial_id AND said.node = thread.node
+       AND said.name = 'Rank'
+     GROUP BY above.id"""
 
 _METADATA = """
     SELECT metadata.trial_id, metadata.value FROM metadata

@@ -17,7 +17,16 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from taupy.errors import DatabaseError
-from taupy.profiledb.writer import HEALTH, INCOMPLETE, INVARIANTS, RUNNING, free_name, joint_span
+from taupy.model import job
+from taupy.profiledb.writer import (
+    HEALTH,
+    INCOMPLETE,
+    INVARIANTS,
+    RUNNING,
+    free_name,
+    joint_span,
+    settle_exit_code,
+)
 
 _NUMBERED = ("application", "experiment", "trial", "thread", "device", "metric")
 """Tables whose ids are local to a file."""
@@ -57,6 +66,8 @@ class Merged:
         there: existing trials (numbers in the target) that were already complete.
         differing: trials (numbers in the target) with other values in the source; the target's
             values are kept.
+        others: trials (numbers in the target) and nodes that are another process in the source,
+            which is not copied.
         ceilings, derived: number of copied ceilings and derived metrics.
         kept: names of derived metrics with another expression in the target, which is kept.
     """
@@ -66,6 +77,7 @@ class Merged:
     joined: list[int] = field(default_factory=list)
     present: list[int] = field(default_factory=list)
     differing: list[int] = field(default_factory=list)
+    others: list[tuple[int, int]] = field(default_factory=list)
     ceilings: int = 0
     derived: int = 0
     kept: list[str] = field(default_factory=list)
@@ -394,6 +406,7 @@ class Copier:
         }
         ours = {(n, name): value for n, name, value in self._rows(select.format("main"), new)}
         waited_for = (None, RUNNING) in ours and (None, RUNNING) not in theirs
+        self._note_others(new, ours, theirs)
         for (node, name), value in theirs.items():
             if name == RUNNING and (None, RUNNING) not in ours:
                 continue  # they have arrived
@@ -432,6 +445,18 @@ class Copier:
             " WHERE id = ?",
             (start, duration, their_code if code is None else code, state, new),
         )
+        settle_exit_code(self.connection, new)
+
+    def _note_others(
+        self, trial: int, ours: dict[tuple[Any, str], str], theirs: dict[tuple[Any, str], str]
+    ) -> None:
+        """Note nodes that are one process here and another there: theirs is not copied."""
+        nodes = sorted({node for node, _ in theirs if node is not None})
+        for node in nodes:
+            stored = {name: ours[node, name] for name in job.PROCESS if (node, name) in ours}
+            process = {name: theirs[node, name] for name in job.PROCESS if (node, name) in theirs}
+            if job.are_others(stored, process):
+                self.result.others.append((trial, node))
 
     # --- what belongs to no trial ---------------------------------------------
 

@@ -86,6 +86,15 @@ def trial_metadata(db: ProfileDB, trial_id: int) -> list[MetadataRow]:
     return [MetadataRow(*row) for row in db.rows(_METADATA, (trial_id,))]
 
 
+def node_facts(db: ProfileDB, trial_id: int) -> dict[int, dict[str, str]]:
+    """The metadata of each of the trial's nodes that has some."""
+    facts: dict[int, dict[str, str]] = {}
+    for node, name, value in trial_metadata(db, trial_id):
+        if node is not None:
+            facts.setdefault(node, {})[name] = value
+    return facts
+
+
 @of_a_sound_file
 def timeline(db: ProfileDB, trial_id: int, event: str | None = None) -> list[TimelineRow]:
     """User events over time, all or those of one name, sorted by node, event and time."""

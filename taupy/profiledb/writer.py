@@ -10,7 +10,7 @@ from __future__ import annotations
 import sqlite3
 from datetime import UTC, datetime, timedelta
 
-from taupy.model import invariants
+from taupy.model import invariants, job
 from taupy.model.gpu import Device
 from taupy.model.profile import Profile, Timer
 from taupy.profiledb import bulk, columns
@@ -78,6 +78,7 @@ def add_profile(db: ProfileDB, profile: Profile) -> int:
         trial, new_nodes = _trial(connection, profile)
         prepared = [thread for thread in prepared if thread.thread.node in new_nodes]
         _add_metadata(connection, trial, profile, broken, new_nodes)
+        settle_exit_code(connection, trial)
         if prepared:
             add_timers(connection, trial, profile.timers, timers)
             metrics = _metric_ids(connection, profile)
@@ -160,6 +161,35 @@ def _trial(connection: sqlite3.Connection, profile: Profile) -> tuple[int, set[i
             ),
         )
     return trial, nodes
+
+
+def is_of_another_process(db: ProfileDB, profile: Profile) -> bool:
+    """Has the trial of this uuid a node of the profile's, and was that another process?"""
+    stored: dict[int, dict[str, str]] = {}
+    for node, name, value in db.rows(
+        "SELECT node, metadata.name, value FROM metadata JOIN trial ON trial.id = trial_id"
+        " WHERE uuid = ? AND node IS NOT NULL AND metadata.name IN (?, ?, ?)",
+        (storable(profile.uuid), *job.PROCESS),
+    ):
+        stored.setdefault(node, {})[name] = value
+    return any(
+        job.are_others(stored[node], facts)
+        for node, facts in profile.node_metadata.items()
+        if node in stored
+    )
+
+
+def settle_exit_code(connection: sqlite3.Connection, trial: int) -> None:
+    """That of a job follows from its ranks, in whatever order they came."""
+    facts: dict[int, dict[str, str]] = {}
+    for node, name, value in connection.execute(
+        "SELECT node, name, value FROM metadata"
+        " WHERE trial_id = ? AND node IS NOT NULL AND name IN (?, ?)",
+        (trial, job.ATTEMPT, job.EXIT),
+    ):
+        facts.setdefault(node, {})[name] = value
+    if (code := job.exit_code(facts)) is not None:
+        connection.execute("UPDATE trial SET exit_code = ? WHERE id = ?", (code, trial))
 
 
 def _joint_state(connection: sqlite3.Connection, trial: int, state: str, profile: Profile) -> str:

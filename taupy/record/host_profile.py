@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from taupy.instrument.runfolder import RunSettings
+from taupy.model import job
 from taupy.model.names import in_packages
 from taupy.model.profile import (
     ROOT_TIMER,
@@ -218,6 +219,7 @@ def profile_of(
             "Process ID": str(part.pid),
             "Parent Process ID": str(part.parent_pid),
             "Engine": part.engine,
+            **_place(settings, part),
             **{name: text for name, text in part.metadata.items() if not name.startswith(HEALTH)},
             **({} if part.complete else endings.open_routines(part)),
         }
@@ -276,7 +278,7 @@ def profile_of(
         )
     metadata.update(health)
     return Profile(
-        uuid=settings.uuid,
+        uuid=settings.trial_uuid,
         application=settings.application,
         experiment=settings.experiment,
         name=settings.trial,
@@ -291,6 +293,21 @@ def profile_of(
         node_metadata=node_metadata,
         layers=facts,
     )
+
+
+def _place(settings: RunSettings, part: Part) -> dict[str, str]:
+    """Which rank of which attempt of a job a process belongs to, and what tells it from others."""
+    if not settings.attempt:
+        return {}
+    code = _exit_code(part) if part.pid == settings.root_pid else None
+    return {
+        job.RANK: str(settings.rank),
+        job.RANKS: str(settings.world_size),
+        job.ATTEMPT: str(settings.attempt),
+        job.HOST: settings.host,
+        job.STARTED: str(round(part.started_at * 1_000_000)),
+        **({} if code is None else {job.EXIT: str(code)}),
+    }
 
 
 def _exit_code(part: Part) -> int | None:
@@ -480,7 +497,7 @@ def assign_nodes(
         if node is None:
             node = part.node if part.node is not None and part.node not in taken else None
         if node is None:
-            node = settings.rank
+            node = job.node_of(settings.rank, settings.attempt)
             while node in taken:
                 node += settings.world_size
         node_of[part.name] = node

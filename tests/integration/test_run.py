@@ -456,18 +456,6 @@ def test_ranks_of_one_job_become_one_trial(runs, native):
     assert runs.one("SELECT count(*) FROM trial") == 1
 
 
-@pytest.mark.slow
-def test_ranks_that_a_launcher_starts_again_are_another_trial(runs, native):
-    """What they measured would else be taken for what is stored already."""
-    (runs.folder / "prog.py").write_text("def f(): pass\nf()\n")
-    job = {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "a", "TORCHELASTIC_RUN_ID": "job"}
-    for restarts in ("0", "0", "1"):
-        command = [sys.executable, "-m", "taupy", "run", "--db", str(runs.database), "prog.py"]
-        environment = {**runs.environ(), **job, "TORCHELASTIC_RESTART_COUNT": restarts}
-        subprocess.run(command, cwd=runs.folder, env=environment, timeout=240, check=True)
-    assert runs.one("SELECT count(*) FROM trial") == 2
-
-
 LATE_CHILD = """
 import os, time
 def late():

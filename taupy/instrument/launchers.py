@@ -1,0 +1,103 @@
+"""Which rank of which job is this process? torchrun, accelerate, mpirun and srun say so in the
+environment."""
+
+from __future__ import annotations
+
+import os
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_SCHEDULERS = ("SLURM_JOB_ID", "SLURM_STEP_ID", "PBS_JOBID", "LSB_JOBID")
+_LAUNCHERS = (
+    ("RANK", ("WORLD_SIZE",), "LOCAL_WORLD_SIZE", ("TORCHELASTIC_RUN_ID",)),
+    (
+        "OMPI_COMM_WORLD_RANK",
+        ("OMPI_COMM_WORLD_SIZE",),
+        "OMPI_COMM_WORLD_LOCAL_SIZE",
+        ("PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid", "OMPI_MCA_orte_hnp_uri"),
+    ),
+    ("PMI_RANK", ("PMI_SIZE",), "MPI_LOCALNRANKS", ("PMI_JOBID",)),
+    ("SLURM_PROCID", ("SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"), "", ()),
+)
+"""Variables of each launcher: the rank, how many there are, how many of them on this host, and
+what names the job."""
+_ADDRESS = ("MASTER_ADDR", "MASTER_PORT")
+_NO_NAME = ("", "none")
+"""`torchrun` without --rdzv-id calls every job `none`."""
+_RESTARTS = ("TORCHELASTIC_RESTART_COUNT", "SLURM_RESTART_COUNT")
+
+
+class Job:
+    """A rank's place in its job.
+
+    Attributes:
+        rank, size: from 0; how many there are.
+        uuid: the same on all ranks, so that they become one trial; None: nothing names the job.
+        attempt: from 1; a launcher may start all ranks again after a failure. 0: it is no job.
+    """
+
+    def __init__(self, rank: int, size: int, uuid: str | None, attempt: int) -> None:
+        self.rank, self.size, self.uuid, self.attempt = rank, size, uuid, attempt
+
+    def called(self, uuid: str | None) -> Job:
+        """The same place in a trial with another identity."""
+        return Job(self.rank, self.size, uuid, self.attempt)
+
+
+ALONE = Job(0, 1, None, 0)
+
+
+def job(environment: Mapping[str, str], run_id: str | None = None) -> Job:
+    """The job of this process.
+
+    Args:
+        run_id: names the job, whatever the launcher says.
+    """
+    for rank_name, size_names, local_name, job_names in _LAUNCHERS:
+        rank = _number(environment, rank_name)
+        size = next((n for name in size_names if (n := _number(environment, name))), 0)
+        if rank is None or not 0 <= rank < size or size < 2:
+            continue
+        if rank_name == "SLURM_PROCID" and not _is_step(environment):
+            continue  # the script of a batch job runs once, not once for each rank
+        attempt = 1 + max(_number(environment, name) or 0 for name in _RESTARTS)
+        if run_id is not None:
+            return Job(rank, size, _uuid("run id", run_id), attempt)
+        names = _names(environment, rank_name, job_names)
+        if _number(environment, local_name) == size:
+            names += _parent()
+        return Job(rank, size, _uuid(rank_name, *names) if any(names) else None, attempt)
+    return ALONE if run_id is None else Job(0, 1, _uuid("run id", run_id), 1)
+
+
+def _number(environment: Mapping[str, str], name: str) -> int | None:
+    text = environment.get(name, "")
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else None
+
+
+def _is_step(environment: Mapping[str, str]) -> bool:
+    return "SLURM_STEP_ID" in environment or "SLURM_STEPID" in environment
+
+
+def _names(environment: Mapping[str, str], rank_name: str, job_names: tuple[str, ...]) -> list[str]:
+    names = [environment.get(name, "") for name in job_names]
+    names = ["" if name in _NO_NAME else name for name in names]
+    if rank_name == "RANK" and not any(names):
+        names = [environment.get(name, "") for name in _ADDRESS]
+    return names + [environment.get(name, "") for name in _SCHEDULERS]
+
+
+def _parent() -> list[str]:
+    """All ranks are children of one process, which is one job's."""
+    from taupy.instrument.runfolder import boot_id, process_start
+
+    parent = os.getppid()
+    return [str(parent), str(process_start(parent)), boot_id()]
+
+
+def _uuid(*names: str) -> str:
+    from taupy.instrument.runfolder import derived_uuid
+
+    return derived_uuid("\0".join(names))
