@@ -9,6 +9,8 @@ is matched by rules, each of which says its name in the result:
     demangled     two spellings of one C++ name
     template      kernels that differ in template arguments and parameters only
     architecture  kernels that also differ in what names a GPU or a tile size
+    prefix        layers, without the prefix of a wrapper (`layer_match.py`)
+    position      layers of one class, in the order of their first calls
 
 How names of kernels are cut is `kernel_cuts.py`'s part.
 
@@ -29,7 +31,9 @@ from taupy.model.rows import Named
 
 Level = Literal["auto", "exact", "demangled", "template", "architecture"]
 LEVELS: tuple[Level, ...] = get_args(Level)
-Rule = Literal["same", "moved", "table", "demangled", "template", "architecture"]
+Rule = Literal[
+    "same", "moved", "table", "demangled", "template", "architecture", "prefix", "position"
+]
 
 KERNEL_GROUPS = frozenset({"GPU_KERNEL", "TAU_GPU_KERNEL"})
 
