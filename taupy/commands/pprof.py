@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from taupy.commands import options, running
-from taupy.commands.pprof_arguments import PEOPLE_ROWS, TREE_MIN_PERCENT, check
+from taupy.commands.pprof_arguments import PEOPLE_ROWS, STEP, TREE_MIN_PERCENT, check
 from taupy.commands.pprof_arguments import add_arguments as add_arguments
 from taupy.errors import TaupyError, UsageError
 from taupy.model import job
@@ -158,6 +158,8 @@ class Asked:
         order = Order(sort=args.sort, reverse=args.reverse, limit=self.limit, plain=args.plain)
         if args.tree:
             return self._tree(threads, metric)
+        if args.by == STEP:
+            return self._steps(threads, metric.metric.name)
         if args.by:
             from taupy.pprof import grouping
 
@@ -168,6 +170,21 @@ class Asked:
         if args.callers is not None or args.callees is not None:
             return self._call_graph(threads, metric.name, order)
         return self._tables(threads, metric.name)
+
+    def _steps(self, threads: Sequence[ThreadRow], metric: str) -> list[View]:
+        from taupy.pprof import steps
+        from taupy.profiledb.steps import only_time, steps_of
+
+        only_time(metric)
+        places = {*map(selection.place_of, threads)}
+        shown = [
+            steps.view(thread, series).first(self.limit)
+            for thread, series in steps_of(self.db, self.trial_id)
+            if selection.place_of(thread) in places
+        ]
+        if not shown:
+            raise UsageError(f"trial {self.trial_id} has no steps on these threads: docs/steps.md")
+        return shown
 
     def _where(self, threads: Sequence[ThreadRow]) -> set[str] | None:
         """The routines that meet all conditions; None without conditions."""

@@ -17,6 +17,9 @@ PEOPLE_ROWS = 25
 TREE_MIN_PERCENT = 1.0
 """Default of --min-share in trees for people."""
 
+STEP = "step"
+"""A dimension of time alone: of the steps of a training."""
+
 _CONDITION = re.compile(r"(\S.*?)\s*(<=|>=|=|<|>)\s*([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)")
 
 
@@ -118,8 +121,8 @@ def _add_views(parser: argparse.ArgumentParser) -> None:
     views.add_argument("--callers", metavar="ROUTINE", help="callers of a routine")
     views.add_argument("--callees", metavar="ROUTINE", help="routines that it calls")
     views.add_argument(
-        "--by", choices=WITHIN, metavar="DIMENSION",
-        help="sums by " + ", ".join(WITHIN) + "; with --kernels, of GPU work",
+        "--by", choices=(*WITHIN, STEP), metavar="DIMENSION",
+        help="sums by " + ", ".join(WITHIN) + f" or {STEP}; with --kernels, of GPU work",
     )  # fmt: skip
     views.add_argument("--events", action="store_true", help="user events, call path by call path")
     views.add_argument("--kernels", action="store_true", help="GPU kernels, and who launched them")
@@ -183,6 +186,12 @@ def check(args: argparse.Namespace) -> None:
     asked = [name for name, given in modes.items() if given]
     if len(asked) > 1:
         raise UsageError(f"{' and '.join(asked)} are different views: choose one")
+    chosen = args.filter or args.group or args.where or args.fold_libraries or args.kernels
+    if args.by == STEP and chosen:
+        raise UsageError(
+            "--by step shows whole steps, which know no routines and kernels: leave out --filter, "
+            "--group, --where, --fold-libraries and --kernels"
+        )
     if args.also and asked and not args.tree:
         raise UsageError(f"--also works with TAU's tables and with --tree, not with {asked[0]}")
     if not args.tree and (args.depth is not None or args.min_share is not None):

@@ -13,20 +13,23 @@ from typing import Literal, get_args
 
 from taupy.analysis import match
 from taupy.analysis.compare import Comparison, Row, compared
+from taupy.analysis.layer_match import matched_layers
 from taupy.analysis.match import Key, Level, Table
 from taupy.comparison.calls import CallsOfPaths, Medians
 from taupy.comparison.path_names import PathsById, path_keys
 from taupy.comparison.sides import Side
+from taupy.comparison.step_times import step_times
 from taupy.comparison.trial_values import VALUES, Over, Runs, TrialValues, Value, Where
 from taupy.errors import MissingMetric, UsageError
 from taupy.model import answer as values
-from taupy.model.metric import Metric
+from taupy.model.metric import TIME, Metric
 from taupy.model.question import COUNTS
 from taupy.model.rows import TimerRow
 from taupy.pprof.selection import name_test
 from taupy.profiledb import trial_facts
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.dimensions import WITHIN, ids_of, written
+from taupy.profiledb.steps import only_time
 from taupy.profiledb.trial_facts import EventSums
 
 By = str
@@ -34,7 +37,7 @@ By = str
 
 BYS: tuple[By, ...] = (
     "routine", "kernel", "callpath", *(name for name in WITHIN if name != "kernel"),
-    "event", "metadata",
+    "step", "event", "metadata",
 )  # fmt: skip
 
 FIRST_ROWS = 25
@@ -104,6 +107,8 @@ def answers(db: ProfileDB, sides: Sequence[Side], question: Question) -> list[An
     _check(question)
     if question.by == "event":
         return [_events(db, sides, question)]
+    if question.by == "step":
+        return [_steps(db, sides, question)]
     asked = _Asked(db, sides, question)
     if question.by == "routine":
         of_places = [asked.answer(where) for where in ("host", "gpu") if asked.has(where)]
@@ -191,14 +196,32 @@ class _Asked:
     def _grouped(self, by: str) -> Answer:
         of_sides = self.values.answers(by, limits=self._limits)
         names = {written(by, label) for answer in of_sides for label in answer.table.labels[by]}
+        of_side: Sequence[Mapping[str, Key]] = [{} for _ in self.sides]
+        if by == "layer" and self.question.level != "exact":
+            of_side = self._layers()
         keys: dict[Hashable, Key] = {
             name: Key(name, name, name, None, None, "", "same") for name in names
         }
+        keys |= {key.identity: key for side in of_side for key in side.values()}
 
         def keyed(side: int, answer: values.Answer) -> Sequence[Hashable]:
-            return [written(by, label) for label in answer.table.row_labels(by)]
+            rows = (written(by, label) for label in answer.table.row_labels(by))
+            return [
+                of_side[side][name].identity if name in of_side[side] else name for name in rows
+            ]
 
         return self._answer(None, self._runs(of_sides, keyed, None), keys)
+
+    def _layers(self) -> list[dict[str, Key]]:
+        """The keys of each side's layers."""
+        kinds: list[dict[str, str]] = [{} for _ in self.sides]
+        for answer in self.values.answers("layer", "layer_type", calls=False):
+            rows = (answer.table.row_labels(name) for name in ("trial", "layer", "layer_type"))
+            for trial, layer, kind in zip(*rows, strict=True):
+                for side, of_side in zip(self.sides, kinds, strict=True):
+                    if layer is not None and trial in {run.id for run in side.trials}:
+                        of_side.setdefault(layer, kind)
+        return matched_layers(kinds)
 
     def _callpaths(self) -> Answer:
         of_sides = self.values.answers("callpath", limits=self._limits)
@@ -311,6 +334,27 @@ def metric_shown(metric: Metric, value: str) -> Metric:
     if value.endswith("per-call") and metric.unit != "ns":
         return Metric(metric.name, f"{metric.unit}/call")
     return metric
+
+
+# --- steps ---------------------------------------------------------------------
+
+
+def _steps(db: ProfileDB, sides: Sequence[Side], question: Question) -> Answer:
+    only_time(question.metric)
+    if question.value not in ("exclusive", "inclusive"):
+        raise UsageError(f"rows by step have no value '{question.value}' (only: inclusive)")
+    if question.groups or question.names:
+        raise UsageError("--group and --filter choose routines, which steps are not told apart by")
+    steps = step_times(db, sides, question.over)
+    totals = [[float(sum(trial.values())) for trial in side] for side in steps.of_sides]
+    comparison = compared(steps.of_sides, totals)
+    if not comparison.rows:
+        raise UsageError("these trials have no steps: see docs/steps.md")
+    return Answer(
+        *("step", None, TIME, "inclusive", comparison),
+        keys=steps.keys,
+        calls=Medians(steps.calls),
+    )
 
 
 # --- user events ---------------------------------------------------------------

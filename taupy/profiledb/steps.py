@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from itertools import groupby
 from typing import Any
 
+from taupy.errors import UsageError
+from taupy.model.metric import TIME
 from taupy.model.profile import UNKNOWN, Steps
 from taupy.model.rows import ThreadRow
 from taupy.network.phases import KINDS
@@ -65,6 +67,19 @@ def steps_of(db: ProfileDB, trial: int) -> list[tuple[ThreadRow, Steps]]:
     threads = threads_by_id(db, trial)
     series = [(threads[id], steps) for id, steps in read_steps(db, trial)]
     return sorted(series, key=lambda pair: (pair[1].kind, -sum(pair[1].time_ns)))
+
+
+def only_time(metric: str) -> None:
+    """Refuse other metrics than `time` step by step.
+
+    Raises:
+        UsageError: the metric is another.
+    """
+    if metric != TIME.name:
+        raise UsageError(
+            f"'{metric}' is not known step by step, only {TIME.name} is; "
+            "`taupy run --steps A:B` records all details of some steps"
+        )
 
 
 def _series(kind: Any, rows: list[Any], values: dict[str, dict[int, float]]) -> Steps:

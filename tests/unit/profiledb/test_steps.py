@@ -57,3 +57,37 @@ def test_files_have_every_step(ask):
 def test_a_trial_without_steps_says_what_to_do(ask, capsys):
     assert main(["steps", "2"]) != 0
     assert "trial 2 has no steps: no optimizer" in capsys.readouterr().err
+
+
+def test_steps_of_two_trials_are_compared_one_by_one(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    with ProfileDB.open("taupy.db", create=True) as db:
+        for seed, times in ((1, [9_000_000, 1_000_000]), (2, [9_000_000, 3_000_000, 5_000_000])):
+            profile = small_profile(seed)
+            profile.threads[0].steps = [steps(times), steps([500_000], "validation")]
+            add_profile(db, profile)
+    assert main(["compare", "1", "2", "--by", "step", "--csv"]) == 0
+    rows = {row["timer"]: row for row in csv.DictReader(capsys.readouterr().out.splitlines())}
+    assert {*rows} == {"1", "2", "3", "validation 1"}
+    assert float(rows["2"]["ratio"]) == 3 and float(rows["1"]["ratio"]) == 1
+    assert (rows["3"]["a_ns"], float(rows["3"]["b_ns"])) == ("", 5_000_000)
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        (["compare", "1", "1", "--by", "step", "--value", "calls"], "no value 'calls'"),
+        (["compare", "1", "1", "--by", "step", "--filter", "x"], "choose routines"),
+        (["compare", "2", "2", "--by", "step"], "these trials have no steps"),
+        (["pprof", "1", "--by", "step", "--filter", "x"], "know no routines"),
+        (["pprof", "2", "--by", "step"], "has no steps on these threads"),
+    ],
+)
+def test_of_steps_no_more_is_told_than_their_time(ask, capsys, line, said):
+    assert main(line) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_a_flat_profile_by_step_has_every_step(ask, capsys):
+    assert main(["pprof", "1", "--by", "step", "--csv", "--thread", "0.0.0"]) == 0
+    assert len(capsys.readouterr().out.splitlines()) > 52
