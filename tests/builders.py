@@ -393,7 +393,7 @@ def canonical(profile: Profile) -> Profile:
     keys = _Order(profile).keys
     order = sorted(range(len(keys)), key=keys.__getitem__)
     place = {old: new for new, old in enumerate(order)}
-    timers = [replace(profile.timers[old], groups=keys[old][1]) for old in order]
+    timers = [profile.timers[old]._replace(groups=keys[old][1]) for old in order]
     threads = [
         _canonical_thread(thread, place.__getitem__)
         for thread in sorted(profile.threads, key=lambda thread: thread.thread)

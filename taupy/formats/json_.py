@@ -88,7 +88,7 @@ def _document(profile: Profile, progress: Progress) -> Iterator[str]:
         **({"modules": [*map(asdict, profile.modules)]} if profile.modules else {}),
     }
     yield _ENCODE(head)[:-1]
-    yield from _list("timers", (asdict(timer) for timer in profile.timers))
+    yield from _list("timers", (timer._asdict() for timer in profile.timers))
     yield ',\n"threads": ['
     for number, measured in enumerate(profile.threads):
         yield ",\n" if number else "\n"
@@ -264,8 +264,20 @@ def _each(pieces: Pieces, read_one: Callable[[Pieces], Any]) -> Iterator[Any]:
         yield read_one(pieces)
 
 
+@dataclass
+class _Timer:
+    """A timer as in the file."""
+
+    name: str
+    file: str | None = None
+    line: int | None = None
+    groups: tuple[str, ...] = ("PYTHON",)
+    path: str | None = None
+    short: str | None = None
+
+
 def _read_timer(pieces: Pieces) -> Timer:
-    return _checked(Timer, pieces.rest_of_map(), pieces)
+    return Timer(**vars(_checked(_Timer, pieces.rest_of_map(), pieces)))
 
 
 def _read_thread(pieces: Pieces) -> ThreadProfile:

@@ -242,7 +242,7 @@ class _Reading:
             if isinstance(value, bytes)
         ]
         timer = routine_timer(name)
-        return replace(timer, groups=tuple(group for group in groups if group) or _GROUPS)
+        return timer._replace(groups=tuple(group for group in groups if group) or _GROUPS)
 
     @staticmethod
     def _numbers(event: Message, number: int) -> list[int]:

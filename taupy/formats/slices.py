@@ -45,7 +45,7 @@ class Timeline:
         self._exclusive = [0]
         self._rows = [0]
         self._ends = [_NEVER]
-        self._children: dict[tuple[int, int], int] = {}
+        self._children: dict[int, int] = {}
         self.cut_off = 0
         self._splits = 0
         self.tree = CallTree()
@@ -114,7 +114,7 @@ class Timeline:
         return row
 
     def _child(self, above: int, timer: int) -> int:
-        key = (above, timer)
+        key = above << 32 | timer
         row = self._children.get(key)
         if row is None:
             row = self._children[key] = len(self._timer)

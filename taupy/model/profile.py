@@ -12,7 +12,7 @@ import math
 from array import array
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from taupy.model.collectives import Collectives
 from taupy.model.gpu import Activity, Device, Launch, Module
@@ -27,9 +27,11 @@ ABSENT = math.nan
 """Stands in a column of type "d" where a row's value was not measured: absent is not 0."""
 
 
-@dataclass(frozen=True, slots=True)
-class Timer:
+class Timer(NamedTuple):
     """A named interval: a routine, a C function, a phase, a kernel.
+
+    A tuple, since there may be hundreds of thousands: a dataclass takes thrice as long to make
+    and to hash.
 
     Attributes:
         name: the routine's qualified name without its place, `Net.forward`.

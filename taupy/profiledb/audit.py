@@ -336,7 +336,8 @@ def _summary_faults(
             (trial, thread),
         )
     }
-    expected = {timer: [sums.calls, sums.subroutines] for timer, sums in expected_rows.flat.items()}
+    flat_rows = expected_rows.flat
+    expected = {timer: numbers for timer, *numbers in flat_rows.counted()}
     if calls != expected:
         odd = [t for t in calls.keys() | expected.keys() if calls.get(t) != expected.get(t)]
         yield f"{where}: calls of {_timers(db, odd)} are not the sums over call paths"
@@ -352,11 +353,9 @@ def _summary_faults(
             continue
         if metric not in listed:
             yield f"{where}: has values of {visible(name)}, which is not among its metrics"
-        elif name in expected_rows.largest and not _alike(
-            listed[metric], expected_rows.largest[name]
-        ):
+        elif name in flat_rows.largest and not _alike(listed[metric], flat_rows.largest[name]):
             yield (
-                f"{where}: the largest inclusive {visible(name)} is {expected_rows.largest[name]}, "
+                f"{where}: the largest inclusive {visible(name)} is {flat_rows.largest[name]}, "
                 f"not {listed[metric]}"
             )
         flat = {
@@ -367,11 +366,8 @@ def _summary_faults(
                 (trial, metric, thread),
             )
         }
-        sums = {
-            timer: (sums_of_timer.inclusive[name], sums_of_timer.exclusive.get(name))
-            for timer, sums_of_timer in expected_rows.flat.items()
-            if name in sums_of_timer.inclusive
-        }
+        rows = flat_rows.measured(name) if name in flat_rows.inclusive else ()
+        sums = {timer: (inclusive, exclusive) for timer, inclusive, exclusive in rows}
         odd = [
             timer
             for timer in flat.keys() | sums.keys()

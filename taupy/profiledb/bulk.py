@@ -1,4 +1,4 @@
-"""Insert many rows: fifty with one statement take half of what fifty statements take."""
+"""Insert many rows: a hundred with one statement take half of what a hundred statements take."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from taupy.profiledb import columns
 if TYPE_CHECKING:
     from taupy.profiledb.columns import Column
 
-ROWS_A_STATEMENT = 50
+ROWS_A_STATEMENT = 100
 _MANY = 10_000
 """Rows from which it pays to sort an index anew."""
 
@@ -32,11 +32,12 @@ def insert(
         row: of literal values, and a `?` for each cell of a row.
         ending: what follows the values, such as ` ON CONFLICT DO NOTHING`.
     """
-    rest = iter(rows)
-    pieces = iter(lambda: list(islice(rest, ROWS_A_STATEMENT)), [])
+    width = row.count("?")
+    # Rows out of `zip` or the like are not kept: their cells go over into pieces at once.
+    cells = chain.from_iterable(rows)
+    pieces = iter(lambda: list(islice(cells, ROWS_A_STATEMENT * width)), [])
     for count, alike in groupby(pieces, len):
-        statement = _statement(into, row, count, ending)
-        connection.executemany(statement, map(list, map(chain.from_iterable, alike)))
+        connection.executemany(_statement(into, row, count // width, ending), alike)
 
 
 def insert_columns(

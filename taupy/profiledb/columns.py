@@ -14,8 +14,8 @@ from itertools import starmap
 from struct import iter_unpack
 from typing import TYPE_CHECKING, Any
 
-from taupy.model.flat import FlatSums
 from taupy.model.profile import CallTree
+from taupy.profiledb.flat_rows import FlatRows
 from taupy.profiledb.identity import _POSITIVE
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     Column = np.ndarray[Any, np.dtype[np.int64]]
 
-_ROWS = 2_000
+ROWS = 2_000
 """Below this number of rows, importing NumPy does not pay."""
 _CLIMBS = 64
 """Maximum mean depth for which climbing level by level pays."""
@@ -33,7 +33,7 @@ _LARGEST = 1 << 62
 def wide(tree: CallTree) -> bool:
     """Is it a large tree of whole numbers whose sums fit into 64 bits?"""
     columns = [*tree.inclusive.values(), *tree.exclusive.values()]
-    if len(tree) < _ROWS or any(column.typecode != "q" for column in columns):
+    if len(tree) < ROWS or any(column.typecode != "q" for column in columns):
         return False
     sums = [
         abs(whole(column).sum(dtype=float)) for column in (tree.calls, tree.subroutines, *columns)
@@ -109,6 +109,17 @@ def callpath_ids(parent: Column, timers: Column, depth: Column) -> Column:
     return ids
 
 
+def ascending(ids: array[int], is_wide: bool) -> array[int]:
+    """The positions of ids in the order of the ids.
+
+    Args:
+        is_wide: NumPy pays.
+    """
+    if is_wide:
+        return array("q", whole(ids).argsort().tobytes())
+    return array("q", sorted(range(len(ids)), key=ids.__getitem__))
+
+
 def repeats(ids: Column, order: Column) -> bool:
     """Are any two equal? `order` sorts them."""
     ordered = ids[order]
@@ -116,7 +127,7 @@ def repeats(ids: Column, order: Column) -> bool:
 
 
 def outermost(parent: Column, keys: Column, depth: Column) -> Column | None:
-    """As `model/forest.py`, in the order of the rows; None if the tree is too deep for it."""
+    """Which rows are outermost, as in `model/forest.py`; None if the tree is too deep for it."""
     import numpy as np
 
     if depth.sum() > _CLIMBS * len(parent):
@@ -129,20 +140,11 @@ def outermost(parent: Column, keys: Column, depth: Column) -> Column | None:
         alike = keys[above] == keys[climbing]
         inside[climbing[alike]] = True
         climbing, above = climbing[~alike], parent[above[~alike]]
-    return np.flatnonzero(~inside)
+    return ~inside
 
 
-def sums(groups: Column, count: int, values: Column) -> list[int]:
-    """The values added up by group."""
-    import numpy as np
-
-    added = np.zeros(count, "i8")
-    np.add.at(added, groups, values)
-    return added.tolist()
-
-
-def flat_sums(tree: CallTree, timers: Sequence[int]) -> dict[int, FlatSums] | None:
-    """As `model/flat.py`; None if the tree is too deep for it."""
+def flat_rows(tree: CallTree, timers: Sequence[int], on_stream: bool) -> FlatRows | None:
+    """As `FlatRows.of` the sums of `model/flat.py`; None if the tree is too deep for it."""
     import numpy as np
 
     keys = np.array(timers, "i8")
@@ -150,26 +152,32 @@ def flat_sums(tree: CallTree, timers: Sequence[int]) -> dict[int, FlatSums] | No
     top = outermost(parent, keys, depths(parent))
     if top is None:
         return None
-    ids, groups = np.unique(keys, return_inverse=True)
-    count = len(ids)
-    calls = sums(groups, count, whole(tree.calls))
-    subroutines = sums(groups, count, whole(tree.subroutines))
+    order = keys.argsort()
+    starts = np.flatnonzero(np.diff(keys[order], prepend=-1))  # no id is negative
+
+    def sums(values: Column) -> Column:
+        """The values added up by timer, in the order of their ids."""
+        return np.add.reduceat(values[order], starts)
+
+    calls, subroutines = sums(whole(tree.calls)), sums(whole(tree.subroutines))
     inclusive = {
-        name: sums(groups[top], count, whole(column)[top])
-        for name, column in tree.inclusive.items()
+        name: sums(np.where(top, whole(column), 0)) for name, column in tree.inclusive.items()
     }
-    exclusive = {
-        name: sums(groups, count, whole(column)) for name, column in tree.exclusive.items()
-    }
-    return {
-        timer: FlatSums(
-            calls[at],
-            subroutines[at],
-            {name: values[at] for name, values in inclusive.items()},
-            {name: values[at] for name, values in exclusive.items()},
-        )
-        for at, timer in enumerate(ids.tolist())
-    }
+    exclusive = {name: sums(whole(tree.exclusive[name])) for name in tree.inclusive}
+    all_numbers = (calls, subroutines, *inclusive.values(), *exclusive.values())
+    ran = calls > 0 if on_stream else np.any(all_numbers, axis=0)
+
+    def of_those(numbers: Column) -> array[int]:
+        return array("q", numbers[ran].tobytes())
+
+    return FlatRows(
+        of_those(keys[order][starts]),
+        of_those(calls),
+        of_those(subroutines),
+        {name: of_those(numbers) for name, numbers in inclusive.items()},
+        {name: of_those(numbers) for name, numbers in exclusive.items()},
+        {name: int(numbers.max()) for name, numbers in inclusive.items()},
+    )
 
 
 def statements(cells: Column, rows: int) -> Iterator[list[int]]:

@@ -27,12 +27,19 @@ def timer_id(timer: Timer) -> int:
 
 def timer_ids(timers: Sequence[Timer]) -> list[int]:
     """The id of each timer."""
-    names = all_storable([timer.full_name for timer in timers])
-    identities = [
-        _framed(name) + _framed_groups(timer.groups)
-        for name, timer in zip(names, timers, strict=True)
-    ]
-    # A hash for each timer: nearly all of it runs in C.
+    names = list(map(str.encode, all_storable([timer.full_name for timer in timers])))
+    lengths = {length: _length(length) for length in set(map(len, names))}
+    framed = {groups: _framed_groups(groups) for groups in {timer.groups for timer in timers}}
+    # Nearly all that is done for each timer runs in C.
+    identities = map(
+        b"".join,
+        zip(
+            map(lengths.__getitem__, map(len, names)),
+            names,
+            [framed[timer.groups] for timer in timers],
+            strict=True,
+        ),
+    )
     hashes = map(partial(blake2b, digest_size=8), identities)
     digests = b"".join(map(blake2b.digest, hashes))
     return [id & _POSITIVE for (id,) in Struct("<Q").iter_unpack(digests)]
@@ -81,8 +88,12 @@ def callpath_id(parent: int, timer: int) -> int:
 
 
 def _framed(text: str) -> bytes:
-    data = text.encode("utf-8")
-    return len(data).to_bytes(8, "little") + data
+    data = text.encode()
+    return _length(len(data)) + data
+
+
+def _length(length: int) -> bytes:
+    return length.to_bytes(8, "little")
 
 
 def _id(identity: bytes) -> int:

@@ -13,11 +13,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from taupy.model.collectives import Collectives
-from taupy.model.flat import FlatSums, flat_sums
+from taupy.model.flat import flat_sums
 from taupy.model.gpu import Activity, Launch
 from taupy.model.profile import CallTree, Samples, Steps, Thread, ThreadProfile, UserEvent
 from taupy.profiledb import bulk, columns
 from taupy.profiledb.collectives import add_collectives
+from taupy.profiledb.flat_rows import FlatRows
 from taupy.profiledb.identity import callpath_ids, user_event_id
 from taupy.profiledb.steps import add_steps
 from taupy.profiledb.text import storable
@@ -36,8 +37,7 @@ class PreparedThread:
     callpaths: array[int]  # ids, one a row
     depth: array[int]
     order: array[int]  # rows by call-path id, the order of the tables' keys
-    flat: dict[int, FlatSums]
-    largest: dict[str, int]  # inclusive, by metric
+    flat: FlatRows
     is_wide: bool  # whole columns go into the database
     user_events: list[UserEvent]
     launches: list[Launch]
@@ -54,7 +54,7 @@ class PreparedThread:
         is_wide = columns.wide(tree)
         depth = _depth(tree.parent, is_wide)
         callpaths = _callpaths(tree.parent, timer_column, depth, is_wide)
-        order = _order(callpaths, is_wide)
+        order = columns.ascending(callpaths, is_wide)
         if _repeats(callpaths, order, is_wide):
             tree, moved = _with_each_path_once(tree, callpaths)
             once = replace(
@@ -68,14 +68,6 @@ class PreparedThread:
                 collectives=[_moved_rows(item, moved) for item in measured.collectives],
             )
             return cls.of(once, timers)
-        flat = _flat(tree, timer_column, is_wide)
-        largest = {
-            name: max((s.inclusive[name] for s in flat.values() if name in s.inclusive), default=0)
-            for name in tree.inclusive
-        }
-        ran = {
-            id: sums for id, sums in flat.items() if sums.has_run(measured.thread.kind == "stream")
-        }
         return cls(
             measured.thread,
             tree,
@@ -83,8 +75,7 @@ class PreparedThread:
             callpaths,
             depth,
             order,
-            ran,
-            largest,
+            _flat(tree, timer_column, measured.thread.kind == "stream", is_wide),
             is_wide,
             user_events,
             measured.launches,
@@ -109,7 +100,7 @@ class PreparedThread:
             connection,
             "INSERT INTO timer_call (trial_id, thread_id, timer_id, calls, subroutines)",
             f"({trial}, {thread}, ?, ?, ?)",
-            ((timer, sums.calls, sums.subroutines) for timer, sums in sorted(self.flat.items())),
+            self.flat.counted(),
         )
         self.add_values(connection, trial, thread, metrics)
         self._add_user_events(connection, trial, thread)
@@ -125,7 +116,6 @@ class PreparedThread:
         self, connection: sqlite3.Connection, trial: int, thread: int, metrics: dict[str, int]
     ) -> None:
         """Insert the values of all its metrics; the thread `thread` and its calls exist."""
-        flat = sorted(self.flat.items())
         for name, inclusive in self.tree.inclusive.items():
             metric = metrics[name]
             self._insert(
@@ -141,16 +131,12 @@ class PreparedThread:
                 "INSERT INTO timer_value"
                 " (trial_id, metric_id, thread_id, timer_id, inclusive, exclusive)",
                 f"({trial}, {metric}, {thread}, ?, ?, ?)",
-                (
-                    (timer, sums.inclusive[name], sums.exclusive.get(name))
-                    for timer, sums in flat
-                    if name in sums.inclusive
-                ),
+                self.flat.measured(name),
             )
             connection.execute(
                 "INSERT INTO thread_metric (trial_id, metric_id, thread_id, largest_inclusive)"
                 " VALUES (?, ?, ?, ?)",
-                (trial, metric, thread, self.largest[name]),
+                (trial, metric, thread, self.flat.largest[name]),
             )
 
     def _add_callpaths(self, connection: sqlite3.Connection) -> None:
@@ -341,12 +327,6 @@ def _repeats(callpaths: array[int], order: array[int], is_wide: bool) -> bool:
     return len(set(callpaths)) < len(callpaths)
 
 
-def _order(callpaths: array[int], is_wide: bool) -> array[int]:
-    if is_wide:
-        return array("q", columns.whole(callpaths).argsort().tobytes())
-    return array("q", sorted(range(len(callpaths)), key=callpaths.__getitem__))
-
-
 def _callpaths(
     parent: array[int], timers: array[int], depth: array[int], is_wide: bool
 ) -> array[int]:
@@ -356,9 +336,9 @@ def _callpaths(
     return callpath_ids(parent, timers)
 
 
-def _flat(tree: CallTree, timers: array[int], is_wide: bool) -> dict[int, FlatSums]:
-    sums = columns.flat_sums(tree, timers) if is_wide else None
-    return flat_sums(tree, timers) if sums is None else sums
+def _flat(tree: CallTree, timers: array[int], on_stream: bool, is_wide: bool) -> FlatRows:
+    rows = columns.flat_rows(tree, timers, on_stream) if is_wide else None
+    return FlatRows.of(flat_sums(tree, timers), tree.inclusive, on_stream) if rows is None else rows
 
 
 def _depth(parent: array[int], is_wide: bool) -> array[int]:

@@ -8,7 +8,9 @@ nevertheless, with the law named in its metadata.
 from __future__ import annotations
 
 import sqlite3
+from array import array
 from datetime import UTC, datetime, timedelta
+from typing import TypeVar
 
 from taupy.model import invariants, job
 from taupy.model.gpu import Device
@@ -53,6 +55,8 @@ _REMARK = """
 _IF_NEW = " ON CONFLICT DO NOTHING"
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+_Cell = TypeVar("_Cell")
 
 
 def add_profile(db: ProfileDB, profile: Profile) -> int:
@@ -326,8 +330,14 @@ def add_timers(
     connection: sqlite3.Connection, trial: int, timers: list[Timer], ids: list[int]
 ) -> None:
     timer_of = dict(zip(ids, timers, strict=True))
-    ids = sorted(timer_of)
-    timers = [timer_of[id] for id in ids]
+    timers = list(timer_of.values())
+    unsorted = array("q", timer_of)
+    order = columns.ascending(unsorted, len(unsorted) >= columns.ROWS).tolist()
+    ids = [unsorted[at] for at in order]
+
+    def in_order(column: list[_Cell]) -> list[_Cell]:
+        return [column[at] for at in order]
+
     with bulk.index_afterwards(connection, "timer_by_name", "timer", len(ids)):
         bulk.insert(
             connection,
@@ -335,26 +345,27 @@ def add_timers(
             "(?, ?, ?, ?, ?)",
             zip(
                 ids,
-                all_storable([timer.full_name for timer in timers]),
-                all_storable([timer.short or timer.name for timer in timers]),
-                _stored([timer.file for timer in timers]),
-                [timer.line for timer in timers],
+                in_order(all_storable([timer.full_name for timer in timers])),
+                in_order(all_storable([timer.short or timer.name for timer in timers])),
+                in_order(_stored([timer.file for timer in timers])),
+                in_order([timer.line for timer in timers]),
                 strict=True,
             ),
             _IF_NEW,
         )
+    groups = in_order([groups_of(timer) for timer in timers])
     bulk.insert(
         connection,
         "INSERT INTO timer_group (timer_id, name)",
         "(?, ?)",
-        [(id, group) for id, timer in zip(ids, timers, strict=True) for group in groups_of(timer)],
+        ((id, group) for id, of_timer in zip(ids, groups, strict=True) for group in of_timer),
         _IF_NEW,
     )
     bulk.insert(
         connection,
         "INSERT INTO trial_timer (trial_id, timer_id, path)",
         f"({trial}, ?, ?)",
-        zip(ids, _stored([timer.path for timer in timers]), strict=True),
+        zip(ids, in_order(_stored([timer.path for timer in timers])), strict=True),
         _IF_NEW,
     )
 

@@ -32,7 +32,7 @@ class TraceReader:
         self._name = name
         self.timers: list[Timer] = [root_timer()]
         self._timer_places: dict[Timer, int] = {}
-        self._places: dict[tuple[str, str], int] = {}
+        self._places: dict[str, dict[str, int]] = {}  # category -> name -> place of its timer
         self._threads: dict[ThreadKey, Slices] = {}
         self.gpu = GpuSlices()
         self._counted = KernelCounters()
@@ -231,18 +231,18 @@ class TraceReader:
         return stamp
 
     def _place(self, name: str, category: str) -> int:
-        place = self._places.get((name, category))
+        places = self._places.get(category)
+        if places is None:
+            places = self._places[category] = {}
+        place = places.get(name)
         if place is None:
-            place = self._places[name, category] = self.timer_place(
-                values.host_timer(name, category)
-            )
+            place = places[name] = self.timer_place(values.host_timer(name, category))
         return place
 
     def timer_place(self, timer: Timer) -> int:
         """The place of a timer, a new one for one that was not seen before."""
-        place = self._timer_places.get(timer)
-        if place is None:
-            place = self._timer_places[timer] = len(self.timers)
+        place = self._timer_places.setdefault(timer, len(self.timers))
+        if place == len(self.timers):
             self.timers.append(timer)
         return place
 
@@ -309,8 +309,10 @@ class TraceReader:
         for key, slices in list(self._threads.items()):
             facts = self.process_facts.get(key[0], {})
             label = values.device_label(facts.get("Process Labels", ""))
+            if label is None or slices.has_pairs:
+                continue
             groups = {group for at in set(slices.timer) for group in self.timers[at].groups}
-            if label is None or slices.has_pairs or groups & values.HOST_GROUPS:
+            if groups & values.HOST_GROUPS:
                 continue
             del self._threads[key]
             for at in range(len(slices.start)):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from decimal import Decimal, InvalidOperation
+from functools import lru_cache
 from typing import Any, Final
 
 from taupy.formats import limits
@@ -116,8 +117,8 @@ def host_timer(name: str, category: str) -> Timer:
     """What a host slice is called, with its file and line where the name holds them."""
     name = name[: limits.TRACE_NAME] or "(unnamed)"
     kind = category.lower()
-    match = TAU_NAME.fullmatch(name)
-    if match:
+    # Most names have no place at their end: that is told without a search.
+    if name.endswith("}]") and (match := TAU_NAME.fullmatch(name)):
         groups = tuple(word for word in category.split(",") if word) or ("USER",)
         return Timer(match["name"], match["file"], int(match["line"]), groups, match["file"])
     if kind == "python_function":
@@ -127,16 +128,19 @@ def host_timer(name: str, category: str) -> Timer:
         if name.startswith("nn.Module: "):
             return Timer(name, groups=("PHASE", "PYTHON"))
         return Timer(_ADDRESS.sub("", name), groups=("PYTHON_C",))
-    if kind == "fee" or not kind:
-        match = _VIZTRACER.fullmatch(name)
-        if match:
-            return _routine(match)
+    if (kind == "fee" or not kind) and (match := _VIZTRACER.fullmatch(name)):
+        return _routine(match)
     if kind in API_CATEGORIES:
         return api_timer(name)
     if name.startswith("ProfilerStep#"):
         name = "ProfilerStep*"  # as torch's own tables sum the steps up
+    return Timer(name, groups=_groups(category))
+
+
+@lru_cache(maxsize=1000)  # a trace has a handful of categories
+def _groups(category: str) -> tuple[str, ...]:
     words = [_GROUPS.get(word.strip().lower(), word.strip()) for word in category.split(",")]
-    return Timer(name, groups=tuple(dict.fromkeys(word for word in words if word)) or ("USER",))
+    return tuple(dict.fromkeys(word for word in words if word)) or ("USER",)
 
 
 def _routine(match: re.Match[str]) -> Timer:

@@ -227,7 +227,7 @@ def gpus(db):
     """Two trials; on the second one gemm has another template argument and half the flop."""
     add_profile(db, gpu_profile(uuid=UUID.format(1)))
     other = gpu_profile(uuid=UUID.format(2))
-    other.timers[5] = replace(other.timers[5], name="void gemm<float, 64>(float*, int)")
+    other.timers[5] = other.timers[5]._replace(name="void gemm<float, 64>(float*, int)")
     stream = other.threads[1].tree
     for columns in (stream.inclusive, stream.exclusive):
         columns["flop_fp32"][4] = 2e6

@@ -118,7 +118,7 @@ def test_groups_and_files_of_timers(pivot):
 
 def test_kernels_with_other_template_arguments_share_a_row(database, pivot):
     other = trial(6, "alexnet", "jax", A100, 2)
-    other.timers[5] = replace(other.timers[5], name="void gemm<float, 64>(float*, int)")
+    other.timers[5] = other.timers[5]._replace(name="void gemm<float, 64>(float*, int)")
     add_profile(database, other)
     _, rows, _ = pivot("--rows", "kernel", "--columns", "library", "4", "6")
     assert rows[0] == {"kernel": "gemm", "torch": "10000.0", "jax": "10000.0"}

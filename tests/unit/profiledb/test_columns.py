@@ -33,7 +33,7 @@ def test_whole_columns_store_what_rows_store(tmp_path, monkeypatch, shape):
             tree.parent[row] = row - 1
     assert columns.wide(tree)
     fast = tables(tmp_path / "fast.db", profile)
-    monkeypatch.setattr(columns, "_ROWS", 1 << 60)
+    monkeypatch.setattr(columns, "ROWS", 1 << 60)
     assert not columns.wide(tree)
     assert tables(tmp_path / "slow.db", profile) == fast
     assert len(fast["call"]) > 1000

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from random import Random
 
 import pytest
@@ -270,7 +269,7 @@ GROUPS = {
 def in_a_network(profile):
     """The profile with timers that are layers, phases and kernels, and one stream a process."""
     profile.timers = [
-        replace(timer, groups=GROUPS[timer.name], short=f"short {timer.name}")
+        timer._replace(groups=GROUPS[timer.name], short=f"short {timer.name}")
         for timer in profile.timers
     ]
     for thread in profile.threads:

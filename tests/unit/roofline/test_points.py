@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from taupy.errors import MissingMetric, UsageError
@@ -216,7 +214,7 @@ def test_kernels_count_for_the_layers_that_launched_them(work):
     profile = gpu_trial(Kernel("gemm", 10, 4_000_000, {"flop_fp32": 1e9, "bytes_dram": 1e8}))
     for place, timer in enumerate(profile.timers):
         if "PHASE" in timer.groups:
-            profile.timers[place] = replace(timer, name="head [Linear]", groups=("LAYER",))
+            profile.timers[place] = timer._replace(name="head [Linear]", groups=("LAYER",))
     (head,) = points(work(profile), "layer")
     assert (head.launches, head.total_flop, head.time) == (10, 1e9, pytest.approx(4e-3))
     assert points(work(profile), "phase") == []

@@ -1,0 +1,61 @@
+"""A thread's flat profile as columns, ready for the database."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from taupy.model.flat import FlatSums
+
+
+@dataclass(frozen=True, slots=True)
+class FlatRows:
+    """A row for each timer that ran on the thread.
+
+    Attributes:
+        timers: ids, in ascending order.
+        inclusive, exclusive: by metric; None where no call path of the timer has a value.
+        largest: inclusive, by metric, of all timers.
+    """
+
+    timers: Sequence[int]
+    calls: Sequence[int]
+    subroutines: Sequence[int]
+    inclusive: Mapping[str, Sequence[int | None]]
+    exclusive: Mapping[str, Sequence[int | None]]
+    largest: dict[str, int]
+
+    @classmethod
+    def of(cls, sums: dict[int, FlatSums], metrics: Iterable[str], on_stream: bool) -> FlatRows:
+        """The rows of sums by timer id.
+
+        Args:
+            on_stream: of a GPU; see `FlatSums.has_run`.
+        """
+        ran = sorted((id, of_timer) for id, of_timer in sums.items() if of_timer.has_run(on_stream))
+        rows = [of_timer for _, of_timer in ran]
+        names = list(metrics)
+        measured = {
+            name: [row.inclusive[name] for row in sums.values() if name in row.inclusive]
+            for name in names
+        }
+        return cls(
+            [id for id, _ in ran],
+            [row.calls for row in rows],
+            [row.subroutines for row in rows],
+            {name: [row.inclusive.get(name) for row in rows] for name in names},
+            {name: [row.exclusive.get(name) for row in rows] for name in names},
+            {name: max(values, default=0) for name, values in measured.items()},
+        )
+
+    def counted(self) -> Iterator[tuple[int, int, int]]:
+        """Timer, calls and subroutines."""
+        return zip(self.timers, self.calls, self.subroutines, strict=True)
+
+    def measured(self, metric: str) -> Iterator[tuple[int, int | None, int | None]]:
+        """Timer, inclusive and exclusive of the timers that have the metric."""
+        cells = zip(self.timers, self.inclusive[metric], self.exclusive[metric], strict=True)
+        if isinstance(self.inclusive[metric], array):
+            return cells  # a value in each row
+        return (cell for cell in cells if cell[1] is not None)
