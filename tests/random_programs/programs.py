@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import random
 import textwrap
+from collections.abc import Callable, Iterator
 
 PRELUDE = '''\
 import asyncio, contextlib, functools, itertools, signal, threading
@@ -134,7 +135,7 @@ _KINDS: list[tuple[str, list[str]]] = [
     (
         "def {name}(n):\n    t = 0\n    try:\n        yield 1\n    except KeyError:\n{body1}\n"
         "        yield t",
-        ["(lambda g: next(g) + g.throw(KeyError('x')))({name}({n}))"],
+        ["(lambda g: next(g) + g.throw(KeyError(1)))({name}({n}))"],
     ),
     (
         "def {name}_part(n):\n    t = 0\n    yield 1\n{body}\n    return t\n"
@@ -233,9 +234,23 @@ def _body(chosen: random.Random, statements: list[str], callees: list[str]) -> s
     share = 3 * sum(statement.count("{call}") for statement in taken)
     lines = ["if n > 0:", f"    n = (n - 1) // {share}"]
     for at, statement in enumerate(taken):
-        while "{call}" in statement:
-            call = "(" + chosen.choice(callees).replace("{n}", "n") + ")"
-            statement = statement.replace("{call}", call, 1)
-        statement = statement.replace("{n}", str(at)).replace("{{", "{").replace("}}", "}")
-        lines.append(textwrap.indent(statement, "    "))
+        lines.append(
+            textwrap.indent(_filled(statement, at, lambda: chosen.choice(callees)), "    ")
+        )
     return "\n".join(lines)
+
+
+def _filled(statement: str, number: int, callee: Callable[[], str]) -> str:
+    """A statement with its calls, which are asked for one by one."""
+    while "{call}" in statement:
+        statement = statement.replace("{call}", "(" + callee().replace("{n}", "n") + ")", 1)
+    return statement.replace("{n}", str(number)).replace("{{", "{").replace("}}", "}")
+
+
+def each_statement() -> Iterator[str]:
+    """A function for each statement and each call that may stand in it."""
+    for _, forms in _KINDS:
+        for form in forms:
+            for at, statement in enumerate(_STATEMENTS + _LATE_STATEMENTS):
+                body = _filled(statement, at, lambda form=form: form.replace("{name}", "f"))
+                yield "def caller(n):\n    t = 0\n" + textwrap.indent(body, "    ")
