@@ -9,9 +9,12 @@ says what each call path did itself; inclusive and subroutines follow.
 from __future__ import annotations
 
 import math
+import tempfile
 from array import array
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -32,6 +35,7 @@ from taupy.model.profile import (
     Timer,
     UserEvent,
 )
+from taupy.profiledb.database import ProfileDB
 
 UUID = "01900000-0000-7000-8000-00000000000{}"
 STARTED_AT = 1_700_000_000.25
@@ -148,6 +152,15 @@ def _add_up(parent: array[int], inclusive: array[int]) -> None:
     for row in range(len(parent) - 1, 0, -1):
         if parent[row] >= 0:
             inclusive[parent[row]] += inclusive[row]
+
+
+@cache
+def empty_database() -> bytes:
+    """A database without trials. Making one takes a process that runs a program 0.1 s of CPU."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "empty.db"
+        ProfileDB.open(path, create=True).close()
+        return path.read_bytes()
 
 
 def small_profile(number: int = 1, **more: Any) -> Profile:

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import pytest
 
 from taupy.instrument import torch_library
+from tests.builders import empty_database
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
@@ -149,6 +150,7 @@ class Runner:
         else:
             file = program
         database = self.folder / f"{self.count}.db"
+        database.write_bytes(empty_database())
         done = subprocess.run(
             [
                 sys.executable,
@@ -170,8 +172,9 @@ class Runner:
         )
         if check:
             assert done.returncode == 0, done.stderr
-        assert database.exists(), f"the run was not stored: {done.stderr}"
-        return Trial(database, done.stderr, done.stdout)
+        trial = Trial(database, done.stderr, done.stdout)
+        assert trial.sql("SELECT id FROM trial"), f"the run was not stored: {done.stderr}"
+        return trial
 
 
 @pytest.fixture
