@@ -50,5 +50,9 @@ CUDA = MemoryEvents(
     "PyTorch CUDA Memory Peak",
 )
 
+PEAKS = (HOST.peak, CUDA.peak)
+OF_PROCESSES = (RESIDENT, *PEAKS)
+"""Of all threads of a process together."""
+
 STATES = ("Seen on CPU", "Seen Runnable", "Seen Sleeping", "Seen in Disk Wait")
 """In the order of `taupy.state.looks.STATES`; their total is the time that looks stand for."""

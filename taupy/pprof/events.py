@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 
 from taupy.model.rows import EventRow, ThreadRow
+from taupy.model.sampled import OF_PROCESSES, PEAKS
 from taupy.pprof import figures
 from taupy.pprof.selection import Place, place_of
 from taupy.pprof.view import Column, View
@@ -62,14 +63,26 @@ def _view(thread: ThreadRow, rows: Sequence[EventRow]) -> View:
 
 
 def over_callpaths(rows: Sequence[EventRow]) -> list[EventRow]:
-    """One row per event and thread, combined over call paths."""
+    """One row per event and thread, combined over call paths.
+
+    What is of a whole process, such as its resident memory, is listed under its first thread alone,
+    whichever thread has sampled it.
+    """
+    first_of: dict[tuple[int, int], Place] = {}
+    for row in rows:
+        process = row.node, row.context
+        first_of[process] = min(first_of.get(process, place_of(row)), place_of(row))
     together: dict[tuple[Place, str, str], list[EventRow]] = {}
     for row in rows:
-        together.setdefault((place_of(row), row.event, row.unit), []).append(row)
+        place = first_of[row.node, row.context] if row.event in OF_PROCESSES else place_of(row)
+        own = row._replace(node=place[0], context=place[1], thread=place[2])
+        together.setdefault((place, row.event, row.unit), []).append(own)
     return [_summed(events_of_name) for events_of_name in together.values()]
 
 
 def _summed(rows: Sequence[EventRow]) -> EventRow:
+    if rows[0].event in PEAKS:  # each thread has it, with what it was in then
+        rows = [max(rows, key=lambda row: row.maximum)]
     if len(rows) == 1:
         return rows[0]._replace(callpath=None)
     rows = [row for row in rows if row.count] or rows[:1]

@@ -209,7 +209,8 @@ def profile_of(
             if thread.cpu_ns:
                 cpu = float(thread.cpu_ns)
                 events.append(UserEvent("Thread CPU Time", "ns", 1, cpu, cpu, cpu, cpu * cpu))
-            where = Thread(node, 0, number, "host", thread.name, thread.native_id)
+            name = _thread_name(settings, part, number, thread.name)
+            where = Thread(node, 0, number, "host", name, thread.native_id)
             threads.append(ThreadProfile(where, tree, events, steps=thread.steps))
             here.threads.append(threads[-1])
             here.row_of.append(row_of)
@@ -293,6 +294,16 @@ def profile_of(
         node_metadata=node_metadata,
         layers=facts,
     )
+
+
+def _thread_name(settings: RunSettings, part: Part, number: int, name: str) -> str:
+    """The name of a thread, with the rank if there are several: that of a rank's main thread is
+    `rank 1`, that of a process that it has started ends with it."""
+    if settings.world_size == 1 or number > 0:
+        return name
+    if part.pid != settings.root_pid:
+        return f"{name} of rank {settings.rank}"
+    return f"rank {settings.rank}" if name == "MainThread" else name
 
 
 def _place(settings: RunSettings, part: Part) -> dict[str, str]:

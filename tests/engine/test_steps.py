@@ -391,6 +391,22 @@ for number in range(2):
     assert rows == [("MainThread",), ("DataLoader worker 0",), ("DataLoader worker 1",)]
 
 
+def test_processes_of_a_rank_are_named_by_it(run, runner):
+    runner.environment |= {"RANK": "1", "WORLD_SIZE": "2", "MASTER_PORT": "1"}
+    trial = run(
+        """
+import os
+from torch.utils.data._utils.worker import _worker_loop
+if (child := os.fork()) == 0:
+    _worker_loop(*[None] * 10, 0, 2)
+    os._exit(0)
+os.waitpid(child, 0)
+"""
+    )
+    rows = trial.sql("SELECT name FROM thread ORDER BY node")
+    assert rows == [("rank 1",), ("DataLoader worker 0 of rank 1",)]
+
+
 def test_a_trial_says_that_steps_were_not_recognised():
     range_of_torch = Timer("Optimizer.step#SGD.step", groups=("PHASE", "RECORD_FUNCTION"))
     assert "no steps were recorded" in (known.doubt([Timer("main"), range_of_torch]) or "")

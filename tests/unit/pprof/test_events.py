@@ -1,6 +1,7 @@
 import math
 
 from taupy.model.rows import EventRow
+from taupy.model.sampled import PEAK, RESIDENT
 from taupy.pprof import events
 from tests.unit.pprof.build import thread
 
@@ -49,3 +50,18 @@ def test_over_call_paths_the_spread_is_that_of_all_values():
     assert math.isclose(first.mean, 14 / 3)
     assert math.isclose(first.stddev, math.sqrt(110 / 3 - (14 / 3) ** 2))
     assert second == rows[3]
+
+
+def test_what_is_of_a_process_stands_at_its_first_thread_once():
+    rows = [
+        event(RESIDENT, 2, 10.0, 30.0, 20.0, 10.0, callpath="a"),
+        event(RESIDENT, 1, 50.0, 50.0, 50.0, 0.0, number=1),
+        event(PEAK, 1, 60.0, 60.0, 60.0, 0.0, callpath="a => b"),
+        event(PEAK, 1, 61.0, 61.0, 61.0, 0.0, callpath="c", number=1),
+        event("loss", 1, 7.0, 7.0, 7.0, 0.0, number=1),
+    ]
+    made = {(row.thread, row.event): row for row in events.over_callpaths(rows)}
+    assert {*made} == {(0, RESIDENT), (0, PEAK), (1, "loss")}
+    assert (made[0, RESIDENT].count, made[0, RESIDENT].maximum) == (3, 50)
+    assert math.isclose(made[0, RESIDENT].mean, 30)
+    assert (made[0, PEAK].count, made[0, PEAK].maximum) == (1, 61)
