@@ -224,9 +224,10 @@ def _failing(
     """Names of the metrics that cannot be opened or fail the test, now that the others are
     counted, too; `tested` gets the results of those that pass."""
     events = _events(metrics)
+    probe = _Probe(metrics, events, notes, tested)
     try:
         for work in ("scalar", "fma256", "fma512", "lines", "pages"):
-            if failed := _failing_at(work, metrics, events, try_, notes, tested):
+            if failed := _failing_at(work, probe, try_):
                 return failed
     except OSError as problem:
         if not isinstance(problem.filename, int):
@@ -242,23 +243,31 @@ def _failing(
     return set()
 
 
-def _failing_at(
-    work: str,
-    metrics: list[CpuMetric],
-    events: list[tuple[int, int, int, int]],
-    try_: Try,
-    notes: list[str],
-    tested: dict[str, str],
-) -> set[str]:
+@dataclass(frozen=True, slots=True)
+class _Probe:
+    """Metrics that are counted together, their events, and what the tests of them give.
+
+    Attributes:
+        notes: gets a line for each metric that fails.
+        tested: gets results by metric and work.
+    """
+
+    metrics: list[CpuMetric]
+    events: list[tuple[int, int, int, int]]
+    notes: list[str]
+    tested: dict[str, str]
+
+
+def _failing_at(work: str, probe: _Probe, try_: Try) -> set[str]:
     count = {"lines": _LINES, "pages": _PAGES}.get(work, _ITERATIONS)
-    ranges = {metric.name: _known(metric.name, work, count) for metric in metrics}
+    ranges = {metric.name: _known(metric.name, work, count) for metric in probe.metrics}
     if not any(ranges.values()):
         return set()
     for rdpmc in (False, True):  # regions of other threads are read by read() even then
-        answer = try_(events, work, count, 5 if work == "lines" else _ROUNDS, rdpmc)
+        answer = try_(probe.events, work, count, 5 if work == "lines" else _ROUNDS, rdpmc)
         if answer is None or answer["rdpmc"] is not rdpmc:
             break
-        if failed := _doubted(answer, work, metrics, events, ranges, notes, tested):
+        if failed := _doubted(answer, work, probe, ranges):
             return failed
     return set()
 
@@ -266,15 +275,13 @@ def _failing_at(
 def _doubted(
     answer: dict[str, Any],
     work: str,
-    metrics: list[CpuMetric],
-    events: list[tuple[int, int, int, int]],
+    probe: _Probe,
     ranges: dict[str, tuple[float, int, float] | None],
-    notes: list[str],
-    tested: dict[str, str],
 ) -> set[str]:
     """Names of the metrics that known work shows to be wrong."""
+    notes = probe.notes
     rounds: list[list[int]] = answer["values"]
-    on_processor = {metric.name for metric in metrics if _on_processor(metric)}
+    on_processor = {metric.name for metric in probe.metrics if _on_processor(metric)}
     if answer["enabled_ns"] != answer["running_ns"]:
         notes.append(
             f"{', '.join(sorted(on_processor))}: not counted, since others use the processor's "
@@ -288,7 +295,7 @@ def _doubted(
             "values that no program reaches (a fault of virtual counters)"
         )
         return on_processor
-    for number, metric in enumerate(metrics):
+    for number, metric in enumerate(probe.metrics):
         limits = ranges[metric.name]
         if limits is None:
             continue
@@ -296,7 +303,7 @@ def _doubted(
         sums = [
             sum(
                 value * event[2]
-                for value, event in zip(values, events, strict=True)
+                for value, event in zip(values, probe.events, strict=True)
                 if event[3] == number
             )
             for values in rounds
@@ -309,7 +316,7 @@ def _doubted(
             )
             return {metric.name}
         if expected:
-            tested[f"{metric.name} {work}"] = f"{got / expected:.4f}"
+            probe.tested[f"{metric.name} {work}"] = f"{got / expected:.4f}"
     return set()
 
 

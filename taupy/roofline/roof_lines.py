@@ -123,28 +123,28 @@ def roof_lines(
         end = min(x[1], model.ridge(drawn.peaks[0].value, band.value)) if drawn.peaks else x[1]
         if end > start:
             path = ((start, start * band.value), (end, end * band.value))
-            lines.append(_roof("bandwidth", level, band, path, name, color or level, drawn))
+            lines.append(_roof(drawn, "bandwidth", (name, level), band, path, color or level))
     fastest = max((band.value for _, band in drawn.bands), default=0.0)
     for peak in drawn.peaks:
         start = max(x[0], model.ridge(peak.value, fastest)) if fastest else x[0]
         if start < x[1]:
             path = ((start, peak.value), (x[1], peak.value))
-            lines.append(_roof("compute", peak.name, peak, path, name, color or "ink", drawn))
+            lines.append(_roof(drawn, "compute", (name, peak.name), peak, path, color or "ink"))
     return lines
 
 
 def _roof(
+    drawn: Drawn,
     role: chart.Role,
-    what: str,
+    names: tuple[str, str],
     ceiling: Ceiling,
     path: tuple[tuple[float, float], tuple[float, float]],
-    name: str,
     color: str,
-    drawn: Drawn,
 ) -> Line:
+    begin, what = names
     return Line(
         role,
-        name + chart.value_label(what, ceiling.value, ceiling.unit, ceiling.source),
+        begin + chart.value_label(what, ceiling.value, ceiling.unit, ceiling.source),
         path,
         "muted" if drawn.further else color,
         "dashed" if drawn.further else "solid",

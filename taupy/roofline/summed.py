@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from taupy.model.work import (
     COUNTED_OPERATIONS,
@@ -48,20 +49,9 @@ def gpu_point(work: TrialWork, of: Of, total: Sum) -> Point:
     uncounted = tuple(_uncounted(total, flop)) if flop else ()
     if of not in ("kernel", "launch") and total.uncounted_ns > (1 - _MOSTLY) * total.run_ns:
         uncounted = (*uncounted, f"{total.launches - total.counted} of {total.launches} launches")
-    return _point(
-        work,
-        of,
-        total,
-        processor=_joined(work.gpus),
-        run_time=total.run_ns / 1e9,
-        time=seconds,
-        values=values,
-        flop=flop,
-        bytes_of=bytes_of,
-        uncounted=uncounted,
-        notes=notes,
-        rates_alone=alone,
-    )
+    rates = _Rates(values, flop, bytes_of, uncounted, alone)
+    where = _Where(work.gpus, total.run_ns / 1e9, seconds, notes)
+    return _point(work, of, total, rates, where)
 
 
 def _uncounted(total: Sum, flop: Mapping[str, float]) -> Iterator[str]:
@@ -100,38 +90,41 @@ def host_point(work: TrialWork, of: Of, total: Sum) -> Point:
         uncounted = ("operations without a formula",)
     if "bytes_dram_read" in total.values:
         notes.append("DRAM bytes are cache lines read (also for writing), without write-backs")
-    return _point(
-        work,
-        of,
-        total,
-        processor=work.processor,
-        run_time=seconds,
-        time=seconds,
-        values=total.values,
-        flop=_flop(total.values),
-        bytes_of=_bytes(total.values),
-        uncounted=uncounted,
-        notes=notes,
-    )
+    values = total.values
+    rates = _Rates(values, _flop(values), _bytes(values), uncounted)
+    return _point(work, of, total, rates, _Where([work.processor], seconds, seconds, notes))
 
 
-def _point(
-    work: TrialWork,
-    of: Of,
-    total: Sum,
-    *,
-    processor: str,
-    run_time: float,
-    time: float,
-    values: Mapping[str, float],
-    flop: dict[str, float],
-    bytes_of: dict[str, float],
-    uncounted: tuple[str, ...],
-    notes: Sequence[str],
-    rates_alone: bool = False,
-) -> Point:
+@dataclass(frozen=True, slots=True)
+class _Rates:
+    """What was counted in a point.
+
+    Attributes:
+        values: by metric; `flop` by precision, `bytes` by level.
+        uncounted, alone: as in `Point` (`rates_alone`).
+    """
+
+    values: Mapping[str, float]
+    flop: dict[str, float]
+    bytes: dict[str, float]
+    uncounted: tuple[str, ...]
+    alone: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Where:
+    """What a point ran on, for how long [s], and remarks on that."""
+
+    processors: Sequence[str]
+    run_time: float
+    time: float
+    notes: Sequence[str]
+
+
+def _point(work: TrialWork, of: Of, total: Sum, rates: _Rates, where: _Where) -> Point:
+    flop, values = rates.flop, rates.values
     flop_tier = _tier([name for name in values if name in PRECISION_OF], work)
-    if uncounted and not any(flop.values()):
+    if rates.uncounted and not any(flop.values()):
         flop, flop_tier = {}, "unknown"  # none of what was counted, and the rest is not known
     return Point(
         name=total.place.name,
@@ -139,19 +132,19 @@ def _point(
         of=of,
         trial=work.trial_id,
         trial_name=work.name,
-        processor=processor,
+        processor=" + ".join(where.processors),
         calls=total.calls,
         launches=total.launches,
         counted=total.counted,
-        run_time=run_time,
-        time=time,
+        run_time=where.run_time,
+        time=where.time,
         flop=flop,
-        bytes=bytes_of,
+        bytes=rates.bytes,
         flop_tier=flop_tier,
         bytes_tier=_tier([name for name in values if name in LEVEL_OF], work),
-        uncounted=uncounted,
-        rates_alone=rates_alone,
-        notes=tuple(notes),
+        uncounted=rates.uncounted,
+        rates_alone=rates.alone,
+        notes=tuple(where.notes),
     )
 
 
@@ -191,7 +184,3 @@ def _flop(values: Mapping[str, float]) -> dict[str, float]:
     if "any" in by_precision and len(by_precision) > 1:
         del by_precision["any"]  # the same operations, not told apart
     return by_precision
-
-
-def _joined(names: Sequence[str]) -> str:
-    return " + ".join(names)

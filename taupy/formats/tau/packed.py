@@ -12,6 +12,7 @@ from __future__ import annotations
 import gzip
 import zlib
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from struct import Struct
 from typing import Any
@@ -146,6 +147,7 @@ def _profiles(data: _Data) -> Iterator[Profile]:
     if version < 2:
         data.skip(data.count("bytes of header"))
     metrics = _metrics(data.names("metrics"), common.pop(tau_thread.METRIC, ""))
+    whole = _Whole(data.path, metrics, common, metadata)
     groups = data.names("groups")
     functions = _functions(data, groups)
     events = data.names("user events")
@@ -154,7 +156,7 @@ def _profiles(data: _Data) -> Iterator[Profile]:
     for _ in range(data.count("threads")):
         place: Place = _PLACE.unpack(data.take(12))
         if place[0] != node and threads:
-            yield _node(data.path, metrics, timers, threads, common, metadata, node)
+            yield whole.node(node, timers, threads)
             timers, threads = Timers(), []
         if place[0] in done and place[0] != node:
             raise data.refusal(f"threads of node {place[0]} in several places")
@@ -168,22 +170,29 @@ def _profiles(data: _Data) -> Iterator[Profile]:
             )
         )
     if threads:
-        yield _node(data.path, metrics, timers, threads, common, metadata, node)
+        yield whole.node(node, timers, threads)
 
 
-def _node(
-    path: Path,
-    metrics: dict[str, Metric],
-    timers: Timers,
-    threads: list[ThreadProfile],
-    common: dict[str, str],
-    metadata: dict[Place, dict[str, str]],
-    node: int,
-) -> Profile:
-    of_node = {place: facts for place, facts in metadata.items() if place[0] == node}
-    together, by_node = tau_thread.separated(of_node)
-    facts = {**together, **by_node.get(node, {})}
-    return tau_thread.profile(path, metrics.values(), timers, threads, common, {node: facts})
+@dataclass(frozen=True, slots=True)
+class _Whole:
+    """What holds for all nodes of a file.
+
+    Attributes:
+        metrics: by their names in the file.
+        common: metadata of the trial; `metadata`: of each thread.
+    """
+
+    path: Path
+    metrics: dict[str, Metric]
+    common: dict[str, str]
+    metadata: dict[Place, dict[str, str]]
+
+    def node(self, node: int, timers: Timers, threads: list[ThreadProfile]) -> Profile:
+        of_node = {place: facts for place, facts in self.metadata.items() if place[0] == node}
+        together, by_node = tau_thread.separated(of_node)
+        facts = {node: {**together, **by_node.get(node, {})}}
+        metrics = self.metrics.values()
+        return tau_thread.profile(self.path, metrics, timers, threads, self.common, facts)
 
 
 def _metadata(data: _Data) -> tuple[dict[str, str], dict[Place, dict[str, str]]]:
@@ -243,7 +252,7 @@ def _function_rows(data: _Data, rows: Rows, functions: list[tuple[str, str]]) ->
             for metric in metrics:
                 exclusive = rows.value(metric, values[2 * metric])
                 inclusive = rows.value(metric, values[2 * metric + 1])
-                rows.add(metric, name, groups, *whole, exclusive, inclusive)
+                rows.add(name, groups, (metric, *whole, exclusive, inclusive))
         except (ValueError, OverflowError):
             raise data.refusal(f"a value of '{name[:100]}' is not a finite number") from None
 

@@ -12,6 +12,7 @@ import shutil
 import tempfile
 from array import array
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from struct import Struct, pack
 from typing import IO
@@ -38,7 +39,7 @@ def write(profile: Profile, target: Path, progress: Progress) -> list[str]:
     lost = Lost()
     progress.begin(target.name, sum(len(thread.tree) for thread in profile.threads))
     metrics = tau_flat.metrics(profile)
-    functions, events = _Functions(lost), _Texts(lost)
+    tables = _Tables(metrics, _Functions(lost), _Texts(lost), lost)
     names = _routine_names(profile, lost)
     with tempfile.TemporaryFile(dir=target.parent) as threads:
         for number in _in_order(profile).values():
@@ -46,7 +47,7 @@ def write(profile: Profile, target: Path, progress: Progress) -> list[str]:
             flat = Flat(
                 measured.tree, profile.timers, names, stream=measured.thread.kind == "stream"
             )
-            _write_thread(threads, measured, flat, metrics, functions, events, lost)
+            _write_thread(threads, measured, flat, tables)
             progress.advance(len(measured.tree))
         threads.seek(0)
         with open(target, "wb") as raw, gzip.GzipFile("", "wb", 6, raw, mtime=0) as out:
@@ -54,8 +55,8 @@ def write(profile: Profile, target: Path, progress: Progress) -> list[str]:
             out.write(MAGIC + pack(">ii", _VERSION, _LOWEST_COMPATIBLE))
             out.write(pack(">i", len(header)) + header)
             out.write(_table(_metric_names(metrics, lost)))
-            functions.write(out)
-            out.write(_table(events.texts) + pack(">i", len(profile.threads)))
+            tables.functions.write(out)
+            out.write(_table(tables.events.texts) + pack(">i", len(profile.threads)))
             shutil.copyfileobj(threads, out, 1 << 20)
     lost.no_metric = sum(not thread.tree.inclusive for thread in profile.threads)
     return lost.lines()
@@ -148,18 +149,20 @@ class _Functions:
             out.write(name + pack(f">{len(groups) + 1}i", len(groups), *groups))
 
 
-def _write_thread(
-    out: IO[bytes],
-    measured: ThreadProfile,
-    flat: Flat,
-    metrics: Sequence[Metric],
-    functions: _Functions,
-    events: _Texts,
-    lost: Lost,
-) -> None:
-    thread = measured.thread
+@dataclass(frozen=True, slots=True)
+class _Tables:
+    """What the threads of a file share: numbers stand for names; and what could not be written."""
+
+    metrics: Sequence[Metric]
+    functions: _Functions
+    events: _Texts
+    lost: Lost
+
+
+def _write_thread(out: IO[bytes], measured: ThreadProfile, flat: Flat, tables: _Tables) -> None:
+    thread, metrics, lost = measured.thread, tables.metrics, tables.lost
     lost.paths += flat.too_long
-    rows = _function_rows(flat, metrics, functions, lost)
+    rows = _function_rows(flat, tables)
     layout = Struct(f">idd{2 * len(metrics)}d")
     out.write(_PLACE.pack(thread.node, thread.context, thread.thread) + pack(">i", len(rows)))
     for id, values in rows.items():
@@ -170,16 +173,12 @@ def _write_thread(
         lost.many_samples += event.count > limits.PACKED_SAMPLES
         count = min(event.count, limits.PACKED_SAMPLES)
         ordered = (event.minimum, event.maximum, event.mean, event.sum_squares)
-        out.write(_EVENT.pack(events.id(event.name), count, *ordered))
+        out.write(_EVENT.pack(tables.events.id(event.name), count, *ordered))
 
 
-def _function_rows(
-    flat: Flat,
-    metrics: Sequence[Metric],
-    functions: _Functions,
-    lost: Lost,
-) -> dict[int, list[float]]:
+def _function_rows(flat: Flat, tables: _Tables) -> dict[int, list[float]]:
     """By function: calls, subroutines, then exclusive and inclusive of each metric."""
+    metrics, functions, lost = tables.metrics, tables.functions, tables.lost
     rows: dict[int, list[float]] = {}
     measured = 0
     for at, metric in enumerate(metrics):

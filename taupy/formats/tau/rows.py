@@ -80,19 +80,14 @@ class Rows:
         self._arrows_in_names = False
         self._paths_are_told = False
 
-    def add(
-        self,
-        metric: int,
-        name: str,
-        groups: str,
-        calls: int,
-        subroutines: int,
-        exclusive: Number,
-        inclusive: Number,
-    ) -> None:
-        """One row of the file; values in our units (`value`)."""
+    def add(self, name: str, groups: str, values: Values) -> None:
+        """One row of the file.
+
+        Args:
+            values: the metric's number, calls, subroutines, exclusive and inclusive value, in our
+                units (`value`).
+        """
         if ARROW in name:
-            values = (metric, calls, subroutines, exclusive, inclusive)
             if CALLPATH_GROUP not in groups:
                 self._arrows_in_names = True
                 self._uncertain.append((name, groups, values))
@@ -100,11 +95,11 @@ class Rows:
             self._paths_are_told = True
             row = self._known_path(name)
             if row > 0:
-                self._at(row, metric).add(*values)
+                self._at(row, values[0]).add(*values)
             else:
                 self._waiting.append((name, values))
             return
-        self.add_flat(name, groups, (metric, calls, subroutines, exclusive, inclusive))
+        self.add_flat(name, groups, values)
 
     def value(self, metric: int, measured: str | float) -> Number:
         """A value of the file in our unit.

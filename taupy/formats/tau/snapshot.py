@@ -160,7 +160,7 @@ class _Thread:
                 exclusive, inclusive = (
                     rows.value(metric, word) for word in words[3 + 2 * metric : 5 + 2 * metric]
                 )
-                rows.add(metric, *routine, calls, subroutines, exclusive, inclusive)
+                rows.add(*routine, (metric, calls, subroutines, exclusive, inclusive))
         except (ValueError, OverflowError):
             raise self.refusal(f"not a row of numbers: {' '.join(words)}") from None
 

@@ -207,15 +207,9 @@ def _read_row(lines: _Lines, rows: Rows, metric: int, header: Header, done: int)
     name, calls, subroutines, exclusive, inclusive, more, groups = match.groups()
     extras = more.split()
     try:
-        rows.add(
-            metric,
-            name,
-            groups or "",
-            _whole(calls),
-            _whole(subroutines),
-            rows.value(metric, exclusive),
-            rows.value(metric, inclusive),
-        )
+        counts = _whole(calls), _whole(subroutines)
+        measured = rows.value(metric, exclusive), rows.value(metric, inclusive)
+        rows.add(name, groups or "", (metric, *counts, *measured))
         invocations = _whole(extras[-1]) if len(extras) > header.has_sum_squares else 0
     except (ValueError, OverflowError):
         raise lines.refusal("a function row with invalid numbers") from None
