@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from taupy.analysis.rank_clocks import Clock, clocks
-from taupy.model.collectives import NOT_ENDED, Collectives
+from taupy.model.collectives import NOT_ENDED, UNKNOWN_BYTES, Collectives
 from taupy.model.profile import Steps
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
@@ -172,11 +172,11 @@ def _match(job: Ranks, name: str) -> Matched | None:
     column = {number: at for at, number in enumerate(numbers)}
     asked = np.full((len(mine), len(numbers)), np.nan)
     ended = np.full_like(asked, np.nan)
-    moved = [0] * len(numbers)
+    moved = [UNKNOWN_BYTES] * len(numbers)
     for row, (rank, kept) in enumerate(mine.items()):
         at = [(place, column[n]) for place, n in enumerate(kept.number) if n in column]
         places, columns = [place for place, _ in at], [to for _, to in at]
-        asked[row, columns] = _moments(job, rank, kept.asked_ns)[places]
+        asked[row, columns] = _moments(job, rank, _arrivals(kept))[places]
         ended[row, columns] = _moments(job, rank, kept.ended_ns)[places]
         for place, to in at:
             moved[to] = max(moved[to], kept.bytes[place])
@@ -233,6 +233,13 @@ def _note_behind(job: Ranks, name: str, mine: Mapping[int, Collectives]) -> None
 
 def _ranks(numbers: Sequence[int]) -> str:
     return ("rank " if len(numbers) == 1 else "ranks ") + ", ".join(map(str, numbers[:8]))
+
+
+def _arrivals(kept: Collectives) -> Iterable[int]:
+    """When the process came to its collectives. NCCL's are asked for long before the GPU has
+    done what stands before them in its stream."""
+    is_nccl = kept.operation[0].startswith("nccl:")
+    return kept.begun_ns if is_nccl else kept.asked_ns
 
 
 def _moments(job: Ranks, rank: int, column: Iterable[int]) -> Array:

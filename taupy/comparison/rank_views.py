@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from taupy.analysis.ranks import Matched, Rank, Ranks, RankTimes
+from taupy.model.collectives import UNKNOWN_BYTES
 from taupy.model.job import spans
 from taupy.model.step_times import per_step
 from taupy.pprof.view import Cell, Column, View
@@ -80,8 +81,8 @@ def _count(job: Ranks) -> str:
 def _cells(rank: Rank, times: RankTimes, step: int | None) -> list[Cell]:
     compute = None
     count, median_ns, whole, data = _steps(rank, step)
-    if whole is not None and data is not None:
-        compute = max(0.0, whole - data - times.wait_ns - times.transfer_ns)
+    if whole is not None:
+        compute = max(0.0, whole - (data or 0.0) - times.wait_ns - times.transfer_ns)
     return [
         *(rank.number, count, median_ns, compute, data, times.wait_ns, times.transfer_ns),
         *(rank.memory_bytes, times.last, times.caused_ns),
@@ -95,13 +96,14 @@ def _steps(
     steps = rank.steps
     if steps is None or not len(steps):
         return None, None, None, None
-    data = steps.phases.get("data") or [0] * len(steps)
+    data = steps.phases.get("data")
     if step is None:
-        return sum(steps.count), median(per_step(steps)), sum(steps.time_ns), sum(data)
+        of_data = None if data is None else sum(data)
+        return sum(steps.count), median(per_step(steps)), sum(steps.time_ns), of_data
     for row, (number, count) in enumerate(zip(steps.number, steps.count, strict=True)):
         if number <= step < number + count:
             took = steps.time_ns[row] / count
-            return 1, took, took, data[row] / count
+            return 1, took, took, None if data is None else data[row] / count
     return None, None, None, None
 
 
@@ -182,7 +184,8 @@ def _collectives(matched: Matched, step: int | None) -> list[list[Cell]]:
     waited, transfer = np.nansum(matched.waited, axis=0), np.nan_to_num(matched.transfer).max(0)
     return [
         [
-            *(matched.communicator, matched.number[at], matched.operation[at], matched.bytes[at]),
+            *(matched.communicator, matched.number[at], matched.operation[at]),
+            None if matched.bytes[at] == UNKNOWN_BYTES else matched.bytes[at],
             int(matched.step[at]) or None,
             int((~np.isnan(matched.asked[:, at])).sum()),
             matched.ranks[int(last)],

@@ -50,6 +50,7 @@ _MODULES = (
     "tau.snapshot",
     "tau.packed",
     "tau.sqlite",
+    "rank_folder",
     "nsight.nsys",
     "nsight.ncu_rep",
     "nsight.ncu_csv",

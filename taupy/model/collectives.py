@@ -11,6 +11,12 @@ THREAD_NAME = "collectives"
 GROUP = "COMMUNICATION"
 """Of their timers."""
 
+BYTES = "Collective bytes"
+"""The user event with the bytes that a process gave to the collectives of a call path."""
+
+UNKNOWN_BYTES = -1
+"""Stands in `Collectives.bytes` where they are not known, as in files of other tools."""
+
 NOT_ENDED = -1
 """Stands in `Collectives.ended_ns` where the operation had not ended when measuring did."""
 

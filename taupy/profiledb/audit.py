@@ -429,7 +429,7 @@ _IMPOSSIBLE = (
     ),
     (
         "collective",
-        "number < 1 OR bytes < 0 OR ended_ns < begun_ns",
+        "number < 1 OR bytes < -1 OR ended_ns < begun_ns",
         "collectives with impossible numbers or times",
     ),
     (

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from taupy.errors import FormatError
-from taupy.model.collectives import GROUP, NOT_ENDED, THREAD_NAME, Collectives
+from taupy.model.collectives import BYTES, GROUP, NOT_ENDED, THREAD_NAME, Collectives
 from taupy.model.gpu import Launch
 from taupy.model.profile import Thread, ThreadProfile, Timer, UserEvent
 from taupy.model.streams import Owner, StreamBuilder
@@ -28,9 +28,6 @@ if TYPE_CHECKING:
 Array = np.ndarray[Any, Any]
 Find = Callable[[int], tuple[ThreadProfile, int] | None]
 """Where the call path at an address of the process went."""
-
-BYTES = "Collective bytes"
-"""The user event with the bytes that a process gave to the collectives of a call path."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,6 +65,7 @@ class GpuSlices:
         self.streams: list[tuple[int, int]] = []  # node and device of each stream
         self.span: tuple[int, int] | None = None
         self.notes: list[str] = []
+        self.linked: set[int] = set()  # External ids that others ask for
 
     def __len__(self) -> int:
         return len(self._start)
@@ -131,8 +132,8 @@ class GpuSlices:
         return self._without_correlation and bool(self._heads)
 
     def wanted_operators(self) -> set[int]:
-        """External ids of GPU slices."""
-        return set(self._operator) - {_NONE}
+        """External ids of GPU slices, and of what else is to be found by them."""
+        return (set(self._operator) | self.linked) - {_NONE}
 
     def threads(self, timers: list[Timer], host: Host, base_ns: int) -> list[ThreadProfile]:
         """A thread for each stream of each device of each process."""

@@ -35,12 +35,14 @@ class Header:
     Attributes:
         base_ns: what its stamps count from, nanoseconds since the epoch; None: not known.
         rank: of the process in a parallel job; None where it is not said.
+        groups: the ranks of each group of processes, ascending, by the group's name.
     """
 
     application: str
     base_ns: int | None = None
     rank: int | None = None
     metadata: dict[str, str] = field(default_factory=dict)
+    groups: dict[str, tuple[int, ...]] = field(default_factory=dict)
     gpus: dict[int, dict[str, Any]] = field(default_factory=dict)
 
     def devices(self, used: set[tuple[int, int]], names: dict[int, str]) -> list[Device]:
@@ -71,6 +73,7 @@ def describe(header: dict[str, Any], path: Path) -> Header:
         for key in ("rank", "world_size", "backend", "nccl_version"):
             if isinstance(job.get(key), (str, int)):
                 described.metadata[f"distributed {key}"] = str(job[key])[:1000]
+        described.groups = _groups(job.get("pg_config"))
     _take_ours(described, header.get("otherData"))
     for key, value in header.items():
         if isinstance(value, (str, int)) and key not in ("baseTimeNanoseconds",):
@@ -81,6 +84,15 @@ def describe(header: dict[str, Any], path: Path) -> Header:
         if ordinal is not None and 0 <= ordinal < 1 << 16:
             described.gpus[ordinal] = gpu
     return described
+
+
+def _groups(groups: Any) -> dict[str, tuple[int, ...]]:
+    named: dict[str, tuple[int, ...]] = {}
+    for group in groups if isinstance(groups, list) else ():
+        ranks = group.get("ranks") if isinstance(group, dict) else None
+        if isinstance(ranks, list) and all(type(rank) is int and rank >= 0 for rank in ranks):
+            named[str(group.get("pg_name"))[:1000]] = tuple(sorted({*ranks}))
+    return named
 
 
 def _take_ours(header: Header, facts: Any) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 
 from taupy.formats import limits
 from taupy.formats.chrome import values
+from taupy.formats.chrome.comms import Comms
 from taupy.formats.chrome.counters import LAUNCH, KernelCounters, Statistics
 from taupy.formats.chrome.frames import StackFrames
 from taupy.formats.chrome.gpu import GpuSlices
@@ -36,6 +37,7 @@ class TraceReader:
         self._threads: dict[ThreadKey, Slices] = {}
         self.gpu = GpuSlices()
         self._counted = KernelCounters()
+        self._comms = Comms()
         self._asynchronous: dict[tuple[Any, ...], list[tuple[int, int]]] = {}
         self._counters: dict[ThreadKey, dict[tuple[str, str], Statistics]] = {}
         self.process_facts: dict[Hashable, dict[str, str]] = {}
@@ -95,6 +97,7 @@ class TraceReader:
             return
         if gpu is not None:
             self.gpu.add(event, name, gpu, start, duration, args)
+            self._comms.kernel(start, duration, args)
             return
         if category.lower() == values.KERNEL_COUNTERS:
             self._counted.add(event, name, start, args)
@@ -109,7 +112,10 @@ class TraceReader:
                 link = 2 * number + 1
             elif (number := values.integer(args.get("External id"))) is not None:
                 link = 2 * number
-        self._append(event, start, duration, self._place(name, category), link)
+        slices = self._append(event, start, duration, self._place(name, category), link)
+        if slices is not None:
+            key = (event.get("pid"), event.get("tid"))
+            self._comms.host_slice(key, name, start, duration, args)
 
     def _half(self, event: dict[str, Any], kind: str) -> None:
         moment = self._time(event.get("ts"))
@@ -257,6 +263,7 @@ class TraceReader:
         frames = StackFrames(events.header.get("stackFrames"), self.timer_place)
         slack_ns = 1000 if self._whole_microseconds else 2
         self._take_device_threads()
+        self.gpu.linked = self._comms.linked
         host = Host(
             self._threads,
             self.gpu,
@@ -270,6 +277,8 @@ class TraceReader:
         threads = host.threads(self._thread_names)
         for code, event in self.gpu.waits(host).events():
             host.add_event(threads, code, event)
+        self._comms.add_steps(threads, host, header.base_ns or 0)
+        threads += self._comms.threads(self.timers, host, header, threads)
         threads += self.gpu.threads(self.timers, host, header.base_ns or 0)
         if self._counted:
             threads += self._counted_kernels(host, header)

@@ -12,7 +12,6 @@ without, since nsys makes a table only when it has rows for it.
 from __future__ import annotations
 
 import re
-import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -29,6 +28,7 @@ from taupy.formats.gpu_records import (
     stream_threads,
 )
 from taupy.formats.nsight import nsys_target
+from taupy.formats.nsight.nsys_comms import Comms
 from taupy.formats.nsight.nsys_host import Hosts
 from taupy.formats.nsight.nsys_tables import GPU_TABLES, WAITS, Tables
 from taupy.formats.progress import Progress
@@ -74,12 +74,10 @@ def read(path: Path, progress: Progress) -> Iterator[Profile]:
         if "StringIds" not in tables:
             raise refusal(path, "", "no table StringIds: not exported by nsys")
         foreign_sqlite.check(path, connection)
-        yield _profile(path, connection, tables, progress)
+        yield _profile(path, tables, progress)
 
 
-def _profile(
-    path: Path, connection: sqlite3.Connection, tables: Tables, progress: Progress
-) -> Profile:
+def _profile(path: Path, tables: Tables, progress: Progress) -> Profile:
     notes: list[str] = []
     metadata = nsys_target.metadata(tables)
     _check_version(metadata, notes)
@@ -87,12 +85,14 @@ def _profile(
     if began_ns is None:
         notes.append("the file does not say when it was recorded; its own date is taken")
     hosts = Hosts(tables, notes)
+    comms = Comms()
     total = sum(tables.rows(name) for name in (*hosts.tables(), *GPU_TABLES))
     progress.begin(path.name, total)
     hosts.read(progress)
-    streams = _streams(connection, tables, hosts, began_ns or 0, progress, notes)
+    streams = _streams(tables, hosts, comms, began_ns or 0, progress, notes)
     metrics = [TIME]
     threads = hosts.threads()
+    threads += comms.threads(hosts, threads, began_ns or 0, notes)
     _read_waits(tables, hosts, notes)
     threads += stream_threads(hosts.timers, list(streams.values()), hosts.owner)
     sampled = hosts.sampled_threads()
@@ -148,9 +148,9 @@ def _span(stream: StreamRecords) -> tuple[int, int] | None:
 
 
 def _streams(
-    connection: sqlite3.Connection,
     tables: Tables,
     hosts: Hosts,
+    comms: Comms,
     base_ns: int,
     progress: Progress,
     notes: list[str],
@@ -172,7 +172,7 @@ def _streams(
         works: dict[tuple[Any, ...], Work] = {}
         codes = hosts.codes
         number = 0
-        for number, row in enumerate(connection.execute(tables.gpu_query(table)), 1):
+        for number, row in enumerate(tables.connection.execute(tables.gpu_query(table)), 1):
             start, end, moved, correlation = row[:4]
             stream = streams.get(row[4:8])
             if stream is None:
@@ -189,7 +189,10 @@ def _streams(
                 if work is None:
                     work = works[kind] = make(tables, kind)
                 place = places[key] = stream.place(code, work)
+                comms.look_at(key, work.timer.name)
             stream.add(place, start, end, correlation, moved)
+            if key in comms.kernels:
+                comms.add(key, start, end)
             if not number & 0x3FFF:
                 progress.advance(0x4000)
         missing += tables.count(table) - number

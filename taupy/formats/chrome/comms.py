@@ -1,0 +1,161 @@
+"""Collectives and steps of a training in torch.profiler's traces.
+
+`record_param_comms` tells of each collective that was asked for, the NCCL kernel with the same
+`External id` when it ran. Gloo has neither: there a range `gloo:all_reduce` on a thread of the
+backend is all that is known.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+from taupy.formats.chrome import values
+from taupy.formats.chrome.header import Header
+from taupy.formats.chrome.host import Host, ThreadKey
+from taupy.formats.collectives import Call, operation, thread_of, training
+from taupy.formats.gpu_records import NOWHERE
+from taupy.model.collectives import UNKNOWN_BYTES
+from taupy.model.job import spans
+from taupy.model.profile import Thread, ThreadProfile, Timer
+from taupy.model.streams import Owner
+
+CALL: Final = "record_param_comms"
+_NAME: Final = "Collective name"
+_RANGE: Final = re.compile(r"(gloo|mpi|ucc):(\w+)")
+_STEP: Final = re.compile(r"ProfilerStep#(\d{1,15})")
+_SIZES: Final = {
+    "double": 8, "long": 8, "complexfloat": 8, "float": 4, "int": 4, "half": 2, "bfloat16": 2,
+    "short": 2, "char": 1, "byte": 1, "bool": 1,
+}  # fmt: skip
+_MOST_RANKS: Final = 1 << 20
+
+
+class Comms:
+    """The collectives and steps of a trace, while it is read."""
+
+    def __init__(self) -> None:
+        self._calls: list[tuple[int, int, int | None, dict[str, Any]]] = []
+        self._kernels: list[tuple[int, int, int | None, dict[str, Any]]] = []
+        self._ranges: list[tuple[int, int, int | None, str, str]] = []
+        self._steps: dict[ThreadKey, list[tuple[int, int, int]]] = {}
+        self.linked: set[int] = set()
+
+    def host_slice(
+        self, key: ThreadKey, name: str, start: int, duration: int, args: dict[str, Any]
+    ) -> None:
+        """Look at a slice of the host. It is cheap for those that are neither."""
+        if name == CALL:
+            id = values.integer(args.get("External id"))
+            self._calls.append((start, duration, id, args))
+            if id is not None:
+                self.linked.add(id)
+        elif name.startswith("ProfilerStep#"):
+            if match := _STEP.fullmatch(name):
+                self._steps.setdefault(key, []).append((int(match[1]) + 1, start, duration))
+        elif ":" in name and (match := _RANGE.fullmatch(name)):
+            id = values.integer(args.get("External id"))
+            self._ranges.append((start, duration, id, match[1], match[2]))
+            if id is not None:
+                self.linked.add(id)
+
+    def kernel(self, start: int, duration: int, args: dict[str, Any]) -> None:
+        """Look at GPU work."""
+        if _NAME in args:
+            id = values.integer(args.get("External id"))
+            self._kernels.append((start, duration, id, args))
+
+    def add_steps(self, threads: list[ThreadProfile], host: Host, base_ns: int) -> None:
+        """Give the threads their steps. Torch counts them from 0, taupy from 1."""
+        by_place = {measured.thread: measured for measured in threads}
+        for key, numbered in self._steps.items():
+            place = host.place_of(key)
+            if place in by_place:
+                moved = [(number, base_ns + start, time) for number, start, time in numbered]
+                by_place[place].steps.append(training(moved))
+
+    def threads(
+        self, timers: list[Timer], host: Host, header: Header, threads: list[ThreadProfile]
+    ) -> list[ThreadProfile]:
+        """The thread of the collectives, behind the others of the process; none without any."""
+        calls = self._of_calls(host, header) or self._of_ranges(host, header)
+        home = host.home()
+        mine = [
+            thread for thread in threads if thread.thread.node == home and not thread.thread.context
+        ]
+        if not calls or not mine:
+            return []
+        place = Thread(
+            home, 0, 1 + max(thread.thread.thread for thread in mine), "host", "collectives"
+        )
+        return [thread_of(calls, place, timers, host.owner, Owner(mine[0].tree, 0))]
+
+    def _of_calls(self, host: Host, header: Header) -> list[Call]:
+        ran: dict[int, tuple[int, int]] = {}
+        alone = []
+        asked = {id for _, _, id, _ in self._calls}
+        for start, duration, id, args in self._kernels:
+            if id is not None and id in asked:
+                begun, ended = ran.get(id, (start, start))
+                ran[id] = (min(begun, start), max(ended, start + duration))
+            else:
+                alone.append((start, duration, None, args))
+        calls = []
+        for start, duration, id, args in [*self._calls, *alone]:
+            what = operation("nccl", str(args.get(_NAME, ""))[:100])
+            if what is None:
+                continue
+            begun, ended = ran.get(id, (start, start + duration)) if id is not None else (
+                start, start + duration
+            )  # fmt: skip
+            group = str(args.get("Process Group Name", ""))[:1000] or "(unknown)"
+            ranks, size = _members(args, header, group)
+            number = values.integer(args.get("Seq"))
+            base = header.base_ns or 0
+            code = NOWHERE if id is None else host.operators.get(id, NOWHERE)
+            calls.append(
+                Call(
+                    group, ranks, size, number if number is not None and number > 0 else None,
+                    what, _bytes(args), base + start, base + max(begun, start),
+                    base + max(ended, start), code,
+                )
+            )  # fmt: skip
+        return calls
+
+    def _of_ranges(self, host: Host, header: Header) -> list[Call]:
+        """Ranges of gloo do not tell the group: they are counted as of one."""
+        only = next(iter(header.groups)) if len(header.groups) == 1 else "(unknown)"
+        ranks = header.groups.get(only, ())
+        base = header.base_ns or 0
+        return [
+            Call(
+                only, spans(ranks), len(ranks), None, what, UNKNOWN_BYTES, base + start,
+                base + start, base + start + duration, host.operators.get(id or 0, NOWHERE),
+            )
+            for start, duration, id, backend, name in self._ranges
+            if (what := operation(backend, name)) is not None
+        ]  # fmt: skip
+
+
+def _members(args: dict[str, Any], header: Header, group: str) -> tuple[str, int]:
+    """The ranks of a group as text, as far as they are told, and how many they are."""
+    size = values.integer(args.get("Group size")) or 0
+    size = size if 0 < size < _MOST_RANKS else 0
+    told = [int(text) for text in re.findall(r"\d{1,7}", str(args.get("Process Group Ranks", "")))]
+    first, stride = (
+        values.integer(args.get(f"Global rank {name}")) for name in ("start", "stride")
+    )
+    if size and len(told) == size:
+        return spans(sorted(told)), size
+    if group in header.groups:
+        return spans(header.groups[group]), len(header.groups[group])
+    if size and first is not None and stride and first >= 0 and stride > 0:
+        return spans(range(first, first + size * stride, stride)), size
+    return "", size
+
+
+def _bytes(args: dict[str, Any]) -> int:
+    count = values.integer(args.get("In msg nelems"))
+    type = str(args.get("dtype", "")).lower()
+    width = _SIZES.get(type, 1 if type.startswith("float8") else 0)
+    return count * width if count is not None and 0 <= count < 1 << 50 and width else UNKNOWN_BYTES

@@ -1,0 +1,169 @@
+"""A folder with a file for each rank: torch.profiler's traces, or exports of Nsight Systems.
+
+Files are read one after the other, each into a part of one trial, so that memory does not grow with
+their number.
+"""
+
+from __future__ import annotations
+
+import gc
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from taupy.errors import FormatError
+from taupy.formats import registry
+from taupy.formats.chrome import trace
+from taupy.formats.nsight import nsys
+from taupy.formats.progress import SILENT, Progress
+from taupy.formats.reading import refusal
+from taupy.formats.registry import IMPORT_NOTES, Format
+from taupy.model import job
+from taupy.model.profile import Profile
+
+_KINDS: Final = (trace.FORMAT, nsys.FORMAT)
+_SUFFIXES: Final = (".json", ".json.gz", ".sqlite", ".trace", ".trace.gz")
+_MOST_NOTES: Final = 20
+_NUMBER: Final = re.compile(r"\d+")
+_RANK: Final = re.compile(r"rank[^0-9a-z]{0,2}(\d{1,7})", re.IGNORECASE)
+
+
+def recognises(path: Path, first: bytes) -> bool:
+    return not first and path.is_dir() and next(_files(path), None) is not None
+
+
+def read(path: Path, progress: Progress) -> Iterator[Profile]:
+    """One part of the trial for each file.
+
+    Raises:
+        FormatError: a file is in no format that is read here, or damaged.
+    """
+    kinds = dict(_files(path))
+    files = sorted(kinds, key=_natural)
+    if not files:
+        raise refusal(path, "", "no trace of torch.profiler and no export of Nsight Systems in it")
+    numbers = [_rank_in(file) for file in files]
+    told = None not in numbers and len({*numbers}) == len(numbers)
+    progress.begin(path.name, len(files))
+    taken: dict[int, str] = {}
+    notes: Counter[str] = Counter()
+    waiting: Profile | None = None
+    for place, file in enumerate(files):
+        reader = kinds[file]
+        assert reader.read is not None
+        for profile in reader.read(file, SILENT):
+            said = profile.metadata.pop("distributed rank", None)
+            by_name = numbers[place] if told else place
+            rank = int(said) if said is not None and said.isdigit() else by_name
+            assert rank is not None
+            for line in profile.metadata.pop(IMPORT_NOTES, "").splitlines():
+                notes[line] += 1
+            if rank in taken:
+                notes[f"{file.name} is also of rank {rank}: left out, {taken[rank]} is taken"] += 1
+                continue
+            taken[rank] = file.name
+            if waiting is not None:
+                yield waiting
+            if (count := len(_mains(profile))) > 1:
+                notes[f"{file.name} holds {count} ranks: they are numbered in order of files"] += 1
+            waiting = _part(profile, path, rank, len(files))
+        gc.collect(1)  # commands collect nothing: what the reader leaves would stay for good
+        progress.advance(1)
+    if waiting is not None:
+        if lines := _summed(notes):
+            waiting.metadata[IMPORT_NOTES] = "\n".join(lines)
+        yield waiting
+
+
+def _summed(notes: Counter[str]) -> list[str]:
+    """Notes that several files share, once, each with the number of files."""
+    shapes: dict[str, tuple[str, int]] = {}
+    for line, count in notes.items():
+        shape = _NUMBER.sub("0", line)
+        first, before = shapes.get(shape, (line, 0))
+        shapes[shape] = (first, before + count)
+    lines = [
+        text if count == 1 else f"{text} (and alike in {count - 1} more files)"
+        for text, count in shapes.values()
+    ]
+    more = len(lines) - _MOST_NOTES
+    return lines if more <= 0 else [*lines[:_MOST_NOTES], f"and {more} further notes"]
+
+
+def _part(profile: Profile, folder: Path, rank: int, files: int) -> Profile:
+    """The profile as a part of the trial: its first process is the rank's, others lie behind. If
+    several do collectives, each of them is a rank."""
+    size = profile.metadata.get("distributed world_size", "")
+    mains = _mains(profile)
+    first = rank * len(mains)
+    ranks = int(size) if size.isdigit() and len(size) < 8 else files * len(mains)
+    ranks = max(ranks, first + len(mains))
+    others = sorted(_nodes(profile) - {*mains})
+    node_of = {node: first + place for place, node in enumerate(mains)}
+    node_of |= {node: first + ranks * place for place, node in enumerate(others, 1)}
+    for measured in profile.threads:
+        measured.thread = replace(measured.thread, node=node_of[measured.thread.node])
+    host = profile.metadata.get("trace host_name") or profile.metadata.get("nsys.Hostname")
+    place = {job.RANKS: str(ranks), job.ATTEMPT: "1", **({job.HOST: host} if host else {})}
+    profile.node_metadata = {
+        number: {**profile.node_metadata.get(node, {}), **place, job.RANK: str(number % ranks)}
+        for node, number in node_of.items()
+    }
+    profile.devices = [
+        replace(device, node=node_of.get(device.node, first)) for device in profile.devices
+    ]
+    profile.uuid = ""
+    profile.application = folder.resolve().name or profile.application
+    return profile
+
+
+def _mains(profile: Profile) -> list[int]:
+    """The nodes of processes that did collectives; if there are none, the first node."""
+    nodes = {measured.thread.node for measured in profile.threads if measured.collectives}
+    return sorted(nodes) or [min(_nodes(profile), default=0)]
+
+
+def _nodes(profile: Profile) -> set[int]:
+    return {measured.thread.node for measured in profile.threads} | profile.node_metadata.keys()
+
+
+def _files(folder: Path) -> Iterator[tuple[Path, Format]]:
+    for file in folder.iterdir():
+        if not file.name.lower().endswith(_SUFFIXES) or not file.is_file():
+            continue
+        try:
+            first = registry.first_bytes(file)
+        except FormatError:
+            continue
+        for kind in _KINDS:
+            if kind.recognises(file, first):
+                yield file, kind
+                break
+
+
+def _rank_in(file: Path) -> int | None:
+    """The rank that a file's name tells: `rank12`, else its last number."""
+    if match := _RANK.search(file.name):
+        return int(match[1])
+    numbers = _NUMBER.findall(file.name)
+    return int(numbers[-1]) if numbers and len(numbers[-1]) < 8 else None
+
+
+def _natural(file: Path) -> list[tuple[int, str]]:
+    """Names in the order of their numbers: rank2 before rank10."""
+    return [
+        (int(piece), "") if piece.isdigit() and len(piece) < 18 else (-1, piece)
+        for piece in re.split(r"(\d+)", file.name)
+    ]
+
+
+FORMAT = Format(
+    name="ranks",
+    title="a folder with a trace of torch.profiler or an export of Nsight Systems for each rank",
+    suffixes=(),
+    recognises=recognises,
+    read=read,
+)
