@@ -230,5 +230,5 @@ def _run(arguments: list[str]) -> int:
 
         gc.disable()  # short-lived with many rows: garbage collection costs more than it frees
         # Runs that were killed are stored first, whatever the command.
-        options.recover_first(options.database_path(parsed))
+        options.recover_first(options.database_or_store(parsed))
     return int(module.run(parsed))

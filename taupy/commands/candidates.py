@@ -100,7 +100,7 @@ class _By(argparse.Action):
 
 
 def run(args: argparse.Namespace) -> int:
-    with ProfileDB.open(options.database_path(args)) as db:
+    with options.opened(args) as db:
         trial = selector.trial(db, args.selector)
         metric = args.metric or ("roofline" if args.ceilings else _usual(db, trial))
         if args.ceilings and metric != "roofline":

@@ -85,13 +85,12 @@ def run(args: argparse.Namespace) -> int:
 
 def _listed(args: argparse.Namespace) -> list[Ceiling]:
     from taupy.profiledb.ceilings import ceilings
-    from taupy.profiledb.database import ProfileDB
 
-    with ProfileDB.open(options.database_path(args)) as db:
+    with options.opened(args) as db:
         stored = ceilings(db)
     if not stored:
         raise TaupyError(
-            f"{options.database_path(args)} has no ceilings; `taupy ceilings` measures them"
+            f"{options.database_or_store(args)} has no ceilings; `taupy ceilings` measures them"
         )
     if not args.processor:
         return stored

@@ -50,7 +50,7 @@ def run(args: argparse.Namespace) -> int:
         return compare_code.run(args, parsed, match_table(args.match_table))
     question = _question(args)
     rule = Rule(args.alpha, args.min_effect, args.min_share, args.correction)
-    with ProfileDB.open(options.database_path(args)) as db, terminal.busy("comparing ..."):
+    with options.opened(args) as db, terminal.busy("comparing ..."):
         compared = sides.sides(db, args.trials, args.baseline)
         if args.by == "metadata":
             if parsed:

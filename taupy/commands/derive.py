@@ -64,8 +64,12 @@ def run(args: argparse.Namespace) -> int:
         )
     if (args.unit or args.description) and action != "add":
         raise UsageError("--unit and --description apply to `taupy derive add NAME EXPRESSION`")
-    path = options.database_path(args)
-    with ProfileDB.open(path, readonly=action not in ("add", "delete")) as db:
+    writes = action in ("add", "delete")
+    with (
+        ProfileDB.open(options.database_path(args), readonly=False)
+        if writes
+        else options.opened(args)
+    ) as db:
         return _ACTIONS[action](db, words, args)
 
 

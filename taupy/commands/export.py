@@ -31,7 +31,6 @@ from taupy.formats import registry
 from taupy.formats.folding import Folding, folded
 from taupy.formats.registry import Format
 from taupy.profiledb import selector
-from taupy.profiledb.database import ProfileDB
 
 STANDARD_OUTPUT = "-"
 _LARGE = 64 << 20  # bytes; above this, suggest folding
@@ -70,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError(f"{format.title} is written as a folder; name one: -o FOLDER")
     if target is not None and target.exists():
         _check_replacing(target, format, force=args.force)
-    with ProfileDB.open(options.database_path(args)) as db:
+    with options.opened(args) as db:
         trial = selector.trial(db, args.trial)
         profile = read_profile(db, trial.id)
     notes = []

@@ -35,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    with ProfileDB.open(options.database_path(args)) as db:
+    with options.opened(args) as db:
         trial = selector.trial(db, args.trial)
         launches = gpu_query.launched(db, trial.id, more=[args.by] if args.by else [])
         chosen = _chosen(launches, trial.id, args.name)

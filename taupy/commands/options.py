@@ -13,6 +13,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:  # `taupy run` is on its way to the program
     from collections.abc import Callable, Sequence
 
+    from taupy.profiledb.database import ProfileDB
+
 DEFAULT_DATABASE = "taupy.db"
 
 _SECONDS = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
@@ -199,13 +201,28 @@ def database_path(args: argparse.Namespace) -> str:
     """
     from taupy.profiledb.store.address import is_address
 
-    chosen = _chosen_database(getattr(args, "db", None)) or DEFAULT_DATABASE
+    chosen = database_or_store(args)
     if is_address(chosen):
         raise UsageError(
-            f"{chosen} is a store, which this command does not read: bring trials into a file "
-            f"with `taupy pull TRIAL --from {chosen}`, and name the file with --db"
+            f"{chosen} is a store, and this command takes a file (--db FILE): `taupy pull` brings "
+            "trials of a store into one, `taupy push` into the store"
         )
-    return os.path.abspath(chosen)
+    return chosen
+
+
+def database_or_store(args: argparse.Namespace) -> str:
+    """As `database_path`, or the address of a store."""
+    from taupy.profiledb.store.address import is_address
+
+    chosen = _chosen_database(getattr(args, "db", None)) or DEFAULT_DATABASE
+    return chosen if is_address(chosen) else os.path.abspath(chosen)
+
+
+def opened(args: argparse.Namespace) -> ProfileDB:
+    """The database or store, for reading."""
+    from taupy.profiledb.opening import opened
+
+    return opened(database_or_store(args))
 
 
 def store_address(given: str | None) -> str:
@@ -231,6 +248,10 @@ def _chosen_database(given: str | None) -> str | None:
 
 def recover_first(database: str) -> None:
     """Store the runs of killed programs before reading anything; prints one line for each."""
+    from taupy.profiledb.store.address import is_address
+
+    if is_address(database):
+        return  # runs are stored in files
     from taupy.instrument.runfolder import has_run_folders
 
     if not has_run_folders():

@@ -24,7 +24,6 @@ from taupy.comparison.trial_values import VALUES
 from taupy.errors import NoSuchTrial, UsageError
 from taupy.pprof import terminal
 from taupy.profiledb import selector
-from taupy.profiledb.database import ProfileDB
 
 PEOPLE_ROWS = 10
 """Default number of routines or kernels under each label of trials in tables for people."""
@@ -114,7 +113,7 @@ def run(args: argparse.Namespace) -> int:
         groups=tuple(args.group),
         names=tuple(args.filter),
     )
-    with ProfileDB.open(options.database_path(args)) as db, terminal.busy("reading trials ..."):
+    with options.opened(args) as db, terminal.busy("reading trials ..."):
         trials = selector.many(db, args.trials) if args.trials else db.trials()
         if not trials:
             raise NoSuchTrial(f"{db.path} has no trials; `taupy run SCRIPT` adds one")

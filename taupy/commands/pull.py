@@ -1,4 +1,4 @@
-"""Copy trials of a team's store into a database, where all commands read them.
+"""Copy trials of a team's store into a database; without a trial, list what the store has.
 
     taupy pull --from postgresql://me@host/profiles                   list what is there
     taupy pull 12 15 --from postgresql://me@host/profiles
@@ -33,13 +33,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from taupy.profiledb.store.pull import pull, trials_of
+    from taupy.profiledb.store.pull import pull
+    from taupy.profiledb.store.reading import StoreDB
 
     address = options.store_address(args.store)
     if not args.trial:
         from taupy.commands.trials import table
 
-        trials = trials_of(address)
+        with StoreDB(address) as store:
+            trials = store.trials()
         notes = () if trials else (f"{address} has no trials; `taupy push` adds some",)
         terminal.show(table(trials, notes), form=args.form)
         return 0

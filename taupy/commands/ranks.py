@@ -60,7 +60,7 @@ def run(args: argparse.Namespace) -> int:
     if args.step == _EVERY:
         say("--step without a number is now --by step")
         args.by, args.step = "step", None
-    with ProfileDB.open(options.database_path(args)) as db:
+    with options.opened(args) as db:
         trial = selector.trial(db, args.trial).id
         job, attempts = comparison.read_ranks(db, trial, args.attempt)
         if not job.matched:

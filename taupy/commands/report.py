@@ -22,7 +22,6 @@ from taupy.commands.messages import say
 from taupy.errors import UsageError
 from taupy.pprof import terminal
 from taupy.profiledb import selector
-from taupy.profiledb.database import ProfileDB
 from taupy.report import document, screen
 from taupy.report.report import report
 from taupy.units import size
@@ -56,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
         return _write_page(args, trials)
     if len(trials) == 2:
         raise UsageError("two trials are compared on a page: add -o FILE.html; or: taupy compare")
-    with ProfileDB.open(options.database_path(args)) as db:
+    with options.opened(args) as db:
         answer = report(db, selector.trial(db, trials[0]))
     window = shutil.get_terminal_size((screen.WIDTH, screen.HEIGHT))
     terminal.write(document.text(answer) if args.json else screen.text(answer, *window))
@@ -84,7 +83,7 @@ def _contents(args: argparse.Namespace, trials: list[str]) -> tuple[Contents, in
     from taupy.report import contents, versus
 
     conditions = [gate.parse(text) for text in args.fail_on]
-    with ProfileDB.open(options.database_path(args)) as db:
+    with options.opened(args) as db:
         if len(trials) == 1:
             return contents.of_trial(db, selector.trial(db, trials[0])), 0
         compared, code = versus.of_sides(db, trials[0], trials[1], conditions)

@@ -30,7 +30,6 @@ from taupy.model.work import LEVELS, UNCOUNTED, TrialWork
 from taupy.pprof import terminal
 from taupy.profiledb import ceilings as stored
 from taupy.profiledb import selector
-from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.roofline_query import trial_work
 from taupy.roofline import chart as charts
 from taupy.roofline import points, stated, sweep
@@ -160,7 +159,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     _check(args)
-    with ProfileDB.open(options.database_path(args), readonly=True) as db:
+    with options.opened(args) as db:
         trials = selector.many(db, args.trials or ["latest"])
         work = trial_work(db, trials)
         timing = trial_work(db, [selector.trial(db, args.timing)])[0] if args.timing else None

@@ -17,6 +17,7 @@ from taupy.network.steps import UNSEEN
 from taupy.pprof.view import Cell, View
 from taupy.profiledb import selector
 from taupy.profiledb.database import ProfileDB
+from taupy.profiledb.opening import opened
 from taupy.profiledb.trial_facts import metadata_values
 from taupy.units import several
 
@@ -55,12 +56,12 @@ def asked(args: argparse.Namespace) -> Iterator[tuple[ProfileDB, TrialRow]]:
         NoSuchTrial: there is none.
         TaupyError: the run has measured nothing yet.
     """
-    database = options.database_path(args)
+    database = options.database_or_store(args)
     if args.selector == RUNNING and (runs := here(database)):
         with stored(_newest(runs)) as path, ProfileDB.open(path) as db:
             yield db, selector.trial(db, selector.LATEST)
     else:
-        with ProfileDB.open(database) as db:
+        with opened(database) as db:
             yield db, selector.trial(db, args.selector)
 
 

@@ -22,7 +22,6 @@ from taupy.comparison.sweep import ACROSS, PARTS, Part, Sweep
 from taupy.errors import NoSuchTrial, UsageError
 from taupy.pprof import terminal
 from taupy.profiledb import selector
-from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.dimensions import METADATA
 from taupy.profiledb.sweeps import last_parameter
 
@@ -96,7 +95,7 @@ def _blocks(text: str) -> list[int]:
 def _rank_blocks(args: argparse.Namespace) -> int:
     from taupy.comparison.kernel_proposals import blocks_view
 
-    with ProfileDB.open(options.database_path(args)) as db:
+    with options.opened(args) as db:
         chosen = args.selector or [f"{METADATA}block=*"]
         try:
             trials = [trial.id for trial in selector.many(db, chosen)]
@@ -120,7 +119,7 @@ def run(args: argparse.Namespace) -> int:
     for path in args.plot:
         if path.rpartition(".")[2].lower() not in ("png", "svg", "html"):
             raise UsageError(f"--plot takes a file ending in .png, .svg or .html, got {path!r}")
-    with ProfileDB.open(options.database_path(args)) as db, terminal.busy("reading the trials"):
+    with options.opened(args) as db, terminal.busy("reading the trials"):
         over = args.by.removeprefix(METADATA) if args.by else last_parameter(db)
         if over is None:
             raise UsageError(

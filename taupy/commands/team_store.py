@@ -62,10 +62,10 @@ def _create(address: str, args: argparse.Namespace) -> int:
 
 
 def _check(address: str, args: argparse.Namespace) -> int:
+    from taupy.profiledb.store.catalogue import Store
     from taupy.profiledb.store.check import check
-    from taupy.profiledb.store.pull import open_store
 
-    with terminal.busy("checking"), open_store(address) as store:
+    with terminal.busy("checking"), Store.open(address) as store:
         checked = check(store, read=args.read, mend=args.mend)
     trials, files = units.several(checked.trials, "trial"), units.several(checked.files, "file")
     say(f"{trials}, {files}, {units.size(checked.bytes)}")

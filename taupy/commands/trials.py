@@ -30,6 +30,7 @@ from taupy.pprof import terminal
 from taupy.pprof.view import Cell, Column, View
 from taupy.profiledb import query, selector
 from taupy.profiledb.database import ProfileDB
+from taupy.profiledb.opening import opened
 
 _LIST_COLUMNS = (
     Column("id", "int", "ID"),
@@ -70,14 +71,15 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError("--yes and --compact apply to `taupy trials delete TRIAL...`")
     if args.limit is not None and action != "list":
         raise UsageError("--limit applies to the list of trials: taupy trials [list] [TRIAL...]")
-    path = options.database_path(args)
+    writes = action not in ("list", "show")
+    path = options.database_path(args) if writes else options.database_or_store(args)
     if action == "list" and (words == [running.RUNNING] or not os.path.exists(path)):
         runs = running.here(path)
         if runs:
             rows = [running.row(run) for run in runs]
             terminal.show(View("", _LIST_COLUMNS, rows), form=args.form)
             return 0
-    with ProfileDB.open(path, readonly=action in ("list", "show")) as db:
+    with ProfileDB.open(path, readonly=False) if writes else opened(path) as db:
         return _ACTIONS[action](db, words, args)
 
 

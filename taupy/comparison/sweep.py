@@ -36,6 +36,7 @@ from taupy.errors import UsageError
 from taupy.escaping import visible
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.meaning import meant_in
+from taupy.profiledb.opening import opened
 from taupy.profiledb.sweeps import OWN, SweptTrials, swept_trials
 from taupy.units import several
 
@@ -349,7 +350,7 @@ class Sweep:
     def _other_metrics(self) -> dict[str, list[float | None]]:
         """Totals of all other metrics that were measured in every trial."""
         ids = [run.swept.trial.id for run in self._measured]
-        with ProfileDB.open(self._path) as db:
+        with opened(self._path) as db:
             metric_totals = totals(db, ids)
         return {
             f"total {name} [{unit}]" if unit else f"total {name}": [of_trial.get(id) for id in ids]

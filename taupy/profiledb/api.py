@@ -22,7 +22,9 @@ from taupy.model.gpu_rows import KernelRow, SiteRow
 from taupy.model.rows import EventRow, FlatRow, ThreadRow, TimelineRow, TreeRow, TrialRow
 from taupy.profiledb import gpu_query, metrics, query, selector
 from taupy.profiledb.database import ProfileDB
+from taupy.profiledb.opening import opened
 from taupy.profiledb.sql import run_sql
+from taupy.profiledb.store.address import is_address
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -46,7 +48,8 @@ class Database:
     """A trial database."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = os.path.abspath(os.fsdecode(path))
+        name = os.fsdecode(path)
+        self.path = name if is_address(name) else os.path.abspath(name)
 
     def __repr__(self) -> str:
         return f"taupy.open({self.path!r})"
@@ -128,7 +131,7 @@ class Database:
             return frame(list(rows), names, documented=False)
 
     def _opened(self) -> ProfileDB:
-        return ProfileDB.open(self.path)
+        return opened(self.path)
 
 
 class Trial:

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import wraps
-from typing import Any, ClassVar, Concatenate, ParamSpec, TypeVar
+from typing import Any, ClassVar, Concatenate, ParamSpec, Self, TypeVar
 from weakref import WeakSet
 
 from taupy.errors import DatabaseError, NoSuchTrial
@@ -139,7 +139,7 @@ class ProfileDB:
         ProfileDB._open_here.discard(self)
         self.connection.close()
 
-    def __enter__(self) -> ProfileDB:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

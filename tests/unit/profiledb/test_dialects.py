@@ -102,17 +102,22 @@ def training(number):
     return profile
 
 
+def fill(db):
+    """Six trials, and what belongs to none."""
+    made = (small_profile, gpu_profile, counted_profile, training, training)
+    for number, make in enumerate(made, 1):
+        add_profile(db, make(number))
+    for node, asked in enumerate(([20, 120], [85, 180])):
+        add_profile(db, replace(rank(node, 20, asked), uuid=UUID.format(6)))
+    add_ceilings(db, [MEASURED])
+    list(kernel_codes.storing(db, [code("gemm", chip="9.0")]))
+
+
 @pytest.fixture(scope="module")
 def store(tmp_path_factory):
     path = tmp_path_factory.mktemp("dialects") / "taupy.db"
     with ProfileDB.open(path, create=True) as db:
-        made = (small_profile, gpu_profile, counted_profile, training, training)
-        for number, make in enumerate(made, 1):
-            add_profile(db, make(number))
-        for node, asked in enumerate(([20, 120], [85, 180])):
-            add_profile(db, replace(rank(node, 20, asked), uuid=UUID.format(6)))
-        add_ceilings(db, [MEASURED])
-        list(kernel_codes.storing(db, [code("gemm", chip="9.0")]))
+        fill(db)
     with ProfileDB.open(path) as db:
         yield db
 

@@ -1,0 +1,142 @@
+"""A trial database that is filled from a store, table by table and trial by trial."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from taupy.profiledb.store.catalogue import Store
+from taupy.profiledb.store.files import StoredFile
+from taupy.profiledb.store.layout import Column, Table, gathered, tables
+from taupy.profiledb.store.needs import THREAD_BITS
+
+_ROWS_AT_ONCE = 10_000
+
+
+class LocalCopy:
+    """What has been copied from a store into a database so far. Trials keep the store's numbers.
+
+    Args:
+        connection: to a database of the current schema, with nothing in it.
+    """
+
+    def __init__(self, connection: sqlite3.Connection, store: Store) -> None:
+        self._connection, self._store = connection, store
+        self._trials: dict[int, None] = {}
+        self._copied: dict[str, set[int]] = {}
+        self._shared: dict[str, set[int]] = {}
+        connection.execute("PRAGMA foreign_keys = OFF")
+
+    def add_trials(self, trials: Sequence[int] | None = None) -> None:
+        """Names and numbers of these trials, or of all; no values."""
+        rows = self._store.catalogue.rows(
+            "SELECT id, uuid, application, experiment, name, started_at, duration_ns, exit_code,"
+            " state, source FROM trial WHERE %s OR id = ANY(%s) ORDER BY id",
+            (trials is None, list(trials or ())),
+        )
+        execute = self._connection.execute
+        for id, uuid, application, experiment, *facts in rows:
+            execute("INSERT OR IGNORE INTO application (name) VALUES (?)", (application,))
+            execute(
+                "INSERT OR IGNORE INTO experiment (application_id, name)"
+                " SELECT id, ? FROM application WHERE name = ?",
+                (experiment, application),
+            )
+            execute(
+                "INSERT INTO trial (id, uuid, experiment_id, name, started_at, duration_ns,"
+                " exit_code, state, source) SELECT ?, ?, experiment.id, ?, ?, ?, ?, ?, ?"
+                " FROM experiment JOIN application ON application.id = experiment.application_id"
+                " WHERE application.name = ? AND experiment.name = ?",
+                (id, uuid, *facts, application, experiment),
+            )
+            self._trials[id] = None
+
+    def add_all(self, trials: Sequence[int]) -> None:
+        """Everything of these trials, and what belongs to no trial."""
+        for table in tables().values():
+            if not table.shared:
+                self.add(table, trials)
+
+    def add(self, table: Table, trials: Iterable[int] | None = None) -> None:
+        """The table's rows of these trials, or of all, with what they refer to.
+
+        Raises:
+            DatabaseError: a file is missing or damaged.
+        """
+        copied = self._copied.setdefault(table.name, set())
+        if not table.of_a_trial:
+            if not copied and not table.shared:
+                copied.add(0)
+                self._insert(table, self._store.catalogue.select(table, "true", ()))
+            return
+        wanted = self._trials.keys() if trials is None else self._trials.keys() & {*trials}
+        lacking = sorted(wanted - copied)
+        if not lacking:
+            return
+        copied.update(lacking)
+        if table.in_files:
+            for trial, stored in self._files(table, lacking):
+                rows = self._store.folder.read(stored, table)
+                self._insert_rows(table, ([trial, *row] for row in rows))
+        else:
+            condition = "trial_id = ANY(%s)"
+            self._insert(table, self._store.catalogue.select(table, condition, (lacking,)))
+
+    def _files(self, table: Table, trials: Sequence[int]) -> list[tuple[int, StoredFile]]:
+        rows = self._store.catalogue.rows(
+            "SELECT trial_id, name, holds, rows, bytes, sha256 FROM file"
+            " WHERE holds = %s AND trial_id = ANY(%s) ORDER BY trial_id, name",
+            (table.name, list(trials)),
+        )
+        return [(trial, StoredFile(*file)) for trial, *file in rows]
+
+    def _insert(self, table: Table, rows: Iterator[Any]) -> None:
+        """Rows as the catalogue has them."""
+        self._insert_rows(table, (gathered(table, row) for row in rows))
+
+    def _insert_rows(self, table: Table, rows: Iterator[list[Any]]) -> None:
+        """Rows as SQLite has them, but for the numbers of threads and devices."""
+        referring = [
+            (at, column.refers)
+            for at, column in enumerate(table.columns)
+            if column.refers and tables().get(column.refers, table).shared
+        ]
+        referred: dict[str, set[int]] = {name: set() for _, name in referring}
+        local = [at for at, column in enumerate(table.columns) if _is_local(table, column)]
+        names = [column.name for column in table.columns]
+        skipped = int(table.name == "device_fact")  # which has no trial's number here
+        quoted = ", ".join(f'"{name}"' for name in names[skipped:])
+        marks = ", ".join("?" * (len(names) - skipped))
+        sql = f'INSERT OR IGNORE INTO "{table.name}" ({quoted}) VALUES ({marks})'
+
+        def renumbered() -> Iterator[list[Any]]:
+            for row in rows:
+                for at in local:
+                    row[at] += row[0] << THREAD_BITS
+                for at, name in referring:
+                    referred[name].add(row[at])
+                yield row[skipped:]
+
+        self._connection.executemany(sql, renumbered())
+        for name, ids in referred.items():
+            self._add_shared(name, ids - {None})
+
+    def _add_shared(self, name: str, ids: set[int]) -> None:
+        """Rows of a shared table that are referred to, and what they refer to."""
+        copied = self._shared.setdefault(name, set())
+        lacking = sorted(ids - copied)
+        copied.update(lacking)
+        for first in range(0, len(lacking), _ROWS_AT_ONCE):
+            some = lacking[first : first + _ROWS_AT_ONCE]
+            select = self._store.catalogue.select
+            self._insert(tables()[name], select(tables()[name], "id = ANY(%s)", (some,)))
+            if name == "timer":
+                groups = tables()["timer_group"]
+                self._insert(groups, select(groups, "timer_id = ANY(%s)", (some,)))
+
+
+def _is_local(table: Table, column: Column) -> bool:
+    """Does the column hold numbers of threads or devices, which are a trial's in the store?"""
+    owners = ("thread", "device")
+    return column.refers in owners or (column.name == "id" and table.name in owners)

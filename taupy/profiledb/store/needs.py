@@ -1,0 +1,239 @@
+"""Which rows of which trials a statement reads, as far as its text tells.
+
+A table of trials is read in whole unless the statement itself says, for each place where the
+table is named, which trials it means: `trial_id = ?`, `trial_id IN (1, 2)`, the same of threads,
+or an equality with such a column of another table. What cannot be told counts as everything.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from taupy.errors import DatabaseError
+
+THREAD_BITS = 32
+"""The number of a thread or device, in a file made of a store, is TRIAL << THREAD_BITS | n."""
+
+EVERYTHING = None
+"""Of all trials."""
+
+Needs = dict[str, set[int] | None]
+"""Table -> the trials whose rows are read, or EVERYTHING."""
+
+_LISTS = re.compile(r"\bIN\s*\((\s*-?\d+(?:\s*,\s*-?\d+)*\s*)\)", re.IGNORECASE)
+_MARKS = re.compile(r"'[^']*'|\"[^\"]*\"|\?|:[A-Za-z_]\w*")
+_OF_TRIALS = {"trial_id": 0, "thread_id": THREAD_BITS, "device_id": THREAD_BITS}
+_OF_NO_TRIAL = 64  # a shift that leaves 0
+_OWN_IDS = {
+    **{"trial": 0, "thread": THREAD_BITS, "device": THREAD_BITS},
+    # A file numbers these itself: whoever asks by such an id has read it from there.
+    **dict.fromkeys(("launch", "user_event_value", "activity"), _OF_NO_TRIAL),
+}
+
+
+class _Place(NamedTuple):
+    """A column that tells the trial, of a table as it is called in one SELECT."""
+
+    alias: str
+    shift: int
+
+
+class _Named(NamedTuple):
+    """A table in one SELECT, and what is said of it there.
+
+    Attributes:
+        values: parameters that hold its trials' numbers, with the shift that gives them.
+    """
+
+    table: str
+    values: tuple[tuple[str, int], ...] | None
+
+
+def needs(
+    sql: str, parameters: Sequence[object] | Mapping[str, object], tables: frozenset[str]
+) -> Needs:
+    """The trials whose rows a statement reads, for each of the tables that it names.
+
+    Args:
+        sql: one SELECT, in SQLite's dialect.
+        parameters: of the statement.
+        tables: those to look for.
+
+    Raises:
+        DatabaseError: sqlglot is not installed.
+    """
+    values: dict[str, Any] = {}
+    text = _LISTS.sub(lambda match: f"IN (:{_listed(match[1], values)})", sql)
+    text = _MARKS.sub(lambda match: _marked(match[0], parameters, values), text)
+    read: Needs = {}
+    for table, held in _named(text, tables):
+        if held is None:
+            read[table] = EVERYTHING
+            continue
+        trials = {
+            int(number) >> shift
+            for name, shift in held
+            for number in _numbers(int(name) if name.isdecimal() else values.get(name))
+        }
+        before = read.setdefault(table, set())
+        if before is not EVERYTHING:
+            before |= trials
+    return read
+
+
+def _listed(numbers: str, values: dict[str, Any]) -> str:
+    """A parameter's name for a list of numbers: statements hold up to a million."""
+    name = f"list_{len(values)}"
+    values[name] = [int(number) for number in numbers.split(",")]
+    return name
+
+
+def _marked(
+    text: str, parameters: Sequence[object] | Mapping[str, object], values: dict[str, Any]
+) -> str:
+    """A parameter of the statement under a name, with its value."""
+    if text[0] in "'\"":
+        return text
+    if text[0] == ":":
+        if isinstance(parameters, Mapping) and text[1:] in parameters:
+            values[text[1:]] = parameters[text[1:]]
+        return text
+    position = sum(name.startswith("mark_") for name in values)
+    name = f"mark_{position}"
+    assert not isinstance(parameters, Mapping)
+    values[name] = parameters[position]
+    return f":{name}"
+
+
+def _numbers(value: Any) -> list[Any]:
+    if isinstance(value, list):
+        return value
+    return [value] if isinstance(value, int) else []
+
+
+@lru_cache(maxsize=1000)
+def _named(sql: str, tables: frozenset[str]) -> tuple[_Named, ...]:
+    try:
+        import sqlglot
+        from sqlglot import exp
+    except ImportError as error:
+        raise DatabaseError(
+            f"reading a store needs sqlglot ({error}); install it with: "
+            "pip install 'taupy-profiler[store]'"
+        ) from error
+    tree = sqlglot.parse_one(sql, read="sqlite")
+    if not isinstance(tree, exp.Query):
+        raise DatabaseError(f"a store is only read, and this is no question: {sql}")
+    return tuple(
+        _Named(table.name, _told(table.find_ancestor(exp.Select), table))
+        for table in tree.find_all(exp.Table)
+        if table.name in tables
+    )
+
+
+def _told(select: Any, table: Any) -> tuple[tuple[str, int], ...] | None:
+    """The parameters that hold the trials of a table, by the conditions of its SELECT."""
+    from sqlglot import exp
+
+    if select is None:
+        return None
+    sources = {source.alias_or_name: source.name for source in _sources(select)}
+    held: dict[str, set[tuple[str, int]]] = {}
+    links: list[tuple[str, str]] = []
+    where = select.args.get("where")
+    conditions = [(None, where.this)] if where is not None else []
+    for join in select.args.get("joins") or ():
+        if join.args.get("on") is not None:
+            only = join.this.alias_or_name if join.side == "LEFT" else None
+            conditions.append((only, join.args["on"]))
+    for only, condition in conditions:
+        for part in _parts(condition):
+            if isinstance(part, exp.EQ):
+                left, right = (_place(side, sources) for side in (part.this, part.expression))
+                if left and right and left.shift == right.shift:
+                    links += [
+                        (a, b)
+                        for a, b in ((left.alias, right.alias), (right.alias, left.alias))
+                        if only in (None, b)
+                    ]
+                    continue
+            if (told := _constant(part, sources)) and only in (None, told[0].alias):
+                place, names = told
+                held.setdefault(place.alias, {*((name, place.shift) for name in names)})
+    alias = table.alias_or_name
+    reached, open_ends = {alias}, [alias]
+    while open_ends:
+        at = open_ends.pop()
+        if at in held:
+            return tuple(sorted(held[at]))
+        for source, target in links:
+            if target == at and source not in reached:
+                reached.add(source)
+                open_ends.append(source)
+    return None
+
+
+def _sources(select: Any) -> Iterator[Any]:
+    from sqlglot import exp
+
+    first = select.args.get("from_") or select.args.get("from")
+    if first is not None:
+        yield first.this
+    for join in select.args.get("joins") or ():
+        if isinstance(join.this, exp.Table | exp.Subquery):
+            yield join.this
+
+
+def _parts(condition: Any) -> Iterator[Any]:
+    """What a condition joins by AND."""
+    from sqlglot import exp
+
+    if isinstance(condition, exp.And):
+        yield from _parts(condition.this)
+        yield from _parts(condition.expression)
+    elif isinstance(condition, exp.Paren):
+        yield from _parts(condition.this)
+    else:
+        yield condition
+
+
+def _place(side: Any, sources: Mapping[str, str]) -> _Place | None:
+    from sqlglot import exp
+
+    if not isinstance(side, exp.Column):
+        return None
+    alias = side.table or (next(iter(sources)) if len(sources) == 1 else "")
+    if alias not in sources:
+        return None
+    if side.name in _OF_TRIALS:
+        return _Place(alias, _OF_TRIALS[side.name])
+    if side.name == "id" and sources[alias] in _OWN_IDS:
+        return _Place(alias, _OWN_IDS[sources[alias]])
+    return None
+
+
+def _constant(part: Any, sources: Mapping[str, str]) -> tuple[_Place, list[str]] | None:
+    """A condition that sets a place equal to parameters, or to one of them."""
+    from sqlglot import exp
+
+    if isinstance(part, exp.EQ):
+        for side, other in ((part.this, part.expression), (part.expression, part.this)):
+            place = _place(side, sources)
+            if place and (name := _named_value(other)):
+                return place, [name]
+    if isinstance(part, exp.In) and part.expressions and (place := _place(part.this, sources)):
+        names = [name for value in part.expressions if (name := _named_value(value))]
+        if len(names) == len(part.expressions):
+            return place, names
+    return None
+
+
+def _named_value(value: Any) -> str:
+    """The name of a parameter, or a number's own digits; "" for anything else."""
+    from sqlglot import exp
+
+    is_number = isinstance(value, exp.Literal) and value.is_int
+    return value.name if is_number or isinstance(value, exp.Placeholder) else ""

@@ -1,0 +1,73 @@
+"""A store, read as a trial database is.
+
+Statements are answered by SQLite from a database in a temporary folder. Before each, the rows that
+it reads and that are not there yet are copied from the store: flat profiles from the catalogue,
+what stands at call paths from the files of the trials in question.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from taupy.profiledb.database import ProfileDB
+from taupy.profiledb.files import writing_connection
+from taupy.profiledb.migrations import migrate
+from taupy.profiledb.store.catalogue import Store
+from taupy.profiledb.store.layout import tables
+from taupy.profiledb.store.local import LocalCopy
+from taupy.profiledb.store.needs import needs
+
+
+class StoreDB(ProfileDB):
+    """A store that is open for reading.
+
+    Attributes:
+        copy: what has been copied from it.
+        file: the database in which that is.
+    """
+
+    def __init__(self, address: str) -> None:
+        """
+        Raises:
+            UsageError: this is no address of a store.
+            DatabaseError: it cannot be reached, or its files are not here.
+        """
+        self._open = ExitStack()
+        try:
+            folder = self._open.enter_context(tempfile.TemporaryDirectory(prefix="taupy-store-"))
+            store = self._open.enter_context(Store.open(address))
+            self.file = str(Path(folder) / "copied.db")
+            connection = writing_connection(self.file, create=True)
+            connection.execute("PRAGMA synchronous = OFF")
+            connection.execute("BEGIN")
+            migrate(connection)
+            self.copy = LocalCopy(connection, store)
+            self.copy.add_trials()
+        except BaseException:
+            self._open.close()
+            raise
+        self._tables = frozenset(name for name, table in tables().items() if not table.shared)
+        super().__init__(address, connection, readonly=True)
+
+    def close(self) -> None:
+        super().close()
+        self._open.close()
+
+    def rows(self, sql: str, parameters: Sequence[object] | Mapping[str, object] = ()) -> list[Any]:
+        self._copy_for(sql, parameters)
+        return super().rows(sql, parameters)
+
+    def stream(
+        self, sql: str, parameters: Sequence[object] | Mapping[str, object] = ()
+    ) -> Iterator[Any]:
+        self._copy_for(sql, parameters)
+        return super().stream(sql, parameters)
+
+    def _copy_for(self, sql: str, parameters: Sequence[object] | Mapping[str, object]) -> None:
+        if not sql.lstrip().startswith("PRAGMA"):
+            for name, trials in needs(sql, parameters, self._tables).items():
+                self.copy.add(tables()[name], trials)

@@ -1,0 +1,99 @@
+"""Commands and notebooks answer from a store what they answer from a file, text for text."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import taupy as package
+from taupy.profiledb.database import ProfileDB
+from taupy.profiledb.store.create import create
+from taupy.profiledb.store.files import Folder
+from taupy.profiledb.store.layout import tables
+from taupy.profiledb.store.local import LocalCopy
+from tests.in_process import taupy
+from tests.unit.profiledb.test_dialects import READING, fill
+
+pytestmark = pytest.mark.slow
+
+SMALL = {None, "tag", "metadata", "device", "derived_metric", "ceiling"} | {
+    name for name in tables() if name.startswith("kernel_code")
+}
+"""Tables that may be read of all trials."""
+
+
+@pytest.fixture(scope="module")
+def both(tmp_path_factory, new_address):
+    """A database and a store with the same trials under the same numbers."""
+    place, address = tmp_path_factory.mktemp("both"), new_address()
+    with ProfileDB.open(place / "taupy.db", create=True) as db:
+        fill(db)
+    create(address, str(place / "files"))
+    taupy("push", "--to", address, cwd=place)
+    return str(place / "taupy.db"), address
+
+
+def answer(command, db, folder):
+    folder.mkdir()
+    shown = taupy(*command.split(), "--db", db, cwd=folder)
+    said = (shown.returncode, shown.stdout.replace(db, "DB"), shown.stderr.replace(db, "DB"))
+    files = [file for file in Path(folder).rglob("*") if file.is_file()]
+    return said, {file.name: file.read_bytes() for file in files}
+
+
+@pytest.mark.parametrize("command", READING)
+def test_a_command_says_the_same(both, tmp_path, command, monkeypatch):
+    file, address = both
+    from_file = answer(command, file, tmp_path / "of a file")
+    whole = []
+    add = LocalCopy.add
+
+    def noted(self, table, trials=None):
+        whole.append(table.name if trials is None else None)
+        return add(self, table, trials)
+
+    monkeypatch.setattr(LocalCopy, "add", noted)
+    assert answer(command, address, tmp_path / "of a store") == from_file
+    assert SMALL.issuperset(whole)
+
+
+def test_a_notebook_sees_the_same(both):
+    pandas = pytest.importorskip("pandas")
+    file, store = (package.open(name) for name in both)
+    for ask in (
+        lambda db: db.trials(),
+        lambda db: db.pivot(),
+        lambda db: db.trial(2).profile(),
+        lambda db: db.trial(2).callpaths(),
+        lambda db: db.trial(2).kernels(),
+        lambda db: db.trial(4).metadata(),
+        lambda db: db.compare(1, 2),
+    ):
+        expected, asked = ask(file), ask(store)
+        if isinstance(expected, pandas.DataFrame):
+            pandas.testing.assert_frame_equal(asked, expected)
+        else:
+            assert asked == expected
+
+
+def test_flat_profiles_read_nothing_of_call_paths(both, monkeypatch, tmp_path):
+    opened = []
+    read = Folder.read
+
+    def noted(self, stored, table):
+        opened.append(table.name)
+        return read(self, stored, table)
+
+    monkeypatch.setattr(Folder, "read", noted)
+    for command in ("compare 1 2", "pivot", "trials", "pprof 1"):
+        assert taupy(*command.split(), "--db", both[1], cwd=tmp_path).returncode == 0, command
+    assert not {"call", "interval_value"} & {*opened}
+    assert taupy("pprof", "1", "--tree", "--db", both[1], cwd=tmp_path).returncode == 0
+    assert {"call", "interval_value"} <= {*opened}
+
+
+def test_what_writes_or_asks_in_sql_refuses_a_store(both, tmp_path):
+    for command in ("trials tag 1 x", "trials delete 1 --yes", "derive add a time", "query SELECT"):
+        refused = taupy(*command.split(), "--db", both[1], cwd=tmp_path)
+        assert refused.returncode == 2 and "taupy pull" in refused.stderr, command
