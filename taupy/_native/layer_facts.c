@@ -216,30 +216,55 @@ static void keep_shapes(char *kept, uint32_t *varies, const Described *found)
     memcpy(kept, found->text, FACT_TEXT);
 }
 
-/* Those that the module itself has, by its dict: as many bytes as they take. */
-static void keep_parameters(LayerRecord *record, PyObject *module)
+typedef struct Parameters {
+    int64_t items, bytes;
+    int is_unknown;
+} Parameters;
+
+/* Those that a module itself has, by its dict. */
+static void add_parameters(void *to, PyObject *module)
 {
+    Parameters *sums = to;
     PyObject *variables = PyObject_GenericGetDict(module, NULL), *key, *value;
     PyObject *parameters = variables != NULL && PyDict_CheckExact(variables)
                                ? PyDict_GetItemString(variables, "_parameters")
                                : NULL;
-    int64_t items = 0, bytes = 0;
-    int is_known = parameters != NULL && PyDict_Check(parameters);
     Py_ssize_t at = 0;
-    while (is_known && PyDict_Next(parameters, &at, &key, &value)) {
+    sums->is_unknown |= parameters == NULL || !PyDict_Check(parameters);
+    while (!sums->is_unknown && PyDict_Next(parameters, &at, &key, &value)) {
         HostTensor tensor;
         if (value == Py_None)
             continue;
-        is_known = host.tensor(value, &tensor);
-        if (is_known) {
-            items += tensor.items;
-            bytes += tensor.items * tensor.item_bytes;
+        if (!host.tensor(value, &tensor))
+            sums->is_unknown = 1;
+        else {
+            sums->items += tensor.items;
+            sums->bytes += tensor.items * tensor.item_bytes;
         }
     }
-    record->parameters = is_known ? items : -1;
-    record->parameter_bytes = is_known ? bytes : -1;
     Py_XDECREF(variables);
     PyErr_Clear();
+}
+
+/* Those of the module itself; of a call that has ended also those of modules in it that have none:
+ * a MultiheadAttention uses its `out_proj` so. */
+static void keep_parameters(LayerRecord *record, PyObject *module, int has_ended)
+{
+    Parameters sums = {0, 0, 0};
+    add_parameters(&sums, module);
+    if (has_ended)
+        layers_uncalled(module, add_parameters, &sums);
+    record->parameters = sums.is_unknown ? -1 : sums.items;
+    record->parameter_bytes = sums.is_unknown ? -1 : sums.bytes;
+}
+
+/* A layer is called for the first time: those above it, which may have its parameters, are looked
+ * at once more. */
+static void look_again(const Layer *layer)
+{
+    for (layer = layer->above; layer != NULL; layer = layer->above)
+        if (layer->timer != NULL)
+            ((NamedTimer *)KEY_POINTER(layer->timer))->calls = 0;
 }
 
 /* ---------------------------------------------------------------- calls */
@@ -253,6 +278,7 @@ int layer_facts_called(const Layer *layer, const LayerCall *call)
     if (record == NULL) {
         timer->calls = 0;
         record = record_new(layer);
+        look_again(layer);
     }
     if (record == NULL)
         return 0;
@@ -269,13 +295,15 @@ int layer_facts_called(const Layer *layer, const LayerCall *call)
         Py_XDECREF(arguments);
     }
     keep_shapes(record->input, &record->input_varies, &found);
-    keep_parameters(record, call->module);
+    keep_parameters(record, call->module, 0);
     return 1;
 }
 
-void layer_facts_returned(const void *timer, PyObject *value)
+void layer_facts_returned(const void *timer, PyObject *module, PyObject *value)
 {
     LayerRecord *record = record_of(timer);
+    if (record != NULL)
+        keep_parameters(record, module, 1);
     if (record == NULL || value == NULL)
         return;
     Described found = {"", 0, 0, 0};

@@ -18,7 +18,7 @@
 /* In the part; as in taupy/record/engine_layout.py. */
 typedef struct LayerRecord {
     uint64_t key;                        /* of the timer of its calls */
-    int64_t parameters, parameter_bytes; /* of the module itself; -1: not known */
+    int64_t parameters, parameter_bytes; /* of what is never called by itself; -1: not known */
     int64_t output_bytes;
     uint64_t calls;                      /* while operations were counted */
     uint64_t operators, flop;            /* with a formula, of the forward passes, in these calls */
@@ -39,7 +39,7 @@ extern Listener layer_facts_listener;
 
 /* A module of this layer is called. 1: what it returns is to be told. */
 int layer_facts_called(const Layer *layer, const LayerCall *call);
-void layer_facts_returned(const void *timer, PyObject *value);
+void layer_facts_returned(const void *timer, PyObject *module, PyObject *value);
 /* The outermost module of a thread is about to be called; a backward pass begins; a step of
  * training has ended. */
 void layer_facts_outermost(void);

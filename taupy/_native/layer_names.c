@@ -349,3 +349,32 @@ Layer *layer_of(PyObject *module, OpenLayer *open, size_t count, const char *gro
     PyErr_Clear();
     return named(layer != NULL ? layer : folded(module), group);
 }
+
+static int is_called(const PyObject *module)
+{
+    const Layer *layer = layers_with(module);
+    while (layer != NULL && layer->timer == NULL)
+        layer = layer->same;
+    return layer != NULL;
+}
+
+static void uncalled_below(PyObject *module, void (*tell)(void *, PyObject *), void *to, int depth)
+{
+    Children children = children_of(module);
+    PyObject *key, *child;
+    Py_ssize_t at = 0;
+    while (children_next(children, &at, &key, &child)) {
+        if (child == Py_None || PyUnicode_Check(child) || is_called(child))
+            continue;
+        tell(to, child);
+        if (depth < DEEPEST)
+            uncalled_below(child, tell, to, depth + 1);
+    }
+}
+
+void layers_uncalled(PyObject *module, void (*tell)(void *to, PyObject *module), void *to)
+{
+    if (layer_count < LAYERS_AT_MOST) /* else nobody knows who was called */
+        uncalled_below(module, tell, to, 0);
+    PyErr_Clear();
+}

@@ -44,5 +44,7 @@ typedef struct OpenLayer {
 /* The layer of a module that is called where `count` layers are open, outermost first; its timer
  * is there, in that group. NULL: no memory for it. */
 Layer *layer_of(PyObject *module, OpenLayer *open, size_t count, const char *group);
+/* Tell of each module below one that was never called, nor was any between them. */
+void layers_uncalled(PyObject *module, void (*tell)(void *to, PyObject *module), void *to);
 
 #endif

@@ -137,7 +137,7 @@ void layer_returns(Thread *thread, const void *frame, PyObject *value)
         steps_forward(thread, ended.module, 0);
     leave(ended.timer, 1);
     if (ended.is_looked_at)
-        layer_facts_returned(ended.timer, value);
+        layer_facts_returned(ended.timer, ended.module, value);
     Py_DECREF(ended.module);
 }
 

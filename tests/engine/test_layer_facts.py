@@ -96,6 +96,30 @@ def facts(trial) -> dict[str, dict[str, Any]]:
     return {row["name"]: row for row in rows}
 
 
+def test_parameters_of_modules_that_are_never_called_are_the_callers(run):
+    trial = run(
+        """
+class Holder(Module):
+    def __init__(self, *names):
+        super().__init__()
+        self.__dict__["_parameters"] = {}
+        self.used, self.unused = Computes(weight=b"1234567"), Computes(weight=b"123")
+        self.unused.__dict__["_parameters"]["more"] = b"1"
+        self.unused.later = Computes(weight=b"12")
+    def forward(self, is_late):
+        self.used()
+        if is_late:
+            self.unused.later()
+net = Holder()
+for number in range(3):
+    net(number == 1)
+"""
+    )
+    found = facts(trial)
+    counted = {name: row["parameters"] for name, row in found.items()}
+    assert counted == {"Holder": 2 * (3 + 1), "used": 14, "unused.later": 4}
+
+
 def test_shapes_parameters_and_operations_of_layers(run):
     trial = run(
         """
