@@ -3,16 +3,21 @@
     python benchmarks/extremes.py [--quick] [--only NAME]
 
 Each extreme program has a plain twin that does the same work with as many calls, but on a few
-call paths of a few routines. Shown is what measuring slows either down (CPU time over native),
-and what storing takes; storing is compared with that of as many call paths in a plain order (a
-binary tree of calls). The goal is that no extreme costs more than three times its twin.
+call paths of a few routines. Shown is what measuring slows either down (CPU time over native). What
+storing takes is compared with storing a plain tree of call paths of two routines: by the bytes that
+the run has left behind, which is the size of what storing reads, and by call paths. The goal is
+that no extreme costs more than three times its twin of the same size in bytes.
 """
 
 from __future__ import annotations
 
 import argparse
+import gc
+import json
+import math
 import os
-import sqlite3
+import shutil
+import signal
 import statistics
 import subprocess
 import sys
@@ -25,7 +30,10 @@ from typing import NamedTuple
 
 import tools
 
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
 GOAL = 3.0
+TREE = "tree of call paths"
 
 # ------------------------------------------------------------------ the measured programs
 
@@ -116,7 +124,7 @@ class timed:
 
 PROGRAMS = {
     "random call paths": (random_paths, 1_000_000),
-    "tree of call paths": (tree, 1 << 17),
+    TREE: (tree, 1 << 17),
     "deep recursion": (deep, 900_000),
     "distinct code objects": (codes, 200_000),
     "lambdas made anew": (lambdas, 100_000),
@@ -125,35 +133,59 @@ PROGRAMS = {
 # ------------------------------------------------------------------ the driver's side
 
 
-class Cost(NamedTuple):
-    """CPU seconds of the measured part, and of storing; what was stored."""
+class Stored(NamedTuple):
+    """Seconds of CPU for storing a run, bytes that it left behind, call paths in them."""
 
-    measured: float
-    storing: float
+    seconds: float
+    size: int
     callpaths: int
 
 
-def run(command: list[str], folder: Path) -> Cost:
-    process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, text=True, env=tools.environment(folder)
-    )
-    assert process.stdout is not None
-    measured, own = map(float, process.stdout.read().split())
-    _, status, usage = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode:
-        raise SystemExit(f"{command} ended with {process.returncode}")
-    return Cost(measured, usage.ru_utime + usage.ru_stime - own, 0)
+def run(command: list[str], folder: Path, expected: int = 0) -> float:
+    """CPU seconds of the measured part of the program."""
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, env=tools.environment(folder))
+    if done.returncode != expected:
+        raise SystemExit(f"{command} ended with {done.returncode}")
+    return float(done.stdout.split()[0])
 
 
-def under_taupy(arguments: list[str], folder: Path) -> Cost:
-    cost = run([*tools.taupy_run(folder), __file__, *arguments], folder)
-    database = sqlite3.connect(folder / "taupy.db")
-    (paths,) = database.execute(
-        "SELECT count(*) FROM call WHERE trial_id = (SELECT max(id) FROM trial)"
-    ).fetchone()
-    database.close()
-    return cost._replace(callpaths=paths)
+def storing(name: str, size: int, rounds: int, folder: Path) -> Stored:
+    """Let a program leave its run behind, and store that some times."""
+    arguments = [*program(name, size, True), "--leave"]
+    run([*tools.taupy_run(folder), __file__, *arguments], folder, -signal.SIGKILL)
+    state = Path(tools.environment(folder)["TAUPY_STATE_DIR"])
+    (left,) = state.glob("run-*")
+    costs = []
+    for _ in range(rounds):
+        store = [sys.executable, __file__, "--store", str(left)]
+        answer = subprocess.run(store, check=True, capture_output=True, text=True).stdout
+        costs.append(Stored(*json.loads(answer)))
+    shutil.rmtree(left)
+    return sorted(costs)[len(costs) // 2]
+
+
+def store(left: Path) -> Stored:
+    """Store what a run has left, in a new database; as the storer does it."""
+    import numpy  # noqa: F401 - importing it is not counted
+
+    from taupy.instrument.runfolder import read_settings
+    from taupy.profiledb.database import ProfileDB
+    from taupy.profiledb.writer import add_profile
+    from taupy.record.host_part import read_part
+    from taupy.record.host_profile import profile_of
+    from taupy.state.folder import open_run
+
+    gc.disable()  # as in all commands
+    with tempfile.TemporaryDirectory() as folder, open_run(str(left)) as opened:
+        settings = read_settings(opened)
+        (file,) = opened.files(".snapshot")
+        size = sum(part.stat().st_size for part in left.glob("*.snapshot"))
+        began = time.process_time()
+        profile = profile_of(settings, {0: read_part(file)}, finished=True)
+        with ProfileDB.open(Path(folder, "taupy.db"), create=True) as db:
+            add_profile(db, profile)
+        seconds = time.process_time() - began
+    return Stored(seconds, size, sum(len(thread.tree) for thread in profile.threads))
 
 
 def program(name: str, size: int, extreme: bool) -> list[str]:
@@ -163,10 +195,10 @@ def program(name: str, size: int, extreme: bool) -> list[str]:
 def slowdown(name: str, size: int, extreme: bool, rounds: int, folder: Path) -> tuple[float, float]:
     """(CPU time over native, native seconds): medians of rounds in turns."""
     ratios, natives = [], []
+    given = program(name, size, extreme)
     for _ in range(rounds):
-        native = run([sys.executable, __file__, *program(name, size, extreme)], folder).measured
-        measured = under_taupy(program(name, size, extreme), folder).measured
-        ratios.append(measured / native)
+        native = run([sys.executable, __file__, *given], folder)
+        ratios.append(run([*tools.taupy_run(folder), __file__, *given], folder) / native)
         natives.append(native)
     return statistics.median(ratios), statistics.median(natives)
 
@@ -177,18 +209,27 @@ def main() -> None:
     parser.add_argument("--only", choices=list(PROGRAMS), help="one of the programs")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--run", nargs=3, help="be the measured program")
+    parser.add_argument("--leave", action="store_true", help="and leave the run behind")
+    parser.add_argument("--store", type=Path, help="store what a run has left, and print the cost")
     arguments = parser.parse_args()
+    if arguments.store:
+        print(json.dumps(store(arguments.store)))
+        return
     if arguments.run:
         name, size, kind = arguments.run
         PROGRAMS[name][0](int(size), kind == "extreme")
-        print(time.process_time())
+        if arguments.leave:
+            import taupy
+
+            taupy.snapshot("all")
+            os.kill(os.getpid(), signal.SIGKILL)
         return
     print(f"{tools.machine()}\n")
     print(
-        "| program | native, s | x under taupy | plain twin | ratio | call paths "
-        "| stored, us a path | in plain order | ratio |"
+        "| program | native, s | x under taupy | plain twin | ratio | call paths, MB "
+        "| stored, s | a plain tree: call paths, MB | s | ratio by bytes | by call paths |"
     )
-    print("| --- |" + " ---: |" * 8)
+    print("| --- |" + " ---: |" * 10)
     rounds = 1 if arguments.quick else arguments.rounds
     with tempfile.TemporaryDirectory(prefix="taupy-benchmark-") as temporary:
         folder = Path(temporary)
@@ -198,19 +239,25 @@ def main() -> None:
             size = whole // 10 if arguments.quick else whole
             extreme, native = slowdown(name, size, True, rounds, folder)
             twin, _ = slowdown(name, size, False, rounds, folder)
-            stored = under_taupy(program(name, size, True), folder)
-            plain = under_taupy(
-                program("tree of call paths", 1 << stored.callpaths.bit_length() - 2, True), folder
-            )
-            per_path = stored.storing * 1e6 / stored.callpaths
-            in_order = plain.storing * 1e6 / plain.callpaths
+            stored = storing(name, size, rounds, folder)
+            plain = of_the_same_bytes(stored.size, rounds, folder)
+            seconds = stored.seconds / plain.seconds
             print(
                 f"| {name} | {native:.3f} | {extreme:.2f} | {twin:.2f} | {extreme / twin:.2f} "
-                f"| {stored.callpaths:,} | {per_path:.1f} | {in_order:.1f} "
-                f"| {per_path / in_order:.2f} |",
+                f"| {stored.callpaths:,}, {stored.size / 1e6:.1f} | {stored.seconds:.2f} "
+                f"| {plain.callpaths:,}, {plain.size / 1e6:.1f} | {plain.seconds:.2f} "
+                f"| {seconds * plain.size / stored.size:.2f} "
+                f"| {seconds * plain.callpaths / stored.callpaths:.2f} |",
                 flush=True,
             )
     print(f"\ngoal: ratios of at most {GOAL:g}")
+
+
+def of_the_same_bytes(size: int, rounds: int, folder: Path) -> Stored:
+    """What storing a plain tree costs whose size in bytes is the nearest there is."""
+    small = storing(TREE, 1 << 12, 1, folder)
+    levels = round(math.log2(size / small.size * (1 << 12)))
+    return storing(TREE, 1 << max(levels, 4), rounds, folder)
 
 
 if __name__ == "__main__":
