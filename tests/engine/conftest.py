@@ -20,11 +20,12 @@ HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
 SEPARATOR = " > "
 # A program under a sanitizer (scripts/sanitize.py) is several times slower.
-TIMEOUT_S = 600 if os.environ.get("TAUPY_SANITIZED") else 120
+SANITIZED = "TAUPY_SANITIZED" in os.environ
+TIMEOUT_S = 600 if SANITIZED else 120
 
 has_native = importlib.util.find_spec("taupy._native.engine") is not None
 ENGINES = [
-    "python",
+    *([] if SANITIZED else ["python"]),  # it has no C
     pytest.param(
         "native",
         marks=pytest.mark.skipif(not has_native, reason="the compiled engine is not built"),

@@ -8,8 +8,10 @@ import pytest
 
 from taupy.profiledb import bulk
 
+ROWS = bulk.ROWS_A_STATEMENT
 
-@pytest.mark.parametrize("count", [0, 1, 49, 50, 51, 100, 149])
+
+@pytest.mark.parametrize("count", [0, 1, ROWS - 1, ROWS, ROWS + 1, 2 * ROWS, 3 * ROWS - 1])
 def test_all_rows_go_in_in_their_order(count):
     connection = sqlite3.connect(":memory:")
     connection.execute("CREATE TABLE pairs (one, two, three)")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from array import array
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -21,22 +23,32 @@ def tables(path, profile) -> dict[str, list[tuple]]:
         return {table: sorted(map(repr, db.rows(f"SELECT * FROM {table}"))) for table in TABLES}
 
 
-@pytest.mark.parametrize("shape", ["distinct", "recursive", "deep"])
+@pytest.mark.parametrize("shape", ["distinct", "recursive", "deep", "stream"])
 def test_whole_columns_store_what_rows_store(tmp_path, monkeypatch, shape):
     profile = wide_profile(3_000)
-    tree, random = profile.threads[0].tree, Random(1)
+    (measured,) = profile.threads
+    tree, random = measured.tree, Random(1)
     if shape != "distinct":
         for row in range(1, len(tree)):
             tree.timer[row] = random.randrange(1, 9)
     if shape == "deep":
         for row in range(1, len(tree)):
             tree.parent[row] = row - 1
+    if shape == "stream":  # timers that are launch sites only are not in the flat profile
+        measured.thread = replace(measured.thread, kind="stream")
+        tree.subroutines = array("q", [0] * len(tree))
+        for row in range(1, len(tree)):
+            tree.calls[row] *= tree.timer[row] % 2
+            tree.subroutines[tree.parent[row]] += tree.calls[row]
     assert columns.wide(tree)
     fast = tables(tmp_path / "fast.db", profile)
     monkeypatch.setattr(columns, "ROWS", 1 << 60)
     assert not columns.wide(tree)
     assert tables(tmp_path / "slow.db", profile) == fast
     assert len(fast["call"]) > 1000
+    launching = {tree.timer[row] for row in range(len(tree)) if not tree.calls[row]}
+    assert bool(launching) is (shape == "stream")
+    assert len(fast["timer_call"]) == len({*tree.timer} - launching)
 
 
 def test_numbers_whose_sum_has_no_room_go_the_other_way():
