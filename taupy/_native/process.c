@@ -119,7 +119,8 @@ void finish(int has_status, int64_t status, uint64_t state)
         note_cpu_times();
         note_usage();
         ClockPair now = clock_pair();
-        part->end_ticks = part->last_ticks = now.ticks;
+        part->end_ticks = now.ticks;
+        part_moment(now.ticks); /* a daemon thread may end at this moment, too */
         part->end_ns = now.ns;
     }
     if (has_status) {
