@@ -42,7 +42,6 @@ int main(int argc, char **argv) { return Py_BytesMain(argc, argv); }
 THREADS = [
     "tests/engine/test_races.py",
     "tests/engine/test_threads_and_hooks.py",
-    "tests/engine/test_tables.py",
     "tests/engine/test_collectives.py",
     "tests/engine/test_autograd.py",
     "tests/engine/test_steps.py",

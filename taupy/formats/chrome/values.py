@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from decimal import Decimal, InvalidOperation
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from taupy.formats import limits
 from taupy.formats.gpu_records import api_timer, kernel_timer
@@ -59,6 +59,9 @@ TAU_NAME: Final = re.compile(
 _VIZTRACER: Final = re.compile(r"(?P<name>\S+) \((?P<file>[^()]+):(?P<line>\d{1,9})\)", re.DOTALL)
 _ADDRESS: Final = re.compile(r" (?:object )?at 0x[0-9a-fA-F]+")
 _DIRECTION: Final = re.compile(r"Memcpy (\w+)")
+
+
+_Kind = Literal["python", "viztracer", "api", "other"]
 
 
 def nanoseconds(value: Any) -> int | None:
@@ -116,31 +119,41 @@ def extent(value: Any) -> tuple[int, int, int] | None:
 def host_timer(name: str, category: str) -> Timer:
     """What a host slice is called, with its file and line where the name holds them."""
     name = name[: limits.TRACE_NAME] or "(unnamed)"
-    kind = category.lower()
     # Most names have no place at their end: that is told without a search.
     if name.endswith("}]") and (match := TAU_NAME.fullmatch(name)):
         groups = tuple(word for word in category.split(",") if word) or ("USER",)
         return Timer(match["name"], match["file"], int(match["line"]), groups, match["file"])
-    if kind == "python_function":
+    kind, groups = _kind_of(category)
+    if kind == "python":
         match = _PYTHON.fullmatch(name)
         if match:
             return _routine(match)
         if name.startswith("nn.Module: "):
             return Timer(name, groups=("PHASE", "PYTHON"))
         return Timer(_ADDRESS.sub("", name), groups=("PYTHON_C",))
-    if (kind == "fee" or not kind) and (match := _VIZTRACER.fullmatch(name)):
+    if kind == "viztracer" and (match := _VIZTRACER.fullmatch(name)):
         return _routine(match)
-    if kind in API_CATEGORIES:
+    if kind == "api":
         return api_timer(name)
     if name.startswith("ProfilerStep#"):
         name = "ProfilerStep*"  # as torch's own tables sum the steps up
-    return Timer(name, groups=_groups(category))
+    return Timer(name, groups=groups)
 
 
 @lru_cache(maxsize=1000)  # a trace has a handful of categories
-def _groups(category: str) -> tuple[str, ...]:
+def _kind_of(
+    category: str,
+) -> tuple[Literal["python", "viztracer", "api", "other"], tuple[str, ...]]:
+    """Who writes names of a category, and the groups of those that hold no place."""
     words = [_GROUPS.get(word.strip().lower(), word.strip()) for word in category.split(",")]
-    return tuple(dict.fromkeys(word for word in words if word)) or ("USER",)
+    groups = tuple(dict.fromkeys(word for word in words if word)) or ("USER",)
+    match category.lower():
+        case "python_function":
+            return "python", groups
+        case "fee" | "":
+            return "viztracer", groups
+        case kind:
+            return "api" if kind in API_CATEGORIES else "other", groups
 
 
 def _routine(match: re.Match[str]) -> Timer:
