@@ -3,10 +3,7 @@
 // A callback of PyTorch's own, for ranges with a name: backends make one of each operation, on the
 // thread that works at it. Groups are held weakly. Compiled by instrument/torch_library.py.
 #include "collectives_host.h"
-#include <ATen/record_function.h>
-#include <dlfcn.h>
-#include <limits.h>
-#include <stdlib.h>
+#include "torch_library.h"
 #include <string.h>
 #include <torch/csrc/distributed/c10d/GroupRegistry.hpp>
 #include <vector>
@@ -81,22 +78,11 @@ static uint64_t asked(int group)
     }
 }
 
-// Is the PyTorch of this process the one that this was compiled for?
-static bool is_ours()
-{
-    Dl_info found;
-    char path[PATH_MAX];
-    return dladdr(reinterpret_cast<void *>(&at::addGlobalCallback), &found) != 0 &&
-           realpath(found.dli_fname, path) != nullptr && strcmp(path, TAUPY_LIBTORCH) == 0;
-}
-
 extern "C" __attribute__((visibility("default"))) const char *
 taupy_collectives_begin(CollectivesHost *given)
 {
-    if (given->version != COLLECTIVES_HOST_VERSION)
-        return "it is another version's";
-    if (!is_ours())
-        return "the program uses another PyTorch than the one that taupy found";
+    if (const char *why = unusable(given->version, COLLECTIVES_HOST_VERSION))
+        return why;
     host = given;
     host->thread = at::RecordFunction::currentThreadId;
     host->group = group;

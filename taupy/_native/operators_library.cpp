@@ -6,12 +6,9 @@
 // product, convolution, attention or recurrent network has none. Compiled by
 // instrument/torch_library.py.
 #include "operators_host.h"
+#include "torch_library.h"
 #include <ATen/core/Tensor.h>
 #include <ATen/core/ivalue.h>
-#include <ATen/record_function.h>
-#include <dlfcn.h>
-#include <limits.h>
-#include <stdlib.h>
 #include <string>
 #include <torch/csrc/autograd/python_variable.h>
 #include <unordered_map>
@@ -307,24 +304,13 @@ int describe(void *object, HostTensor *found)
     return 1;
 }
 
-// Is the PyTorch of this process the one that this was compiled for?
-bool is_ours()
-{
-    Dl_info found;
-    char path[PATH_MAX];
-    return dladdr(reinterpret_cast<void *>(&at::addGlobalCallback), &found) != 0 &&
-           realpath(found.dli_fname, path) != nullptr && strcmp(path, TAUPY_LIBTORCH) == 0;
-}
-
 } // namespace
 
 extern "C" __attribute__((visibility("default"))) const char *
 taupy_operators_begin(OperatorsHost *given)
 {
-    if (given->version != OPERATORS_HOST_VERSION)
-        return "it is another version's";
-    if (!is_ours())
-        return "the program uses another PyTorch than the one that taupy found";
+    if (const char *why = unusable(given->version, OPERATORS_HOST_VERSION))
+        return why;
     host = given;
     host->count = count;
     host->tensor = describe;

@@ -208,17 +208,27 @@ class Torch:
         import zlib
 
         status = os.stat(self.library)
-        with open(kind.source, "rb") as file:
-            source = file.read()
         text = f"{self.library}\n{status.st_size}\n{status.st_mtime_ns}\n"
         text += sys.version if kind.needs_python else ""
-        return f"{kind.name}-{self.version}-{zlib.crc32(source + text.encode()):08x}"
+        number = zlib.crc32(_with_headers(kind.source) + text.encode())
+        return f"{kind.name}-{self.version}-{number:08x}"
 
     def abi(self) -> str | None:
         """The value of _GLIBCXX_USE_CXX11_ABI that it was compiled with; None: unknown."""
         with open(os.path.join(self.libraries, "libc10.so"), "rb") as file:
             content = file.read()
         return "1" if _NEW_ABI in content else "0" if _OLD_ABI in content else None
+
+
+def _with_headers(source: str) -> bytes:
+    """A source file's text, and that of the headers beside it that it includes."""
+    folder = os.path.dirname(source)
+    with open(source, "rb") as file:
+        text = file.read()
+    for header in re.findall(rb'^#include "(\w+\.h)"', text, re.MULTILINE):
+        with open(os.path.join(folder, os.fsdecode(header)), "rb") as file:
+            text += file.read()
+    return text
 
 
 class Unusable(Exception):
