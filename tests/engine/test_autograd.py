@@ -318,6 +318,7 @@ node.run(deeper)
         assert trial.metadata()["Autograd Nodes"] == "1 numbered, 0 of a layer, 1 too old to tell"
 
 
+@pytest.mark.slow
 def test_groups_depth_and_limits(run):
     source = """
 net = Sequential(Makes("MulBackward0"))
@@ -393,6 +394,7 @@ def test_the_library_is_compiled_while_pytorch_is_imported(run_alone, runner, to
     assert wait.groups == ("TAUPY",) and wait.calls == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("broken", "why"),
     [

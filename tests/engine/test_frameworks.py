@@ -300,6 +300,7 @@ def test_keras_with_tensorflow(program, eager):
     assert calls_of(trial)["digits.features.conv"] == (16 if eager else 3)
 
 
+@pytest.mark.slow
 @needs("sklearn")
 def test_a_pipeline_of_scikit_learn(program):
     found = calls_of(program("sklearn_pipeline"))

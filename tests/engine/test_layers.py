@@ -358,6 +358,7 @@ Forks()()
     }
 
 
+@pytest.mark.slow
 def test_many_models_fold_and_so_do_many_modules(run):
     trial = run(
         """
@@ -452,6 +453,7 @@ assert gone() is None
     assert layers(trial) == {"Sequential": 1, "Sequential > 0": 1}
 
 
+@pytest.mark.slow
 def test_depth_groups_and_the_option(run):
     source = """
 import taupy

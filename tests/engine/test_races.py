@@ -31,6 +31,7 @@ for round in range(20):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(STATUS["page_faults"] != "ok", reason=f"no counters: {STATUS['page_faults']}")
 def test_counters_of_threads_that_end_during_a_snapshot_are_kept_once(runner):
     trial = runner.run(ENDING, "native", "--metrics", "page_faults", "--counters-at", "calls")

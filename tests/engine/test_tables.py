@@ -162,6 +162,7 @@ def test_a_lambda_on_many_call_paths_does_not_move_them_all_each_time(runner):
     assert json.loads(trial.stdout)["rekeyed"] < 3 * 20_000
 
 
+@pytest.mark.slow
 def test_many_routines_alike_are_found_again_at_once(runner):
     trial = runner.run(ALIKE, "native")
     assert trial.calls("<string>")["<lambda>"] == 20_100
@@ -169,6 +170,7 @@ def test_many_routines_alike_are_found_again_at_once(runner):
     assert steps <= 2 * entries
 
 
+@pytest.mark.slow
 def test_few_children_that_lie_near_need_no_table(runner):
     trial = runner.run(TREE, "native")
     entries, _, _ = json.loads(trial.stdout)["nodes"]

@@ -130,6 +130,7 @@ def test_a_child_with_an_environment_of_its_own_is_measured(runs, native):
     assert dict(calls) == {f"child_{n}": 1 for n in range(len(ways))}
 
 
+@pytest.mark.slow
 def test_the_plain_engine_names_what_it_does_not_measure(runs):
     ways = [way.replace("CHILD", f"child_{n}") for n, way in enumerate(_WAYS.split("\n\n"))]
     body = textwrap.indent("\n".join(ways[:-1]), "    ")

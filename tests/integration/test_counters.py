@@ -417,6 +417,7 @@ def test_the_second_run_is_left_out_where_nothing_can_be_counted(runs, fake_pmu)
     assert done.returncode != 0 and done.stdout == "" and "was not run" in done.stderr
 
 
+@pytest.mark.slow
 def test_counters_of_another_run_join_a_trial_or_stay_apart(runs):
     runs.run(WORK, "--trial", "first")
     more = ("--metrics", "page_faults", "--counters-at", "calls", "--merge-into", "trial=first")

@@ -92,6 +92,7 @@ def test_mnist_in_torch_counts_its_steps(runs):
     assert calls["TorchNetwork.predict"] == 2
 
 
+@pytest.mark.slow
 def test_threads_are_counted_one_by_one(runs, engine):
     calls = profiled(runs, "threads.py", "--threads", 3, "--blocks", 12, engine=engine)
     assert calls["compress_block"] == calls["make_block"] == calls["make_words"] == 12

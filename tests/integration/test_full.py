@@ -60,6 +60,7 @@ def state(runs) -> str:
     return runs.one("SELECT state FROM trial ORDER BY id DESC LIMIT 1")
 
 
+@pytest.mark.slow
 def test_a_full_state_folder_costs_nothing_when_the_program_ends(full, engine):
     done = full.run(PROGRAM, "--engine", engine)
     assert done.returncode == 0, done.stderr

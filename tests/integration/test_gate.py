@@ -63,6 +63,7 @@ def test_calls_are_decided_after_three_pairs_and_the_worst_condition_counts(gate
     assert len(trials(tmp_path)) == 6
 
 
+@pytest.mark.slow
 def test_a_spent_budget_leaves_the_gate_undecided(gate, tmp_path):
     words = ("--baseline", "prog.py 1 1", "--fail-on", "time of work > +50%", "--budget", "0s")
     done = gate(*words, "--", "prog.py", "1", "1")

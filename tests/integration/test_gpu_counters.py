@@ -67,6 +67,7 @@ def kernels(runs, metric, device=0):
     return {name: (value, calls) for name, value, calls in found if calls}
 
 
+@pytest.mark.slow
 def test_the_first_launches_of_each_kernel_and_call_path_are_counted(gpu):
     source = PROGRAM + (
         "def forward():\n"

@@ -57,6 +57,7 @@ def test_a_leak_in_one_of_three_threads_is_charged_to_its_routine(runs, native):
     assert abs(grown["leak"] - 160) < 0.05 * 160, grown
 
 
+@pytest.mark.slow
 def test_what_is_given_back_is_taken_off_the_growth_of_callers(runs, native):
     source = """
 def churn():
@@ -206,6 +207,7 @@ def test_without_a_watch_there_is_growth_but_no_series(runs, native):
 # --- working or waiting
 
 
+@pytest.mark.slow
 def test_sleeping_and_computing_are_told_apart(runs, native):
     source = """
 import time

@@ -257,6 +257,7 @@ def test_time_charts_need_roofs(folder, capsys):
     assert "needs a compute roof and a DRAM roof for Unheard-of GPU" in said
 
 
+@pytest.mark.slow
 def test_a_program_without_counters_is_counted_by_its_shapes(runs):
     pytest.importorskip("numpy")
     source = """

@@ -526,6 +526,7 @@ def test_targets_of_every_kind(runs, native):
     assert names == ["-c", "app", "package", "stdin"]
 
 
+@pytest.mark.slow
 def test_an_application_is_the_program_that_is_counted(runs, native):
     (runs.folder / "npx.py").write_text("import sys; print(sys.argv[1:])")
     (runs.folder / "module.py").write_text("import sys; print(sys.argv[1:])")

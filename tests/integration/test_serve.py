@@ -134,6 +134,7 @@ def test_every_page_answers_in_a_browser(runs):
     assert path.read_bytes() == before
 
 
+@pytest.mark.slow
 def test_reports_are_one_link_away(runs):
     pytest.importorskip("datasette", reason="Datasette is an extra")
     fill(runs.folder / "a.db")

@@ -105,12 +105,14 @@ def test_a_run_that_is_killed_counts_as_128_and_its_signal_and_is_kept(runs):
 READING = "import sys; print(len(sys.stdin.read()), flush=True)"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [0, 10, 300_000])
 def test_every_run_reads_the_same_pipe(runs, size):
     result = runs.run(READING, "--repeat", "3", input="x" * size)
     assert result.stdout == f"{size}\n" * 3
 
 
+@pytest.mark.slow
 def test_every_run_reads_the_same_file_from_where_it_stood(runs):
     (runs.folder / "in.txt").write_text("0123456789")
     (runs.folder / "prog.py").write_text(READING)
@@ -120,6 +122,7 @@ def test_every_run_reads_the_same_file_from_where_it_stood(runs):
     assert result.stdout == "6\n6\n"
 
 
+@pytest.mark.slow
 def test_a_script_from_standard_input_is_run_each_time(runs):
     result = runs.taupy("run", "-q", "--repeat", "3", "-", input="print('hello')")
     assert result.stdout == "hello\n" * 3

@@ -73,6 +73,7 @@ def test_eight_processes_store_into_one_absent_file(tmp_path):
         assert db.verify() == []
 
 
+@pytest.mark.slow
 def test_a_writer_killed_at_any_moment_leaves_whole_trials_only(tmp_path):
     path = tmp_path / "taupy.db"
     expected = canonical(wide_profile(3000, timers=40)).threads

@@ -86,6 +86,7 @@ def test_merged_databases_have_the_codes_of_both(tmp_path):
         assert kernel_codes.stored(db, everything) == [code(), RICH]
 
 
+@pytest.mark.slow
 @NEEDED
 def test_the_command_stores_what_it_shows(tmp_path):
     shown = taupy("static", KERNELS / "saxpy.fatbin", "--store", "--db", tmp_path / "t.db")

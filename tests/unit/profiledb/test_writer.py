@@ -410,6 +410,7 @@ def test_a_number_beyond_64_bits_is_refused_and_nothing_is_half_stored(db):
     assert db.rows("SELECT * FROM application") == []
 
 
+@pytest.mark.slow
 def test_a_recursion_of_a_hundred_thousand_levels_is_stored_and_read(db):
     profile = deep_profile(100_000)
     trial = add_profile(db, profile)
