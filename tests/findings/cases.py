@@ -5,6 +5,7 @@ from __future__ import annotations
 LOOP, BUSY = "loop over elements", "one thread busy while others wait"
 STALL = "checkpoints and logging"
 IMPORTS, IMBALANCE, AGAIN = "imports and start-up", "imbalance", "recompilation"
+HISTORY, MEMORY = "growing history", "memory growth"
 SYNC, COPIES, TINY, DATA = "synchronisation", "copies", "tiny kernels", "data wait"
 
 PROGRAMS = {
@@ -13,7 +14,8 @@ PROGRAMS = {
     "checkpoint_each_step": (STALL, "main"),
     "heavy_import": (IMPORTS, "sklearn"),
     "histogram_by_hand": (LOOP, "histogram"),
-    "leaking_cache": ("memory growth", "answer"),
+    "history_grows": (HISTORY, "step"),
+    "leaking_cache": (MEMORY, "answer"),
     "many_patterns": (AGAIN, "mentions"),
     "one_lock": (BUSY, "lookup"),
     "one_long_task": (IMBALANCE, "simulate"),
@@ -31,6 +33,36 @@ PROGRAMS = {
     "uneven_threads": (IMBALANCE, "compress"),
     "vectorized_in_name": (LOOP, "price"),
 }
+
+INDEPENDENT = {
+    "archive_hash": (IMBALANCE, "Worker.run"),
+    "autoencoder_ckpt": (STALL, "RestartPoints.maybe_save"),
+    "bandit": (HISTORY, "Baseline.value"),
+    "daily_totals": (IMPORTS, "sklearn"),
+    "debug_messages": (STALL, "Experts.fit"),
+    "feature_queue": (BUSY, "reader"),
+    "gibbs_snapshots": (STALL, "save_state"),
+    "graph_scores": (LOOP, "reciprocal_ranks"),
+    "heat_plate": (LOOP, "Plate.advance"),
+    "image_classifier": (DATA, "_BaseDataLoaderIter"),
+    "kalman_history": (HISTORY, "Tracker.learn"),
+    "metric_writer": (STALL, "MetricFile.write"),
+    "pack_store": (BUSY, "Store.put"),
+    "pool_blocks": (IMBALANCE, "rows"),
+    "scatter_report": (IMPORTS, "_smooth_numbers"),
+    "sensor_cache": (MEMORY, "Spectra.get"),
+    "seq_trainer": (MEMORY, "Trainer.step"),
+    "trip_fares": (LOOP, "haversine"),
+    "varlen_encoder": (AGAIN, "main"),
+    "warmup_schedule": (AGAIN, "main"),
+}
+"""By an author who had not read the rules."""
+
+UNSEEN = {
+    "online_pca": "its steps are loops of its own, of which only sums are kept",
+    "reweight_steps": "the same",
+}
+"""Faults of theirs in which nothing is found, and why."""
 
 TRAININGS = {
     "tiny_kernels": (TINY, "vectorized_elementwise_kernel"),

@@ -1,7 +1,8 @@
 """Programs with one fault each, whose fault comes first, and healthy ones, in which none is found.
 
 Programs are run by `taupy run`; trainings on a GPU are profiles (`trainings.py`), since no machine
-of ours has one. All of them were written before the rules that judge them.
+of ours has one. Those in `programs/faults` were written before the rules that judge them; those in
+`programs/independent`, and some healthy ones, by an author who had not read the rules.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import importlib
 import os
 import pkgutil
+import re
 import shutil
 import subprocess
 import sys
@@ -26,7 +28,7 @@ from taupy.profiledb.writer import add_profile
 from taupy.report.report import Report, report
 from tests.builders import call, host, profile_of
 from tests.findings import gpu_faults, gpu_healthy
-from tests.findings.cases import PROGRAMS, TRAININGS
+from tests.findings.cases import INDEPENDENT, PROGRAMS, TRAININGS, UNSEEN
 
 HERE = Path(__file__).parent / "programs"
 HEALTHY = sorted(path.stem for path in (HERE / "healthy").glob("*.py"))
@@ -72,6 +74,9 @@ def _run(folder: Path, *command: str) -> Report:
 
 
 def _run_copy(folder: Path, kind: str, name: str) -> Report:
+    text = (HERE / kind / f"{name}.py").read_text()
+    for package in re.findall(r"^(?:import|from) (torch|pandas|scipy|sklearn)\b", text, re.M):
+        pytest.importorskip(package, reason=f"{package} is not installed: pip install {package}")
     for path in (HERE / kind).glob("*.py"):
         shutil.copy2(path, folder)
     return _run(folder, f"{name}.py")
@@ -106,6 +111,31 @@ def test_the_fault_of_a_program_comes_first(name, tmp_path):
     assert where in first.sentence
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("name", INDEPENDENT)
+def test_the_fault_of_an_independent_author_comes_first(name, tmp_path):
+    first = _first(_run_copy(tmp_path, "independent", name))
+    kind, where = INDEPENDENT[name]
+    assert first.kind == kind
+    assert where in first.sentence
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", UNSEEN)
+def test_faults_that_are_not_seen_are_known(name, tmp_path):
+    assert _sentences(_run_copy(tmp_path, "independent", name)) == []
+
+
+@pytest.mark.slow
+def test_a_version_that_takes_longer_is_a_regression(tmp_path):
+    pytest.importorskip("pandas", reason="pandas is not installed: pip install pandas")
+    shutil.copy2(HERE / "independent/panel_model_before.py", tmp_path / "panel_model.py")
+    for _ in range(5):
+        _run(tmp_path, "panel_model.py")
+    first = _first(_run_copy(tmp_path, "independent", "panel_model"))
+    assert first.kind == "regression"
+
+
 @pytest.mark.parametrize("name", TRAININGS)
 def test_the_fault_of_a_training_comes_first(name, tmp_path):
     first = _first(_stored(tmp_path, getattr(gpu_faults, name)()))
@@ -130,12 +160,6 @@ def test_every_rule_is_asked_once_and_is_in_the_docs():
 def _modules():
     folder = findings.__path__
     return [f"{findings.__name__}.{module.name}" for module in pkgutil.iter_modules(folder)]
-
-
-@pytest.mark.slow
-def test_a_fault_in_phases_that_the_program_names_itself_is_not_seen(tmp_path):
-    """Steps that are phases by name have no series: `taupy.step()` would have."""
-    assert _sentences(_run_copy(tmp_path, "faults", "history_grows")) == []
 
 
 # --- healthy -----------------------------------------------------------------------

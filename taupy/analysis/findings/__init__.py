@@ -14,6 +14,7 @@ from taupy.analysis.findings import (
     copies,
     data_wait,
     element_loops,
+    growing_history,
     host_bound,
     imbalance,
     imports,
@@ -48,7 +49,16 @@ class Rule(Protocol):
 RULES: tuple[Rule, ...] = (
     *(data_wait, host_bound, synchronisation, copies, tiny_kernels, without_flop, tensor_cores),
     kernel_code,
-    *(imbalance, one_busy, element_loops, recompilation, stalls, imports, regression),
+    *(
+        imbalance,
+        one_busy,
+        element_loops,
+        growing_history,
+        recompilation,
+        stalls,
+        imports,
+        regression,
+    ),
     *(memory_growth, step_time),
 )
 

@@ -118,6 +118,10 @@ class Calls:
         """The rows of one timer."""
         return self._rows_of[self._codes[timer]]
 
+    def entries(self, timer: TimerRow) -> float:
+        """How often a timer was entered, in all threads."""
+        return sum(self.calls[row] for row in self.rows_of(timer))
+
     @cached_property
     def _codes(self) -> dict[TimerRow, int]:
         return {timer: code for code, timer in enumerate(self.timers)}

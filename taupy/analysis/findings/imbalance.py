@@ -21,6 +21,10 @@ LEAST = 0.25
 """Of the longest worker's time, that the mean of all is shorter. Pools that hand out tasks one by
 one, and threads on a busy machine, differ by less."""
 
+LEAST_ON_CLOCK = 0.1
+"""The same by the clock if it is so of CPU time: on a busy machine, who waits for a processor while
+others work takes longer, too."""
+
 LEAST_OF_RANKS = 0.05
 """The same for ranks, which do equal steps and wait for each other in each: jitter is a few
 percent."""
@@ -50,7 +54,9 @@ def _of_workers(trial: Trial, work: TimerRow, sharing: list[Worker]) -> Iterator
     even = sum(worker.ns for worker in sharing) / min(len(sharing), cores)
     waited = _main_waits(trial)
     saved = min(longest.ns - even, waited)
-    if longest.ns - even < LEAST * longest.ns or waited > MOST_WAITED * longest.ns:
+    share = 1 - even / longest.ns if longest.ns else 0
+    of_cpu = _uneven_cpu(trial, longest, sharing, cores) if share >= LEAST_ON_CLOCK else 0
+    if max(share, of_cpu) < LEAST or waited > MOST_WAITED * longest.ns:
         return
     yield Finding(
         KIND,
@@ -65,6 +71,15 @@ def _of_workers(trial: Trial, work: TimerRow, sharing: list[Worker]) -> Iterator
         "out as workers become free",
         "the longest piece cannot be divided, or workers are started one after the other",
     )  # fmt: skip
+
+
+def _uneven_cpu(trial: Trial, longest: Worker, sharing: list[Worker], cores: int) -> float:
+    """Of the longest worker's CPU time, that the mean of all is shorter; 0 if it is not known."""
+    times = [trial.cpu_ns.get(worker.thread) for worker in sharing]
+    most = trial.cpu_ns.get(longest.thread)
+    if not most or None in times:
+        return 0
+    return 1 - sum(time or 0 for time in times) / min(len(times), cores) / most
 
 
 def _main_waits(trial: Trial) -> float:

@@ -46,7 +46,7 @@ def is_import(timer: TimerRow) -> bool:
 def _repeated(trial: Trial) -> Iterator[Finding]:
     calls = trial.calls
     for timer in calls.timers:
-        if not is_import(timer):
+        if not is_import(timer) or calls.entries(timer) < LEAST_REPEATED:
             continue
         loads = calls.longest(timer.__eq__)
         if loads.calls < LEAST_REPEATED:

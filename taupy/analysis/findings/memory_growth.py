@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-from taupy.analysis.findings.calls import place
+from taupy.analysis.findings.calls import phase, place
 from taupy.analysis.findings.trial import Moment, Trial
 from taupy.model.finding import Abstention, Finding
 from taupy.model.question import Condition, Question
@@ -20,8 +20,8 @@ LEAST_BYTES = 128 * 1024 * 1024
 """Data and libraries of a program of any size take as much; less does no harm."""
 
 PARTS = 5
-"""Of the run. Memory has to grow in all but the first, in which programs load their data, by half
-of its growth's even share: growth that ends is a working set, and no leak."""
+"""Of the run after its imports. Memory has to grow in all but the first, in which programs load
+their data, by half of its growth's even share: growth that ends is a working set, and no leak."""
 
 LEAST_LOOKS = PARTS + 1
 """Of the watch, one in 100 ms: one for each part's end, and the first."""
@@ -42,19 +42,21 @@ def find(trial: Trial) -> Iterator[Finding | Abstention]:
         return
     if len(looks) < LEAST_LOOKS or not _is_steady(looks):
         return
-    kept = _kept(trial)
+    kept = {
+        timer: grown
+        for timer, grown in _kept(trial).items()
+        if grown >= LEAST_BYTES and trial.calls.entries(timer) >= LEAST_CALLS
+    }
     timer = max(kept, key=kept.__getitem__, default=None)
-    if timer is None or kept[timer] < LEAST_BYTES:
+    if timer is None:
         return
-    calls = sum(trial.calls.calls[row] for row in trial.calls.rows_of(timer))
-    if calls < LEAST_CALLS:
-        return
+    calls = trial.calls.entries(timer)
     where = (Condition("event", (GROWTH, RELEASED)),)
     yield Finding(
         KIND,
-        f"{place(timer)} keeps {size(kept[timer])} in {count(int(calls))} calls; resident memory "
-        f"grows through the whole run, from {size(looks[0].mean)} to {size(looks[-1].mean)} in "
-        f"{duration(looks[-1].end_ns - looks[0].end_ns)}",
+        f"{place(timer)} keeps {size(kept[timer])} in {count(int(calls))} calls; resident "
+        f"memory grows through the whole run, from {size(looks[0].mean)} to "
+        f"{size(looks[-1].mean)} in {duration(looks[-1].end_ns - looks[0].end_ns)}",
         0,
         trial.wall_ns,
         (trial.evidence(("timer", "event"), where, ("event.total", "event.count"), ()),),
@@ -67,8 +69,10 @@ def find(trial: Trial) -> Iterator[Finding | Abstention]:
 
 
 def _up_to_largest(trial: Trial) -> Sequence[Moment]:
-    """Without the looks at a process that ends; none if it has given back before."""
-    memory = trial.memory
+    """Without imports, which are taken for the beginning, and without the looks at a process that
+    ends; none if it has given back before."""
+    imported_ns = trial.calls.longest(phase("import")).ns
+    memory = [look for look in trial.memory if look.end_ns >= imported_ns]
     largest = max(range(len(memory)), key=lambda at: memory[at].mean, default=0)
     late = memory and memory[largest].end_ns >= LATEST * trial.wall_ns
     return memory[: largest + 1] if late else ()
@@ -76,27 +80,45 @@ def _up_to_largest(trial: Trial) -> Sequence[Moment]:
 
 def _is_steady(looks: Sequence[Moment]) -> bool:
     """Does memory grow in each part of the run but the first?"""
-    ends = [looks[(len(looks) - 1) * part // PARTS].mean for part in range(1, PARTS + 1)]
+    ends = [_at(looks, part / PARTS) for part in range(1, PARTS + 1)]
     growth = ends[-1] - ends[0]
     share = growth / (PARTS - 1)
-    return growth >= LEAST_BYTES and all(
+    return ends[-1] - looks[0].mean >= LEAST_BYTES and all(
         after - before >= share / 2 for before, after in pairwise(ends)
     )
 
 
+def _at(looks: Sequence[Moment], share: float) -> float:
+    """Memory when a share of the time was over [byte]."""
+    first, last = looks[0].end_ns, looks[-1].end_ns
+    until = first + share * (last - first)
+    return next(look.mean for look in reversed(looks) if look.end_ns <= until)
+
+
 def _kept(trial: Trial) -> dict[TimerRow, float]:
-    """Each routine's own growth less what it gave back [bytes]."""
+    """Growth less what was given back [bytes], of the program's routines with those of libraries
+    that they call. Allocators put one thing where another was, so a library's routine that grows
+    says little of what is kept."""
+    calls = trial.calls
+    rows = {
+        key: row
+        for row, key in enumerate(
+            zip(calls.thread, calls.table.row_labels("callpath"), strict=True)
+        )
+    }
     where = (Condition("event", (GROWTH, RELEASED)),)
-    question = Question(
-        (trial.id,), (), ("timer", "event"), where, values=("event.total",)
-    )  # fmt: skip
-    table = trial.ask(question)
+    by = ("thread", "callpath", "event")
+    table = trial.ask(Question((trial.id,), (), by, where, values=("event.total",)))
     kept: dict[TimerRow, float] = {}
-    for timer, event, total in zip(
-        table.row_labels("timer"), table.row_labels("event"), table.column("event.total"),
-        strict=True,
-    ):  # fmt: skip
-        if timer is not None:
-            sign = 1 if event.name == GROWTH else -1
-            kept[timer] = kept.get(timer, 0.0) + sign * (total or 0) * _KIB
+    for thread, callpath, event, total in zip(
+        *(table.row_labels(name) for name in by), table.column("event.total"), strict=True
+    ):
+        row = rows.get((thread, callpath))
+        if row is None:
+            continue
+        timer = calls.timer[row]
+        if not trial.is_own(timer):
+            timer = trial.caller(row) or timer
+        sign = 1 if event.name == GROWTH else -1
+        kept[timer] = kept.get(timer, 0.0) + sign * (total or 0) * _KIB
     return kept

@@ -10,15 +10,16 @@ from taupy.analysis.findings.trial import HOST, Trial
 from taupy.analysis.findings.waiting import Life
 from taupy.analysis.findings.workers import workers
 from taupy.model.finding import Evidence, Finding
-from taupy.model.question import Condition
+from taupy.model.question import Condition, Question
 from taupy.model.rows import ThreadRow, TimerRow
+from taupy.model.sampled import STATES
 from taupy.units import duration, percent, several
 
 KIND = "one thread busy while others wait"
 NEEDS = ("host",)
 
 LEAST_TAKEN = 0.1
-"""Of the wall clock, that the main thread waits for what another one hands over."""
+"""Of the wall clock, that a thread waits for what another one hands over."""
 
 BUSY = 0.8
 """Of a thread's life, not in a wait: less, and it waits for something else itself."""
@@ -37,6 +38,14 @@ _HOLDING = frozenset(
 )  # fmt: skip
 """Functions of C that are short or keep the GIL."""
 
+_COMPUTING = _HOLDING | frozenset(
+    {"compress", "decompress", "md5", "sha1", "sha256", "sha512", "blake2b", "pbkdf2_hmac",
+     "digest", "hexdigest", "crc32", "adler32", "encode", "decode", "dumps", "loads", "copy",
+     "format", "setdefault", "update", "discard", "remove", "clear", "insert", "count", "sort",
+     "time", "perf_counter", "monotonic"}
+)  # fmt: skip
+"""Functions of C that wait for nothing, though some release the GIL."""
+
 LEAST_LOCKED = 0.2
 """Of the workers' time, in a routine that takes a lock and without using the CPU."""
 
@@ -51,14 +60,19 @@ def find(trial: Trial) -> Iterator[Finding]:
 
 
 def _taking(trial: Trial, lives: list[Life]) -> Iterator[Finding]:
-    """The main thread waits for what one other thread makes."""
+    """The main thread, or those that it waits for, wait for what one other thread makes."""
     calls = trial.calls
     main, *others = lives
-    taken = calls.by_thread(calls.outermost(waiting.is_take)).get(main.thread)
-    if taken is None or taken.ns < LEAST_TAKEN * trial.wall_ns:
+    least = LEAST_TAKEN * trial.wall_ns
+    takes = calls.by_thread(calls.outermost(waiting.is_take))
+    takers = {thread: taken for thread, taken in takes.items() if taken.ns >= least}
+    if main.thread in takers:
+        takers = {main.thread: takers[main.thread]}
+    if not takers or main.whole_ns - main.working_ns < least:
         return
-    busy = [life for life in others
-            if life.working_ns >= max(BUSY * life.whole_ns, BUSY * taken.ns)]  # fmt: skip
+    taken = min(takers.values(), key=lambda waits: waits.ns)
+    busy = [life for life in others if life.thread not in takers
+            and life.working_ns >= max(BUSY * life.whole_ns, BUSY * taken.ns)]  # fmt: skip
     if len(busy) != 1:
         return
     (maker,) = busy
@@ -140,6 +154,7 @@ def _locked(trial: Trial, lives: list[Life]) -> Iterator[Finding]:
     calls = trial.calls
     lockers = {life.thread: life for life in lives[1:] if life.cpu_ns is not None}
     whole = sum(life.whole_ns for life in lockers.values())
+    slept = _slept(trial)
     for timer in calls.timers:
         if not trial.is_own(timer):
             continue
@@ -147,7 +162,7 @@ def _locked(trial: Trial, lives: list[Life]) -> Iterator[Finding]:
         threads = {calls.thread[row] for row in rows}
         own = sum(calls.exclusive[row] for row in rows)
         cpu = sum(lockers[thread].cpu_ns or 0 for thread in threads)
-        waited = own - cpu
+        waited = min(own - cpu, slept.get(timer, 0.0)) if slept else own - cpu
         if len(threads) < 2 or waited < LEAST_LOCKED * whole:
             continue
         below = [child for row in rows for child in calls.children(row)]
@@ -166,8 +181,24 @@ def _locked(trial: Trial, lives: list[Life]) -> Iterator[Finding]:
         )
 
 
+def _slept(trial: Trial) -> dict[TimerRow, float]:
+    """How long workers were seen asleep in each routine; empty if nobody has looked."""
+    where = (Condition("event", (STATES[2],)),)
+    by = ("thread", "timer")
+    table = trial.ask(Question((trial.id,), (), by, where, values=("event.total",)))
+    main = min(trial.calls.threads, default=None)
+    slept: dict[TimerRow, float] = {}
+    for thread, timer, total in zip(
+        table.row_labels("thread"), table.row_labels("timer"), table.column("event.total"),
+        strict=True,
+    ):  # fmt: skip
+        if timer is not None and thread != main:
+            slept[timer] = slept.get(timer, 0.0) + (total or 0)
+    return slept
+
+
 def _takes_lock(trial: Trial, timer: TimerRow, recorded: set[str]) -> bool:
-    """Does the routine take a lock, and call nothing but recorded routines?
+    """Does the routine take a lock, and else only compute or call recorded routines?
 
     Then it can wait for nothing else: whatever they wait for is their own time.
     """
@@ -177,5 +208,5 @@ def _takes_lock(trial: Trial, timer: TimerRow, recorded: set[str]) -> bool:
     words = " ".join(
         name.lower() for lock in source.enters(function) for name in source.names(lock)
     )
-    others = source.calls(function) - _last_parts(recorded) - {"acquire", "release"}
+    others = source.calls(function) - _last_parts(recorded) - _COMPUTING - {"acquire", "release"}
     return not others and any(word in words for word in ("lock", "mutex", "semaphore"))

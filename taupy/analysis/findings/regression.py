@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from statistics import median
+from typing import NamedTuple
 
 from taupy.analysis.findings.calls import place
 from taupy.analysis.findings.trial import HOST, Trial
@@ -36,27 +37,46 @@ def find(trial: Trial) -> Iterator[Finding | Abstention]:
             "needed to know their spread: taupy run --repeat 5",
         )
         return
-    totals = _totals(trial, earlier)
-    if trial.id not in totals or len(totals) <= LEAST_EARLIER:
-        return
-    now = totals.pop(trial.id)
-    usual, least, most = median(totals.values()), min(totals.values()), max(totals.values())
-    # Beyond all of them by as much as they differ among themselves: noise does not do that.
-    if now <= most + (most - least) or now - usual < LEAST * usual:
+    clock, cpu = _totals(trial, earlier), _cpu_times(trial, earlier)
+    longer = _beyond(trial.id, clock) or _beyond(trial.id, cpu)
+    if longer is None:
         return
     timer, more = _grown(trial, earlier)
+    does = "takes" if longer.earlier is clock else "computes for"
     yield Finding(
         KIND,
-        f"the main thread takes {duration(now)}, {percent(100 * (now / usual - 1))} % more than "
-        f"the median of {several(len(totals), 'earlier trial')}, {duration(usual)} (at most "
-        f"{duration(most)}); {place(timer)} grew most, by {duration(more)}",
-        now - usual,
+        f"the main thread {does} {duration(longer.now)}, "
+        f"{percent(100 * (longer.now / longer.usual - 1))} % more than the median of "
+        f"{several(len(longer.earlier), 'earlier trial')}, {duration(longer.usual)} (at most "
+        f"{duration(longer.most)}); {place(timer)} grew most, by {duration(more)}",
+        longer.now - longer.usual,
         trial.wall_ns,
         (trial.evidence(("trial",), (_MAIN, HOST), ("exclusive",), trials=(*earlier, trial.id)),),
         "high",
         f"taupy compare {earlier[-1]} {trial.id}",
         "the machine was busier, or the input larger: taupy compare names what differs",
     )
+
+
+class _Longer(NamedTuple):
+    """A trial's time, and what is usual and most of earlier ones."""
+
+    now: float
+    usual: float
+    most: float
+    earlier: dict[int, float]
+
+
+def _beyond(id: int, times: dict[int, float]) -> _Longer | None:
+    """None if the trial is not beyond all earlier ones by as much as they differ among themselves:
+    noise does not do that. Takes its time out of `times`."""
+    now = times.pop(id, None)
+    if now is None or len(times) < LEAST_EARLIER:
+        return None
+    usual, least, most = median(times.values()), min(times.values()), max(times.values())
+    if now <= most + (most - least) or now - usual < LEAST * usual:
+        return None
+    return _Longer(now, usual, most, times)
 
 
 _MAIN = Condition("thread", ("0.0.0",))
@@ -66,6 +86,16 @@ def _totals(trial: Trial, earlier: tuple[int, ...]) -> dict[int, float]:
     """The main thread's time in each trial."""
     table = trial.ask(Question((*earlier, trial.id), by=("trial",), where=(_MAIN, HOST)))
     times = table.column("exclusive", "time")
+    return {id: ns for id, ns in zip(table.row_labels("trial"), times, strict=True) if ns}
+
+
+def _cpu_times(trial: Trial, earlier: tuple[int, ...]) -> dict[int, float]:
+    """Its CPU time in each trial where that is known: a busy machine does not change it much."""
+    where = (_MAIN, HOST, Condition("event", ("Thread CPU Time",)))
+    table = trial.ask(
+        Question((*earlier, trial.id), (), ("trial", "event"), where, values=("event.total",))
+    )
+    times = table.column("event.total")
     return {id: ns for id, ns in zip(table.row_labels("trial"), times, strict=True) if ns}
 
 

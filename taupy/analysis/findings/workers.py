@@ -6,14 +6,20 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from taupy.analysis.findings import waiting
+from taupy.analysis.findings.calls import phase
 from taupy.analysis.findings.trial import Trial
 from taupy.model.rows import ThreadRow, TimerRow
 
-_STARTERS = ("threading.py", "concurrent/futures/", "multiprocessing/", "joblib/")
+_TALKING, _IMPORTING = phase("communication"), phase("import")
+_STARTERS = (
+    *("threading.py", "concurrent/futures/", "multiprocessing/", "joblib/"),
+    "torch/multiprocessing/",
+)
 
 
 class Worker(NamedTuple):
-    """One thread, the routine that it was given, and its time there without waits."""
+    """One thread, the routine that it was given, and its time there without waits, collectives and
+    imports."""
 
     thread: ThreadRow
     work: TimerRow
@@ -60,7 +66,8 @@ def _waits_below(trial: Trial, top: int) -> Iterator[int]:
     stack = [top]
     while stack:
         row = stack.pop()
-        if waiting.is_wait(calls.timer[row]):
+        timer = calls.timer[row]
+        if waiting.is_wait(timer) or _TALKING(timer) or _IMPORTING(timer):
             yield row
         else:
             stack += calls.children(row)

@@ -1,0 +1,92 @@
+"""What grows while a routine works on all of it, told from its source."""
+
+import ast
+from types import SimpleNamespace
+
+import pytest
+
+from taupy.analysis.findings import growing_history
+from taupy.model.rows import TimerRow
+
+CLASS = """
+class History:
+    def __init__(self):
+        self.kept = []
+    def add(self, value):
+        self.kept.append(value)
+    def {name}(self{more}):
+        {body}
+"""
+
+
+def kept(text, name):
+    """What is said of a routine beside which all others of the file are called as often."""
+    nodes = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.FunctionDef)]
+    timers = [TimerRow(node.name, node.name, "a.py", node.lineno, "") for node in nodes]
+    calls = SimpleNamespace(
+        parent=[-1] + [0] * len(timers),
+        timer=[None, *timers],
+        calls=[1] + [500] * len(timers),
+        rows_of=lambda timer: [1 + timers.index(timer)],
+        children=lambda row: range(1, len(timers) + 1) if row == 0 else [],
+    )
+    trial = SimpleNamespace(calls=calls, source=lambda timer: text)
+    (timer,) = [timer for timer in timers if timer.short_name == name]
+    return growing_history._kept(trial, timer)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "return sum(self.kept)",
+        "return torch.cat(self.kept).median()",
+        "for x in self.kept: print(x)",
+        "return [x for x in self.kept]",
+        "return sum(map(len, self.kept))",
+    ],
+)
+def test_a_routine_that_goes_through_all_that_another_adds_to(body):
+    assert kept(CLASS.format(name="value", more="", body=body), "value") == "self.kept"
+
+
+@pytest.mark.parametrize(
+    "body",
+    ["return sum(self.kept[-20:])", "return self.kept[-1]", "return len(self.kept)",
+     "return sum(self.others)"],
+)  # fmt: skip
+def test_a_routine_that_takes_a_part_is_none(body):
+    assert kept(CLASS.format(name="value", more="", body=body), "value") is None
+
+
+@pytest.mark.parametrize(
+    "body",
+    ["self.kept.pop(0)", "self.kept.clear()", "self.kept = self.kept[-100:]", "del self.kept[:9]"],
+)
+def test_what_is_bounded_anywhere_in_the_file_is_none(body):
+    text = CLASS.format(name="value", more="", body="return sum(self.kept)")
+    assert kept(f"{text}    def trim(self):\n        {body}\n", "value") is None
+
+
+def test_a_deque_with_a_largest_size_is_none():
+    text = CLASS.format(name="value", more="", body="return sum(self.kept)")
+    assert kept(text.replace("= []", "= deque(maxlen=9)"), "value") is None
+
+
+@pytest.mark.parametrize(
+    "body",
+    ["self.x = np.vstack([self.x, row])", "self.x = np.append(self.x, row)",
+     "self.x = torch.cat((self.x, row))", "self.x = pd.concat([self.x, row])"],
+)  # fmt: skip
+def test_an_array_that_is_joined_to_itself(body):
+    assert kept(CLASS.format(name="learn", more=", row", body=body), "learn") == "self.x"
+
+
+def test_arrays_that_are_joined_to_each_other_are_none():
+    body = "self.x = np.vstack([row, row])"
+    assert kept(CLASS.format(name="learn", more=", row", body=body), "learn") is None
+
+
+def test_an_argument_that_the_routine_itself_adds_to():
+    text = "def step(history, x):\n    history.insert(0, x)\n    return sum(history)\n"
+    assert kept(text, "step") == "history"
+    assert kept(text.replace("history.insert(0, x)", "print(x)"), "step") is None

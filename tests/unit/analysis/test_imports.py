@@ -1,0 +1,37 @@
+"""The rule of imports: how its time grows with a program's imports."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from taupy.analysis.findings import imports
+from taupy.model.profile import Timer
+from taupy.profiledb.database import ProfileDB
+from taupy.profiledb.writer import add_profile
+from taupy.report.evidence import trial_of
+from tests.builders import call, host, profile_of
+from tests.growth import is_linear
+
+ROUTINES = 10
+
+
+def imported(number: int):
+    body = [call(Timer(f"f{k}", f"m{number}.py", k + 1), 1, 10) for k in range(ROUTINES)]
+    return call(Timer(f"import m{number}", groups=("IMPORT",)), 1, 1000, body)
+
+
+def test_its_time_is_linear_in_the_number_of_imports(tmp_path):
+    @cache
+    def trial(count):
+        main = call(Timer("main", "a.py", 1), 1, 0, [imported(number) for number in range(count)])
+        with ProfileDB.open(str(tmp_path / f"{count}.db"), create=True) as db:
+            add_profile(db, profile_of(host(main)))
+            made = trial_of(db, db.latest())
+            assert len(made.calls) == 1 + count * (1 + ROUTINES)
+            return made
+
+    def judge(count):
+        assert list(imports.find(trial(count))) == []
+
+    judge(100), judge(800)  # asked once
+    assert is_linear(judge, 100)
