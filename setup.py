@@ -98,6 +98,8 @@ EXTENSIONS = [
         "-fvisibility=hidden",
     ),
     native("blas", ["blas.c"]),
+    # No module for Python: NCCL loads it as its profiler.
+    native("nccl", ["nccl.c", "engine_host.c"], "-fvisibility=hidden"),
     # No module for Python: the CUDA driver loads it in a process that uses a GPU.
     native(
         "cupti",

@@ -54,6 +54,8 @@ from taupy.record.gpus import (
 from taupy.record.host_part import read_part
 from taupy.record.host_profile import HEALTH, HostPlaces, assign_nodes, profile_of
 from taupy.record.looks import add_looks, add_series
+from taupy.record.nccl_part import SUFFIX as NCCL_SUFFIX
+from taupy.record.nccl_part import add_nccl
 from taupy.record.part_data import Part
 from taupy.record.part_files import FOLDED, PART_SUFFIXES
 from taupy.state import heartbeat, looks, rescue, values
@@ -63,7 +65,7 @@ from taupy.state.shape import fits
 _SNAPSHOT_SUFFIXES = (".snapshot", ".pysnapshot")
 _KEPT_SUFFIXES = (
     *PART_SUFFIXES, *_SNAPSHOT_SUFFIXES, GPU_SUFFIX, TRACE_SUFFIX, COUNT_SUFFIX, SNAPSHOT_SUFFIX,
-    ".problem",
+    ".problem", NCCL_SUFFIX,
 )  # fmt: skip
 FACTS = "facts"
 _KEPT_NAMES = (
@@ -269,7 +271,8 @@ def _profile(run: _Run, nodes: dict[int, Part]) -> tuple[Profile, Mapping[str, s
     profile.metadata.update(unread)
     if profile.exit_code is None:
         profile.exit_code = run.settings.ending
-    done = [*run.collected.files, *_add_gpus(run, profile, places, missed)]
+    done = [*run.collected.files, *add_nccl(profile, places, run.folder)]
+    done += _add_gpus(run, profile, places, missed)
     if run.running:
         profile.metadata["taupy.health.running"] = (
             f"{run.running} child processes were still running when this was stored; "

@@ -27,6 +27,9 @@ it, and is taken out of `os.environ`, so that the program does not see it."""
 VERSION = 3
 """Of the settings of a run (`runfolder.RunSettings`)."""
 
+NCCL = b"NCCL_PROFILER_PLUGIN"
+"""Names the library that NCCL loads as its profiler. It stays in the C environment only."""
+
 INJECTIONS = (b"CUDA_INJECTION64_PATH", b"NVTX_INJECTION64_PATH")
 """Name the library that the CUDA driver loads at the first cuInit, and NVTX at the first
 range: our GPU collector. Like the variable above they stay in the C environment only."""
@@ -148,6 +151,8 @@ def _start_engine(settings: "dict[str, Any]", folder: bytes) -> None:
         from taupy._native import engine as native
 
         package = __file__[: -len("instrument/boot.py")]
+        if options.pop("nccl", 0):
+            _record_nccl(native.__file__)
         if options.pop("gpu", 0):
             _measure_gpu(options, native.__file__)
         ours = ("instrument/", "__init__.py", "collectors/cupti_p", "state/container.py")
@@ -187,6 +192,23 @@ def _measure_gpu(options: "dict[str, object]", engine: str) -> None:
             del posix.environ[name]
             if os is not None:
                 os.environ._data.pop(name, None)
+
+
+def _record_nccl(engine: str) -> None:
+    """Name our plug-in to NCCL, which reads the C environment; the program does not see it."""
+    path = engine.replace("/engine.", "/nccl.").encode("utf-8", "surrogateescape")
+    os = sys.modules.get("os")
+    if posix.environ.get(NCCL) == path:  # a parent's mention of it is not the program's
+        del posix.environ[NCCL]
+        if os is not None:
+            os.environ._data.pop(NCCL, None)
+    if NCCL in posix.environ:
+        return  # the user has a profiler for NCCL
+    try:
+        posix.stat(path)
+    except OSError:
+        return  # it was not built
+    posix.putenv(NCCL, path)
 
 
 def _note(folder: Folder, problem: str) -> None:

@@ -13,8 +13,8 @@ from typing import Any, Final
 from taupy.formats.chrome import values
 from taupy.formats.chrome.header import Header
 from taupy.formats.chrome.host import Host, ThreadKey
-from taupy.formats.collectives import Call, operation, thread_of, training
 from taupy.formats.gpu_records import NOWHERE
+from taupy.model.collective_calls import Call, operation, thread_of, training
 from taupy.model.collectives import UNKNOWN_BYTES
 from taupy.model.job import spans
 from taupy.model.profile import Thread, ThreadProfile, Timer

@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
-from taupy.formats.collectives import Call, operation, thread_of
 from taupy.formats.nsight.nsys_host import Hosts
+from taupy.model.collective_calls import Call, operation, thread_of
 from taupy.model.collectives import THREAD_NAME, UNKNOWN_BYTES
 from taupy.model.profile import Thread, ThreadProfile
 from taupy.model.streams import Owner

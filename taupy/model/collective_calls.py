@@ -1,4 +1,7 @@
-"""Collectives of a process in another tool's file: a thread of their own, as after `taupy run`."""
+"""Collectives of a process, told one by one, become a thread of their own.
+
+So come NCCL's, and those in files of other tools. Gloo's are summed up by the engine.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +9,13 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final, NamedTuple
 
-from taupy.formats.gpu_records import NOWHERE
 from taupy.model.collectives import BYTES, GROUP, UNKNOWN_BYTES, Collectives
 from taupy.model.gpu import Launch
 from taupy.model.profile import UNKNOWN, Steps, Thread, ThreadProfile, Timer, UserEvent
 from taupy.model.streams import Owner, StreamBuilder
+
+NOWHERE: Final = -1
+"""The code of a call path that is not known."""
 
 _NAMES: Final = {
     "allreduce": "all_reduce",

@@ -1,0 +1,34 @@
+/* The file that NCCL's plug-in keeps in the run folder; record/nccl_part.py reads it. */
+#ifndef TAUPY_NCCL_H
+#define TAUPY_NCCL_H
+
+#include <stdint.h>
+
+#define NCCL_MAGIC "TAUPYNCC"
+#define NCCL_FILE_VERSION 1
+#define NCCL_COMMUNICATORS 64
+#define NCCL_ROWS 16384
+
+typedef struct NcclCommunicator {
+    uint64_t id; /* the same on all of its ranks */
+    uint32_t size, rank;
+    char name[48];
+} NcclCommunicator;
+
+typedef struct NcclRow {
+    uint32_t is_used, communicator;
+    uint64_t number; /* from 0, counted for each operation */
+    int64_t bytes;   /* that this process gives; -1: unknown */
+    uint64_t cause;  /* node of the engine; 0: not known */
+    int64_t asked_ns, begun_ns, ended_ns; /* CLOCK_REALTIME; 0: not yet */
+    char operation[32];
+} NcclRow;
+
+typedef struct NcclFile {
+    char magic[8];
+    uint64_t version, pid, communicator_count, row_count, lost;
+    NcclCommunicator communicators[NCCL_COMMUNICATORS];
+    NcclRow rows[NCCL_ROWS];
+} NcclFile;
+
+#endif

@@ -1,0 +1,135 @@
+"""Collectives of NCCL, out of the file that our plug-in keeps (`_native/nccl.h`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import numpy as np
+
+from taupy.model.collective_calls import NOWHERE, Call, operation, thread_of
+from taupy.model.collectives import THREAD_NAME
+from taupy.model.profile import Profile, Thread
+from taupy.model.streams import Owner
+from taupy.record.host_profile import HEALTH, HostPlaces
+from taupy.state.folder import File, Folder, Untrusted
+
+SUFFIX: Final = ".nccl"
+_COMMUNICATORS: Final = 64
+_COMMUNICATOR: Final = np.dtype([("id", "<u8"), ("size", "<u4"), ("rank", "<u4"), ("name", "S48")])
+_ROW: Final = np.dtype(
+    [
+        *(("is_used", "<u4"), ("communicator", "<u4"), ("number", "<u8"), ("bytes", "<i8")),
+        *(("cause", "<u8"), ("asked_ns", "<i8"), ("begun_ns", "<i8"), ("ended_ns", "<i8")),
+        ("operation", "S32"),
+    ]
+)
+_HEADER: Final = np.dtype(
+    [
+        *(("magic", "S8"), ("version", "<u8"), ("pid", "<u8"), ("communicator_count", "<u8")),
+        *(("row_count", "<u8"), ("lost", "<u8"), ("communicators", _COMMUNICATOR, _COMMUNICATORS)),
+    ]
+)
+_LATEST_NS: Final = 1 << 62
+_MOST_BYTES: Final = 16 << 20
+
+Array = np.ndarray[Any, Any]
+
+
+def add_nccl(profile: Profile, places: Mapping[int, HostPlaces], folder: Folder) -> list[File]:
+    """Add what NCCL did on behalf of each process; the files that tell it."""
+    nodes = {str(here.part.pid): node for node, here in places.items()}
+    done = []
+    for file in folder.files(SUFFIX):
+        node = nodes.get(file.name.partition("-")[0])
+        if node is None or not places[node].threads:
+            continue
+        done.append(file)
+        try:
+            header, rows = _read(file.read_bytes(_MOST_BYTES))
+        except (Untrusted, ValueError) as problem:
+            profile.metadata[f"{HEALTH}nccl.node{node}"] = f"{file.name} is left out: {problem}"
+            continue
+        _add(profile, places[node], node, header, rows)
+    return done
+
+
+def _read(data: bytes) -> tuple[Any, Array]:
+    """The header and the rows in use.
+
+    Raises:
+        ValueError: it is no such file, or damaged.
+    """
+    if len(data) < _HEADER.itemsize or not data.startswith(b"TAUPYNCC"):
+        raise ValueError("it is none of NCCL's")
+    header = np.frombuffer(data, _HEADER, 1)[0]
+    if int(header["version"]) != 1 or int(header["communicator_count"]) > _COMMUNICATORS:
+        raise ValueError("it is of another version, or damaged")
+    count = min(int(header["row_count"]), (len(data) - _HEADER.itemsize) // _ROW.itemsize)
+    rows = np.frombuffer(data, _ROW, count, _HEADER.itemsize)
+    rows = rows[rows["is_used"] == 1]
+    moments = [rows[name] for name in ("asked_ns", "begun_ns", "ended_ns")]
+    if any(((column < 0) | (column >= _LATEST_NS)).any() for column in moments):
+        raise ValueError("it has moments that cannot be")
+    if len(rows) and int(rows["communicator"].max()) >= int(header["communicator_count"]):
+        raise ValueError("it has collectives of no communicator")
+    return header, rows
+
+
+def _add(profile: Profile, here: HostPlaces, node: int, header: Any, rows: Array) -> None:
+    untimed = int((rows["ended_ns"] == 0).sum())
+    notes = []
+    if lost := int(header["lost"]):
+        notes.append(f"{lost} collectives of NCCL were not recorded: there was no room")
+    if untimed:
+        notes.append(
+            f"of {untimed} of {len(rows)} collectives of NCCL it is not known when they ran: they "
+            "are left out"
+        )
+    if notes:
+        profile.metadata[f"{HEALTH}nccl.node{node}"] = "\n".join(notes)
+    owners = _Owners(here)
+    calls = [_call(header, row, owners) for row in rows[rows["ended_ns"] > 0]]
+    kept = [call for call in calls if call is not None]
+    if kept:
+        mine = [other.thread.thread for other in profile.threads if _is_host(other.thread, node)]
+        place = Thread(node, 0, 1 + max(mine), "host", THREAD_NAME)
+        top = Owner(here.threads[0].tree, 0)
+        thread = thread_of(kept, place, profile.timers, owners.paths.__getitem__, top)
+        profile.threads.append(thread)
+        profile.threads.sort(key=lambda measured: measured.thread)
+
+
+def _is_host(thread: Thread, node: int) -> bool:
+    return thread.node == node and not thread.context
+
+
+class _Owners:
+    """Call paths that asked for collectives, by a number for each node of the engine."""
+
+    def __init__(self, here: HostPlaces) -> None:
+        self._here = here
+        self._codes: dict[int, int] = {0: NOWHERE}
+        self.paths: list[Owner] = []
+
+    def code(self, cause: int) -> int:
+        if cause not in self._codes:
+            asker = self._here.find(cause)
+            self._codes[cause] = NOWHERE if asker is None else len(self.paths)
+            if asker is not None:
+                self.paths.append(Owner(asker[0].tree, asker[1]))
+        return self._codes[cause]
+
+
+def _call(header: Any, row: Any, owners: _Owners) -> Call | None:
+    what = operation("nccl", row["operation"].decode("utf-8", "replace"))
+    if what is None:
+        return None
+    communicator = header["communicators"][int(row["communicator"])]
+    name = communicator["name"].decode("utf-8", "replace")
+    begun = max(int(row["begun_ns"]), int(row["asked_ns"]))
+    return Call(
+        f"{name} {int(communicator['id']):x}".strip(), "", int(communicator["size"]), None, what,
+        max(int(row["bytes"]), -1), int(row["asked_ns"]), begun, max(int(row["ended_ns"]), begun),
+        owners.code(int(row["cause"])),
+    )  # fmt: skip
