@@ -110,21 +110,27 @@ static uint64_t notes_up_to(const Log *log, uint64_t first, uint64_t count, uint
     return low - first;
 }
 
+static void *owner_in(const Log *log, uint64_t sequence, int *is_forgotten)
+{
+    uint64_t count = __atomic_load_n(&log->count, __ATOMIC_ACQUIRE);
+    uint64_t first = count > log->room ? count - log->room : 0;
+    uint64_t before = notes_up_to(log, first, count, sequence);
+    *is_forgotten = before == 0 && first > 0;
+    return before == 0 ? NULL
+                       : __atomic_load_n(&note_at(log, first + before - 1)->owner, __ATOMIC_RELAXED);
+}
+
 void *owner_of(uint64_t thread, uint64_t sequence, int *is_forgotten)
 {
     void *owner = NULL;
+    if (mine != NULL && mine->thread == thread) /* on the CPU; nobody else moves these notes */
+        return owner_in(mine, sequence, is_forgotten);
     pthread_mutex_lock(&lock);
     Log *log = logs;
     while (log != NULL && log->thread != thread)
         log = log->next;
-    if (log != NULL) {
-        uint64_t count = __atomic_load_n(&log->count, __ATOMIC_ACQUIRE);
-        uint64_t first = count > log->room ? count - log->room : 0;
-        uint64_t before = notes_up_to(log, first, count, sequence);
-        if (before > 0)
-            owner = __atomic_load_n(&note_at(log, first + before - 1)->owner, __ATOMIC_RELAXED);
-        *is_forgotten = before == 0 && first > 0;
-    }
+    if (log != NULL)
+        owner = owner_in(log, sequence, is_forgotten);
     pthread_mutex_unlock(&lock);
     return owner;
 }
