@@ -105,3 +105,23 @@ def test_old_spellings_still_work_and_name_the_new_one(ask, capsys, old, by):
     assert ask("1", "--by", by) == ask("1", old)
     assert main(["ranks", "1", old]) == 0
     assert f"is now --by {by}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("form", ["text", "--csv", "--json", "--markdown"])
+def test_names_of_operations_do_no_harm(tmp_path, monkeypatch, capsys, form):
+    """They come from files of others."""
+    monkeypatch.chdir(tmp_path)
+    hostile = "=cmd()|\x1b]0;x\x07\n\u202e<script>"
+    with ProfileDB.open("taupy.db", create=True) as db:
+        for number in (0, 1):
+            profile = replace(rank(number, 20, [20, 120]), uuid="one")
+            kept = profile.threads[0].collectives[0]
+            kept.operation = [hostile] * 2
+            kept.communicator = hostile
+            add_profile(db, profile)
+    for by in ("collective", "rank"):
+        assert main(["ranks", "1", "--by", by, *([form] if form != "text" else [])]) == 0
+        text = capsys.readouterr().out
+        assert not {"\x1b", "\x07", "\u202e"} & {*text}
+        if form == "text":
+            assert not any(line.startswith("<script>") for line in text.splitlines())
