@@ -31,8 +31,8 @@ percent."""
 
 
 MOST_WAITED = 1.25
-"""Lives of the longest worker, that the main thread waits: it waits longer for workers that it
-starts one after the other."""
+"""Lives of the longest worker, its start and end with it, that the main thread waits: it waits
+longer for workers that it starts one after the other."""
 
 
 def find(trial: Trial) -> Iterator[Finding]:
@@ -56,7 +56,8 @@ def _of_workers(trial: Trial, work: TimerRow, sharing: list[Worker]) -> Iterator
     saved = min(longest.ns - even, waited)
     share = 1 - even / longest.ns if longest.ns else 0
     of_cpu = _uneven_cpu(trial, longest, sharing, cores) if share >= LEAST_ON_CLOCK else 0
-    if max(share, of_cpu) < LEAST or waited > MOST_WAITED * longest.ns:
+    life = trial.calls.life_ns()[longest.thread]
+    if max(share, of_cpu) < LEAST or waited > MOST_WAITED * life:
         return
     yield Finding(
         KIND,
