@@ -57,8 +57,9 @@ def chrome(size: int, extreme: bool) -> bytes:
 
 
 def pstats(size: int, extreme: bool) -> bytes:
-    """Entries of callers: of routines that all call each other, or of a ring of calls."""
-    count = round(size**0.5) if extreme else size // 4
+    """Entries of callers: of routines that all call each other, or of a ring of calls, where names
+    take most of the bytes."""
+    count = round(size**0.5) if extreme else size // 10
     width = count if extreme else 4
     names = [("program.py", row + 1, f"routine_{row:08}") for row in range(count)]
     rows = {}
