@@ -151,6 +151,7 @@ def matched(
 
 
 def is_kernel(named: Named) -> bool:
+    """Is it work of a GPU?"""
     return not KERNEL_GROUPS.isdisjoint(named.groups.split("|"))
 
 

@@ -349,6 +349,7 @@ def _verdict_cells(verdict: Verdict | None, metric: Metric) -> list[Cell]:
 
 
 def interval_text(low: float | None, high: float | None) -> str:
+    """An interval for people; "" if it is not known."""
     if low is None or high is None:
         return ""
     return f"{units.tau_count(low)} .. {units.tau_count(high)}"

@@ -269,15 +269,6 @@ def memset_work() -> Work:
     return Work(Timer("Memset", groups=("GPU_COPY",)), "memset", moves="Bytes set")
 
 
-def kernel_timer(name: str) -> Timer:
-    """A kernel by the name that a file gives it, mangled or not."""
-    from taupy.model.kernel_names import demangled, short_name
-
-    full = demangled(name)
-    short = short_name(full)
-    return Timer(full, groups=("GPU_KERNEL",), short=short if short != full else None)
-
-
 def root_timer() -> Timer:
     """The top of every thread."""
     return Timer(ROOT_TIMER, groups=("TAUPY",))

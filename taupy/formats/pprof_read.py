@@ -10,11 +10,11 @@ from typing import Final
 
 from taupy.formats import limits, reading
 from taupy.formats import protowire as wire
-from taupy.formats.gpu_records import kernel_timer
 from taupy.formats.progress import Progress
 from taupy.formats.protowire import WireError
 from taupy.formats.reading import refusal
 from taupy.formats.registry import IMPORT_NOTES
+from taupy.model.kernel_names import kernel_timer
 from taupy.model.profile import (
     ROOT_TIMER,
     TIME,

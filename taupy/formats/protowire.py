@@ -106,6 +106,7 @@ def numbers(wire: int, value: int | bytes) -> list[int]:
 
 
 def put_varint(value: int) -> bytes:
+    """A number in seven-bit groups, the lowest first; negative ones in 64 bits."""
     value &= _MASK64
     if value < 128:
         return bytes((value,))
@@ -118,16 +119,20 @@ def put_varint(value: int) -> bytes:
 
 
 def put_number(number: int, value: int) -> bytes:
+    """A field with a number."""
     return put_varint(number << 3) + put_varint(value)
 
 
 def put_bytes(number: int, value: bytes) -> bytes:
+    """A field with bytes, their length first."""
     return put_varint(number << 3 | BYTES) + put_varint(len(value)) + value
 
 
 def put_text(number: int, value: str) -> bytes:
+    """A field with text, in UTF-8."""
     return put_bytes(number, value.encode("utf-8", "backslashreplace"))
 
 
 def put_packed(number: int, values: Iterable[int]) -> bytes:
+    """A field with many numbers."""
     return put_bytes(number, b"".join(map(put_varint, values)))

@@ -130,10 +130,12 @@ def formats() -> list[Format]:
 
 
 def readers() -> list[Format]:
+    """Formats that can be imported."""
     return [format for format in formats() if format.read is not None]
 
 
 def writers() -> list[Format]:
+    """Formats that can be exported to."""
     return [format for format in formats() if format.write is not None]
 
 

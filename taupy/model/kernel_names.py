@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     import subprocess
 
+    from taupy.model.profile import Timer
+
 LONGEST_MANGLED: Final = 1 << 16
 """Longer names are left as they are: no compiler writes them."""
 
@@ -300,3 +302,12 @@ class ApartDemangler:
                 if pipe is not None:
                     with contextlib.suppress(OSError):
                         pipe.close()
+
+
+def kernel_timer(name: str) -> Timer:
+    """The timer of a kernel by its name, mangled or not."""
+    from taupy.model.profile import Timer
+
+    full = demangled(name)
+    short = short_name(full)
+    return Timer(full, groups=("GPU_KERNEL",), short=short if short != full else None)

@@ -24,6 +24,7 @@ def _any(value: Cell) -> str:
 
 
 def hexadecimal(value: bytes) -> str:
+    """Bytes as SQL writes them."""
     return f"x'{value.hex()}'"
 
 
@@ -54,6 +55,7 @@ FORMATS: dict[Kind, Callable[[Cell], str]] = {
 
 
 def seen_by(view: View, audience: Audience) -> tuple[list[Column], list[int]]:
+    """The columns for people or for machines, and their positions in rows."""
     positions = [
         at for at, column in enumerate(view.columns) if column.audience in ("all", audience)
     ]
@@ -66,6 +68,7 @@ def heading(column: Column) -> list[str]:
 
 
 def stands_right(column: Column, view: View, position: int) -> bool:
+    """Is a column aligned on the right, as numbers are?"""
     if column.kind == "any":
         return any(isinstance(row[position], int | float) for row in view.rows[:_SAMPLE])
     return column.kind != "text"

@@ -156,6 +156,7 @@ def _others(rest: Sequence[Figures], answer: Answer) -> Figures:
 
 
 def ratio(value: float | None, calls: float) -> float | None:
+    """A value per call; None without calls or without a value."""
     return value / calls if calls and value is not None else None
 
 

@@ -94,6 +94,7 @@ def thread_title(thread: ThreadRow, metric: Metric) -> str:
 
 
 def metric_remark(metric: Metric) -> str:
+    """What a title says of a metric other than time."""
     return "" if metric.name == "time" else f" (metric {metric.name})"
 
 

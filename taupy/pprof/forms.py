@@ -27,6 +27,7 @@ class _Line:
 
 
 def csv_lines(views: Iterable[View]) -> Iterator[str]:
+    """Rows as CSV, unrounded; a new header only where the columns change."""
     line = _Line()
     writer = csv.writer(line, lineterminator="\n")
     header: list[str] | None = None
@@ -51,6 +52,11 @@ def _csv_cell(value: Cell) -> Cell:
 
 
 def json_lines(views: Iterable[View], alone: bool) -> Iterator[str]:
+    """Tables as JSON, unrounded.
+
+    Args:
+        alone: one object; else a list of them.
+    """
     if not alone:
         yield "[\n"
     for number, view in enumerate(views):
@@ -78,6 +84,7 @@ def _json_value(value: Cell) -> str:
 
 
 def markdown_lines(views: Iterable[View]) -> Iterator[str]:
+    """Tables as Markdown, with their titles as headings."""
     for number, view in enumerate(views):
         if number:
             yield "\n"

@@ -61,10 +61,12 @@ def selected_threads(threads: Sequence[ThreadRow], selection: Selection) -> list
 
 
 def place_of(row: ThreadRow | EventRow) -> Place:
+    """Node, context and thread of a row."""
     return row.node, row.context, row.thread
 
 
 def place_text(place: Place) -> str:
+    """`0.0.1`, as users write it."""
     return "{}.{}.{}".format(*place)
 
 

@@ -17,6 +17,12 @@ Painter = Callable[[str, str], str]
 
 
 def lines(views: Iterable[View], limit: int, paint: Painter | None) -> Iterator[str]:
+    """Tables as text, with an empty line between them.
+
+    Args:
+        limit: columns of the window; 0 for any width.
+        paint: adds colors; None for none.
+    """
     for number, view in enumerate(views):
         if number:
             yield "\n"

@@ -67,6 +67,14 @@ def reading_connection(path: str) -> sqlite3.Connection:
 
 
 def writing_connection(path: str, *, create: bool) -> sqlite3.Connection:
+    """Open for writing, with other programs' write-ahead log undone.
+
+    Args:
+        create: make the file where there is none.
+
+    Raises:
+        DatabaseError: it cannot be opened, or is no database.
+    """
     with refusing(path):
         connection = _connect(path, "rwc" if create else "rw")
         try:
@@ -104,6 +112,7 @@ def _roll_back(path: str) -> None:
 
 
 def wait_for_locks(connection: sqlite3.Connection, seconds: float) -> None:
+    """How long a statement waits for other processes before it fails."""
     connection.execute(f"PRAGMA busy_timeout = {int(seconds * 1000)}")
 
 
@@ -245,6 +254,7 @@ def _reason(code: str, error: Exception) -> str:
 
 
 def file_identity(path: str) -> tuple[int, int] | None:
+    """Device and inode of a file; None if there is none."""
     try:
         status = os.stat(path)
     except OSError:

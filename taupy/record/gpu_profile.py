@@ -18,6 +18,7 @@ from taupy.collectors import gpu_layout
 from taupy.collectors.gpu_layout import Live, Work
 from taupy.model.gpu import ActivityKind, Device, Fact, Module
 from taupy.model.host_calls import HostCalls
+from taupy.model.kernel_names import kernel_timer
 from taupy.model.profile import (
     ROOT_TIMER,
     CallTree,
@@ -36,7 +37,6 @@ from taupy.record.gpu_work import (
     bytes_events,
     copy_timer,
     kernel_launch,
-    kernel_timer,
     launch_of,
 )
 
@@ -238,7 +238,9 @@ def _add_work(taken: _Node) -> list[ThreadProfile]:
         if work.kind == gpu_layout.KERNEL:
             timer = kernels.get(work.name)
             if timer is None:
-                timer = kernels[work.name] = kernel_timer(part.names.get(work.name))
+                timer = kernels[work.name] = kernel_timer(
+                    part.names.get(work.name) or "(unnamed kernel)"
+                )
             launch = kernel_launch(work, capability.get(work.device, ""))
         else:
             timer = copy_timer(work)

@@ -8,7 +8,6 @@ from taupy.catalog.occupancy import occupancy
 from taupy.collectors import gpu_layout
 from taupy.collectors.gpu_layout import Work
 from taupy.model.gpu import Launch
-from taupy.model.kernel_names import demangled, short_name
 from taupy.model.profile import (
     Timer,
     UserEvent,
@@ -31,13 +30,8 @@ MEMORY = {
 }  # fmt: skip
 
 
-def kernel_timer(name: str | None) -> Timer:
-    full = demangled(name) if name else "(unnamed kernel)"
-    short = short_name(full)
-    return Timer(full, groups=("GPU_KERNEL",), short=short if short != full else None)
-
-
 def launch_of(work: Work) -> Launch:
+    """Sums of all launches of a kernel or copy at one place [ns]."""
     timed = work.launches > work.untimed
     return Launch(
         0,
@@ -51,6 +45,11 @@ def launch_of(work: Work) -> Launch:
 
 
 def kernel_launch(work: Work, capability: str) -> Launch:
+    """The same with the configuration, and the occupancy that it allows.
+
+    Args:
+        capability: of the GPU, such as "9.0"; occupancy is None where that is not known.
+    """
     if work.flags & gpu_layout.FOLDED:  # configurations of several launches
         return launch_of(work)
     threads = work.block[0] * work.block[1] * work.block[2]
@@ -70,6 +69,7 @@ def kernel_launch(work: Work, capability: str) -> Launch:
 
 
 def copy_timer(work: Work) -> Timer:
+    """The timer of a copy by its way, or of a memset."""
     if work.kind == gpu_layout.MEMSET:
         return Timer("Memset", groups=("GPU_COPY",))
     way = WAYS.get(work.name & 0xFF, "of unknown kind")

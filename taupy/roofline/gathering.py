@@ -55,6 +55,7 @@ class Sum:
 
 
 def has_work(values: Mapping[str, float]) -> bool:
+    """Were flop in any precision, or bytes at any level, counted?"""
     return any(name in PRECISION_OF or name in LEVEL_OF for name in values)
 
 
@@ -98,6 +99,7 @@ def place_of(work: TrialWork, key: Hashable) -> Place:
 
 
 def add_kernel(total: Sum, kernel: KernelWork, of: Of) -> None:
+    """Add launches of a kernel: the counted ones to rates, all to the run time."""
     total.launches += kernel.calls
     if of in ("kernel", "launch"):
         total.calls += kernel.calls
@@ -142,6 +144,7 @@ def _lacking(values: Mapping[str, float]) -> list[str]:
 
 
 def add_calls(work: TrialWork, sums: Mapping[Hashable, Sum], of: Of) -> None:
+    """Add the calls of routines to points that are routines, phases or layers."""
     if of in ("kernel", "launch"):
         return
     for routine in work.routines:
@@ -170,6 +173,7 @@ def _program_of(work: TrialWork, sums: Mapping[Hashable, Sum]) -> Sum | None:
 
 
 def wanted(place: Place, of: Of) -> bool:
+    """Is a routine a point of this kind?"""
     if of == "program":
         return place.name == PROGRAM
     if of in GROUP_OF:
@@ -178,6 +182,11 @@ def wanted(place: Place, of: Of) -> bool:
 
 
 def add_routine(total: Sum, routine: RoutineWork, whole: bool) -> None:
+    """Add a routine on one thread to its point.
+
+    Args:
+        whole: with all that it called.
+    """
     values = routine.inclusive if whole else routine.exclusive
     took = routine.inclusive_ns if whole else routine.exclusive_ns
     total.calls += routine.calls

@@ -43,6 +43,7 @@ def runs_on_gpu(work: TrialWork) -> bool:
 
 
 def has_host_work(work: TrialWork) -> bool:
+    """Was work of the CPU counted, or stated by the program?"""
     return bool(work.noted) or any(has_work(routine.inclusive) for routine in work.routines)
 
 

@@ -13,9 +13,9 @@ from typing import Any, Final, NamedTuple
 
 from taupy.formats import limits
 from taupy.formats.chrome import values
-from taupy.formats.gpu_records import kernel_timer
 from taupy.formats.nsight.ncu_metrics import Counted, CountedLaunches
 from taupy.model.gpu import Launch
+from taupy.model.kernel_names import kernel_timer
 from taupy.model.profile import Metric, Thread, ThreadProfile, Timer, UserEvent
 from taupy.model.streams import Owner, StreamBuilder
 

@@ -8,9 +8,10 @@ from functools import lru_cache
 from typing import Any, Final, Literal
 
 from taupy.formats import limits
-from taupy.formats.gpu_records import api_timer, kernel_timer
+from taupy.formats.gpu_records import api_timer
 from taupy.formats.places import shown_file
 from taupy.model.gpu import ActivityKind
+from taupy.model.kernel_names import kernel_timer
 from taupy.model.profile import Timer
 
 API_CATEGORIES: Final = frozenset(
@@ -162,6 +163,7 @@ def _routine(match: re.Match[str]) -> Timer:
 
 
 def gpu_timer(name: str, kind: ActivityKind) -> Timer:
+    """The timer of work on a GPU, its name cut at the limit."""
     name = name[: limits.TRACE_NAME] or "(unnamed)"
     if kind == "kernel":
         return kernel_timer(name)

@@ -17,11 +17,11 @@ from taupy.catalog import spelling
 from taupy.catalog.counters import BY_NAME, COUNTED_LAUNCHES
 from taupy.formats import limits
 from taupy.formats.alike import Groups
-from taupy.formats.gpu_records import kernel_timer
 from taupy.formats.nsight import ncu_counters
 from taupy.formats.nsight.ncu_peaks import Peaks
 from taupy.formats.nsight.summed_tables import least_squares
 from taupy.model.gpu import Device, Extent, Launch
+from taupy.model.kernel_names import kernel_timer
 from taupy.model.launch_counts import LaunchCounts
 from taupy.model.profile import TIME, Metric, Profile, Thread, Timer
 from taupy.model.work import PER_SECOND

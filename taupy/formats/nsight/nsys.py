@@ -23,7 +23,6 @@ from taupy.formats.gpu_records import (
     Waits,
     Work,
     copy_work,
-    kernel_timer,
     memset_work,
     stream_threads,
 )
@@ -34,6 +33,7 @@ from taupy.formats.nsight.nsys_tables import GPU_TABLES, WAITS, Tables
 from taupy.formats.progress import Progress
 from taupy.formats.reading import refusal
 from taupy.formats.registry import IMPORT_NOTES, Format
+from taupy.model.kernel_names import kernel_timer
 from taupy.model.profile import TIME, Metric, Profile, Thread, Timer
 
 KNOWN_MAJOR: Final = 3

@@ -82,6 +82,7 @@ def application(tables: Tables, nodes: Mapping[int, int]) -> str:
 
 
 def node_metadata(tables: Tables, nodes: Mapping[int, int]) -> dict[int, dict[str, str]]:
+    """The process id, and name where it is known, of each node."""
     names = _process_names(tables)
     facts_of = {}
     for process, node in nodes.items():

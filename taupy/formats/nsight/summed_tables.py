@@ -21,13 +21,13 @@ from taupy.formats.gpu_records import (
     Work,
     api_timer,
     copy_work,
-    kernel_timer,
     memset_work,
     root_timer,
 )
 from taupy.formats.registry import IMPORT_NOTES
 from taupy.formats.tau.names import CUT
 from taupy.model.gpu import Device, Extent, Launch
+from taupy.model.kernel_names import kernel_timer
 from taupy.model.profile import (
     TIME,
     CallTree,

@@ -239,6 +239,7 @@ def facts(profile: Profile, measured: ThreadProfile) -> dict[str, str]:
 
 
 def one_line(name: str, lost: Lost) -> str:
+    """A name as a row of TAU's text can hold it; `lost` counts those that it changes."""
     shown = "\t".join(map(visible, name.split("\t")))  # TAU's own names hold tabs
     lost.names += shown != name
     return shown

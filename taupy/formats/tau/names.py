@@ -100,4 +100,5 @@ def event(name: str) -> tuple[str, str]:
 
 
 def event_name(name: str, unit: str) -> str:
+    """A user event with its unit, which TAU's files have no place for."""
     return f"{name} ({unit})" if unit else name
