@@ -52,21 +52,23 @@ def hostile(made: Profile) -> Profile:
 
 
 def attacking(record: Any) -> Any:
-    """A dataclass with EVIL before all of its free texts."""
+    """A dataclass or named tuple with EVIL before all of its free texts."""
     changed: dict[str, Any] = {}
-    for field in fields(record):
-        value = getattr(record, field.name)
-        if field.name in _FIXED:
+    is_tuple = isinstance(record, tuple)
+    names = record._fields if is_tuple else [field.name for field in fields(record)]
+    for name in names:
+        value = getattr(record, name)
+        if name in _FIXED:
             continue
         if isinstance(value, str):
-            changed[field.name] = EVIL + value
-        elif isinstance(record, Timer) and field.name == "groups":
+            changed[name] = EVIL + value
+        elif isinstance(record, Timer) and name == "groups":
             changed["groups"] = tuple(
                 group if group in _GROUPS else EVIL.replace("|", "") + group for group in value
             )
         elif isinstance(value, tuple) and value and is_dataclass(value[0]):
-            changed[field.name] = tuple(map(attacking, value))
-    return replace(record, **changed)
+            changed[name] = tuple(map(attacking, value))
+    return record._replace(**changed) if is_tuple else replace(record, **changed)
 
 
 class Tags(HTMLParser):
