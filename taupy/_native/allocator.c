@@ -18,20 +18,12 @@ static const char BETWEEN[] = "PyTorch CUDA Memory Growth between Looks";
 static const char RELEASED[] = "PyTorch CUDA Memory Given Back";
 static const char PEAK[] = "PyTorch CUDA Memory Peak";
 
-uint64_t allocator_ticks = UINT64_MAX;
 static uint64_t unused_ticks; /* CUDA was not in use yet */
 static struct {
     AllocatorRecord *record; /* in the part of `generation` */
     uint64_t generation;
     uint64_t allocated, peak, compared_ticks; /* at the last comparison; 0: there was none */
 } devices[ALLOCATOR_DEVICES];
-
-void allocator_start(void)
-{
-    memset(devices, 0, sizeof devices);
-    unused_ticks = 0;
-    allocator_ticks = sample_ticks ? 0 : UINT64_MAX;
-}
 
 static int is_main(const Thread *thread) { return thread->native_id == (uint64_t)getpid(); }
 
@@ -189,10 +181,10 @@ static void take_note(Thread *thread, Node *node, long device, const AllocatorRe
         compare(thread, NULL, device, read);
 }
 
-void allocator_due(Thread *thread, Node *node, uint64_t now)
+static void look(Thread *thread, Node *node, uint64_t now)
 {
     AllocatorRecord read;
-    if (!holds_gil() || (!is_main(thread) && now < allocator_ticks + sample_ticks))
+    if (!holds_gil() || (!is_main(thread) && now < window_watch.next_ticks + sample_ticks))
         return; /* autograd's nodes and CUDA's calls begin without the GIL */
     int is_used = uses_cuda();
     long device = is_used ? device_read_aside(&read) : -1;
@@ -200,9 +192,17 @@ void allocator_due(Thread *thread, Node *node, uint64_t now)
         take_note(thread, node, device, &read);
     uint64_t after = clock_ticks(), rest = (after - now) * TIMES_OF_COST;
     uint64_t apart = sample_ticks / READINGS_PER_SAMPLE;
-    allocator_ticks = after + (rest > apart ? rest : apart);
+    window_watch.next_ticks = after + (rest > apart ? rest : apart);
     if (!is_used)
         unused_ticks = after;
+}
+
+void allocator_start(void)
+{
+    memset(devices, 0, sizeof devices);
+    unused_ticks = 0;
+    window_watch.look = look;
+    window_watch.next_ticks = sample_ticks ? 0 : UINT64_MAX;
 }
 
 static void on_fork(const Thread *thread)

@@ -20,11 +20,8 @@ typedef struct AllocatorRecord { /* in bytes; the reader is taupy/watch/part_thr
     uint64_t allocated, reserved, allocated_peak, reserved_peak;
 } AllocatorRecord;
 
-extern uint64_t allocator_ticks; /* when it is to be read next; UINT64_MAX: never */
 extern Listener allocator_listener;
 
 void allocator_start(void);
-/* As memory_due. */
-void allocator_due(Thread *thread, Node *node, uint64_t now);
 
 #endif

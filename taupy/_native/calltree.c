@@ -10,6 +10,7 @@ Node nowhere;
 uint64_t callpath_count, callpath_limit = 8u << 20;
 uint64_t node_stride = 1;
 pthread_mutex_t tree_lock = PTHREAD_MUTEX_INITIALIZER;
+pthread_mutex_t ended_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static int node_put(Thread *thread, Node *parent, const void *key, Node *node)
 {

@@ -88,6 +88,8 @@ extern uint64_t callpath_count, callpath_limit;
 /* Held by a thread that enters and leaves its own nodes without the GIL (autograd.c); and with the
  * GIL by whoever changes nodes of other threads. */
 extern pthread_mutex_t tree_lock;
+/* Held by a thread while it ends, and by whoever reads other threads' counters. */
+extern pthread_mutex_t ended_lock;
 extern uint64_t node_stride; /* 2 if a node has further metrics beside it */
 
 static inline uint64_t *node_metrics(Node *node) { return (uint64_t *)(node + 1); }

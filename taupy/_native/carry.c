@@ -3,7 +3,6 @@
 #include "timing.h"
 
 const PhaseWatch *phase_watch;
-const RoutineWatch *layer_watch, *known_watch;
 int ranges_open;
 size_t phases_open;
 
@@ -66,3 +65,5 @@ void ranges_go_on(Thread *thread, Node *inner, Node *outer, uint64_t now)
     else if (ranges_open || phases_open)
         go_on(thread, inner, outer, 1, now);
 }
+
+Listener carry_listener = {.on_repaired = ranges_go_on};

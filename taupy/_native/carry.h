@@ -3,30 +3,21 @@
 #ifndef TAUPY_CARRY_H
 #define TAUPY_CARRY_H
 
-#include "routine.h"
+#include "listeners.h"
 
 #define RANGE_FRAMES 64 /* as many frames may lie between a range and its end */
 
-/* Told by phases.c. The first two: 0, if nothing was recorded of it. `returned`: what it returns;
- * NULL: an exception leaves it. */
+/* Told by phases.c. */
 typedef struct PhaseWatch {
-    int (*entered)(Thread *thread, Routine *routine); /* a method of record_function is called */
-    int (*left)(Thread *thread, Routine *routine, PyObject *returned);
     int (*goes_on)(Thread *thread, const Node *node); /* where its routine returns */
     void (*moved)(Thread *thread, const Node *from, Node *to); /* NULL: nowhere */
     void (*closed)(const Thread *thread); /* its outermost routine has returned */
 } PhaseWatch;
 
-/* Told by layers.c and known.c, likewise. */
-typedef struct RoutineWatch {
-    int (*entered)(Thread *thread, Routine *routine);
-    int (*left)(Thread *thread, Routine *routine, PyObject *returned);
-} RoutineWatch;
-
 extern const PhaseWatch *phase_watch;
-extern const RoutineWatch *layer_watch, *known_watch;
 extern int ranges_open;    /* of NVTX */
 extern size_t phases_open; /* of record_function */
+extern Listener carry_listener;
 
 static inline enum Range range_kind(const void *key)
 {

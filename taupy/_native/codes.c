@@ -26,7 +26,7 @@ void codes_watch(void)
 }
 
 /* See to it that we hear of the code object's end. Not 0: we shall not. */
-int code_note(PyObject *code, Routine *routine)
+static int code_note(PyObject *code, Routine *routine)
 {
     (void)code, (void)routine;
     return code_watcher < 0 ? -1 : 0;
@@ -61,7 +61,7 @@ typedef struct CodeExtra {
 /* As above. _PyCode_SetExtra would make room for everybody who has asked for some, and who came
  * after us is then called, with NULL, for each code object that is freed, up to the interpreter's
  * end: CPython's own test_code does not survive that. So there is room for us alone. */
-int code_note(PyObject *code, Routine *routine)
+static int code_note(PyObject *code, Routine *routine)
 {
     PyCodeObject *object = (PyCodeObject *)code;
     if (code_extra < 0)
@@ -79,3 +79,5 @@ int code_note(PyObject *code, Routine *routine)
 }
 
 #endif
+
+RoutineWatch codes_watcher = {.met = code_note};

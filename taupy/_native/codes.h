@@ -6,7 +6,7 @@
 
 void codes_watch(void);
 
-/* See to it that we hear of the code object's end. Not 0: we shall not. */
-int code_note(PyObject *code, Routine *routine);
+/* Sees to it that we hear of code objects' ends. */
+extern RoutineWatch codes_watcher;
 
 #endif

@@ -5,6 +5,7 @@
 #include "allocator.h"
 #include "api.h"
 #include "autograd.h"
+#include "carry.h"
 #include "codes.h"
 #include "collectives.h"
 #include "counters.h"
@@ -141,25 +142,27 @@ static void start_routines(const Options *options)
     autograd_lock = options->autograd_lock;
     operators_library = options->operators;
     known_start(options->known);
-    steps_window_start((uint64_t)options->steps_first, (uint64_t)options->steps_last);
-    routines_restart();
+    routine_watch_add(&selection_watch);
+    routine_watch_add(&codes_watcher);
     imports_start();
+    steps_window_start((uint64_t)options->steps_first, (uint64_t)options->steps_last);
+    layers_start();
+    known_watch_start();
+    phases_start();
+    routines_restart();
     codes_watch();
 }
 
 /* In the order in which they are told. */
 static void start_listeners(void)
 {
-    Listener *all[] = {&greenlets_listener,  &hooks_listener,   &natives_listener,
+    Listener *all[] = {&fork_listener, &greenlets_listener,  &hooks_listener,   &natives_listener,
                        &memory_listener,     &allocator_listener, &gpu_listener,
-                       &phases_listener,     &layers_listener,  &steps_listener,
+                       &carry_listener,      &steps_window_listener, &phases_listener, &layers_listener,  &steps_listener,
                        &operations_listener, &ranges_listener,  &autograd_listener,
                        &collectives_listener, &layer_facts_listener};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         listener_add(all[i]);
-    phases_start();
-    layers_start();
-    known_watch_start();
 }
 
 /* What is put into the process for good, where a run is recorded. */
@@ -187,6 +190,7 @@ static PyObject *start(PyObject *module, PyObject *given)
         return NULL;
     clock_choose();
     threads_watch();
+    forks_watch();
     start_listeners();
     generation++;
     if (start_metrics(&options) != 0)

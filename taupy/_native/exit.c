@@ -2,7 +2,9 @@
 #define _GNU_SOURCE
 #include "exit.h"
 #include "gpu.h"
+#include "listeners.h"
 #include "process.h"
+#include "thread.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -80,6 +82,54 @@ void store(void)
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     posix_spawn_file_actions_destroy(&actions);
     posix_spawnattr_destroy(&attributes);
+}
+
+static void note_cpu_times(void)
+{
+    pthread_mutex_lock(&ended_lock); /* whoever has not ended by now stays until then */
+    for (Thread *thread = threads; thread != NULL; thread = thread->next) {
+        clockid_t clock;
+        if (!thread_is_over(thread) && pthread_getcpuclockid(thread->pthread, &clock) == 0)
+            thread->cpu_ns = clock_ns(clock);
+    }
+    pthread_mutex_unlock(&ended_lock);
+}
+
+static void note_usage(void)
+{
+    struct rusage usage;
+    if (getrusage(RUSAGE_SELF, &usage) != 0)
+        return;
+    part->cpu_user_ns = usage.ru_utime.tv_sec * 1000000000LL + usage.ru_utime.tv_usec * 1000;
+    part->cpu_system_ns = usage.ru_stime.tv_sec * 1000000000LL + usage.ru_stime.tv_usec * 1000;
+    part->peak_resident_kib = usage.ru_maxrss;
+    part->minor_faults = usage.ru_minflt;
+    part->major_faults = usage.ru_majflt;
+    part->voluntary_switches = usage.ru_nvcsw;
+    part->involuntary_switches = usage.ru_nivcsw;
+}
+
+void finish(int has_status, int64_t status, uint64_t state)
+{
+    if (!active || waiting)
+        return;
+    if (part == NULL && thread_new() == NULL) /* a fork's child in which nothing was called */
+        return;
+    if (part->state == PART_RUNNING) {
+        TELL(on_finish, 1);
+        note_cpu_times();
+        note_usage();
+        ClockPair now = clock_pair();
+        part->end_ticks = now.ticks;
+        part_moment(now.ticks); /* a daemon thread may end at this moment, too */
+        part->end_ns = now.ns;
+    }
+    if (has_status) {
+        part->exit_status = status;
+        part->has_exit_status = 1;
+    }
+    part->state = state;
+    part_save(part);
 }
 
 static int interrupt_held; /* we blocked SIGINT between Python's end and exit() */

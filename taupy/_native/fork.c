@@ -1,13 +1,9 @@
 /* What a fork's child does with what it has of its parent's. */
 #include "fork.h"
-#include "listeners.h"
 #include "process.h"
 #include "thread.h"
 #include "timing.h"
 
-int forked;
-ClockPair fork_pair;
-int64_t fork_epoch_ns;
 static void **forked_path; /* keys open in the forking thread, outermost first */
 static uint64_t forked_depth, forked_hide;
 /* What was open when this thread began to fork. Its cursor lies in the part, which the parent
@@ -17,13 +13,12 @@ static __thread struct {
     uint64_t hide;
 } before;
 
-int fork_is_pending(void) { return forked_path != NULL; }
-
 /* Keep the path that is open in the thread that has forked. */
 static void path_keep(Node *inner)
 {
     free(forked_path);
     forked_path = NULL;
+    fork_is_pending = 0;
     forked_depth = 0;
     if (inner == NULL)
         return;
@@ -34,16 +29,17 @@ static void path_keep(Node *inner)
     for (Node *node = inner; forked_path && node->parent != NULL; node = node->parent)
         forked_path[--i] = node->key;
     forked_hide = before.hide;
+    fork_is_pending = forked_path != NULL;
 }
 
-void fork_prepare(void)
+static void fork_prepare(void)
 {
     Thread *thread = this_thread;
     before.node = active && thread != NULL ? visible(thread) : NULL;
     before.hide = before.node != NULL && thread->cursor == &thread->hidden ? thread->hide : 0;
 }
 
-void fork_child(void)
+static void fork_child(void)
 {
     if (!active || part == NULL)
         return;
@@ -62,7 +58,8 @@ void fork_child(void)
     fork_epoch_ns = clock_epoch(fork_pair.ns);
 }
 
-void fork_reopen(Thread *thread)
+/* The frames that were open when the parent forked are open in the child's thread, too. */
+static void fork_reopen(Thread *thread)
 {
     if (forked_path == NULL)
         return;
@@ -87,4 +84,15 @@ void fork_reopen(Thread *thread)
     }
     free(forked_path);
     forked_path = NULL;
+    fork_is_pending = 0;
+}
+
+Listener fork_listener = {.on_thread_begun = fork_reopen};
+
+void forks_watch(void)
+{
+    static int is_done;
+    if (!is_done)
+        pthread_atfork(fork_prepare, NULL, fork_child);
+    is_done = 1;
 }

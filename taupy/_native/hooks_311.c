@@ -4,6 +4,7 @@
 #include "hooks.h"
 
 #if PY_VERSION_HEX < 0x030C0000
+#include "imports.h"
 #include "known.h"
 #include "layers.h"
 #include "phases.h"

@@ -2,6 +2,7 @@
 #include "imports.h"
 #include "autograd.h"
 #include "carry.h"
+#include "frames.h"
 #include "names.h"
 #include "timers.h"
 #include "timing.h"
@@ -19,15 +20,8 @@ static struct {
     enum Origin origin;
 } files[FILES];
 
-void imports_start(void)
-{
-    memset(files, 0, sizeof files); /* the folders may be others than before */
-    Routine *routine = import_code != NULL ? routine_find(import_code) : NULL;
-    if (routine != NULL)
-        routine->flags |= import_flags(routine);
-}
-
-uint32_t import_flags(const Routine *routine)
+/* ROUTINE_IMPORT, if this is `_find_and_load`. */
+static uint32_t import_flags(Routine *routine)
 {
     if (strcmp(routine->name, "_find_and_load") != 0 ||
         strcmp(routine->file, "<frozen importlib._bootstrap>") != 0)
@@ -75,8 +69,9 @@ static int is_of_main(PyObject *globals)
     return found;
 }
 
-int import_skips(Thread *thread, void *key, PyObject *globals)
+static int import_skips(Thread *thread, void *key, PyObject *callable, PyObject *globals)
 {
+    (void)callable;
     if (KEY_KIND(key) != 0)
         return KEY_KIND(key) == KEY_C;
     if (key == import_code) {
@@ -93,7 +88,7 @@ int import_skips(Thread *thread, void *key, PyObject *globals)
     return origin == OF_LIBRARY || (origin == OF_NO_FILE && !is_of_main(globals));
 }
 
-int import_skips_return(Thread *thread, const void *key)
+static int import_skips_return(Thread *thread, const void *key)
 {
     if (key != import_code)
         return KEY_KIND(key) != KEY_TIMER;
@@ -164,4 +159,30 @@ void import_left(Thread *thread, Routine *routine, uint64_t now)
     }
     close_down_to(thread, node, now);
     ranges_go_on(thread, inner, node, now);
+}
+
+static int on_entered(Thread *thread, Routine *routine)
+{
+    PyObject *name = frame_at_work(routine->key).self;
+    import_entered(thread, routine, name);
+    Py_XDECREF(name);
+    return 1;
+}
+
+static int on_left(Thread *thread, Routine *routine, PyObject *returned)
+{
+    (void)returned;
+    import_left(thread, routine, clock_ticks());
+    return 1;
+}
+
+void imports_start(void)
+{
+    static NodeWatch watch = {
+        .flag = NODE_IMPORT, .skips = import_skips, .skips_return = import_skips_return};
+    static RoutineWatch routine_watch = {
+        .flags_of = import_flags, .flags = ROUTINE_IMPORT, .entered = on_entered, .left = on_left};
+    memset(files, 0, sizeof files); /* the folders may be others than before */
+    node_watch_add(&watch);
+    routine_watch_add(&routine_watch);
 }

@@ -18,12 +18,6 @@
 extern char **library_folders; /* each with a `/` at its end; NULL: imports are recorded whole */
 
 void imports_start(void);
-/* ROUTINE_IMPORT, if this is `_find_and_load`. */
-uint32_t import_flags(const Routine *routine);
-/* The cursor stands on an import: is this entry, or return, to be passed over? `globals` may be
- * NULL: those of the frame at work. */
-int import_skips(Thread *thread, void *key, PyObject *globals);
-int import_skips_return(Thread *thread, const void *key);
 /* `_find_and_load` is called for this module; it returns, or an exception leaves it. */
 void import_entered(Thread *thread, Routine *routine, PyObject *name);
 void import_left(Thread *thread, Routine *routine, uint64_t now);

@@ -65,7 +65,7 @@ int routine_is_at(const Routine *routine, const char *code)
            (size == length || routine->file[size - length - 1] == '/');
 }
 
-uint32_t known_flags(Routine *routine)
+static uint32_t known_flags(Routine *routine)
 {
     routine->known = NULL;
     for (size_t i = 0; i < known_count; i++)
@@ -114,7 +114,6 @@ void known_left(Thread *thread, Routine *routine, int returned)
     errno = saved;
 }
 
-#if PY_VERSION_HEX >= 0x030C0000
 static int on_entered(Thread *thread, Routine *routine)
 {
     PyObject *first = frame_variable(routine->key, routine->known->first);
@@ -130,23 +129,10 @@ static int on_left(Thread *thread, Routine *routine, PyObject *returned)
     known_left(thread, routine, returned != NULL);
     return 1;
 }
-#else
-/* The frame-evaluation hook sees both ends of such a frame itself. */
-static int on_entered(Thread *thread, Routine *routine)
-{
-    (void)thread, (void)routine;
-    return 0;
-}
-
-static int on_left(Thread *thread, Routine *routine, PyObject *returned)
-{
-    (void)thread, (void)routine, (void)returned;
-    return 0;
-}
-#endif
 
 void known_watch_start(void)
 {
-    static const RoutineWatch watch = {on_entered, on_left};
-    known_watch = &watch;
+    static RoutineWatch watch = {
+        .flags_of = known_flags, .flags = ROUTINE_KNOWN, .entered = on_entered, .left = on_left};
+    routine_watch_add(&watch);
 }

@@ -31,7 +31,7 @@ static uint32_t flags_of_kind(Routine *routine, enum LayerKind kind)
     return ROUTINE_LAYER;
 }
 
-uint32_t layer_flags(Routine *routine)
+static uint32_t layer_flags(Routine *routine)
 {
     for (char **code = layer_codes; code != NULL && *code != NULL; code++)
         if (routine_is_at(routine, strchr(*code, ' ') + 1))
@@ -150,7 +150,6 @@ static void on_thread_end(Thread *thread)
 
 Listener layers_listener = {.on_thread_end = on_thread_end};
 
-#if PY_VERSION_HEX >= 0x030C0000
 static int on_entered(Thread *thread, Routine *routine)
 {
     FrameAtWork frame = frame_at_work(routine->key);
@@ -166,24 +165,11 @@ static int on_left(Thread *thread, Routine *routine, PyObject *returned)
     Py_XDECREF(frame.self);
     return 1;
 }
-#else
-/* The frame-evaluation hook sees both ends of such a frame itself. */
-static int on_entered(Thread *thread, Routine *routine)
-{
-    (void)thread, (void)routine;
-    return 0;
-}
-
-static int on_left(Thread *thread, Routine *routine, PyObject *returned)
-{
-    (void)thread, (void)routine, (void)returned;
-    return 0;
-}
-#endif
 
 void layers_start(void)
 {
-    static const RoutineWatch watch = {on_entered, on_left};
-    layer_watch = &watch;
+    static RoutineWatch watch = {
+        .flags_of = layer_flags, .flags = ROUTINE_LAYER, .entered = on_entered, .left = on_left};
+    routine_watch_add(&watch);
     starts++;
 }

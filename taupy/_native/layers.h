@@ -21,8 +21,6 @@ extern char **layer_codes;    /* "KIND FILE:NAME" of the routines that call modu
 extern char **plumbing_codes; /* of those in between */
 extern Listener layers_listener;
 
-/* ROUTINE_LAYER or ROUTINE_PLUMBING, if it is one of these. */
-uint32_t layer_flags(Routine *routine);
 /* Have the engine tell of them. */
 void layers_start(void);
 /* The call of a module by this routine begins. */

@@ -1,7 +1,6 @@
 /* See memory.h. */
 #define _GNU_SOURCE
 #include "memory.h"
-#include "allocator.h"
 #include "events.h"
 #include "process.h"
 #include <errno.h>
@@ -23,6 +22,7 @@ static const char GROWTH[] = "Resident Memory Growth", UNIT[] = "KiB";
 static const char BETWEEN[] = "Resident Memory Growth between Looks";
 static const char RELEASED[] = "Resident Memory Given Back";
 
+WindowWatch window_watch = {.next_ticks = UINT64_MAX};
 uint64_t sample_ticks;
 static uint64_t resident_before, looked_ticks, began_ticks, fine_ticks;
 static int look_again; /* what has grown much may be given back at once, without a page fault */
@@ -217,8 +217,8 @@ static void look_if_due(Thread *thread, Node *node, uint64_t now)
 void memory_due(Thread *thread, Node *node, uint64_t now)
 {
     look_if_due(thread, node, now);
-    if (now >= allocator_ticks)
-        allocator_due(thread, node, clock_ticks());
+    if (now >= window_watch.next_ticks)
+        window_watch.look(thread, node, clock_ticks());
     next_window(thread, now);
 }
 

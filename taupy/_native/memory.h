@@ -16,6 +16,14 @@
 extern uint64_t sample_ticks; /* between looks at least, without page faults; 0: never */
 extern Listener memory_listener;
 
+/* Who else looks at the end of windows, and from when on; UINT64_MAX: never. */
+typedef struct WindowWatch {
+    uint64_t next_ticks;
+    void (*look)(Thread *thread, Node *node, uint64_t now); /* as memory_due */
+} WindowWatch;
+
+extern WindowWatch window_watch;
+
 void memory_start(void);
 /* A thread's window is over; `node` was its innermost routine until now. Under the GIL. */
 void memory_due(Thread *thread, Node *node, uint64_t now);

@@ -220,6 +220,30 @@ static void phase_end(Thread *thread, const PyObject *object)
 
 /* ---------------------------------------------------------------- the two routines */
 
+/* Is this one of the methods by which PyTorch's record_function, or its profiler, begins and ends? */
+static uint32_t phase_flags(Routine *routine)
+{
+    const char *name = routine->name, *file = routine->file;
+    static const char known[] = "torch/autograd/profiler.py";
+    static const struct {
+        const char *name;
+        uint32_t flag;
+    } methods[] = {
+        {"record_function.__enter__", ROUTINE_PHASE_ENTER},
+        {"record_function.__exit__", ROUTINE_PHASE_EXIT},
+        {"profile._prepare_trace", ROUTINE_LENDS},
+        {"profile.__exit__", ROUTINE_TAKES_BACK},
+    };
+    size_t size = strlen(file), length = sizeof known - 1;
+    if (size < length || strcmp(file + size - length, known) != 0 ||
+        (size > length && file[size - length - 1] != '/'))
+        return 0;
+    for (size_t i = 0; i < sizeof methods / sizeof *methods; i++)
+        if (strcmp(name, methods[i].name) == 0)
+            return methods[i].flag;
+    return 0;
+}
+
 void phase_called(Thread *thread, Routine *routine, PyObject *object)
 {
     int saved = errno;
@@ -259,24 +283,16 @@ void phase_returns(Thread *thread, Routine *routine, PyObject *object, int retur
     errno = saved;
 }
 
-#if PY_VERSION_HEX >= 0x030C0000
 static int on_entered(Thread *thread, Routine *routine)
 {
     PyObject *object = frame_at_work(routine->key).self;
-    if (routine->flags & ROUTINE_IMPORT)
-        import_entered(thread, routine, object);
-    else
-        phase_called(thread, routine, object);
+    phase_called(thread, routine, object);
     Py_XDECREF(object);
     return 1;
 }
 
 static int on_left(Thread *thread, Routine *routine, PyObject *returned)
 {
-    if (routine->flags & ROUTINE_IMPORT) {
-        import_left(thread, routine, clock_ticks());
-        return 1;
-    }
     PyObject *object = frame_at_work(routine->key).self;
     if (thread->cursor == &thread->hidden && python_disabled) { /* hidden as it started */
         unhide(thread);
@@ -287,26 +303,14 @@ static int on_left(Thread *thread, Routine *routine, PyObject *returned)
     Py_XDECREF(object);
     return 1;
 }
-#else
-/* The frame-evaluation hook sees both ends of such a frame itself. */
-static int on_entered(Thread *thread, Routine *routine)
-{
-    (void)thread, (void)routine;
-    return 0;
-}
-
-static int on_left(Thread *thread, Routine *routine, PyObject *returned)
-{
-    (void)thread, (void)routine, (void)returned;
-    return 0;
-}
-#endif
 
 void phases_start(void)
 {
-    static const PhaseWatch watch = {on_entered, on_left, phase_goes_on, phase_moved,
-                                     phases_closed};
+    static const PhaseWatch watch = {phase_goes_on, phase_moved, phases_closed};
+    static RoutineWatch routine_watch = {
+        .flags_of = phase_flags, .flags = ROUTINE_PHASE, .entered = on_entered, .left = on_left};
     phase_watch = &watch;
+    routine_watch_add(&routine_watch);
 }
 
-Listener phases_listener = {.on_fork = phases_forked};
+Listener phases_listener = {.on_fork = phases_forked, .on_closed = phases_closed};

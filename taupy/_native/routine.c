@@ -1,17 +1,22 @@
 /* The routines that were met; what they are stands in routine.h. */
 #define _GNU_SOURCE
 #include "routine.h"
-#include "codes.h"
-#include "imports.h"
-#include "known.h"
-#include "layers.h"
 #include "names.h"
-#include "selection.h"
 
+RoutineWatch *routine_watches;
 Table routines, retired;
 uint64_t nodes_rekeyed;
 int phases_known, greenlet_loaded;
 static uint64_t retired_keys;
+
+void routine_watch_add(RoutineWatch *watch)
+{
+    RoutineWatch **at = &routine_watches;
+    for (; *at != NULL; at = &(*at)->next)
+        if (*at == watch)
+            return;
+    *at = watch;
+}
 
 static inline int routine_is(const void *entry, const void *key)
 {
@@ -138,36 +143,33 @@ Node *routine_node(Routine *routine, Thread *thread, const Node *parent)
     return node;
 }
 
-/* Is this one of the methods by which PyTorch's record_function, or its profiler, begins and ends? */
-static uint32_t phase_flags(const char *name, const char *file)
-{
-    static const char known[] = "torch/autograd/profiler.py";
-    static const struct {
-        const char *name;
-        uint32_t flag;
-    } methods[] = {
-        {"record_function.__enter__", ROUTINE_PHASE_ENTER},
-        {"record_function.__exit__", ROUTINE_PHASE_EXIT},
-        {"profile._prepare_trace", ROUTINE_LENDS},
-        {"profile.__exit__", ROUTINE_TAKES_BACK},
-    };
-    size_t size = strlen(file), length = sizeof known - 1;
-    if (size < length || strcmp(file + size - length, known) != 0 ||
-        (size > length && file[size - length - 1] != '/'))
-        return 0;
-    for (size_t i = 0; i < sizeof methods / sizeof *methods; i++)
-        if (strcmp(name, methods[i].name) == 0)
-            return methods[i].flag;
-    return 0;
-}
-
 /* Of a code object's routine: what it is by its name and file. */
 static uint32_t flags_by_name(Routine *routine)
 {
-    uint32_t flags = phase_flags(routine->name, routine->file) | import_flags(routine) |
-                     layer_flags(routine) | known_flags(routine);
+    uint32_t flags = 0;
+    for (const RoutineWatch *watch = routine_watches; watch != NULL; watch = watch->next)
+        if (watch->flags_of != NULL)
+            flags |= watch->flags_of(routine);
     phases_known |= (flags & (ROUTINE_PHASE | ROUTINE_IMPORT | ROUTINE_LAYER | ROUTINE_KNOWN)) != 0;
     return flags;
+}
+
+static uint32_t flags_selected(const Routine *routine, PyObject *globals)
+{
+    uint32_t flags = 0;
+    for (const RoutineWatch *watch = routine_watches; watch != NULL; watch = watch->next)
+        if (watch->selects != NULL)
+            flags |= watch->selects(routine, globals);
+    return flags;
+}
+
+static int tell_met(PyObject *code, Routine *routine)
+{
+    int unheard = 0;
+    for (const RoutineWatch *watch = routine_watches; watch != NULL; watch = watch->next)
+        if (watch->met != NULL)
+            unheard |= watch->met(code, routine);
+    return unheard;
 }
 
 static int is_nameless(const Routine *routine)
@@ -212,7 +214,7 @@ static Routine *routine_of_code(Routine *routine, PyObject *code)
         routine = revived;
     }
     routine->flags |= flags_by_name(routine);
-    if (code_note(code, routine) != 0) {
+    if (tell_met(code, routine) != 0) {
         PyErr_Clear();
         Py_INCREF(code); /* then it must never be freed */
     }
@@ -228,7 +230,7 @@ Routine *routine_new(void *key, PyObject *callable, PyObject *globals)
     describe(routine, callable);
     if (is_nameless(routine))
         return NULL; /* out of memory: never seen again, never freed */
-    routine->flags |= selection_flags(routine, globals);
+    routine->flags |= flags_selected(routine, globals);
     if (KEY_KIND(key) == 0)
         routine = routine_of_code(routine, key);
     return routine_put(routine) == 0 ? routine : NULL;
@@ -262,9 +264,9 @@ void routines_restart(void)
         Routine *routine = routines.slots[i].entry;
         if (routine == NULL)
             continue;
-        routine->flags &= ROUTINE_OURS | ROUTINE_PHASE;
+        routine->flags &= ROUTINE_OURS;
         if (KEY_KIND(routine->node_key) == 0)
-            routine->flags |= layer_flags(routine) | known_flags(routine);
+            routine->flags |= flags_by_name(routine);
     }
 }
 

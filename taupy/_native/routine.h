@@ -110,6 +110,24 @@ typedef struct Routine {
     uint32_t layer_kind;   /* with ROUTINE_LAYER: enum LayerKind */
 } Routine;
 
+/* A module that knows routines when they are met. All registered ones are asked, in their order;
+ * a function may be NULL. */
+typedef struct RoutineWatch {
+    /* Flags of any routine; `globals`: NULL for the caller's own. */
+    uint32_t (*selects)(const Routine *routine, PyObject *globals);
+    uint32_t (*flags_of)(Routine *routine); /* of a code object's, by its name and file */
+    /* A code object has a routine. Not 0: its end will not be heard of. */
+    int (*met)(PyObject *code, Routine *routine);
+    /* Of routines with one of `flags`, which have no node of their own: it is called, it returns
+     * (`returned`: what; NULL: an exception leaves it). 0: nothing was recorded of it. */
+    uint32_t flags;
+    int (*entered)(Thread *thread, Routine *routine);
+    int (*left)(Thread *thread, Routine *routine, PyObject *returned);
+    struct RoutineWatch *next;
+} RoutineWatch;
+
+extern RoutineWatch *routine_watches;
+
 extern Table routines; /* by key, and by node_key where it is another */
 extern Table retired;  /* by name, file and line */
 extern uint64_t nodes_rekeyed; /* how much work it was, for tests */
@@ -118,6 +136,8 @@ extern int greenlet_loaded;    /* the module greenlet is being imported, or is t
 
 static inline uint64_t key_hash(const void *key) { return table_hash((uint64_t)key); }
 
+/* Does nothing if it is registered already. */
+void routine_watch_add(RoutineWatch *watch);
 Routine *routine_find(const void *key);
 /* A node of the routine; without memory for the list it is one that cannot retire. */
 void routine_add_node(Routine *routine, Node *node);

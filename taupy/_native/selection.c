@@ -43,7 +43,7 @@ static char *module_of(PyObject *globals)
     return name;
 }
 
-uint32_t selection_flags(const Routine *routine, PyObject *globals)
+static uint32_t selects(const Routine *routine, PyObject *globals)
 {
     uint32_t flags = 0;
     for (char **ours = our_files; ours != NULL && *ours != NULL; ours++)
@@ -60,3 +60,5 @@ uint32_t selection_flags(const Routine *routine, PyObject *globals)
     free(module);
     return flags;
 }
+
+RoutineWatch selection_watch = {.selects = selects};

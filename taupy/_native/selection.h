@@ -8,6 +8,6 @@ extern char **include_patterns, **exclude_patterns; /* NULL-terminated, or NULL 
 extern char **our_files; /* beginnings of paths whose routines are never recorded */
 
 /* ROUTINE_OURS and ROUTINE_EXCLUDED of a routine whose name and file are known. */
-uint32_t selection_flags(const Routine *routine, PyObject *globals);
+extern RoutineWatch selection_watch;
 
 #endif

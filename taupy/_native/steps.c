@@ -2,7 +2,6 @@
 #include "steps.h"
 #include "layer_facts.h"
 #include "process.h"
-#include "steps_window.h"
 #include "thread.h"
 #include <math.h>
 
@@ -196,6 +195,7 @@ static int make_room(Series *series, Thread *thread, enum StepKind kind)
     return 1;
 }
 
+StepsWindow steps_window;
 uint64_t steps_ended;
 
 /* The work is a step, which ends now. */
@@ -665,7 +665,8 @@ enum StepPlace steps_place(const Thread *thread)
     if (steps == NULL || !steps->now.is_open)
         return STEP_NONE;
     uint64_t ended = steps->series[STEP_TRAINING].count + (uint64_t)is_settled(steps);
-    return steps_window_excludes(ended + 1) ? STEP_OUTSIDE : STEP_INSIDE;
+    int is_inside = ended + 1 >= steps_window.first && ended + 1 <= steps_window.last;
+    return steps_window.first == 0 || is_inside ? STEP_INSIDE : STEP_OUTSIDE;
 }
 
 int steps_goes_on(const Thread *thread)

@@ -17,7 +17,6 @@
 #ifndef TAUPY_STEPS_H
 #define TAUPY_STEPS_H
 
-#include "known.h"
 #include "listeners.h"
 
 #define STEP_PHASES 12 /* kinds of phases, in the order of taupy/network/phases.py */
@@ -43,8 +42,34 @@ typedef struct StepValueRecord {
 
 enum StepPlace { STEP_NONE, STEP_INSIDE, STEP_OUTSIDE }; /* of the window, see steps_window.h */
 
+/* The first and last step of training whose details are recorded, from 1; 0: of all. */
+typedef struct StepsWindow {
+    uint64_t first, last;
+} StepsWindow;
+
+extern StepsWindow steps_window;
 extern Listener steps_listener;
 extern uint64_t steps_ended; /* of training, in this process */
+
+/* What a known routine (known.h) is to a training. */
+enum KnownRole {
+    KNOWN_PHASE = 0,    /* of some kind */
+    KNOWN_FETCH = 1,    /* of a batch; the variable `first` is what gives them */
+    KNOWN_BACKWARD = 2, /* a backward pass */
+    KNOWN_UPDATE = 3,   /* an optimizer's step; `first` is the optimizer, or a tuple with it */
+    KNOWN_BEGIN = 4,    /* a step of training (kind 0) or validation (1) begins after the call */
+    KNOWN_END = 5,      /* and ends with it; `first` may be a mapping of values, or -1 */
+    KNOWN_VALUE = 6,    /* told to a logger: a name (`first`) and its value (`second`) */
+    KNOWN_VALUES = 7,   /* a mapping of them (`first`), and maybe another one (`second`), or -1 */
+    KNOWN_SAMPLES = 8,  /* a list with an item for each sample of a batch (`first`) */
+    KNOWN_WORKER = 9,   /* the main loop of a DataLoader's worker; `first` is its number */
+    KNOWN_GROUPS = 10,  /* makes groups of processes, see collectives.h */
+};
+
+typedef struct KnownRoutine {
+    const char *code; /* FILE:NAME */
+    int role, kind, first, second;
+} KnownRoutine;
 
 /* For known.c, the first two; a thread's outermost module is called, or returns. */
 void steps_called(Thread *thread, const KnownRoutine *known, PyObject *first, PyObject *second);

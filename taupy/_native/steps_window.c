@@ -6,20 +6,7 @@
 #include "timing.h"
 #include "carry.h"
 
-static uint64_t first_step, last_step;
 static void *outside; /* the timer's key; NULL: not entered yet */
-
-void steps_window_start(uint64_t first, uint64_t last)
-{
-    first_step = first;
-    last_step = last;
-    outside = NULL;
-}
-
-int steps_window_excludes(uint64_t number)
-{
-    return first_step != 0 && (number < first_step || number > last_step);
-}
 
 /* The outermost brief node. */
 static Node *brief_root(Node *node)
@@ -67,11 +54,11 @@ static void brief_begin(Thread *thread)
 {
     char name[80];
     if (outside == NULL) {
-        if (last_step == UINT64_MAX)
-            snprintf(name, sizeof name, "steps before %llu", (unsigned long long)first_step);
+        if (steps_window.last == UINT64_MAX)
+            snprintf(name, sizeof name, "steps before %llu", (unsigned long long)steps_window.first);
         else
             snprintf(name, sizeof name, "steps outside of %llu:%llu",
-                     (unsigned long long)first_step, (unsigned long long)last_step);
+                     (unsigned long long)steps_window.first, (unsigned long long)steps_window.last);
         outside = timer_key(name, STEP_GROUP);
     }
     if (outside != NULL)
@@ -88,7 +75,7 @@ static void brief_end(Thread *thread)
 
 void steps_window_look(Thread *thread, const void *code)
 {
-    if (first_step == 0 || thread->cursor == &thread->hidden)
+    if (steps_window.first == 0 || thread->cursor == &thread->hidden)
         return;
     int is_outside = steps_place(thread) == STEP_OUTSIDE;
     if (is_outside && !is_brief(thread))
@@ -113,7 +100,7 @@ static Routine *routine_here(void *key, PyObject *callable, PyObject *globals)
     return routine;
 }
 
-int brief_skips(Thread *thread, void *key, PyObject *callable, PyObject *globals)
+static int brief_skips(Thread *thread, void *key, PyObject *callable, PyObject *globals)
 {
     if (KEY_KIND(key) != 0)
         return KEY_KIND(key) == KEY_C;
@@ -132,7 +119,7 @@ int brief_skips(Thread *thread, void *key, PyObject *callable, PyObject *globals
     return 1;
 }
 
-int brief_skips_return(Thread *thread, const void *key)
+static int brief_skips_return(Thread *thread, const void *key)
 {
     if (KEY_KIND(key) == KEY_TIMER)
         return 0;
@@ -152,8 +139,12 @@ int brief_skips_return(Thread *thread, const void *key)
     return 1;
 }
 
-void brief_closed(Thread *thread)
+/* A routine has returned; did the cursor, there, stand on a brief node? */
+static void brief_repaired(Thread *thread, Node *inner, Node *outer, uint64_t now)
 {
+    (void)outer, (void)now;
+    if (!(inner->flags & NODE_BRIEF) || is_brief(thread))
+        return;
     part->repairs--; /* the timer was closed by design */
     if (thread->cursor->parent != NULL && steps_goes_on(thread))
         steps_window_look(thread, NULL);
@@ -164,4 +155,16 @@ void *brief_forward(void)
     void *key = timer_key("forward", "PHASE_FORWARD");
     PyErr_Clear();
     return key;
+}
+
+Listener steps_window_listener = {.on_repaired = brief_repaired};
+
+void steps_window_start(uint64_t first, uint64_t last)
+{
+    static NodeWatch watch = {
+        .flag = NODE_BRIEF, .skips = brief_skips, .skips_return = brief_skips_return};
+    steps_window.first = first;
+    steps_window.last = last;
+    outside = NULL;
+    node_watch_add(&watch);
 }

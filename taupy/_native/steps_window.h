@@ -12,20 +12,15 @@
 #ifndef TAUPY_STEPS_WINDOW_H
 #define TAUPY_STEPS_WINDOW_H
 
-#include "routine.h"
+#include "listeners.h"
 #include <Python.h>
+
+extern Listener steps_window_listener;
 
 /* The window's first and last step of training, from 1; 0: there is no window. */
 void steps_window_start(uint64_t first, uint64_t last);
-/* Is this the number of a step outside of it? */
-int steps_window_excludes(uint64_t number);
 /* A step may have begun or ended; what has told so runs `code`, or is none of the program's: NULL. */
 void steps_window_look(Thread *thread, const void *code);
-/* The cursor stands on a brief node: is this entry, or return, to be passed over? */
-int brief_skips(Thread *thread, void *key, PyObject *callable, PyObject *globals);
-int brief_skips_return(Thread *thread, const void *key);
-/* The routine has returned in which the cursor, there, stood on a brief node. */
-void brief_closed(Thread *thread);
 /* The key of a forward pass, which is no layer here. NULL: there is no memory. */
 void *brief_forward(void);
 

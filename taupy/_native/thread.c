@@ -1,7 +1,6 @@
 /* Threads: their beginning, their name, their end. */
 #define _GNU_SOURCE
 #include "thread.h"
-#include "fork.h"
 #include "listeners.h"
 #include "metrics.h"
 #include "names.h"
@@ -10,7 +9,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-pthread_mutex_t ended_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_key_t thread_key;
 
 static void thread_ended(void *value)
@@ -31,7 +29,6 @@ void threads_watch(void)
     static int is_done;
     if (!is_done) {
         pthread_key_create(&thread_key, thread_ended);
-        pthread_atfork(fork_prepare, NULL, fork_child);
         is_done = 1;
     }
 }
@@ -75,7 +72,7 @@ Thread *thread_new(void)
     thread->root.t0 = clock_ticks();
     thread->next = threads;
     __atomic_store_n(&threads, thread, __ATOMIC_RELEASE); /* gpu_place looks without the GIL */
-    fork_reopen(thread);
+    TELL(on_thread_begun, thread);
 out:
     errno = saved;
     return thread;
@@ -105,7 +102,7 @@ Thread *thread_here(void)
 
 Thread *thread_after_fork(void)
 {
-    return active && !waiting && fork_is_pending() ? thread_new() : NULL;
+    return active && !waiting && fork_is_pending ? thread_new() : NULL;
 }
 
 void thread_name(Thread *thread)

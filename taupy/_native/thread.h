@@ -5,9 +5,6 @@
 #include "calltree.h"
 #include <Python.h>
 
-/* Held by a thread while it ends, and by whoever reads other threads' counters. */
-extern pthread_mutex_t ended_lock;
-
 /* May recording begin on this thread? The interpreter's own start-up is not the program:
  * it begins with the first frame of __main__, or of runpy, which -m goes through. */
 Thread *thread_begin(PyObject *globals);
@@ -16,11 +13,12 @@ Thread *thread_begin(PyObject *globals);
 Thread *thread_new(void);
 /* This thread, recorded from now on if it is not yet; NULL: nothing is recorded. */
 Thread *thread_here(void);
-/* The same for a return: only in a fork's child can there be something open. */
+/* The same for a return: only in a fork's child that has not recorded yet can there be something
+ * open. */
 Thread *thread_after_fork(void);
 /* The name of a Python thread, looked up without running any of the program's code. */
 void thread_name(Thread *thread);
-/* From now on the ends of threads are noticed, and forks. */
+/* From now on the ends of threads are noticed. */
 void threads_watch(void);
 /* Threads that end hereafter are none of ours. */
 void threads_release(void);

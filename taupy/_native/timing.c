@@ -1,23 +1,32 @@
 /* What is rare at an entry or a return: new call paths, what is not recorded, frames that were
  * left open, throttling. */
 #include "timing.h"
-#include "carry.h"
 #include "listeners.h"
-#include "steps_window.h"
 
 uint64_t depth_limit;
 int throttling;
 uint64_t throttle_calls = 100000, throttle_ticks;
+static NodeWatch *node_watches;
+
+void node_watch_add(NodeWatch *watch)
+{
+    NodeWatch **at = &node_watches;
+    for (; *at != NULL; at = &(*at)->next)
+        if (*at == watch)
+            return;
+    *at = watch;
+}
+
+/* The frame-evaluation hook of 3.11 sees both ends of a routine with flags itself. */
+#define WATCHES_ARE_TOLD (PY_VERSION_HEX >= 0x030C0000)
 
 /* The answer for a routine with flags: as `child_slow`. */
 static Node *child_unrecorded(Thread *thread, Routine *routine)
 {
-    if (routine->flags & ROUTINE_LAYER && layer_watch->entered(thread, routine))
-        return NULL;
-    if (routine->flags & ROUTINE_KNOWN && known_watch->entered(thread, routine))
-        return NULL;
-    if (routine->flags & (ROUTINE_PHASE | ROUTINE_IMPORT) && phase_watch->entered(thread, routine))
-        return NULL;
+    const RoutineWatch *watch = WATCHES_ARE_TOLD ? routine_watches : NULL;
+    for (; watch != NULL; watch = watch->next)
+        if (routine->flags & watch->flags && watch->entered(thread, routine))
+            return NULL;
     return &nowhere;
 }
 
@@ -80,9 +89,10 @@ static __attribute__((noinline)) Node *child_new(Thread *thread, Node *parent, v
 
 int entry_is_skipped(Thread *thread, void *key, PyObject *callable, PyObject *globals)
 {
-    if (thread->cursor->flags & NODE_IMPORT && import_skips(thread, key, globals))
-        return 1;
-    return is_brief(thread) && brief_skips(thread, key, callable, globals);
+    for (const NodeWatch *watch = node_watches; watch != NULL; watch = watch->next)
+        if (thread->cursor->flags & watch->flag && watch->skips(thread, key, callable, globals))
+            return 1;
+    return 0;
 }
 
 Node *child_slow(Thread *thread, Node *parent, void *key,
@@ -118,7 +128,7 @@ void close_all(uint64_t now)
         uint64_t repairs = part->repairs;
         close_down_to(thread, outermost, now);
         part->repairs = repairs;
-        phase_watch->closed(thread);
+        TELL(on_closed, thread);
     }
     pthread_mutex_unlock(&tree_lock);
 }
@@ -139,22 +149,25 @@ void exchange(Thread *thread, Node *from, Node *to, uint64_t now)
 /* The return of a routine with flags. */
 static int leave_unrecorded(Thread *thread, Routine *routine, PyObject *returned)
 {
-    if (routine->flags & ROUTINE_LAYER && layer_watch->left(thread, routine, returned))
-        return ENTERED;
-    if (routine->flags & ROUTINE_KNOWN && known_watch->left(thread, routine, returned))
-        return ENTERED;
-    if (routine->flags & (ROUTINE_PHASE | ROUTINE_IMPORT) &&
-        phase_watch->left(thread, routine, returned))
-        return ENTERED;
+    const RoutineWatch *watch = WATCHES_ARE_TOLD ? routine_watches : NULL;
+    for (; watch != NULL; watch = watch->next)
+        if (routine->flags & watch->flags && watch->left(thread, routine, returned))
+            return ENTERED;
     return UNRECORDED;
+}
+
+static int return_is_skipped(Thread *thread, const void *key)
+{
+    for (const NodeWatch *watch = node_watches; watch != NULL; watch = watch->next)
+        if (thread->cursor->flags & watch->flag && watch->skips_return(thread, key))
+            return 1;
+    return 0;
 }
 
 int leave_slow(Thread *thread, void *key, uint64_t now, PyObject *returned)
 {
     Routine *routine;
-    if (thread->cursor->flags & NODE_IMPORT && import_skips_return(thread, key))
-        return ENTERED;
-    if (is_brief(thread) && brief_skips_return(thread, key))
+    if (unlikely(thread->cursor->flags & NODE_SKIPS) && return_is_skipped(thread, key))
         return ENTERED;
     if (thread->cursor == &thread->hidden) {
         if ((routine = routine_find(key)) != NULL && routine->flags)
@@ -174,9 +187,7 @@ int leave_slow(Thread *thread, void *key, uint64_t now, PyObject *returned)
         return ENTERED;
     }
     close_down_to(thread, node, now);
-    ranges_go_on(thread, inner, node, now);
-    if (inner->flags & NODE_BRIEF && !is_brief(thread))
-        brief_closed(thread);
+    TELL(on_repaired, thread, inner, node, now);
     return ENTERED;
 }
 

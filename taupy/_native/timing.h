@@ -5,7 +5,6 @@
 #ifndef TAUPY_TIMING_H
 #define TAUPY_TIMING_H
 
-#include "imports.h"
 #include "memory.h"
 #include "metrics.h"
 #include "routine.h"
@@ -14,6 +13,19 @@
 #define ALWAYS_INLINE inline __attribute__((always_inline))
 
 enum Entry { ENTERED = 0, UNRECORDED = 1 };
+
+/* A module that knows of nodes below which not all is recorded. */
+typedef struct NodeWatch {
+    uint32_t flag; /* of enum NodeFlags: the nodes. The cursor stands on one: */
+    /* Is this entry passed over? If not, the cursor may be another one. `globals`: NULL for those
+     * of the frame at work. */
+    int (*skips)(Thread *thread, void *key, PyObject *callable, PyObject *globals);
+    int (*skips_return)(Thread *thread, const void *key);
+    struct NodeWatch *next;
+} NodeWatch;
+
+/* Does nothing if it is registered already. They are asked in that order. */
+void node_watch_add(NodeWatch *watch);
 
 extern uint64_t depth_limit; /* 0: none */
 extern int throttling;

@@ -65,5 +65,25 @@ def test_no_header_includes_what_includes_it():
     assert circle(graph) is None
 
 
+def pairs(texts):
+    """Name of a pair of source and header -> the other pairs whose headers it includes."""
+    graph = {Path(name).stem: set() for name in texts}
+    for name, text in texts.items():
+        included = {Path(header).stem for header in INCLUDE.findall(text) if header in texts}
+        graph[Path(name).stem] |= included - {Path(name).stem}
+    return graph
+
+
+def test_no_pair_of_source_and_header_uses_what_uses_it():
+    paths = [path for path in (ROOT / "_native").iterdir() if path.suffix in (".c", ".h", ".cpp")]
+    graph = pairs({path.name: path.read_text("utf-8") for path in paths})
+    assert len(graph) > 80
+    assert sum(map(len, graph.values())) > 200
+    assert circle(graph) is None
+
+
 def test_a_circle_is_found():
     assert circle({"a": {"b"}, "b": {"c"}, "c": {"a"}}) is not None
+    sources = {"a.c": '#include "a.h"\n#include "b.h"', "a.h": "", "b.h": ""}
+    assert circle(pairs({**sources, "b.c": '#include "a.h"'})) is not None
+    assert circle(pairs({**sources, "b.c": '#include "b.h"'})) is None
