@@ -27,6 +27,8 @@ _SETTING_UP = (
     *("torch/distributed/constants.py", "torch/distributed/c10d_logger.py"),
 )
 """Files whose routines wait for other processes, with all that they call."""
+_WAITING = ("_verify_param_shape_across_processes", "_sync_module_states")
+"""So do these of torch/distributed/utils.py, while DistributedDataParallel is made."""
 _NOT_WORK = ("import", "communication")
 _INTERRUPTED = 3
 """So many times as often as the others a rank is interrupted that shares its processor."""
@@ -152,7 +154,7 @@ def _setting_up(
     begins: set[int] = set()
     for callpath, parent, timer in zip(callpaths, parents, timers, strict=True):
         above[callpath] = parent
-        if (timer.file or "").endswith(_SETTING_UP):
+        if (timer.file or "").endswith(_SETTING_UP) or timer.short_name in _WAITING:
             begins.add(callpath)
     inside: dict[int, bool] = {}
     for callpath in above:

@@ -17,6 +17,7 @@ ROOT = Timer(".taupy application", groups=("TAUPY",))
 MAIN, SLOW = Timer("main", "train.py", 3), Timer("augment", "train.py", 17)
 BACKWARD = Timer("Tensor.backward", "torch/_tensor.py", 600, ("PYTHON", "PHASE_BACKWARD"))
 MAKES = Timer("init_process_group", "torch/distributed/distributed_c10d.py", 1666)
+CHECKS = Timer("_verify_param_shape_across_processes", "torch/distributed/utils.py", 281)
 LAYER = Timer("head [Linear]", groups=("LAYER",), short="head")
 
 
@@ -24,6 +25,7 @@ def rank(number: int, augment: int, asked: list[int]):
     """Of 2 steps; rank 1 waits long for the other while groups are made."""
     tree = call(ROOT, 1, 5, [
         call(MAKES, 1, 900 * number),
+        call(CHECKS, 1, 800 * number),
         call(MAIN, 1, 10, [
             call(LAYER, 2, 4, [call(SLOW, 2, augment)]),
             call(BACKWARD, 2, 200 - augment),
