@@ -138,9 +138,11 @@ static inline int thread_is_over(const Thread *thread)
     return __atomic_load_n(&thread->ended_ticks, __ATOMIC_ACQUIRE) != 0;
 }
 
+/* Read once: a thread of a backend asks this of another thread (collectives.c). */
 static inline Node *visible(Thread *thread)
 {
-    return thread->cursor == &thread->hidden ? thread->hidden.parent : thread->cursor;
+    Node *cursor = __atomic_load_n(&thread->cursor, __ATOMIC_RELAXED);
+    return cursor == &thread->hidden ? thread->hidden.parent : cursor;
 }
 
 /* Enter something that is not recorded. */
