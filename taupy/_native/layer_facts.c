@@ -302,10 +302,9 @@ int layer_facts_called(const Layer *layer, const LayerCall *call)
 void layer_facts_returned(const void *timer, PyObject *module, PyObject *value)
 {
     LayerRecord *record = record_of(timer);
-    if (record != NULL)
-        keep_parameters(record, module, 1);
-    if (record == NULL || value == NULL)
+    if (record == NULL || value == NULL) /* an exception is on its way, which nothing may touch */
         return;
+    keep_parameters(record, module, 1);
     Described found = {"", 0, 0, 0};
     describe(&found, value, 0);
     keep_shapes(record->output, &record->output_varies, &found);

@@ -93,7 +93,7 @@ def find(trial: Trial) -> Iterator[Finding]:
         names = tuple(dict.fromkeys(calls.timer[row].timer for row in written.rows))
         largest = calls.largest(written.rows)
         timer = calls.timer[largest]
-        if not trial.is_own(timer):
+        if _CHECKPOINTS(timer) or _SAVED(timer) or _LOGGED(timer):
             timer = trial.caller(largest) or timer
         yield Finding(
             KIND,
