@@ -7,7 +7,8 @@ Property tests try the same examples each time, so that a red run means a change
 HYPOTHESIS_PROFILE=explore has them look for new ones.
 
 `--share K/N` runs the tests that depend on the Python version, and of the others every N-th:
-CI runs share 1/5 on the first of five Pythons, 2/5 on the second, and so on.
+CI runs share 1/5 on the first of five Pythons, 2/5 on the second, and so on. Of slow tests,
+TAUPY_CI_ROTATION=0, 1 or 2 leaves out a third, another one for each: `make test-all` runs all.
 """
 
 from __future__ import annotations
@@ -69,6 +70,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if not (chosen := config.getoption("--share")):
         return
     share, shares = chosen
+    rotation = int(os.environ["TAUPY_CI_ROTATION"]) if "TAUPY_CI_ROTATION" in os.environ else None
     mine, others = [], []
     for item in items:
         everywhere = item.path.is_relative_to(OTHERS_ON_EVERY_PYTHON) or (
@@ -78,6 +80,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         # By name, not by position: tests that some Python lacks must not shift the others.
         name = item.nodeid.rpartition("/")[2]
         in_share = zlib.crc32(name.encode()) % shares == share - 1
+        if rotation is not None and item.get_closest_marker("slow"):
+            in_share &= zlib.crc32(name.encode()) // shares % 3 != rotation
         (mine if everywhere or in_share else others).append(item)
     items[:] = mine
     config.hook.pytest_deselected(items=others)

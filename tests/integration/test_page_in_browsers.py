@@ -56,7 +56,7 @@ def training(number: int, slow: int = 0, more: int = 0):
     """A training whose times are lawful; `slow` is added to its loader."""
     ms = 1_000_000
     linear = routine("Linear", "site-packages/torch/linear.py", 120, "LAYER")
-    layers = [call(replace(linear, name=f"Linear {n}"), 60, (40 + 9 * n) * ms) for n in range(4)]
+    layers = [call(linear._replace(name=f"Linear {n}"), 60, (40 + 9 * n) * ms) for n in range(4)]
     net = call(routine("Net", "model.py", 31, "LAYER"), 60, 30 * ms, layers)
     forward = call(routine("forward", "train.py", 44, "PHASE", "PHASE_FORWARD"), 60, 9 * ms, [net])
     decode = call(routine("decode", "data.py", 9), 960, 210 * ms + slow + more)

