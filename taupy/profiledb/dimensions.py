@@ -104,6 +104,7 @@ _RANK = """
       JOIN thread ON thread.id = above.id
       LEFT JOIN metadata AS said ON said.trial_id = thread.trial_id AND said.node = thread.node
        AND said.name = 'Rank'
+     WHERE thread.id IN ({ids})
      GROUP BY above.id"""
 
 _METADATA = """

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from taupy.instrument.boot import VERSION
 from taupy.instrument.runfolder import read_settings, write_settings
 from taupy.state import values
 from taupy.state.folder import open_run
@@ -451,7 +452,10 @@ def test_members_with_names_that_taupy_does_not_give_are_not_taken(runs, native,
     [
         ({"run": None}, "no run that taupy has kept"),
         ({"run": b"{0"}, "does not begin with TAUPYVAL1"),
-        ({"run": values.dumps({"version": 2})}, "a setting of the run is not as it should be"),
+        (
+            {"run": values.dumps({"version": VERSION})},
+            "a setting of the run is not as it should be",
+        ),
         ({"run": values.dumps({"version": 1})}, "another version of taupy"),
         ({"nodes": values.dumps({"x": "y"})}, "the numbers of its nodes"),
         ({"facts": values.dumps({"x": 1})}, "its facts are not as they should be"),
