@@ -96,6 +96,13 @@ def _first(found: Report):
     return judgement.findings[0]
 
 
+def _assert_first(found: Report, expected: tuple[str, str]) -> None:
+    """The first finding is of this kind, and its sentence names this place."""
+    first, (kind, where) = _first(found), expected
+    assert first.kind == kind
+    assert where in first.sentence
+
+
 def _sentences(found: Report) -> list[str]:
     return [finding.sentence for finding in found.judgement.findings]
 
@@ -105,19 +112,13 @@ def _sentences(found: Report) -> list[str]:
 
 @pytest.mark.parametrize("name", _marked(PROGRAMS))
 def test_the_fault_of_a_program_comes_first(name, tmp_path):
-    first = _first(_run_copy(tmp_path, "faults", name))
-    kind, where = PROGRAMS[name]
-    assert first.kind == kind
-    assert where in first.sentence
+    _assert_first(_run_copy(tmp_path, "faults", name), PROGRAMS[name])
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", INDEPENDENT)
 def test_the_fault_of_an_independent_author_comes_first(name, tmp_path):
-    first = _first(_run_copy(tmp_path, "independent", name))
-    kind, where = INDEPENDENT[name]
-    assert first.kind == kind
-    assert where in first.sentence
+    _assert_first(_run_copy(tmp_path, "independent", name), INDEPENDENT[name])
 
 
 @pytest.mark.slow
@@ -138,10 +139,7 @@ def test_a_version_that_takes_longer_is_a_regression(tmp_path):
 
 @pytest.mark.parametrize("name", TRAININGS)
 def test_the_fault_of_a_training_comes_first(name, tmp_path):
-    first = _first(_stored(tmp_path, getattr(gpu_faults, name)()))
-    kind, where = TRAININGS[name]
-    assert first.kind == kind
-    assert where in first.sentence
+    _assert_first(_stored(tmp_path, getattr(gpu_faults, name)()), TRAININGS[name])
 
 
 def test_all_faults_are_expected_somewhere():

@@ -14,6 +14,7 @@ import os
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from hashlib import sha256
 from typing import Any
 
@@ -87,27 +88,27 @@ def push(database: str, address: str, selectors: Sequence[str] = ()) -> Iterator
         store.catalogue.pushing(),
     ):
         for trial in selector.many(db, selectors) if selectors else db.trials():
-            _push_one(db, trial, store, result)
+            _push_one(_Rows(db, trial), store, result)
             yield result
         _push_unattached(db, store.catalogue)
 
 
-def _push_one(db: ProfileDB, trial: TrialRow, store: Store, result: Pushed) -> None:
-    catalogue = store.catalogue
+def _push_one(rows: _Rows, store: Store, result: Pushed) -> None:
+    catalogue, trial = store.catalogue, rows.trial
     for _ in range(_ATTEMPTS):
         present = catalogue.rows("SELECT id, content FROM trial WHERE uuid = %s", (trial.uuid,))
         try:
             if not present:
-                number = _write(db, trial, store, result, "")
+                number = _write(rows, store, result, "")
                 result.added.append((trial.id, number))
                 return
             ((number, content),) = present
-            if content != content_of(db, trial):
-                changed = _join(db, trial, store, result, (number, content))
+            if content != rows.content:
+                changed = _join(rows, store, result, (number, content))
             else:
                 changed = bool(store.lost_files(number))
                 if changed:
-                    _write(db, trial, store, result, content)
+                    _write(rows, store, result, content)
             (result.replaced if changed else result.present).append((trial.id, number))
             return
         except _Changed:
@@ -117,13 +118,7 @@ def _push_one(db: ProfileDB, trial: TrialRow, store: Store, result: Pushed) -> N
     )
 
 
-def _join(
-    db: ProfileDB,
-    trial: TrialRow,
-    store: Store,
-    result: Pushed,
-    present: tuple[int, str],
-) -> bool:
+def _join(rows: _Rows, store: Store, result: Pushed, present: tuple[int, str]) -> bool:
     """Join the trial with what the store has of it; False if that has all of it."""
     number, content = present
     with tempfile.TemporaryDirectory(prefix="taupy-push-") as place:
@@ -132,23 +127,23 @@ def _join(
             copy = LocalCopy(connection, store)
             copy.add_trials([number])
             copy.add_all([number])
-        merge(path, [db.path], [trial.uuid])
+        merge(path, [rows.db.path], [rows.trial.uuid])
         with ProfileDB.open(path) as joined:
-            whole = selector.trial(joined, trial.uuid)
-            if content_of(joined, whole) == content:
+            whole = _Rows(joined, selector.trial(joined, rows.trial.uuid))
+            if whole.content == content:
                 return False
-            _write(joined, whole, store, result, content)
+            _write(whole, store, result, content)
     return True
 
 
-def _write(db: ProfileDB, trial: TrialRow, store: Store, result: Pushed, replaces: str) -> int:
+def _write(rows: _Rows, store: Store, result: Pushed, replaces: str) -> int:
     """Write the trial; returns its number in the store.
 
     Args:
         replaces: the content of the trial whose place it takes; "" for none.
     """
     catalogue, folder = store.catalogue, store.folder
-    rows = _Rows(db, trial)
+    trial = rows.trial
     key = TrialKey(trial.uuid, trial.application, trial.started_at)
     files: list[StoredFile] = []
     try:
@@ -218,7 +213,7 @@ def _catalogued(catalogue: Catalogue, rows: _Rows, replaced: int | None, result:
     name = free_among({other for (other,) in taken}, trial.name)
     facts = (
         *(trial.started_at, trial.duration_ns, trial.exit_code, trial.state),
-        content_of(rows.db, trial),
+        rows.content,
     )
     if replaced is None:
         row = connection.execute(
@@ -277,6 +272,28 @@ class _Rows:
         )
         return {id: number for number, (id,) in enumerate(ids, 1)}
 
+    @cached_property
+    def content(self) -> str:
+        """What tells whether two databases have the same of the trial, as a hash.
+
+        Counts of rows, tags, metadata, and state: measurements are never changed, only added.
+        """
+        db, trial = self.db, self.trial
+        counts = [
+            (
+                table.name,
+                *db.rows(f"SELECT count(*) FROM {table.name} WHERE trial_id = ?", (trial.id,)),
+            )
+            for table in tables().values()
+            if table.of_a_trial and table.name != "device_fact"
+        ]
+        facts = db.rows(
+            "SELECT node, name, value FROM metadata WHERE trial_id = ? ORDER BY name, node",
+            (trial.id,),
+        )
+        whole = [counts, facts, sorted(trial.tags), trial.state, trial.duration_ns, trial.exit_code]
+        return sha256(json.dumps(whole).encode()).hexdigest()
+
     def of(self, table: Table) -> Iterator[tuple[Any, ...]]:
         """Its rows, without the trial's number, in the order of the key."""
         columns = [column for column in table.columns if column.name != "trial_id"]
@@ -309,20 +326,3 @@ def _which(table: Table) -> tuple[str, str]:
         return f"device_id IN ({devices})", "device_id, position"
     key = ", ".join(f"{table.name}.{name}" for name in table.key if name != "trial_id")
     return f"{table.name}.trial_id = :trial", key
-
-
-def content_of(db: ProfileDB, trial: TrialRow) -> str:
-    """What tells whether two databases have the same of a trial, as a hash.
-
-    Counts of rows, tags, metadata, and state: measurements are never changed, only added.
-    """
-    counts = [
-        (table.name, *db.rows(f"SELECT count(*) FROM {table.name} WHERE trial_id = ?", (trial.id,)))
-        for table in tables().values()
-        if table.of_a_trial and table.name != "device_fact"
-    ]
-    facts = db.rows(
-        "SELECT node, name, value FROM metadata WHERE trial_id = ? ORDER BY name, node", (trial.id,)
-    )
-    whole = [counts, facts, sorted(trial.tags), trial.state, trial.duration_ns, trial.exit_code]
-    return sha256(json.dumps(whole).encode()).hexdigest()
