@@ -150,7 +150,8 @@ class Runner:
             file.write_text(program)
         else:
             file = program
-        database = self.folder / f"{self.count}.db"
+        # Runners of several engines share a folder.
+        database = self.folder / f"{engine}-{self.count}.db"
         database.write_bytes(empty_database())
         done = subprocess.run(
             [

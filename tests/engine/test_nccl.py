@@ -163,7 +163,7 @@ runs(context, coll(context, 0))
 os.kill(os.getpid(), 9)
 """
         )
-    database = str(runner.folder / "1.db")
+    database = str(runner.folder / "native-1.db")
     command = [sys.executable, "-m", "taupy", "trials", "--db", database]
     subprocess.run(command, env=runner.environment, check=True, capture_output=True, timeout=240)
     assert Trial(Path(database), "", "").sql(SUMS) == [("default 7", 1, "nccl:all_reduce", 40)]
