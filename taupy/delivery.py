@@ -51,8 +51,9 @@ from taupy.record.gpus import (
     add_timelines,
     describe_gpus,
 )
+from taupy.record.host_health import HEALTH
 from taupy.record.host_part import read_part
-from taupy.record.host_profile import HEALTH, HostPlaces, assign_nodes, profile_of
+from taupy.record.host_profile import HostPlaces, assign_nodes, profile_of
 from taupy.record.looks import add_looks, add_series
 from taupy.record.nccl_part import SUFFIX as NCCL_SUFFIX
 from taupy.record.nccl_part import add_nccl

@@ -14,14 +14,16 @@ The audit is read-only. One trial is in memory at a time, without its activities
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any, Literal, NamedTuple
 
 from taupy.errors import TaupyError
 from taupy.escaping import visible
 from taupy.model import invariants
 from taupy.model.profile import Profile, Thread, ThreadProfile, Timer
+from taupy.profiledb import impossible
 from taupy.profiledb.database import ProfileDB
+from taupy.profiledb.flat_rows import FlatRows
 from taupy.profiledb.identity import callpath_id, timer_id, user_event_id
 from taupy.profiledb.prepared import PreparedThread
 from taupy.profiledb.reader import call_tree_of
@@ -249,6 +251,21 @@ _STRANGERS = """
      WHERE value.trial_id = ? AND thread.trial_id <> value.trial_id
 """
 
+_TIMER_CALLS = """
+    SELECT timer_id, calls, subroutines FROM timer_call WHERE trial_id = ? AND thread_id = ?
+"""
+
+_LARGEST = """
+    SELECT metric_id, largest_inclusive FROM thread_metric WHERE trial_id = ? AND thread_id = ?
+"""
+
+_TIMER_VALUES = """
+    SELECT timer_id, inclusive, exclusive FROM timer_value
+     WHERE trial_id = ? AND thread_id = ? AND metric_id = ?
+"""
+
+_NO_TREES = "its call paths do not form the trees that their ids describe"
+
 _WITH_CALLPATHS = ("interval_value", "user_event_value", "launch", "activity")
 
 
@@ -281,8 +298,12 @@ def _trial_faults(db: ProfileDB, trial: int) -> Iterator[Finding]:
         tree, _ = call_tree_of(stored, position, has)
         measured = ThreadProfile(Thread(*place), tree)
         threads.append(measured)
-        for text in _summary_faults(db, trial, id, measured, stored, ids, metrics):
-            yield Finding("PROBLEM", "summary", trial, text)
+        prepared = PreparedThread.of(measured, ids)
+        texts = [] if set(prepared.callpaths) == set(stored.callpath) else [_NO_TREES]
+        texts += _Summary(db, trial, id, prepared.flat, metrics).faults(stored.inclusive)
+        number = f"{place[0]}.{place[1]}.{place[2]}"
+        for text in texts:
+            yield Finding("PROBLEM", "summary", trial, f"thread {number}: {text}")
         stored.row.clear()
     faults = invariants.check(Profile("", "", "", 0.0, 0, timers, threads))
     yield from _laws(db, trial, faults)
@@ -313,70 +334,63 @@ def _law(fault: str) -> str:
     return fault.partition(" on ")[0]
 
 
-def _summary_faults(
-    db: ProfileDB,
-    trial: int,
-    thread: int,
-    measured: ThreadProfile,
-    stored: StoredTree,
-    timers: list[int],
-    metrics: dict[int, str],
-) -> Iterator[str]:
-    """Differences between the flat profile and the sum of the call paths."""
-    place = measured.thread
-    where = f"thread {place.node}.{place.context}.{place.thread}"
-    expected_rows = PreparedThread.of(measured, timers)
-    if set(expected_rows.callpaths) != set(stored.callpath):
-        yield f"{where}: its call paths do not form the trees that their ids describe"
-    calls = {
-        timer: numbers
-        for timer, *numbers in db.rows(
-            "SELECT timer_id, calls, subroutines FROM timer_call"
-            " WHERE trial_id = ? AND thread_id = ?",
-            (trial, thread),
-        )
-    }
-    flat_rows = expected_rows.flat
-    expected = {timer: numbers for timer, *numbers in flat_rows.counted()}
-    if calls != expected:
-        odd = [t for t in calls.keys() | expected.keys() if calls.get(t) != expected.get(t)]
-        yield f"{where}: calls of {_timers(db, odd)} are not the sums over call paths"
-    listed = dict(
-        db.rows(
-            "SELECT metric_id, largest_inclusive FROM thread_metric"
-            " WHERE trial_id = ? AND thread_id = ?",
-            (trial, thread),
-        )
-    )
-    for metric, name in metrics.items():
-        if metric not in stored.inclusive and metric not in listed:
-            continue
-        if metric not in listed:
-            yield f"{where}: has values of {visible(name)}, which is not among its metrics"
-        elif name in flat_rows.largest and not _alike(listed[metric], flat_rows.largest[name]):
+class _Summary(NamedTuple):
+    """A thread's flat profile, which is to be the sum of its call paths.
+
+    Attributes:
+        thread: its id.
+        flat: the sums of its call paths.
+        metrics: id -> name of those of the trial.
+    """
+
+    db: ProfileDB
+    trial: int
+    thread: int
+    flat: FlatRows
+    metrics: dict[int, str]
+
+    def faults(self, measured_metrics: Collection[int]) -> Iterator[str]:
+        """Differences between the flat profile and the sums.
+
+        Args:
+            measured_metrics: ids of the metrics that the thread's call paths have.
+        """
+        calls = {timer: numbers for timer, *numbers in self._rows(_TIMER_CALLS)}
+        expected = {timer: numbers for timer, *numbers in self.flat.counted()}
+        if calls != expected:
+            odd = [t for t in calls.keys() | expected.keys() if calls.get(t) != expected.get(t)]
+            yield f"calls of {_timers(self.db, odd)} are not the sums over call paths"
+        largest: dict[int, float | None] = dict(self._rows(_LARGEST))
+        for metric, name in self.metrics.items():
+            if metric in measured_metrics or metric in largest:
+                yield from self._metric_faults(metric, name, largest)
+
+    def _metric_faults(
+        self, metric: int, name: str, largest: dict[int, float | None]
+    ) -> Iterator[str]:
+        flat = self.flat
+        if metric not in largest:
+            yield f"has values of {visible(name)}, which is not among its metrics"
+        elif name in flat.largest and not _alike(largest[metric], flat.largest[name]):
             yield (
-                f"{where}: the largest inclusive {visible(name)} is {flat_rows.largest[name]}, "
-                f"not {listed[metric]}"
+                f"the largest inclusive {visible(name)} is {flat.largest[name]}, "
+                f"not {largest[metric]}"
             )
-        flat = {
-            timer: (inclusive, exclusive)
-            for timer, inclusive, exclusive in db.rows(
-                "SELECT timer_id, inclusive, exclusive FROM timer_value"
-                " WHERE trial_id = ? AND metric_id = ? AND thread_id = ?",
-                (trial, metric, thread),
-            )
-        }
-        rows = flat_rows.measured(name) if name in flat_rows.inclusive else ()
-        sums = {timer: (inclusive, exclusive) for timer, inclusive, exclusive in rows}
+        stored = {timer: numbers for timer, *numbers in self._rows(_TIMER_VALUES, metric)}
+        rows = flat.measured(name) if name in flat.inclusive else ()
+        sums = {timer: numbers for timer, *numbers in rows}
         odd = [
             timer
-            for timer in flat.keys() | sums.keys()
-            if timer not in flat
+            for timer in stored.keys() | sums.keys()
+            if timer not in stored
             or timer not in sums
-            or not all(map(_alike, flat[timer], sums[timer]))
+            or not all(map(_alike, stored[timer], sums[timer]))
         ]
         if odd:
-            yield (f"{where}: {visible(name)} of {_timers(db, odd)} is not the sum over call paths")
+            yield f"{visible(name)} of {_timers(self.db, odd)} is not the sum over call paths"
+
+    def _rows(self, sql: str, *more: int) -> Sequence[tuple[Any, ...]]:
+        return self.db.rows(sql, (self.trial, self.thread, *more))
 
 
 def _alike(value: float | None, other: float | None) -> bool:
@@ -401,83 +415,14 @@ def _timers(db: ProfileDB, ids: list[int]) -> str:
 
 # --- values ------------------------------------------------------------------
 
-_IMPOSSIBLE = (
-    ("user_event_value", "count < 0", "user events with a count below 0"),
-    (
-        "user_event_value",
-        "count > 0 AND (minimum > mean + 1e-9 * abs(mean) OR mean > maximum + 1e-9 * abs(mean))",
-        "user events whose mean lies outside minimum and maximum",
-    ),
-    (
-        "user_event_value",
-        "count > 0 AND sum_squares < count * mean * mean * (1 - 1e-6)",
-        "user events whose sum of squares is smaller than their mean allows",
-    ),
-    ("launch", "count < 0 OR untimed < 0 OR untimed > count", "launches with impossible counts"),
-    (
-        "launch",
-        "count > untimed AND (minimum_ns > maximum_ns OR minimum_ns < 0"
-        " OR time_ns < minimum_ns OR time_ns > maximum_ns * (count - untimed))",
-        "launches whose time lies outside their minimum and maximum",
-    ),
-    ("launch", "occupancy < 0 OR occupancy > 1.0001", "launches with an impossible occupancy"),
-    ("activity", "end_ns < start_ns", "activities that end before they start"),
-    (
-        "step",
-        "number < 1 OR count < 1 OR time_ns < longest_ns OR longest_ns < 0",
-        "steps with impossible counts or times",
-    ),
-    (
-        "collective",
-        "number < 1 OR bytes < -1 OR ended_ns < begun_ns",
-        "collectives with impossible numbers or times",
-    ),
-    (
-        "module",
-        "bytes < 1 OR loads < 1 OR length(sha256) NOT IN (0, 64)",
-        "modules with impossible sizes, loads or hashes",
-    ),
-    ("sample", "end_ns < start_ns OR count < 1", "samples that end before they start"),
-    (
-        "sample",
-        "minimum > mean + 1e-9 * abs(mean) OR mean > maximum + 1e-9 * abs(mean)",
-        "samples whose mean lies outside minimum and maximum",
-    ),
-)
-
-_ALONE = (
-    (
-        "SELECT count(*) FROM ceiling WHERE NOT (value > 0 AND value < 9e999)",
-        "ceilings whose value is not a positive number",
-    ),
-    (
-        "SELECT count(*) FROM trial WHERE duration_ns < 0",
-        "trials of a duration below 0",
-    ),
-    (
-        "SELECT count(*) FROM trial WHERE trim(uuid) = ''",
-        "trials without a uuid",
-    ),
-    (
-        "SELECT count(*) FROM trial WHERE julianday(started_at) IS NULL",
-        "trials whose start is not a valid time",
-    ),
-    (
-        "SELECT count(*) FROM experiment JOIN experiment AS other"
-        " ON other.name = experiment.name AND other.application_id = experiment.application_id"
-        " AND other.id < experiment.id",
-        "duplicate experiments",
-    ),
-)
-
 
 def _values(db: ProfileDB) -> Iterator[Finding]:
-    for table, condition, what in _IMPOSSIBLE:
+    for table, condition, what in impossible.OF_TRIALS:
         for trial, count in db.rows(
             f"SELECT trial_id, count(*) FROM {table} WHERE {condition} GROUP BY trial_id"
         ):
             yield Finding("PROBLEM", "values", trial, f"{count} {what}")
-    for question, what in _ALONE:
+    for question, what in impossible.COUNTS:
         if count := _count(db, question):
             yield Finding("PROBLEM", "values", None, f"{count} {what}")
 

@@ -15,7 +15,8 @@ from taupy.record import gpu_verdict
 from taupy.record.gpu_counts import SUFFIX as COUNT_SUFFIX
 from taupy.record.gpu_counts import CountPart, add_count_part, read_count_part
 from taupy.record.gpu_part import SUFFIX, TRACE_SUFFIX, GpuPart, read_gpu_part
-from taupy.record.host_profile import HEALTH, HostPlaces
+from taupy.record.host_health import HEALTH
+from taupy.record.host_profile import HostPlaces
 from taupy.state.folder import File, Folder
 
 LOST = f"{HEALTH}lost"

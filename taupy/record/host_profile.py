@@ -32,9 +32,10 @@ from taupy.model.profile import (
     Timer,
     UserEvent,
 )
-from taupy.network import layers, steps
+from taupy.network import layers
 from taupy.network.phases import group_of
-from taupy.record import collectives, endings, part_layers
+from taupy.record import collectives, endings, host_health, part_layers
+from taupy.record.host_health import HEALTH
 from taupy.record.part_data import Column, Part, PartThread, Routine, Sampled
 from taupy.record.rows import (
     Rows,
@@ -46,14 +47,10 @@ from taupy.record.rows import (
     sums_below,
     totals,
 )
-from taupy.units import duration
 
 CPU_TIME = Metric("cpu_time", "ns")
 COMPENSATED = Metric("time_compensated", "ns")
-_UNCOUNTED_AT_MOST = 0.001  # of a process's CPU time, without a word
 _RANGES = frozenset({"NVTX", "RECORD_FUNCTION"})  # phases that may go on where they did not begin
-HEALTH = "taupy.health."
-"""Metadata of these names say what is missing or degraded in a measurement."""
 
 
 class FileNames:
@@ -183,93 +180,23 @@ def profile_of(
         places: gets for every node where its call paths went.
     """
     timers = Timers(FileNames(settings))
-    threads: list[ThreadProfile] = []
-    metrics = [TIME]
-    node_metadata: dict[int, dict[str, str]] = {}
     facts: list[LayerFacts] = []
-    health: dict[str, str] = {}
+    places_of: dict[int, HostPlaces] = {} if places is None else places
+    for node, part in sorted(parts.items()):
+        timer_of = [timers.of(routine) for routine in part.routines]
+        facts += part_layers.placed(part.layers, node, timer_of)
+        places_of[node] = _threads(settings, node, part, timers, timer_of)
+    threads = [thread for node in parts for thread in places_of[node].threads]
+    for node, part in sorted(parts.items()):
+        if part.collectives is not None:  # other processes' threads have numbers by now
+            place = places_of[node]
+            threads += collectives.thread_of(place.threads, timers.timers, part, place.find)
+    threads.sort(key=lambda measured: measured.thread)
     # More than one where the program replaced itself (os.exec*): images in their order.
     roots = sorted(
         (part for part in parts.values() if part.pid == settings.root_pid),
         key=lambda part: part.start_ns,
     )
-    complete = finished
-    cut_off: list[int] = []
-    lost: list[str] = []
-    asking: list[HostPlaces] = []  # for collectives
-    for node, part in sorted(parts.items()):
-        timer_of = [timers.of(routine) for routine in part.routines]
-        here = HostPlaces(part, [], [])
-        facts += part_layers.placed(part.layers, node, timer_of)
-        if places is not None:
-            places[node] = here
-        for number, thread in enumerate(part.threads):
-            tree, row_of = _tree(thread, timer_of, timers, settings)
-            events = [_user_event(sampled, row_of) for sampled in thread.samples]
-            if thread.cpu_ns:
-                cpu = float(thread.cpu_ns)
-                events.append(UserEvent("Thread CPU Time", "ns", 1, cpu, cpu, cpu, cpu * cpu))
-            name = _thread_name(settings, part, number, thread.name)
-            where = Thread(node, 0, number, "host", name, thread.native_id)
-            threads.append(ThreadProfile(where, tree, events, steps=thread.steps))
-            here.threads.append(threads[-1])
-            here.row_of.append(row_of)
-        if part.collectives is not None:
-            asking.append(here)
-        node_metadata[node] = {
-            "Process ID": str(part.pid),
-            "Parent Process ID": str(part.parent_pid),
-            "Engine": part.engine,
-            **_place(settings, part),
-            **{name: text for name, text in part.metadata.items() if not name.startswith(HEALTH)},
-            **({} if part.complete else endings.open_routines(part)),
-        }
-        said = {n[len(HEALTH) :]: t for n, t in part.metadata.items() if n.startswith(HEALTH)}
-        for name, text in {**part.health, **said}.items():
-            health[HEALTH + name + (f".node{node}" if len(parts) > 1 else "")] = text
-        metrics += [metric for metric in _counter_metrics(settings, part) if metric not in metrics]
-        health.update(_counter_health(part, f".node{node}" if len(parts) > 1 else ""))
-        if part.loss:
-            lost.append(part.loss)
-        if not part.complete:
-            cut_off.append(node)
-            # What the plain engine has counted since it last wrote its part, nobody has.
-            complete = complete and part.pid != settings.root_pid and part.engine != "python"
-    for here in asking:
-        threads += collectives.thread_of(here.threads, timers.timers, here.part, here.find)
-    threads.sort(key=lambda measured: measured.thread)
-    if lost:
-        complete = False
-        health[f"{HEALTH}lost"] = "\n".join(lost)
-    health.update(_cut_off(parts, cut_off, roots))
-    wanted = settings.engine_options.get("include")
-    if wanted and len(timers.timers) <= 1:
-        health["taupy.health.include"] = (
-            f"no routine that ran is one of --include {', '.join(wanted)}: nothing was recorded; "
-            "`taupy pprof --list` of a trial without it shows names and files"
-        )
-    throttled = sorted(t.full_name for t in timers.timers if "THROTTLED" in t.groups)
-    if throttled:
-        health["taupy.health.throttled"] = (
-            f"{len(throttled)} routines were throttled: their counts and times are lower "
-            f"bounds: {', '.join(throttled[:20])}" + (", ..." if len(throttled) > 20 else "")
-        )
-    if settings.engine_options.get("layers") and (doubt := layers.doubt(timers.timers)):
-        health["taupy.health.layers"] = doubt
-    if undivided := layers.undivided(timers.timers, settings.metadata):
-        health["taupy.health.autograd"] = undivided
-    has_steps = any(measured.steps for measured in threads)
-    if not has_steps and (doubt := steps.doubt(timers.timers)):
-        health["taupy.health.steps"] = doubt
-    trainings = [series for measured in threads for series in measured.steps]
-    if unseen := steps.unseen(settings.metadata.get(steps.WINDOW), trainings):
-        health[steps.UNSEEN] = unseen
-    if settings.engine_options.get("cpu_time"):
-        metrics.append(CPU_TIME)
-    if settings.compensate and settings.overhead:
-        metrics.append(COMPENSATED)
-    for note_number, note in enumerate(settings.notes):
-        health[f"taupy.health.note{note_number or ''}"] = note
     first = roots[0] if roots else min(parts.values(), key=lambda part: part.start_ns)
     last = roots[-1] if roots else max(parts.values(), key=lambda part: part.end_ns)
     metadata = {**settings.metadata}
@@ -277,7 +204,8 @@ def profile_of(
         metadata.update(
             {name: text for name, text in root.metadata.items() if not name.startswith("taupy.")}
         )
-    metadata.update(health)
+    metadata.update(host_health.of_parts(parts, roots))
+    metadata.update(host_health.of_settings(settings, timers.timers, threads))
     return Profile(
         uuid=settings.trial_uuid,
         application=settings.application,
@@ -287,13 +215,60 @@ def profile_of(
         duration_ns=max(0, last.end_ns - first.start_ns),
         timers=timers.timers,
         threads=threads,
-        metrics=metrics,
+        metrics=_metrics(settings, parts),
         exit_code=_exit_code(last) if roots else None,
-        state="complete" if complete else "incomplete",
+        state="complete" if finished and host_health.is_whole(settings, parts) else "incomplete",
         metadata=metadata,
-        node_metadata=node_metadata,
+        node_metadata={node: _facts(settings, part) for node, part in sorted(parts.items())},
         layers=facts,
     )
+
+
+def _threads(
+    settings: RunSettings, node: int, part: Part, timers: Timers, timer_of: list[int]
+) -> HostPlaces:
+    """The threads of a process, and where its call paths went."""
+    here = HostPlaces(part, [], [])
+    for number, thread in enumerate(part.threads):
+        tree, row_of = _tree(thread, timer_of, timers, settings)
+        events = [_user_event(sampled, row_of) for sampled in thread.samples]
+        if thread.cpu_ns:
+            cpu = float(thread.cpu_ns)
+            events.append(UserEvent("Thread CPU Time", "ns", 1, cpu, cpu, cpu, cpu * cpu))
+        name = _thread_name(settings, part, number, thread.name)
+        where = Thread(node, 0, number, "host", name, thread.native_id)
+        here.threads.append(ThreadProfile(where, tree, events, steps=thread.steps))
+        here.row_of.append(row_of)
+    return here
+
+
+def _facts(settings: RunSettings, part: Part) -> dict[str, str]:
+    """What is known of a process: its metadata as a node."""
+    return {
+        "Process ID": str(part.pid),
+        "Parent Process ID": str(part.parent_pid),
+        "Engine": part.engine,
+        **_place(settings, part),
+        **{name: text for name, text in part.metadata.items() if not name.startswith(HEALTH)},
+        **({} if part.complete else endings.open_routines(part)),
+    }
+
+
+def _metrics(settings: RunSettings, parts: dict[int, Part]) -> list[Metric]:
+    """The metrics of the profile, the time first."""
+    metrics = [TIME]
+    if any(
+        thread.counters and thread.refused is None
+        for part in parts.values()
+        for thread in part.threads
+    ):
+        counters = settings.engine_options.get("counter_metrics", ())
+        metrics += [Metric(name, unit) for name, unit in counters]
+    if settings.engine_options.get("cpu_time"):
+        metrics.append(CPU_TIME)
+    if settings.compensate and settings.overhead:
+        metrics.append(COMPENSATED)
+    return metrics
 
 
 def _thread_name(settings: RunSettings, part: Part, number: int, name: str) -> str:
@@ -323,39 +298,6 @@ def _place(settings: RunSettings, part: Part) -> dict[str, str]:
 
 def _exit_code(part: Part) -> int | None:
     return endings.exit_code(part.ending) if part.exit_status is None else part.exit_status
-
-
-def _cut_off(parts: dict[int, Part], cut_off: list[int], roots: list[Part]) -> dict[str, str]:
-    """What is to be said of processes that did not close their parts: how the program ended, what
-    its first thread was in, and which others were killed."""
-    health = {}
-    if roots and not roots[-1].complete:
-        root = roots[-1]
-        text = f"what the program had counted{_noted([root])} is here; it {endings.sentence(root)}"
-        if root.threads and root.threads[0].open:
-            text += f"; it was in {endings.open_path(root, root.threads[0])}"
-        health[f"{HEALTH}cut_off"] = text
-    killed = [node for node in cut_off if not (parts[node] in roots or parts[node].runs)]
-    if killed:
-        nodes = ", ".join(map(str, killed[:20])) + (", ..." if len(killed) > 20 else "")
-        endings_of = [parts[node].ending for node in killed]
-        seen = sum(ending is not None and ending.source == "seen" for ending in endings_of)
-        until = "up to their ends"
-        if seen < len(killed):
-            until += f", which were seen of {seen}, else to the last moment that left a trace"
-        health[f"{HEALTH}children_killed"] = (
-            f"{len(killed)} of {len(parts)} processes (node {nodes}) were killed, or could not "
-            f"write their end: what they had counted{_noted([parts[node] for node in killed])} is "
-            f"here, open routines count {until}"
-        )
-    return health
-
-
-def _noted(cut: list[Part]) -> str:
-    """The compiled engine counts in the file; the plain engine writes it now and then."""
-    if all(part.engine != "python" for part in cut):
-        return ""
-    return " when the plain engine last noted it (counts are lower bounds)"
 
 
 def _user_event(sampled: Sampled, row_of: Column) -> UserEvent:
@@ -461,37 +403,6 @@ def _further(thread: PartThread, settings: RunSettings) -> dict[str, Column]:
         names = [name for name, _ in settings.engine_options.get("counter_metrics", ())]
         further.update(zip(names, thread.counters, strict=False))
     return further
-
-
-def _counter_metrics(settings: RunSettings, part: Part) -> list[Metric]:
-    """Metrics of counters that some thread of the part has."""
-    if not any(thread.counters and thread.refused is None for thread in part.threads):
-        return []
-    return [Metric(name, unit) for name, unit in settings.engine_options.get("counter_metrics", ())]
-
-
-def _counter_health(part: Part, suffix: str) -> dict[str, str]:
-    """What the part's counters do not hold."""
-    health = {}
-    refused = [thread for thread in part.threads if thread.refused is not None]
-    if refused:
-        names = ", ".join(thread.name or str(thread.native_id) for thread in refused[:8])
-        health[f"{HEALTH}counters_refused{suffix}"] = (
-            f"no counters of {len(refused)} of {len(part.threads)} threads ({names}"
-            f"{', ...' if len(refused) > 8 else ''}): {refused[0].refused}"
-        )
-    if not part.complete and any(thread.counters for thread in part.threads):
-        health[f"{HEALTH}counters_cut_off{suffix}"] = (
-            "counters of what was still running when the program was killed hold only what had "
-            "ended below it"
-        )
-    lost, _, of = part.metadata.pop("taupy.counters.uncounted_ns", "0 of 0").partition(" of ")
-    if int(lost) > _UNCOUNTED_AT_MOST * int(of):
-        health[f"{HEALTH}counters_lost{suffix}"] = (
-            f"{duration(int(lost))} of {duration(int(of))} CPU time were spent in threads before "
-            "their counters could be opened: what was to be counted there is missing"
-        )
-    return health
 
 
 def assign_nodes(

@@ -11,7 +11,8 @@ from taupy.model.collective_calls import NOWHERE, Call, operation, thread_of
 from taupy.model.collectives import THREAD_NAME
 from taupy.model.profile import Profile, Thread
 from taupy.model.streams import Owner
-from taupy.record.host_profile import HEALTH, HostPlaces
+from taupy.record.host_health import HEALTH
+from taupy.record.host_profile import HostPlaces
 from taupy.state.folder import File, Folder, Untrusted
 
 SUFFIX: Final = ".nccl"

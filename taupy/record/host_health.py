@@ -1,0 +1,141 @@
+"""What is missing or degraded in the host's side of a measurement, as metadata of its trial."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from taupy.instrument.runfolder import RunSettings
+from taupy.model.profile import ThreadProfile, Timer
+from taupy.network import layers, steps
+from taupy.record import endings
+from taupy.record.part_data import Part
+from taupy.units import duration
+
+HEALTH = "taupy.health."
+"""Metadata of these names say what is missing or degraded in a measurement."""
+
+_UNCOUNTED_AT_MOST = 0.001  # of a process's CPU time, without a word
+
+
+def is_whole(settings: RunSettings, parts: Mapping[int, Part]) -> bool:
+    """Is all that the processes did recorded?
+
+    A process that could not close its part has lost nothing, unless it is the program itself, or
+    the plain engine's, which writes its part now and then.
+    """
+    return not any(
+        part.loss
+        or (not part.complete and (part.pid == settings.root_pid or part.engine == "python"))
+        for part in parts.values()
+    )
+
+
+def of_parts(parts: Mapping[int, Part], roots: Sequence[Part]) -> dict[str, str]:
+    """What the processes' parts do not hold.
+
+    Args:
+        parts: node -> part.
+        roots: the images of the process that was launched.
+    """
+    health: dict[str, str] = {}
+    for node, part in sorted(parts.items()):
+        suffix = f".node{node}" if len(parts) > 1 else ""
+        own = {n[len(HEALTH) :]: t for n, t in part.metadata.items() if n.startswith(HEALTH)}
+        for name, text in {**part.health, **own}.items():
+            health[HEALTH + name + suffix] = text
+        health.update(_counters(part, suffix))
+    if lost := [part.loss for _, part in sorted(parts.items()) if part.loss]:
+        health[f"{HEALTH}lost"] = "\n".join(lost)
+    return health | _cut_off(parts, roots)
+
+
+def of_settings(
+    settings: RunSettings, timers: Sequence[Timer], threads: Sequence[ThreadProfile]
+) -> dict[str, str]:
+    """What the run was asked for and the profile does not have."""
+    health = {}
+    wanted = settings.engine_options.get("include")
+    if wanted and len(timers) <= 1:
+        health[f"{HEALTH}include"] = (
+            f"no routine that ran is one of --include {', '.join(wanted)}: nothing was recorded; "
+            "`taupy pprof --list` of a trial without it shows names and files"
+        )
+    throttled = sorted(timer.full_name for timer in timers if "THROTTLED" in timer.groups)
+    if throttled:
+        health[f"{HEALTH}throttled"] = (
+            f"{len(throttled)} routines were throttled: their counts and times are lower "
+            f"bounds: {', '.join(throttled[:20])}" + (", ..." if len(throttled) > 20 else "")
+        )
+    if settings.engine_options.get("layers") and (doubt := layers.doubt(timers)):
+        health[f"{HEALTH}layers"] = doubt
+    if undivided := layers.undivided(timers, settings.metadata):
+        health[f"{HEALTH}autograd"] = undivided
+    trainings = [series for thread in threads for series in thread.steps]
+    if not trainings and (doubt := steps.doubt(timers)):
+        health[f"{HEALTH}steps"] = doubt
+    if unseen := steps.unseen(settings.metadata.get(steps.WINDOW), trainings):
+        health[steps.UNSEEN] = unseen
+    for number, note in enumerate(settings.notes):
+        health[f"{HEALTH}note{number or ''}"] = note
+    return health
+
+
+def _counters(part: Part, suffix: str) -> dict[str, str]:
+    """What the part's counters do not hold."""
+    health = {}
+    refused = [thread for thread in part.threads if thread.refused is not None]
+    if refused:
+        names = ", ".join(thread.name or str(thread.native_id) for thread in refused[:8])
+        health[f"{HEALTH}counters_refused{suffix}"] = (
+            f"no counters of {len(refused)} of {len(part.threads)} threads ({names}"
+            f"{', ...' if len(refused) > 8 else ''}): {refused[0].refused}"
+        )
+    if not part.complete and any(thread.counters for thread in part.threads):
+        health[f"{HEALTH}counters_cut_off{suffix}"] = (
+            "counters of what was still running when the program was killed hold only what had "
+            "ended below it"
+        )
+    lost, _, of = part.metadata.get("taupy.counters.uncounted_ns", "0 of 0").partition(" of ")
+    if int(lost) > _UNCOUNTED_AT_MOST * int(of):
+        health[f"{HEALTH}counters_lost{suffix}"] = (
+            f"{duration(int(lost))} of {duration(int(of))} CPU time were spent in threads before "
+            "their counters could be opened: what was to be counted there is missing"
+        )
+    return health
+
+
+def _cut_off(parts: Mapping[int, Part], roots: Sequence[Part]) -> dict[str, str]:
+    """What is to be said of processes that did not close their parts: how the program ended, what
+    its first thread was in, and which others were killed."""
+    health = {}
+    if roots and not roots[-1].complete:
+        root = roots[-1]
+        text = f"what the program had counted{_noted([root])} is here; it {endings.sentence(root)}"
+        if root.threads and root.threads[0].open:
+            text += f"; it was in {endings.open_path(root, root.threads[0])}"
+        health[f"{HEALTH}cut_off"] = text
+    killed = [
+        node
+        for node, part in sorted(parts.items())
+        if not (part.complete or part in roots or part.runs)
+    ]
+    if killed:
+        nodes = ", ".join(map(str, killed[:20])) + (", ..." if len(killed) > 20 else "")
+        endings_of = [parts[node].ending for node in killed]
+        seen = sum(ending is not None and ending.source == "seen" for ending in endings_of)
+        until = "up to their ends"
+        if seen < len(killed):
+            until += f", which were seen of {seen}, else to the last moment that left a trace"
+        health[f"{HEALTH}children_killed"] = (
+            f"{len(killed)} of {len(parts)} processes (node {nodes}) were killed, or could not "
+            f"write their end: what they had counted{_noted([parts[node] for node in killed])} is "
+            f"here, open routines count {until}"
+        )
+    return health
+
+
+def _noted(cut: list[Part]) -> str:
+    """The compiled engine counts in the file; the plain engine writes it now and then."""
+    if all(part.engine != "python" for part in cut):
+        return ""
+    return " when the plain engine last noted it (counts are lower bounds)"
