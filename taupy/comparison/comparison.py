@@ -28,7 +28,7 @@ from taupy.model.rows import TimerRow
 from taupy.pprof.selection import name_test
 from taupy.profiledb import trial_facts
 from taupy.profiledb.database import ProfileDB
-from taupy.profiledb.dimensions import WITHIN, ids_of, written
+from taupy.profiledb.dimensions import WITHIN, written
 from taupy.profiledb.steps import only_time
 from taupy.profiledb.trial_facts import EventSums
 
@@ -265,11 +265,12 @@ class _Asked:
             or question.level not in ("auto", "exact")
             or question.over != "total"
             or not self.values.is_measured
-            or len({frozenset(ids_of(self.db, "timer", [id])) for id in self.values.trials}) > 1
+            or not trial_facts.have_equal_timers(self.db, self.values.trials)
         ):
             return None
+        of_trials = self.values.of_paths()
         values_of: list[list[Mapping[Hashable, float]]] = [
-            [self.values.column(trial.id) for trial in side.trials]  # type: ignore[misc]
+            [of_trials[trial.id] for trial in side.trials]  # type: ignore[misc]
             for side in self.sides
         ]
         totals = [[float(sum(trial.values())) for trial in side] for side in values_of]

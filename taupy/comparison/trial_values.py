@@ -168,16 +168,19 @@ class TrialValues:
             answers.append(answer if all(measured) else answer.taken(rows))
         return answers
 
-    def column(self, trial_id: int) -> dict[int, float]:
-        """A measured metric by call path in one trial, without calls, which is fast."""
-        (meant,) = [
-            meant_of_trial for meant_of_trial in self.meant if trial_id in meant_of_trial.trials
-        ]
-        meant = meant._replace(trials=(trial_id,))
-        table = metrics.of_meant(self.db, meant, ("callpath",), counted=(self.stored,)).table
-        column = table.column(self.stored, meant.sums[0])
-        pairs = zip(table.labels["callpath"], column, strict=True)
-        return {path: number for path, number in pairs if number is not None}
+    def of_paths(self) -> dict[int, dict[int, float]]:
+        """A measured metric by trial and call path, without calls, which is fast."""
+        of_trials: dict[int, dict[int, float]] = {trial: {} for trial in self.trials}
+        for meant in self.meant:
+            table = metrics.of_meant(
+                self.db, meant, ("trial", "callpath"), counted=(self.stored,)
+            ).table
+            of_code = [of_trials[trial] for trial in table.labels["trial"]]
+            paths, column = table.row_labels("callpath"), table.column(self.stored, meant.sums[0])
+            for code, path, number in zip(table.codes["trial"], paths, column, strict=True):
+                if number is not None:
+                    of_code[code][path] = number
+        return of_trials
 
     # --- values ------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ from taupy.model.question import EVENTS, Question
 from taupy.model.rows import ThreadRow, TimerRow
 from taupy.profiledb.ancestry import Ancestry
 from taupy.profiledb.database import ProfileDB, of_a_sound_file
-from taupy.profiledb.dimensions import labels, rows_of_ids
+from taupy.profiledb.dimensions import labels, listed, rows_of_ids
 from taupy.profiledb.selector import loosely
 from taupy.profiledb.values import values
 
@@ -23,6 +23,12 @@ _OWN_METADATA = """
 
 _THREADS = """
     SELECT trial_id, node, context, thread, kind, name FROM thread WHERE trial_id IN ({ids})
+"""
+
+_SHARED_TIMERS = """
+    SELECT count(*)
+      FROM (SELECT timer_id FROM trial_timer WHERE trial_id IN ({trials})
+             GROUP BY timer_id HAVING count(*) < {count}) AS partial
 """
 
 _GPUS = """
@@ -117,6 +123,14 @@ def metadata_values(db: ProfileDB, name: str) -> dict[int, str]:
 def metadata_names(db: ProfileDB) -> list[str]:
     """The names of all facts of all trials."""
     return [name for (name,) in db.rows("SELECT DISTINCT name FROM metadata ORDER BY name")]
+
+
+@of_a_sound_file
+def have_equal_timers(db: ProfileDB, trials: Sequence[int]) -> bool:
+    """Does each timer of any of these trials belong to all of them?"""
+    count = str(len(set(trials)))
+    sql = _SHARED_TIMERS.replace("{trials}", listed(trials)).replace("{count}", count)
+    return not next(iter(db.rows(sql)))[0]
 
 
 @of_a_sound_file
