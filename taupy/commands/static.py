@@ -26,7 +26,7 @@ from taupy.catalog.occupancy import LIMITS
 from taupy.commands import bar, options
 from taupy.commands.messages import say
 from taupy.errors import UsageError
-from taupy.formats.progress import Progress
+from taupy.formats.progress import SILENT, Progress
 from taupy.model.kernel_code import KernelCode
 from taupy.model.kernel_names import demangled, short_name
 from taupy.pprof import code as code_views
@@ -94,7 +94,6 @@ def _trips(text: str) -> tuple[float, ...]:
 def run(args: argparse.Namespace) -> int:
     sheet = _sheet(args)
     with bar.shown() as progress:
-        progress.begin("reading kernels")
         codes, remarks = read(
             args.files, args.chip, args.kernel, args.source or args.store, args.functions, progress
         )
@@ -117,7 +116,7 @@ def read(
     name: str | None = None,
     sources: bool = False,
     functions: bool = False,
-    progress: Progress | None = None,
+    progress: Progress = SILENT,
 ) -> tuple[Iterable[KernelCode], list[str]]:
     """The kernels of files, and remarks that are complete once all have been read.
 
@@ -127,12 +126,13 @@ def read(
     """
     from taupy.static import reading
 
+    progress.begin("reading kernels", reading.size(files))
     request = reading.Request(
         chips=[capability(chip) for chip in chips],
         names=None if name is None else _meant(name),
         sources=sources,
         functions=functions,
-        progress=None if progress is None else lambda *_: progress.advance(),
+        advance=progress.advance,
     )
     return reading.kernels(files, request), request.remarks
 

@@ -1,44 +1,30 @@
 """Files with GPU code to records of their kernels, one after another.
 
 What nvdisasm lists is read function by function, and a large cubin is listed in parts, so memory
-is bounded by the largest function and not by the file.
+is bounded by the largest function and not by the file. While one part is read, the tools list the
+next.
 """
 
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
+import re
 import tempfile
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 from taupy.errors import FormatError
-from taupy.model.kernel_code import LEFT_TO_THE_LAUNCH, KernelCode
-from taupy.static import elf, facts, listing, notes, tools
+from taupy.model.kernel_code import KernelCode
+from taupy.static import elf, tools
+from taupy.static.disassembly import Module, Part, parts
 from taupy.static.elf import Cubin, Function
-from taupy.static.kernel import Circumstances, kernel
-from taupy.static.listing import Listed
 from taupy.static.tools import Tools
 
-PART_BYTES = 2 << 20
-"""Machine code that nvdisasm lists at a time: it needs some 60 times that."""
-
-PARTS_AT_MOST = 20
-"""Of a cubin, unless functions are many: nvdisasm reads all of it each time, which needs 3.3 times
-its size and takes as long as listing a hundredth of it."""
-
-PART_FUNCTIONS = 4000
-"""Functions that nvdisasm lists at a time: its command line names each by number."""
-
-MOST_LIVE_BYTES = 16 << 20
-"""Live registers are asked for in cubins up to this size: it takes as long as the listing."""
-
 _IN_FOLDERS = (".cubin", ".fatbin", ".so")
-
-Progress = Callable[[int, int, str], None]
-"""Called with kernels done, kernels known of so far, and where they are."""
 
 
 @dataclass
@@ -50,13 +36,14 @@ class Request:
         names: takes a kernel's name as the code spells it.
         sources: ask for source lines, too.
         functions: also those that kernels call by address and that cannot be launched.
+        advance: is told how many more bytes of the files have been dealt with.
     """
 
     chips: Collection[str] = ()
     names: Callable[[str], bool] | None = None
     sources: bool = False
     functions: bool = False
-    progress: Progress | None = None
+    advance: Callable[[int], None] = lambda _: None
     remarks: list[str] = field(default_factory=list)
 
 
@@ -71,19 +58,22 @@ def kernels(files: Sequence[str], request: Request, toolset: Tools | None = None
         TaupyError: the tools are missing.
     """
     toolset = toolset or tools.find()
-    done = 0
     for given in files:
-        before = done
+        found = False
         for path in _files(Path(given)):
-            for code in _of_file(path, str(path), request, toolset):
-                done += 1
-                if request.progress:
-                    request.progress(done, done, str(path))
+            for code in _of_file(path, request, toolset):
+                found = True
                 yield code
-        if done == before:
+        if not found:
             wanted = f" for {', '.join(request.chips)}" if request.chips else ""
             name = " of that name" if request.names else ""
             raise FormatError(f"{given} holds no GPU kernel{wanted}{name}")
+
+
+def size(files: Sequence[str]) -> int:
+    """Bytes of all files that `kernels` reads, as `Request.advance` counts them."""
+    return sum(path.stat().st_size for file in map(Path, files) if file.exists()
+               for path in _files(file))  # fmt: skip
 
 
 def _files(path: Path) -> Iterator[Path]:
@@ -100,161 +90,141 @@ def _files(path: Path) -> Iterator[Path]:
                 yield Path(folder, name)
 
 
-def _of_file(path: Path, shown: str, request: Request, toolset: Tools) -> Iterator[KernelCode]:
+def _of_file(path: Path, request: Request, toolset: Tools) -> Iterator[KernelCode]:
+    with _cubins(path, toolset) as cubins:
+        scale = path.stat().st_size / (sum(cubin.stat().st_size for cubin in cubins) or 1)
+        places = (_Place(path, cubin, scale) for cubin in cubins)
+        begun = (one for place in places for one in _of_cubin(place, request, toolset))
+        with contextlib.closing(_one_ahead(begun)) as ready:
+            for part, place, share in ready:
+                with place.named():
+                    for code in part.records():
+                        request.advance(share)
+                        yield code
+
+
+class _Begun(NamedTuple):
+    """A part whose tools are at work; `share`: bytes of the given file for each function."""
+
+    part: Part
+    place: _Place
+    share: int
+
+
+def _one_ahead(begun: Iterator[_Begun]) -> Generator[_Begun]:
+    """Each part, when the next has begun, too."""
+    waiting: deque[_Begun] = deque()
+    try:
+        for one in begun:
+            waiting.append(one)
+            if len(waiting) > 1:
+                yield waiting[0]
+                waiting.popleft().part.close()
+        yield from waiting
+    finally:
+        for one in waiting:
+            one.part.close()
+
+
+@contextlib.contextmanager
+def _cubins(path: Path, toolset: Tools) -> Iterator[list[Path]]:
+    """A cubin itself, what ptxas makes of PTX, what cuobjdump takes out of anything else."""
     kind = elf.kind(path)
-    if kind == "cubin":
-        yield from _of_cubin(path, shown, request, toolset)
-    elif kind == "ptx":
-        with _assembled(path, toolset) as cubin:
-            yield from _of_cubin(cubin, shown, request, toolset)
-    elif kind is not None:
-        with tempfile.TemporaryDirectory(prefix="taupy-static-") as folder:
-            yield from _extracted(path, folder, shown, request, toolset)
-    else:
+    if kind is None:
         raise FormatError(
             f"{path} is not a cubin, fatbin, library, program or PTX file; "
             "taupy static reads these, and folders of them"
         )
+    if kind == "cubin":
+        yield [path]
+        return
+    with tempfile.TemporaryDirectory(prefix="taupy-static-") as folder:
+        if kind == "ptx":
+            yield [_assembled(path, Path(folder), toolset)]
+            return
+        command = [str(toolset.cuobjdump), "-xelf", "all", str(path.resolve())]
+        with tools.Run(command, path, cwd=folder) as run:
+            run.output()
+        yield sorted(Path(folder).iterdir(), key=lambda cubin: (len(cubin.name), cubin.name))
 
 
-def _extracted(
-    path: Path, folder: str, shown: str, request: Request, toolset: Tools
-) -> Iterator[KernelCode]:
-    command = [str(toolset.cuobjdump), "-xelf", "all", str(path.resolve())]
-    with tools.output(command, path, cwd=folder) as stream:
-        for _ in stream:
-            pass
-    for cubin in sorted(
-        Path(folder).iterdir(), key=lambda cubin_file: (len(cubin_file.name), cubin_file.name)
-    ):
-        yield from _of_cubin(cubin, shown, request, toolset)
-        cubin.unlink()
-
-
-@contextlib.contextmanager
-def _assembled(path: Path, toolset: Tools) -> Iterator[Path]:
+def _assembled(path: Path, folder: Path, toolset: Tools) -> Path:
     """A cubin made of PTX for the chip that it names."""
     if toolset.ptxas is None:
         raise FormatError(
             f"{path} is PTX, which ptxas makes code of; there is none: pip install nvidia-cuda-nvcc"
         )
-    import re
-
     target = re.search(rb"\.target\s+(sm_\w+)", path.read_bytes())
-    with tempfile.TemporaryDirectory(prefix="taupy-static-") as folder:
-        cubin = Path(folder, path.stem + ".cubin")
-        chip = target[1].decode() if target else "sm_80"
-        tools.text([str(toolset.ptxas), f"-arch={chip}", "-o", str(cubin), str(path)], path)
-        yield cubin
+    chip = target[1].decode() if target else "sm_80"
+    cubin = folder / f"{path.stem}.cubin"
+    tools.text([str(toolset.ptxas), f"-arch={chip}", "-o", str(cubin), str(path)], path)
+    return cubin
 
 
-def _of_cubin(path: Path, shown: str, request: Request, toolset: Tools) -> Iterator[KernelCode]:
-    try:
-        cubin = elf.read(path)
-    except FormatError as problem:
-        text = str(problem)
-        raise FormatError(text if str(path) in text else f"{shown}: {text}") from None
-    if request.chips and cubin.chip not in request.chips:
+@dataclass(frozen=True)
+class _Place:
+    """Where a cubin was found.
+
+    Attributes:
+        given: the file that was to be read. `cubin`: what lies in it, or was made of it.
+        scale: bytes of the given file that stand for a byte of the cubin.
+    """
+
+    given: Path
+    cubin: Path
+    scale: float
+
+    @contextlib.contextmanager
+    def named(self) -> Iterator[None]:
+        """Problems name the given file: what was taken out of it lies in a passing folder."""
+        try:
+            yield
+        except FormatError as problem:
+            told = str(problem)
+            if self.cubin != self.given:
+                told = told.replace(str(self.cubin), f"{self.cubin.name} of {self.given}")
+            if str(self.given) not in told:
+                told = f"{self.given}: {told}"
+            raise type(problem)(told) from None
+
+
+def _of_cubin(place: _Place, request: Request, toolset: Tools) -> Iterator[_Begun]:
+    with place.named():
+        cubin = elf.read(place.cubin)
+    size = place.scale * place.cubin.stat().st_size
+    wanted = _wanted(cubin, place, request, toolset)
+    if not wanted:
+        request.advance(int(size))
         return
+    with place.named():
+        module = Module.of(cubin, str(place.given), toolset)
+    for functions in parts(wanted, place.cubin.stat().st_size):
+        part = Part(module, functions, request.sources)
+        yield _Begun(part, place, int(size / len(wanted)))
+
+
+def _wanted(
+    cubin: Cubin, place: _Place, request: Request, toolset: Tools
+) -> list[Function]:  # fmt: skip
+    """The functions to read.
+
+    Raises:
+        FormatError: the tool does not know the chip of a cubin that was given as such.
+    """
+    if request.chips and cubin.chip not in request.chips:
+        return []
     if cubin.chip not in toolset.chips:
         remark = (
-            f"{shown}: code for compute capability {cubin.chip} is left out: nvdisasm "
+            f"{place.given}: code for compute capability {cubin.chip} is left out: nvdisasm "
             f"{toolset.version} knows {', '.join(sorted(toolset.chips, key=float))}"
         )
-        if path == Path(shown):
+        if place.cubin == place.given:
             raise FormatError(remark.replace("is left out", "cannot be read"))
         if remark not in request.remarks:
             request.remarks.append(remark)
-        return
-    wanted = [
+        return []
+    return [
         function
         for function in (cubin.bodies if request.functions else cubin.kernels)
         if not request.names or request.names(function.name)
     ]
-    if not wanted:
-        return
-    try:
-        yield from _of_kernels(cubin, wanted, shown, request, toolset)
-    except FormatError as problem:
-        # What was taken out of a library lay in a folder that is gone.
-        within = shown if path == Path(shown) else f"{path.name} of {shown}"
-        raise type(problem)(str(problem).replace(str(path), within)) from None
-
-
-def _of_kernels(
-    cubin: Cubin, wanted: Sequence[Function], shown: str, request: Request, toolset: Tools
-) -> Iterator[KernelCode]:
-    module = hashlib.sha256(cubin.path.read_bytes()).hexdigest()
-    usage = facts.resources(
-        tools.text([str(toolset.cuobjdump), "-res-usage", str(cubin.path)], cubin.path)
-    )
-    symbols: dict[str, dict[str, int]] = {}
-    for function in cubin.functions:
-        symbols.setdefault(function.section, {})[function.name] = function.offset
-    wanted_by_name = {function.name: function for function in wanted}
-    noted = notes.dynamic_shared(cubin.path)
-    for part in _parts(wanted, max(PART_BYTES, cubin.path.stat().st_size // PARTS_AT_MOST)):
-        live = _live(cubin, part, toolset)
-        lines = _lines(cubin, part, toolset) if request.sources and cubin.has_lines else {}
-        told = Listed()
-        command = [str(toolset.nvdisasm), "-json", *(["-annotate"] if toolset.annotates else [])]
-        with tools.output([*command, *_only(part), str(cubin.path)], cubin.path) as stream:
-            for listed in listing.functions(stream, told):
-                symbol = wanted_by_name.get(listed.name)
-                if symbol is None:
-                    continue
-                limits = cubin.launches.get(listed.name, LEFT_TO_THE_LAUNCH)
-                yield kernel(
-                    listed,
-                    Circumstances(
-                        module=module,
-                        file=shown,
-                        chip=cubin.chip,
-                        compiler=told.compiler,
-                        resources=usage.get(listed.name),
-                        live=live.get(listed.name),
-                        symbols=symbols[symbol.section],
-                        lines=lines.get(listed.name, {}),
-                        launch=limits._replace(dynamic_shared=noted),
-                        is_kernel=symbol.kernel,
-                    ),
-                )
-
-
-def _parts(wanted: Sequence[Function], most_bytes: int) -> Iterator[list[Function]]:
-    """Kernels in parts whose code is not too large."""
-    part: list[Function] = []
-    size = 0
-    for function in wanted:
-        full = size + function.code_bytes > most_bytes or len(part) == PART_FUNCTIONS
-        if part and full:
-            yield part
-            part, size = [], 0
-        part.append(function)
-        size += function.code_bytes
-    yield part
-
-
-def _only(part: Sequence[Function]) -> list[str]:
-    return ["-fun", ",".join(str(function.number) for function in part)]
-
-
-def _live(cubin: Cubin, part: Sequence[Function], toolset: Tools) -> dict[str, facts.Live]:
-    """Live registers; empty where nvdisasm cannot follow this cubin's data flow, as with what
-    CUDA 12 compiled for chips before 10.0."""
-    if cubin.path.stat().st_size > MOST_LIVE_BYTES:
-        return {}
-    command = [str(toolset.nvdisasm), "-c", "-lrm", "count", *_only(part), str(cubin.path)]
-    try:
-        with tools.output(command, cubin.path) as stream:
-            return facts.live(stream)
-    except tools.ToolError:
-        return {}
-
-
-def _lines(
-    cubin: Cubin, part: Sequence[Function], toolset: Tools
-) -> dict[str, dict[int, str]]:  # fmt: skip
-    command = [str(toolset.nvdisasm), "-c", "-g", *_only(part), str(cubin.path)]
-    with tools.output(command, cubin.path) as stream:
-        return facts.source_lines(stream)

@@ -1,7 +1,7 @@
 """NVIDIA's command line tools: where they are, what they know, and running them within limits.
 
 The disassembler reads files of any origin, so it runs in a process of its own with a limit of
-memory and time; what it prints is read as it comes.
+memory, time and output.
 """
 
 from __future__ import annotations
@@ -9,10 +9,11 @@ from __future__ import annotations
 import contextlib
 import re
 import resource
+import signal
 import subprocess
 import tempfile
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -23,7 +24,8 @@ from taupy.errors import FormatError, TaupyError
 
 SECONDS = 600.0
 MEMORY = 12 << 30
-"""Limits of one run of a tool; memory as address space, in bytes."""
+PRINTED = 8 << 30
+"""Limits of one run of a tool, in bytes: address space, and what it prints or writes to a file."""
 
 _MISSING = (
     "there is no {} on this machine: pip install 'taupy-profiler[static]', or put CUDA's bin "
@@ -81,48 +83,65 @@ def find() -> Tools:
     return Tools(paths["nvdisasm"], paths["cuobjdump"], next(libraries.programs("ptxas"), None))
 
 
-@contextlib.contextmanager
-def output(
-    command: Sequence[str], file: Path, cwd: str | None = None, seconds: float = SECONDS
-) -> Iterator[IO[bytes]]:
-    """What a tool prints, while it prints it.
+class Run:
+    """A tool at work, until its block ends. What it prints goes into a file, so it never waits
+    for its reader.
 
     Args:
         file: what the tool reads, for messages.
-
-    Raises:
-        ToolError: the tool fails or runs past its limits; at the end of the block.
     """
-    late = threading.Event()
-    with tempfile.TemporaryFile() as problems:
-        process = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=problems, cwd=cwd
-        )
-        with contextlib.suppress(OSError, ValueError):
-            resource.prlimit(process.pid, resource.RLIMIT_AS, (MEMORY, MEMORY))
 
-        def stop() -> None:
-            late.set()
-            process.kill()
+    def __init__(
+        self, command: Sequence[str], file: Path, cwd: str | None = None, seconds: float = SECONDS
+    ) -> None:
+        self._name, self._file, self._seconds = Path(command[0]).name, file, seconds
+        with contextlib.ExitStack() as files:
+            self._printed = files.enter_context(tempfile.TemporaryFile())
+            self._problems = files.enter_context(tempfile.TemporaryFile())
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=self._printed, stderr=self._problems,
+                cwd=cwd,
+            )  # fmt: skip
+            self._files = files.pop_all()
+        for limit, most in ((resource.RLIMIT_AS, MEMORY), (resource.RLIMIT_FSIZE, PRINTED)):
+            with contextlib.suppress(OSError, ValueError):
+                resource.prlimit(self._process.pid, limit, (most, most))
+        self._late = threading.Event()
+        self._timer = threading.Timer(seconds, self._stop)
+        self._timer.daemon = True
+        self._timer.start()
 
-        timer = threading.Timer(seconds, stop)
-        timer.start()
-        try:
-            assert process.stdout is not None
-            yield process.stdout
-            process.stdout.read()
-            process.wait()
-        finally:
-            timer.cancel()
-            process.kill()
-            process.wait()
-            assert process.stdout is not None
-            process.stdout.close()
-        if process.returncode:
-            problems.seek(0)
-            why = f"took longer than {seconds:.0f} s" if late.is_set() else _why(problems.read())
-            name = Path(command[0]).name
-            raise ToolError(f"{file}: {name} cannot read it: {why or 'no reason given'}")
+    def output(self) -> IO[bytes]:
+        """All that it prints, once it has ended.
+
+        Raises:
+            ToolError: the tool fails or runs past its limits.
+        """
+        if self._process.wait():
+            raise ToolError(f"{self._file}: {self._name} cannot read it: {self._reason()}")
+        self._printed.seek(0)
+        return self._printed
+
+    def _stop(self) -> None:
+        self._late.set()
+        self._process.kill()
+
+    def _reason(self) -> str:
+        if self._late.is_set():
+            return f"took longer than {self._seconds:.0f} s"
+        if self._process.returncode == -signal.SIGXFSZ:
+            return f"prints more than {PRINTED >> 20} MiB"
+        self._problems.seek(0)
+        return _why(self._problems.read()) or "no reason given"
+
+    def __enter__(self) -> Run:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._timer.cancel()
+        self._process.kill()
+        self._process.wait()
+        self._files.close()
 
 
 def _why(text: bytes) -> str:
@@ -134,8 +153,8 @@ def _why(text: bytes) -> str:
 
 def text(command: Sequence[str], file: Path, cwd: str | None = None) -> str:
     """All that a tool prints."""
-    with output(command, file, cwd) as stream:
-        return stream.read().decode("utf-8", "replace")
+    with Run(command, file, cwd) as run:
+        return run.output().read().decode("utf-8", "replace")
 
 
 def _text(command: Sequence[str]) -> str:

@@ -178,9 +178,9 @@ def test_a_tool_that_never_ends_is_ended(tmp_path):
     slow = tool(tmp_path, "nvdisasm", "exec sleep 600")
     with (
         pytest.raises(ToolError, match="nvdisasm cannot read it: took longer than 1 s"),
-        tools.output([str(slow)], Path("x.cubin"), seconds=1) as stream,
+        tools.Run([str(slow)], Path("x.cubin"), seconds=1) as run,
     ):
-        stream.read()
+        run.output()
 
 
 @NEEDED
@@ -193,6 +193,52 @@ def test_a_damaged_cubin_of_a_library_is_named_by_the_library(tmp_path):
     failed = taupy("static", damaged)
     assert failed.returncode == 1 and failed.stderr.count("\n") == 1
     assert str(damaged) in failed.stderr and "taupy-static-" not in failed.stderr
+
+
+@pytest.mark.slow
+@NEEDED
+def test_progress_ends_at_the_size_of_the_files(tmp_path):
+    (tmp_path / "a.fatbin").write_bytes((KERNELS / "saxpy.fatbin").read_bytes())
+    (tmp_path / "b.fatbin").write_bytes((KERNELS / "saxpy.fatbin").read_bytes())
+    steps = []
+    told(tmp_path, advance=steps.append)
+    assert sum(steps) == pytest.approx(reading.size([str(tmp_path)]), rel=0.01) and len(steps) == 4
+    steps.clear()
+    told(tmp_path, advance=steps.append, chips=["9.0"])  # what is passed over counts as done
+    assert sum(steps) == pytest.approx(reading.size([str(tmp_path)]), rel=0.01)
+
+
+def test_one_part_is_listed_while_another_is_read():
+    events = []
+
+    class Part:
+        def __init__(self, name):
+            self.name = name
+            events.append(f"begin {name}")
+
+        def close(self):
+            events.append(f"close {self.name}")
+
+    begun = (reading._Begun(Part(name), None, 0) for name in "abc")
+    for one in reading._one_ahead(begun):
+        events.append(f"read {one.part.name}")
+    assert events == ["begin a", "begin b", "read a", "close a", "begin c", "read b", "close b",
+                      "read c", "close c"]  # fmt: skip
+    events.clear()
+    stopped = reading._one_ahead(reading._Begun(Part(name), None, 0) for name in "abc")
+    next(stopped)
+    stopped.close()
+    assert events == ["begin a", "begin b", "close a", "close b"]
+
+
+def test_a_tool_that_prints_without_end_is_ended(tmp_path, monkeypatch):
+    monkeypatch.setattr(tools, "PRINTED", 3 << 20)
+    endless = tool(tmp_path, "nvdisasm", "exec yes")
+    with (
+        pytest.raises(ToolError, match="nvdisasm cannot read it: prints more than 3 MiB"),
+        tools.Run([str(endless)], Path("x.cubin")) as run,
+    ):
+        run.output()
 
 
 # --- the listing ----------------------------------------------------------------------------------
