@@ -59,12 +59,12 @@ def kernels(files: Sequence[str], request: Request, toolset: Tools | None = None
     """
     toolset = toolset or tools.find()
     for given in files:
-        found = False
+        empty = True
         for path in _files(Path(given)):
             for code in _of_file(path, request, toolset):
-                found = True
+                empty = False
                 yield code
-        if not found:
+        if empty:
             wanted = f" for {', '.join(request.chips)}" if request.chips else ""
             name = " of that name" if request.names else ""
             raise FormatError(f"{given} holds no GPU kernel{wanted}{name}")
@@ -94,7 +94,7 @@ def _of_file(path: Path, request: Request, toolset: Tools) -> Iterator[KernelCod
     with _cubins(path, toolset) as cubins:
         scale = path.stat().st_size / (sum(cubin.stat().st_size for cubin in cubins) or 1)
         places = (_Place(path, cubin, scale) for cubin in cubins)
-        begun = (one for place in places for one in _of_cubin(place, request, toolset))
+        begun = (start for place in places for start in _of_cubin(place, request, toolset))
         with contextlib.closing(_one_ahead(begun)) as ready:
             for part, place, share in ready:
                 with place.named():
@@ -115,15 +115,15 @@ def _one_ahead(begun: Iterator[_Begun]) -> Generator[_Begun]:
     """Each part, when the next has begun, too."""
     waiting: deque[_Begun] = deque()
     try:
-        for one in begun:
-            waiting.append(one)
+        for part in begun:
+            waiting.append(part)
             if len(waiting) > 1:
                 yield waiting[0]
                 waiting.popleft().part.close()
         yield from waiting
     finally:
-        for one in waiting:
-            one.part.close()
+        for left in waiting:
+            left.part.close()
 
 
 @contextlib.contextmanager
