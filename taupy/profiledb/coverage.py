@@ -14,13 +14,13 @@ from taupy.model.forest import preorder
 from taupy.model.table import Amount, Column, Table
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.dimensions import listed
+from taupy.profiledb.reading import Reading
 
 # The sum tells sets of call paths of equal size apart.
 _COVERAGE = """
     SELECT value.thread_id, count(*), sum(value.callpath_id & 16777215)
       FROM interval_value AS value
-     WHERE value.trial_id IN ({trials}) AND value.metric_id IN ({metrics})
-       AND value.exclusive IS NOT NULL
+     WHERE {trials} AND value.metric_id IN ({metrics}) AND value.exclusive IS NOT NULL
      GROUP BY value.trial_id, value.metric_id, value.thread_id
 """
 
@@ -31,10 +31,15 @@ def uneven_threads(db: ProfileDB, trials: Sequence[int], metrics: Iterable[int])
     if len(ids) < 2:
         return set()
     covered: dict[int, tuple[int, int]] = {}
-    sql = _COVERAGE.replace("{trials}", listed(trials)).replace("{metrics}", listed(ids))
+    sql = _COVERAGE.replace("{metrics}", listed(ids))
+    of_trials = f"value.trial_id IN ({listed(trials)})"
+    reading = Reading(
+        sql.replace("{trials}", of_trials), sql.replace("{trials}", "1 = 1"),
+        "callpath", trials, ids, columns=3, keys=1,
+    )  # fmt: skip
     return {
         thread
-        for thread, count, check in db.stream(sql)
+        for thread, count, check in zip(*db.columns(reading), strict=True)
         if covered.setdefault(thread, (count, check)) != (count, check)
     }
 

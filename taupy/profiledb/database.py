@@ -31,6 +31,7 @@ from taupy.profiledb.files import (
     wait_for_locks,
     writing_connection,
 )
+from taupy.profiledb.reading import Reading
 from taupy.profiledb.text import storable
 
 _Arguments = ParamSpec("_Arguments")
@@ -189,6 +190,10 @@ class ProfileDB:
         with refusing(self.path):
             for row in self.connection.execute(sql, parameters):  # noqa: UP028 - closes nothing
                 yield row
+
+    def columns(self, reading: Reading) -> list[Sequence[Any]]:
+        """The answer of a statement over values, column by column; empty for no rows."""
+        return list(zip(*self.rows(reading.sql), strict=True))
 
     def trials(self) -> list[TrialRow]:
         """All trials, in the order they were stored."""

@@ -19,6 +19,7 @@ from taupy.model.rows import Configuration, Event, ThreadRow, TimerRow
 from taupy.network.layers import layer_of, layer_type
 from taupy.network.phases import nearest
 from taupy.profiledb.database import ProfileDB
+from taupy.profiledb.reading import Reading
 
 Id = Literal["trial", "thread", "timer", "callpath", "launch", "event"]
 
@@ -165,8 +166,9 @@ _PHASE = """
      WHERE above.parent_id IS NULL OR timer_group.name IS NOT NULL
      ORDER BY above.id, above.depth"""
 
+_CALLPATHS = "SELECT DISTINCT call.callpath_id FROM call"
+
 _IDS = {
-    "callpath": "SELECT DISTINCT call.callpath_id FROM call WHERE call.trial_id IN ({trials})",
     "thread": "SELECT thread.id FROM thread WHERE thread.trial_id IN ({trials})",
     "timer": "SELECT trial_timer.timer_id FROM trial_timer"
     " WHERE trial_timer.trial_id IN ({trials})",
@@ -174,7 +176,7 @@ _IDS = {
     "event": "SELECT DISTINCT event.user_event_id FROM user_event_value AS event"
     " WHERE event.trial_id IN ({trials})",
 }
-"""The ids of all threads, timers ... of some trials."""
+"""The ids of all threads, timers ... of some trials, but for call paths."""
 
 
 def _timer(name: str, short: str, file: str | None, line: int | None, *groups: str) -> TimerRow:
@@ -311,6 +313,10 @@ def ids_of(db: ProfileDB, what: Id, trials: Sequence[int]) -> list[int]:
     """The ids of all threads, timers, call paths, launches or user events of these trials."""
     if what == "trial":
         return list(trials)
+    if what == "callpath":
+        sql = f"{_CALLPATHS} WHERE call.trial_id IN ({listed(trials)})"
+        columns = db.columns(Reading(sql, _CALLPATHS, "callpath", trials, (), 1, 1))
+        return list(columns[0]) if columns else []
     rows = db.rows(_IDS[what].replace("{trials}", listed(trials)))
     return list(dict.fromkeys(id for (id,) in rows))
 

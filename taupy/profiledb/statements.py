@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from taupy.model.dimension import dimension as unit_of
 from taupy.model.question import COUNTS, Value
 from taupy.profiledb.dimensions import Id, listed
 from taupy.profiledb.measures import MEASURES
+from taupy.profiledb.reading import Reading
 
 if TYPE_CHECKING:
     from taupy.model.formula import Sum
@@ -37,6 +38,7 @@ class Statement:
     Attributes:
         level: sums of timers, stored with each trial, or of call paths; or launches or
             user events, which have tables of their own.
+        trials: None for all that the tables hold.
         sums: of which metrics; `metrics` gives the id and unit of those that are measured.
         keys: ids to group by, in the order of the tables' keys: trial, callpath, thread, timer,
             launch or event.
@@ -50,7 +52,7 @@ class Statement:
     """
 
     level: Id
-    trials: Sequence[int]
+    trials: Sequence[int] | None
     sums: Sequence[Sum]
     metrics: Mapping[str, tuple[int, str]]
     values: Sequence[Value]
@@ -65,6 +67,23 @@ class Statement:
     rows: bool = False
     together: bool = False
     whole: bool = False
+
+    def reading(self) -> Reading:
+        """Its text, and what it reads."""
+        elsewhere = ""
+        if self.level in _VALUES and not any(_is_mixed(term, self.metrics) for term in self.sums):
+            elsewhere = replace(self, trials=None, inclusive=_whole(self.inclusive)).sql
+        counts = sum(value in MEASURES for value in self.values)
+        keys = len(self.keys) + len(self.attributes)
+        return Reading(
+            self.sql,
+            elsewhere,
+            "timer" if self.level == "timer" else "callpath",
+            self.trials or (),
+            self._ids,
+            keys + counts + len(self.sums) * (len(self.values) - counts),
+            len(self.keys) if self.rows else keys,
+        )
 
     @property
     def sql(self) -> str:
@@ -81,8 +100,8 @@ class Statement:
             for number in [self._together(value, _row_of(term, value, self.metrics))]
         ]
         lines = [f"SELECT {', '.join([*groups, *numbers])}", *self._tables()]
-        lines.append(f" WHERE {self._base}.trial_id IN ({listed(self.trials)})")
-        lines += [f"   AND {condition}" for condition in self._conditions()]
+        conditions = "\n   AND ".join(self._conditions())
+        lines += [f" WHERE {conditions}"] if conditions else []
         if groups and not self.rows:
             lines.append(f" GROUP BY {', '.join(groups)}")
         return "\n".join(lines)
@@ -148,6 +167,8 @@ class Statement:
     def _conditions(self) -> list[str]:
         base, ids = self._base, self._ids
         conditions = []
+        if self.trials is not None:
+            conditions.append(f"{base}.trial_id IN ({listed(self.trials)})")
         if self.items is not None:
             conditions.append(f"{_ITEM[self.level]} IN ({listed(self.items)})")
         if base.startswith("m"):
@@ -159,7 +180,7 @@ class Statement:
             conditions.append("1 = 0")  # nobody measured that
         if self.threads is not None:
             # In several trials, a search for each thread in each would take long.
-            plus = "" if len(self.trials) == 1 else "+"
+            plus = "" if self.trials is None or len(self.trials) == 1 else "+"
             conditions.append(f"{plus}{base}.thread_id IN ({listed(self.threads)})")
         if self.timers is not None:
             timer = f"{base}.timer_id" if self.level == "timer" else _OF_PATH["timer"]
@@ -187,9 +208,25 @@ def _between(number: str, limits: tuple[float, float]) -> list[str]:
     return [*bounds, f"{number} <= {most!r}"] if math.isfinite(most) else bounds
 
 
+def _whole(limits: tuple[float, float] | None) -> tuple[float, float] | None:
+    """Limits that leave the same integers."""
+    if limits is None:
+        return None
+    least, most = limits
+    return (
+        math.ceil(least) if math.isfinite(least) else least,
+        math.floor(most) if math.isfinite(most) else most,
+    )
+
+
+def _is_mixed(term: Sum, metrics: Mapping[str, tuple[int, str]]) -> bool:
+    """Do its metrics differ in their units?"""
+    return len({unit_of(metrics[name][1]).scale for name in term.metrics if name in metrics}) > 1
+
+
 def _row_of(term: Sum, value: Value, metrics: Mapping[str, tuple[int, str]]) -> str:
     """One row's number; NULL where it was not measured."""
-    mixed = len({unit_of(metrics[name][1]).scale for name in term.metrics if name in metrics}) > 1
+    mixed = _is_mixed(term, metrics)
     parts = []
     for name in term.metrics:
         if name in metrics:

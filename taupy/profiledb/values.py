@@ -63,9 +63,9 @@ def _summed(db: ProfileDB, asked: Asked, statement: Statement) -> Table:
     """The statement's answer, with ids for labels."""
     names = [*statement.keys, *statement.attributes]
     columns = asked.columns(statement.values)
-    rows = db.rows(statement.sql) if asked.leaves_any else []
-    cells: list[Sequence[Any]] = list(zip(*rows, strict=True))
+    cells: Sequence[Sequence[Any]] = db.columns(statement.reading()) if asked.leaves_any else []
     cells = cells or [()] * (len(names) + len(columns))
+    size = len(cells[0])
     for numbers in cells[len(names) :]:
         if not {*map(type, numbers)} <= _NUMBERS:
             raise TypeError("a value is not numeric")
@@ -75,8 +75,8 @@ def _summed(db: ProfileDB, asked: Asked, statement: Statement) -> Table:
         codes[name], ids[name] = _coded(column, unique=names == [name])
     for name, only in (("trial", asked.trials), ("thread", (asked.lone,))):
         if name not in codes:
-            codes[name], ids[name] = [0] * len(rows), only[:1]
-    return Table(codes, ids, dict(zip(columns, cells[len(names) :], strict=True)), len(rows))
+            codes[name], ids[name] = [0] * size, only[:1]
+    return Table(codes, ids, dict(zip(columns, cells[len(names) :], strict=True)), size)
 
 
 def _coded(column: Sequence[Any], unique: bool) -> tuple[Sequence[int], Sequence[Any]]:

@@ -26,6 +26,11 @@ OLDEST_SERVER = 150000
 """PostgreSQL 15, the first in which NULLs of a key can be equal."""
 
 _TYPES = {"INTEGER": "bigint", "REAL": "double precision", "TEXT": 'text COLLATE "C"'}
+_FORM = 2
+"""Of the store's own tables and files: 2 says which metrics have values that are no integers."""
+
+_TO_FORM_2 = "ALTER TABLE trial ADD COLUMN IF NOT EXISTS real_metrics bigint[]"
+
 _PUSHING = 0x54415550  # of the advisory lock that pushes share, and a check takes alone
 
 _OWN_TABLES = """
@@ -42,6 +47,7 @@ CREATE TABLE trial (
     state text NOT NULL,
     source text NOT NULL,
     content text NOT NULL,
+    real_metrics bigint[],
     pushed_at timestamptz NOT NULL DEFAULT now(),
     pushed_by text NOT NULL DEFAULT current_user,
     UNIQUE (application, experiment, name)
@@ -189,13 +195,15 @@ class Catalogue:
                 f"{self.address} has no store; make one with: "
                 "taupy store create --db ADDRESS --files FOLDER"
             )
-        version = int(self.setting("schema"))
-        if version > SCHEMA_VERSION:
+        settings = dict(self.rows("SELECT name, value FROM store"))
+        version = int(settings["schema"]), int(settings.get("form", 1))
+        known = SCHEMA_VERSION, _FORM
+        if any(theirs > ours for theirs, ours in zip(version, known, strict=True)):
             raise DatabaseError(
-                f"{self.address} was written by a newer taupy (schema {version}, this one knows "
-                f"{SCHEMA_VERSION}); upgrade taupy"
+                f"{self.address} was written by a newer taupy (schema {version[0]}.{version[1]}, "
+                f"this one knows {SCHEMA_VERSION}.{_FORM}); upgrade taupy"
             )
-        if version < SCHEMA_VERSION:
+        if version != known:
             with self.transaction() as connection:
                 self._complete(connection)
 
@@ -216,11 +224,13 @@ class Catalogue:
                 continue
             for name in wanted.keys() - present[table.name]:
                 connection.execute(f'ALTER TABLE {table.name} ADD COLUMN "{name}" {wanted[name]}')
-        connection.execute(
-            "INSERT INTO store VALUES ('schema', %s)"
-            " ON CONFLICT (name) DO UPDATE SET value = excluded.value",
-            (str(SCHEMA_VERSION),),
-        )
+        connection.execute(_TO_FORM_2)
+        for setting, value in (("schema", SCHEMA_VERSION), ("form", _FORM)):
+            connection.execute(
+                "INSERT INTO store VALUES (%s, %s)"
+                " ON CONFLICT (name) DO UPDATE SET value = excluded.value",
+                (setting, str(value)),
+            )
 
     # --- rows ---------------------------------------------------------------------
 

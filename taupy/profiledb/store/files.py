@@ -14,7 +14,7 @@ import json
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import blake2b, sha256
 from itertools import islice
 from secrets import token_hex
@@ -23,7 +23,7 @@ from urllib.parse import quote
 
 from taupy.errors import DatabaseError, UsageError
 from taupy.escaping import visible
-from taupy.profiledb.store.layout import Table, gathered, physical, spread
+from taupy.profiledb.store.layout import Table, gathered, in_files, physical, spread
 
 MARK = "taupy-store.json"
 
@@ -103,14 +103,14 @@ class Folder:
         """Write the rows of one table of a trial; None if there are none.
 
         Args:
-            rows: as SQLite has them, without the trial's number.
+            rows: as SQLite has them, of the columns of `in_files(table)`, in the order of the key.
         """
         pyarrow, parquet = _pyarrow()
         rest = iter(rows)
         batch = list(islice(rest, _ROWS_AT_ONCE))
         if not batch:
             return None
-        table = _numberless(table)
+        table = in_files(table)
         columns = list(physical(table))
         kinds = {"INTEGER": pyarrow.int64(), "REAL": pyarrow.float64(), "TEXT": pyarrow.string()}
         schema = pyarrow.schema(
@@ -123,7 +123,10 @@ class Folder:
             with self._system.open(self._at(name), "wb") as raw:
                 file = _Hashed(raw)
                 with parquet.ParquetWriter(
-                    pyarrow.PythonFile(file, mode="w"), schema, compression="zstd"
+                    pyarrow.PythonFile(file, mode="w"),
+                    schema,
+                    compression="zstd",
+                    **_encodings(table, schema.names),
                 ) as writer:
                     while batch:
                         count += len(batch)
@@ -140,13 +143,15 @@ class Folder:
         return StoredFile(name, table.name, count, file.size, file.hash.hexdigest())
 
     def read(self, stored: StoredFile, table: Table) -> Iterator[list[Any]]:
-        """The rows that `write` was given.
+        """The rows that `write` was given, without what the dictionary says of call paths.
 
         Raises:
             DatabaseError: the file is missing, or is not the one that was written.
         """
         pyarrow, parquet = _pyarrow()
-        table = _numberless(table)
+        table = replace(
+            table, columns=tuple(column for column in table.columns if column.name != "trial_id")
+        )
         names = [name for name, _ in physical(table)]
         with self._refusing(stored.name):
             if self.digest(stored.name) != stored.sha256:
@@ -164,6 +169,20 @@ class Folder:
                     nothing = [None] * len(batch)
                     for cells in zip(*(columns.get(name, nothing) for name in names), strict=True):
                         yield gathered(table, cells)
+
+    def path_for_duckdb(self, name: str) -> str:
+        """What DuckDB opens a file by, once `register` was called."""
+        path = self._at(name)
+        return path if self._is_local else str(self._system.unstrip_protocol(path))
+
+    def register(self, connection: Any) -> None:
+        """Let DuckDB open the files where they are not in a folder of this machine."""
+        if not self._is_local:
+            connection.register_filesystem(self._system)
+
+    @property
+    def _is_local(self) -> bool:
+        return "file" in self._system.protocol
 
     def digest(self, name: str) -> str:
         """The SHA-256 of a file's bytes.
@@ -281,13 +300,14 @@ class _Hashed:
         return False
 
 
-def _numberless(table: Table) -> Table:
-    """The table without the trial's number."""
-    return Table(
-        table.name,
-        tuple(column for column in table.columns if column.name != "trial_id"),
-        table.key,
-    )
+def _encodings(table: Table, names: Sequence[str]) -> dict[str, Any]:
+    """Ids of call paths are large and ascend where they are the key: differences are shorter."""
+    if "callpath_id" not in table.key:
+        return {}
+    return {
+        "use_dictionary": [name for name in names if name != "callpath_id"],
+        "column_encoding": {"callpath_id": "DELTA_BINARY_PACKED"},
+    }
 
 
 def _to_disk(file: Any) -> None:

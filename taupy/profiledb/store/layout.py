@@ -52,11 +52,13 @@ class Column:
     Attributes:
         kind: INTEGER, REAL, TEXT or ANY.
         refers: the table whose ids it holds, "" for none.
+        of: the table that has it, where that is another one.
     """
 
     name: str
     kind: str
     refers: str = ""
+    of: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +81,24 @@ class Table:
     def shared(self) -> bool:
         """Do trials refer to its rows, without owning them?"""
         return self.name in _DICTIONARIES
+
+
+_OF_PATHS = (
+    Column("timer_id", "INTEGER", "timer", of="callpath"),
+    Column("parent_id", "INTEGER", "callpath", of="callpath"),
+    Column("depth", "INTEGER", of="callpath"),
+)
+
+
+def in_files(table: Table) -> Table:
+    """The table as its files have it.
+
+    The trial's number is not known yet when they are written. Calls say what the dictionary says
+    of their call paths, so that trees are read without it.
+    """
+    columns = [column for column in table.columns if column.name != "trial_id"]
+    added = _OF_PATHS if table.name == "call" else ()
+    return Table(table.name, (*columns, *added), table.key)
 
 
 @cache

@@ -13,6 +13,15 @@ from taupy.profiledb.store.needs import THREAD_BITS
 
 _ROWS_AT_ONCE = 10_000
 
+_ABOVE = """id IN (
+    WITH RECURSIVE above (id) AS (
+        SELECT unnest(%s::bigint[])
+        UNION
+        SELECT callpath.parent_id FROM above JOIN callpath ON callpath.id = above.id
+         WHERE callpath.parent_id IS NOT NULL
+    )
+    SELECT id FROM above)"""
+
 
 class LocalCopy:
     """What has been copied from a store into a database so far. Trials keep the store's numbers.
@@ -120,17 +129,21 @@ class LocalCopy:
 
         self._connection.executemany(sql, renumbered())
         for name, ids in referred.items():
-            self._add_shared(name, ids - {None})
+            self.add_shared(name, ids - {None})
 
-    def _add_shared(self, name: str, ids: set[int]) -> None:
-        """Rows of a shared table that are referred to, and what they refer to."""
+    def add_shared(self, name: str, ids: set[int]) -> None:
+        """Rows of a table that trials share, and what they refer to: of call paths all above."""
         copied = self._shared.setdefault(name, set())
         lacking = sorted(ids - copied)
         copied.update(lacking)
         for first in range(0, len(lacking), _ROWS_AT_ONCE):
             some = lacking[first : first + _ROWS_AT_ONCE]
             select = self._store.catalogue.select
-            self._insert(tables()[name], select(tables()[name], "id = ANY(%s)", (some,)))
+            condition = _ABOVE if name == "callpath" else "id = ANY(%s)"
+            rows = list(select(tables()[name], condition, (some,)))
+            if name == "callpath":
+                copied.update(row[0] for row in rows)
+            self._insert(tables()[name], iter(rows))
             if name == "timer":
                 groups = tables()["timer_group"]
                 self._insert(groups, select(groups, "timer_id = ANY(%s)", (some,)))

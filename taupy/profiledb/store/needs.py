@@ -17,17 +17,23 @@ from taupy.errors import DatabaseError
 THREAD_BITS = 32
 """The number of a thread or device, in a file made of a store, is TRIAL << THREAD_BITS | n."""
 
+SHARED = {"callpath": "callpath", "timer": "timer", "timer_group": "timer"}
+"""Tables that trials share, whose rows are asked for by ids, with the table that has these ids."""
+
 EVERYTHING = None
 """Of all trials."""
 
 Needs = dict[str, set[int] | None]
-"""Table -> the trials whose rows are read, or EVERYTHING."""
+"""Table -> the trials whose rows are read, or EVERYTHING; of tables that trials share, the ids that
+are asked for by name. Their other rows are read because rows that are there refer to them."""
 
 _LISTS = re.compile(r"\bIN\s*\((\s*-?\d+(?:\s*,\s*-?\d+)*\s*)\)", re.IGNORECASE)
 _MARKS = re.compile(r"'[^']*'|\"[^\"]*\"|\?|:[A-Za-z_]\w*")
 _OF_TRIALS = {"trial_id": 0, "thread_id": THREAD_BITS, "device_id": THREAD_BITS}
 _OF_NO_TRIAL = 64  # a shift that leaves 0
 _OWN_IDS = {
+    "callpath": 0,
+    "timer": 0,
     **{"trial": 0, "thread": THREAD_BITS, "device": THREAD_BITS},
     # A file numbers these itself: whoever asks by such an id has read it from there.
     **dict.fromkeys(("launch", "user_event_value", "activity"), _OF_NO_TRIAL),
@@ -71,7 +77,8 @@ def needs(
     read: Needs = {}
     for table, held in _named(text, tables):
         if held is None:
-            read[table] = EVERYTHING
+            if table not in SHARED:
+                read[table] = EVERYTHING
             continue
         trials = {
             int(number) >> shift
@@ -210,6 +217,8 @@ def _place(side: Any, sources: Mapping[str, str]) -> _Place | None:
         return None
     if side.name in _OF_TRIALS:
         return _Place(alias, _OF_TRIALS[side.name])
+    if (sources[alias], side.name) == ("timer_group", "timer_id"):
+        return _Place(alias, 0)
     if side.name == "id" and sources[alias] in _OWN_IDS:
         return _Place(alias, _OWN_IDS[sources[alias]])
     return None

@@ -26,7 +26,7 @@ from taupy.profiledb.identity import user_event_id
 from taupy.profiledb.merge import merge
 from taupy.profiledb.store.catalogue import Catalogue, Store
 from taupy.profiledb.store.files import StoredFile, TrialKey
-from taupy.profiledb.store.layout import Table, spread, tables
+from taupy.profiledb.store.layout import Table, in_files, spread, tables
 from taupy.profiledb.store.local import LocalCopy
 from taupy.profiledb.writer import free_among
 
@@ -41,6 +41,12 @@ _USED = {
     " UNION SELECT user_event_id FROM sample WHERE trial_id = :trial",
 }
 """The rows of shared tables that a trial refers to."""
+
+_REALS = """
+    SELECT DISTINCT metric_id FROM {table}
+     WHERE trial_id = ? AND (typeof(inclusive) NOT IN ('integer', 'null')
+                             OR typeof(exclusive) NOT IN ('integer', 'null'))
+"""
 
 
 @dataclass(slots=True)
@@ -149,7 +155,7 @@ def _write(rows: _Rows, store: Store, result: Pushed, replaces: str) -> int:
     try:
         for table in tables().values():
             if table.in_files:
-                written = folder.write(table, key, rows.of(table))
+                written = folder.write(table, key, rows.of(in_files(table)))
                 files += [written] if written else []
         old: list[str] = []
         replaced = None
@@ -213,13 +219,13 @@ def _catalogued(catalogue: Catalogue, rows: _Rows, replaced: int | None, result:
     name = free_among({other for (other,) in taken}, trial.name)
     facts = (
         *(trial.started_at, trial.duration_ns, trial.exit_code, trial.state),
-        rows.content,
+        *(rows.content, rows.real_metrics()),
     )
     if replaced is None:
         row = connection.execute(
             "INSERT INTO trial (uuid, application, experiment, name, source, started_at,"
-            " duration_ns, exit_code, state, content)"
-            " VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s) ON CONFLICT (uuid) DO NOTHING"
+            " duration_ns, exit_code, state, content, real_metrics)"
+            " VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s) ON CONFLICT (uuid) DO NOTHING"
             " RETURNING id",
             (trial.uuid, *place, name, trial.source, *facts),
         ).fetchone()
@@ -228,8 +234,8 @@ def _catalogued(catalogue: Catalogue, rows: _Rows, replaced: int | None, result:
         replaced = int(row[0])
     else:
         connection.execute(
-            "UPDATE trial SET (started_at, duration_ns, exit_code, state, content, pushed_at,"
-            " pushed_by) = (%s, %s, %s, %s, %s, now(), current_user) WHERE id = %s",
+            "UPDATE trial SET (started_at, duration_ns, exit_code, state, content, real_metrics,"
+            " pushed_at, pushed_by) = (%s, %s, %s, %s, %s, %s, now(), current_user) WHERE id = %s",
             (*facts, replaced),
         )
     if name != trial.name:
@@ -294,6 +300,15 @@ class _Rows:
         whole = [counts, facts, sorted(trial.tags), trial.state, trial.duration_ns, trial.exit_code]
         return sha256(json.dumps(whole).encode()).hexdigest()
 
+    def real_metrics(self) -> list[int]:
+        """Metrics with values that are no integers, by their ids in the store."""
+        ids = {
+            id
+            for table in ("interval_value", "timer_value")
+            for (id,) in self.db.rows(_REALS.format(table=table), (self.trial.id,))
+        }
+        return sorted(self._numbers["metric"][id] for id in ids)
+
     def of(self, table: Table) -> Iterator[tuple[Any, ...]]:
         """Its rows, without the trial's number, in the order of the key."""
         columns = [column for column in table.columns if column.name != "trial_id"]
@@ -303,9 +318,12 @@ class _Rows:
             for owner in [column.refers or (table.name if column.name == "id" else "")]
             if owner in self._numbers
         ]
-        names = ", ".join(f"{table.name}.{column.name}" for column in columns)
+        names = ", ".join(f"{column.of or table.name}.{column.name}" for column in columns)
+        tables = table.name
+        if any(column.of for column in columns):
+            tables = f"{table.name} JOIN callpath ON callpath.id = {table.name}.callpath_id"
         condition, order = _which(table)
-        sql = f"SELECT {names} FROM {table.name} WHERE {condition} ORDER BY {order}"
+        sql = f"SELECT {names} FROM {tables} WHERE {condition} ORDER BY {order}"
         for row in self.db.stream(sql, {"trial": self.trial.id}):
             if renumbered:
                 cells = list(row)

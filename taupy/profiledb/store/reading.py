@@ -16,10 +16,12 @@ from typing import Any
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.files import writing_connection
 from taupy.profiledb.migrations import migrate
+from taupy.profiledb.reading import Reading
 from taupy.profiledb.store.catalogue import Store
+from taupy.profiledb.store.engines import Engines
 from taupy.profiledb.store.layout import tables
 from taupy.profiledb.store.local import LocalCopy
-from taupy.profiledb.store.needs import needs
+from taupy.profiledb.store.needs import SHARED, needs
 
 
 class StoreDB(ProfileDB):
@@ -47,10 +49,12 @@ class StoreDB(ProfileDB):
             migrate(connection)
             self.copy = LocalCopy(connection, store)
             self.copy.add_trials()
+            self._engines = Engines(store)
         except BaseException:
             self._open.close()
             raise
-        self._tables = frozenset(name for name, table in tables().items() if not table.shared)
+        trials = {name for name, table in tables().items() if not table.shared}
+        self._tables = frozenset(trials | SHARED.keys())
         super().__init__(address, connection, readonly=True)
 
     def close(self) -> None:
@@ -67,7 +71,14 @@ class StoreDB(ProfileDB):
         self._copy_for(sql, parameters)
         return super().stream(sql, parameters)
 
+    def columns(self, reading: Reading) -> list[Sequence[Any]]:
+        answer = self._engines.columns(reading)
+        return super().columns(reading) if answer is None else answer
+
     def _copy_for(self, sql: str, parameters: Sequence[object] | Mapping[str, object]) -> None:
         if not sql.lstrip().startswith("PRAGMA"):
-            for name, trials in needs(sql, parameters, self._tables).items():
-                self.copy.add(tables()[name], trials)
+            for name, ids in needs(sql, parameters, self._tables).items():
+                if name in SHARED:
+                    self.copy.add_shared(SHARED[name], ids or set())
+                else:
+                    self.copy.add(tables()[name], ids)

@@ -1,0 +1,149 @@
+"""Statements over values, answered where the values lie: DuckDB reads the files, PostgreSQL the
+flat profiles.
+
+Only where that is exact: of metrics whose values are integers in all trials that are asked for, so
+that a sum is the same in any order. Rows have the order that SQLite gives them. Everything else is
+left to SQLite (`reading.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache, cached_property
+from typing import Any
+
+from taupy.errors import DatabaseError
+from taupy.profiledb.reading import Reading
+from taupy.profiledb.store.catalogue import Store
+from taupy.profiledb.store.needs import THREAD_BITS
+
+Columns = list[Sequence[Any]]
+
+_IN_FILES = {
+    "call": "callpath_id, calls, subroutines, timer_id, parent_id, depth",
+    "interval_value": "metric_id, callpath_id, inclusive, exclusive",
+}
+_CALLPATHS = "SELECT DISTINCT callpath_id AS id, timer_id, parent_id, depth FROM call"
+_FLAT = {
+    "timer_call": "timer_id, calls, subroutines",
+    "timer_value": "metric_id, timer_id, inclusive, exclusive",
+}
+
+
+class Engines:
+    """The engines that hold a store's values."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def columns(self, reading: Reading) -> Columns | None:
+        """The answer, column by column; None where SQLite has to give it."""
+        trials = sorted(reading.trials)
+        if not (reading.elsewhere and trials and self._are_integers(trials, reading.metrics)):
+            return None
+        if reading.level == "timer":
+            return self._of_catalogue(reading, trials)
+        return self._of_files(reading, trials)
+
+    def _are_integers(self, trials: Sequence[int], metrics: Sequence[int]) -> bool:
+        """Are all values of these metrics integers? Unknown where an older taupy wrote them."""
+        known = self._reals
+        return all(
+            (reals := known.get(trial)) is not None and reals.isdisjoint(metrics)
+            for trial in trials
+        )
+
+    @cached_property
+    def _reals(self) -> dict[int, set[int] | None]:
+        rows = self._store.catalogue.rows("SELECT id, real_metrics FROM trial")
+        return {trial: None if reals is None else {*reals} for trial, reals in rows}
+
+    def _of_catalogue(self, reading: Reading, trials: Sequence[int]) -> Columns | None:
+        threads = f"(trial_id << {THREAD_BITS}) + thread_id AS thread_id"
+        tables = ", ".join(
+            f"{name} AS NOT MATERIALIZED (SELECT trial_id, {columns}, {threads}"
+            f" FROM taupy.{name} WHERE trial_id = ANY(%s))"
+            for name, columns in _FLAT.items()
+        )
+        sql = f"WITH {tables} {_ordered(reading)}"
+        try:
+            rows = self._store.catalogue.rows(sql, [trials] * len(_FLAT))
+        except DatabaseError:  # a sum is larger than SQLite's integers: it says so
+            return None
+        return list(zip(*rows, strict=True))
+
+    def _of_files(self, reading: Reading, trials: Sequence[int]) -> Columns | None:
+        duckdb = _duckdb()
+        files = self._files(trials)
+        if duckdb is None or not all(files.values()):
+            return None
+        tables = [
+            f"{name} AS NOT MATERIALIZED ({_numbered(name, [trial for trial, _ in mine])})"
+            for name, mine in files.items()
+        ]
+        sql = f"WITH {', '.join(tables)}, callpath AS ({_CALLPATHS}) {_ordered(reading)}"
+        names = {name: [path for _, path in mine] for name, mine in files.items()}
+        try:
+            answer = self._connection.execute(sql, names).fetchnumpy()
+        except duckdb.Error:  # a file that is lost, or an older one: SQLite's answer says so
+            return None
+        columns: Columns = [column.tolist() for column in answer.values()]
+        return columns if columns[0] else []
+
+    def _files(self, trials: Sequence[int]) -> dict[str, list[tuple[int, str]]]:
+        """Of each table the files of these trials, with the number of each file's trial."""
+        rows = self._store.catalogue.rows(
+            "SELECT holds, trial_id, name FROM file"
+            " WHERE holds = ANY(%s) AND trial_id = ANY(%s) ORDER BY holds, trial_id, name",
+            ([*_IN_FILES], trials),
+        )
+        files: dict[str, list[tuple[int, str]]] = {name: [] for name in _IN_FILES}
+        for holds, trial, name in rows:
+            files[holds].append((trial, self._store.folder.path_for_duckdb(name)))
+        return files
+
+    @cached_property
+    def _connection(self) -> Any:
+        duckdb = _duckdb()
+        nothing_else = {"autoinstall_known_extensions": False, "autoload_known_extensions": False}
+        connection = duckdb.connect(config=nothing_else)
+        self._store.folder.register(connection)
+        return connection
+
+
+def _numbered(name: str, trials: Sequence[int]) -> str:
+    """A table as its files have it, with the numbers that trials and threads have in a database.
+
+    Args:
+        trials: of each file its trial.
+    """
+    of_file = str(trials[0])
+    if {*trials} != {trials[0]}:
+        of_file = f"{list(trials)}[(file_index + 1)::BIGINT]"
+    return (
+        f"SELECT {of_file}::BIGINT AS trial_id, {_IN_FILES[name]},"
+        f" ({of_file}::BIGINT << {THREAD_BITS}) + thread_id AS thread_id"
+        f" FROM read_parquet(${name}, hive_partitioning = false)"
+    )
+
+
+def _ordered(reading: Reading) -> str:
+    """Its text, with rows in SQLite's order and numbers of SQLite's size."""
+    names = [f"c{number}" for number in range(reading.columns)]
+    cells = [
+        name if number < reading.keys else f"CAST({name} AS BIGINT)"
+        for number, name in enumerate(names)
+    ]
+    sql = f"SELECT {', '.join(cells)} FROM ({reading.elsewhere}) AS answer ({', '.join(names)})"
+    order = ", ".join(f"{name} NULLS FIRST" for name in names[: reading.keys])
+    return f"{sql} ORDER BY {order}" if order else sql
+
+
+@cache
+def _duckdb() -> Any:
+    """The package; None where it is not installed, since SQLite answers everything."""
+    try:
+        import duckdb
+    except ImportError:
+        return None
+    return duckdb
