@@ -6,6 +6,8 @@ people (`duration`, `size`, `count`). All take nanoseconds where time is meant.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 _STEPS = ((1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us"))
 _SIZES = ("KiB", "MiB", "GiB", "TiB", "PiB")
 
@@ -103,6 +105,13 @@ def count(value: int) -> str:
 def several(value: int, noun: str) -> str:
     """So many of something: `1 trial`, `0 trials`, `12 trials`."""
     return f"{value} {noun}" if value == 1 else f"{value} {noun}s"
+
+
+def listing(names: Iterable[object], most: int) -> str:
+    """The first names, and how many more there are: `a, b and 3 more`."""
+    texts = list(map(str, names))
+    more = f" and {len(texts) - most} more" if len(texts) > most else ""
+    return ", ".join(texts[:most]) + more
 
 
 def _three_digits(value: float) -> str:

@@ -11,6 +11,7 @@ from taupy.errors import UsageError
 from taupy.formats.progress import Progress
 from taupy.formats.registry import Format
 from taupy.model.launch_counts import LaunchCounts
+from taupy.units import listing
 
 
 def run(sources: Sequence[tuple[Format | None, list[Path]]], text: str, database: str) -> None:
@@ -49,8 +50,7 @@ def _merged(db: object, trial: int, format: Format, path: Path) -> Iterator[str]
             counts, units = _launches(format, path, progress)
             match = merge_launches(db, trial, counts, units)
             new = match.metrics
-            more = f" and {len(new) - 8} more" if len(new) > 8 else ""
-            yield f"trial {trial}: {match}; new: {', '.join(new[:8])}{more}"
+            yield f"trial {trial}: {match}; new: {listing(new, 8)}"
             yield from (f"note: {note}" for note in match.notes())
             return
         assert format.read is not None

@@ -20,6 +20,7 @@ from taupy.errors import UsageError
 from taupy.model import job
 from taupy.pprof import terminal
 from taupy.profiledb.merge_copy import Merged, MovedTrial
+from taupy.units import listing, several
 
 _MOST_NAMED = 8
 
@@ -77,11 +78,14 @@ def report(result: Merged, *, moved: bool = False) -> list[str]:
     said = []
     if result.added:
         verb = "moved" if moved else "added"
-        said.append(f"{_trials(len(result.added))} {verb} ({_numbers(result.added)})")
+        said.append(f"{several(len(result.added), 'trial')} {verb} ({_numbers(result.added)})")
     if result.joined:
-        said.append(f"{_trials(len(result.joined))} completed ({_listed(result.joined)})")
+        said.append(
+            f"{several(len(result.joined), 'trial')} completed "
+            f"({listing(result.joined, _MOST_NAMED)})"
+        )
     if result.present:
-        said.append(f"{_trials(len(result.present))} already there")
+        said.append(f"{several(len(result.present), 'trial')} already there")
     if result.ceilings:
         said.append(f"{result.ceilings} ceilings")
     if result.derived:
@@ -93,7 +97,7 @@ def report(result: Merged, *, moved: bool = False) -> list[str]:
         if trial.new_name != trial.old_name
     ]
     if renamed:
-        lines.append(f"note: renamed because the name was taken: {_listed(renamed)}")
+        lines.append(f"note: renamed because the name was taken: {listing(renamed, _MOST_NAMED)}")
     lines += [
         f"note: trial {trial} has different calls in the two databases; it was left unchanged"
         for trial in result.differing
@@ -110,18 +114,10 @@ def report(result: Merged, *, moved: bool = False) -> list[str]:
 
 
 def _numbers(added: list[MovedTrial]) -> str:
-    return _listed(
+    return listing(
         [
             trial.new_id if trial.new_id == trial.old_id else f"{trial.old_id} is {trial.new_id}"
             for trial in added
-        ]
+        ],
+        _MOST_NAMED,
     )
-
-
-def _listed(numbers: Sequence[int | str]) -> str:
-    more = [f"and {len(numbers) - _MOST_NAMED} more"] if len(numbers) > _MOST_NAMED else []
-    return ", ".join([*map(str, numbers[:_MOST_NAMED]), *more])
-
-
-def _trials(count: int) -> str:
-    return "1 trial" if count == 1 else f"{count} trials"

@@ -39,6 +39,7 @@ from taupy.roofline.naming import aliased
 from taupy.roofline.placement import Placement
 from taupy.roofline.point import Of, Point
 from taupy.roofline.verdict import verdict
+from taupy.units import listing
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -303,6 +304,5 @@ def _show(
 
 
 def _title(work: Sequence[TrialWork]) -> str:
-    names = [f"{own_work.trial_id}: {own_work.name}" for own_work in work[:3]]
-    more = f" and {len(work) - 3} more" if len(work) > 3 else ""
-    return f"ROOFLINE OF TRIAL{'S' if len(work) > 1 else ''} {', '.join(names)}{more}"
+    names = listing((f"{of_trial.trial_id}: {of_trial.name}" for of_trial in work), 3)
+    return f"ROOFLINE OF TRIAL{'S' if len(work) > 1 else ''} {names}"

@@ -31,6 +31,7 @@ from taupy.pprof.view import Cell, Column, View
 from taupy.profiledb import query, selector
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.opening import opened
+from taupy.units import listing
 
 _LIST_COLUMNS = (
     Column("id", "int", "ID"),
@@ -263,6 +264,4 @@ def _name(trial: TrialRow) -> str:
 
 
 def _listed(trials: Sequence[TrialRow]) -> str:
-    names = [f"{trial.id} {_name(trial)}" for trial in trials[:10]]
-    more = [f"and {len(trials) - 10} more"] if len(trials) > 10 else []
-    return ", ".join(names + more)
+    return listing((f"{trial.id} {_name(trial)}" for trial in trials), 10)

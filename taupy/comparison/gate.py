@@ -20,6 +20,7 @@ from taupy.escaping import visible
 from taupy.model.metric import Metric
 from taupy.pprof.selection import name_test
 from taupy.profiledb.database import ProfileDB
+from taupy.units import listing
 
 _WHERE = {"host": "on the host", "gpu": "on the GPU", None: ""}
 
@@ -287,5 +288,5 @@ def _nothing(condition: Condition, of_tables: Sequence[Answer]) -> str:
 
 
 def _left_out(condition: Condition, names: Sequence[str]) -> str:
-    more = f" and {len(names) - 5} more" if len(names) > 5 else ""
-    return f"'{condition.text}': not judged, because not in every run: {', '.join(names[:5])}{more}"
+    shown = listing(names, 5)
+    return f"'{condition.text}': not judged, because not in every run: {shown}"

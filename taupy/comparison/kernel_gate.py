@@ -21,6 +21,7 @@ from taupy.model.metric import Metric
 from taupy.model.rows import TimerRow
 from taupy.pprof.selection import name_test
 from taupy.pprof.view import Cell, Column, View
+from taupy.units import listing
 
 _SHOWN = ("registers", "spills", "stack", "shared", "instructions", "occupancy")
 
@@ -137,9 +138,8 @@ def judge(judged_pairs: Sequence[Pair], conditions: Sequence[Condition]) -> Judg
             ruling = _ruling(condition, name, first, second, limit)
             judged.append(Judged(ruling, Metric(quantity.name, quantity.unit)))
         if alone:
-            more = f" and {len(alone) - 5} more" if len(alone) > 5 else ""
-            shown = ", ".join(alone[:5])
-            apart.append(f"'{condition.text}': not judged, because on one side only: {shown}{more}")
+            shown = listing(alone, 5)
+            apart.append(f"'{condition.text}': not judged, because on one side only: {shown}")
     order = {"fails": 0, "undecided": 1, "passes": 2}
     return Judgement(sorted(judged, key=lambda entry: order[entry.ruling.verdict]), apart)
 

@@ -38,7 +38,7 @@ from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.meaning import meant_in
 from taupy.profiledb.opening import opened
 from taupy.profiledb.sweeps import OWN, SweptTrials, swept_trials
-from taupy.units import several
+from taupy.units import listing, several
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -68,11 +68,10 @@ def _mixed(selected: SweptTrials) -> list[str]:
         return []
     listed = [
         f"{visible(name)} ({', '.join(map(visible, sorted(values)[:4]))})"
-        for name, values in list(apart.items())[:4]
+        for name, values in apart.items()
     ]
-    more = f" and {len(apart) - 4} more" if len(apart) > 4 else ""
     return [
-        f"trials with the same {visible(selected.over)} differ in {', '.join(listed)}{more}, but "
+        f"trials with the same {visible(selected.over)} differ in {listing(listed, 4)}, but "
         "are treated as repeated runs; select trials to exclude some"
     ]
 

@@ -19,6 +19,7 @@ from typing import Any
 from taupy.errors import TaupyError
 from taupy.ert.windows import Windows
 from taupy.model.machine import Ceiling, CeilingKind
+from taupy.units import several
 
 _SYSFS = Path("/sys/devices/system/cpu")
 _WINDOW_S = 1e-3
@@ -226,7 +227,7 @@ def _bandwidth(
 
 
 def _threads(team: Sequence[int]) -> str:
-    return "1 thread" if len(team) == 1 else f"{len(team)} threads"
+    return several(len(team), "thread")
 
 
 def _memory_bytes() -> int:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from taupy.errors import UsageError
 from taupy.model.rows import EventRow, Named, ThreadRow
+from taupy.units import listing
 
 Place = tuple[int, int, int]
 
@@ -192,7 +193,4 @@ def _in_groups(joined: str, wanted: set[str]) -> bool:
 
 
 def _list(names: Iterable[str]) -> str:
-    names = list(names)
-    shown = ", ".join(names[:_MOST_LISTED])
-    more = len(names) - _MOST_LISTED
-    return (f"{shown} and {more} more" if more > 0 else shown) or "none"
+    return listing(names, _MOST_LISTED) or "none"

@@ -23,12 +23,14 @@ from taupy.model import invariants
 from taupy.model.profile import Profile, Thread, ThreadProfile, Timer
 from taupy.profiledb import impossible
 from taupy.profiledb.database import ProfileDB
+from taupy.profiledb.dimensions import listed
 from taupy.profiledb.flat_rows import FlatRows
 from taupy.profiledb.identity import callpath_id, timer_id, user_event_id
 from taupy.profiledb.prepared import PreparedThread
 from taupy.profiledb.reader import call_tree_of
 from taupy.profiledb.tree import StoredTree, stored_trees
 from taupy.profiledb.writer import HEALTH, INVARIANTS
+from taupy.units import listing, several
 
 State = Literal["PROBLEM", "note"]
 Progress = Callable[[str], None]
@@ -124,7 +126,7 @@ def _file_faults(db: ProfileDB) -> Iterator[str]:
         for table, _, parent, _ in db.stream("PRAGMA foreign_key_check"):
             missing[table, parent] = missing.get((table, parent), 0) + 1
         for (table, parent), count in missing.items():
-            yield f"{_rows(count)} of {table} refer to missing rows of {parent}"
+            yield f"{several(count, 'row')} of {table} refer to missing rows of {parent}"
     except TaupyError as error:
         yield str(error)
 
@@ -272,12 +274,14 @@ _WITH_CALLPATHS = ("interval_value", "user_event_value", "launch", "activity")
 def _trial_faults(db: ProfileDB, trial: int) -> Iterator[Finding]:
     for table in ("call", "thread_metric", *_WITH_CALLPATHS):
         if count := _count(db, _STRANGERS.format(table=table), trial):
-            text = f"{_rows(count)} of {table} belong to threads of another trial"
+            text = f"{several(count, 'row')} of {table} belong to threads of another trial"
             yield Finding("PROBLEM", "laws", trial, text)
             return
     for table in _WITH_CALLPATHS:
         if count := _count(db, _WITHOUT_CALL.format(table=table), trial):
-            text = f"{_rows(count)} of {table} name a call path that the thread never entered"
+            text = (
+                f"{several(count, 'row')} of {table} name a call path that the thread never entered"
+            )
             yield Finding("PROBLEM", "laws", trial, text)
             if table == "interval_value":
                 return
@@ -405,12 +409,11 @@ def _alike(value: float | None, other: float | None) -> bool:
 
 
 def _timers(db: ProfileDB, ids: list[int]) -> str:
-    names = []
-    for id in sorted(ids)[:_EXAMPLES]:
-        rows = db.rows("SELECT name FROM timer WHERE id = ?", (id,))
-        names.append(f"'{visible(rows[0][0])}'" if rows else str(id))
-    more = f" and {len(ids) - _EXAMPLES} more" if len(ids) > _EXAMPLES else ""
-    return ", ".join(names) + more
+    wanted = sorted(ids)
+    names = dict(db.rows(f"SELECT id, name FROM timer WHERE id IN ({listed(wanted[:_EXAMPLES])})"))
+    return listing(
+        (f"'{visible(names[id])}'" if id in names else str(id) for id in wanted), _EXAMPLES
+    )
 
 
 # --- values ------------------------------------------------------------------
@@ -445,10 +448,6 @@ def _remarks(db: ProfileDB) -> Iterator[Finding]:
 
 def _count(db: ProfileDB, question: str, *values: Any) -> int:
     return int(db.rows(question, values)[0][0])
-
-
-def _rows(count: int) -> str:
-    return "1 row" if count == 1 else f"{count} rows"
 
 
 def _some(examples: list[str]) -> str:

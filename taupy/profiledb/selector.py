@@ -29,6 +29,7 @@ from taupy.escaping import visible
 from taupy.model.rows import TrialRow
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.text import storable
+from taupy.units import listing, several
 
 LATEST = "latest"
 RUNS = "runs:"
@@ -109,7 +110,7 @@ def together(db: ProfileDB, conditions: Sequence[str]) -> list[TrialRow]:
     trials_together = [trial for trial in met[others[0]] if trial.id in ids]
     if not trials_together:
         counts = ", ".join(
-            f"'{visible(text)}' {_count(len(trials))}" for text, trials in met.items()
+            f"'{visible(text)}' {several(len(trials), 'trial')}" for text, trials in met.items()
         )
         raise NoSuchTrial(
             f"no trial in {db.path} meets all conditions ({counts}); "
@@ -231,7 +232,7 @@ def _miss(db: ProfileDB, text: str) -> str:
     place = db.path
     if not trials:
         return f"{place} has no trials; `taupy run SCRIPT` adds one"
-    count = _count(len(trials))
+    count = several(len(trials), "trial")
     choices = _what_there_is(db, text, trials)
     return f"no trial matches '{text}' in {place} ({count}: {choices}); `taupy trials` lists them"
 
@@ -264,10 +265,4 @@ def _what_there_is(db: ProfileDB, text: str, trials: Sequence[TrialRow]) -> str:
 
 
 def _values(values: Iterable[str]) -> str:
-    distinct = list(dict.fromkeys(values))
-    more = f" and {len(distinct) - _MOST_VALUES} more" if len(distinct) > _MOST_VALUES else ""
-    return visible(", ".join(distinct[:_MOST_VALUES])) + more
-
-
-def _count(trials: int) -> str:
-    return "1 trial" if trials == 1 else f"{trials} trials"
+    return visible(listing(dict.fromkeys(values), _MOST_VALUES))

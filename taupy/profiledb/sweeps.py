@@ -12,6 +12,7 @@ from taupy.model.rows import TrialRow
 from taupy.profiledb import selector
 from taupy.profiledb.database import ProfileDB, of_a_sound_file
 from taupy.profiledb.trial_facts import gpu_models
+from taupy.units import several
 
 COUNTED = ("threads", "nodes", "gpus")
 """Parameters that are counted in the trial itself, where no metadata has that name."""
@@ -108,19 +109,21 @@ def swept_trials(
     else:
         lacking = [trial for trial in chosen if trial.id not in values]
         if lacking:
-            notes.append(f"{_trials(len(lacking))} without {visible(over)} left out")
+            notes.append(f"{several(len(lacking), 'trial')} without {visible(over)} left out")
     chosen = [trial for trial in chosen if trial.id in values]
     if not failed:
         snapshots = [trial for trial in chosen if SNAPSHOT in facts[trial.id]]
         if snapshots:
             notes.append(
-                f"{_trials(len(snapshots))} taken while a program ran left out (snapshots)"
+                f"{several(len(snapshots), 'trial')} taken while a program ran left out (snapshots)"
             )
             chosen = [trial for trial in chosen if trial not in snapshots]
         bad = [t for t in chosen if t.exit_code not in (0, None) or t.state != "complete"]
         if bad:
             numbers = ", ".join(str(trial.id) for trial in bad[:10])
-            notes.append(f"{_trials(len(bad))} that failed or are incomplete left out ({numbers})")
+            notes.append(
+                f"{several(len(bad), 'trial')} that failed or are incomplete left out ({numbers})"
+            )
             chosen = [trial for trial in chosen if trial not in bad]
     places = _places(chosen)
     gpus = _gpus(db, chosen)
@@ -272,7 +275,3 @@ def _one_value(
         f"all {len(trials_swept)} trials have {over} = {trials_swept[0].value}: a sweep needs two "
         f"values at least (what differs between them: {differing})"
     )
-
-
-def _trials(count: int) -> str:
-    return "1 trial" if count == 1 else f"{count} trials"

@@ -25,6 +25,7 @@ from taupy.model.kernel_names import kernel_timer
 from taupy.model.launch_counts import LaunchCounts
 from taupy.model.profile import TIME, Metric, Profile, Thread, Timer
 from taupy.model.work import PER_SECOND
+from taupy.units import listing
 
 _FACTS: Final = ("launch__", "device__", "c2clink__", "nvlink__", "numa__", "profiler__")
 
@@ -267,9 +268,8 @@ class CountedLaunches:
                 f"flop_tensor of {self.tensor_unknown} launches is unknown: {_TENSOR_REMEDY}"
             )
         if self._absent:
-            names = [name for name, _ in self._absent.most_common(6)]
-            more = f" and {len(self._absent) - 6} more" if len(self._absent) > 6 else ""
-            notes.append(f"not counted (n/a): {', '.join(names)}{more}")
+            names = listing((name for name, _ in self._absent.most_common()), 6)
+            notes.append(f"not counted (n/a): {names}")
         return notes
 
 

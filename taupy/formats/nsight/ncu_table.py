@@ -26,6 +26,7 @@ from taupy.formats.nsight import ncu_units
 from taupy.formats.nsight.ncu_labels import is_metric, metric_name
 from taupy.formats.progress import SILENT, Progress
 from taupy.formats.reading import refusal
+from taupy.units import listing
 
 Kind = Literal["long", "wide", "summary", "pivot"]
 
@@ -151,9 +152,8 @@ class Table:
         if self.kind == "pivot":
             notes.append("a pivot table has no units: values are taken as ns, byte, hz and counts")
         if self._left_out:
-            names = ", ".join(list(self._left_out)[:6])
-            more = f" and {len(self._left_out) - 6} more" if len(self._left_out) > 6 else ""
-            notes.append(f"columns that are no metric left out: {names}{more}")
+            names = listing(self._left_out, 6)
+            notes.append(f"columns that are no metric left out: {names}")
         return notes
 
     def _decimal_mark(self) -> str:

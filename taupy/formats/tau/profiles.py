@@ -25,6 +25,7 @@ from taupy.formats.tau.text import PLACE, Event, Header
 from taupy.formats.tau.thread import Place
 from taupy.formats.tau.tree import Timers
 from taupy.model.profile import Metric, Profile
+from taupy.units import listing
 
 MULTI = "MULTI__"
 _MOST_NAMED = 5
@@ -69,9 +70,8 @@ def _profiles(
     common, nodes = tau_thread.separated(metadata)
     progress.begin(source.name, sum(file.stat().st_size for file in files))
     if left_out:
-        more = f" and {len(left_out) - _MOST_NAMED} more" if len(left_out) > _MOST_NAMED else ""
-        names = ", ".join(sorted(left_out)[:_MOST_NAMED])
-        common = {**common, IMPORT_NOTES: f"omitted, not a thread's profile: {names}{more}"}
+        names = listing(sorted(left_out), _MOST_NAMED)
+        common = {**common, IMPORT_NOTES: f"omitted, not a thread's profile: {names}"}
     for node, places in groupby(sorted(by_place), key=lambda place: place[0]):
         timers = Timers()
         threads = []
