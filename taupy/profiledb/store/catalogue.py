@@ -197,13 +197,13 @@ class Catalogue:
             )
         settings = dict(self.rows("SELECT name, value FROM store"))
         version = int(settings["schema"]), int(settings.get("form", 1))
-        known = SCHEMA_VERSION, _FORM
-        if any(theirs > ours for theirs, ours in zip(version, known, strict=True)):
+        current = SCHEMA_VERSION, _FORM
+        if any(theirs > ours for theirs, ours in zip(version, current, strict=True)):
             raise DatabaseError(
                 f"{self.address} was written by a newer taupy (schema {version[0]}.{version[1]}, "
                 f"this one knows {SCHEMA_VERSION}.{_FORM}); upgrade taupy"
             )
-        if version != known:
+        if version != current:
             with self.transaction() as connection:
                 self._complete(connection)
 

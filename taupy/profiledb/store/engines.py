@@ -47,9 +47,9 @@ class Engines:
 
     def _are_integers(self, trials: Sequence[int], metrics: Sequence[int]) -> bool:
         """Are all values of these metrics integers? Unknown where an older taupy wrote them."""
-        known = self._reals
+        reals_of = self._reals
         return all(
-            (reals := known.get(trial)) is not None and reals.isdisjoint(metrics)
+            (reals := reals_of.get(trial)) is not None and reals.isdisjoint(metrics)
             for trial in trials
         )
 
