@@ -52,7 +52,8 @@ test: test-environment
 
 # SHARE=1/5 leaves four fifths of what is slow, or the same on all Pythons, to four other runs.
 test-all: test-environment
-	$(TEST)/bin/python -m pytest -q -m "not gpu" -n 2 --durations=25 $(if $(SHARE),--share $(SHARE))
+	$(TEST)/bin/python -m pytest -q -m "not gpu" -n 2 --durations=25 \
+	  $(if $(SHARE),--share $(SHARE)) $(if $(SLOW_SHARE),--slow-share $(SLOW_SHARE))
 
 check: lint types floors docs javascript  # `make -k check` goes on after a failure
 

@@ -7,8 +7,9 @@ Property tests try the same examples each time, so that a red run means a change
 HYPOTHESIS_PROFILE=explore has them look for new ones.
 
 `--share K/N` runs the tests that depend on the Python version, and of the others every N-th:
-CI runs share 1/5 on the first of five Pythons, 2/5 on the second, and so on. Of slow tests,
-TAUPY_CI_ROTATION=0, 1 or 2 leaves out a third, another one for each: `make test-all` runs all.
+CI runs share 1/5 on the first of five Pythons, 2/5 on the second, and so on. `--slow-share 1/2`
+runs one half of the slow tests among them, 2/2 the other: CI takes them in turns, from commit to
+commit.
 """
 
 from __future__ import annotations
@@ -55,7 +56,8 @@ restore_signals()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--share", metavar="K/N", type=_share, help="see tests/conftest.py")
+    for name in ("--share", "--slow-share"):
+        parser.addoption(name, metavar="K/N", type=_share, help="see tests/conftest.py")
 
 
 def _share(text: str) -> tuple[int, int]:
@@ -67,10 +69,8 @@ def _share(text: str) -> tuple[int, int]:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if not (chosen := config.getoption("--share")):
-        return
-    share, shares = chosen
-    rotation = int(os.environ["TAUPY_CI_ROTATION"]) if "TAUPY_CI_ROTATION" in os.environ else None
+    share, shares = config.getoption("--share") or (1, 1)
+    slow_share, slow_shares = config.getoption("--slow-share") or (1, 1)
     mine, others = [], []
     for item in items:
         everywhere = item.path.is_relative_to(OTHERS_ON_EVERY_PYTHON) or (
@@ -79,9 +79,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         )
         # By name, not by position: tests that some Python lacks must not shift the others.
         name = item.nodeid.rpartition("/")[2]
-        in_share = zlib.crc32(name.encode()) % shares == share - 1
-        if rotation is not None and item.get_closest_marker("slow"):
-            in_share &= zlib.crc32(name.encode()) // shares % 3 != rotation
+        rest, number = divmod(zlib.crc32(name.encode()), shares)
+        in_share = number == share - 1
+        if item.get_closest_marker("slow"):
+            in_share &= rest % slow_shares == slow_share - 1
         (mine if everywhere or in_share else others).append(item)
     items[:] = mine
     config.hook.pytest_deselected(items=others)
