@@ -128,6 +128,8 @@ static int enter_known(Thread *thread, OpenNode *open, void *owner, const char *
     Node *caller = thread->cursor;
     Node *layer = owner != NULL ? node_find(thread, caller, owner) : NULL;
     void *timer = operator_known(name);
+    if (owner != NULL && !spans_ready(thread))
+        return 0;
     if ((owner != NULL && layer == NULL) || timer == NULL)
         return 0;
     Node *node = node_find(thread, layer != NULL ? layer : caller, timer);
@@ -163,6 +165,8 @@ static void enter_new(OpenNode *open, void *owner, const char *name)
     void *timer = thread != NULL && is_recordable(thread) ? operator_new(name) : NULL;
     if (timer != NULL) {
         uint64_t pass = thread->cursor->t0;
+        if (owner != NULL)
+            spans_reserve(thread);
         if (owner != NULL && timer_begin(thread, owner))
             open->layer = thread->cursor;
         if (is_again(open->layer, pass) && open->layer != NULL) {
@@ -231,8 +235,10 @@ static void node_ends(void)
     Thread *thread = active ? this_thread : NULL;
     int is_innermost = thread != NULL && thread->cursor == inner;
     if (is_innermost) {
+        thread->without_gil = 1;
         for (Node *node = inner; node != outer->parent; node = node->parent)
             node_stop(thread, node, now);
+        thread->without_gil = 0;
         thread->cursor = outer->parent;
     }
     pthread_mutex_unlock(&tree_lock);

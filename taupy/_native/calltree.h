@@ -47,6 +47,7 @@ enum NodeFlags {
     NODE_IMPORT = 4,   /* see imports.h */
     NODE_BRIEF = 8,    /* see steps_window.h; so are all nodes below it */
     NODE_SKIPS = NODE_IMPORT | NODE_BRIEF, /* not all that is entered there is recorded */
+    NODE_STAMPED = 16, /* see spans.h */
 };
 
 typedef struct Thread {
@@ -75,6 +76,9 @@ typedef struct Thread {
     uint64_t faults, fine; /* see memory.c */
     struct Steps *steps;           /* NULL: none */
     uint64_t torch_thread;         /* what PyTorch calls it; 0: not known. See collectives.h */
+    struct SpanRecord *free_span; /* see spans.h */
+    uint32_t free_spans, span_block, spans_kept;
+    uint32_t without_gil; /* nodes end without it: nothing is to be allocated */
     Node *asking; /* what has ended last, if it may have asked for a collective; or NULL */
 } Thread;
 

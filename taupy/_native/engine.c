@@ -31,6 +31,7 @@
 #include "ranges.h"
 #include "selection.h"
 #include "setprofile.h"
+#include "spans.h"
 #include "steps.h"
 #include "steps_window.h"
 #include "thread.h"
@@ -118,6 +119,7 @@ static void start_timing(const Options *options)
 {
     double per_ms = ticks_per_ms(options);
     depth_limit = (uint64_t)options->depth;
+    spans_limit = (uint64_t)options->spans;
     callpath_limit = (uint64_t)options->max_callpaths;
     throttling = options->throttle != 0;
     throttle_calls = (uint64_t)options->throttle_calls;

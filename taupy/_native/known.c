@@ -87,8 +87,10 @@ void known_called(Thread *thread, Routine *routine, PyObject *first, PyObject *s
     steps_window_look(thread, routine->key);
     if (thread->cursor == &thread->hidden)
         hide(thread);
-    else if (shown != NULL)
+    else if (shown != NULL) {
+        shown->is_stamped = routine->known->role <= KNOWN_UPDATE;
         enter(shown->key, 0, Py_None, NULL, 1);
+    }
     if (routine->known->role == KNOWN_PHASE && routine->known->kind == COMMUNICATION)
         collectives_follow(thread);
     PyErr_Clear();

@@ -14,7 +14,7 @@ const char options_doc[] = PyDoc_STR(
 "them and the modules' own code), known (\"ROLE KIND FIRST SECOND FILE:NAME\", see known.h),\n"
 "throttle,\n"
 "throttle_calls, throttle_ns_per_call, max_callpaths, steps_first, steps_last (the window of\n"
-"steps whose details are recorded; 0: of all),\n"
+"steps whose details are recorded; 0: of all), spans (so many are kept, see spans.h),\n"
 "cpu_time, counters [(type, config, weight, metric)], counters_at_calls, counters_by_rdpmc,\n"
 "counters_whole (once more, over all threads), "
 "blas (bytes: the library that tells of operations), autograd (bytes: the one that tells of\n"
@@ -71,6 +71,7 @@ static const struct {
     OPTION(cpu_time, NUMBER, 0),
     OPTION(steps_first, NUMBER, 0),
     OPTION(steps_last, NUMBER, -1),
+    OPTION(spans, NUMBER, 0),
     OPTION(counters_at_calls, NUMBER, 0),
     OPTION(counters_by_rdpmc, NUMBER, 0),
     OPTION(counters_whole, NUMBER, 0),

@@ -15,7 +15,7 @@ typedef struct Options {
     PyObject *counters;
     long long root_pid, c_calls, depth, max_callpaths, helper, quiet, wait_for_main, sample_ms;
     long long throttle, throttle_calls, throttle_ns_per_call;
-    long long steps_first, steps_last;
+    long long steps_first, steps_last, spans;
     long long cpu_time, counters_at_calls, counters_by_rdpmc, counters_whole;
     long long gpu_modules_bytes, gpu_trace, gpu_flush_ms, gpu_end_ms;
     ClockPair early; /* all 0: there is none */

@@ -41,11 +41,19 @@ enum BlockKind {
     BLOCK_COLLECTIVES = 12,     /* CollectiveRecord[] */
     BLOCK_COLLECTIVE_SUMS = 13, /* CollectiveSum[] */
     BLOCK_LAYER = 14,           /* LayerRecord: what a layer is made of and computes */
+    BLOCK_SPANS = 15,           /* SpanRecord[]: of one thread */
     BLOCK_PART = 32,    /* FoldedName and a part: in the file of folded parts only */
 };
 
 /* What a thread's block says in its header. */
-enum { BLOCK_THREAD_NATIVE = 0, BLOCK_THREAD_FAULTS = 1, BLOCK_THREAD_ERRNO = 2 };
+enum {
+    BLOCK_THREAD_NATIVE = 0,
+    BLOCK_THREAD_FAULTS = 1,
+    BLOCK_THREAD_ERRNO = 2,
+    BLOCK_THREAD_SPANS_TICKS = 3, /* when spans of the process ended, noted by one thread, */
+    BLOCK_THREAD_SPANS_END = 4,   /* and why */
+};
+enum SpansEnd { SPANS_GO_ON = 0, SPANS_LIMIT = 1, SPANS_NO_MEMORY = 2 };
 
 typedef struct Block {
     uint32_t kind;

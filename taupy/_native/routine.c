@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "routine.h"
 #include "names.h"
+#include "spans.h"
 
 RoutineWatch *routine_watches;
 Table routines, retired;
@@ -40,6 +41,8 @@ void routine_add_node(Routine *routine, Node *node)
     node->region = routine->region;
     if (routine->import)
         node->flags |= NODE_IMPORT;
+    if (routine->is_stamped && spans_limit != 0 && !(node->flags & NODE_BRIEF))
+        node->flags |= NODE_STAMPED;
     if (key_is_brief(routine->node_key))
         node->flags |= NODE_BRIEF;
     if ((n & (n - 1)) == 0) { /* 0 or a power of two: full */
@@ -187,6 +190,7 @@ static void describe(Routine *routine, PyObject *callable)
         routine->group = strdup(timer->group);
         routine->region = timer->region;
         routine->import = timer->import;
+        routine->is_stamped = timer->is_stamped;
     } else if (KEY_KIND(routine->key) == KEY_C) {
         routine->name = name_of_c_function(callable);
         routine->file = strdup("");

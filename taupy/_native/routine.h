@@ -63,6 +63,7 @@ typedef struct NamedTimer {
     uint32_t region; /* enum Region */
     uint32_t range;  /* enum Range */
     uint32_t import; /* not 0: it is an import */
+    uint32_t is_stamped; /* a layer or a phase, see spans.h */
     uint32_t brief;  /* not 0: what is below it is, see steps_window.h */
     uint32_t is_routine; /* it stands for a call: of a layer */
     struct LayerRecord *facts; /* of a layer, see layer_facts.h; of the part of that number */
@@ -98,6 +99,7 @@ typedef struct Routine {
     uint32_t region;       /* enum Region, as of the NamedTimer */
     uint32_t backward;     /* enum Backward */
     uint32_t import;       /* as of the NamedTimer */
+    uint32_t is_stamped;   /* the same */
     uint64_t generation;   /* of the part that has its record */
     RoutineRecord *record;
     uint64_t calls, ticks; /* for throttling */

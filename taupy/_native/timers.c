@@ -7,6 +7,11 @@ static uint64_t timers_count;
 static PyObject *timer_keys; /* (name, group) -> key as an int */
 static PyObject *disabled_groups;
 
+static int begins_with(const char *text, const char *start)
+{
+    return strncmp(text, start, strlen(start)) == 0;
+}
+
 static NamedTimer *timer_new(const char *name, const char *group)
 {
     NamedTimer *timer = calloc(1, sizeof *timer); /* never freed: nodes have its address */
@@ -19,6 +24,8 @@ static NamedTimer *timer_new(const char *name, const char *group)
         timer->range = RANGE_NVTX;
     timer->brief = strcmp(group, STEP_GROUP) == 0;
     timer->import = strcmp(group, IMPORT_GROUP) == 0;
+    timer->is_stamped = timer->brief || timer->import || begins_with(group, LAYER_GROUP) ||
+                        begins_with(group, "PHASE") || begins_with(group, "REGION");
     timer->is_routine = strcmp(group, LAYER_GROUP) == 0 || strcmp(group, BACKWARD_GROUP) == 0 ||
                         strcmp(group, AUTOGRAD_GROUP) == 0;
     if (strcmp(group, "REGION") == 0)

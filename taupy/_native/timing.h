@@ -8,6 +8,7 @@
 #include "memory.h"
 #include "metrics.h"
 #include "routine.h"
+#include "spans.h"
 #include "thread.h"
 
 #define ALWAYS_INLINE inline __attribute__((always_inline))
@@ -76,6 +77,8 @@ static ALWAYS_INLINE uint64_t node_leave(Thread *thread, Node *node, uint64_t no
     node->inclusive += took;
     if (full && metric_count)
         metrics_leave(thread, node, took);
+    if (full && unlikely(node->flags & NODE_STAMPED))
+        span_add(thread, node, now);
     thread->cursor = node->parent;
     if (unlikely(now >= thread->due_ticks))
         memory_due(thread, node, now);
@@ -95,6 +98,8 @@ static inline void node_stop(Thread *thread, Node *node, uint64_t now)
     node->inclusive += now - node->t0;
     if (metric_count)
         metrics_leave(thread, node, 0);
+    if (unlikely(node->flags & NODE_STAMPED))
+        span_add(thread, node, now);
 }
 
 static ALWAYS_INLINE enum Entry enter(void *key, int resume, PyObject *callable,

@@ -152,6 +152,14 @@ def steps(text: str) -> str:
     return f"{begin}:{'' if end is None else end}"
 
 
+def traced(text: str) -> list[str]:
+    """An option's value that says what is recorded one by one: host, gpu, or both."""
+    kinds = text.split(",")
+    if not {"host", "gpu"}.issuperset(kinds):
+        raise argparse.ArgumentTypeError(f"{text!r} is not host, gpu or host,gpu")
+    return kinds
+
+
 def percent(text: str) -> float:
     """An option's value from 0 to 100, with or without a percent sign: 5, 0.5%."""
     try:

@@ -7,6 +7,8 @@ import argparse
 from taupy.commands import options
 
 MODULES_MIB = 1024
+_ALONE = {"--trace": "gpu"}
+"""Options whose value may be left out, and then is this: it stands behind `=` only."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -58,6 +60,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=options.steps,
         help="record details in the steps A to B of a training only; the others are counted, with "
         "their phases",
+    )
+    options.add_list_argument(
+        what,
+        "--trace",
+        "WHAT",
+        "also record single start and end times, written --trace=host: those of layers and phases; "
+        "--trace=gpu, or --trace alone: those of kernels, copies, waits and API calls; or "
+        "--trace=host,gpu",
+        options.traced,
     )
     what.add_argument(
         "--fold-libraries",
@@ -160,11 +171,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="sampling interval: 1ms (the default), 100us, ...",
     )
     gpu.add_argument(
-        "--trace",
-        action="store_true",
-        help="record start and end times of every kernel, copy, wait and API call",
-    )
-    gpu.add_argument(
         "--keep-modules", metavar="FOLDER",
         help="keep the code that the program loads onto GPUs there, for `taupy static FOLDER`",
     )  # fmt: skip
@@ -206,6 +212,7 @@ def parse(parser: argparse.ArgumentParser, arguments: list[str]) -> argparse.Nam
     values = {
         name: action.nargs is None for action in parser._actions for name in action.option_strings
     }
+    arguments = list(arguments)
     at = 0
     while at < len(arguments):
         word = arguments[at]
@@ -217,6 +224,8 @@ def parse(parser: argparse.ArgumentParser, arguments: list[str]) -> argparse.Nam
         if name.startswith("--") and name not in values:
             fits = [long for long in values if long.startswith(name)]
             name = fits[0] if len(fits) == 1 else name
+        if name in _ALONE and "=" not in word:
+            word = arguments[at] = f"{name}={_ALONE[name]}"
         at += 2 if values.get(name) and "=" not in word else 1
     parsed = parser.parse_args(arguments[:at])
     rest = arguments[at:]

@@ -23,7 +23,7 @@ def measured(plan: Plan) -> str:
     if asked is False:
         return "no"
     if not plan.is_native:
-        if asked or args.trace:
+        if asked or "gpu" in plan.traces:
             plan.notes.append("measuring GPUs needs the compiled engine: this run does not")
         return "no"
     from taupy.collectors.cupti_paths import libraries
@@ -31,7 +31,7 @@ def measured(plan: Plan) -> str:
     folders = [path for path in sys.path if path]
     plan.options["gpu"] = 1
     plan.options["gpu_libraries"] = [os.fsencode(path) for path in libraries(folders)]
-    plan.options["gpu_trace"] = args.trace or bool(project.get("trace"))
+    plan.options["gpu_trace"] = "gpu" in plan.traces
     if save := os.environ.get("TAUPY_GPU_SAVE"):  # fixtures for tests: see tests/gpu/record.py
         plan.options["gpu_save"] = os.fsencode(os.path.abspath(save))
     for name in ("gpu_flush_ms", "gpu_end_ms"):

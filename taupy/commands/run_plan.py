@@ -6,6 +6,7 @@ a launch does not need.
 
 from __future__ import annotations
 
+import argparse
 import os
 import sys
 
@@ -15,8 +16,10 @@ from taupy.network import layers, steps
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import argparse
     from typing import Any
+
+_SPANS = 1_000_000
+"""Of layers and phases, in each process: 24 MB of its part."""
 
 
 class Plan:
@@ -29,6 +32,7 @@ class Plan:
         engine: "native" or "python"; `early`: a first reading of its clock.
         options: of the engine.
         metadata: of the trial; `notes`: for the user and the trial.
+        traces: what is recorded one by one, "host" and "gpu".
     """
 
     def __init__(self, args: argparse.Namespace) -> None:
@@ -41,6 +45,9 @@ class Plan:
         self.options = _engine_options(args, self.project)
         if args.steps:
             self._take_window(args.steps)
+        self.traces = _traces(args.trace, self.project.get("trace"))
+        if "host" in self.traces:
+            self._take_spans()
 
     def _take_window(self, window: str) -> None:
         if not self.is_native:
@@ -48,9 +55,30 @@ class Plan:
         self.options |= steps.window_options(window)
         self.metadata[steps.WINDOW] = window
 
+    def _take_spans(self) -> None:
+        if not self.is_native:
+            self.notes.append("--trace=host needs the compiled engine: no times of single layers")
+            return
+        spans = number("trace_spans", None, None, self.project)
+        if spans is not None and spans < 1:
+            raise UsageError(f"`trace_spans` of [tool.taupy] must be at least 1, got {spans}")
+        self.options["spans"] = _SPANS if spans is None else int(spans)
+
     @property
     def is_native(self) -> bool:
         return self.engine == "native"
+
+
+def _traces(given: list[list[str]], project: Any) -> set[str]:
+    """What is recorded one by one, by `--trace` or else by `trace` of pyproject.toml."""
+    if not given and isinstance(project, str):
+        try:
+            given = [options.traced(project)]
+        except argparse.ArgumentTypeError as problem:
+            raise UsageError(f"`trace` of [tool.taupy] in pyproject.toml: {problem}") from None
+    elif not given and project:
+        given = [["gpu"]]
+    return {kind for kinds in given for kind in kinds}
 
 
 def _metadata(given: list[str]) -> dict[str, str]:

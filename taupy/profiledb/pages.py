@@ -243,7 +243,7 @@ TABLES = {
     "collective": "Collectives of each process: when they were asked for, began and ended.",
     "sample": "User events that were sampled, over time.",
     "launch": "Sums of a kernel or copy with one configuration under one call path.",
-    "activity": "Single launches, copies, waits and API calls of traced trials.",
+    "activity": "Single launches, copies, waits, API calls, layers and phases of traced trials.",
     "derived_metric": "Metrics computed from others on demand.",
     "ceiling": "Limits of a processor, measured or from datasheets.",
     "kernel_code": "Machine code of GPU kernels: registers, memory, control flow.",

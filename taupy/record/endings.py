@@ -54,6 +54,8 @@ def count_until(part: Part, until_ns: int) -> None:
     for thread in part.threads:
         if not (thread.ended or thread.native):
             thread.inclusive[[0, *(row for row, _ in thread.open)]] += more
+            if thread.spans is not None:
+                thread.spans.late_ns += more
 
 
 def _watched(

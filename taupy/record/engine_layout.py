@@ -119,5 +119,8 @@ LAYER = np.dtype(
 )
 """What a layer is made of and computes (`_native/layer_facts.h`)."""
 
+SPAN = np.dtype([("node", "<u8"), ("start", "<u8"), ("end", "<u8")])
+"""When a layer or phase began and ended (`_native/spans.h`)."""
+
 HIDDEN_BYTES = MEASURED_NODE.itemsize
 """From a thread to its hidden node, which stands in for call paths that are not recorded."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 
 from taupy.model.gpu import Activity, ActivityKind
 from taupy.record.gpu_part import Trace
@@ -32,3 +33,13 @@ class Activities:
                     span.bytes if kind in ("copy", "memset") else None,
                     span.graph_node or None,
                 )
+
+
+@dataclass(frozen=True, slots=True)
+class Together:
+    """The activities of one thread from several places, one after the other."""
+
+    parts: tuple[Iterable[Activity], ...]
+
+    def __iter__(self) -> Iterator[Activity]:
+        return chain.from_iterable(self.parts)

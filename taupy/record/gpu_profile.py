@@ -29,7 +29,7 @@ from taupy.model.profile import (
     UserEvent,
 )
 from taupy.model.streams import Owner, StreamBuilder, merged_events
-from taupy.record.gpu_activities import Activities
+from taupy.record.gpu_activities import Activities, Together
 from taupy.record.gpu_health import health
 from taupy.record.gpu_part import GpuPart, Trace
 from taupy.record.gpu_work import (
@@ -347,7 +347,8 @@ def _add_activities(
         host_slots.setdefault(measured.thread, set()).add(work.slot)
         threads[measured.thread] = measured
     for thread, measured in threads.items():
-        measured.activities = Activities(trace, host_slots[thread], host_rows[thread])
+        calls = Activities(trace, host_slots[thread], host_rows[thread])
+        measured.activities = Together((measured.activities, calls))
 
 
 # --------------------------------------------------------------------- memory

@@ -19,7 +19,7 @@ import numpy as np
 
 from taupy.errors import FormatError
 from taupy.model.profile import LayerFacts, Steps
-from taupy.record import part_layers, part_steps, plain_part
+from taupy.record import part_layers, part_spans, part_steps, plain_part
 from taupy.record.collectives import Communicator, PartCollectives
 from taupy.record.engine_layout import (
     COLLECTIVE,
@@ -29,6 +29,7 @@ from taupy.record.engine_layout import (
     MEASURED_NODE,
     NODE,
     OPERATION_BYTES,
+    SPAN,
     STEP,
 )
 from taupy.record.engine_layout import THREAD as THREAD_LAYOUT
@@ -191,7 +192,7 @@ class _NativePart:
             threads=decoded,
             metadata=metadata,
             layers=self.layers(blocks),
-            health=self.health(),
+            health=self.health(blocks),
             node=header.node if header.node >= 0 else None,
             start_ticks=header.start_ticks,
             ns_per_tick=self.ns_per_tick,
@@ -257,6 +258,8 @@ class _NativePart:
             thread.counted = _behind(1, rows.nodes["region"]) != 0
         thread.samples = self.samples(rows, block.thread, blocks)
         thread.steps = self.steps(block.thread, blocks)
+        until = int(own["ended_ticks"]) or self.end_ticks
+        thread.spans = self.spans(rows, block, blocks, [row for row, _ in open_rows], until)
         return thread
 
     def place(self, rows: Rows, thread: int) -> None:
@@ -363,6 +366,36 @@ class _NativePart:
             for kind, pieces in sorted(stretches.items())
         ]
 
+    def spans(
+        self, rows: Rows, block: Block, blocks: Blocks, at_work: list[int], until: int
+    ) -> part_spans.PartSpans | None:
+        """Those of a thread's layers and phases, and of those at work, which end with it."""
+        stretches = self.rows(SPAN, blocks.spans[block.thread])
+        pieces = [stretch[stretch["node"] != 0] for stretch in stretches]
+        last = self.timeline_until(blocks) or (LARGEST, 0)
+        open_nodes = rows.nodes[np.array(at_work, "i8") - 1]
+        is_kept = (open_nodes["flags"] & part_spans.STAMPED != 0) & (open_nodes["t0"] < last[0])
+        began = open_nodes["t0"][is_kept]
+        ended = np.concatenate([np.empty(0, SPAN), *pieces])
+        if self.is_changing:  # some may be newer than what was read
+            ended = ended[rows.find(ended["node"]) >= 0]
+        if not len(ended) and not len(began):
+            return None
+        spans = part_spans.PartSpans(
+            self.clock(),
+            np.concatenate([rows.at(ended["node"]), np.array(at_work, "i8")[is_kept]]),
+            np.concatenate([ended["start"], began]),
+            np.concatenate([ended["end"], np.maximum(began, np.uint64(until))]),
+            np.arange(len(ended) + len(began)) >= len(ended),
+        )
+        spans.check()
+        return spans
+
+    def timeline_until(self, blocks: Blocks) -> tuple[int, int] | None:
+        """When the process kept no more spans, in ticks, and why."""
+        noted = [(block.words[3], block.words[4]) for block in blocks.threads if block.words[4]]
+        return min(noted) if noted else None
+
     def usage(self, closed: bool) -> dict[str, str]:
         header = self.header
         if not closed:
@@ -377,9 +410,12 @@ class _NativePart:
             "Context Switches Involuntary": str(header.involuntary_switches),
         }
 
-    def health(self) -> dict[str, str]:
+    def health(self, blocks: Blocks) -> dict[str, str]:
         header = self.header
         health = {}
+        if until := self.timeline_until(blocks):
+            after_ns = self.moment(until[0]) - header.start_ns
+            health["trace"] = part_spans.cut_off(until[1], after_ns)
         if count := header.calls_over_limit:
             health["callpaths"] = (
                 f"{count} calls on call paths beyond the limit or without memory, and all calls "

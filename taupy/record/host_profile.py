@@ -237,7 +237,11 @@ def _threads(
             events.append(UserEvent("Thread CPU Time", "ns", 1, cpu, cpu, cpu, cpu * cpu))
         name = _thread_name(settings, part, number, thread.name)
         where = Thread(node, 0, number, "host", name, thread.native_id)
-        here.threads.append(ThreadProfile(where, tree, events, steps=thread.steps))
+        measured = ThreadProfile(where, tree, events, steps=thread.steps)
+        if thread.spans is not None:
+            kept = np.array(timer_of)[thread.routine] == np.array(tree.timer)[row_of]
+            measured.activities = thread.spans.activities(row_of, kept)
+        here.threads.append(measured)
         here.row_of.append(row_of)
     return here
 

@@ -19,6 +19,7 @@ from taupy.record.engine_layout import (
     COMMUNICATOR,
     LAYER,
     OPERATION_BYTES,
+    SPAN,
     STEP,
 )
 from taupy.record.engine_layout import THREAD as THREAD_LAYOUT
@@ -28,7 +29,7 @@ from taupy.state.container import Block, Container, Layout
 THROTTLED = 2  # flag of a routine
 _ROUTINE = struct.Struct("<QIIqQQQ")
 NODES, THREAD, ROUTINE, METADATA, EVENT, SAMPLES, STEPS, STEP_VALUE = range(1, 9)
-COMMUNICATORS, OPERATIONS, COLLECTIVES, COLLECTIVE_SUMS, LAYERS = range(10, 15)
+COMMUNICATORS, OPERATIONS, COLLECTIVES, COLLECTIVE_SUMS, LAYERS, SPANS = range(10, 16)
 KIND_NAMES = ("python", "c", "timer")
 LAYOUT = Layout(
     b"TAUPYPRT",
@@ -42,7 +43,7 @@ LAYOUT = Layout(
             EVENT: 24,
             SAMPLES: 64,
         },
-        **{STEPS: STEP.itemsize, STEP_VALUE: 16, LAYERS: LAYER.itemsize},
+        **{STEPS: STEP.itemsize, STEP_VALUE: 16, LAYERS: LAYER.itemsize, SPANS: SPAN.itemsize},
         **{COMMUNICATORS: COMMUNICATOR.itemsize, OPERATIONS: OPERATION_BYTES},
         **{COLLECTIVES: COLLECTIVE.itemsize, COLLECTIVE_SUMS: COLLECTIVE_SUM.itemsize},
     },
@@ -64,6 +65,7 @@ class Blocks:
     samples: dict[int, list[int]] = field(default_factory=lambda: defaultdict(list))
     threads: list[Block] = field(default_factory=list)
     steps: dict[int, list[Block]] = field(default_factory=lambda: defaultdict(list))
+    spans: dict[int, list[Block]] = field(default_factory=lambda: defaultdict(list))
     layers: list[int] = field(default_factory=list)
     step_values: dict[int, str] = field(default_factory=dict)  # place -> name
     collectives: dict[int, list[Block]] = field(default_factory=lambda: defaultdict(list))
@@ -93,6 +95,8 @@ class Blocks:
                 self.samples[thread].append(start)
             elif kind == STEPS:
                 self.steps[thread].append(block)
+            elif kind == SPANS:
+                self.spans[thread].append(block)
             elif kind == LAYERS:
                 self.layers.append(start)
             elif kind == STEP_VALUE:
@@ -145,9 +149,14 @@ class Rows:
         Raises:
             FormatError: there is none at one of them.
         """
+        rows = self.find(addresses)
+        if (rows < 0).any():
+            raise FormatError(f"{self.name}: a call path hangs under none of its thread")
+        return rows
+
+    def find(self, addresses: Array) -> Array:
+        """As `at`; below 0 where there is none."""
         stretch = np.searchsorted(self.address, addresses, "right") - 1
         behind = (addresses - self.address[stretch]) // np.uint64(self.nodes.itemsize)
         rows = np.where(addresses == self.root, 0, self.first[stretch] + behind.astype("i8"))
-        if ((rows < 0) | (rows > len(self.nodes))).any():
-            raise FormatError(f"{self.name}: a call path hangs under none of its thread")
-        return rows
+        return np.where(rows > len(self.nodes), -1, rows)

@@ -10,6 +10,7 @@ import numpy as np
 
 from taupy.model.profile import LayerFacts, Steps
 from taupy.record.collectives import PartCollectives
+from taupy.record.part_spans import PartSpans
 
 Column = np.ndarray[Any, np.dtype[np.int64]]
 
@@ -69,6 +70,7 @@ class PartThread:
     entered (ns of CLOCK_MONOTONIC); none of a thread that has ended."""
     ended: bool = False
     steps: list[Steps] = field(default_factory=list)
+    spans: PartSpans | None = None
 
 
 @dataclass(slots=True)

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from taupy.commands import main
+from taupy.commands import main, run_arguments
 
 
 @pytest.mark.parametrize(
@@ -49,6 +49,7 @@ def test_a_program_without_a_command_is_told_how_it_is_run(capsys, tmp_path, mon
         (["trials", "--csv", "--json"], "not allowed with argument"),
         (["compare", "1", "2", "--min-share=x"], "'x' is not a percentage from 0 to 100"),
         (["run", "--depht", "3", "prog.py"], "unknown option --depht"),
+        (["run", "--trace=all", "prog.py"], "'all' is not host, gpu or host,gpu"),
     ],
 )
 def test_wrong_options_are_refused_in_one_line(line, said, capsys):
@@ -152,3 +153,22 @@ def test_a_signal_while_options_are_read_ends_the_command_silently(monkeypatch, 
     # From 3.13 on no usage is formatted here: then the command finds no database.
     assert main(["trials", "--db", "nowhere.db"]) in (130, 1)
     assert "Traceback" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "traced"),
+    [
+        ([], []),
+        (["--trace"], [["gpu"]]),
+        (["--tra"], [["gpu"]]),
+        (["--trace=host"], [["host"]]),
+        (["--trace=host,gpu"], [["host", "gpu"]]),
+        (["--trace", "--trace=host"], [["gpu"], ["host"]]),
+    ],
+)
+def test_a_trace_is_of_the_gpu_unless_a_value_says_otherwise(words, traced):
+    """The word behind it is the program."""
+    parser = argparse.ArgumentParser()
+    run_arguments.add_arguments(parser)
+    parsed = run_arguments.parse(parser, [*words, "prog.py", "--trace=x"])
+    assert (parsed.trace, parsed.target) == (traced, ["prog.py", "--trace=x"])

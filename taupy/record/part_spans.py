@@ -1,0 +1,90 @@
+"""Spans of a part: when layers and phases began and ended become activities of the model.
+
+They are stamped where the engine adds to a call path's time (`_native/spans.h`), so those of a
+call path sum up to its time, but for a nanosecond a span by which moments are rounded.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from taupy.errors import FormatError
+from taupy.model.gpu import Activity
+from taupy.record.part_steps import Clock
+
+Array = np.ndarray[Any, Any]
+
+STAMPED = 16
+"""Flag of a call path whose spans are kept, as in `_native/calltree.h`."""
+_LARGEST = (1 << 62) - 1
+_ENDS = {
+    1: "as many spans were kept as `trace_spans` allows: --steps A:B stamps those of some steps",
+    2: "there was no memory for it",
+}
+
+
+@dataclass(slots=True)
+class PartSpans:
+    """Those of one thread, as they lie in the part.
+
+    Attributes:
+        row: of the part's thread.
+        start, end: ticks.
+        is_open: it had not ended when the part was written last.
+        late_ns: for so much longer were those open.
+    """
+
+    clock: Clock
+    row: Array
+    start: Array
+    end: Array
+    is_open: Array
+    late_ns: int = 0
+
+    def check(self) -> None:
+        """Raises FormatError: they cannot be what a process has measured."""
+        if (self.end < self.start).any() or (self.end > _LARGEST).any():
+            raise FormatError("spans that cannot be")
+
+    def activities(self, row_of: Array, kept: Array) -> Activities:
+        """As activities of the profile's thread.
+
+        Args:
+            row_of: the row that each of the part's became.
+            kept: of the part's rows, those that became one of the same timer.
+        """
+        keep = kept[self.row]
+        rows = row_of[self.row[keep]]
+        start = np.frombuffer(self.clock.moment(self.start[keep]), "i8")
+        end = np.frombuffer(self.clock.moment(self.end[keep]), "i8")
+        end = end + np.where(self.is_open[keep], self.late_ns, 0)
+        order = np.lexsort((-end, start))
+        return Activities(*(_whole(column[order]) for column in (rows, start, end)))
+
+
+@dataclass(frozen=True, slots=True)
+class Activities:
+    """Spans by start, the outer ones first."""
+
+    row: array[int]
+    start_ns: array[int]
+    end_ns: array[int]
+
+    def __iter__(self) -> Iterator[Activity]:
+        for row, start, end in zip(self.row, self.start_ns, self.end_ns, strict=True):
+            yield Activity(row, "range", start, end)
+
+
+def cut_off(reason: int, after_ns: int) -> str:
+    """What is to be said of a timeline that ends before the process does."""
+    why = _ENDS.get(reason, "the reason is not known")
+    return f"the timeline ends {after_ns / 1e9:.3f} s after the process began: {why}"
+
+
+def _whole(column: Array) -> array[int]:
+    return array("q", column.astype("i8").tobytes())
