@@ -47,6 +47,14 @@ def test_every_link_leads_to_a_file_or_heading_that_is_there(page):
     assert broken == []
 
 
+@pytest.mark.parametrize("page", PAGES, ids=relative)
+def test_every_row_of_a_table_is_one_line_with_as_many_cells_as_its_header(page):
+    text = re.sub(r"```.*?```", "", prose(page), flags=re.DOTALL)
+    for table in re.findall(r"^\|.+\n\|[ :|-]+\|\n(?:.+\n?)*", text, re.MULTILINE):
+        bars = [len(re.findall(r"(?<!\\)\|", row)) for row in table.splitlines()]
+        assert set(bars) == {bars[0]}, table.splitlines()[0]
+
+
 def test_the_table_of_commands_is_complete():
     page = prose(ROOT / "docs/command-line.md")
     named = re.findall(r"^\| `taupy ([a-z]+)` \|", page, re.MULTILINE)
