@@ -37,7 +37,7 @@ from taupy.comparison.comparison import By, Question, Statistic
 from taupy.comparison.comparison_views import Shown
 from taupy.comparison.pivot import Layout
 from taupy.comparison.sweep import Across as SweepAcross
-from taupy.comparison.sweep import Sweep
+from taupy.comparison.sweep_plot import DrawnSweep
 from taupy.comparison.trial_values import VALUES, Over, Value
 from taupy.comparison.verdicts import Rule
 from taupy.errors import UsageError
@@ -244,7 +244,7 @@ class Database(api.Database):
         across: SweepAcross | None = None,
         baseline: str | int | float | None = None,
         of: str | None = None,
-    ) -> Sweep:
+    ) -> DrawnSweep:
         """The effect of a parameter: speed-up, efficiency, load imbalance, correlations.
 
         Args:
@@ -257,14 +257,14 @@ class Database(api.Database):
                 program without imports and start-up.
 
         Returns:
-            A `Sweep` with `frame("totals")`, `frame("routines")` and others, and `plot(FILE)`;
+            A `DrawnSweep` with `frame("totals")`, `frame("routines")` and others, and `plot(FILE)`;
             docs/sweeps.md describes the columns.
 
         Raises:
             taupy.errors.NoSuchTrial, MissingMetric, UsageError: as for `taupy sweep`.
         """
         with self._opened() as db:
-            return Sweep(
+            return DrawnSweep(
                 db,
                 over,
                 [str(trial) for trial in trials],

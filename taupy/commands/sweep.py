@@ -146,9 +146,11 @@ def run(args: argparse.Namespace) -> int:
         terminal.show(views[0], form=args.form)
     else:
         terminal.show_all(views, form=args.form)
+    if args.plot:
+        from taupy.comparison.sweep_plot import write
     for path in args.plot:
         with terminal.busy("drawing"):
-            sweep.plot(path, args.limit)
+            write(sweep, path, args.limit)
         say(f"wrote {path}")
     return 0
 

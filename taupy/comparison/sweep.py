@@ -4,14 +4,12 @@
     sweep.totals(), sweep.routines(), sweep.phases(), sweep.imbalance()
     sweep.correlation(), sweep.outliers(), sweep.top(10)
     sweep.frame("routines")          any of them as a pandas frame
-    sweep.plot("scaling.html")       .png, .svg or .html
 
 Commands and notebooks use this; `sweep_views.py` makes tables, `sweep_plot.py` pictures.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from functools import cached_property
 from statistics import median
@@ -327,17 +325,6 @@ class Sweep:
                 frame[column] = frame[column].astype(float)
         frame.attrs.update(over=self.over, metric=self.metric.name, unit=self.metric.unit)
         return frame
-
-    def plot(self, path: str | os.PathLike[str], most: int = 8) -> None:
-        """Write a picture of the sweep: PNG, SVG or a self-contained HTML page.
-
-        Args:
-            path: the suffix determines the format: .png, .svg or .html.
-            most: number of routines shown individually.
-        """
-        from taupy.comparison.sweep_plot import write
-
-        write(self, os.fspath(path), most)
 
     # --- within ---------------------------------------------------------------
 

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import io
 import math
+import os
 import warnings
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from taupy import units
 from taupy.analysis.sweep import as_number
+from taupy.comparison.sweep import Sweep
 from taupy.comparison.swept_values import Where
 from taupy.errors import TaupyError, UsageError
 from taupy.escaping import html, page_head, visible
@@ -21,8 +23,6 @@ from taupy.escaping import html, page_head, visible
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-
-    from taupy.comparison.sweep import Sweep
 
 # Distinguishable with colour-vision deficiency, on white and on black (after Okabe and Ito).
 _COLORS = (
@@ -37,6 +37,22 @@ _CUT = 32
 _MOST_TICKS = 16
 _MOST_LABELS = 10
 _STEPS = (("s", 1e9), ("ms", 1e6), ("us", 1e3), ("ns", 1.0))
+
+
+class DrawnSweep(Sweep):
+    """A sweep with a picture, for notebooks."""
+
+    def plot(self, path: str | os.PathLike[str], most: int = 8) -> None:
+        """Write a picture of the sweep: PNG, SVG or a self-contained HTML page.
+
+        Args:
+            path: the suffix determines the format: .png, .svg or .html.
+            most: number of routines shown individually.
+
+        Raises:
+            UsageError, TaupyError: as `write`.
+        """
+        write(self, os.fspath(path), most)
 
 
 def write(sweep: Sweep, path: str, most: int = 8) -> None:

@@ -15,8 +15,14 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from types import FrameType
+    from typing import Protocol
 
-    from taupy.instrument.engine_routines import Routines
+    class Routines(Protocol):
+        """What imports need of the routines of a process."""
+
+        def on_new_code(self) -> object: ...
+        def of_timer(self, name: str, group: str) -> int: ...
+
 
 GROUP = "IMPORT"
 _NAMES_AT_MOST = 4096
