@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -19,42 +18,12 @@ from taupy.model.gpu import Launch
 from taupy.model.profile import Thread, ThreadProfile, Timer, UserEvent
 from taupy.model.streams import Owner, StreamBuilder
 from taupy.record.engine_layout import COLLECTIVE
-from taupy.record.part_steps import Clock
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from taupy.record.part_data import Part
+from taupy.record.part_collectives import PartCollectives
+from taupy.record.part_data import Part
 
 Array = np.ndarray[Any, Any]
 Find = Callable[[int], tuple[ThreadProfile, int] | None]
 """Where the call path at an address of the process went."""
-
-
-@dataclass(frozen=True, slots=True)
-class Communicator:
-    """A group of processes as the part tells of it; see `Collectives`."""
-
-    name: str
-    ranks: str
-    size: int
-    begun: int
-    stride: int
-
-
-@dataclass(slots=True)
-class PartCollectives:
-    """The collectives of a part, as they lie there.
-
-    Attributes:
-        communicators, operations: by the places that rows and sums name.
-        rows: of COLLECTIVE, those in use; sums: of COLLECTIVE_SUM.
-    """
-
-    clock: Clock
-    communicators: dict[int, Communicator] = field(default_factory=dict)
-    operations: list[str] = field(default_factory=list)
-    rows: list[Array] = field(default_factory=list)
-    sums: list[Array] = field(default_factory=list)
 
 
 def thread_of(

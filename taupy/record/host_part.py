@@ -20,7 +20,6 @@ import numpy as np
 from taupy.errors import FormatError
 from taupy.model.profile import LayerFacts, Steps
 from taupy.record import part_layers, part_spans, part_steps, plain_part
-from taupy.record.collectives import Communicator, PartCollectives
 from taupy.record.engine_layout import (
     COLLECTIVE,
     COLLECTIVE_SUM,
@@ -44,6 +43,7 @@ from taupy.record.part_blocks import (
     Rows,
 )
 from taupy.record.part_check import LARGEST, check
+from taupy.record.part_collectives import Communicator, PartCollectives
 from taupy.record.part_data import (
     ENDED,
     EXEC,

@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from taupy.model.profile import LayerFacts, Steps
-from taupy.record.collectives import PartCollectives
+from taupy.record.part_collectives import PartCollectives
 from taupy.record.part_spans import PartSpans
 
 Column = np.ndarray[Any, np.dtype[np.int64]]

@@ -1,4 +1,4 @@
-"""Nothing imports, or includes, what imports it in turn: neither at its top nor in a function."""
+"""Nothing imports, or includes, what imports it in turn: at its top, in a function, for types."""
 
 import ast
 import re
@@ -20,18 +20,9 @@ def modules():
     }
 
 
-def statements(node):
-    """All that runs: imports for the type checker alone do not."""
-    for child in ast.iter_child_nodes(node):
-        if isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test):
-            continue
-        yield child
-        yield from statements(child)
-
-
 def imported(tree, names):
     """The modules of taupy that a module imports: of `from package import module` the latter."""
-    for node in statements(tree):
+    for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:

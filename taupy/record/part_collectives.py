@@ -1,0 +1,39 @@
+"""The collectives of a process as its part has them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from taupy.record.part_steps import Clock
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Communicator:
+    """A group of processes as the part tells of it; see `Collectives`."""
+
+    name: str
+    ranks: str
+    size: int
+    begun: int
+    stride: int
+
+
+@dataclass(slots=True)
+class PartCollectives:
+    """The collectives of a part, as they lie there.
+
+    Attributes:
+        communicators, operations: by the places that rows and sums name.
+        rows: of COLLECTIVE, those in use; sums: of COLLECTIVE_SUM.
+    """
+
+    clock: Clock
+    communicators: dict[int, Communicator] = field(default_factory=dict)
+    operations: list[str] = field(default_factory=list)
+    rows: list[Array] = field(default_factory=list)
+    sums: list[Array] = field(default_factory=list)
