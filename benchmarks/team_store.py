@@ -3,8 +3,8 @@
     python benchmarks/team_store.py postgresql://me@host/empty --paths 100000 --trials 20
 
 The store is made in that database (in the schema `taupy`, which must not be there) and in a
-temporary folder. Each line is the median time by the clock of rounds in turns, and its ratio to
-the line that is marked `bare`. Nothing is judged here.
+temporary folder. Each line is the median time by the clock of rounds in turns (the least and the
+most), and its ratio to the bare engine's, which gives plain rows. Nothing is judged here.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ import duckdb
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from taupy.model.question import Question
+from taupy.model.question import Condition, Question
+from taupy.model.table import Table
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.opening import opened
 from taupy.profiledb.store.create import create
@@ -31,11 +32,11 @@ from taupy.profiledb.values import values
 from taupy.profiledb.writer import add_profile
 from tests.builders import wide_profile
 
-TOP = """
-    SELECT callpath_id, exclusive FROM read_parquet('{files}')
-     WHERE trial = '{trial}' ORDER BY exclusive DESC LIMIT 20
-"""
-FLEET = "SELECT sum(exclusive) FROM read_parquet('{files}')"
+TOP = "SELECT callpath_id, exclusive FROM {files} ORDER BY exclusive DESC LIMIT {most}"
+ALL = "SELECT callpath_id, exclusive FROM {files}"
+ONE = "SELECT trial, exclusive FROM {files} WHERE callpath_id = {path}"
+SUM = "SELECT sum(exclusive) FROM {files}"
+BY_PATH = "SELECT callpath_id, sum(exclusive) FROM {files} GROUP BY callpath_id"
 UUID = "01900000-0000-7000-8000-{:012d}"
 
 
@@ -70,26 +71,44 @@ def measure(place: Path, args: argparse.Namespace) -> None:
     began = time.perf_counter()
     pull(args.address, str(place / "pulled.db"), ["*"])
     print(f"pull: {args.trials / (time.perf_counter() - began):.2f} trials/s")
-    pattern = f"{files}/app=*/month=*/*.interval_value.*.parquet"
-    of_one = f"{files}/app=*/month=*/{UUID.format(1)}.interval_value.*.parquet"
-    top_of_one = TOP.format(files=of_one, trial=UUID.format(1))
-    top = Question((1,), by=("callpath",))
-    fleet = Question(tuple(range(1, args.trials + 1)))
-    report("top 20 of a trial", args.rounds, {
-        "bare DuckDB": lambda: duckdb.sql(top_of_one).fetchall(),
-        "a file": lambda: ask(database, top),
-        "the store": lambda: ask(args.address, top),
-    })  # fmt: skip
-    report("sum over all trials", args.rounds, {
-        "bare DuckDB": lambda: duckdb.sql(FLEET.format(files=pattern)).fetchall(),
-        "a file": lambda: ask(database, fleet),
-        "the store": lambda: ask(args.address, fleet),
-    })  # fmt: skip
+    ask_all(database, args, f"{files}/app=*/month=*", opened(args.address))
 
 
-def ask(name: str, question: Question) -> list[float]:
+def ask_all(database: str, args: argparse.Namespace, folder: str, store: ProfileDB) -> None:
+    """Ask the bare engine, a file, and the store: open, and opened for the question."""
+    every = f"'{folder}/*.interval_value.*.parquet'"
+    of_one = f"'{folder}/{UUID.format(1)}.interval_value.*.parquet'"
+    trials = tuple(range(1, args.trials + 1))
+    ((path, _),) = duckdb.sql(TOP.format(files=of_one, most=1)).fetchall()
+    asked = {
+        "top 20 of a trial": (
+            TOP.format(files=of_one, most=20),
+            Question((1,), by=("callpath",), largest=20),
+        ),
+        "all call paths of a trial": (ALL.format(files=of_one), Question((1,), by=("callpath",))),
+        "one call path in all trials": (
+            ONE.format(files=every, path=path),
+            Question(trials, by=("trial",), where=(Condition("callpath", (path,)),)),
+        ),
+        "sum over all trials": (SUM.format(files=every), Question(trials)),
+        "sums over all trials by call path": (
+            BY_PATH.format(files=every),
+            Question(trials, by=("callpath",)),
+        ),
+    }
+    with store, ProfileDB.open(database) as file:
+        for title, (sql, question) in asked.items():
+            report(title, args.rounds, {
+                "bare DuckDB": lambda sql=sql: duckdb.sql(sql).fetchall(),
+                "a file": lambda question=question: values(file, question),
+                "the store": lambda question=question: values(store, question),
+                "the store, opened": lambda question=question: anew(args.address, question),
+            })  # fmt: skip
+
+
+def anew(name: str, question: Question) -> Table:
     with opened(name) as db:
-        return sorted(values(db, question).column("exclusive", "time"), reverse=True)[:20]
+        return values(db, question)
 
 
 def report(title: str, rounds: int, ways: dict[str, Callable[[], object]]) -> None:
@@ -102,7 +121,9 @@ def report(title: str, rounds: int, ways: dict[str, Callable[[], object]]) -> No
     medians = {name: statistics.median(taken[1:]) for name, taken in times.items()}
     print(title)
     for name, median in medians.items():
-        print(f"  {name:12} {median * 1e3:9.1f} ms {median / medians['bare DuckDB']:7.1f} x")
+        least, most = min(times[name][1:]) * 1e3, max(times[name][1:]) * 1e3
+        ratio = median / medians["bare DuckDB"]
+        print(f"  {name:18}{median * 1e3:9.1f} ms ({least:.1f} to {most:.1f}) {ratio:7.2f} x")
 
 
 if __name__ == "__main__":

@@ -77,6 +77,8 @@ class Question:
         together: only what was measured in all of the metrics counts, as a ratio needs it.
             On a host's thread counters may be read at some routines only: what was measured
             in some of the metrics only counts at the nearest caller that has all.
+        largest: only so many rows, those with most `exclusive` of the first metric; None for
+            all. Tables of such questions do not add up.
     """
 
     trials: tuple[int, ...]
@@ -86,6 +88,7 @@ class Question:
     over: Literal["sum", "max"] = "sum"
     values: tuple[Value, ...] = ("exclusive",)
     together: bool = False
+    largest: int | None = None
 
     @property
     def dimensions(self) -> list[str]:
@@ -100,6 +103,8 @@ class Question:
             parts.append(f"by {', '.join(self.by)}")
         if self.where:
             parts.append("where " + " and ".join(map(str, self.where)))
+        if self.largest is not None:
+            parts.append(f"the {self.largest} largest")
         if self.over != "sum":
             parts.append(f"over threads: {self.over}")
         parts.append(f"in trials {', '.join(map(str, self.trials))}")

@@ -217,8 +217,11 @@ class Trial:
             rows = metrics.flat_values(db, self.row.id, metric)
             return self._values(db, rows, FlatRow._fields, metric)
 
-    def callpaths(self, metric: str = "time") -> pd.DataFrame:
+    def callpaths(self, metric: str = "time", *, largest: int | None = None) -> pd.DataFrame:
         """The call paths, one row per call path and thread, parents before children.
+
+        Args:
+            largest: only so many, those with the largest exclusive values, in this order.
 
         Columns: node, context, thread, callpath_id, parent_id [missing for a root],
         depth, timer, short_name, file, line, groups, calls, subroutines, inclusive,
@@ -228,7 +231,11 @@ class Trial:
             taupy.errors.MissingMetric: the trial does not have the metric.
         """
         with self._database._opened() as db:
-            rows = metrics.tree_values(db, self.row.id, metric)
+            rows = (
+                metrics.tree_values(db, self.row.id, metric)
+                if largest is None
+                else metrics.largest_callpaths(db, self.row.id, metric, largest)
+            )
             return self._values(db, rows, TreeRow._fields, metric)
 
     def kernels(self) -> pd.DataFrame:

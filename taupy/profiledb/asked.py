@@ -179,6 +179,19 @@ class Asked:
             together=self.question.together,
             # Calls are known of call paths that have no value of a metric beside them.
             whole=not self.question.together and self._names_counts,
+            largest=self.question.largest if self._rows_stay else None,
+        )
+
+    @property
+    def _rows_stay(self) -> bool:
+        """Is each row of the statement one of the answer?"""
+        stays = {"thread", "callpath", *OF_PATH}
+        return (
+            len(self.trials) == 1
+            and self.question.over == "sum"
+            and not self.question.together
+            and "callpath" in self.question.by
+            and stays.issuperset(self.question.by)
         )
 
     @property
@@ -211,6 +224,7 @@ class Asked:
             together=False,
             rows=True,
             whole=True,
+            largest=None,
         )
 
 

@@ -23,7 +23,7 @@ from taupy.model.formula import bound
 from taupy.model.question import VALUES, Condition, Question, Value
 from taupy.model.rows import FlatRow, TreeRow
 from taupy.profiledb.database import ProfileDB
-from taupy.profiledb.dimensions import ids_of, labels
+from taupy.profiledb.dimensions import ids_of, labels, rows_of_ids
 from taupy.profiledb.meaning import COUNTS, Meant, Resolved, TrialMetrics
 from taupy.profiledb.values import values
 
@@ -31,6 +31,10 @@ Place = tuple[int, int, int]
 
 CALL_TREE = ("thread", "callpath", "parent", "timer")
 """The dimensions of a call tree."""
+
+_PATHS = """
+    SELECT callpath.id, callpath.parent_id, callpath.depth, callpath.timer_id
+      FROM callpath WHERE callpath.id IN ({ids})"""
 
 
 def resolve(db: ProfileDB, trial_id: int, name: str) -> Resolved:
@@ -196,6 +200,32 @@ def call_tree(
         where.append(Condition("depth", (deepest,), "at most"))
     tree = in_order(answer(db, trial_id, name, CALL_TREE, where))
     return tree if is_measured else _shown(tree, least if tree.additive else None, deepest)
+
+
+def largest_callpaths(
+    db: ProfileDB, trial_id: int, name: str = "time", count: int = 20
+) -> list[TreeRow]:
+    """The call paths with the largest exclusive values on a thread, in this order.
+
+    Raises:
+        NoSuchTrial, MissingMetric, UsageError: as `resolve`.
+    """
+    metric = resolve(db, trial_id, name)
+    if metric.source != "measured":
+        every = [row for row in tree_values(db, trial_id, name) if row.exclusive == row.exclusive]
+        return sorted(every, key=lambda row: -row.exclusive)[:count]
+    by = ("thread", "callpath")
+    table = values(db, Question((trial_id,), (metric.name,), by, values=VALUES, largest=count))
+    paths = table.row_labels("callpath")
+    facts = {id: rest for id, *rest in rows_of_ids(db, _PATHS, [*dict.fromkeys(paths)])}
+    timers = labels(db, "timer", [*dict.fromkeys(timer for *_, timer in facts.values())])
+    numbers = [table.column(value) for value in ("calls", "subroutines")]
+    numbers += [table.column(value, metric.name) for value in ("inclusive", "exclusive")]
+    rows = zip(table.row_labels("thread"), paths, *numbers, strict=True)
+    return [
+        TreeRow._make((*thread[:3], path, *facts[path][:2], *timers[facts[path][2]][0], *row))
+        for thread, path, *row in rows
+    ]
 
 
 def _shown(tree: Answer, least: float | None, deepest: int | None) -> Answer:

@@ -49,6 +49,7 @@ class Statement:
         rows: each row by itself, nothing summed.
         together: of rows that have a value of all sums.
         whole: also rows that have no value of any.
+        largest: only so many rows, those with most of the first sum's exclusive values.
     """
 
     level: Id
@@ -67,6 +68,7 @@ class Statement:
     rows: bool = False
     together: bool = False
     whole: bool = False
+    largest: int | None = None
 
     def reading(self) -> Reading:
         """Its text, and what it reads."""
@@ -104,6 +106,11 @@ class Statement:
         lines += [f" WHERE {conditions}"] if conditions else []
         if groups and not self.rows:
             lines.append(f" GROUP BY {', '.join(groups)}")
+        if self.largest is not None:
+            most = self._together("exclusive", _row_of(self.sums[0], "exclusive", self.metrics))
+            most = most if self.rows else f"sum({most})"
+            lines.append(f" ORDER BY {', '.join([f'{most} DESC NULLS LAST', *groups])}")
+            lines.append(f" LIMIT {self.largest}")
         return "\n".join(lines)
 
     def _together(self, value: Value, number: str) -> str:

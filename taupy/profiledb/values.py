@@ -42,9 +42,17 @@ def values(db: ProfileDB, question: Question) -> Table:
     Raises:
         UsageError: there is no such dimension, or a metric has different units in the trials.
     """
+    if question.largest is not None:
+        return _most(_all_of(db, question), question)
+    return _all_of(db, question)
+
+
+def _all_of(db: ProfileDB, question: Question) -> Table:
+    """The rows of the answer, or at least the largest that the question asks for."""
     if question.over == "max":
         apart = dict.fromkeys((*question.by, "trial", "thread"))
-        return _largest(values(db, replace(question, by=tuple(apart), over="sum")), question.by)
+        of_threads = replace(question, by=tuple(apart), over="sum", largest=None)
+        return _largest(_all_of(db, of_threads), question.by)
     asked = Asked.of(db, question)
     nested = "timer" not in question.by and not asked.by_path
     if nested and "inclusive" in question.values:
@@ -232,6 +240,13 @@ def _meant(asked: Asked, whole: Table, streams: Sequence[bool]) -> list[bool]:
             for here, stream, count in zip(kept, streams, calls, strict=True)
         ]
     return kept
+
+
+def _most(table: Table, question: Question) -> Table:
+    """The rows with the largest values, the first of equal ones."""
+    values = table.column("exclusive", question.metrics[0])
+    rows = sorted(range(table.size), key=lambda row: -(values[row] or 0))
+    return table.taken(rows[: question.largest])
 
 
 def _largest(table: Table, by: Sequence[str]) -> Table:

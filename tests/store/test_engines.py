@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import pytest
 
@@ -90,6 +91,9 @@ def test_random_trees_have_the_same_sums_in_any_selection(tmp_path, address, ans
             values=tuple(chance.sample(VALUES, chance.randrange(1, 5))),
         )
         assert ask(store, question) == ask(file, question), question
+        if "exclusive" in question.values:
+            largest = replace(question, largest=chance.randrange(5))
+            assert ask(store, largest) == ask(file, largest), largest
     assert answered and all(answered)
 
 

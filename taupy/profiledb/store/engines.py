@@ -35,6 +35,7 @@ class Engines:
 
     def __init__(self, store: Store) -> None:
         self._store = store
+        self._files_of: dict[int, list[tuple[str, str]]] = {}
 
     def columns(self, reading: Reading) -> Columns | None:
         """The answer, column by column; None where SQLite has to give it."""
@@ -72,7 +73,9 @@ class Engines:
             return None
         return list(zip(*rows, strict=True))
 
-    def _of_files(self, reading: Reading, trials: Sequence[int]) -> Columns | None:
+    def _of_files(
+        self, reading: Reading, trials: Sequence[int], *, again: bool = False
+    ) -> Columns | None:
         duckdb = _duckdb()
         files = self._files(trials)
         if duckdb is None or not all(files.values()):
@@ -85,22 +88,34 @@ class Engines:
         names = {name: [path for _, path in mine] for name, mine in files.items()}
         try:
             answer = self._connection.execute(sql, names).fetchnumpy()
-        except duckdb.Error:  # a file that is lost, or an older one: SQLite's answer says so
-            return None
+        except duckdb.Error:
+            if again:  # a file is lost, or written by an older taupy: SQLite's answer says so
+                return None
+            self._files_of.clear()  # others may have taken their place
+            return self._of_files(reading, trials, again=True)
         columns: Columns = [column.tolist() for column in answer.values()]
         return columns if columns[0] else []
 
     def _files(self, trials: Sequence[int]) -> dict[str, list[tuple[int, str]]]:
         """Of each table the files of these trials, with the number of each file's trial."""
-        rows = self._store.catalogue.rows(
-            "SELECT holds, trial_id, name FROM file"
-            " WHERE holds = ANY(%s) AND trial_id = ANY(%s) ORDER BY holds, trial_id, name",
-            ([*_IN_FILES], trials),
-        )
-        files: dict[str, list[tuple[int, str]]] = {name: [] for name in _IN_FILES}
-        for holds, trial, name in rows:
-            files[holds].append((trial, self._store.folder.path_for_duckdb(name)))
-        return files
+        if lacking := [trial for trial in trials if trial not in self._files_of]:
+            self._files_of |= {trial: [] for trial in lacking}
+            for holds, trial, name in self._store.catalogue.rows(
+                "SELECT holds, trial_id, name FROM file"
+                " WHERE holds = ANY(%s) AND trial_id = ANY(%s) ORDER BY name",
+                ([*_IN_FILES], lacking),
+            ):
+                path = self._store.folder.path_for_duckdb(name)
+                self._files_of[trial].append((holds, path))
+        return {
+            table: [
+                (trial, path)
+                for trial in trials
+                for holds, path in self._files_of[trial]
+                if holds == table
+            ]
+            for table in _IN_FILES
+        }
 
     @cached_property
     def _connection(self) -> Any:

@@ -49,6 +49,16 @@ def test_call_paths_keep_their_ids_exact(database):
     assert frame["callpath_id"].dtype == "int64"
 
 
+@pytest.mark.parametrize("metric", ["time", "busy"])
+def test_the_largest_call_paths_are_rows_of_all(db, database, metric):
+    db.connection.execute("INSERT INTO derived_metric VALUES ('busy', 'misses / calls', '', '')")
+    trial = database.trial(1)
+    every = trial.callpaths(metric).sort_values("exclusive", ascending=False, kind="stable")
+    few = trial.callpaths(metric, largest=3)
+    assert few["exclusive"].tolist() == every["exclusive"].head(3).tolist()
+    assert len(few.merge(every, on=list(few.columns))) == 3
+
+
 def test_user_events_and_metadata(database):
     trial = database.trial(1)
     assert trial.user_events()["mean"].tolist() == [4.0, 2.0]

@@ -61,6 +61,20 @@ def test_values_by_timer_are_sums_over_threads(db):
     assert rows(largest, TIME, ("calls",)) == {"<module>": (10, 2), "f": (50, 5), "g": (90, 10)}
 
 
+def test_the_largest_rows_are_those_of_the_whole_answer(db):
+    add_profile(db, small_profile())
+    add_profile(db, small_profile(2))
+    for trials in ((1,), (1, 2)):
+        for by in (("callpath", "parent", "depth"), ("thread", "callpath"), ("timer",), ()):
+            every = values(db, Question(trials, by=by, values=VALUES))
+            few = values(db, Question(trials, by=by, values=VALUES, largest=3))
+            assert (
+                len(few) == min(3, len(every))
+                and rows(few, TIME).items() <= rows(every, TIME).items()
+            )
+            assert list(few.column(*TIME)) == sorted(every.column(*TIME), reverse=True)[:3]
+
+
 def test_what_was_not_measured_has_no_rows_or_none(db):
     add_profile(db, small_profile())
     only = values(db, Question((1,), ("misses",), by=("thread",)))
