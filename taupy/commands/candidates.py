@@ -60,7 +60,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--order",
         choices=("product", "shortfall", "value"),
         help="metric x time; time lost against --target; or the metric itself (default: product "
-        "if smaller is better, loss if larger is better)",
+        "if smaller is better, shortfall if larger is better)",
     )
     parser.add_argument(
         "--target", type=float, metavar="VALUE", help="attainable value (default: the best one)"

@@ -5,7 +5,7 @@
     taupy kernel                      all kernels (as `taupy pprof --kernels`)
     taupy kernel NAME --by configuration
 
-Code that `taupy static --store` kept of a kernel is shown beside what was measured.
+Machine code stored by `taupy static --store` is shown beside the measurements.
 
 NAME is a kernel's short or full name, a part of it, a pattern with * and ?, or /REGEX/.
 """

@@ -6,7 +6,7 @@
     taupy layers --depth 2            encoder.layers instead of encoder.layers.0.self_attn
 
 A layer is a module of a model, such as `encoder.layers.3`. Own times add up to the time of the
-thread; `(no layer)` is what belongs to none.
+thread; `(no layer)` is the time outside all layers.
 """
 
 from __future__ import annotations

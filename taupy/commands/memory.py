@@ -3,9 +3,9 @@
     taupy memory                      the trial stored last
     taupy memory 12 --by layer        growth by layer, or by another dimension
     taupy memory --series --csv       resident memory over time
-    taupy memory --gpu                the same of what PyTorch has allocated on GPUs
+    taupy memory --gpu                the same for memory that PyTorch has allocated on GPUs
 
-Growth is sampled: what could not be charged to a routine has a row of its own.
+Growth is sampled: growth that cannot be charged to a routine has its own row.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     options.add_by_argument(parser, BY, "one row for each")
     parser.add_argument("--series", action="store_true", help="memory over time")
     parser.add_argument(
-        "--gpu", action="store_true", help="what PyTorch's caching allocator holds of GPUs' memory"
+        "--gpu", action="store_true", help="GPU memory held by PyTorch's caching allocator"
     )
     options.add_limit_argument(parser)
     options.add_database_argument(parser)

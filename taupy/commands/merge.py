@@ -37,7 +37,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "only trials that match (as for `taupy trials`); may be repeated",
     )
     parser.add_argument(
-        "--move", action="store_true", help="delete them from the source once they are stored"
+        "--move",
+        action="store_true",
+        help="delete merged trials from the source once they are stored",
     )
 
 

@@ -5,7 +5,7 @@
     taupy phases --by rank            one table for each rank, with all its threads
 
 Times add up to the time of the thread, or of all host threads of a rank, node or trial;
-`(no phase)` is what belongs to no known phase.
+`(no phase)` is the time outside all known phases.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Copy trials of a team's store into a database; without a trial, list what the store has.
+"""Copy trials from a team's store into a database, or list the store's trials.
 
-    taupy pull --from postgresql://me@host/profiles                   list what is there
+    taupy pull --from postgresql://me@host/profiles                   list the trials in it
     taupy pull 12 15 --from postgresql://me@host/profiles
     taupy pull app=mnist,gpu=H200 --from postgresql://me@host/profiles --db h200.db
 
@@ -19,7 +19,7 @@ from taupy.pprof import terminal
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "trial", nargs="*", metavar="TRIAL", help="trials (default: list those of the store)"
+        "trial", nargs="*", metavar="TRIAL", help="trials to copy (default: none; list them)"
     )
     options.add_database_argument(parser)
     options.add_form_arguments(parser)

@@ -4,8 +4,8 @@
     taupy push latest --to postgresql://me@host/profiles
     taupy push tag:base gpu=H200 --db runs.db --to postgresql://me@host/profiles
 
-A trial that the store has is not copied again; one that has grown since (more ranks, more metrics,
-tags) is completed there. A push that is ended leaves trials whole or absent.
+A trial that is already in the store is not copied again; one that has grown since (more ranks,
+metrics or tags) is completed there. An interrupted push leaves every trial whole or absent.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""Show what the ranks of a job did, who was waited for, and what took it longer.
+"""Show what the ranks of a job did, which one the others waited for, and why it was late.
 
     taupy ranks                        the trial stored last, one row per rank
-    taupy ranks 12 --by step           one row per step: who was waited for in it
+    taupy ranks 12 --by step           one row per step, with the rank waited for
     taupy ranks 12 --step 17           the ranks in one step
     taupy ranks 12 --by collective     the collectives with the largest skew
 
-The time in a collective is taken apart: waiting until the last rank has come, and transfer. See
+The time in a collective is split into waiting, until the last rank arrives, and transfer. See
 docs/ranks.md.
 """
 
@@ -41,11 +41,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     options.add_by_argument(parser, _BYS, "one row for each")
     parser.add_argument(
-        "--step", nargs="?", type=options.count, const=_EVERY, metavar="N", help="in step N alone"
+        "--step",
+        nargs="?",
+        type=options.count,
+        const=_EVERY,
+        metavar="N",
+        help="only the ranks in step N",
     )
     parser.add_argument(
         "--attempt", type=options.count, metavar="N",
-        help="of a job that was started again after a failure (default: the last attempt)",
+        help="show this attempt of a job that was restarted after a failure (default: last)",
     )  # fmt: skip
     parser.add_argument(
         "--collective", dest="by", action=options.Renamed, nargs=0, const="collective",

@@ -27,8 +27,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     where.add_argument(
         "--run-id",
         metavar="ID",
-        help="name of the job: ranks of the same name become one trial, here or by `taupy merge` "
-        "(default: what torchrun, mpirun or srun calls it)",
+        help="name of the parallel job: ranks with the same name become one trial, here or by "
+        "`taupy merge` (default: the name that torchrun, mpirun or srun gives it)",
     )
     options.add_list_argument(where, "--meta", "KEY=VALUE", "metadata for the trial")
     what = parser.add_argument_group("what to measure")
@@ -52,22 +52,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "do not record matching routines",
     )
     what.add_argument(
-        "--depth", metavar="N", type=int, default=None, help="call paths of at most N routines"
+        "--depth", metavar="N", type=int, default=None, help="limit call paths to N routines"
     )
     what.add_argument(
         "--steps",
         metavar="A:B",
         type=options.steps,
-        help="record details in the steps A to B of a training only; the others are counted, with "
-        "their phases",
+        help="record details only in steps A to B of a training; of the other steps, only times "
+        "and phases",
     )
     options.add_list_argument(
         what,
         "--trace",
         "WHAT",
-        "also record single start and end times, written --trace=host: those of layers and phases; "
-        "--trace=gpu, or --trace alone: those of kernels, copies, waits and API calls; or "
-        "--trace=host,gpu",
+        "also record individual start and end times: of layers and phases (--trace=host), of "
+        "kernels, copies, waits and API calls (--trace=gpu, or just --trace), or of both "
+        "(--trace=host,gpu)",
         options.traced,
     )
     what.add_argument(
@@ -95,7 +95,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--throttle-usec",
         metavar="T",
         type=float,
-        help="with --throttle: drop routines below so many microseconds per call (default: 10)",
+        help="with --throttle: drop routines that take less than T microseconds per call "
+        "(default: 10)",
     )
     options.add_switch_argument(
         what,
@@ -172,11 +173,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     gpu.add_argument(
         "--keep-modules", metavar="FOLDER",
-        help="keep the code that the program loads onto GPUs there, for `taupy static FOLDER`",
+        help="keep the code that the program loads onto GPUs in this folder, for "
+        "`taupy static FOLDER`",
     )  # fmt: skip
     gpu.add_argument(
         "--modules-limit", type=options.count, default=MODULES_MIB, metavar="MIB",
-        help=f"keep no more than so many MiB of it (default: {MODULES_MIB})",
+        help=f"keep at most this many MiB of code (default: {MODULES_MIB})",
     )  # fmt: skip
     gpu.add_argument(
         "--cupti-backend",
@@ -187,21 +189,31 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "(default: native)",
     )
     how = parser.add_argument_group("how")
-    how.add_argument("--engine", choices=("auto", "native", "python"), default=None)
     how.add_argument(
-        "--repeat", metavar="N", type=int, default=None, help="run it N times; each run is a trial"
+        "--engine",
+        choices=("auto", "native", "python"),
+        default=None,
+        help="the compiled engine or the plain-Python one (default: compiled if available)",
+    )
+    how.add_argument(
+        "--repeat",
+        metavar="N",
+        type=int,
+        default=None,
+        help="run the program N times; each run is a trial",
     )
     options.add_list_argument(
         how,
         "--sweep",
         "NAME=VALUES",
-        "run it once for each value (16,32,64 or 1..8 or 2^0..2^6), substituted "
-        "for {NAME} in its arguments; env:NAME sets an environment variable; may be repeated",
+        "run the program once for each value (16,32,64 or 1..8 or 2^0..2^6), substituted for "
+        "{NAME} in its arguments; env:NAME sets an environment variable; may be repeated",
     )
     options.add_switch_argument(
         how,
         "--watch",
-        "see from a small process beside the program when and how each process ends (default: yes)",
+        "start a small process beside the program that sees when and how each process ends "
+        "(default: yes)",
     )
     how.add_argument("--quiet", "-q", action="store_true", help="print nothing")
     parser.add_argument("target", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)

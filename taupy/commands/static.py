@@ -1,6 +1,6 @@
 """Show what the machine code of GPU kernels says; needs no GPU.
 
-    taupy static kernels.cubin                 one line a kernel and chip
+    taupy static kernels.cubin                 one line per kernel and chip
     taupy static libnccl.so.2 --chip sm_90 --csv
     taupy static ~/.triton/cache --kernel '*matmul*'
     taupy static kernels.cubin --kernel saxpy  mix, memory, control flow, occupancy
@@ -41,8 +41,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("files", nargs="+", metavar="FILE", help="files or folders with GPU code")
     parser.add_argument(
         "--kernel", metavar="NAME",
-        help="only these: a part of the name, a pattern with * and ?, or /REGEX/; all that is "
-        "known of each",
+        help="only these, with all tables: a part of the name, a pattern with * and ?, or "
+        "/REGEX/",
     )  # fmt: skip
     parser.add_argument(
         "--chip", action="append", default=[], metavar="CHIP",
@@ -50,22 +50,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument(
         "--block", type=options.count, metavar="THREADS",
-        help="occupancy for blocks of so many threads (default: the best block size)",
+        help="occupancy for this block size (default: the code's own, else the best one)",
     )  # fmt: skip
     parser.add_argument(
         "--dynamic-shared", type=options.count, metavar="BYTES",
-        help="shared memory that the launch asks for besides the code's own (default: as Triton's "
-        "cache says, else 0)",
+        help="shared memory that the launch adds to the code's own (default: from Triton's cache, "
+        "else 0)",
     )  # fmt: skip
     parser.add_argument(
-        "--gpu", metavar="MODEL", help="estimate the least time on this GPU; needs --threads"
+        "--gpu",
+        metavar="MODEL",
+        help="estimate a lower bound of the time on this GPU; needs --threads",
     )
     parser.add_argument(
         "--threads", type=options.count, metavar="N", help="threads of the whole grid, for --gpu"
     )
     parser.add_argument(
         "--trips", type=_trips, default=(), metavar="N[,N...]",
-        help="how often loops run, for --gpu: the outermost, those within it, ... (default: 1)",
+        help="for --gpu: how often loops run, by depth, outermost first (default: 1)",
     )  # fmt: skip
     parser.add_argument(
         "--functions", action="store_true",

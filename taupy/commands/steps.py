@@ -1,11 +1,12 @@
-"""Show the steps of a training: time, phases, samples a second, and what was logged.
+"""Show the steps of a training: time, phases, samples per second, and logged values.
 
     taupy steps                       the first and last steps, and outliers
     taupy steps 12 --all              every step
     taupy steps --csv                 every step, for other tools
-    taupy steps --kind validation     steps of validation alone
+    taupy steps --kind validation     validation steps only
 
-A step is an iteration: up to the next batch after an optimizer's step. See docs/steps.md.
+A step is one iteration: it ends when the next batch is fetched after the optimizer's step. See
+docs/steps.md.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Make and check a team's store: a catalogue in PostgreSQL, and Parquet files beside it.
+"""Create and check a team's store: a catalogue in PostgreSQL, and Parquet files beside it.
 
     taupy store create --db postgresql://me@host/profiles --files /shared/profiles
     taupy store check --db postgresql://me@host/profiles
     taupy store check --db postgresql://me@host/profiles --read --mend
 
-`taupy push` copies trials into a store, `taupy pull` out of one.
+`taupy push` copies trials into a store, `taupy pull` copies them out.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--files",
         metavar="FOLDER",
-        help="create: the folder of the files, which all machines see, or a URL (fsspec)",
+        help="create: the folder for the files, visible to all machines, or a URL (fsspec)",
     )
     parser.add_argument(
-        "--read", action="store_true", help="check: read all files, and compare their hashes"
+        "--read", action="store_true", help="check: read all files and compare their hashes"
     )
     parser.add_argument(
-        "--mend", action="store_true", help="check: delete the files that no trial has"
+        "--mend", action="store_true", help="check: delete files that belong to no trial"
     )
 
 
@@ -53,7 +53,7 @@ def _create(address: str, args: argparse.Namespace) -> int:
     from taupy.profiledb.store.create import create
 
     if not args.files:
-        raise UsageError("name the folder of the files, which all machines see: --files FOLDER")
+        raise UsageError("name a folder for the files that all machines see: --files FOLDER")
     if args.read or args.mend:
         raise UsageError("--read and --mend are for `taupy store check`")
     create(address, args.files)
