@@ -83,7 +83,8 @@ ENGINE = [
     *("layer_facts", "layer_names", "layers", "listeners", "memory", "metrics", "names"),
     *("natives", "operations"),
     *("options", "owners", "part", "phases", "process", "pushed", "ranges", "routine", "selection"),
-    *("setprofile", "spans", "steps", "steps_window", "thread", "timers", "timing", "wrap"),
+    *("setprofile", "spans", "steps", "steps_window", "stretches", "thread"),
+    *("timers", "timing", "wrap"),
 ]
 EXTENSIONS = [
     native("engine", [f"{name}.c" for name in ENGINE], "-fvisibility=hidden"),

@@ -11,14 +11,14 @@ from __future__ import annotations
 import math
 import tempfile
 from array import array
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from random import Random
 from typing import Any
 
-from taupy.model.collectives import Collectives
+from taupy.model.collectives import Collectives, Stretches
 from taupy.model.gpu import Activity, Device, Fact, Launch
 from taupy.model.profile import (
     ABSENT,
@@ -399,6 +399,15 @@ def collectives(
                        number=array("q", range(1, count + 1)), bytes=array("q", [8] * count),
                        asked_ns=asked, begun_ns=asked[:], ended_ns=ended,
                        row=array("q", [row] * count), **more)  # fmt: skip
+
+
+def stretches(ends_ns: Sequence[int], *own: Mapping[int, int]) -> Stretches:
+    """Each from the end of the one before on, in nanoseconds from `SAMPLED_FROM_NS` on; of each
+    the own time of rows."""
+    ends = [SAMPLED_FROM_NS + end for end in ends_ns]
+    entries = [(at, *entry) for at, of_one in enumerate(own) for entry in of_one.items()]
+    columns = [array("q", column) for column in zip(*entries, strict=True)]
+    return Stretches(array("q", [SAMPLED_FROM_NS, *ends[:-1]]), array("q", ends), *columns)
 
 
 def canonical(profile: Profile) -> Profile:

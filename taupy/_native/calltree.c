@@ -107,6 +107,8 @@ Node *node_new(Thread *thread, Node *parent, void *key)
                                   count * node_stride * sizeof(Node));
         if (block == NULL)
             return NULL;
+        block->unused[0] = (uint64_t)(uintptr_t)thread->blocks;
+        thread->blocks = block;
         thread->free_node = (Node *)(block + 1);
         thread->free_count = count;
         thread->block_count = count < 1000 ? count * 2 + 1 : count;

@@ -80,6 +80,7 @@ typedef struct Thread {
     uint32_t free_spans, span_block, spans_kept;
     uint32_t without_gil; /* nodes end without it: nothing is to be allocated */
     Node *asking; /* what has ended last, if it may have asked for a collective; or NULL */
+    const struct Block *blocks; /* with its nodes, newest first; see block_before */
 } Thread;
 
 extern PartHeader *part;
@@ -95,6 +96,12 @@ extern pthread_mutex_t tree_lock;
 /* Held by a thread while it ends, and by whoever reads other threads' counters. */
 extern pthread_mutex_t ended_lock;
 extern uint64_t node_stride; /* 2 if a node has further metrics beside it */
+
+/* The block of nodes before this one; NULL: there is none. */
+static inline const Block *block_before(const Block *block)
+{
+    return (const Block *)(uintptr_t)block->unused[0];
+}
 
 static inline uint64_t *node_metrics(Node *node) { return (uint64_t *)(node + 1); }
 

@@ -4,6 +4,7 @@
 #include "collectives_host.h"
 #include "process.h"
 #include "steps.h"
+#include "stretches.h"
 #include <dlfcn.h>
 #include <stdio.h>
 #include <sys/syscall.h>
@@ -102,6 +103,7 @@ static void make_room(void)
 {
     make_room_of(&free_records, ROOM, BLOCK_COLLECTIVES);
     make_room_of(&free_sums, ROOM_SUMS, BLOCK_COLLECTIVE_SUMS);
+    stretches_make_room();
 }
 
 static void forget(void)
@@ -114,6 +116,7 @@ static void forget(void)
     stack_clear(&free_records);
     stack_clear(&free_sums);
     table_clear(&sums);
+    stretches_forget();
     kept_in_step = without_room = 0;
     is_over = 0;
     held_generation = generation;
@@ -150,11 +153,16 @@ static void note_asked(Communicator *communicator, Node *cause, uint64_t now)
     }
 }
 
-static void note_all(Node *cause)
+/* What the thread has asked for, and what it did before. */
+static void note_all(Thread *thread, Node *cause)
 {
-    uint64_t now = clock_ticks();
-    for (unsigned i = 0; i < communicator_count; i++)
+    uint64_t now = clock_ticks(), asked = 0;
+    for (unsigned i = 0; i < communicator_count; i++) {
         note_asked(communicators[i], cause, now);
+        asked += communicators[i]->asked;
+    }
+    if (thread->asking != NULL || thread->steps != NULL || thread->index == 0)
+        stretches_asked(thread, asked); /* others come by and have asked for nothing */
 }
 
 static int is_listening(void)
@@ -170,7 +178,7 @@ void collectives_look(Thread *thread)
     thread->torch_thread = host.thread();
     pthread_mutex_lock(&lock);
     make_room();
-    note_all(cause_on(thread));
+    note_all(thread, cause_on(thread));
     pthread_mutex_unlock(&lock);
     thread->asking = NULL;
 }
@@ -194,7 +202,7 @@ void collectives_node_begins(Thread *thread)
     if (thread->asking == NULL || !is_listening())
         return;
     pthread_mutex_lock(&lock);
-    note_all(thread->asking);
+    note_all(thread, thread->asking);
     pthread_mutex_unlock(&lock);
     __atomic_store_n(&thread->asking, NULL, __ATOMIC_RELEASE);
 }

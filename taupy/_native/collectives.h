@@ -17,7 +17,7 @@
 #include "listeners.h"
 
 #define COLLECTIVES_AT_MOST 16384 /* of a communicator */
-#define COLLECTIVES_A_STEP 150    /* of a training: 64 bytes each */
+#define COLLECTIVES_A_STEP 120    /* of a training: 64 bytes each */
 #define COLLECTIVES_TOGETHER 256
 #define COMMUNICATORS 64
 #define OPERATIONS 32

@@ -42,6 +42,7 @@ enum BlockKind {
     BLOCK_COLLECTIVE_SUMS = 13, /* CollectiveSum[] */
     BLOCK_LAYER = 14,           /* LayerRecord: what a layer is made of and computes */
     BLOCK_SPANS = 15,           /* SpanRecord[]: of one thread */
+    BLOCK_STRETCHES = 16,       /* StretchRecord[] */
     BLOCK_PART = 32,    /* FoldedName and a part: in the file of folded parts only */
 };
 

@@ -21,6 +21,7 @@ from taupy.commands import options
 from taupy.commands.messages import say
 from taupy.comparison import rank_views as views
 from taupy.comparison import ranks as comparison
+from taupy.comparison.rank_causes import Cause, Causes
 from taupy.errors import UsageError
 from taupy.pprof import terminal
 from taupy.pprof.view import View
@@ -100,7 +101,7 @@ def _nothing(trial: int, job: Ranks) -> str:
 
 
 def _view(db: ProfileDB, trial: int, job: Ranks, args: argparse.Namespace) -> View:
-    numbers = analysis.numbers_of_steps(job)
+    numbers, causes = analysis.numbers_of_steps(job), Causes(db, trial, job)
     if args.step is not None and args.step not in numbers:
         raise UsageError(
             f"trial {trial} has no collective in step {args.step}; `taupy ranks {trial} --by step` "
@@ -108,23 +109,37 @@ def _view(db: ProfileDB, trial: int, job: Ranks, args: argparse.Namespace) -> Vi
         )
     if args.by == "collective":
         most = None if args.all or args.form != "text" else _COLLECTIVES
-        return views.collectives_view(job, args.step, most, views.remarks(job))
+        return views.collectives_view(
+            job, causes.of_collective, args.step, most, views.remarks(job)
+        )
     if args.by == "step":
         chosen = numbers if args.step is None else [args.step]
-        return views.steps_view(_steps(job, chosen), len(job.ranks))
+        return views.steps_view(_steps(job, chosen, causes), len(job.ranks))
     sums = analysis.times(job, args.step)
-    return views.view(job, sums, args.step, _why(db, trial, job, sums, args.step))
+    why = _why(job, sums, args.step, causes)
+    return views.view(job, sums, args.step, [*why, *_shared(db, trial, job, sums)])
 
 
-def _steps(job: Ranks, numbers: Sequence[int]) -> list[views.StepOfRanks]:
+def _steps(job: Ranks, numbers: Sequence[int], causes: Causes) -> list[views.StepOfRanks]:
     slowest = views.slowest(job)
     return [
         views.StepOfRanks(
-            number, slowest.get(number), analysis.straggler(sums), _phase(job, sums, number)
+            number,
+            slowest.get(number),
+            worst,
+            _phase(job, sums, number),
+            _in_step(causes, worst, number),
         )
         for number in numbers
         for sums in [analysis.times(job, number)]
+        for worst in [analysis.straggler(sums)]
     ]
+
+
+def _in_step(causes: Causes, worst: RankTimes | None, number: int) -> Cause | None:
+    if worst is None or not causes.since_collectives:
+        return None
+    return next(iter(causes.of_rank(worst.rank, number)), None)
 
 
 def _phase(job: Ranks, sums: list[RankTimes], step: int) -> tuple[str, float] | None:
@@ -135,9 +150,7 @@ def _phase(job: Ranks, sums: list[RankTimes], step: int) -> tuple[str, float] | 
     return None if worst is None else comparison.longer_phase(steps, waits, worst.rank, step)
 
 
-def _why(
-    db: ProfileDB, trial: int, job: Ranks, sums: list[RankTimes], step: int | None
-) -> list[str]:
+def _why(job: Ranks, sums: list[RankTimes], step: int | None, causes: Causes) -> list[str]:
     """Who was waited for most, and what took that rank longer."""
     worst = analysis.straggler(sums)
     if worst is None:
@@ -149,14 +162,27 @@ def _why(
     ]
     if step is not None and (longer := _phase(job, sums, step)) is not None:
         notes.append(f"in step {step} its {longer[0]} took {duration(longer[1])} longer")
-    for cause in comparison.causes(db, trial, job, worst.rank)[:1]:
-        place = f"{cause.phase or 'no phase'}, {cause.layer or 'no layer'}"
-        spread = "; the rest is spread over other routines" if cause.share < _SPREAD else ""
-        notes.append(
-            f"over the whole run {cause.timer.timer} took rank {worst.rank} "
-            f"{duration(cause.excess_ns)} longer than the others ({place}): "
-            f"{100 * cause.share:.0f} % of what took it longer{spread}"
-        )
-    if interrupted := comparison.interruptions(db, trial, job, worst.rank):
-        notes.append(interrupted)
+    when = "over the whole run"
+    if causes.since_collectives:
+        when = "before the collectives to which it came last"
+        when += f" in step {step}" if step is not None else ""
+    notes += [
+        f"{when}, {_told(cause, worst.rank)}" for cause in causes.of_rank(worst.rank, step)[:1]
+    ]
     return notes
+
+
+def _told(cause: Cause, rank: int) -> str:
+    caller = f", called by {cause.caller.timer}" if cause.caller is not None else ""
+    spread = "; the rest is spread over other routines" if cause.share < _SPREAD else ""
+    return (
+        f"{cause.timer.timer} took rank {rank} {duration(cause.excess_ns)} longer than the others "
+        f"({cause.phase or 'no phase'}, {cause.layer or 'no layer'}{caller}): "
+        f"{100 * cause.share:.0f} % of what took it longer{spread}"
+    )
+
+
+def _shared(db: ProfileDB, trial: int, job: Ranks, sums: list[RankTimes]) -> list[str]:
+    worst = analysis.straggler(sums)
+    told = "" if worst is None else comparison.interruptions(db, trial, job, worst.rank)
+    return [told] if told else []

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from statistics import median
 from typing import NamedTuple
 
 import numpy as np
 
 from taupy.analysis.ranks import Matched, Rank, Ranks, RankTimes
+from taupy.comparison.rank_causes import Cause
 from taupy.model.collectives import UNKNOWN_BYTES
 from taupy.model.job import spans
 from taupy.model.step_times import per_step
@@ -27,6 +29,12 @@ _RANKS = (
     Column("last", "int", "Last"),
     Column("caused_ns", "time_ns", "Caused", width=9),
 )
+_LONGER = (
+    Column("routine", "text", "Longer routine"),
+    Column("layer", "text", "Layer"),
+    Column("routine_ns", "time_ns", "by", width=9),
+)
+"""What took the last rank longer, see `rank_causes.py`."""
 _STEPS = (
     Column("step", "int", "Step"),
     Column("time_ns", "time_ns", "Time", width=9),
@@ -34,6 +42,7 @@ _STEPS = (
     Column("caused_ns", "time_ns", "Caused", width=9),
     Column("phase", "text", "Longer phase"),
     Column("phase_ns", "time_ns", "by", width=9),
+    *_LONGER,
 )
 _COLLECTIVES = (
     Column("communicator", "text", "Communicator"),
@@ -46,17 +55,19 @@ _COLLECTIVES = (
     Column("skew_ns", "time_ns", "Skew", width=9),
     Column("waited_ns", "time_ns", "Waited", width=9),
     Column("transfer_ns", "time_ns", "Transfer", width=9),
+    *_LONGER,
 )
 
 
 class StepOfRanks(NamedTuple):
     """One step: how long it took on the slowest rank, who was waited for, and what took that rank
-    longer (`phase`, None if that is not known)."""
+    longer (`phase`, `cause`, None if that is not known)."""
 
     number: int
     time_ns: float | None
     straggler: RankTimes | None
     phase: tuple[str, float] | None
+    cause: Cause | None
 
 
 def view(
@@ -152,18 +163,45 @@ def steps_view(steps: Sequence[StepOfRanks], ranks: int) -> View:
             step.straggler.rank if step.straggler else None,
             step.straggler.caused_ns if step.straggler else None,
             *(step.phase or (None, None)),
+            *_longer(step.cause),
         )
         for step in steps
     ]
-    return View(f"steps of {several(ranks, 'rank')}".upper(), _STEPS, rows)
+    return _shown(View(f"steps of {several(ranks, 'rank')}".upper(), _STEPS, rows))
+
+
+def _longer(cause: Cause | None) -> tuple[Cell, ...]:
+    return (None, None, None) if cause is None else (
+        cause.timer.timer, cause.layer, cause.excess_ns
+    )  # fmt: skip
+
+
+def _shown(view: View) -> View:
+    """Without columns of what took longer in which nothing stands."""
+    names = {column.name for column in _LONGER}
+    at = [
+        place
+        for place, column in enumerate(view.columns)
+        if column.name not in names or any(row[place] is not None for row in view.rows)
+    ]
+    return replace(
+        view,
+        columns=[view.columns[place] for place in at],
+        rows=[[row[place] for place in at] for row in view.rows],
+    )
 
 
 def collectives_view(
-    job: Ranks, step: int | None = None, most: int | None = None, notes: Sequence[str] = ()
+    job: Ranks,
+    cause_of: Callable[[str, int], Cause | None],
+    step: int | None = None,
+    most: int | None = None,
+    notes: Sequence[str] = (),
 ) -> View:
     """One row per collective: those with the largest skew, or all.
 
     Args:
+        cause_of: what took the last rank longer, by communicator and number.
         step: of this one alone.
         most: rows at most; None: all, in their order.
     """
@@ -172,7 +210,8 @@ def collectives_view(
     if most is not None and len(rows) > most:
         said.append(f"{most} of {len(rows)} collectives, the largest skew first; --all shows all")
         rows = sorted(rows, key=lambda row: -_number(row[7]))[:most]
-    return View("COLLECTIVES", _COLLECTIVES, rows, said)
+    told = [[*row, *_longer(cause_of(str(row[0]), int(_number(row[1]))))] for row in rows]
+    return _shown(View("COLLECTIVES", _COLLECTIVES, told, said))
 
 
 def _number(cell: Cell) -> float:

@@ -5,51 +5,22 @@ The database is asked here; `analysis/ranks.py` matches and adds up.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from statistics import median
 
 from taupy.analysis.ranks import Rank, Ranks, of_ranks
 from taupy.errors import UsageError
-from taupy.model.collectives import THREAD_NAME
 from taupy.model.job import missing, rank_of
 from taupy.model.profile import Steps
-from taupy.model.question import Condition, Question
-from taupy.model.rows import TimerRow
 from taupy.profiledb.collectives import read_collectives
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.query import node_facts, threads_by_id
 from taupy.profiledb.steps import steps_of
-from taupy.profiledb.values import values
 
-_SETTING_UP = (
-    *("torch/distributed/distributed_c10d.py", "torch/distributed/rendezvous.py"),
-    *("torch/distributed/constants.py", "torch/distributed/c10d_logger.py"),
-)
-"""Files whose routines wait for other processes, with all that they call."""
-_WAITING = ("_verify_param_shape_across_processes", "_sync_module_states")
-"""So do these of torch/distributed/utils.py, while DistributedDataParallel is made."""
-_NOT_WORK = ("import", "communication")
 _INTERRUPTED = 3
 """So many times as often as the others a rank is interrupted that shares its processor."""
 _LEAST_INTERRUPTED = 100
-
-
-@dataclass(frozen=True, slots=True)
-class Cause:
-    """What took a rank longer than the others, in its own time.
-
-    Attributes:
-        layer, phase: that the routine was called in; None if there is none.
-        excess_ns: by so much it exceeds the median of the other ranks.
-        share: of all that took the rank longer.
-    """
-
-    timer: TimerRow
-    layer: str | None
-    phase: str | None
-    excess_ns: float
-    share: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,67 +79,7 @@ def _peak(facts: Mapping[str, str]) -> int | None:
     return int(peak) * 1024 if peak.isdigit() else None
 
 
-# --- causes ----------------------------------------------------------------------
-
-
-def causes(db: ProfileDB, trial: int, job: Ranks, rank: int) -> list[Cause]:
-    """What took a rank longer than the others, the largest first.
-
-    Left out are imports, collectives, and making groups of processes: these wait for other ranks.
-    """
-    node, others = _places(job, rank)
-    host = Condition("kind", ("host",))
-    by = ("thread", "callpath", "parent", "timer", "layer", "phase")
-    table = values(db, Question((trial,), by=by, where=(host,)))
-    columns = {name: table.row_labels(name) for name in by}
-    left_out = _setting_up(columns["callpath"], columns["parent"], columns["timer"])
-    own: dict[tuple[TimerRow, str | None, str | None], dict[int, float]] = {}
-    wanted = {node, *others}
-    for thread, callpath, parent, timer, layer, phase, time in zip(
-        *(columns[name] for name in by), table.column("exclusive", "time"), strict=True
-    ):
-        if (
-            thread.node in wanted
-            and parent is not None
-            and thread.name != THREAD_NAME
-            and phase not in _NOT_WORK
-            and callpath not in left_out
-            and time
-        ):
-            by_rank = own.setdefault((timer, layer, phase), {})
-            by_rank[thread.node] = by_rank.get(thread.node, 0.0) + time
-    excess = {
-        key: by_rank.get(node, 0.0) - median(by_rank.get(other, 0.0) for other in others)
-        for key, by_rank in own.items()
-    }
-    total = sum(time for time in excess.values() if time > 0)
-    longer = sorted(((time, key) for key, time in excess.items() if time > 0), key=lambda x: -x[0])
-    return [Cause(*key, time, time / total) for time, key in longer]
-
-
-def _setting_up(
-    callpaths: Iterable[int], parents: Iterable[int | None], timers: Iterable[TimerRow]
-) -> set[int]:
-    """Call paths in which groups of processes are made, and those below."""
-    above: dict[int, int | None] = {}
-    begins: set[int] = set()
-    for callpath, parent, timer in zip(callpaths, parents, timers, strict=True):
-        above[callpath] = parent
-        if (timer.file or "").endswith(_SETTING_UP) or timer.short_name in _WAITING:
-            begins.add(callpath)
-    inside: dict[int, bool] = {}
-    for callpath in above:
-        path = []
-        at: int | None = callpath
-        while at is not None and at not in inside and at not in begins:
-            path.append(at)
-            at = above.get(at)
-        verdict = at is not None and (at in begins or inside.get(at, False))
-        inside.update(dict.fromkeys(path, verdict))
-    return begins | {callpath for callpath, verdict in inside.items() if verdict}
-
-
-def _places(job: Ranks, rank: int) -> tuple[int, list[int]]:
+def places(job: Ranks, rank: int) -> tuple[int, list[int]]:
     """The node of a rank, and those of the others."""
     nodes = {member.number: member.place for member in job.ranks}
     return nodes[rank], [node for number, node in nodes.items() if number != rank]
@@ -177,7 +88,7 @@ def _places(job: Ranks, rank: int) -> tuple[int, list[int]]:
 def interruptions(db: ProfileDB, trial: int, job: Ranks, rank: int) -> str:
     """Whether a rank's processor was shared with something else; "" if nothing says so."""
     facts = node_facts(db, trial)
-    node, others = _places(job, rank)
+    node, others = places(job, rank)
     counts = {
         number: int(text)
         for number in (node, *others)

@@ -18,11 +18,11 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from taupy.formats import json_pieces, limits
+from taupy.formats import json_collectives, json_pieces, limits
 from taupy.formats.json_pieces import Pieces
 from taupy.formats.progress import Progress
 from taupy.formats.registry import Format
-from taupy.model.collectives import Collectives
+from taupy.model.collectives import Collectives, Stretches
 from taupy.model.gpu import Activity, Device, Launch, Module
 from taupy.model.profile import (
     CallTree,
@@ -119,7 +119,9 @@ def _thread(measured: ThreadProfile) -> Iterator[str]:
     if measured.steps:
         yield from _list("steps", map(_stepped, measured.steps))
     if measured.collectives:
-        yield from _list("collectives", map(_collected, measured.collectives))
+        yield from _list("collectives", map(json_collectives.written, measured.collectives))
+    if measured.stretches is not None:
+        yield from _list("stretches", [json_collectives.written(measured.stretches)])
     yield "}"
 
 
@@ -129,14 +131,6 @@ def _stepped(steps: Steps) -> dict[str, Any]:
         **{name: list(getattr(steps, name)) for name in _OF_STEPS},
         "phases": {name: list(column) for name, column in steps.phases.items()},
         "values": {name: [*map(_number, column)] for name, column in steps.values.items()},
-    }
-
-
-def _collected(collectives: Collectives) -> dict[str, Any]:
-    return {
-        field.name: [*value] if isinstance(value, array) else value
-        for field in fields(Collectives)
-        for value in [getattr(collectives, field.name)]
     }
 
 
@@ -289,6 +283,7 @@ def _read_thread(pieces: Pieces) -> ThreadProfile:
     samples: list[Samples] = []
     steps: list[Steps] = []
     collectives: list[Collectives] = []
+    stretches: list[Stretches] = []
     for key in pieces.members():
         if key == "tree":
             tree = _read_tree(pieces)
@@ -316,7 +311,16 @@ def _read_thread(pieces: Pieces) -> ThreadProfile:
             steps = [_steps(_checked(_Steps, item, pieces), pieces) for item in _objects(pieces)]
         elif key == "collectives":
             collectives = [
-                _collectives(_checked(_Collectives, item, pieces), pieces)
+                json_collectives.collectives(
+                    _checked(json_collectives.ReadCollectives, item, pieces), pieces
+                )
+                for item in _objects(pieces)
+            ]
+        elif key == "stretches":
+            stretches = [
+                json_collectives.stretches(
+                    _checked(json_collectives.ReadStretches, item, pieces), pieces
+                )
                 for item in _objects(pieces)
             ]
         else:
@@ -324,38 +328,11 @@ def _read_thread(pieces: Pieces) -> ThreadProfile:
     thread = _checked(Thread, place, pieces)
     if any(not 0 <= activity.row < len(tree) for activity in activities):
         raise pieces.refusal("an activity of a row that is not there")
-    if any(not 0 <= row < len(tree) for item in collectives for row in item.row):
+    rows = [item.row for item in collectives] + [item.row for item in stretches]
+    if any(not 0 <= row < len(tree) for of_item in rows for row in of_item):
         raise pieces.refusal("a collective of a row that is not there")
-    return ThreadProfile(thread, tree, events, launches, activities, samples, steps, collectives)
-
-
-@dataclass
-class _Collectives:
-    """Collectives as in the file."""
-
-    communicator: str
-    ranks: str
-    size: int
-    begun: int
-    stride: int
-    operation: list[str]
-    number: list[int]
-    bytes: list[int]
-    asked_ns: list[int]
-    begun_ns: list[int]
-    ended_ns: list[int]
-    row: list[int]
-
-
-def _collectives(read: _Collectives, pieces: Pieces) -> Collectives:
-    columns = {name: value for name, value in vars(read).items() if isinstance(value, list)}
-    if len({len(column) for column in columns.values()}) > 1:
-        raise pieces.refusal("columns of collectives differ in length")
-    numbers = {name: column for name, column in columns.items() if name != "operation"}
-    if any(abs(number) > limits.INTEGER for column in numbers.values() for number in column):
-        raise pieces.refusal("a number of a collective has more than 64 bits")
-    whole = {name: array("q", column) for name, column in numbers.items()}
-    return Collectives(**{**vars(read), **whole})
+    lists = (events, launches, activities, samples, steps, collectives)
+    return ThreadProfile(thread, tree, *lists, stretches[0] if stretches else None)
 
 
 @dataclass

@@ -20,6 +20,9 @@ UNKNOWN_BYTES = -1
 NOT_ENDED = -1
 """Stands in `Collectives.ended_ns` where the operation had not ended when measuring did."""
 
+STRETCH_PLACES = 10
+"""Call paths that are listed of a stretch, at most."""
+
 
 def _column() -> array[int]:
     return array("q")
@@ -60,3 +63,24 @@ class Collectives:
 
     def __len__(self) -> int:
         return len(self.number)
+
+
+@dataclass(slots=True)
+class Stretches:
+    """What a thread did between one collective and the next: columns.
+
+    Attributes:
+        start_ns, end_ns: of each stretch, in order of time; since the epoch by the host's clock.
+        stretch: a position among them; row: a call path of the thread's tree; own_ns: its own time
+            in that stretch, without what it called. Call paths with the most time are listed; the
+            rest of the stretch belongs to others.
+    """
+
+    start_ns: array[int] = field(default_factory=_column)
+    end_ns: array[int] = field(default_factory=_column)
+    stretch: array[int] = field(default_factory=_column)
+    row: array[int] = field(default_factory=_column)
+    own_ns: array[int] = field(default_factory=_column)
+
+    def __len__(self) -> int:
+        return len(self.start_ns)

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
-from taupy.model.collectives import Collectives
+from taupy.model.collectives import Collectives, Stretches
 from taupy.model.gpu import Activity, Device, Launch, Module
 from taupy.model.metric import ROOT_TIMER as ROOT_TIMER
 from taupy.model.metric import TIME as TIME
@@ -224,6 +224,7 @@ class ThreadProfile:
     samples: list[Samples] = field(default_factory=list)  # of some of its user events
     steps: list[Steps] = field(default_factory=list)  # one of each kind
     collectives: list[Collectives] = field(default_factory=list)  # one of each communicator
+    stretches: Stretches | None = None
 
 
 @dataclass(slots=True)

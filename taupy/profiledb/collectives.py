@@ -7,9 +7,10 @@ from array import array
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
-from taupy.model.collectives import NOT_ENDED, Collectives
+from taupy.model.collectives import NOT_ENDED, Collectives, Stretches
 from taupy.profiledb import bulk
 from taupy.profiledb.database import ProfileDB
+from taupy.profiledb.steps import STRETCH
 from taupy.profiledb.text import storable
 
 _COLUMNS = ("number", "bytes", "asked_ns", "begun_ns", "ended_ns", "callpath_id", "operation")
@@ -20,6 +21,16 @@ _READ = f"""
 _COMMUNICATORS = """
     SELECT thread_id, name, ranks, size, begun, stride
       FROM communicator WHERE trial_id = ? ORDER BY thread_id, name
+"""
+
+_STRETCHES = f"""
+    SELECT thread_id, number, start_ns, time_ns
+      FROM step WHERE trial_id = ? AND kind = '{STRETCH}' ORDER BY thread_id, number
+"""
+_OWN = f"""
+    SELECT thread_id, number, name, value
+      FROM step_value WHERE trial_id = ? AND kind = '{STRETCH}'
+     ORDER BY thread_id, number, value DESC, name
 """
 
 
@@ -78,3 +89,56 @@ def read_collectives(db: ProfileDB, trial: int) -> Iterator[tuple[int, Collectiv
         collectives.operation = [*columns[8]]
         collectives.row = array("q", bytes(8 * len(collectives.number)))
         yield thread, collectives, [*columns[7]]
+
+
+def add_stretches(
+    connection: sqlite3.Connection,
+    key: tuple[int, int],
+    stretches: Stretches,
+    callpaths: Sequence[int],
+) -> None:
+    """Insert what a thread did between collectives, as steps of a kind of their own.
+
+    The ids of call paths are the names of a step's values.
+
+    Args:
+        key: the trial and the thread, which exist.
+        callpaths: the id of each row of the thread's tree.
+    """
+    times = zip(stretches.start_ns, stretches.end_ns, strict=True)
+    connection.executemany(
+        "INSERT INTO step (trial_id, thread_id, kind, number, count, start_ns, time_ns,"
+        f" longest_ns) VALUES ({key[0]}, {key[1]}, '{STRETCH}', ?, 1, ?, ?, ?)",
+        ((number, start, end - start, end - start) for number, (start, end) in enumerate(times, 1)),
+    )
+    connection.executemany(
+        "INSERT INTO step_value (trial_id, thread_id, kind, number, name, value)"
+        f" VALUES ({key[0]}, {key[1]}, '{STRETCH}', ?, ?, ?)"
+        " ON CONFLICT DO UPDATE SET value = value + excluded.value",
+        (
+            (at + 1, str(callpaths[row]), own)
+            for at, row, own in zip(stretches.stretch, stretches.row, stretches.own_ns, strict=True)
+        ),
+    )
+
+
+def read_stretches(db: ProfileDB, trial: int) -> Iterator[tuple[int, Stretches, list[int]]]:
+    """Each thread of a trial that has stretches, and the call paths of what they list.
+
+    The rows of what is returned are 0, as those of `read_collectives` are.
+    """
+    place: dict[tuple[int, int], int] = {}
+    threads: dict[int, tuple[Stretches, list[int]]] = {}
+    for thread, number, start, took in db.stream(_STRETCHES, (trial,)):
+        stretches = threads.setdefault(thread, (Stretches(), []))[0]
+        place[thread, number] = len(stretches)
+        stretches.start_ns.append(start)
+        stretches.end_ns.append(start + took)
+    for thread, number, callpath, own in db.stream(_OWN, (trial,)):
+        stretches, callpaths = threads[thread]
+        stretches.stretch.append(place[thread, number])
+        stretches.row.append(0)
+        stretches.own_ns.append(int(own))
+        callpaths.append(int(callpath))
+    for thread, (stretches, callpaths) in threads.items():
+        yield thread, stretches, callpaths

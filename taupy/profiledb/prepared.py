@@ -10,19 +10,20 @@ import sqlite3
 from array import array
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
-from taupy.model.collectives import Collectives
+from taupy.model.collectives import Collectives, Stretches
 from taupy.model.flat import flat_sums
 from taupy.model.gpu import Activity, Launch
 from taupy.model.profile import CallTree, Samples, Steps, Thread, ThreadProfile, UserEvent
 from taupy.profiledb import bulk, columns
-from taupy.profiledb.collectives import add_collectives
+from taupy.profiledb.collectives import add_collectives, add_stretches
 from taupy.profiledb.flat_rows import FlatRows
 from taupy.profiledb.identity import callpath_ids, user_event_id
 from taupy.profiledb.steps import add_steps
 from taupy.profiledb.text import storable
 
+OfRows = TypeVar("OfRows", Collectives, Stretches)
 _ROWS_A_LEVEL = 50
 """Mean number of rows of a tree's levels from which whole levels pay."""
 
@@ -45,6 +46,7 @@ class PreparedThread:
     samples: list[Samples]
     steps: list[Steps]
     collectives: list[Collectives]
+    stretches: Stretches | None
 
     @classmethod
     def of(cls, measured: ThreadProfile, timers: list[int]) -> PreparedThread:
@@ -66,6 +68,7 @@ class PreparedThread:
                     activity._replace(row=moved[activity.row]) for activity in measured.activities
                 ),
                 collectives=[_moved_rows(item, moved) for item in measured.collectives],
+                stretches=measured.stretches and _moved_rows(measured.stretches, moved),
             )
             return cls.of(once, timers)
         return cls(
@@ -83,6 +86,7 @@ class PreparedThread:
             measured.samples,
             measured.steps,
             measured.collectives,
+            measured.stretches,
         )
 
     def add(self, connection: sqlite3.Connection, trial: int, metrics: dict[str, int]) -> None:
@@ -111,6 +115,8 @@ class PreparedThread:
             add_steps(connection, (trial, thread), series)
         for of_group in self.collectives:
             add_collectives(connection, (trial, thread), of_group, self.callpaths)
+        if self.stretches is not None:
+            add_stretches(connection, (trial, thread), self.stretches, self.callpaths)
 
     def add_values(
         self, connection: sqlite3.Connection, trial: int, thread: int, metrics: dict[str, int]
@@ -379,8 +385,8 @@ def _with_each_path_once(tree: CallTree, callpaths: array[int]) -> tuple[CallTre
     )
 
 
-def _moved_rows(collectives: Collectives, moved: dict[int, int]) -> Collectives:
-    return replace(collectives, row=array("q", (moved[row] for row in collectives.row)))
+def _moved_rows(of_rows: OfRows, moved: dict[int, int]) -> OfRows:
+    return replace(of_rows, row=array("q", (moved[row] for row in of_rows.row)))
 
 
 def _moved(event: UserEvent, moved: dict[int, int]) -> UserEvent:

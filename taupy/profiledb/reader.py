@@ -22,7 +22,7 @@ from taupy.model.profile import (
     Timer,
     UserEvent,
 )
-from taupy.profiledb.collectives import read_collectives
+from taupy.profiledb.collectives import read_collectives, read_stretches
 from taupy.profiledb.database import ProfileDB, of_a_sound_file
 from taupy.profiledb.layers import layers_of
 from taupy.profiledb.modules import modules_of
@@ -132,6 +132,9 @@ def read_profile(db: ProfileDB, trial_id: int) -> Profile:
     for thread_id, of_group, callpaths in read_collectives(db, trial_id):
         of_group.row = array("q", (rows[thread_id][callpath] for callpath in callpaths))
         threads[thread_id].collectives.append(of_group)
+    for thread_id, stretches, callpaths in read_stretches(db, trial_id):
+        stretches.row = array("q", (rows[thread_id][callpath] for callpath in callpaths))
+        threads[thread_id].stretches = stretches
     metadata: dict[str, str] = {}
     node_metadata: dict[int, dict[str, str]] = {}
     for node, name, value in db.rows(_METADATA, (trial_id,)):

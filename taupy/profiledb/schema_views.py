@@ -201,7 +201,7 @@ VIEWS = {
       JOIN {_BEGUN} ON begun.id = trial.id
       JOIN experiment ON experiment.id = trial.experiment_id
       JOIN application ON application.id = experiment.application_id
-      CROSS JOIN step ON step.trial_id = trial.id
+      CROSS JOIN step ON step.trial_id = trial.id AND step.kind <> 'stretch'
       CROSS JOIN thread ON thread.id = step.thread_id
      ORDER BY step.trial_id, step.thread_id, step.kind, step.number""",
     # What ran on GPUs, summed over streams, call paths and configurations.

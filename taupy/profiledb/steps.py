@@ -20,11 +20,16 @@ from taupy.profiledb.text import storable
 
 _COLUMNS = ("number", "count", "start_ns", "time_ns", "longest_ns")
 _PHASES = ", ".join(f"{kind}_ns" for kind in KINDS)
+STRETCH = "stretch"
+"""The kind of rows that are no steps, but what a thread did between two collectives."""
 _READ = f"""
     SELECT thread_id, kind, {", ".join(_COLUMNS)}, samples, {_PHASES}
-      FROM step WHERE trial_id = ? ORDER BY thread_id, kind, number
+      FROM step WHERE trial_id = ? AND kind <> '{STRETCH}' ORDER BY thread_id, kind, number
 """
-_VALUES = "SELECT thread_id, kind, number, name, value FROM step_value WHERE trial_id = ?"
+_VALUES = f"""
+    SELECT thread_id, kind, number, name, value
+      FROM step_value WHERE trial_id = ? AND kind <> '{STRETCH}'
+"""
 
 
 def add_steps(connection: sqlite3.Connection, key: tuple[int, int], steps: Steps) -> None:

@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 
 from taupy.errors import FormatError
-from taupy.model.collectives import BYTES, GROUP, NOT_ENDED, THREAD_NAME, Collectives
+from taupy.model.collectives import BYTES, GROUP, NOT_ENDED, THREAD_NAME, Collectives, Stretches
 from taupy.model.gpu import Launch
 from taupy.model.profile import Thread, ThreadProfile, Timer, UserEvent
 from taupy.model.streams import Owner, StreamBuilder
-from taupy.record.engine_layout import COLLECTIVE
+from taupy.record.engine_layout import COLLECTIVE, STRETCH
 from taupy.record.part_collectives import PartCollectives
 from taupy.record.part_data import Part
 
@@ -45,6 +45,7 @@ def thread_of(
     if not len(sums):
         return []
     _check(raw, sums)
+    _add_stretches(raw, find)
     node = threads[0].thread.node
     number = 1 + max(measured.thread.thread for measured in threads)
     place = Thread(node, 0, number, "host", THREAD_NAME)
@@ -59,6 +60,29 @@ def thread_of(
     measured.launches = []
     measured.collectives = [*_kept(raw, rows)]
     return [measured]
+
+
+def _add_stretches(raw: PartCollectives, find: Find) -> None:
+    """Give each thread what it did between collectives."""
+    records = np.concatenate(raw.stretches) if raw.stretches else np.empty(0, STRETCH)
+    records = records[np.argsort(records["start"], kind="stable")]
+    for thread in np.unique(records["thread"]):
+        mine = records[records["thread"] == thread]
+        kept = Stretches(raw.clock.moment(mine["start"]), raw.clock.moment(mine["end"]))
+        owner = None
+        times = raw.clock.span(mine["own"]["ticks"].reshape(-1))
+        for at, (node, own_ns) in enumerate(
+            zip(mine["own"]["node"].reshape(-1).tolist(), times, strict=True)
+        ):
+            place = find(node) if node else None
+            if place is None or (owner is not None and owner is not place[0]):
+                continue
+            owner, row = place
+            kept.stretch.append(at // STRETCH["own"].shape[0])
+            kept.row.append(row)
+            kept.own_ns.append(own_ns)
+        if owner is not None:
+            owner.stretches = kept
 
 
 def _owner(threads: list[ThreadProfile], find: Find, cause: int) -> Owner:
@@ -123,6 +147,8 @@ def _check(part: PartCollectives, sums: Array) -> None:
     for rows in part.rows:
         places += rows["operation"].tolist()
         numbers += [rows["number"], rows["bytes"]]
+    for rows in part.stretches:
+        numbers += [rows["start"], rows["end"], rows["own"]["ticks"].reshape(-1)]
     numbers += [sums["count"], sums["ticks"], sums["bytes"]]
     if any(place >= len(part.operations) for place in places) or any(
         len(column) and int(column.max()) >= 1 << 62 for column in numbers

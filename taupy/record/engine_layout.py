@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from taupy.model.collectives import STRETCH_PLACES
+
 _METRICS_AT_MOST = 4
 
 NODE = np.dtype(
@@ -105,6 +107,14 @@ COLLECTIVE_SUM = np.dtype(
     ]
 )
 """All of one communicator, operation and call path."""
+
+STRETCH = np.dtype(
+    [
+        *((name, "<u8") for name in ("is_used", "thread", "start", "end")),
+        ("own", [("node", "<u8"), ("ticks", "<u8")], (STRETCH_PLACES,)),
+    ]
+)
+"""What a thread did between two collectives (`_native/stretches.h`)."""
 
 LAYER = np.dtype(
     [

@@ -30,6 +30,7 @@ from taupy.record.engine_layout import (
     OPERATION_BYTES,
     SPAN,
     STEP,
+    STRETCH,
 )
 from taupy.record.engine_layout import THREAD as THREAD_LAYOUT
 from taupy.record.part_blocks import (
@@ -38,6 +39,7 @@ from taupy.record.part_blocks import (
     COMMUNICATORS,
     LAYOUT,
     OPERATIONS,
+    STRETCHES,
     Array,
     Blocks,
     Rows,
@@ -349,6 +351,8 @@ class _NativePart:
             held.rows.append(rows[(rows["is_used"] == 1) & (rows["number"] > 0)])
         for rows in self.rows(COLLECTIVE_SUM, blocks[COLLECTIVE_SUMS]):
             held.sums.append(rows[rows["count"] > 0])
+        for rows in self.rows(STRETCH, blocks[STRETCHES]):
+            held.stretches.append(rows[rows["is_used"] == 1])
         return held
 
     def layers(self, blocks: Blocks) -> list[LayerFacts]:

@@ -21,6 +21,7 @@ from taupy.record.engine_layout import (
     OPERATION_BYTES,
     SPAN,
     STEP,
+    STRETCH,
 )
 from taupy.record.engine_layout import THREAD as THREAD_LAYOUT
 from taupy.record.part_data import Routine
@@ -29,7 +30,7 @@ from taupy.state.container import Block, Container, Layout
 THROTTLED = 2  # flag of a routine
 _ROUTINE = struct.Struct("<QIIqQQQ")
 NODES, THREAD, ROUTINE, METADATA, EVENT, SAMPLES, STEPS, STEP_VALUE = range(1, 9)
-COMMUNICATORS, OPERATIONS, COLLECTIVES, COLLECTIVE_SUMS, LAYERS, SPANS = range(10, 16)
+COMMUNICATORS, OPERATIONS, COLLECTIVES, COLLECTIVE_SUMS, LAYERS, SPANS, STRETCHES = range(10, 17)
 KIND_NAMES = ("python", "c", "timer")
 LAYOUT = Layout(
     b"TAUPYPRT",
@@ -46,6 +47,7 @@ LAYOUT = Layout(
         **{STEPS: STEP.itemsize, STEP_VALUE: 16, LAYERS: LAYER.itemsize, SPANS: SPAN.itemsize},
         **{COMMUNICATORS: COMMUNICATOR.itemsize, OPERATIONS: OPERATION_BYTES},
         **{COLLECTIVES: COLLECTIVE.itemsize, COLLECTIVE_SUMS: COLLECTIVE_SUM.itemsize},
+        **{STRETCHES: STRETCH.itemsize},
     },
 )
 _NOWHERE = 1 << 60
@@ -103,7 +105,7 @@ class Blocks:
                 place, size = struct.unpack_from("<QQ", data, start)
                 if size:
                     (self.step_values[place],) = file.texts(start + 16, end, size)
-            elif kind in (COMMUNICATORS, OPERATIONS, COLLECTIVES, COLLECTIVE_SUMS):
+            elif kind in (COMMUNICATORS, OPERATIONS, COLLECTIVES, COLLECTIVE_SUMS, STRETCHES):
                 self.collectives[kind].append(block)
         return self
 

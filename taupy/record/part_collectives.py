@@ -29,7 +29,7 @@ class PartCollectives:
 
     Attributes:
         communicators, operations: by the places that rows and sums name.
-        rows: of COLLECTIVE, those in use; sums: of COLLECTIVE_SUM.
+        rows: of COLLECTIVE, those in use; sums: of COLLECTIVE_SUM; stretches: of STRETCH.
     """
 
     clock: Clock
@@ -37,3 +37,4 @@ class PartCollectives:
     operations: list[str] = field(default_factory=list)
     rows: list[Array] = field(default_factory=list)
     sums: list[Array] = field(default_factory=list)
+    stretches: list[Array] = field(default_factory=list)

@@ -7,6 +7,7 @@ compiled against it. Against PyTorch itself at the end.
 from __future__ import annotations
 
 import importlib.util
+import itertools
 import sys
 
 import pytest
@@ -150,6 +151,108 @@ dist.all_reduce(data)
         (2, "gloo:all_reduce"),
     ]
     assert trial.under("send", "gloo:send").calls == 1
+
+
+BETWEEN = """
+import time
+dist.init_process_group("gloo")
+def work(ms):
+    end = time.perf_counter() + ms / 1000
+    while time.perf_counter() < end:
+        pass
+def deeper(ms, levels):
+    deeper(ms, levels - 1) if levels else work(ms)
+def gives():
+    yield work(10)
+    yield work(20)
+"""
+
+
+def stretches(trial):
+    return trial.sql(
+        """SELECT step.number, start_ns, time_ns, sum(value),
+                  group_concat(DISTINCT iif(short_name LIKE 'gloo%', NULL, short_name))
+             FROM step JOIN step_value USING (trial_id, thread_id, kind, number)
+             JOIN callpath ON callpath.id = step_value.name JOIN timer ON timer.id = timer_id
+            WHERE kind = 'stretch' GROUP BY step.number ORDER BY step.number"""
+    )
+
+
+def test_what_a_thread_did_between_collectives_is_listed(run):
+    """Of call paths that are open, over and open again; each moment once."""
+    trial = run(
+        BETWEEN
+        + """
+def before():
+    work(50)
+    dist.all_reduce(data)
+def after():
+    work(10)
+    given = gives()
+    next(given)
+    dist.barrier()
+    deeper(20, 3)
+    next(given)
+    work(400)
+    dist.barrier()
+before()
+after()
+work(50)
+"""
+    )
+    found = stretches(trial)
+    assert sum(row[2] for row in found) >= 460e6
+    for one, following in itertools.pairwise(found):
+        assert one[1] + one[2] == pytest.approx(following[1], abs=2)
+    for _, _, took, own, _ in found:
+        assert own == pytest.approx(took, rel=0.02)  # the rest has no place in the list
+    ((listed,),) = trial.sql(
+        """SELECT sum(value) FROM step_value
+             JOIN callpath ON callpath.id = step_value.name JOIN timer ON timer.id = timer_id
+            WHERE kind = 'stretch' AND short_name = 'work'"""
+    )
+    inside = sum(
+        path.exclusive
+        for path in trial.paths()
+        if path.names[-1] == "work" and path.names[-2] not in ("before", "<module>")
+    )
+    assert listed == pytest.approx(inside, rel=0.001)
+
+
+def test_stretches_that_last_no_longer_than_looking_for_them_are_joined(run):
+    trial = run(
+        BETWEEN
+        + """
+for _ in range(1000):
+    dist.barrier()
+work(400)
+dist.barrier()
+"""
+    )
+    found = stretches(trial)
+    assert 1 <= len(found) < 500
+    assert "work" in found[-1][4]
+
+
+@pytest.mark.slow
+def test_stretches_of_whole_steps_go_where_there_are_too_many(run):
+    trial = run(
+        BETWEEN
+        + """
+import taupy
+for _ in range(8192 + 200):
+    with taupy.step():
+        work(0.5)
+        dist.barrier()
+"""
+    )
+    ((count,),) = trial.sql("SELECT count(*) FROM step WHERE kind = 'stretch'")
+    assert count <= 8192
+    starts = [row[1] for row in stretches(trial)]
+    ((steps,),) = trial.sql("SELECT count(*) FROM step WHERE kind = 'training'")
+    assert steps == 8392
+    last = trial.sql("SELECT max(start_ns) FROM step WHERE kind = 'training'")[0][0]
+    assert max(starts) > last - 100e6  # the end of the run is among them
 
 
 def test_more_than_have_room_are_thinned_by_their_numbers(run):

@@ -67,8 +67,8 @@ def test_the_one_that_was_waited_for_is_named_with_its_routine(ask):
     assert text.splitlines()[0] == "2 RANKS, 2 MATCHED COLLECTIVES"
     assert "the others waited 125 ns for rank 1, 100 % of all waiting" in text
     assert (
-        "over the whole run augment [{train.py}{17}] took rank 1 140 ns longer than the others "
-        "(forward, head): 100 % of what took it longer" in text
+        "over the whole run, augment [{train.py}{17}] took rank 1 140 ns longer than the others "
+        "(forward, head, called by main [{train.py}{3}]): 100 % of what took it longer" in text
     )
     assert "rank 2 is missing" in text
     rows = list(csv.DictReader(ask("1", "--csv").splitlines()))

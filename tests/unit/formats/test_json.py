@@ -27,6 +27,7 @@ from tests.builders import (
     samples,
     small_profile,
     steps,
+    stretches,
 )
 from tests.unit.formats.comparing import one, read
 
@@ -64,6 +65,33 @@ def test_collectives_come_back(tmp_path):
     profile = gpu_profile()
     profile.threads[0].collectives = [collectives([0, 20], [10, -1], row=1), collectives([], [])]
     assert as_text(there_and_back(profile, tmp_path)) == as_text(profile)
+
+
+def test_stretches_come_back(tmp_path):
+    profile = gpu_profile()
+    profile.threads[0].stretches = stretches([10, 30], {1: 4, 0: 3}, {0: 12})
+    assert as_text(there_and_back(profile, tmp_path)) == as_text(profile)
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"row": [10_000] * 3}, "of a row that is not there"),
+        ({"stretch": [0, 0, 2]}, "a stretch that is not there"),
+        ({"own_ns": [1]}, "differ in length"),
+        ({"end_ns": [10, 1 << 63]}, "64 bits|overflow"),
+    ],
+)
+def test_stretches_that_cannot_be_are_refused(tmp_path, change, why):
+    profile = gpu_profile()
+    profile.threads[0].stretches = stretches([10, 30], {1: 4, 0: 3}, {0: 12})
+    file = tmp_path / "x.taupy.json"
+    json_.write(profile, file, SILENT)
+    document = json.loads(file.read_text())
+    document["threads"][0]["stretches"][0].update(change)
+    file.write_text(json.dumps(document))
+    with pytest.raises(FormatError, match=why):
+        one(json_, file)
 
 
 def test_collectives_of_call_paths_that_are_not_there_are_refused(tmp_path):

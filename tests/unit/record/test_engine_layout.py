@@ -17,6 +17,7 @@ from taupy.record.engine_layout import (
     MEASURED_NODE,
     NODE,
     OPERATION_BYTES,
+    STRETCH,
     THREAD,
 )
 
@@ -67,10 +68,12 @@ def test_collectives_have_the_layout_of_collectives_h(tmp_path):
         "CommunicatorRecord": COMMUNICATOR,
         "CollectiveRecord": COLLECTIVE,
         "CollectiveSum": COLLECTIVE_SUM,
+        "StretchRecord": STRETCH,
     }
     asked = [f"offsetof({name}, {field})" for name in layouts for field in layouts[name].names]
     asked += [f"sizeof({name})" for name in (*layouts, "OperationRecord")]
-    program = f'#include <stdio.h>\n#include "{NATIVE / "collectives.h"}"\nint main(void) {{\n'
+    program = '#include <stdio.h>\n#include "collectives.h"\n#include "stretches.h"\n'
+    program += "int main(void) {\n"
     program += "".join(f'printf("%zu ", (size_t)({one}));\n' for one in asked) + "return 0; }\n"
     (tmp_path / "x.c").write_text(program)
     include = sysconfig.get_paths()["include"]

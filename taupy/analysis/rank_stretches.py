@@ -1,0 +1,179 @@
+"""What took the last rank longer since the previous collective.
+
+Each rank lists what its time went to between collectives (`Stretches`). Ranks may have joined
+different stretches: they are added up between the collectives at which all ranks of a communicator
+have an end of one, and compared there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from taupy.analysis.ranks import Matched, Ranks
+from taupy.model.collectives import STRETCH_PLACES, Stretches
+
+Numbers = np.ndarray[Any, np.dtype[np.int64]]
+Values = np.ndarray[Any, np.dtype[np.float64]]
+LEFT_OUT = -1
+"""The key of a call path that is not compared."""
+
+
+class Longer(NamedTuple):
+    """What took a rank longer before a collective to which it came last.
+
+    Attributes:
+        number: of the collective; of several without an end of a stretch between them, the last.
+        step: of that one; 0: in none.
+        key: of what took it longer.
+        path: with that key, the one with the most time.
+        excess_ns: its own time less the median of the other ranks; negative if it was shorter.
+            Of what other ranks do not list the most that it can be is taken.
+    """
+
+    rank: int
+    communicator: str
+    number: int
+    step: int
+    key: int
+    path: int
+    excess_ns: float
+
+
+@dataclass
+class OwnTimes:
+    """What one rank's time went to.
+
+    Attributes:
+        paths: of each entry of the stretches, a position; those of all ranks are the same.
+        keys: of each path; paths with the same key are added up. `LEFT_OUT`: not compared.
+    """
+
+    stretches: Stretches
+    paths: Numbers
+    keys: Numbers
+
+    @cached_property
+    def ends(self) -> Numbers:
+        return np.array(self.stretches.end_ns, "i8")
+
+    @cached_property
+    def of(self) -> Numbers:
+        """The stretch of each entry."""
+        return np.array(self.stretches.stretch, "i8")
+
+    @cached_property
+    def own(self) -> Values:
+        return np.array(self.stretches.own_ns, "f8")
+
+    @cached_property
+    def at_most(self) -> Values:
+        """What a call path can have that is not listed, for each stretch."""
+        least = np.full(len(self.ends), np.inf)
+        np.minimum.at(least, self.of, self.own)
+        is_full = np.bincount(self.of, minlength=len(self.ends)) >= STRETCH_PLACES
+        return np.where(is_full, least, 0.0)
+
+
+@dataclass
+class _Summed:
+    """One rank's entries, added up by group and key."""
+
+    places: Numbers  # group * keys + key, rising
+    own: Values
+    path: Numbers
+    at_most: Values  # of each group
+
+
+def longer(job: Ranks, held: Mapping[int, OwnTimes]) -> Iterator[Longer]:
+    """What took ranks longer, of each collective for which others waited.
+
+    Args:
+        held: by rank.
+    """
+    for matched in job.matched:
+        members = [rank for rank in matched.ranks if rank in held]
+        if len(members) > 1:
+            yield from _longer_of(job, matched, {rank: held[rank] for rank in members})
+
+
+def _longer_of(job: Ranks, matched: Matched, held: Mapping[int, OwnTimes]) -> Iterator[Longer]:
+    labels = {rank: _labels(job, matched, rank, own) for rank, own in held.items()}
+    common = np.array(sorted(set.intersection(*(set(label.tolist()) for label in labels.values()))))
+    common = common[common > 0]
+    if not len(common):
+        return
+    culprits = _culprits(matched, common, held)
+    count = 1 + max(int(own.keys.max(initial=0)) for own in held.values())
+    summed = {rank: _summed(own, labels[rank], common, count) for rank, own in held.items()}
+    step_of = dict(zip(matched.number, matched.step.tolist(), strict=True))
+    for rank, mine in summed.items():
+        chosen = culprits[mine.places // count] == rank
+        places, groups = mine.places[chosen], mine.places[chosen] // count
+        others = np.stack(
+            [_at(other, places, groups) for number, other in summed.items() if number != rank]
+        )
+        excess = mine.own[chosen] - np.median(others, axis=0)
+        for group, place, path, time in zip(
+            groups.tolist(), places.tolist(), mine.path[chosen].tolist(), excess.tolist(),
+            strict=True,
+        ):  # fmt: skip
+            number = int(common[group])
+            step = step_of.get(number, 0)
+            yield Longer(rank, matched.communicator, number, step, place % count, path, time)
+
+
+def _labels(job: Ranks, matched: Matched, rank: int, own: OwnTimes) -> Numbers:
+    """The collective asked for last before each stretch ended; 0: none yet."""
+    for member in job.ranks:
+        for kept in member.communicators:
+            if member.number == rank and kept.communicator == matched.communicator:
+                numbers = np.array([0, *kept.number], "i8")
+                asked = np.array(kept.asked_ns, "i8")
+                labels: Numbers = numbers[np.searchsorted(asked, own.ends, "right")]
+                return np.where(np.isin(labels, matched.number), labels, 0)
+    return np.zeros(len(own.ends), "i8")
+
+
+def _group(common: Numbers, numbers: Numbers) -> Numbers:
+    """The group of each collective: of those up to the next number in common."""
+    group: Numbers = np.searchsorted(common, numbers, "left")
+    return group
+
+
+def _culprits(matched: Matched, common: Numbers, held: Mapping[int, OwnTimes]) -> Numbers:
+    """The rank for which others waited most, of each group; -1: nobody waited."""
+    numbers = np.array(matched.number, "i8")
+    group = _group(common, numbers)
+    caused = np.zeros((len(matched.ranks), len(common) + 1))
+    np.add.at(caused, (matched.last, group), np.nansum(matched.waited, axis=0))
+    ranks = np.array(matched.ranks, "i8")
+    culprits: Numbers = np.where(caused.max(axis=0) > 0, ranks[caused.argmax(axis=0)], -1)
+    return culprits
+
+
+def _summed(own: OwnTimes, labels: Numbers, common: Numbers, count: int) -> _Summed:
+    """Entries by group and key. Of stretches behind the last common number there is no group."""
+    group = np.where(labels > 0, _group(common, labels), len(common))
+    at_most = np.bincount(group, own.at_most, len(common) + 1).astype("f8")
+    keys = own.keys[own.paths]
+    groups = group[own.of]
+    is_in = (keys != LEFT_OUT) & (groups < len(common))
+    places, own_ns, paths = (groups * count + keys)[is_in], own.own[is_in], own.paths[is_in]
+    order = np.lexsort((-own_ns, places))
+    places, own_ns, paths = places[order], own_ns[order], paths[order]
+    distinct, first = np.unique(places, return_index=True)
+    sums: Values = np.add.reduceat(own_ns, first) if len(first) else own_ns
+    return _Summed(distinct, sums, paths[first], at_most)
+
+
+def _at(summed: _Summed, places: Numbers, groups: Numbers) -> Values:
+    """A rank's time at some places; where it lists none, the most that it can be."""
+    at = np.searchsorted(summed.places, places)
+    at_end = np.append(summed.places, -1)[at] == places
+    values: Values = np.where(at_end, np.append(summed.own, 0.0)[at], summed.at_most[groups])
+    return values

@@ -1,0 +1,234 @@
+"""What took a rank longer than the others: phase, layer, routine.
+
+Where the trial lists what threads did between collectives, that is compared before those to which
+the rank came last (`analysis/rank_stretches.py`); else the whole run is.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from statistics import median
+from typing import NamedTuple
+
+import numpy as np
+
+from taupy.analysis.rank_stretches import LEFT_OUT, Longer, OwnTimes, longer
+from taupy.analysis.ranks import Ranks
+from taupy.comparison.ranks import places
+from taupy.model.collectives import THREAD_NAME
+from taupy.model.question import Condition, Question
+from taupy.model.rows import TimerRow
+from taupy.profiledb.collectives import read_stretches
+from taupy.profiledb.database import ProfileDB
+from taupy.profiledb.query import threads_by_id
+from taupy.profiledb.values import values
+
+_SETTING_UP = (
+    *("torch/distributed/distributed_c10d.py", "torch/distributed/rendezvous.py"),
+    *("torch/distributed/constants.py", "torch/distributed/c10d_logger.py"),
+)
+"""Files whose routines wait for other processes, with all that they call."""
+_WAITING = ("_verify_param_shape_across_processes", "_sync_module_states")
+"""So do these of torch/distributed/utils.py, while DistributedDataParallel is made."""
+_NOT_WORK = ("import", "communication")
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """What took a rank longer than the others, in its own time.
+
+    Attributes:
+        layer, phase: that the routine was called in; None if there is none.
+        excess_ns: by so much it exceeds the median of the other ranks.
+        share: of all that took the rank longer.
+        caller: of the routine, where it took longest; None for the outermost one.
+    """
+
+    timer: TimerRow
+    layer: str | None
+    phase: str | None
+    excess_ns: float
+    share: float
+    caller: TimerRow | None
+
+
+class _Path(NamedTuple):
+    """A call path: what is called, from where."""
+
+    timer: TimerRow
+    layer: str | None
+    phase: str | None
+    parent: int | None
+    is_compared: bool
+
+    @property
+    def key(self) -> tuple[TimerRow, str | None, str | None]:
+        return self.timer, self.layer, self.phase
+
+
+class Causes:
+    """What took the ranks of a trial longer.
+
+    Left out are imports, collectives, and making groups of processes: these wait for other ranks.
+    """
+
+    def __init__(self, db: ProfileDB, trial: int, job: Ranks) -> None:
+        self._db, self._trial, self._job = db, trial, job
+
+    @cached_property
+    def since_collectives(self) -> bool:
+        """Is it known what ranks did between collectives?"""
+        return bool(self._longer)
+
+    def of_rank(self, rank: int, step: int | None = None) -> list[Cause]:
+        """What took a rank longer, the largest first: before the collectives to which it came
+        last, in the step or in all steps; over the whole run if that is not known."""
+        if not self.since_collectives:
+            return self._over_the_run(rank)
+        has_steps = any(item.step for item in self._longer)
+        return self._summed(
+            item
+            for item in self._longer
+            if item.rank == rank and (item.step == step if step is not None else
+                                      item.step > 0 or not has_steps)
+        )  # fmt: skip
+
+    def of_collective(self, communicator: str, number: int) -> Cause | None:
+        """What took the last rank longer before it came to a collective."""
+        before = self._by_collective.get((communicator, number), ())
+        return next(iter(self._summed(before)), None)
+
+    @cached_property
+    def _by_collective(self) -> Mapping[tuple[str, int], list[Longer]]:
+        held = defaultdict(list)
+        for item in self._longer:
+            held[item.communicator, item.number].append(item)
+        return held
+
+    def _summed(self, items: Iterable[Longer]) -> list[Cause]:
+        excess: dict[int, float] = defaultdict(float)
+        longest: dict[int, tuple[float, int]] = {}
+        for item in items:
+            excess[item.key] += item.excess_ns
+            mark = item.excess_ns, item.path
+            longest[item.key] = max(longest.get(item.key, mark), mark)
+        ids = [*self._paths]
+        return self._ordered({ids[longest[key][1]]: time for key, time in excess.items()})
+
+    def _ordered(self, excess: Mapping[int, float]) -> list[Cause]:
+        """Causes of call paths with what exceeds, the longest first."""
+        total = sum(time for time in excess.values() if time > 0)
+        above = sorted((-time, path) for path, time in excess.items() if time > 0)
+        return [
+            Cause(*self._paths[path].key, -less, -less / total, self._caller(path))
+            for less, path in above
+        ]
+
+    def _caller(self, path: int) -> TimerRow | None:
+        """The routine that called the one of a path: of the nearest with a file that is another."""
+        own = self._paths[path].timer
+        at = self._paths[path].parent
+        while at is not None:
+            timer = self._paths[at].timer
+            if timer.file and timer != own:
+                return timer
+            at = self._paths[at].parent
+        return None
+
+    @cached_property
+    def _paths(self) -> dict[int, _Path]:
+        """Of all host threads but those of collectives, by id."""
+        by = ("callpath", "parent", "timer", "layer", "phase")
+        where = (Condition("kind", ("host",)),)
+        table = values(self._db, Question((self._trial,), by=by, where=where))
+        columns = {name: table.row_labels(name) for name in by}
+        left_out = _setting_up(columns["callpath"], columns["parent"], columns["timer"])
+        return {
+            callpath: _Path(
+                timer, layer, phase, parent,
+                parent is not None and phase not in _NOT_WORK and callpath not in left_out,
+            )
+            for callpath, parent, timer, layer, phase in zip(*columns.values(), strict=True)
+        }  # fmt: skip
+
+    @cached_property
+    def _longer(self) -> list[Longer]:
+        threads = threads_by_id(self._db, self._trial)
+        ranks = {rank.place: rank.number for rank in self._job.ranks}
+        listed = [
+            (ranks[node], stretches, callpaths)
+            for thread, stretches, callpaths in read_stretches(self._db, self._trial)
+            if (node := threads[thread].node) in ranks
+        ]
+        if not listed:
+            return []
+        position = {path: at for at, path in enumerate(self._paths)}
+        codes: dict[tuple[TimerRow, str | None, str | None], int] = {}
+        keys = np.array(
+            [
+                codes.setdefault(path.key, len(codes)) if path.is_compared else LEFT_OUT
+                for path in self._paths.values()
+            ],
+            "i8",
+        )
+        held: dict[int, OwnTimes] = {}
+        for rank, stretches, callpaths in listed:  # of several threads the first one's
+            paths = np.array([position[path] for path in callpaths], "i8")
+            held.setdefault(rank, OwnTimes(stretches, paths, keys))
+        return [*longer(self._job, held)]
+
+    def _over_the_run(self, rank: int) -> list[Cause]:
+        node, others = places(self._job, rank)
+        table = values(
+            self._db,
+            Question(
+                (self._trial,),
+                by=("thread", "callpath"),
+                where=(Condition("kind", ("host",)),),
+            ),
+        )
+        own: dict[tuple[TimerRow, str | None, str | None], dict[int, float]] = {}
+        longest: dict[tuple[TimerRow, str | None, str | None], tuple[float, int]] = {}
+        wanted = {node, *others}
+        for thread, callpath, time in zip(
+            table.row_labels("thread"), table.row_labels("callpath"),
+            table.column("exclusive", "time"), strict=True,
+        ):  # fmt: skip
+            path = self._paths[callpath]
+            if thread.node in wanted and thread.name != THREAD_NAME and path.is_compared and time:
+                by_rank = own.setdefault(path.key, {})
+                by_rank[thread.node] = by_rank.get(thread.node, 0.0) + time
+                if thread.node == node:
+                    mark = time, callpath
+                    longest[path.key] = max(longest.get(path.key, mark), mark)
+        excess = {
+            longest[key][1]: by_rank[node] - median(by_rank.get(other, 0.0) for other in others)
+            for key, by_rank in own.items()
+            if node in by_rank
+        }
+        return self._ordered(excess)
+
+
+def _setting_up(
+    callpaths: Iterable[int], parents: Iterable[int | None], timers: Iterable[TimerRow]
+) -> set[int]:
+    """Call paths in which groups of processes are made, and those below."""
+    above: dict[int, int | None] = {}
+    begins: set[int] = set()
+    for callpath, parent, timer in zip(callpaths, parents, timers, strict=True):
+        above[callpath] = parent
+        if (timer.file or "").endswith(_SETTING_UP) or timer.short_name in _WAITING:
+            begins.add(callpath)
+    inside: dict[int, bool] = {}
+    for callpath in above:
+        path = []
+        at: int | None = callpath
+        while at is not None and at not in inside and at not in begins:
+            path.append(at)
+            at = above.get(at)
+        verdict = at is not None and (at in begins or inside.get(at, False))
+        inside.update(dict.fromkeys(path, verdict))
+    return begins | {callpath for callpath, verdict in inside.items() if verdict}
