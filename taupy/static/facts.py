@@ -9,12 +9,13 @@ from typing import IO, NamedTuple
 
 
 class Resources(NamedTuple):
-    """As `cuobjdump -res-usage` tells them; constants as (bank, bytes)."""
+    """As `cuobjdump -res-usage` tells them; constants as (bank, bytes). What it calls UNKNOWN, as
+    the stack of a recursion, is None."""
 
-    registers: int
-    stack: int
-    shared: int
-    local: int
+    registers: int | None
+    stack: int | None
+    shared: int | None
+    local: int | None
     constants: tuple[tuple[int, int], ...]
 
 
@@ -26,7 +27,7 @@ class Live(NamedTuple):
 
 
 _FUNCTION = re.compile(r"\s*Function (.+):\s*\Z")
-_USAGE = re.compile(r"REG:(\d+) STACK:(\d+) SHARED:(\d+) LOCAL:(\d+)")
+_USAGE = re.compile(r"REG:(\w+) STACK:(\w+) SHARED:(\w+) LOCAL:(\w+)")
 _CONSTANT = re.compile(r"CONSTANT\[(\d+)\]:(\d+)")
 _SECTION = re.compile(r"\.text\.(\S+?):")
 _OFFSET = re.compile(r"\s*/\*([0-9a-f]{4,})\*/")
@@ -44,13 +45,17 @@ def resources(text: str) -> dict[str, Resources]:
         if match := _FUNCTION.match(line):
             name = match[1]
         elif name and (usage := _USAGE.search(line)):
-            registers, stack, shared, local = map(int, usage.groups())
+            registers, stack, shared, local = map(_number, usage.groups())
             constants = tuple(sorted([*common, *banks]))
             by_name[name] = Resources(registers, stack, shared, local, constants)
             name = ""
         elif not name and banks:
             common = banks
     return by_name
+
+
+def _number(text: str) -> int | None:
+    return int(text) if text.isdecimal() else None
 
 
 def live(stream: IO[bytes]) -> dict[str, Live]:

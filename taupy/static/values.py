@@ -64,9 +64,12 @@ _VARYING_SPECIAL = ("SR_TID", "SR_LANEMASK", "SR_EQMASK", "SR_LTMASK", "SR_GEMAS
                     "SR_LEMASK")  # fmt: skip
 _WARP_WIDE = frozenset({"VOTE", "VOTEU", "REDUX", "CREDUX", "R2UR", "S2UR", "ELECT"})
 _LOADS = frozenset({"LD", "LDG", "LDL", "LDS", "LDC", "ULDC", "LDCU"})
-_NEVER_SAME = frozenset({"ATOM", "ATOMG", "ATOMS", "SHFL", "MATCH", "LDSM", "LDT", "LDTM", "TEX",
-                         "TLD", "TLD4", "HMMA", "IMMA", "DMMA", "BMMA", "HGMMA", "IGMMA", "QGMMA",
-                         "BGMMA", "QMMA", "OMMA"})  # fmt: skip
+_MATRICES = frozenset({"LDSM", "LDT", "LDTM", "TEX", "TLD", "TLD4", "HMMA", "IMMA", "DMMA", "BMMA",
+                       "HGMMA", "IGMMA", "QGMMA", "BGMMA", "QMMA", "OMMA"})  # fmt: skip
+_NEVER_SAME = _MATRICES | {"ATOM", "ATOMG", "ATOMS", "SHFL", "MATCH"}
+_FLAG_FIRST = frozenset({"LOP3", "ULOP3", "SHFL", "ATOM", "ATOMG", "ATOMS", "MATCH", "ELECT"})
+"""Their result stands behind a predicate."""
+
 _NO_RESULT = frozenset({"ST", "STG", "STL", "STS", "RED", "REDG", "BRA", "EXIT", "RET", "CALL",
                         "BAR", "BSSY", "BSYNC", "WARPSYNC", "NOP", "MEMBAR", "STSM", "DEPBAR",
                         "LDGDEPBAR", "JMP", "BREAK", "YIELD"})  # fmt: skip
@@ -298,7 +301,7 @@ def _step(instruction: Instruction, state: State) -> None:
         if place and not name.startswith(("P", "UP")) and result.step not in (0, None):
             new = UNKNOWN
         if name.startswith(("P", "UP")):
-            new = _flag(instruction, sources, state)
+            new = _flag(instruction, sources, state, result)
         if guard is not None and name in state:
             new = _joined(state[name], new, guard.varies)
         elif guard is not None and guard.varies and not new.varies:
@@ -310,18 +313,23 @@ def _step(instruction: Instruction, state: State) -> None:
 def _apart(
     name: str, modifiers: tuple[str, ...], arguments: tuple[str, ...]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The registers that are written, and the operands that are read."""
-    targets: list[str] = []
+    """The registers that are written, predicates last, and the operands that are read."""
+    registers: list[str] = []
+    flags: list[str] = []
     place = 0
     for place, text in enumerate(arguments):
         match = _REGISTER.fullmatch(text)
-        if match is None or (place and not text.startswith(("P", "UP"))):
+        flag = text.startswith(("P", "UP"))
+        second = place == 1 and name in _FLAG_FIRST and not registers
+        if match is None or (place and not flag and not second):
             break
-        if not text.endswith(("RZ", "PT")):
-            targets += [text] if place else _wide(text, name, modifiers)
+        if flag:
+            flags += [] if text.endswith("PT") else [text]
+        elif not text.endswith("RZ"):
+            registers += _wide(text, name, modifiers)
     else:
         place += 1
-    return tuple(targets), arguments[place:]
+    return (*registers, *flags), arguments[place:]
 
 
 def _wide(text: str, name: str, modifiers: Sequence[str]) -> list[str]:
@@ -329,7 +337,7 @@ def _wide(text: str, name: str, modifiers: Sequence[str]) -> list[str]:
     number = 1
     if {"64", "WIDE", "F64"} & set(modifiers) or name in ("DADD", "DMUL", "DFMA"):
         number = 2
-    elif "128" in modifiers or name in _NEVER_SAME:
+    elif "128" in modifiers or name in _MATRICES:
         number = 4
     match = re.fullmatch(r"(U?R)(\d+)", text)
     if match is None or number == 1:
@@ -337,9 +345,13 @@ def _wide(text: str, name: str, modifiers: Sequence[str]) -> list[str]:
     return [f"{match[1]}{int(match[2]) + at}" for at in range(number)]
 
 
-def _flag(instruction: Instruction, sources: tuple[str, ...], state: State) -> Value:
+def _flag(
+    instruction: Instruction, sources: tuple[str, ...], state: State, result: Value
+) -> Value:  # fmt: skip
     """A predicate: the same for all threads if all that it is made of is."""
-    if instruction.name in _WARP_WIDE or instruction.name in ("PLOP3", "UPLOP3"):
+    if instruction.name == "LOP3":  # is any bit of the result set?
+        varies = result.varies or _any_varies(_flags(sources), state)
+    elif instruction.name in _WARP_WIDE or instruction.name in ("PLOP3", "UPLOP3"):
         varies = instruction.name == "PLOP3" and _any_varies(_flags(sources), state)
     else:
         varies = any(value(text, state).varies for text in sources if "[" not in text)
@@ -414,16 +426,26 @@ def _shifted(instruction: Instruction, values: Sequence[Value]) -> Value:
     return _other(instruction, values)
 
 
-def _masked(instruction: Instruction, values: Sequence[Value]) -> Value:
-    """LOP3 as `a & mask`: what a warp's 32 consecutive threads keep of threadIdx.x."""
-    if len(values) < 4 or values[3].constant != 0xC0 or values[0] != _THREAD:
+_AND, _OR, _XOR = 0xC0, 0xFC, 0x3C
+_ALL_BITS = 0xFFFFFFFF
+
+
+def _bits(instruction: Instruction, values: Sequence[Value]) -> Value:
+    """LOP3 of a value and a number: an offset below the step, or what a warp's 32 consecutive
+    threads keep of a multiple of threadIdx.x."""
+    if len(values) < 4 or values[1].constant is None or not isinstance(values[0].step, int):
         return _other(instruction, values)
-    mask = values[1].constant
-    if mask is None:
+    value, number, table = values[0], values[1].constant & _ALL_BITS, values[3].constant
+    if not value.step or table not in (_AND, _OR, _XOR):
         return _other(instruction, values)
-    if mask & 31 == 31:
-        return Value(1)
-    return UNKNOWN if mask & 31 else SAME
+    step = value.step & -value.step  # the largest power of two in it
+    changed = number ^ _ALL_BITS if table == _AND else number
+    if changed < step:  # the lower bits, which are the same for all threads
+        return Value(value.step, None, value.rows)
+    if table == _AND and value == (step, 0, False):
+        lanes = 31 * step
+        return SAME if not number & lanes else Value(step) if number & lanes == lanes else UNKNOWN
+    return _other(instruction, values)
 
 
 _RULES = {
@@ -435,5 +457,5 @@ _RULES = {
     "IMAD": _multiplied,
     "LEA": _scaled,
     "SHF": _shifted,
-    "LOP3": _masked,
+    "LOP3": _bits,
 }

@@ -14,7 +14,7 @@ import pytest
 
 from taupy.cuda import libraries
 from taupy.errors import FormatError, TaupyError
-from taupy.static import elf, listing, reading, tools
+from taupy.static import elf, facts, listing, reading, tools
 from taupy.static.reading import Request
 from taupy.static.tools import ToolError, Tools
 from tests.in_process import taupy
@@ -239,6 +239,13 @@ def test_a_tool_that_prints_without_end_is_ended(tmp_path, monkeypatch):
         tools.Run([str(endless)], Path("x.cubin")) as run,
     ):
         run.output()
+
+
+def test_what_the_tool_does_not_know_leaves_the_rest():
+    told_of = facts.resources(
+        "Function fib:\n REG:24 STACK:UNKNOWN SHARED:1024 LOCAL:0 CONSTANT[0]:536 TEXTURE:0\n"
+    )
+    assert told_of == {"fib": facts.Resources(24, None, 1024, 0, ((0, 536),))}
 
 
 # --- the listing ----------------------------------------------------------------------------------
