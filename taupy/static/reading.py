@@ -22,7 +22,7 @@ from taupy.model.kernel_code import KernelCode
 from taupy.static import elf, tools
 from taupy.static.disassembly import Module, Part, parts
 from taupy.static.elf import Cubin, Function
-from taupy.static.tools import Tools
+from taupy.static.tools import NoCodeError, Tools
 
 _IN_FOLDERS = (".cubin", ".fatbin", ".so")
 
@@ -61,9 +61,12 @@ def kernels(files: Sequence[str], request: Request, toolset: Tools | None = None
     for given in files:
         empty = True
         for path in _files(Path(given)):
-            for code in _of_file(path, request, toolset):
-                empty = False
-                yield code
+            # Triton and Inductor keep libraries that only launch kernels beside these.
+            passing = [NoCodeError] if path != Path(given) else []
+            with contextlib.suppress(*passing):
+                for code in _of_file(path, request, toolset):
+                    empty = False
+                    yield code
         if empty:
             wanted = f" for {', '.join(request.chips)}" if request.chips else ""
             name = " of that name" if request.names else ""

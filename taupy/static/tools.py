@@ -37,6 +37,13 @@ class ToolError(FormatError):
     """A tool refuses a file, or runs past its limits."""
 
 
+class NoCodeError(ToolError):
+    """A library or program without GPU code."""
+
+
+_NO_CODE = "does not contain device code"
+
+
 @dataclass(frozen=True)
 class Tools:
     """Attributes:
@@ -115,10 +122,12 @@ class Run:
         """All that it prints, once it has ended.
 
         Raises:
-            ToolError: the tool fails or runs past its limits.
+            ToolError: the tool fails or runs past its limits. `NoCodeError`: there is none.
         """
         if self._process.wait():
-            raise ToolError(f"{self._file}: {self._name} cannot read it: {self._reason()}")
+            reason = self._reason()
+            kind = NoCodeError if _NO_CODE in reason else ToolError
+            raise kind(f"{self._file}: {self._name} cannot read it: {reason}")
         self._printed.seek(0)
         return self._printed
 

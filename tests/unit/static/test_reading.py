@@ -69,6 +69,8 @@ def test_fatbins_libraries_and_folders_are_read(tmp_path):
     (tmp_path / "cache/ab").mkdir(parents=True)
     (tmp_path / "cache/ab/x.fatbin").write_bytes((KERNELS / "saxpy.fatbin").read_bytes())
     (tmp_path / "cache/ab/x.json").write_text("{}")
+    launcher = ["cc", "-shared", "-xc", "/dev/null", "-o", tmp_path / "cache/ab/launcher.so"]
+    subprocess.run(launcher, check=True)
     assert told(tmp_path / "cache") == BOTH
     assert told(tmp_path / "cache", chips=["9.0"]) == BOTH[1:]
 
