@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 
 from taupy.analysis import match
 from taupy.analysis.comparable import KINDS
@@ -14,7 +15,7 @@ from taupy.comparison.comparison import BYS, STATISTICS
 from taupy.comparison.trial_values import VALUES
 from taupy.errors import UsageError
 
-_ENDINGS = (".cubin", ".fatbin", ".so", ".ptx", ".a")
+_CODE_FILE = re.compile(r".*\.(cubin|fatbin|ptx|a|so(\.\d+)*)", re.DOTALL)
 PEOPLE_ROWS = 25
 """Default number of rows in tables for people."""
 
@@ -147,9 +148,10 @@ def _kinds(text: str) -> tuple[str, ...]:
 
 
 def means_code(args: argparse.Namespace) -> bool:
-    """Are files with GPU code named, and not trials?"""
-    texts = named(args)
-    return bool(texts) and all(_is_code(text) for text in texts)
+    """Are files with GPU code named, and not trials? One that ends like these is enough: what
+    else is named is a file, too, or missing."""
+    paths = [of_chip(text)[0] for text in named(args)]
+    return any(map(_CODE_FILE.fullmatch, paths)) or (bool(paths) and all(map(_is_code, paths)))
 
 
 def named(args: argparse.Namespace) -> list[str]:
@@ -157,10 +159,9 @@ def named(args: argparse.Namespace) -> list[str]:
     return [*([args.baseline] if args.baseline else []), *args.trials]
 
 
-def _is_code(text: str) -> bool:
-    """A file that is there and ends like one with code; of a trial's name neither is true."""
-    path = of_chip(text)[0]
-    return os.path.exists(path) and (os.path.isdir(path) or path.endswith(_ENDINGS) or "/" in path)
+def _is_code(path: str) -> bool:
+    """A folder, or a file that is named as one; of a trial's name neither is true."""
+    return os.path.isdir(path) or ("/" in path and os.path.exists(path))
 
 
 def of_chip(text: str) -> tuple[str, list[str]]:

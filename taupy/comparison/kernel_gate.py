@@ -7,8 +7,9 @@ undecided only where the code does not tell the value.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 
 from taupy.analysis import gate, match
 from taupy.analysis.gate import Condition, Ruling
@@ -21,7 +22,7 @@ from taupy.model.metric import Metric
 from taupy.model.rows import TimerRow
 from taupy.pprof.selection import name_test
 from taupy.pprof.view import Cell, Column, View
-from taupy.units import listing
+from taupy.units import listing, several
 
 _SHOWN = ("registers", "spills", "stack", "shared", "instructions", "occupancy")
 
@@ -128,24 +129,26 @@ def judge(judged_pairs: Sequence[Pair], conditions: Sequence[Condition]) -> Judg
     apart: list[str] = []
     for condition in conditions:
         quantity = _quantity(condition)
-        rows = _rows(judged_pairs, condition, quantity)
+        metric = Metric(quantity.name, quantity.unit)
         limit = condition.in_unit(quantity.unit)
         alone = []
-        for name, first, second, gone in rows:
-            if gone or (condition.change and first is None and second is not None):
+        for name, couples in _rows(judged_pairs, condition, quantity):
+            rulings = [_ruling(condition, name, *couple, limit) for couple in couples]
+            if rulings:
+                worst = min(rulings, key=lambda ruling: _ORDER[ruling.verdict])
+                judged.append(Judged(worst, metric))
+            else:
                 alone.append(name)
-                continue
-            ruling = _ruling(condition, name, first, second, limit)
-            judged.append(Judged(ruling, Metric(quantity.name, quantity.unit)))
         if alone:
             shown = listing(alone, 5)
             apart.append(f"'{condition.text}': not judged, because on one side only: {shown}")
-    order = {"fails": 0, "undecided": 1, "passes": 2}
-    return Judgement(sorted(judged, key=lambda entry: order[entry.ruling.verdict]), apart)
+    return Judgement(sorted(judged, key=lambda entry: _ORDER[entry.ruling.verdict]), apart)
 
 
-_Row = tuple[str, float | None, float | None, bool]
-"""Name, both values, and whether the second side lacks the kernel."""
+_ORDER = {"fails": 0, "undecided": 1, "passes": 2}
+
+_Couple = tuple[float | None, float | None]
+"""Both sides' values; None where the code does not tell, or where a side has no such kernel."""
 
 
 def _quantity(condition: Condition) -> Quantity:
@@ -157,7 +160,10 @@ def _quantity(condition: Condition) -> Quantity:
     return QUANTITIES[condition.metric]
 
 
-def _rows(chosen: Sequence[Pair], condition: Condition, quantity: Quantity) -> list[_Row]:
+def _rows(
+    chosen: Sequence[Pair], condition: Condition, quantity: Quantity
+) -> Iterator[tuple[str, list[_Couple]]]:
+    """Each name, and the values to judge."""
     if condition.pattern is not None:
         test = name_test(condition.pattern)
         chosen = [pair for pair in chosen if test(pair.key.timer, pair.key.short_name)]
@@ -165,12 +171,44 @@ def _rows(chosen: Sequence[Pair], condition: Condition, quantity: Quantity) -> l
             raise UsageError(
                 f"--fail-on '{condition.text}': no kernel matches '{condition.pattern}'"
             )
-    rows: list[_Row] = [(pair.name, *pair.values(quantity), not pair.second) for pair in chosen]
     if condition.scope == "total":
-        values = [[row[at] for row in rows if row[at] is not None] for at in (1, 2)]
-        first, second = (sum(map(float, side)) for side in values)  # type: ignore[arg-type]
-        return [("total", first, second, False)]
-    return rows
+        first, second = (
+            _sum(quantity.of(code) for pair in chosen for code in side(pair))
+            for side in (_first, _second)
+        )
+        yield "total", [(first, second)]
+        return
+    for pair in chosen:
+        yield pair.name, _couples(pair, condition, quantity)
+
+
+def _first(pair: Pair) -> tuple[KernelCode, ...]:
+    return pair.first
+
+
+def _second(pair: Pair) -> tuple[KernelCode, ...]:
+    return pair.second
+
+
+def _sum(values: Iterable[float | None]) -> float | None:
+    told = list(values)
+    return None if None in told else sum(value or 0 for value in told)
+
+
+def _couples(pair: Pair, condition: Condition, quantity: Quantity) -> list[_Couple]:
+    """The values of a pair's kernels side by side, in the order of size: if no variant has
+    changed by more than a limit, no couple has. Variants that only the second side has are judged
+    by limits on the value itself."""
+    sides = [[quantity.of(code) for code in side] for side in (pair.first, pair.second)]
+    if None in sides[1] or (condition.change and None in sides[0]):
+        return [(None, None)] if pair.second and (pair.first or not condition.change) else []
+    first, second = (
+        sorted((value for value in side if value is not None), reverse=condition.rises)
+        for side in sides
+    )
+    if condition.change:
+        return list(zip(first, second, strict=False))
+    return list(zip_longest(first[: len(second)], second))
 
 
 def _ruling(
@@ -223,8 +261,12 @@ def table(
     differing = sum(map(_differs, compared))
     told = [f"A: {sides[0].label}", f"B: {sides[1].label}",
             f"{differing} of {len(compared)} kernels differ", *notes]  # fmt: skip
+    several_codes = sum(max(len(pair.first), len(pair.second)) > 1 for pair in compared)
+    if several_codes:
+        told.append(f"{several(several_codes, 'name')} of several kernels, of which the largest "
+                    "values are shown; conditions judge all")  # fmt: skip
     if limit is not None and len(compared) > limit:
-        told.append(f"{len(compared) - limit} more kernels; --all shows them")
+        told.append(f"{several(len(compared) - limit, 'more kernel')}; --all shows them")
     return View("KERNELS AT REST, compared:", columns, rows, told)
 
 

@@ -153,11 +153,18 @@ class Run:
         self._files.close()
 
 
+_COMPLAINT = re.compile(r"\w+ (?:.*, (line \d+)\s*; )?(?:fatal|[Ee]rror|info)\s*: (.*)")
+
+
 def _why(text: bytes) -> str:
-    """The line that says most: the last that is no warning, without the tool's name."""
+    """The line that says most: the first error, else the last that is no warning."""
     lines = [line.strip() for line in text.decode("utf-8", "replace").splitlines() if line.strip()]
-    telling = [line for line in lines if "warning" not in line] or lines
-    return re.sub(r"^\w+ (fatal|error|info)\s*: ", "", telling[-1]) if telling else ""
+    telling = [line for line in lines if "warning" not in line.lower()] or lines
+    for line in telling:
+        if match := _COMPLAINT.fullmatch(line):
+            place, problem = match.groups()
+            return f"{place}: {problem}" if place else problem
+    return telling[-1] if telling else ""
 
 
 def text(command: Sequence[str], file: Path, cwd: str | None = None) -> str:

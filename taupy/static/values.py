@@ -68,7 +68,7 @@ _MATRICES = frozenset({"LDSM", "LDT", "LDTM", "TEX", "TLD", "TLD4", "HMMA", "IMM
                        "HGMMA", "IGMMA", "QGMMA", "BGMMA", "QMMA", "OMMA"})  # fmt: skip
 _NEVER_SAME = _MATRICES | {"ATOM", "ATOMG", "ATOMS", "SHFL", "MATCH"}
 _FLAG_FIRST = frozenset({"LOP3", "ULOP3", "SHFL", "ATOM", "ATOMG", "ATOMS", "MATCH", "ELECT"})
-"""Their result stands behind a predicate."""
+"""Their result stands after a predicate."""
 
 _NO_RESULT = frozenset({"ST", "STG", "STL", "STS", "RED", "REDG", "BRA", "EXIT", "RET", "CALL",
                         "BAR", "BSSY", "BSYNC", "WARPSYNC", "NOP", "MEMBAR", "STSM", "DEPBAR",

@@ -72,6 +72,41 @@ def test_the_total_is_over_all_kernels():
     assert found == {("total instructions > +0", "total"): "fails"} and exit_code == gate.FAILED
 
 
+def variants(**values):
+    """Kernels of one name, as Triton compiles them for other types."""
+    (name, numbers) = values.popitem()
+    return [code(**{name: number}) for number in numbers]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "condition", "verdict"),
+    [
+        ([255, 100], [100, 255], "registers > +8", "passes"),
+        ([255, 100], [255, 120], "registers > +8", "fails"),  # hidden behind a larger one
+        ([255, 100], [255, 80], "registers < -8", "fails"),
+        ([255], [255, 100], "registers > +8", "passes"),  # one more variant
+        ([255, 100], [255], "registers > +8", "passes"),
+        ([255], [255, 100], "registers < 128", "fails"),
+        ([255, 100], [255, None], "registers > +8", "undecided"),
+    ],
+)
+def test_each_of_several_kernels_of_one_name_is_judged(old, new, condition, verdict):
+    found, *_ = judged(variants(registers=old), variants(registers=new), condition)
+    assert found == {(condition, "saxpy (8.0)"): verdict}
+
+
+def test_a_total_that_the_code_does_not_tell_is_undecided():
+    _, exit_code, _ = judged([code()], [code(stack_bytes=None)], "total stack > +0")
+    assert exit_code == gate.UNDECIDED
+
+
+@NEEDED
+@pytest.mark.parametrize("other", ["missing.cubin", "1"])
+def test_beside_a_file_with_code_a_missing_file_is_named(other):
+    failed = taupy("compare", other, KERNELS / "saxpy.fatbin", "--fail-on", "spills > 0")
+    assert failed.returncode == 1 and f"there is no file {other}" in failed.stderr
+
+
 @pytest.mark.slow
 @NEEDED
 def test_the_command_compares_two_chips_of_one_file():

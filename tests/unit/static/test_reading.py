@@ -176,6 +176,22 @@ def test_a_tool_that_fails_or_breaks_off_is_one_line(tmp_path, cubin):
         list(reading.kernels([str(cubin)], Request(), known))
 
 
+@pytest.mark.parametrize(
+    ("printed", "why"),
+    [
+        ("ptxas x.ptx, line 9; fatal   : Unsupported .version 9.5\nptxas fatal   : Ptx assembly "
+         "aborted due to errors", "line 9: Unsupported .version 9.5"),
+        ("nvdisasm warning : old\nnvdisasm fatal   : Unknown image", "Unknown image"),
+        ("cuobjdump info    : File 'x' does not contain device code",
+         "File 'x' does not contain device code"),
+        ("Segmentation fault", "Segmentation fault"),
+        ("", ""),
+    ],
+)  # fmt: skip
+def test_the_first_error_is_the_reason(printed, why):
+    assert tools._why(printed.encode()) == why
+
+
 def test_a_tool_that_never_ends_is_ended(tmp_path):
     slow = tool(tmp_path, "nvdisasm", "exec sleep 600")
     with (
