@@ -14,9 +14,10 @@
 /* Counters of GPUs over whole regions. */
 static void gpu_region(const NamedTimer *timer, int begins)
 {
-    if (timer->region == REGION_COUNTED && taupy_gpu_host.region != NULL) {
+    void (*region)(int) = host_read(&taupy_gpu_host, region);
+    if (timer->region == REGION_COUNTED && region != NULL) {
         Py_BEGIN_ALLOW_THREADS
-        taupy_gpu_host.region(begins);
+        region(begins);
         Py_END_ALLOW_THREADS
     }
 }

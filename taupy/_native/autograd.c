@@ -239,7 +239,7 @@ static void node_ends(void)
         for (Node *node = inner; node != outer->parent; node = node->parent)
             node_stop(thread, node, now);
         thread->without_gil = 0;
-        thread->cursor = outer->parent;
+        cursor_set(thread, outer->parent);
     }
     pthread_mutex_unlock(&tree_lock);
     if (thread != NULL && !is_innermost)

@@ -81,7 +81,7 @@ static int ring_to_table(Thread *thread, Node *parent)
             return -1;
         node += node->sibling;
     } while (node != parent->last);
-    parent->flags |= NODE_MANY;
+    __atomic_store_n(&parent->flags, parent->flags | NODE_MANY, __ATOMIC_RELAXED);
     return 0;
 }
 

@@ -85,7 +85,7 @@ typedef struct Thread {
 
 extern PartHeader *part;
 extern uint64_t generation; /* counts the parts of this process image */
-extern Thread *threads;     /* newest first */
+extern Thread *threads;     /* newest first; without the GIL: threads_now() */
 extern uint64_t thread_count;
 extern __thread Thread *this_thread __attribute__((tls_model("initial-exec")));
 extern Node nowhere; /* key NULL: no look-up matches; also the answer "do not record" */
@@ -143,36 +143,52 @@ static inline Node *node_find(const Thread *thread, const Node *parent, const vo
     return table_find(&thread->nodes, node_hash(parent, key), node_is, &path);
 }
 
+static inline Thread *threads_now(void) { return __atomic_load_n(&threads, __ATOMIC_ACQUIRE); }
+
 /* Has it ended? Threads end without the GIL. */
 static inline int thread_is_over(const Thread *thread)
 {
     return __atomic_load_n(&thread->ended_ticks, __ATOMIC_ACQUIRE) != 0;
 }
 
-/* Read once: a thread of a backend asks this of another thread (collectives.c). */
+/* Threads of a backend ask for another thread's cursor while it moves (collectives.c, gpu.c). A
+ * store with release is the same instruction on x86-64 as a plain one. */
+static inline void cursor_set(Thread *thread, Node *node)
+{
+    __atomic_store_n(&thread->cursor, node, __ATOMIC_RELEASE);
+}
+
+static inline void hidden_under(Thread *thread, Node *node)
+{
+    __atomic_store_n(&thread->hidden.parent, node, __ATOMIC_RELEASE);
+}
+
+/* Where it stands, or under which node it is hidden. */
 static inline Node *visible(Thread *thread)
 {
-    Node *cursor = __atomic_load_n(&thread->cursor, __ATOMIC_RELAXED);
-    return cursor == &thread->hidden ? thread->hidden.parent : cursor;
+    Node *cursor = __atomic_load_n(&thread->cursor, __ATOMIC_ACQUIRE);
+    return cursor == &thread->hidden ? __atomic_load_n(&thread->hidden.parent, __ATOMIC_ACQUIRE)
+                                     : cursor;
 }
 
 /* Enter something that is not recorded. */
 static inline void hide(Thread *thread)
 {
-    if (thread->cursor == &thread->hidden) {
+    Node *under = thread->cursor;
+    if (under == &thread->hidden) {
         thread->hide++;
         return;
     }
-    thread->hidden.parent = thread->cursor;
-    thread->hidden.depth = thread->cursor->depth;
-    thread->cursor = &thread->hidden;
+    hidden_under(thread, under);
+    thread->hidden.depth = under->depth;
+    cursor_set(thread, &thread->hidden);
     thread->hide = 1;
 }
 
 static inline void unhide(Thread *thread)
 {
     if (--thread->hide == 0)
-        thread->cursor = thread->hidden.parent;
+        cursor_set(thread, thread->hidden.parent);
 }
 
 /* Give a node another key. The table has room for it: the node was in it before. */

@@ -45,7 +45,7 @@ void go_on(Thread *thread, Node *inner, Node *outer, int ranges_only, uint64_t n
                 phase_watch->moved(thread, old, NULL);
             continue;
         }
-        thread->cursor = node;
+        cursor_set(thread, node);
         if (phases_open)
             phase_watch->moved(thread, old, node);
         if (range_kind(old->key) && old->calls > 0 && old->last == &nowhere) {

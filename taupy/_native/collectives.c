@@ -132,8 +132,8 @@ static Node *cause_on(Thread *thread)
 
 static Node *cause_of(uint64_t asker)
 {
-    Thread *thread = __atomic_load_n(&threads, __ATOMIC_ACQUIRE);
-    while (thread != NULL && thread->torch_thread != asker)
+    Thread *thread = threads_now();
+    while (thread != NULL && __atomic_load_n(&thread->torch_thread, __ATOMIC_RELAXED) != asker)
         thread = thread->next;
     return thread != NULL && !thread_is_over(thread) ? cause_on(thread) : NULL;
 }
@@ -175,12 +175,12 @@ void collectives_look(Thread *thread)
 {
     if (!is_listening())
         return;
-    thread->torch_thread = host.thread();
+    __atomic_store_n(&thread->torch_thread, host.thread(), __ATOMIC_RELAXED);
     pthread_mutex_lock(&lock);
     make_room();
     note_all(thread, cause_on(thread));
     pthread_mutex_unlock(&lock);
-    thread->asking = NULL;
+    __atomic_store_n(&thread->asking, NULL, __ATOMIC_RELEASE);
 }
 
 void collectives_follow(Thread *thread)
@@ -193,7 +193,7 @@ void collectives_node_ended(Thread *thread, Node *node)
 {
     if (!is_listening())
         return;
-    thread->torch_thread = host.thread();
+    __atomic_store_n(&thread->torch_thread, host.thread(), __ATOMIC_RELAXED);
     __atomic_store_n(&thread->asking, node, __ATOMIC_RELEASE);
 }
 

@@ -97,7 +97,7 @@ void count_regions_begin(GpuHost *asking, void *driver)
     }
     host = asking;
     closed = 0;
-    asking->region = region;
+    host_write(asking, region, region);
 }
 
 void count_regions_end(void) { closed = 1; }

@@ -107,14 +107,14 @@ static void begin(GpuHost *asking)
 {
     char text[8192];
     int expected = 0, result;
-    if (asking == NULL || asking->version != GPU_HOST_VERSION || !asking->enabled ||
+    if (asking == NULL || asking->version != GPU_HOST_VERSION || !host_read(asking, enabled) ||
         !__atomic_compare_exchange_n(&collector.began, &expected, 2, 0, __ATOMIC_ACQ_REL,
                                      __ATOMIC_RELAXED))
         return;
     collector.host = calls.host = asking;
     calls.begin_worker = worker_begin;
     calls.begin_unified_memory = kinds_begin_unified_memory;
-    asking->tried = 1;
+    host_write(asking, tried, 1);
     engine_host_stay();
     if (collector_begin_sums(collector.host->run_folder) != 0)
         return;
@@ -145,10 +145,10 @@ static void begin(GpuHost *asking)
         buffers_save(collector.host->save_folder);
     collector.sums.counters->state = GPU_RUNNING;
     collector.began = 1;
-    asking->end = worker_end;
-    asking->forked = forked;
-    asking->snapshot = worker_snapshot;
-    asking->lend = kinds_lend;
+    host_write(asking, forked, forked);
+    host_write(asking, snapshot, worker_snapshot);
+    host_write(asking, lend, kinds_lend);
+    host_write(asking, end, worker_end); /* last: the others are asked for after it */
     __atomic_store_n(&calls.closed, 0, __ATOMIC_RELEASE);
     atexit(at_exit); /* where C code ends the process, not Python */
 }

@@ -104,7 +104,7 @@ static PyObject *prepare(PyObject *module, PyObject *unused)
     (void)module, (void)unused;
     if ((host = engine_host()) == NULL)
         Py_RETURN_NONE;
-    host->tried = 1;
+    host_write(host, tried, 1);
     collector.host = calls.host = host;
     if (collector_begin_sums(host->run_folder) != 0)
         return PyErr_NoMemory();
@@ -213,9 +213,9 @@ static PyObject *connect_host(PyObject *module, PyObject *args)
                           &work_function, &start_thread))
         return NULL;
     Py_INCREF(args); /* and so what is in it, for ever */
-    host->end = python_end;
-    host->snapshot = python_snapshot;
-    host->forked = python_forked;
+    host_write(host, snapshot, python_snapshot);
+    host_write(host, forked, python_forked);
+    host_write(host, end, python_end);
     collector.sums.counters->state = GPU_RUNNING;
     calls.closed = 0;
     Py_RETURN_NONE;

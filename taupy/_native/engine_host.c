@@ -23,7 +23,7 @@ static int match_engine(struct dl_phdr_info *info, size_t size, void *data)
 
 static GpuHost *engine_host_wanting(GpuHost *host)
 {
-    return host != NULL && host->version == GPU_HOST_VERSION && host->enabled ? host : NULL;
+    return host != NULL && host->version == GPU_HOST_VERSION && host_read(host, enabled) ? host : NULL;
 }
 
 GpuHost *engine_host(void)

@@ -75,7 +75,7 @@ static void fork_reopen(Thread *thread)
         if (routine != NULL)
             routine_add_node(routine, node);
         node_run(thread, node, fork_pair.ticks);
-        thread->cursor = node;
+        cursor_set(thread, node);
     }
     thread->root.t0 = fork_pair.ticks;
     if (forked_hide) {

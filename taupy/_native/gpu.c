@@ -29,11 +29,9 @@ static Node *backward_of(Thread *thread)
 {
     if (thread_is_over(thread))
         return NULL;
-    Node *node = __atomic_load_n(&thread->cursor, __ATOMIC_RELAXED);
-    if (node == &thread->hidden)
-        node = thread->hidden.parent;
+    Node *node = visible(thread);
     for (int i = 0; node != NULL && i < LEVELS_TO_BACKWARD; i++, node = node->parent)
-        if (node->flags & NODE_BACKWARD)
+        if (__atomic_load_n(&node->flags, __ATOMIC_RELAXED) & NODE_BACKWARD)
             return node;
     return NULL;
 }
@@ -42,7 +40,7 @@ GpuPlace gpu_place(void)
 {
     Thread *thread = this_thread;
     GpuPlace place = {0, 0};
-    if (!taupy_gpu_host.enabled)
+    if (!host_read(&taupy_gpu_host, enabled))
         return place;
     if (thread != NULL) {
         Node *node = visible(thread);
@@ -56,8 +54,7 @@ GpuPlace gpu_place(void)
     Thread *hint = __atomic_load_n(&backward_thread, __ATOMIC_RELAXED);
     if (hint != NULL)
         node = backward_of(hint);
-    for (Thread *other = __atomic_load_n(&threads, __ATOMIC_ACQUIRE);
-         node == NULL && other != NULL; other = other->next)
+    for (Thread *other = threads_now(); node == NULL && other != NULL; other = other->next)
         if (other != hint && (node = backward_of(other)) != NULL)
             __atomic_store_n(&backward_thread, other, __ATOMIC_RELAXED);
     place.launch = node != NULL ? (uint64_t)node : place.host;
@@ -128,7 +125,7 @@ static __attribute__((noinline)) void gpu_look(uint64_t now)
     if (now - gpu_looked < sample_ticks / 4)
         return;
     gpu_looked = now;
-    if (taupy_gpu_host.tried)
+    if (host_read(&taupy_gpu_host, tried))
         gpu_lookout = 0;
     else if (gpu_driver_works())
         gpu_begin();
@@ -137,7 +134,7 @@ static __attribute__((noinline)) void gpu_look(uint64_t now)
 static void on_path(Thread *thread, Routine *routine, Node *node)
 {
     (void)thread;
-    if (likely(!taupy_gpu_host.enabled) || node == NULL)
+    if (likely(!host_read(&taupy_gpu_host, enabled)) || node == NULL)
         return;
     if (routine->backward == BACKWARD_UNKNOWN)
         routine->backward =
@@ -157,7 +154,7 @@ void gpu_arm(void)
     taupy_gpu_host.part_start = gpu_part_start;
     taupy_gpu_host.run_folder = run_folder;
     taupy_gpu_host.spill_prefix = spill_prefix;
-    taupy_gpu_host.enabled = 1;
+    host_write(&taupy_gpu_host, enabled, 1);
     gpu_lookout = 1;
     gpu_other_tool = before != NULL && strcmp(before, gpu_collector) != 0;
     for (int i = 0; i < GPU_VARIABLES; i++)
@@ -211,15 +208,16 @@ PyObject *gpu_environment(void)
 
 void gpu_end(int last)
 {
-    if (taupy_gpu_host.end != NULL)
-        taupy_gpu_host.end(last);
+    void (*end)(int) = host_read(&taupy_gpu_host, end);
+    if (end != NULL)
+        end(last);
     if (last)
-        taupy_gpu_host.enabled = 0;
+        host_write(&taupy_gpu_host, enabled, 0);
 }
 
 void gpu_note(void)
 {
-    if (!active || waiting || part == NULL || taupy_gpu_host.tried)
+    if (!active || waiting || part == NULL || host_read(&taupy_gpu_host, tried))
         return;
     if (gpu_problem != NULL)
         metadata_write("taupy.gpu.missed", gpu_problem);
@@ -233,7 +231,7 @@ void gpu_note(void)
 
 void gpu_end_released(int last)
 {
-    if (taupy_gpu_host.end != NULL) {
+    if (host_read(&taupy_gpu_host, end) != NULL) {
         PyThreadState *state = PyEval_SaveThread();
         gpu_end(last);
         PyEval_RestoreThread(state);
@@ -244,11 +242,12 @@ void gpu_end_released(int last)
 
 const char *gpu_snapshot(const char *path)
 {
-    if (taupy_gpu_host.end == NULL)
+    if (host_read(&taupy_gpu_host, end) == NULL)
         return NULL; /* nothing is measured */
-    if (taupy_gpu_host.snapshot == NULL)
+    int (*snapshot)(const char *) = host_read(&taupy_gpu_host, snapshot);
+    if (snapshot == NULL)
         return "counters of kernels are read at the end";
-    int result = taupy_gpu_host.snapshot(path);
+    int result = snapshot(path);
     return result == GPU_COPIED        ? NULL
            : result == GPU_NOT_FLUSHED ? "this CUPTI (13.0 before its update 1) can crash when it is "
                                          "asked for records before the end"
@@ -257,20 +256,22 @@ const char *gpu_snapshot(const char *path)
 
 void gpu_lend(int begins)
 {
-    if (taupy_gpu_host.enabled && taupy_gpu_host.lend != NULL)
-        taupy_gpu_host.lend(begins);
+    void (*lend)(int) = host_read(&taupy_gpu_host, lend);
+    if (lend != NULL && host_read(&taupy_gpu_host, enabled))
+        lend(begins);
 }
 
 static void on_fork(const Thread *thread)
 {
     (void)thread;
-    if (taupy_gpu_host.forked != NULL) {
-        taupy_gpu_host.forked(); /* CUDA does not work in this child */
-        taupy_gpu_host.enabled = 0;
-        taupy_gpu_host.end = NULL;
-        taupy_gpu_host.forked = NULL;
-        taupy_gpu_host.snapshot = NULL;
-        taupy_gpu_host.lend = NULL;
+    void (*forked)(void) = host_read(&taupy_gpu_host, forked);
+    if (forked != NULL) {
+        forked(); /* CUDA does not work in this child */
+        host_write(&taupy_gpu_host, enabled, 0);
+        host_write(&taupy_gpu_host, end, NULL);
+        host_write(&taupy_gpu_host, forked, NULL);
+        host_write(&taupy_gpu_host, snapshot, NULL);
+        host_write(&taupy_gpu_host, lend, NULL);
         gpu_lookout = 0;
     }
     backward_thread = NULL;

@@ -390,12 +390,12 @@ static void begin(GpuHost *asking)
 {
     char text[8192], path[4200];
     int expected = 0, code;
-    if (asking == NULL || asking->version != GPU_HOST_VERSION || !asking->enabled ||
+    if (asking == NULL || asking->version != GPU_HOST_VERSION || !host_read(asking, enabled) ||
         asking->run_folder == NULL ||
         !__atomic_compare_exchange_n(&began, &expected, 3, 0, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
         return;
     host = asking;
-    asking->tried = 1;
+    host_write(asking, tried, 1);
     snprintf(path, sizeof path, "%s/%ld-%llx.gpucount", host->run_folder, (long)getpid(),
              (unsigned long long)host->part_start());
     if (count_file_open(path) != 0)
@@ -423,8 +423,8 @@ static void begin(GpuHost *asking)
     else {
         began = 1;
         closed = 0;
-        asking->end = end;
-        asking->forked = forked;
+        host_write(asking, forked, forked);
+        host_write(asking, end, end);
         if (counting_setup.by_region)
             count_regions_begin(asking, open_mapped("libcuda.so"));
     }

@@ -50,4 +50,9 @@ typedef struct GpuHost {
                                    on, or no more; or NULL */
 } GpuHost;
 
+/* The other side may be at work on another thread: for `enabled`, `tried`, and what the collector
+ * sets. */
+#define host_read(host, field) __atomic_load_n(&(host)->field, __ATOMIC_ACQUIRE)
+#define host_write(host, field, value) __atomic_store_n(&(host)->field, (value), __ATOMIC_RELEASE)
+
 #endif

@@ -67,15 +67,15 @@ static void stack_take(Thread *thread, void *greenlet)
     Stacks *stacks = thread->stacks;
     Stack *kept = stack_find(stacks, greenlet);
     if (kept != NULL) {
-        thread->cursor = kept->cursor;
-        thread->hidden.parent = kept->hidden_parent;
+        hidden_under(thread, kept->hidden_parent);
+        cursor_set(thread, kept->cursor);
         thread->hide = kept->hide;
         stacks->base = kept->base;
         return;
     }
     stacks->base = visible(thread);
     if (thread->cursor == &thread->hidden) {
-        thread->cursor = stacks->base;
+        cursor_set(thread, stacks->base);
         thread->hide = 0;
     }
 }

@@ -25,8 +25,10 @@ typedef struct NvtxStack {
     uint64_t is_phase[NVTX_DEPTH / 64], is_native[NVTX_DEPTH / 64];
 } NvtxStack;
 
-static const GpuHost *nvtx_host;
+static const GpuHost *taken; /* another thread's range may have brought us here */
 static __thread NvtxStack nvtx_stack __attribute__((tls_model("initial-exec")));
+
+static const GpuHost *nvtx_host(void) { return __atomic_load_n(&taken, __ATOMIC_ACQUIRE); }
 
 static int nvtx_push(const char *name)
 {
@@ -35,7 +37,7 @@ static int nvtx_push(const char *name)
     if (depth < NVTX_DEPTH) {
         stack->is_phase[depth / 64] &= ~bit;
         stack->is_native[depth / 64] &= ~bit;
-        if (nvtx_host->range_push != NULL && nvtx_host->range_push(name ? name : "") == 0)
+        if (nvtx_host()->range_push != NULL && nvtx_host()->range_push(name ? name : "") == 0)
             stack->is_phase[depth / 64] |= bit;
         else if (native_range_push(name ? name : "") == 0)
             stack->is_native[depth / 64] |= bit;
@@ -50,7 +52,7 @@ static int nvtx_pop(void)
         return -1;
     uint64_t depth = --stack->depth, bit = 1ull << depth % 64;
     if (depth < NVTX_DEPTH && stack->is_phase[depth / 64] & bit)
-        nvtx_host->range_pop();
+        nvtx_host()->range_pop();
     else if (depth < NVTX_DEPTH && stack->is_native[depth / 64] & bit)
         native_range_pop();
     return (int)depth;
@@ -113,7 +115,7 @@ static int nvtx_domain_pop(void *domain)
 
 static uint64_t nvtx_start(const char *name)
 {
-    return nvtx_host->range_start != NULL ? nvtx_host->range_start(name ? name : "") : 0;
+    return nvtx_host()->range_start != NULL ? nvtx_host()->range_start(name ? name : "") : 0;
 }
 
 static uint64_t nvtx_start_wide(const wchar_t *name)
@@ -136,8 +138,8 @@ static uint64_t nvtx_domain_start(void *domain, const NvtxAttributes *attributes
 
 static void nvtx_end(uint64_t id)
 {
-    if (nvtx_host->range_end != NULL)
-        nvtx_host->range_end(id);
+    if (nvtx_host()->range_end != NULL)
+        nvtx_host()->range_end(id);
 }
 
 static void nvtx_domain_end(void *domain, uint64_t id)
@@ -150,8 +152,8 @@ static void nvtx_domain_end(void *domain, uint64_t id)
 
 static void nvtx_mark(const char *name)
 {
-    if (nvtx_host->mark != NULL)
-        nvtx_host->mark(name ? name : "", NULL);
+    if (nvtx_host()->mark != NULL)
+        nvtx_host()->mark(name ? name : "", NULL);
 }
 
 static void nvtx_mark_wide(const wchar_t *name)
@@ -187,8 +189,8 @@ static void nvtx_mark_attributes(const NvtxAttributes *attributes)
 {
     char text[NVTX_TEXT];
     double value;
-    if (nvtx_host->mark != NULL)
-        nvtx_host->mark(nvtx_message(attributes, text),
+    if (nvtx_host()->mark != NULL)
+        nvtx_host()->mark(nvtx_message(attributes, text),
                         attributes != NULL && nvtx_payload(attributes, &value) ? &value : NULL);
 }
 
@@ -247,7 +249,7 @@ void nvtx_take(const NvtxCallbacks *callbacks, const GpuHost *host)
         {NVTX_CORE2, 12, (NvtxFunction)nvtx_domain_create},  /* DomainCreateA */
         {NVTX_CORE2, 13, (NvtxFunction)nvtx_domain_create},  /* DomainCreateW */
     };
-    nvtx_host = host;
+    __atomic_store_n(&taken, host, __ATOMIC_RELEASE);
     for (size_t i = 0; i < sizeof ours / sizeof *ours; i++) {
         NvtxFunction **table = NULL;
         unsigned size = 0;

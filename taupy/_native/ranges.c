@@ -148,7 +148,7 @@ static int ranges_enter(int *may_write)
     *may_write = holds_gil();
     if (*may_write && this_thread == NULL && thread_new() == NULL)
         return 0;
-    if (part == NULL || threads == NULL)
+    if (part == NULL || threads_now() == NULL)
         return 0;
     pthread_mutex_lock(&ranges_lock);
     if (ranges.generation != generation) {
@@ -173,11 +173,11 @@ static Thread *range_place(Node **node)
     if (*node == root) /* the whole thread; or another's node that is not whole yet */
         *node = NULL;
     if (root != NULL && (thread == NULL || root != &thread->root))
-        for (thread = threads; thread != NULL && &thread->root != root;)
+        for (thread = threads_now(); thread != NULL && &thread->root != root;)
             thread = thread->next;
     if (thread == NULL) {
         *node = NULL;
-        for (thread = threads; thread->next != NULL;)
+        for (thread = threads_now(); thread->next != NULL;)
             thread = thread->next;
     }
     return thread;

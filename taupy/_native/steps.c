@@ -693,9 +693,11 @@ static void steps_finish(Thread *thread)
 
 static void on_finish(int ends)
 {
+    pthread_mutex_lock(&ended_lock); /* a thread that ends now does this itself */
     for (Thread *thread = threads; ends && thread != NULL; thread = thread->next)
         if (!thread_is_over(thread))
             steps_finish(thread);
+    pthread_mutex_unlock(&ended_lock);
 }
 
 static void on_thread_end(Thread *thread)

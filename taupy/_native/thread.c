@@ -63,7 +63,7 @@ Thread *thread_new(void)
     thread->root.last = thread->hidden.last = &nowhere;
     thread->root.calls = 1;
     thread->root.region = REGION_PHASE;
-    thread->cursor = &thread->root;
+    cursor_set(thread, &thread->root);
     pthread_setspecific(thread_key, thread);
     this_thread = thread;
     TELL(on_thread, thread);

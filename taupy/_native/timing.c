@@ -113,7 +113,7 @@ void close_down_to(Thread *thread, Node *node, uint64_t now)
         part->repairs++;
     }
     thread->hide = 0;
-    thread->cursor = node->parent;
+    cursor_set(thread, node->parent);
 }
 
 void close_all(uint64_t now)

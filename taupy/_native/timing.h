@@ -58,7 +58,7 @@ void exchange(Thread *thread, Node *from, Node *to, uint64_t now);
 /* The clock is read last at an entry and first at a return. */
 static ALWAYS_INLINE void node_enter(Thread *thread, Node *node, int resume, int full)
 {
-    thread->cursor = node;
+    cursor_set(thread, node);
     if (resume)
         node->resumes++;
     else
@@ -73,13 +73,15 @@ static ALWAYS_INLINE void node_enter(Thread *thread, Node *node, int resume, int
 
 static ALWAYS_INLINE uint64_t node_leave(Thread *thread, Node *node, uint64_t now, int full)
 {
+    /* On 3.11 entry and return are one function: GCC would keep the cursor's address between. */
+    __asm__("" : "+r"(thread));
     uint64_t took = now - node->t0;
     node->inclusive += took;
     if (full && metric_count)
         metrics_leave(thread, node, took);
     if (full && unlikely(node->flags & NODE_STAMPED))
         span_add(thread, node, now);
-    thread->cursor = node->parent;
+    cursor_set(thread, node->parent);
     if (unlikely(now >= thread->due_ticks))
         memory_due(thread, node, now);
     return took;
