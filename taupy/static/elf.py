@@ -117,6 +117,9 @@ def _read(path: Path, data: bytes) -> Cubin:
     offset, flags, size, count, names_at = header[6], header[7], *header[11:14]
     if size != _SECTION.size or not count:
         raise ValueError
+    segments_at, segment_size, segments = header[5], *header[9:11]
+    if segments_at + segment_size * segments > len(data):
+        raise ValueError
     sections = [_SECTION.unpack_from(data, offset + at * size) for at in range(count)]
     for section in sections:
         if section[1] != _NOBITS and section[4] + section[5] > len(data):

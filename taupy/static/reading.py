@@ -61,12 +61,14 @@ def kernels(files: Sequence[str], request: Request, toolset: Tools | None = None
     for given in files:
         empty = True
         for path in _files(Path(given)):
-            # Triton and Inductor keep libraries that only launch kernels beside these.
-            passing = [NoCodeError] if path != Path(given) else []
-            with contextlib.suppress(*passing):
+            try:
                 for code in _of_file(path, request, toolset):
                     empty = False
                     yield code
+            except NoCodeError:
+                # Triton and Inductor keep libraries that only launch kernels beside these.
+                if path == Path(given) or elf.kind(path) != "library":
+                    raise
         if empty:
             wanted = f" for {', '.join(request.chips)}" if request.chips else ""
             name = " of that name" if request.names else ""

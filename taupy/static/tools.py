@@ -38,7 +38,7 @@ class ToolError(FormatError):
 
 
 class NoCodeError(ToolError):
-    """A library or program without GPU code."""
+    """The tool finds no GPU code in a file."""
 
 
 _NO_CODE = "does not contain device code"

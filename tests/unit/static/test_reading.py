@@ -96,6 +96,15 @@ def test_a_truncated_cubin_is_one_line(cubin, tmp_path, cut):
 
 
 @NEEDED
+@pytest.mark.parametrize("missing", [1, 100, 200])
+def test_a_cubin_without_its_last_bytes_is_one_line_in_a_folder_too(cubin, tmp_path, missing):
+    short = tmp_path / "short.cubin"
+    short.write_bytes(cubin.read_bytes()[:-missing])
+    with pytest.raises(FormatError, match=r"short\.cubin is damaged or truncated"):
+        told(tmp_path)
+
+
+@NEEDED
 def test_files_without_gpu_code_are_one_line_each(tmp_path):
     (tmp_path / "a.txt").write_text("hello")
     with pytest.raises(FormatError, match="is not a cubin, fatbin, library, program or PTX file"):
