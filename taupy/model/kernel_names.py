@@ -59,6 +59,7 @@ _WORD = re.compile(r"\w+")
 _QUALIFIERS = re.compile(r"(?:\s*(?:const|volatile|noexcept|&&?)(?!\w)|\[abi:\w+\])+")
 _LAMBDA_NUMBER = re.compile(r"(?:#|instance )(\d+)\)?[}\]]\Z")
 _ANONYMOUS: Final = {"(anonymous namespace)", "(anonymous)", "<unnamed>", "{anonymous}"}
+_HALF_ANONYMOUS = re.compile(r"(?<![<\w])unnamed>(?=::)")  # as Nsight Compute on Windows writes it
 _CLOSING: Final = {"(": ")", "<": ">", "[": "]", "{": "}"}
 
 
@@ -77,6 +78,7 @@ def short_name(demangled: str) -> str:
     of C++ (`ampere_sgemm_128x64_tn`, `Memcpy HtoD (Pageable -> Device)`) stays as it is.
     Takes time linear in the length of the name, whatever it holds.
     """
+    demangled = _HALF_ANONYMOUS.sub("<unnamed>", demangled)
     closing = _closing_brackets(demangled)
     kept: list[str] = []
     at, end = 0, len(demangled)
@@ -104,6 +106,8 @@ def short_name(demangled: str) -> str:
             stop = closing.get(at, end - 1) + 1
             group = demangled[at:stop]
             if group in _ANONYMOUS:
+                if after_space and not in_conversion:
+                    kept.clear()  # what was kept is the return type
                 at = stop + 2 if demangled.startswith("::", stop) else stop
             elif character == "(" and kept and kept[-1] in {"decltype", "__typeof__", "typeof"}:
                 at = stop
