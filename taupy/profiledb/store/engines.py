@@ -8,13 +8,14 @@ left to SQLite (`reading.py`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache, cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 from taupy.errors import DatabaseError
 from taupy.profiledb.reading import Reading
 from taupy.profiledb.store.catalogue import Store
+from taupy.profiledb.store.files import is_joint
 from taupy.profiledb.store.needs import THREAD_BITS
 
 Columns = list[Sequence[Any]]
@@ -35,7 +36,7 @@ class Engines:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._files_of: dict[int, list[tuple[str, str]]] = {}
+        self._files_of: dict[int, list[_File]] = {}
 
     def columns(self, reading: Reading) -> Columns | None:
         """The answer, column by column; None where SQLite has to give it."""
@@ -81,13 +82,11 @@ class Engines:
         if duckdb is None or not all(files.values()):
             return None
         tables = [
-            f"{name} AS NOT MATERIALIZED ({_numbered(name, [trial for trial, _ in mine])})"
-            for name, mine in files.items()
+            f"{name} AS NOT MATERIALIZED ({_table(name, mine)})" for name, mine in files.items()
         ]
         sql = f"WITH {', '.join(tables)}, callpath AS ({_CALLPATHS}) {_ordered(reading)}"
-        names = {name: [path for _, path in mine] for name, mine in files.items()}
         try:
-            answer = self._connection.execute(sql, names).fetchnumpy()
+            answer = self._connection.execute(sql).fetchnumpy()
         except duckdb.Error:
             if again:  # a file is lost, or written by an older taupy: SQLite's answer says so
                 return None
@@ -96,24 +95,20 @@ class Engines:
         columns: Columns = [column.tolist() for column in answer.values()]
         return columns if columns[0] else []
 
-    def _files(self, trials: Sequence[int]) -> dict[str, list[tuple[int, str]]]:
-        """Of each table the files of these trials, with the number of each file's trial."""
+    def _files(self, trials: Sequence[int]) -> dict[str, list[_File]]:
+        """Of each table the files of these trials."""
         if lacking := [trial for trial in trials if trial not in self._files_of]:
             self._files_of |= {trial: [] for trial in lacking}
-            for holds, trial, name in self._store.catalogue.rows(
-                "SELECT holds, trial_id, name FROM file"
-                " WHERE holds = ANY(%s) AND trial_id = ANY(%s) ORDER BY name",
+            for holds, trial, uuid, name in self._store.catalogue.rows(
+                "SELECT holds, trial_id, uuid, file.name"
+                "  FROM file JOIN trial ON trial.id = trial_id"
+                " WHERE holds = ANY(%s) AND trial_id = ANY(%s) ORDER BY file.name",
                 ([*_IN_FILES], lacking),
             ):
                 path = self._store.folder.path_for_duckdb(name)
-                self._files_of[trial].append((holds, path))
+                self._files_of[trial].append(_File(holds, trial, uuid, path, is_joint(name)))
         return {
-            table: [
-                (trial, path)
-                for trial in trials
-                for holds, path in self._files_of[trial]
-                if holds == table
-            ]
+            table: [file for trial in trials for file in self._files_of[trial] if file.of == table]
             for table in _IN_FILES
         }
 
@@ -126,20 +121,55 @@ class Engines:
         return connection
 
 
-def _numbered(name: str, trials: Sequence[int]) -> str:
-    """A table as its files have it, with the numbers that trials and threads have in a database.
+class _File(NamedTuple):
+    """A file with rows of a trial.
+
+    Attributes:
+        of: the table.
+        joint: are others' rows there, too?
+    """
+
+    of: str
+    trial: int
+    uuid: str
+    path: str
+    joint: bool
+
+
+def _table(name: str, files: Sequence[_File]) -> str:
+    """A table as its files have it, with the numbers that trials and threads have in a database."""
+    own = [file for file in files if not file.joint]
+    joint = [file for file in files if file.joint]
+    parts = []
+    if own:
+        at = "(file_index + 1)::BIGINT"
+        parts.append(_numbered(name, [file.path for file in own], own, at))
+    if joint:
+        uuids = _texts(file.uuid for file in joint)
+        paths = list(dict.fromkeys(file.path for file in joint))
+        sql = _numbered(name, paths, joint, f"list_position([{uuids}], trial)")
+        parts.append(f"{sql} WHERE trial IN ({uuids})")
+    return " UNION ALL ".join(parts)
+
+
+def _numbered(name: str, paths: Sequence[str], files: Sequence[_File], at: str) -> str:
+    """The rows of these paths.
 
     Args:
-        trials: of each file its trial.
+        files: whose trials they are.
+        at: the position of a row's file among them, from 1.
     """
-    of_file = str(trials[0])
-    if {*trials} != {trials[0]}:
-        of_file = f"{list(trials)}[(file_index + 1)::BIGINT]"
+    numbers = [file.trial for file in files]
+    number = str(numbers[0]) if {*numbers} == {numbers[0]} else f"{numbers}[{at}]"
     return (
-        f"SELECT {of_file}::BIGINT AS trial_id, {_IN_FILES[name]},"
-        f" ({of_file}::BIGINT << {THREAD_BITS}) + thread_id AS thread_id"
-        f" FROM read_parquet(${name}, hive_partitioning = false)"
+        f"SELECT {number}::BIGINT AS trial_id, {_IN_FILES[name]},"
+        f" ({number}::BIGINT << {THREAD_BITS}) + thread_id AS thread_id"
+        f" FROM read_parquet([{_texts(paths)}], hive_partitioning = false)"
     )
+
+
+def _texts(values: Iterable[str]) -> str:
+    return ", ".join("'" + value.replace("'", "''") + "'" for value in values)
 
 
 def _ordered(reading: Reading) -> str:

@@ -2,6 +2,7 @@
 
     FOLDER/taupy-store.json                         which store this folder belongs to
     FOLDER/app=mnist/month=2026-11/UUID.call.a1b2c3d4.parquet
+    FOLDER/app=mnist/month=2026-11/joint.call.d4c3b2a1.parquet    of several trials, by `join`
 
 The folder is a path that all machines see, or a URL that fsspec opens. Files are written once,
 under names that nobody else uses, and never changed. Columns are those of the catalogue's tables
@@ -26,6 +27,8 @@ from taupy.escaping import visible
 from taupy.profiledb.store.layout import Table, gathered, in_files, physical, spread
 
 MARK = "taupy-store.json"
+JOINT = "joint"
+"""What names of files begin with that hold the rows of several trials."""
 
 _ROWS_AT_ONCE = 1 << 16
 _LONGEST_NAME = 100
@@ -64,6 +67,7 @@ class Folder:
                 "pip install 'taupy-profiler[store]'"
             ) from error
         self.place = place
+        self._sound: dict[str, str] = {}  # files whose content was as written, when it was read
         try:
             self._system, self._root = fsspec.core.url_to_fs(place)
         except (ImportError, ValueError, OSError) as error:
@@ -105,70 +109,118 @@ class Folder:
         Args:
             rows: as SQLite has them, of the columns of `in_files(table)`, in the order of the key.
         """
-        pyarrow, parquet = _pyarrow()
         rest = iter(rows)
         batch = list(islice(rest, _ROWS_AT_ONCE))
         if not batch:
             return None
+        pyarrow, _ = _pyarrow()
         table = in_files(table)
-        columns = list(physical(table))
         kinds = {"INTEGER": pyarrow.int64(), "REAL": pyarrow.float64(), "TEXT": pyarrow.string()}
-        schema = pyarrow.schema(
-            [("trial", pyarrow.string()), *((name, kinds[kind]) for name, kind in columns)]
-        )
-        name = f"{trial.folder}/{trial.uuid}.{table.name}.{token_hex(4)}.parquet"
+        columns = [(name, kinds[kind]) for name, kind in physical(table)]
+        schema = pyarrow.schema([("trial", pyarrow.string()), *columns])
+
+        def parts() -> Iterator[Any]:
+            some = batch
+            while some:
+                cells = zip(*(spread(table, row) for row in some), strict=True)
+                arrays = [
+                    pyarrow.array(values, type=kind)
+                    for values, (_, kind) in zip(cells, columns, strict=True)
+                ]
+                uuids = pyarrow.repeat(pyarrow.scalar(trial.uuid), len(some))
+                yield pyarrow.table([uuids, *arrays], schema=schema)
+                some = list(islice(rest, _ROWS_AT_ONCE))
+
+        return self._written(table, f"{trial.folder}/{trial.uuid}", schema, parts())
+
+    def join(self, table: Table, stored: Sequence[tuple[str, StoredFile]]) -> list[StoredFile]:
+        """Write the rows of several trials' files into one; returns what each trial has there.
+
+        Args:
+            stored: each trial's uuid and file, of one folder.
+
+        Raises:
+            DatabaseError: a file is not what was written, or the new one cannot be written.
+        """
+        table = in_files(table)
+        counts = [0] * len(stored)
+
+        def parts() -> Iterator[Any]:
+            for number, (uuid, file) in enumerate(stored):
+                for batch in self._batches(file, uuid, schema.names):
+                    counts[number] += len(batch)
+                    yield pyarrow.Table.from_batches([batch], schema)
+
+        pyarrow, parquet = _pyarrow()
+        first = stored[0][1].name
+        with self._refusing(first), self._system.open(self._at(first), "rb") as raw:
+            schema = parquet.read_schema(pyarrow.PythonFile(raw, mode="r"))
+        joint = self._written(table, f"{first.rpartition('/')[0]}/{JOINT}", schema, parts())
+        return [replace(joint, rows=count) for count in counts]
+
+    def _written(self, table: Table, begins: str, schema: Any, parts: Iterator[Any]) -> StoredFile:
+        """Write a file of these parts, each of which has rows of one trial; or none at all."""
+        pyarrow, parquet = _pyarrow()
+        name = f"{begins}.{table.name}.{token_hex(4)}.parquet"
         count = 0
-        with self._refusing(name):
-            self._system.makedirs(self._at(trial.folder), exist_ok=True)
-            with self._system.open(self._at(name), "wb") as raw:
-                file = _Hashed(raw)
-                with parquet.ParquetWriter(
-                    pyarrow.PythonFile(file, mode="w"),
-                    schema,
-                    compression="zstd",
-                    **_encodings(table, schema.names),
-                ) as writer:
-                    while batch:
-                        count += len(batch)
-                        cells = zip(*(spread(table, row) for row in batch), strict=True)
-                        arrays = [
-                            pyarrow.array(values, type=kinds[kind])
-                            for values, (_, kind) in zip(cells, columns, strict=True)
-                        ]
-                        uuids = pyarrow.repeat(pyarrow.scalar(trial.uuid), len(batch))
-                        writer.write_table(pyarrow.table([uuids, *arrays], schema=schema))
-                        batch = list(islice(rest, _ROWS_AT_ONCE))
-                raw.flush()
-                _to_disk(raw)
+        try:
+            with self._refusing(name):
+                self._system.makedirs(self._at(name.rpartition("/")[0]), exist_ok=True)
+                with self._system.open(self._at(name), "wb") as raw:
+                    file = _Hashed(raw)
+                    with parquet.ParquetWriter(
+                        pyarrow.PythonFile(file, mode="w"),
+                        schema,
+                        compression="zstd",
+                        **_encodings(table, schema.names),
+                    ) as writer:
+                        for part in parts:
+                            count += len(part)
+                            writer.write_table(part)
+                    raw.flush()
+                    _to_disk(raw)
+        except BaseException:
+            with suppress(DatabaseError):
+                self.remove([name])
+            raise
         return StoredFile(name, table.name, count, file.size, file.hash.hexdigest())
 
-    def read(self, stored: StoredFile, table: Table) -> Iterator[list[Any]]:
-        """The rows that `write` was given, without what the dictionary says of call paths.
+    def read(self, stored: StoredFile, table: Table, uuid: str) -> Iterator[list[Any]]:
+        """The rows of a trial that `write` was given, without what is said of call paths.
 
         Raises:
             DatabaseError: the file is missing, or is not the one that was written.
         """
-        pyarrow, parquet = _pyarrow()
         table = replace(
             table, columns=tuple(column for column in table.columns if column.name != "trial_id")
         )
         names = [name for name, _ in physical(table)]
+        for batch in self._batches(stored, uuid, names):
+            columns = {name: batch.column(name).to_pylist() for name in batch.schema.names}
+            nothing = [None] * len(batch)  # of a column that an older taupy did not know
+            for cells in zip(*(columns.get(name, nothing) for name in names), strict=True):
+                yield gathered(table, cells)
+
+    def _batches(self, stored: StoredFile, uuid: str, names: Sequence[str]) -> Iterator[Any]:
+        """The trial's rows in a file, of those columns that it has."""
+        pyarrow, parquet = _pyarrow()
         with self._refusing(stored.name):
-            if self.digest(stored.name) != stored.sha256:
-                raise DatabaseError(
-                    f"{self.place}/{stored.name} is damaged: its content is not what was pushed; "
-                    "delete it, and push the trial again from where it was measured"
-                )
+            if self._sound.get(stored.name) != stored.sha256:
+                if self.digest(stored.name) != stored.sha256:
+                    raise DatabaseError(
+                        f"{self.place}/{stored.name} is damaged: its content is not what was "
+                        "pushed; delete it, and push the trial again from where it was measured"
+                    )
+                self._sound[stored.name] = stored.sha256
             with self._system.open(self._at(stored.name), "rb") as raw:
                 file = parquet.ParquetFile(pyarrow.PythonFile(raw, mode="r"))
-                lacking = set(names) - set(file.schema_arrow.names)
-                for batch in file.iter_batches(
-                    _ROWS_AT_ONCE, columns=[name for name in names if name not in lacking]
-                ):
-                    columns = {name: batch.column(name).to_pylist() for name in batch.schema.names}
-                    nothing = [None] * len(batch)
-                    for cells in zip(*(columns.get(name, nothing) for name in names), strict=True):
-                        yield gathered(table, cells)
+                groups = list(range(file.num_row_groups))
+                if is_joint(stored.name):
+                    groups = [group for group in groups if _trial_of(file, group) == uuid]
+                present = {*file.schema_arrow.names}
+                yield from file.iter_batches(
+                    _ROWS_AT_ONCE, groups, [name for name in names if name in present]
+                )
 
     def path_for_duckdb(self, name: str) -> str:
         """What DuckDB opens a file by, once `register` was called."""
@@ -298,6 +350,16 @@ class _Hashed:
 
     def seekable(self) -> bool:
         return False
+
+
+def is_joint(name: str) -> bool:
+    """Does a file of this name hold the rows of several trials?"""
+    return name.rpartition("/")[2].startswith(f"{JOINT}.")
+
+
+def _trial_of(file: Any, group: int) -> str:
+    """The trial whose rows a row group of a joint file has."""
+    return str(file.metadata.row_group(group).column(0).statistics.min)
 
 
 def _encodings(table: Table, names: Sequence[str]) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+from taupy.errors import DatabaseError
 from taupy.profiledb.store.catalogue import Store
 from taupy.profiledb.store.files import StoredFile
 from taupy.profiledb.store.layout import Column, Table, gathered, tables
@@ -85,20 +86,32 @@ class LocalCopy:
             return
         copied.update(lacking)
         if table.in_files:
-            for trial, stored in self._files(table, lacking):
-                rows = self._store.folder.read(stored, table)
-                self._insert_rows(table, ([trial, *row] for row in rows))
+            self._add_files(table, lacking)
         else:
             condition = "trial_id = ANY(%s)"
             self._insert(table, self._store.catalogue.select(table, condition, (lacking,)))
 
-    def _files(self, table: Table, trials: Sequence[int]) -> list[tuple[int, StoredFile]]:
+    def _add_files(self, table: Table, trials: Sequence[int]) -> None:
+        open_ends = self._files(table, trials)
+        while open_ends:
+            trial, uuid, stored = open_ends.pop()
+            rows = self._store.folder.read(stored, table, uuid)
+            try:
+                self._insert_rows(table, ([trial, *row] for row in rows))
+            except DatabaseError:
+                others = self._files(table, [trial])
+                if any(file.name == stored.name for _, _, file in others):
+                    raise
+                open_ends += others  # which have taken its place
+
+    def _files(self, table: Table, trials: Sequence[int]) -> list[tuple[int, str, StoredFile]]:
         rows = self._store.catalogue.rows(
-            "SELECT trial_id, name, holds, rows, bytes, sha256 FROM file"
-            " WHERE holds = %s AND trial_id = ANY(%s) ORDER BY trial_id, name",
+            "SELECT trial_id, trial.uuid, file.name, holds, rows, bytes, sha256"
+            "  FROM file JOIN trial ON trial.id = file.trial_id"
+            " WHERE holds = %s AND trial_id = ANY(%s) ORDER BY trial_id DESC, file.name",
             (table.name, list(trials)),
         )
-        return [(trial, StoredFile(*file)) for trial, *file in rows]
+        return [(trial, uuid, StoredFile(*file)) for trial, uuid, *file in rows]
 
     def _insert(self, table: Table, rows: Iterator[Any]) -> None:
         """Rows as the catalogue has them."""

@@ -170,17 +170,12 @@ def _write(rows: _Rows, store: Store, result: Pushed, replaces: str) -> int:
             )
     except BaseException:
         # Were they committed after all, by a server that went away at that moment?
-        if not _is_unknown(catalogue):
+        if not catalogue.is_lost:
             folder.remove(file.name for file in files)
         raise
-    folder.remove(old)
+    store.remove_unused(old)
     result.bytes += sum(file.bytes for file in files)
     return number
-
-
-def _is_unknown(catalogue: Catalogue) -> bool:
-    """Is the connection lost, and unknown whether the last transaction was committed?"""
-    return bool(catalogue.connection.broken or catalogue.connection.closed)
 
 
 def _make_way(connection: Any, trial: TrialRow, content: str) -> tuple[int, list[str]]:

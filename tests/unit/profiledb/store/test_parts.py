@@ -62,7 +62,7 @@ def test_a_file_gives_back_its_rows(written):
     folder, table, stored, path = written
     assert path.parent.name == "month=2026-11" and path.parent.parent.name == "app=mnist"
     assert (stored.rows, stored.bytes) == (3, path.stat().st_size)
-    assert [tuple(row) for row in folder.read(stored, table)] == ROWS
+    assert [tuple(row) for row in folder.read(stored, table, TRIAL.uuid)] == ROWS
     assert folder.sizes() == {stored.name: stored.bytes}
     assert folder.write(table, TRIAL, iter(())) is None
 
@@ -73,11 +73,11 @@ def test_a_file_that_is_not_what_was_written_is_refused(written):
     content[len(content) // 2] ^= 1
     path.write_bytes(content)
     with pytest.raises(DatabaseError, match="damaged"):
-        list(folder.read(stored, table))
+        list(folder.read(stored, table, TRIAL.uuid))
     path.unlink()
     assert folder.size(stored.name) is None
     with pytest.raises(DatabaseError, match="No such file"):
-        list(folder.read(stored, table))
+        list(folder.read(stored, table, TRIAL.uuid))
     folder.remove([stored.name])
 
 
@@ -86,7 +86,7 @@ def test_any_application_is_one_folder(tmp_path, name):
     folder = Folder(str(tmp_path))
     other = TrialKey(TRIAL.uuid, name + "!", TRIAL.started_at)
     key = TrialKey(TRIAL.uuid, name, TRIAL.started_at)
-    stored = folder.write(tables()["call"], key, iter([(1, 1, 1, 0)]))
+    stored = folder.write(tables()["call"], key, iter([(1, 1, 1, 0, 1, None, 0)]))
     assert (tmp_path / stored.name).resolve().parent.parent.parent == tmp_path
     assert key.folder != other.folder
 
@@ -106,7 +106,7 @@ def test_a_folder_is_one_stores(tmp_path):
 def test_what_cannot_be_written_is_said_in_one_line(tmp_path):
     (tmp_path / "app=mnist").write_text("in the way")
     with pytest.raises(DatabaseError, match="app=mnist") as refused:
-        Folder(str(tmp_path)).write(tables()["call"], TRIAL, iter([(1, 1, 1, 0)]))
+        Folder(str(tmp_path)).write(tables()["call"], TRIAL, iter([(1, 1, 1, 0, 1, None, 0)]))
     assert "\n" not in str(refused.value)
     with pytest.raises(UsageError, match="nosuch"):
         Folder("nosuch://bucket/folder")

@@ -1,0 +1,47 @@
+"""Delete trials of a store that are older than it is to keep them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+
+from taupy.model.rows import TrialRow
+from taupy.profiledb import selector
+from taupy.profiledb.store.catalogue import Store
+from taupy.profiledb.store.reading import StoreDB
+
+
+def expired(address: str, days: float, kept: Sequence[str]) -> list[TrialRow]:
+    """Trials that began more than so many days ago, and that no selector of `kept` matches.
+
+    Raises:
+        NoSuchTrial: a selector matches no trial, and may be misspelled.
+    """
+    with StoreDB(address) as db:
+        keep = {trial.id for trial in selector.many(db, kept)} if kept else set()
+        limit = (datetime.now(UTC) - timedelta(days=days)).isoformat()
+        return [
+            trial
+            for trial in db.trials()
+            if trial.id not in keep and trial.started_at[:26] < limit[:26]
+        ]
+
+
+def delete(store: Store, trials: Sequence[TrialRow]) -> int:
+    """Delete trials in one transaction, then their files; returns how many there were.
+
+    Files that hold other trials, too, stay until they are joined again.
+
+    Raises:
+        DatabaseError: somebody pushes now; nothing was deleted.
+    """
+    catalogue = store.catalogue
+    with catalogue.alone():
+        with catalogue.transaction() as connection:
+            ids = [trial.id for trial in trials]
+            names = connection.execute(
+                "SELECT DISTINCT name FROM file WHERE trial_id = ANY(%s)", (ids,)
+            ).fetchall()
+            deleted = connection.execute("DELETE FROM trial WHERE id = ANY(%s)", (ids,)).rowcount
+        store.remove_unused(name for (name,) in names)
+    return int(deleted)
