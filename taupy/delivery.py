@@ -158,7 +158,7 @@ def deliver(
     except _Gone:
         return Delivery()
     except FileNotFoundError as problem:
-        return Delivery(problem=f"{folder} holds no run ({problem.strerror})")
+        return Delivery(problem=f"{folder} contains no run ({problem.strerror})")
     except (Untrusted, values.Damaged) as problem:
         return Delivery(problem=f"the run in {folder} is left alone: {problem}")
 
@@ -241,7 +241,9 @@ def _deliver(run: _Run, rescue: bool, unclash: bool) -> Delivery:
         (run.folder / "nodes").write_bytes(values.dumps(node_of))
     except OSError as problem:
         if run.running:  # theirs could get the same numbers
-            waits = f"it is stored when its {run.running} child processes have ended ({problem})"
+            waits = (
+                f"it will be stored when its {run.running} child processes have ended ({problem})"
+            )
             return Delivery(problem=waits, running=run.running)
     profile, facts, done = _profile(run, nodes)
     try:
@@ -367,7 +369,7 @@ def _known_nodes(folder: Folder) -> dict[str, int]:
     except FileNotFoundError:
         return {}
     if not fits(nodes, dict[str, int]):
-        raise values.Damaged("the numbers of its nodes are not as they should be")
+        raise values.Damaged("its node numbers are invalid")
     return nodes  # type: ignore[no-any-return]
 
 
@@ -379,7 +381,7 @@ def _joined(
     if not settings.merge_into:
         return 0, ""
     trial = next((row.id for row in db.trials() if row.uuid == settings.merge_into), 0)
-    why = "the trial that they were meant for is gone"
+    why = "the trial that they were meant for no longer exists"
     if running:
         why = "child processes were still running when the program ended"
     elif trial:
@@ -387,7 +389,7 @@ def _joined(
             return trial, str(merge_metrics(db, trial, profile))
         except RunsDiffer as problem:
             why = str(problem)
-    profile.metadata["taupy.health.not_joined"] = f"its counters are a trial of their own: {why}"
+    profile.metadata["taupy.health.not_joined"] = f"its counters became a separate trial: {why}"
     return 0, ""
 
 

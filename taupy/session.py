@@ -89,7 +89,7 @@ def import_rescue(path: Path, database: str, places: Mapping[str, Any]) -> Deliv
             finally:
                 folder.remove()
     if delivered.trial_id is None:
-        raise TaupyError(delivered.problem or f"{path} holds nothing that can be stored")
+        raise TaupyError(delivered.problem or f"{path} contains nothing that can be stored")
     return delivered
 
 
@@ -103,7 +103,7 @@ def _rescued_facts(folder: Folder) -> dict[str, str]:
     except FileNotFoundError:
         return {"Hostname": read_settings(folder).host}
     if not fits(facts, dict[str, str]):
-        raise values.Damaged("its facts are not as they should be")
+        raise values.Damaged("its metadata are invalid")
     return facts  # type: ignore[no-any-return]
 
 

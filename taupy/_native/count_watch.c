@@ -61,9 +61,9 @@ static void tell(const char *name)
     if (has_stderr && fstat(2, &now) == 0 && now.st_dev == first_stderr.st_dev &&
         now.st_ino == first_stderr.st_ino)
         dprintf(2,
-                "taupy: the kernel %.200s has not ended in %g s of being counted: it may wait for a "
-                "kernel of another GPU or process. Other threads' launches go on uncounted; if the "
-                "program stands still, end it: what was counted before is kept\n",
+                "taupy: the kernel %.200s has not ended in %g s of counting: it may wait for a "
+                "kernel on another GPU or in another process. Launches of other threads continue "
+                "uncounted; if the program hangs, end it: earlier counts are kept\n",
                 name, seconds);
 }
 

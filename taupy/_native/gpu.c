@@ -249,9 +249,9 @@ const char *gpu_snapshot(const char *path)
         return "counters of kernels are read at the end";
     int result = snapshot(path);
     return result == GPU_COPIED        ? NULL
-           : result == GPU_NOT_FLUSHED ? "this CUPTI (13.0 before its update 1) can crash when it is "
-                                         "asked for records before the end"
-                                       : "the GPU's records could not be had in time";
+           : result == GPU_NOT_FLUSHED ? "this CUPTI (13.0 before its update 1) can crash when "
+                                         "records are requested before the end"
+                                       : "the GPU's records did not arrive in time";
 }
 
 void gpu_lend(int begins)

@@ -277,7 +277,7 @@ static void ranges_finish(int ends)
         metadata_write("taupy.health.nvtx_open", text);
     }
     if (refused) {
-        snprintf(text, sizeof text, "%llu NVTX ranges or marks found no room: they are missing",
+        snprintf(text, sizeof text, "%llu NVTX ranges or marks did not fit: they are missing",
                  (unsigned long long)refused);
         metadata_write("taupy.health.nvtx_refused", text);
     }

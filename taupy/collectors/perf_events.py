@@ -292,7 +292,7 @@ def _doubted(
     if any(value >= UNBELIEVABLE for values in rounds for value in values):
         notes.append(
             f"{', '.join(sorted(on_processor))}: not counted, since this machine's counters gave "
-            "values that no program reaches (a fault of virtual counters)"
+            "impossible values (a fault of virtual counters)"
         )
         return on_processor
     for number, metric in enumerate(probe.metrics):

@@ -138,7 +138,8 @@ class UserEvent:
             _engine.event(self.name, self.unit, number)
         else:
             _engine.set_metadata(
-                "taupy.health.user_event", f"values of {self.name!r} that are no number: left out"
+                "taupy.health.user_event",
+                f"values of {self.name!r} that are not numbers were left out",
             )
 
     trigger = sample

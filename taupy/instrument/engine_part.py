@@ -137,11 +137,11 @@ def health(state: "EngineState") -> dict[str, str]:
         notes["profile_hook"] = (
             f"the profile function was replaced or removed {state.replaced} times, by the "
             "program, another profiler, the recursion limit or an exception in a signal handler: "
-            "what ran meanwhile is missing (the compiled engine does not need it)"
+            "what ran in the meantime is missing (the compiled engine does not need it)"
         )
     if state.threads_replaced:
         notes["threading_hook"] = (
-            "the program called threading.setprofile: threads that it started meanwhile "
+            "the program called threading.setprofile: threads that it started in the meantime "
             "are missing (the compiled engine does not need that hook)"
         )
     if state.unseen_threads:

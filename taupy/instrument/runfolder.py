@@ -163,7 +163,7 @@ def make_run_folder(uuid: str) -> tuple[Folder, list[str]]:
             problem = problem or failed
         except OSError as failed:
             problem = problem or failed
-    raise problem or FileNotFoundError("no folder is known in which it could be made")
+    raise problem or FileNotFoundError("there is no folder in which it could be created")
 
 
 def _make(path: str) -> None:
@@ -296,7 +296,7 @@ def settings_of(record: Any) -> RunSettings:
     if not wrong and isinstance(options, dict):
         wrong = [name for name, hint in _OPTIONS.items() if not fits(options.get(name), hint)]
     if wrong:
-        raise values.Damaged(f"a setting of the run is not as it should be: {wrong[0][:80]}")
+        raise values.Damaged(f"a setting of the run is invalid: {wrong[0][:80]}")
     return RunSettings(**record)
 
 

@@ -21,7 +21,7 @@ def problem(pattern: str) -> str | None:
         return f"the pattern {pattern!r} has no glob: write {pattern}GLOB"
     if colon and kind not in KINDS and kind.isalpha() and kind.islower():
         return (
-            f"the pattern {pattern!r} begins with an unknown kind (there are: name:, file:, "
+            f"the pattern {pattern!r} begins with an unknown kind (known: name:, file:, "
             f"module:); for a name with a colon write name:{pattern}"
         )
     return None

@@ -74,10 +74,10 @@ def parameters(texts: Sequence[str], target: Sequence[str]) -> list[Parameter]:
         if not equals or not name.strip():
             raise UsageError(f"--sweep takes NAME=VALUE,VALUE,..., got {text!r}")
         if any(parameter.name == name for parameter in result):
-            raise UsageError(f"--sweep {name} is there twice; name all its values in one")
+            raise UsageError(f"--sweep {name} is given twice; list all its values in one")
         if not in_environment and not any("{" + name + "}" in argument for argument in target):
             raise UsageError(
-                f"no argument of the program holds {{{name}}}; write it where the value goes: "
+                f"no argument of the program contains {{{name}}}; write it where the value goes: "
                 f"taupy run --sweep {text} -- script.py {{{name}}} (or set an environment "
                 f"variable: --sweep {_ENVIRONMENT}{text})"
             )
@@ -86,7 +86,7 @@ def parameters(texts: Sequence[str], target: Sequence[str]) -> list[Parameter]:
     for parameter in result:
         runs *= len(parameter.values)
     if runs > MOST_RUNS:
-        raise UsageError(f"--sweep asks for {runs} runs; {MOST_RUNS} are the most")
+        raise UsageError(f"--sweep asks for {runs} runs; the maximum is {MOST_RUNS}")
     return result
 
 

@@ -337,9 +337,9 @@ def _compiler(kind: Kind, torch: Torch) -> str:
     if compiler is None:
         raise Unusable(f"no C++ compiler was found ({', '.join(_COMPILERS)})")
     if not os.path.isfile(os.path.join(torch.headers, kind.header)):
-        raise Unusable("the headers of PyTorch are not there")
+        raise Unusable("the headers of PyTorch are missing")
     if kind.needs_python and not os.path.isfile(os.path.join(_python_headers(), "Python.h")):
-        raise Unusable("the headers of Python are not there")
+        raise Unusable("the headers of Python are missing")
     return compiler
 
 
@@ -358,7 +358,7 @@ def _make(kept: File, kind: Kind, torch: Torch, compiler: str) -> None:
     try:
         _compile(compiler, str(new), kind, torch, abi)
         _run(
-            "the library failed its trial",
+            "the library failed its test",
             [sys.executable, "-I", "-c", kind.check, str(new), *sys.path],
         )
         new.rename(kept.name)
@@ -395,7 +395,7 @@ def _run(failure: str, command: Sequence[str]) -> None:
             command, stdin=subprocess.DEVNULL, capture_output=True, timeout=_LIMIT_S, check=False
         )
     except subprocess.TimeoutExpired:
-        raise Unusable(f"{failure}: {_LIMIT_S} s were not enough") from None
+        raise Unusable(f"{failure}: it took longer than {_LIMIT_S} s") from None
     if done.returncode:
         said = done.stderr.decode("utf-8", "replace").splitlines()
         line = next((line for line in said if "error" in line), said[-1] if said else "no reason")

@@ -153,8 +153,8 @@ def _take(
         return
     if is_empty:
         collected.lost.append(
-            f"the part of process {part.pid} is empty: all that it measured is lost (the state "
-            "folder had no room, or it was killed at once)"
+            f"the part of process {part.pid} is empty: everything it measured is lost (the state "
+            "folder was full, or the process was killed at once)"
         )
         collected.pids.add(part.pid)
     elif not _read(collected, part, clock_now):
@@ -166,7 +166,7 @@ def _take_helper(collected: Collected, part: PartFile, clock_now: tuple[int, int
     try:
         read = read_changing(part, clock_now)
     except (FormatError, OSError) as problem:
-        collected.lost.append(f"which processes a helper has forked is not known: {problem}")
+        collected.lost.append(f"it is not known which processes a helper forked: {problem}")
     else:
         collected.helpers += [read] if read is not None else []
 
@@ -188,7 +188,7 @@ def _read(collected: Collected, part: PartFile, clock_now: tuple[int, int] | Non
     try:
         read = read_part(part, clock_now)
     except FormatError as problem:
-        collected.lost.append(f"{problem}: what it held is lost")
+        collected.lost.append(f"{problem}: its contents are lost")
         collected.pids.add(part.pid)
         return True
     except OSError as problem:

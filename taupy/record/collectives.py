@@ -153,4 +153,4 @@ def _check(part: PartCollectives, sums: Array) -> None:
     if any(place >= len(part.operations) for place in places) or any(
         len(column) and int(column.max()) >= 1 << 62 for column in numbers
     ):
-        raise FormatError("collectives that cannot be")
+        raise FormatError("impossible collectives")

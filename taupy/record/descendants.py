@@ -131,7 +131,8 @@ def _missed(beat: Beat | None) -> str:
     if beat is None or beat.apart_ns <= _TIME_TO_BE_FOUND_NS:
         return ""
     return (
-        f"; and perhaps others, since new ones were looked for up to {duration(beat.apart_ns)} "
+        "; there may be others, because looks for new processes were up to "
+        f"{duration(beat.apart_ns)} "
         f"apart: at most {count(beat.unseen)} processes or threads of this machine came and went "
         "unseen"
     )

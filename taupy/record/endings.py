@@ -71,7 +71,7 @@ def _watched(
         try:
             kept = heartbeat.read(folder)
         except (Damaged, OSError) as problem:
-            return None, [], f"what the watch has kept is not to be had ({problem})"
+            return None, [], f"what the watch recorded cannot be read ({problem})"
         if kept is None:
             told = settings.metadata.get("taupy.watch", "none: it did not begin")
             return None, [], f"no watch: {told.removeprefix('none: ')}"
@@ -91,7 +91,7 @@ def _ending(part: Part, beat: Beat | None, end: End | None, why: str) -> tuple[i
         return part.end_ns, Ending("unknown", why=why)
     late_ns = max(beat.longest_ns, _SLACK_NS)
     if beat.is_over or part.end_ns > beat.beat_ns + 2 * late_ns:
-        return part.end_ns, Ending("unknown", why="the watch had ended before")
+        return part.end_ns, Ending("unknown", why="the watch had ended earlier")
     return beat.beat_ns, Ending("heartbeat", late_ns)
 
 
@@ -119,9 +119,11 @@ def _unwatched(beat: Beat, parts: Sequence[Part]) -> str:
     said = ""
     unseen_ns = max((part.end_ns for part in parts), default=0) - beat.beat_ns
     if not beat.is_over and unseen_ns > _SEEN_LATE_NS:
-        said += f"; nothing of the last {duration(unseen_ns)}, since it was stopped or killed"
+        said += (
+            f"; it saw nothing of the last {duration(unseen_ns)} because it was stopped or killed"
+        )
     if any(part.engine == "python" for part in parts):
-        said += "; the plain engine does not tell where memory grew, nor where threads waited"
+        said += "; the plain engine cannot tell where memory grew or where threads waited"
     return said
 
 
@@ -136,7 +138,7 @@ def exit_code(ending: Ending | None) -> int | None:
 
 def sentence(part: Part) -> str:
     """How a process ended, and until when its open routines count."""
-    ending = part.ending or Ending("unknown", why="it is of a run that was not watched")
+    ending = part.ending or Ending("unknown", why="the run was not watched")
     ran = duration(part.end_ns - part.start_ns)
     then = "then" + _doubt(ending)
     code = exit_code(ending)
@@ -153,10 +155,7 @@ def sentence(part: Part) -> str:
             f"ended after {ran}, together with what watched it, or up to "
             f"{duration(ending.late_ns)} later: open routines count up to the last heartbeat"
         )
-    return (
-        f"has no known end ({ending.why}): open routines count up to the last moment that left a "
-        "trace"
-    )
+    return f"has no known end ({ending.why}): open routines count up to the last recorded moment"
 
 
 def _doubt(ending: Ending) -> str:

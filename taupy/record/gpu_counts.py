@@ -82,13 +82,13 @@ def read_count_part(path: Path | File) -> CountPart:
         part = CountPart(int(pid), int(ticks, 16))
         text = path.read_bytes().decode("utf-8", "replace")
     except ValueError:
-        raise FormatError(f"{path} is no file of counted kernels") from None
+        raise FormatError(f"{path} is not a file of counted kernels") from None
     for line in text.splitlines(keepends=True):
         if line.endswith("\n"):
             try:
                 _take(part, line[:-1].split("\t"))
             except (ValueError, IndexError):
-                raise FormatError(f"{path}: a line that cannot be: {line[:80]!r}") from None
+                raise FormatError(f"{path}: an invalid line: {line[:80]!r}") from None
     return part
 
 
@@ -120,13 +120,13 @@ def _take(part: CountPart, cell: list[str]) -> None:
             part.said.append(f"CUPTI does not know {cell[1]}: left out")
         case "reduced":
             part.said.append(
-                f"{cell[1]}: CUPTI does not count what takes changed code (`sass` in the metrics' "
-                "names: operations by precision) here: left out"
+                f"{cell[1]}: CUPTI cannot count metrics that need modified machine code here "
+                "(`sass` in their names: operations by precision): left out"
             )
         case "unsupported":
             part.said.append(f"CUPTI says that {cell[1]} cannot be profiled fully here ({cell[2]})")
         case "no metrics":
-            part.said.append(f"{cell[1]}: another chip than the launcher saw: not counted")
+            part.said.append(f"{cell[1]}: not the chip that the launcher saw: not counted")
         case "open":
             part.said.append(f"CUPTI could not be opened: {cell[2]}")
         case "error":
@@ -140,13 +140,13 @@ def _take(part: CountPart, cell: list[str]) -> None:
             )
         case "stuck":
             part.said.append(
-                f"{short_name(demangled(cell[1]))} had not ended after {cell[2]} s of being "
-                "counted: it waits for a kernel of another GPU or process, or takes long "
+                f"{short_name(demangled(cell[1]))} had not ended after {cell[2]} s of counting: "
+                "it waits for a kernel on another GPU or in another process, or takes very long "
                 "(gpu_end_ms)"
             )
         case "unwatched":
             part.said.append(
-                f"{cell[1]} launches meanwhile are neither counted nor among the calls"
+                f"{cell[1]} launches in the meantime are neither counted nor included in the calls"
             )
         case "ended":
             part.ended = True
@@ -166,8 +166,8 @@ def _extent(text: str) -> Extent:
 
 _WHY = {
     "graph": "kernels of CUDA graphs run together",
-    "cooperative": "its blocks wait for each other: it cannot be run again alone",
-    "communication": "it waits for kernels of other GPUs: run alone it would do so for ever",
+    "cooperative": "its blocks wait for each other: it cannot be replayed alone",
+    "communication": "it waits for kernels of other GPUs: alone, it would wait forever",
 }
 
 
@@ -261,7 +261,7 @@ def _health(part: CountPart) -> dict[str, str]:
             name = kernel if why == "graph" else short_name(demangled(kernel))
             groups[_WHY.get(why, why)].append(name)
         health["gpu_refused"] = "; ".join(
-            f"not counted, since {why}: {', '.join(names[:8])}{', ...' if names[8:] else ''}"
+            f"not counted, because {why}: {', '.join(names[:8])}{', ...' if names[8:] else ''}"
             for why, names in groups.items()
         )
     if part.doubtful:
@@ -274,6 +274,6 @@ def _health(part: CountPart) -> dict[str, str]:
     if not part.ended and (part.counted or not part.said):
         health["gpu_cut_off"] = (
             "the program was killed, or limited the size of its files, or the disk was full: "
-            "counts after that are missing, and how often kernels ran in all is not known"
+            "later counts are missing, and the total number of kernel launches is not known"
         )
     return health

@@ -27,7 +27,7 @@ def health(part: GpuPart, placeless: int) -> dict[str, str]:
         "gpu_untimed",
         get("untimed", 0),
         f"{get('untimed')} kernels and copies have no times (the GPU had no room for them): they "
-        "are counted, their time is missing",
+        "are counted, but their time is missing",
     )
     say(
         "gpu_dropped",
@@ -37,33 +37,33 @@ def health(part: GpuPart, placeless: int) -> dict[str, str]:
     say(
         "gpu_lost",
         get("lost", 0),
-        f"the launches of {get('lost')} kernels and copies were not seen: they stand under "
+        f"the launches of {get('lost')} kernels and copies were not seen: they are listed under "
         "(launched from an unknown place)",
     )
     unanswered = get("launches", 0) - get("told", 0)
     say(
         "gpu_taken",
         get("records", 0) > 0 and unanswered > max(_UNANSWERED, get("launches", 0) // 50),
-        f"after the first {get('told')} of {get('launches')} launches no record came: another "
-        "CUPTI client in the program (torch.profiler, for one) has taken them",
+        f"no records arrived after the first {get('told')} of {get('launches')} launches: "
+        "another CUPTI client in the program (such as torch.profiler) has taken them",
     )
     say(
         "gpu_lent",
         get("lent", 0),
         f"torch.profiler took the records of {get('lent')} of {get('launches')} launches: their "
-        "kernels and copies are in its trace, and are missing here",
+        "kernels and copies are in its trace and missing here",
     )
     say("gpu_refused", get("refused", 0), f"{get('refused')} buffers could not be given to CUPTI")
     say(
         "gpu_calls",
         get("calls_lost", 0) + placeless,
-        f"{get('calls_lost', 0) + placeless} calls of CUDA's API found no room in the tables",
+        f"{get('calls_lost', 0) + placeless} calls of CUDA's API did not fit into the tables",
     )
     say(
         "gpu_folded",
         get("folded", 0),
-        f"{get('folded')} launches came after the limit of distinct ones: their configurations, "
-        "or places, are summed up under others",
+        f"{get('folded')} launches exceeded the limit of distinct launches: their configurations "
+        "or call paths are merged with others",
     )
     say(
         "gpu_flush",
@@ -71,19 +71,23 @@ def health(part: GpuPart, placeless: int) -> dict[str, str]:
         "the GPU did not finish in time at the program's end: its last work is missing",
     )
     say("gpu_trace", get("trace_lost", 0), f"{get('trace_lost')} activities could not be written")
-    say("gpu_walk", get("walk_errors", 0), f"{get('walk_errors')} buffers could not be read whole")
+    say(
+        "gpu_walk",
+        get("walk_errors", 0),
+        f"{get('walk_errors')} buffers could not be read completely",
+    )
     say("gpu_backend", "backend" in notes, notes.get("backend", ""))
     say(
         "gpu_callbacks",
         "callbacks.missing" in notes,
-        f"CUPTI refuses to tell of some calls of the API ({notes.get('callbacks.missing')} ...)",
+        f"CUPTI refuses to report some API calls ({notes.get('callbacks.missing')} ...)",
     )
-    say("gpu_states", "states" in notes, f"CUPTI told of itself: {notes.get('states')}")
+    say("gpu_states", "states" in notes, f"CUPTI reported an internal error: {notes.get('states')}")
     say(
         "gpu_early_cupti",
         notes.get("cupti.version") == "130000",
-        "this CUPTI (13.0 before its update 1) can crash when it is asked for records: that is "
-        "done at the end only, so a killed program loses them; install nvidia-cuda-cupti>=13.0.85",
+        "this CUPTI (13.0 before its update 1) can crash when records are requested: this is "
+        "done only at the end, so a killed program loses them; install nvidia-cuda-cupti>=13.0.85",
     )
     say(
         "gpu_modules",

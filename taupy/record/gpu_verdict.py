@@ -29,20 +29,20 @@ def verdict(asked: str, parts: Sequence[GpuPart], missed: Collection[str]) -> st
     launches = sum(part.counters.get("launches", 0) for part in parts)
     if parts and launches and not any(part.work for part in parts):
         return (
-            f"GPU work was not recorded: {launches} launches were seen, but CUPTI gave no record "
-            "of any; "
+            f"GPU work was not recorded: {launches} launches were seen, but CUPTI delivered no "
+            "record of them; "
             + (
                 _states(parts)
-                or "another CUPTI client in the program (torch.profiler, for one) may "
-                "have taken them, or the device lost them"
+                or "another CUPTI client in the program (such as torch.profiler) may have taken "
+                "them, or the device lost them"
             )
         )
     if parts and (launches or any(part.work for part in parts)):
         return None
     if "other tool" in missed:
         return (
-            "GPU work was not recorded: another tool (nsys, ncu) had itself loaded into the "
-            "CUDA driver (CUDA_INJECTION64_PATH); run without it"
+            "GPU work was not recorded: another tool (nsys, ncu) was loaded into the CUDA driver "
+            "(CUDA_INJECTION64_PATH); run without it"
         )
     if unloaded := sorted(set(missed) - {"", "late", "other tool", "not initialised"}):
         return f"GPU work was not recorded: taupy's collector could not be loaded ({unloaded[0]})"
@@ -54,27 +54,21 @@ def verdict(asked: str, parts: Sequence[GpuPart], missed: Collection[str]) -> st
     if asked != "yes":
         return None
     if parts:
-        return "GPU work was asked for (--gpu), but the program launched nothing on a GPU"
+        return "--gpu was given, but the program launched nothing on a GPU"
     if "not initialised" in missed:
-        return (
-            "GPU work was asked for (--gpu), but the program never initialised CUDA, or found no "
-            "device"
-        )
+        return "--gpu was given, but the program never initialised CUDA, or found no device"
     driver = (
         ""
         if os.path.exists("/proc/driver/nvidia/version")
         else ("; this machine has no NVIDIA driver (no /proc/driver/nvidia/version)")
     )
-    return (
-        "GPU work was asked for (--gpu), but the program never loaded the CUDA driver "
-        f"(libcuda.so.1){driver}"
-    )
+    return f"--gpu was given, but the program never loaded the CUDA driver (libcuda.so.1){driver}"
 
 
 def _states(parts: Sequence[GpuPart]) -> str:
     """The errors that CUPTI reported about itself; "" if there are none."""
     told = [part.notes["states"] for part in parts if "states" in part.notes]
-    return f"CUPTI told of itself: {'; '.join(told)}" if told else ""
+    return f"CUPTI reported an internal error: {'; '.join(told)}" if told else ""
 
 
 def shared(timers: Iterable[Timer], parts: Sequence[GpuPart]) -> str | None:
@@ -89,9 +83,9 @@ def shared(timers: Iterable[Timer], parts: Sequence[GpuPart]) -> str | None:
     if any(part.counters.get("lent") for part in parts):
         return None  # it had its records, and the trial says how many
     return (
-        "the program used torch.profiler, and only one client at a time can have CUPTI: its own "
-        "trace may lack what the GPU did, or this trial what it took; run with --no-gpu for the "
-        "former, without torch.profiler for the latter"
+        "the program used torch.profiler, and only one client at a time can use CUPTI: its trace "
+        "may lack GPU work, or this trial the records that it took; for a complete trace, run "
+        "with --no-gpu; for a complete trial, without torch.profiler"
     )
 
 
@@ -116,7 +110,7 @@ def failure(notes: Mapping[str, str]) -> str:
     version = cupti_version(int(notes.get("cupti.version", "0") or 0))
     where = f"CUPTI {version} ({notes.get('cupti.library', '?')}), driver for CUDA {driver}"
     what = {
-        "subscribe": "CUPTI could not be subscribed",
+        "subscribe": "could not subscribe to CUPTI",
         "callbacks": "CUPTI's callbacks could not be enabled",
         "records": "CUPTI's records could not be enabled",
         "thread": "no thread could be started",

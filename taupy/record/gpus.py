@@ -50,7 +50,7 @@ def add_gpus(
         try:
             part = read_gpu_part(path, trace)
         except (FormatError, OSError) as problem:
-            lost.append(f"what was done on GPUs could not be read: {problem}")
+            lost.append(f"GPU work could not be read: {problem}")
             continue
         node = None if part is None else _node_of(part, places)
         if part is None or node is None:
@@ -66,7 +66,7 @@ def add_gpus(
         where = f" (node {node})" if len(places) > 1 else ""
         lost += [f"{said[key]}{where}" for key in _GPU_LOSSES if key in said]
         if part.lost_bytes:
-            lost.append(f"{part.lost_bytes} bytes of what was done on GPUs had no room{where}")
+            lost.append(f"{part.lost_bytes} bytes of GPU work are lost for lack of space{where}")
         suffix = f".node{node}" if len(places) > 1 else ""
         profile.metadata.update(
             {f"{HEALTH}{key}{suffix}": text for key, text in said.items() if key not in _GPU_LOSSES}
@@ -155,7 +155,7 @@ def add_timelines(profile: Profile, folder: Folder, settings: RunSettings) -> li
         profile.metadata[f"{HEALTH}sampling"] = "; ".join(said)
     for gpu in timelines:
         chip, interval, unit = gpu.facts
-        points = f", {gpu.samples_a_point} samples a point" if gpu.samples_a_point > 1 else ""
+        points = f", {gpu.samples_a_point} samples per point" if gpu.samples_a_point > 1 else ""
         profile.metadata[f"taupy.sampling.gpu{gpu.ordinal}"] = (
             f"{chip}, every {interval} {unit}{points}"
         )

@@ -57,7 +57,7 @@ def of_settings(
     wanted = settings.engine_options.get("include")
     if wanted and len(timers) <= 1:
         health[f"{HEALTH}include"] = (
-            f"no routine that ran is one of --include {', '.join(wanted)}: nothing was recorded; "
+            f"no routine that ran matches --include {', '.join(wanted)}: nothing was recorded; "
             "`taupy pprof --list` of a trial without it shows names and files"
         )
     throttled = sorted(timer.full_name for timer in timers if "THROTTLED" in timer.groups)
@@ -92,14 +92,14 @@ def _counters(part: Part, suffix: str) -> dict[str, str]:
         )
     if not part.complete and any(thread.counters for thread in part.threads):
         health[f"{HEALTH}counters_cut_off{suffix}"] = (
-            "counters of what was still running when the program was killed hold only what had "
-            "ended below it"
+            "counters of routines that were running when the program was killed include only "
+            "callees that had returned"
         )
     lost, _, of = part.metadata.get("taupy.counters.uncounted_ns", "0 of 0").partition(" of ")
     if int(lost) > _UNCOUNTED_AT_MOST * int(of):
         health[f"{HEALTH}counters_lost{suffix}"] = (
-            f"{duration(int(lost))} of {duration(int(of))} CPU time were spent in threads before "
-            "their counters could be opened: what was to be counted there is missing"
+            f"{duration(int(lost))} of {duration(int(of))} CPU time was spent in threads before "
+            "their counters could be opened, and is not counted"
         )
     return health
 
@@ -110,7 +110,10 @@ def _cut_off(parts: Mapping[int, Part], roots: Sequence[Part]) -> dict[str, str]
     health = {}
     if roots and not roots[-1].complete:
         root = roots[-1]
-        text = f"what the program had counted{_noted([root])} is here; it {endings.sentence(root)}"
+        text = (
+            f"what the program had counted{_noted([root])} was recovered; it "
+            f"{endings.sentence(root)}"
+        )
         if root.threads and root.threads[0].open:
             text += f"; it was in {endings.open_path(root, root.threads[0])}"
         health[f"{HEALTH}cut_off"] = text
@@ -125,11 +128,11 @@ def _cut_off(parts: Mapping[int, Part], roots: Sequence[Part]) -> dict[str, str]
         seen = sum(ending is not None and ending.source == "seen" for ending in endings_of)
         until = "up to their ends"
         if seen < len(killed):
-            until += f", which were seen of {seen}, else to the last moment that left a trace"
+            until += f", seen for {seen} of them; for the others, up to the last recorded moment"
         health[f"{HEALTH}children_killed"] = (
-            f"{len(killed)} of {len(parts)} processes (node {nodes}) were killed, or could not "
-            f"write their end: what they had counted{_noted([parts[node] for node in killed])} is "
-            f"here, open routines count {until}"
+            f"{len(killed)} of {len(parts)} processes (node {nodes}) were killed or could not "
+            f"record their end: what they had counted{_noted([parts[node] for node in killed])} "
+            f"was recovered; open routines count {until}"
         )
     return health
 

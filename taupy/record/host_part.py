@@ -63,8 +63,8 @@ UNKNOWN = "<unknown>"
 """The routine of call paths whose own was not read: there was no room for it, or it is newer."""
 _COUNTER_FAULTS = {  # as in _native/counters.h
     1: "they did not count all the time: others used the processor's counters, too",
-    2: "they could not be read any more: the program has closed their descriptors",
-    4: "they gave values that no program reaches",
+    2: "they could no longer be read: the program has closed their descriptors",
+    4: "they gave impossible values",
 }
 _SAMPLE = struct.Struct("<4Q4d")
 _METRICS_AT_MOST = 4  # as in _native/calltree.h
@@ -149,7 +149,7 @@ class _NativePart:
         self.header = file.header
         self.metric_count = file.header.metric_count
         if self.metric_count > _METRICS_AT_MOST:
-            raise FormatError(f"{self.name} is damaged: it tells of {self.metric_count} metrics")
+            raise FormatError(f"{self.name} is damaged: it claims {self.metric_count} metrics")
         self.layout = MEASURED_NODE if self.metric_count else NODE
         self.places = Places()
         self.at_calls = False  # are counters read at every call?
@@ -213,7 +213,7 @@ class _NativePart:
         if not closed:
             ticks, ns = clock_now or (header.start_ticks, header.start_ns)
         if ticks <= header.early_ticks or ns <= header.early_ns:
-            raise FormatError(f"{self.name}: its clock readings do not rise")
+            raise FormatError(f"{self.name}: its clock readings do not increase")
         return float((ns - header.early_ns) / (ticks - header.early_ticks))
 
     def last_ticks(self, blocks: Blocks) -> int:
@@ -277,7 +277,7 @@ class _NativePart:
         """The row of each row's parent."""
         parent = _behind(-1, rows.at(rows.nodes["parent"]))
         if (parent >= np.arange(len(parent))).any():
-            raise FormatError(f"{self.name}: a call path stands before its parent")
+            raise FormatError(f"{self.name}: a call path precedes its parent")
         return parent
 
     def row_at(self, rows: Rows, address: int) -> int | None:
@@ -306,7 +306,7 @@ class _NativePart:
         ticks[0] = max(0, end - int(own["root"]["t0"]))
         times = np.maximum(ticks, 0) * self.ns_per_tick
         if not (times <= LARGEST).all():
-            raise FormatError(f"{self.name} is damaged: times that cannot be")
+            raise FormatError(f"{self.name} is damaged: impossible times")
         return times.astype("i8"), open_rows
 
     def moment(self, ticks: int) -> int:
@@ -435,7 +435,7 @@ class _NativePart:
             )
         if header.profile_taken:
             health["c_calls"] = (
-                "the program set a profile function of its own: calls of C functions are missing "
+                "the program set its own profile function: calls of C functions are missing "
                 "from then on"
             )
         return health

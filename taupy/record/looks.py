@@ -35,7 +35,7 @@ def add_looks(folder: Folder, parts: Iterable[Part]) -> dict[str, str]:
     try:
         threads, peaks = looks.read_threads(folder), looks.read_peaks(folder)
     except (Damaged, OSError) as problem:
-        return {_UNREAD: f"what the watch saw threads do is not to be had ({problem})"}
+        return {_UNREAD: f"what threads did cannot be read ({problem})"}
     for seen in threads:
         if (its := by_name.get((seen.pid, seen.ticks))) is not None:
             _add_states(its, seen)
@@ -71,7 +71,7 @@ def add_series(folder: Folder, profile: Profile, nodes: Mapping[int, Part]) -> N
     try:
         seen = looks.read_memory(folder)
     except (Damaged, OSError) as problem:
-        profile.metadata[_UNREAD] = f"memory over time is not to be had ({problem})"
+        profile.metadata[_UNREAD] = f"memory over time cannot be read ({problem})"
         return
     series: dict[Memory, list[Held]] = {}
     for row in seen:

@@ -62,7 +62,7 @@ def _read(data: bytes) -> tuple[Any, Array]:
         ValueError: it is no such file, or damaged.
     """
     if len(data) < _HEADER.itemsize or not data.startswith(b"TAUPYNCC"):
-        raise ValueError("it is none of NCCL's")
+        raise ValueError("it is not a file of taupy's NCCL plug-in")
     header = np.frombuffer(data, _HEADER, 1)[0]
     if int(header["version"]) != 1 or int(header["communicator_count"]) > _COMMUNICATORS:
         raise ValueError("it is of another version, or damaged")
@@ -71,7 +71,7 @@ def _read(data: bytes) -> tuple[Any, Array]:
     rows = rows[rows["is_used"] == 1]
     moments = [rows[name] for name in ("asked_ns", "begun_ns", "ended_ns")]
     if any(((column < 0) | (column >= _LATEST_NS)).any() for column in moments):
-        raise ValueError("it has moments that cannot be")
+        raise ValueError("it has impossible times")
     if len(rows) and int(rows["communicator"].max()) >= int(header["communicator_count"]):
         raise ValueError("it has collectives of no communicator")
     return header, rows

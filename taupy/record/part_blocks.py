@@ -153,7 +153,7 @@ class Rows:
         """
         rows = self.find(addresses)
         if (rows < 0).any():
-            raise FormatError(f"{self.name}: a call path hangs under none of its thread")
+            raise FormatError(f"{self.name}: a call path has no parent in its thread")
         return rows
 
     def find(self, addresses: Array) -> Array:

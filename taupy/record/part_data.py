@@ -177,6 +177,6 @@ class Part:
             return ""
         return (
             f"{self.lost_bytes} of {self.used_bytes} bytes that process {self.pid} measured "
-            "(routines, call paths, counts) had no room in the state folder and are lost: counts "
+            "(routines, call paths, counts) did not fit into the state folder and are lost: counts "
             "and times are lower bounds"
         )

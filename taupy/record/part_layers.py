@@ -27,7 +27,7 @@ def facts(data: Any, start: int, routine_at: Mapping[int, int]) -> LayerFacts | 
     """
     (record,) = np.frombuffer(data, LAYER, 1, start)
     if any(not -1 <= int(record[name]) <= _LARGEST for name in _COUNTS):
-        raise FormatError("a layer with numbers that cannot be")
+        raise FormatError("a layer with impossible numbers")
     routine = routine_at.get(int(record["key"]))
     if routine is None:
         return None

@@ -23,7 +23,7 @@ STAMPED = 16
 """Flag of a call path whose spans are kept, as in `_native/calltree.h`."""
 _LARGEST = (1 << 62) - 1
 _ENDS = {
-    1: "as many spans were kept as `trace_spans` allows: --steps A:B stamps those of some steps",
+    1: "the limit `trace_spans` was reached; --steps A:B records the spans of some steps only",
     2: "there was no memory for it",
 }
 
@@ -49,7 +49,7 @@ class PartSpans:
     def check(self) -> None:
         """Raises FormatError: they cannot be what a process has measured."""
         if (self.end < self.start).any() or (self.end > _LARGEST).any():
-            raise FormatError("spans that cannot be")
+            raise FormatError("impossible spans")
 
     def activities(self, row_of: Array, kept: Array) -> Activities:
         """As activities of the profile's thread.

@@ -50,7 +50,7 @@ def series(kind: int, rows: Array, clock: Clock, names: Mapping[int, str]) -> St
     """
     rows = _once(rows[rows["count"] > 0])
     if kind >= len(_KINDS) or (rows["ticks"] > _LARGEST / max(clock.ns_per_tick, 1)).any():
-        raise FormatError("steps that cannot be")
+        raise FormatError("impossible steps")
     steps = Steps(_KINDS[kind])
     steps.number = _whole(rows["number"])
     steps.count = _whole(rows["count"])

@@ -96,7 +96,7 @@ def peek(name: str, data: bytes) -> tuple[int, int, bool, bool]:
 def _loaded(name: str, data: bytes) -> dict[str, Any]:
     values = loads(data)
     if not isinstance(values, dict) or values.get("format") != "taupy-part":
-        raise FormatError(f"{name} is no part of a run")
+        raise FormatError(f"{name} is not a part of a run")
     if values.get("version") != VERSION:
         raise FormatError(f"{name} is a part of another version of taupy")
     _check(name, values, _FIELDS)

@@ -58,11 +58,13 @@ def so_far(path: str, settings: RunSettings) -> SoFar | None:
     except FileNotFoundError:
         return None
     profile.name = profile.name or "running"
-    profile.metadata[f"{HEALTH}running"] = "the program still runs: this is what it did so far"
+    profile.metadata[f"{HEALTH}running"] = (
+        "the program is still running: this is its profile so far"
+    )
     if lost:
         profile.metadata[f"{HEALTH}lost"] = "\n".join(lost)
     if has_gpus:
-        profile.metadata[f"{HEALTH}gpu_later"] = "what GPUs did is added when the program has ended"
+        profile.metadata[f"{HEALTH}gpu_later"] = "GPU work is added when the program has ended"
     return SoFar(nodes, profile)
 
 

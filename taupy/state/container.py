@@ -174,7 +174,7 @@ def read(name: str, data: bytes, layout: Layout) -> Container | None:
     head = header(name, data, layout)
     count = head.chunk_count
     if not 0 < count <= CHUNKS:
-        raise FormatError(f"{name} is damaged: it tells of {count} chunks")
+        raise FormatError(f"{name} is damaged: it claims {count} chunks")
     begin = head.header_size
     if begin % ALIGN or begin < HEADER_BYTES + count * _CHUNK.size or begin > len(data):
         raise FormatError(f"{name} is damaged: its header has {begin} bytes")

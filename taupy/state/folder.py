@@ -343,7 +343,7 @@ def _tighten(path: str, descriptor: int) -> None:
     foreign = [name for name in posix.listdir(descriptor) if not name.startswith(_OURS)]
     if foreign:
         raise Untrusted(
-            f"{path} is open to other users and holds more than runs of taupy (such as "
+            f"{path} is open to other users and contains more than taupy's runs (such as "
             f"{foreign[0]!r}): close it by `chmod 700`, or name another folder"
         )
     try:  # noqa: SIM105 - contextlib is not built in

@@ -126,7 +126,7 @@ def read_found(folder: Folder) -> list[Found]:
         data[: len(data) // FOUND_BYTES * FOUND_BYTES]
     ):
         if pid <= 0 or not 0 <= found_ns < _LARGEST or size > COMMAND_BYTES:
-            raise Damaged(f"{FOUND} is damaged: a process that cannot be")
+            raise Damaged(f"{FOUND} is damaged: an impossible process")
         processes.append(Found(pid, parent, found_ns, command[:size]))
     return processes
 
@@ -150,7 +150,7 @@ def read(folder: Folder) -> tuple[Beat, list[End]] | None:
     if version != _VERSION:
         raise Damaged(f"{NAME} is of version {version}, this taupy reads version {_VERSION}")
     if not all(0 <= time < _LARGEST for time in times):
-        raise Damaged(f"{NAME} is damaged: times that cannot be")
+        raise Damaged(f"{NAME} is damaged: impossible times")
     beat = Beat(times[0], pid)
     beat.is_over = bool(is_over)
     _, beat.beat_ns, beat.rounds, beat.longest_ns, beat.cpu_ns, beat.apart_ns, beat.unseen = times
@@ -163,7 +163,7 @@ def _ends(data: bytes) -> list[End]:
     ends = []
     for pid, start, ended_ns, late_ns, status in _END.iter_unpack(data[HEADER_BYTES:whole]):
         if not (0 <= ended_ns < _LARGEST and 0 <= late_ns < _LARGEST):
-            raise Damaged(f"{NAME} is damaged: the end of a process that cannot be")
+            raise Damaged(f"{NAME} is damaged: an impossible end of a process")
         known_status = status if 0 <= status < 1 << 16 else None
         ends.append(End(pid, start, ended_ns, late_ns, known_status))
     return ends

@@ -149,4 +149,4 @@ def _whole(folder: Folder, name: str, size: int) -> bytes:
 
 def _check(name: str, *numbers: int) -> None:
     if not all(0 <= number < _LARGEST for number in numbers):
-        raise Damaged(f"{name} is damaged: numbers that cannot be")
+        raise Damaged(f"{name} is damaged: impossible numbers")

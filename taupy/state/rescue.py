@@ -86,7 +86,7 @@ def unpack(path: Path, folder: Folder, is_chosen: Chosen) -> None:
             _extract(path, archive, folder, is_chosen)
     except _DAMAGE as problem:
         raise FormatError(
-            f"{path} is no run that taupy has kept, or is damaged ({problem})"
+            f"{path} is not a run saved by taupy, or is damaged ({problem})"
         ) from None
 
 
@@ -98,7 +98,7 @@ def _extract(path: Path, archive: zipfile.ZipFile, folder: Folder, is_chosen: Ch
     ]
     names = {member.filename for member in members}
     if "run" not in names or len(names) < len(members):
-        raise FormatError(f"{path} is no run that taupy has kept")
+        raise FormatError(f"{path} is not a run saved by taupy")
     room = max(DENSE_BYTES, EXPANSION * path.stat().st_size)
     if sum(member.file_size for member in members) > room:
         raise FormatError(f"{path} is not unpacked: it would take more than {room} bytes")

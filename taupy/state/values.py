@@ -129,7 +129,7 @@ def loads(data: bytes) -> "Any":
             raise
         raise Damaged(str(problem)) from None
     if end != len(data):
-        raise Damaged(f"it goes on after its end, at byte {end}")
+        raise Damaged(f"it continues after its end, at byte {end}")
     return value
 
 
@@ -142,7 +142,7 @@ def _read(data: bytes, at: int, depth: int) -> "tuple[Any, int]":
         digits, end = _until(data, at + 1, b";")
         return (_integer(digits) if kind == b"i" else float(digits)), end
     if depth >= NESTING:
-        raise Damaged(f"more than {NESTING} values in each other at byte {at}")
+        raise Damaged(f"more than {NESTING} nested values at byte {at}")
     if kind == b"x":
         return _read_texts(data, at + 1, depth)
     digits, begin = _until(data, at + 1, b":")

@@ -398,8 +398,8 @@ def test_the_library_is_compiled_while_pytorch_is_imported(run_alone, runner, to
 @pytest.mark.parametrize(
     ("broken", "why"),
     [
-        ("names", "the library failed its trial: it heard of"),
-        ("headers", "the headers of PyTorch are not there"),
+        ("names", "the library failed its test: it heard of"),
+        ("headers", "the headers of PyTorch are missing"),
         ("abi", "the ABI of PyTorch's libraries is not known"),
         ("another", "the library does not compile"),
     ],

@@ -241,7 +241,7 @@ def test_without_a_library_nothing_is_known_and_the_trial_says_so(runner, played
     trial = runner.run(HEAD + "Sequential(Makes('MulBackward0'))()", "native")
     assert facts(trial) == {}
     why = trial.metadata()["taupy.operators"]
-    assert why == "not known: the headers of PyTorch are not there"
+    assert why == "not known: the headers of PyTorch are missing"
 
 
 MODELS = {

@@ -118,7 +118,7 @@ def test_a_process_keeps_so_many_and_what_was_open_then(run, tmp_path):
     assert (len(mine), names["all"]) == (101, 1)
     assert max(names.values()) < 50
     said = trial.metadata()["taupy.health.trace"]
-    assert "as many spans were kept as `trace_spans` allows" in said
+    assert "the limit `trace_spans` was reached" in said
     assert said.split("\n")[0] in trial.stderr
 
 

@@ -338,7 +338,7 @@ def test_a_processors_counters_are_read_by_rdpmc_or_read(runs, fake_pmu, how):
     ("fault", "said"),
     [
         ("multiplexed", "part of the time"),
-        ("jump", "values that no program reaches"),
+        ("jump", "impossible values"),
         ("errno=13", "perf_event"),
         pytest.param("errno=1", "perf_event", marks=pytest.mark.slow),
         ("errno=22", "ask for fewer"),
@@ -430,7 +430,7 @@ def test_counters_of_another_run_join_a_trial_or_stay_apart(runs):
     assert near(values(runs, "page_faults")["big"][0], 2000)
     assert runs.one("SELECT count(*) FROM trial") == 1
     other = runs.run("def f(): sum(range(10**6))\nf()\n", *more)
-    assert "a trial of their own" in other.stderr and "already" in other.stderr
+    assert "a separate trial" in other.stderr and "already" in other.stderr
     assert runs.one("SELECT count(*) FROM trial") == 2
     none = runs.run("print('ran')", *more[:-1], "trial=none")
     assert none.returncode != 0 and "none" in none.stderr and "ran" not in none.stdout

@@ -139,7 +139,7 @@ os.wait()
     assert state(full) == "incomplete"
     assert defined(full) < ROUTINES
     lost = full.metadata("taupy.health.lost")
-    assert "bytes that process" in lost and "is empty: all that it measured is lost" in lost
+    assert "bytes that process" in lost and "is empty: everything it measured is lost" in lost
     assert "taupy: note: " in done.stderr and "are lost" in done.stderr
     assert list(full.state.iterdir()) == []
 

@@ -263,12 +263,12 @@ def test_a_kernel_that_waits_for_another_gpu_is_told_of_and_the_program_goes_on(
     )
     done = gpu.run(source, "--metrics", "gld")
     assert done.returncode == 0
-    assert "the kernel _Z14wait_for_peersPf has not ended in 0.4 s of being counted" in done.stderr
+    assert "the kernel _Z14wait_for_peersPf has not ended in 0.4 s of counting" in done.stderr
     assert kernels(gpu, "gld") == {"before": (5, 1), "after": (21, 3)}
     assert "wait_for_peers" in gpu.metadata("taupy.health.gpu_refused")
     said = gpu.metadata("taupy.health.gpu_counters")
     assert "wait_for_peers had not ended after 0.4 s" in said
-    assert "1 launches meanwhile are neither counted nor among the calls" in said
+    assert "1 launches in the meantime are neither counted nor included in the calls" in said
 
 
 @pytest.mark.slow

@@ -213,7 +213,7 @@ def test_ctrl_c_on_a_terminal_reaches_the_program_once(runs):
     ("options", "words"),
     [
         (("--repeat", "0"), "from 1 to 10000, got 0"),
-        (("--sweep", "n=1,2"), "no argument of the program holds {n}"),
+        (("--sweep", "n=1,2"), "no argument of the program contains {n}"),
         (("--sweep", "n"), "NAME=VALUE"),
         (("--repeat", "2", "--quiet", "--depth", "0"), "--depth must be at least 1"),
         (("--repeat", "2", "--merge-into", "latest"), "--merge-into needs a single run"),

@@ -450,15 +450,15 @@ def test_members_with_names_that_taupy_does_not_give_are_not_taken(runs, native,
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"run": None}, "no run that taupy has kept"),
+        ({"run": None}, "is not a run saved by taupy"),
         ({"run": b"{0"}, "does not begin with TAUPYVAL1"),
         (
             {"run": values.dumps({"version": VERSION})},
-            "a setting of the run is not as it should be",
+            "a setting of the run is invalid",
         ),
         ({"run": values.dumps({"version": 1})}, "another version of taupy"),
-        ({"nodes": values.dumps({"x": "y"})}, "the numbers of its nodes"),
-        ({"facts": values.dumps({"x": 1})}, "its facts are not as they should be"),
+        ({"nodes": values.dumps({"x": "y"})}, "its node numbers are invalid"),
+        ({"facts": values.dumps({"x": 1})}, "its metadata are invalid"),
     ],
 )
 def test_a_damaged_rescue_file_is_refused_in_one_line(runs, native, change, words):

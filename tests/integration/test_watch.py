@@ -123,7 +123,7 @@ def test_a_watch_that_was_killed_before_leaves_an_unknown_end(runs, native):
     program.kill()
     program.wait()
     runs.taupy("trials")
-    assert "the watch had ended before" in runs.metadata("taupy.health.cut_off")
+    assert "the watch had ended earlier" in runs.metadata("taupy.health.cut_off")
     assert slept(runs) > 1
 
 
@@ -239,7 +239,7 @@ def test_a_damaged_heartbeat_is_said_and_loses_nothing_else(runs, native):
     program.wait()
     (run_folder(runs) / heartbeat.NAME).write_bytes(b"nonsense")
     assert "recovered" in runs.taupy("trials").stderr
-    assert "is not to be had" in runs.metadata("taupy.health.cut_off")
+    assert "what the watch recorded cannot be read" in runs.metadata("taupy.health.cut_off")
     assert runs.calls()["nap"] == 1
 
 
@@ -251,8 +251,10 @@ def test_a_watch_that_is_stopped_costs_what_it_would_have_seen(runs, engine):
     assert program.wait() == 0
     os.kill(watch, signal.SIGCONT)
     said = runs.metadata("taupy.watch")
-    assert re.search(r"; nothing of the last \d.*, since it was stopped or killed", said), said
-    assert ("the plain engine does not tell where memory grew" in said) == (engine == "python")
+    assert re.search(r"; it saw nothing of the last \d.* because it was stopped or killed", said), (
+        said
+    )
+    assert ("the plain engine cannot tell where memory grew" in said) == (engine == "python")
     assert runs.calls()["nap"] == 1 and runs.one("SELECT state FROM trial") == "complete"
     wait_for(lambda: not process_start(watch))
 
@@ -293,7 +295,7 @@ def test_a_storm_of_processes_is_named_whole(runs, native):
     line = "i=0; while [ $i -lt 200 ]; do sleep 1 & sleep 0.002; i=$((i+1)); done; wait"
     runs.run(f"import subprocess; subprocess.run(['sh', '-c', {line!r}])")
     said = runs.metadata("taupy.children")
-    if "perhaps others" not in said:  # on a machine too busy to look often the trial says so
+    if "there may be others" not in said:  # on a machine too busy to look often the trial says so
         assert re.search(r"; sleep 1 \(200 processes, |: sleep 1 \(200 processes, ", said), said
 
 

@@ -1162,7 +1162,7 @@ def test_another_client_that_takes_the_records_is_noticed(gpu):
         "for i in range(400): launch('k')\n"
     )
     assert work(profile) == {"<module> / launch / k": 500}
-    assert "after the first 500 of 900 launches no record came" in health(profile, "gpu_taken")
+    assert "no records arrived after the first 500 of 900 launches" in health(profile, "gpu_taken")
 
 
 @SLOW

@@ -59,7 +59,7 @@ def test_a_failure_names_step_versions_and_library():
         {"error.step": "subscribe", "error.code": "39", "error.text": "X", "cupti.version": "26",
          "cupti.library": "/lib/libcupti.so.12", "driver.cuda": "12080"}
     )  # fmt: skip
-    for word in ("could not be subscribed", "39", "12.8", "/lib/libcupti.so.12"):
+    for word in ("could not subscribe", "39", "12.8", "/lib/libcupti.so.12"):
         assert word in line
 
 

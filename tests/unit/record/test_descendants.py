@@ -67,8 +67,8 @@ def test_what_a_parent_has_noted_ended_when_it_was_noted_or_seen_first(said):
 
 def test_it_is_said_where_some_may_be_missing(said):
     found, ends = [(7, 0, "one")], [(7, 300)]
-    assert "perhaps" not in said(found, ends, apart_ns=150 * MS, unseen=9)
+    assert "others, because" not in said(found, ends, apart_ns=150 * MS, unseen=9)
     assert said(found, ends, apart_ns=3000 * MS, unseen=1234).endswith(
-        "new ones were looked for up to 3.00 s apart: at most 1,234 processes or threads of this "
-        "machine came and went unseen"
+        "looks for new processes were up to 3.00 s apart: at most 1,234 processes or threads of "
+        "this machine came and went unseen"
     )

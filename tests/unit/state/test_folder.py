@@ -39,7 +39,7 @@ def test_a_state_folder_that_is_open_to_others_is_closed(tmp_path, wide):
 def test_a_folder_that_holds_other_things_keeps_its_mode_and_is_not_used(tmp_path):
     (tmp_path / "thesis.tex").touch()
     tmp_path.chmod(0o755)
-    with pytest.raises(Untrusted, match=r"holds more than runs of taupy.*thesis.tex"):
+    with pytest.raises(Untrusted, match=r"contains more than taupy's runs.*thesis.tex"):
         open_own(str(tmp_path))
     assert mode(tmp_path) == 0o755
 
