@@ -345,6 +345,32 @@ def union(intervals: Sequence[Array]) -> float:
     return float(np.maximum(whole[:, 1] - begins, 0).sum())
 
 
+def waits_by_step(job: Ranks, numbers: Sequence[int]) -> dict[int, Array]:
+    """How long each rank waited for others in each of some steps, in some collective.
+
+    Args:
+        numbers: of the steps, rising.
+    """
+    steps = np.array(numbers, "i8")
+    found: dict[int, list[Array]] = {rank.number: [] for rank in job.ranks}
+    for matched in job.matched:
+        waited = matched.waited
+        for row, rank in enumerate(matched.ranks):
+            asked = matched.asked[row]
+            found[rank].append(np.stack([asked, asked + waited[row], matched.step], 1))
+    waits = {}
+    for rank, pieces in found.items():
+        whole = np.concatenate(pieces) if pieces else np.empty((0, 3))
+        whole = whole[~np.isnan(whole).any(axis=1) & np.isin(whole[:, 2], steps)]
+        whole = whole[np.argsort(whole[:, 0], kind="stable")]
+        until = np.maximum.accumulate(whole[:, 1])
+        begins = np.maximum(whole[:, 0], np.concatenate([[-np.inf], until[:-1]])[: len(whole)])
+        at = np.searchsorted(steps, whole[:, 2].astype("i8"))
+        times = np.maximum(whole[:, 1] - begins, 0)
+        waits[rank] = np.bincount(at, times, len(steps)).astype("f8")
+    return waits
+
+
 def numbers_of_steps(job: Ranks) -> list[int]:
     """Numbers of the steps in which collectives were matched."""
     return sorted({int(step) for matched in job.matched for step in matched.step if step})

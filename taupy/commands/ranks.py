@@ -12,28 +12,25 @@ docs/ranks.md.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
 from dataclasses import replace
 
 from taupy.analysis import ranks as analysis
-from taupy.analysis.ranks import Ranks, RankTimes
+from taupy.analysis.ranks import Ranks
 from taupy.commands import options
 from taupy.commands.messages import say
+from taupy.comparison import rank_answers
 from taupy.comparison import rank_views as views
 from taupy.comparison import ranks as comparison
-from taupy.comparison.rank_causes import Cause, Causes
+from taupy.comparison.rank_causes import Causes
 from taupy.errors import UsageError
 from taupy.pprof import terminal
 from taupy.pprof.view import View
 from taupy.profiledb import selector
 from taupy.profiledb.database import ProfileDB
-from taupy.units import duration
 
 _BYS = ("rank", "step", "collective")
 _EVERY = -1
 _COLLECTIVES = 20
-_SPREAD = 0.4
-"""A routine with a smaller share of what took a rank longer is not its cause alone."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -114,75 +111,5 @@ def _view(db: ProfileDB, trial: int, job: Ranks, args: argparse.Namespace) -> Vi
         )
     if args.by == "step":
         chosen = numbers if args.step is None else [args.step]
-        return views.steps_view(_steps(job, chosen, causes), len(job.ranks))
-    sums = analysis.times(job, args.step)
-    why = _why(job, sums, args.step, causes)
-    return views.view(job, sums, args.step, [*why, *_shared(db, trial, job, sums)])
-
-
-def _steps(job: Ranks, numbers: Sequence[int], causes: Causes) -> list[views.StepOfRanks]:
-    slowest = views.slowest(job)
-    return [
-        views.StepOfRanks(
-            number,
-            slowest.get(number),
-            worst,
-            _phase(job, sums, number),
-            _in_step(causes, worst, number),
-        )
-        for number in numbers
-        for sums in [analysis.times(job, number)]
-        for worst in [analysis.straggler(sums)]
-    ]
-
-
-def _in_step(causes: Causes, worst: RankTimes | None, number: int) -> Cause | None:
-    if worst is None or not causes.since_collectives:
-        return None
-    return next(iter(causes.of_rank(worst.rank, number)), None)
-
-
-def _phase(job: Ranks, sums: list[RankTimes], step: int) -> tuple[str, float] | None:
-    """The phase that took the rank longer for which the others waited."""
-    worst = analysis.straggler(sums)
-    waits = {times.rank: times.wait_ns for times in sums}
-    steps = {rank.number: rank.steps for rank in job.ranks if rank.steps is not None}
-    return None if worst is None else comparison.longer_phase(steps, waits, worst.rank, step)
-
-
-def _why(job: Ranks, sums: list[RankTimes], step: int | None, causes: Causes) -> list[str]:
-    """Who was waited for most, and what took that rank longer."""
-    worst = analysis.straggler(sums)
-    if worst is None:
-        return []
-    waited = sum(times.caused_ns for times in sums)
-    notes = [
-        f"the others waited {duration(worst.caused_ns)} for rank {worst.rank}, "
-        f"{100 * worst.caused_ns / waited:.0f} % of all waiting"
-    ]
-    if step is not None and (longer := _phase(job, sums, step)) is not None:
-        notes.append(f"in step {step} its {longer[0]} took {duration(longer[1])} longer")
-    when = "over the whole run"
-    if causes.since_collectives:
-        when = "before the collectives to which it came last"
-        when += f" in step {step}" if step is not None else ""
-    notes += [
-        f"{when}, {_told(cause, worst.rank)}" for cause in causes.of_rank(worst.rank, step)[:1]
-    ]
-    return notes
-
-
-def _told(cause: Cause, rank: int) -> str:
-    caller = f", called by {cause.caller.timer}" if cause.caller is not None else ""
-    spread = "; the rest is spread over other routines" if cause.share < _SPREAD else ""
-    return (
-        f"{cause.timer.timer} took rank {rank} {duration(cause.excess_ns)} longer than the others "
-        f"({cause.phase or 'no phase'}, {cause.layer or 'no layer'}{caller}): "
-        f"{100 * cause.share:.0f} % of what took it longer{spread}"
-    )
-
-
-def _shared(db: ProfileDB, trial: int, job: Ranks, sums: list[RankTimes]) -> list[str]:
-    worst = analysis.straggler(sums)
-    told = "" if worst is None else comparison.interruptions(db, trial, job, worst.rank)
-    return [told] if told else []
+        return rank_answers.of_steps(job, chosen, causes)
+    return rank_answers.of_ranks(job, causes, args.step)

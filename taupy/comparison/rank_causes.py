@@ -19,11 +19,13 @@ from taupy.analysis.rank_stretches import LEFT_OUT, Longer, OwnTimes, longer
 from taupy.analysis.ranks import Ranks
 from taupy.comparison.ranks import places
 from taupy.model.collectives import THREAD_NAME
+from taupy.model.names import is_library
 from taupy.model.question import Condition, Question
 from taupy.model.rows import TimerRow
 from taupy.profiledb.collectives import read_stretches
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.query import threads_by_id
+from taupy.profiledb.sources import timer_paths
 from taupy.profiledb.values import values
 
 _SETTING_UP = (
@@ -44,7 +46,7 @@ class Cause:
         layer, phase: that the routine was called in; None if there is none.
         excess_ns: by so much it exceeds the median of the other ranks.
         share: of all that took the rank longer.
-        caller: of the routine, where it took longest; None for the outermost one.
+        caller: the program's routine from which it was called, where it took longest.
     """
 
     timer: TimerRow
@@ -76,7 +78,7 @@ class Causes:
     """
 
     def __init__(self, db: ProfileDB, trial: int, job: Ranks) -> None:
-        self._db, self._trial, self._job = db, trial, job
+        self.db, self.trial, self._job = db, trial, job
 
     @cached_property
     def since_collectives(self) -> bool:
@@ -128,22 +130,32 @@ class Causes:
         ]
 
     def _caller(self, path: int) -> TimerRow | None:
-        """The routine that called the one of a path: of the nearest with a file that is another."""
+        """The program's own routine from which that of a path was called, however deep in
+        libraries; if there is none, the one that called it."""
         own = self._paths[path].timer
+        above = []
         at = self._paths[path].parent
         while at is not None:
             timer = self._paths[at].timer
             if timer.file and timer != own:
-                return timer
+                above.append(timer)
             at = self._paths[at].parent
-        return None
+        return next((timer for timer in above if self._is_own(timer)), next(iter(above), None))
+
+    def _is_own(self, timer: TimerRow) -> bool:
+        path = self._files.get(timer.timer)
+        return path is not None and not is_library(path)
+
+    @cached_property
+    def _files(self) -> Mapping[str, str | None]:
+        return timer_paths(self.db, self.trial)
 
     @cached_property
     def _paths(self) -> dict[int, _Path]:
         """Of all host threads but those of collectives, by id."""
         by = ("callpath", "parent", "timer", "layer", "phase")
         where = (Condition("kind", ("host",)),)
-        table = values(self._db, Question((self._trial,), by=by, where=where))
+        table = values(self.db, Question((self.trial,), by=by, where=where))
         columns = {name: table.row_labels(name) for name in by}
         left_out = _setting_up(columns["callpath"], columns["parent"], columns["timer"])
         return {
@@ -156,11 +168,11 @@ class Causes:
 
     @cached_property
     def _longer(self) -> list[Longer]:
-        threads = threads_by_id(self._db, self._trial)
+        threads = threads_by_id(self.db, self.trial)
         ranks = {rank.place: rank.number for rank in self._job.ranks}
         listed = [
             (ranks[node], stretches, callpaths)
-            for thread, stretches, callpaths in read_stretches(self._db, self._trial)
+            for thread, stretches, callpaths in read_stretches(self.db, self.trial)
             if (node := threads[thread].node) in ranks
         ]
         if not listed:
@@ -183,9 +195,9 @@ class Causes:
     def _over_the_run(self, rank: int) -> list[Cause]:
         node, others = places(self._job, rank)
         table = values(
-            self._db,
+            self.db,
             Question(
-                (self._trial,),
+                (self.trial,),
                 by=("thread", "callpath"),
                 where=(Condition("kind", ("host",)),),
             ),

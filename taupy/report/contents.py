@@ -8,6 +8,10 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Literal
 
+from taupy.analysis.ranks import numbers_of_steps
+from taupy.comparison import rank_answers
+from taupy.comparison.rank_causes import Causes
+from taupy.comparison.ranks import read_ranks
 from taupy.model.finding import Finding
 from taupy.model.profile import Steps
 from taupy.model.question import VALUES, Question
@@ -22,6 +26,7 @@ from taupy.profiledb.sampled import sampled_by
 from taupy.profiledb.steps import steps_of
 from taupy.profiledb.values import values
 from taupy.report.forest import ALONE, DIMENSIONS, Aligned, Forest, source_of, thread_name
+from taupy.report.heat import HeatMap, heat_map
 from taupy.report.report import Report, report
 from taupy.report.rooflines import roofline_page
 from taupy.report.timeline import MOST, Timeline
@@ -30,6 +35,8 @@ from taupy.units import duration, percent, several
 _KIB = 1024
 _MICROSECOND = timedelta(microseconds=1)
 _GROWN_BY = ("routine", "phase", "layer", "callpath", "thread")
+_MOST_STEPS = 100
+"""Of ranks, in a table; the map has them all."""
 _MOST_LINES = 8
 """Processes whose memory is drawn."""
 
@@ -107,6 +114,7 @@ class Contents:
     forest: Forest = field(default_factory=Forest)
     timeline: Timeline = field(default_factory=Timeline)
     roofline: str = ""
+    heat: HeatMap = field(default_factory=HeatMap)
 
 
 def of_trial(db: ProfileDB, trial: TrialRow) -> Contents:
@@ -115,10 +123,12 @@ def of_trial(db: ProfileDB, trial: TrialRow) -> Contents:
     add_trees(db, trial, contents.forest)
     _add_activities(db, trial, contents.timeline)
     contents.roofline = roofline_page(db, trial)
+    of_ranks = Section("ranks", "Ranks", _ranks(db, trial, contents))
     sections = (
         Section("overview", "Overview", _overview(report(db, trial), contents.forest)),
         Section("layers", "Layers", _layers(db, trial)),
         Section("steps", "Steps", _steps(db, trial)),
+        of_ranks,
         Section("memory", "Memory", _memory(db, trial)),
         Section("kernels", "Kernels", _kernels(db, trial)),
         Section("routines", "All routines", [Part(views=[_routines(db, trial)])]),
@@ -225,6 +235,18 @@ def _line(name: str, series: Steps, values: Sequence[float], kind: Kind) -> Seri
     """A quantity over the numbers of steps, where it is aligned."""
     points = zip(map(float, series.number), values, strict=True)
     return Series(name, [point for point in points if math.isfinite(point[1])], kind, "step")
+
+
+def _ranks(db: ProfileDB, trial: TrialRow, contents: Contents) -> list[Part]:
+    """Who was waited for, and each rank; their steps become the map of colours."""
+    job, _ = read_ranks(db, trial.id)
+    if not job.matched:
+        return []
+    contents.heat = heat_map(job)
+    causes = Causes(db, trial.id, job)
+    numbers = numbers_of_steps(job)[:_MOST_STEPS]
+    steps_of_ranks = [rank_answers.of_steps(job, numbers, causes)] if numbers else []
+    return [Part(views=[rank_answers.of_ranks(job, causes), *steps_of_ranks])]
 
 
 def _memory(db: ProfileDB, trial: TrialRow) -> list[Part]:

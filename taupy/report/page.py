@@ -21,7 +21,7 @@ from taupy.report.contents import Contents, Part, Section
 
 MODULES = (
     *("numbers", "address", "table", "chart", "columns", "forest", "flame_tree", "change", "flame"),
-    *("timeline", "timeline_panel", "page"),
+    *("timeline", "timeline_panel", "heat", "heat_panel", "page"),
 )
 """In an order in which each stands after what it imports."""
 
@@ -69,9 +69,29 @@ _PAGE = """{head}
   <p class="note">Drag, or arrows, to move; a double click, + and -, or the wheel with Ctrl,
   to zoom; Escape for the whole run.</p>
 </div></template>
+<template id="heat"><div>
+  <h2>Steps of all ranks</h2>
+  <div class="controls">
+    <label>show <select data-part="quantity">
+      <option value="time">time of a step</option>
+      <option value="own">time without waiting</option>
+      <option value="wait">waiting for other ranks</option>
+    </select></label>
+    <span><span data-part="low"></span><span class="scale"></span>
+      <span data-part="high"></span></span>
+  </div>
+  <div class="graph">
+    <canvas data-part="canvas" tabindex="0" role="application"
+      aria-label="map of ranks and steps"></canvas>
+    <p class="said" data-part="said" aria-live="polite"></p>
+  </div>
+  <p class="note" data-part="note" hidden>A column is several steps: the longest of them.</p>
+  <p class="note">A row is a rank. Grey: not known. Arrows walk.</p>
+</div></template>
 <script type="application/octet-stream" id="contents">{contents}</script>
 <script type="application/octet-stream" id="forest">{forest}</script>
 <script type="application/octet-stream" id="activities">{activities}</script>
+<script type="application/octet-stream" id="heats">{heats}</script>
 <script type="module">{script}</script>
 </body>
 </html>
@@ -85,11 +105,13 @@ def html_page(contents: Contents) -> str:
     """The page, as text of a file."""
     columns, widths = contents.forest.packed()
     activities, activity_widths = contents.timeline.packed()
+    heats, heat_widths = contents.heat.packed()
     layout = {
         "sections": [_section(section) for section in contents.sections],
         "forest": contents.forest.layout(widths),
         "roofline": contents.roofline,
         "timeline": contents.timeline.layout(activity_widths) if contents.timeline.count else None,
+        "heat": contents.heat.layout(heat_widths) if contents.heat.ranks else None,
     }
     script = _script()
     return _PAGE.format(
@@ -99,6 +121,7 @@ def html_page(contents: Contents) -> str:
         contents=_packed(json.dumps(layout, allow_nan=False, separators=(",", ":")).encode()),
         forest=_packed(columns),
         activities=_packed(activities),
+        heats=_packed(heats),
         script=script,
     )
 

@@ -18,7 +18,16 @@ from taupy.model.gpu import Activity
 from taupy.model.profile import Timer
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.writer import add_profile
-from tests.builders import STARTED_AT, call, gpu_profile, host, profile_of, steps, wide_profile
+from tests.builders import (
+    STARTED_AT,
+    call,
+    collectives,
+    gpu_profile,
+    host,
+    profile_of,
+    steps,
+    wide_profile,
+)
 from tests.hostile import hostile
 from tests.in_process import taupy
 from tests.unit.roofline.build import Kernel, gpu_trial
@@ -83,6 +92,22 @@ def traced():
     return profile
 
 
+def ranks_of_steps():
+    """The second of three ranks is late in each of 40 steps, and most in the last."""
+    ms = 1_000_000
+    profile = profile_of(
+        *(host(call("main", 1, 9 * ms), number) for number in range(3)),
+        number=5, experiment="ranks",
+    )  # fmt: skip
+    ends = [10 * ms * step for step in range(1, 41)]
+    for number, measured in enumerate(profile.threads):
+        early = [2 * ms if number == 1 else (5 + (end == ends[-1])) * ms for end in ends]
+        asked = [end - less for end, less in zip(ends, early, strict=True)]
+        measured.collectives = [collectives(asked, ends, ranks="0-2", size=3)]
+        measured.steps = [steps([10 * ms] * 40)]
+    return profile
+
+
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory):
     """A folder with one.html, compared.html and others."""
@@ -98,6 +123,7 @@ def pages(tmp_path_factory):
         stepped = profile_of(host(call("main", 1, 9)), number=6, experiment="steps")
         stepped.threads[0].steps = [steps([n * 1_000_000 for n in range(1, 40)])]
         add_profile(db, stepped)
+        add_profile(db, ranks_of_steps())
         counted = {"flop_fp32": 4e9, "bytes_dram": 2e8}
         kernels = gpu_trial(Kernel("gemm", 10, 1_000_000, counted), number=9)
         add_profile(db, replace(kernels, experiment="counted"))
@@ -109,6 +135,7 @@ def pages(tmp_path_factory):
         "empty": ["experiment=empty"],
         "counted": ["experiment=counted"],
         "steps": ["experiment=steps"],
+        "ranks": ["experiment=ranks"],
     }.items():
         done = taupy("report", *trials, "-o", folder / f"{name}.html", "--db", folder / "a.db")
         assert done.returncode == 0, done.stderr
@@ -306,6 +333,28 @@ def test_the_timeline_zooms_and_keeps_what_it_shows(opened):
     settled(again, "^((?!from=).)*$")
 
 
+def test_the_map_of_ranks_names_a_cell_and_keeps_what_it_shows(opened):
+    page = opened("ranks", "tab=ranks")
+    page.locator("#tab-ranks select").select_option("wait")
+    again = opened("ranks", settled(page, "heat=wait")[1:])
+    assert again.locator("#tab-ranks [data-part=high]").text_content() == "3.00 ms or more"
+    canvas, said = again.locator("#tab-ranks canvas"), again.locator("#tab-ranks .said")
+    canvas.focus()
+    again.keyboard.press("ArrowDown")
+    for _ in range(39):
+        again.keyboard.press("ArrowRight")
+    told = "rank 1, step 40, took 10.0 ms, without waiting 10.0 ms, waited 0 ns"
+    assert said.text_content() == told
+    again.keyboard.press("ArrowDown")
+    told = "rank 2, step 40, took 10.0 ms, without waiting 6.00 ms, waited 4.00 ms"
+    assert said.text_content() == told
+    box = canvas.bounding_box()
+    again.mouse.move(box["x"] + box["width"] - 4, box["y"] + box["height"] - 4)
+    assert again.locator("#tip").text_content() == told.replace(", took", "took").replace(
+        "ms, w", "msw"
+    )
+
+
 def test_a_line_says_its_values_where_one_points(opened):
     page = opened("steps", "tab=steps")
     chart = page.locator("#tab-steps .lines").first
@@ -354,6 +403,7 @@ def test_a_notebook_shows_the_page(browser, pages, tmp_path):
 PICTURES = {
     "report-flame": ("one", "tab=flame", {"width": 1400, "height": 330}),
     "report-compared": ("compared", "tab=flame", {"width": 1400, "height": 330}),
+    "report-ranks": ("ranks", "tab=ranks&heat=own", {"width": 1400, "height": 480}),
     "report-timeline": ("traced", "tab=timeline", {"width": 1400, "height": 310}),
 }
 

@@ -6,6 +6,8 @@ import { Flame, pathTo } from "./flame.js";
 import { foldedRows, grouped, Inverted, outermostWhere, TopDown } from "./flame_tree.js";
 import { unpacked } from "./columns.js";
 import { Forest } from "./forest.js";
+import { Heat } from "./heat.js";
+import { HeatPanel } from "./heat_panel.js";
 import { duration, percent } from "./numbers.js";
 import { element, SortedTable } from "./table.js";
 import { Timeline } from "./timeline.js";
@@ -257,6 +259,15 @@ async function addTimeline(layout) {
   shown.draw();
 }
 
+/** Above the tables of ranks. */
+async function addHeat(layout) {
+  const heat = new Heat(await unpacked(byId("heats").textContent), layout);
+  const panel = byId("heat").content.cloneNode(true).firstElementChild;
+  const shown = new HeatPanel(heat, { panel, tip: byId("tip"), shown: settings.heat, keep: remember });
+  byId("tab-ranks").prepend(panel);
+  shown.draw();
+}
+
 /** The charts of another page, in a frame as high as they are. */
 function addRoofline(text) {
   const panel = element("div");
@@ -296,6 +307,7 @@ async function begin() {
   }
   if (layout.roofline) addRoofline(layout.roofline);
   if (layout.timeline) await addTimeline(layout.timeline);
+  if (layout.heat) await addHeat(layout.heat);
   showTab(settings.tab);
   document.documentElement.dataset.ready = "yes";
 }

@@ -7,6 +7,7 @@ import { Change } from "../../../taupy/report/static/change.js";
 import { boxes, pathTo } from "../../../taupy/report/static/flame.js";
 import { foldedRows, Inverted, outermostWhere, TopDown } from "../../../taupy/report/static/flame_tree.js";
 import { Forest } from "../../../taupy/report/static/forest.js";
+import { Heat, labelled } from "../../../taupy/report/static/heat.js";
 import { after, spans, Timeline, within } from "../../../taupy/report/static/timeline.js";
 import { count } from "../../../taupy/report/static/numbers.js";
 import { arranged } from "../../../taupy/report/static/table.js";
@@ -221,4 +222,23 @@ test("a part of the time lies within the whole", () => {
   assert.deepEqual(within([350, 450], 400), [300, 400]);
   assert.deepEqual(within([0, 900], 400), [0, 400]);
   assert.equal(after([1, 3, 3, 5], 3), 3);
+});
+
+test("a map of ranks has its colours between the ends, and knows what is not known", () => {
+  // two ranks, three columns of two steps; times in us, zigzag-coded: -1 is 1
+  const bytes = new Uint8Array([10, 20, 1, 30, 40, 50].map((value) => (value === 1 ? 1 : 2 * value)));
+  const heat = new Heat(bytes, { ranks: [0, 7], first: [1, 3, 5, 6], unit: 1000, widths: { time: 1 } });
+  assert.equal(heat.value("time", 1, 0), 30_000);
+  assert.equal(heat.value("time", 0, 2), null);
+  assert.equal(heat.shade("time", 0, 2), null);
+  assert.deepEqual([heat.shade("time", 0, 0), heat.shade("time", 1, 2)], [0, 1]);
+  assert.deepEqual(heat.ends("time"), [10_000, 40_000]); // one in a hundred may be beyond
+  assert.equal(heat.steps(1), "steps 3 to 4");
+  assert.equal(heat.steps(2), "step 5");
+});
+
+test("labels have room", () => {
+  assert.deepEqual(labelled(4, 10), [0, 1, 2, 3]);
+  assert.deepEqual(labelled(100, 6), [0, 20, 40, 60, 80]);
+  assert.deepEqual(labelled(3, 0), [0]);
 });

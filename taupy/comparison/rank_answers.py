@@ -1,0 +1,88 @@
+"""What `taupy ranks` and the page of a trial say of ranks: tables, and why others waited."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from taupy.analysis import ranks as analysis
+from taupy.analysis.ranks import Ranks, RankTimes
+from taupy.comparison.rank_causes import Cause, Causes
+from taupy.comparison.rank_views import StepOfRanks, slowest, steps_view, view
+from taupy.comparison.ranks import interruptions, longer_phase
+from taupy.pprof.view import View
+from taupy.units import duration
+
+_SPREAD = 0.4
+"""A routine with a smaller share of what took a rank longer is not its cause alone."""
+
+
+def of_ranks(job: Ranks, causes: Causes, step: int | None = None) -> View:
+    """One row per rank, of one step or of all."""
+    sums = analysis.times(job, step)
+    worst = analysis.straggler(sums)
+    notes = [] if worst is None else _why(job, sums, worst, step, causes)
+    return view(job, sums, step, notes)
+
+
+def of_steps(job: Ranks, numbers: Sequence[int], causes: Causes) -> View:
+    """One row per step: who was waited for in it."""
+    longest = slowest(job)
+    steps = [
+        StepOfRanks(
+            number,
+            longest.get(number),
+            worst,
+            _phase(job, sums, number),
+            _in_step(causes, worst, number),
+        )
+        for number in numbers
+        for sums in [analysis.times(job, number)]
+        for worst in [analysis.straggler(sums)]
+    ]
+    return steps_view(steps, len(job.ranks))
+
+
+def _in_step(causes: Causes, worst: RankTimes | None, number: int) -> Cause | None:
+    if worst is None or not causes.since_collectives:
+        return None
+    return next(iter(causes.of_rank(worst.rank, number)), None)
+
+
+def _phase(job: Ranks, sums: list[RankTimes], step: int) -> tuple[str, float] | None:
+    """The phase that took the rank longer for which the others waited."""
+    worst = analysis.straggler(sums)
+    waits = {times.rank: times.wait_ns for times in sums}
+    steps = {rank.number: rank.steps for rank in job.ranks if rank.steps is not None}
+    return None if worst is None else longer_phase(steps, waits, worst.rank, step)
+
+
+def _why(
+    job: Ranks, sums: list[RankTimes], worst: RankTimes, step: int | None, causes: Causes
+) -> list[str]:
+    """Who was waited for most, and what took that rank longer."""
+    waited = sum(times.caused_ns for times in sums)
+    notes = [
+        f"the others waited {duration(worst.caused_ns)} for rank {worst.rank}, "
+        f"{100 * worst.caused_ns / waited:.0f} % of all waiting"
+    ]
+    if step is not None and (longer := _phase(job, sums, step)) is not None:
+        notes.append(f"in step {step} its {longer[0]} took {duration(longer[1])} longer")
+    when = "over the whole run"
+    if causes.since_collectives:
+        when = "before the collectives to which it came last"
+        when += f" in step {step}" if step is not None else ""
+    notes += [
+        f"{when}, {_told(cause, worst.rank)}" for cause in causes.of_rank(worst.rank, step)[:1]
+    ]
+    shared = interruptions(causes.db, causes.trial, job, worst.rank)
+    return [*notes, shared] if shared else notes
+
+
+def _told(cause: Cause, rank: int) -> str:
+    caller = f", called by {cause.caller.timer}" if cause.caller is not None else ""
+    spread = "; the rest is spread over other routines" if cause.share < _SPREAD else ""
+    return (
+        f"{cause.timer.timer} took rank {rank} {duration(cause.excess_ns)} longer than the others "
+        f"({cause.phase or 'no phase'}, {cause.layer or 'no layer'}{caller}): "
+        f"{100 * cause.share:.0f} % of what took it longer{spread}"
+    )
