@@ -10,7 +10,8 @@
 # make faults   let every n-th write, mmap, open, fork ... of taupy's fail
 # make soak   runs, kills, recoveries and full disks for an hour (SOAK_SECONDS=600 SEED=N)
 # make foreign   run CPython's own tests with and without taupy (FOREIGN=--share: some minutes)
-# make observer   30 trainings with and without taupy: do they notice? (OBSERVER=--share: a few)
+# make observer   30 trainings with and without taupy: do they notice? 20 pairs of ranks of which one is
+#                 slow: is the reason named? (OBSERVER=--share: a few)
 # make wheel   build a wheel, and try it where there is no compiler
 # make bench   measure what measuring costs
 # make gpu-wheels   fetch into .whl what a GPU machine without network may lack
@@ -124,7 +125,9 @@ observer: test-environment
 	@if $(OBSERVER_VENV)/bin/python $(PIP_INSTALL) $(TORCH) || \
 	  $(OBSERVER_VENV)/bin/python $(PIP_INSTALL) $(TORCH) \
 	    --extra-index-url https://download.pytorch.org/whl/cpu; then \
-	  $(OBSERVER_VENV)/bin/python -m tests.observer.compare $(OBSERVER); \
+	  $(OBSERVER_VENV)/bin/python -m tests.observer.compare $(OBSERVER) && \
+	  $(OBSERVER_VENV)/bin/python -m tests.stragglers.judge $(filter --share,$(OBSERVER)) && \
+	  $(OBSERVER_VENV)/bin/python -m pytest -q tests/stragglers/test_odd_ranks.py; \
 	else echo "observer: skipped, since $(TORCH) cannot be installed here"; fi
 
 foreign: test-environment

@@ -352,14 +352,14 @@ def waits_by_step(job: Ranks, numbers: Sequence[int]) -> dict[int, Array]:
         numbers: of the steps, rising.
     """
     steps = np.array(numbers, "i8")
-    found: dict[int, list[Array]] = {rank.number: [] for rank in job.ranks}
+    moments: dict[int, list[Array]] = {rank.number: [] for rank in job.ranks}
     for matched in job.matched:
         waited = matched.waited
         for row, rank in enumerate(matched.ranks):
             asked = matched.asked[row]
-            found[rank].append(np.stack([asked, asked + waited[row], matched.step], 1))
+            moments[rank].append(np.stack([asked, asked + waited[row], matched.step], 1))
     waits = {}
-    for rank, pieces in found.items():
+    for rank, pieces in moments.items():
         whole = np.concatenate(pieces) if pieces else np.empty((0, 3))
         whole = whole[~np.isnan(whole).any(axis=1) & np.isin(whole[:, 2], steps)]
         whole = whole[np.argsort(whole[:, 0], kind="stable")]

@@ -71,9 +71,11 @@ def _why(
     if causes.since_collectives:
         when = "before the collectives to which it came last"
         when += f" in step {step}" if step is not None else ""
-    notes += [
-        f"{when}, {_told(cause, worst.rank)}" for cause in causes.of_rank(worst.rank, step)[:1]
-    ]
+    longer_by = causes.of_rank(worst.rank, step)
+    notes += [f"{when}, {_told(cause, worst.rank)}" for cause in longer_by[:1]]
+    whole = causes.within(longer_by)
+    if whole is not None and whole[0] not in (longer_by[0].timer, longer_by[0].caller):
+        notes.append(f"{100 * whole[1]:.0f} % of what took it longer lies within {whole[0].timer}")
     shared = interruptions(causes.db, causes.trial, job, worst.rank)
     return [*notes, shared] if shared else notes
 

@@ -7,7 +7,7 @@ the rank came last (`analysis/rank_stretches.py`); else the whole run is.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from statistics import median
@@ -35,6 +35,9 @@ _SETTING_UP = (
 """Files whose routines wait for other processes, with all that they call."""
 _WAITING = ("_verify_param_shape_across_processes", "_sync_module_states")
 """So do these of torch/distributed/utils.py, while DistributedDataParallel is made."""
+_PARTS = ("<genexpr>", "<listcomp>", "<setcomp>", "<dictcomp>")
+"""Routines that are lines of others."""
+_MOST = 0.6
 _NOT_WORK = ("import", "communication")
 
 
@@ -47,6 +50,7 @@ class Cause:
         excess_ns: by so much it exceeds the median of the other ranks.
         share: of all that took the rank longer.
         caller: the program's routine from which it was called, where it took longest.
+        path: where that is, by its id.
     """
 
     timer: TimerRow
@@ -55,6 +59,7 @@ class Cause:
     excess_ns: float
     share: float
     caller: TimerRow | None
+    path: int
 
 
 class _Path(NamedTuple):
@@ -125,9 +130,34 @@ class Causes:
         total = sum(time for time in excess.values() if time > 0)
         above = sorted((-time, path) for path, time in excess.items() if time > 0)
         return [
-            Cause(*self._paths[path].key, -less, -less / total, self._caller(path))
+            Cause(*self._paths[path].key, -less, -less / total, self._caller(path), path)
             for less, path in above
         ]
+
+    def within(self, causes: Sequence[Cause]) -> tuple[TimerRow, float] | None:
+        """The innermost of the program's routines with most of what took a rank longer, below it
+        too, and the share of it; None if there is none but the outermost one."""
+        shares: dict[int, float] = defaultdict(float)
+        depths: dict[int, int] = {}
+        for cause in causes:
+            above = [path for path in self._upwards(cause.path) if self._is_named(path)]
+            for depth, path in enumerate(reversed(above)):
+                shares[path] += cause.share
+                depths[path] = depth
+        inside = [path for path, share in shares.items() if share >= _MOST and depths[path]]
+        if not inside:
+            return None
+        path = max(inside, key=lambda path: (depths[path], shares[path]))
+        return self._paths[path].timer, shares[path]
+
+    def _upwards(self, path: int | None) -> Iterator[int]:
+        while path is not None:
+            yield path
+            path = self._paths[path].parent
+
+    def _is_named(self, path: int) -> bool:
+        timer = self._paths[path].timer
+        return self._is_own(timer) and not timer.short_name.endswith(_PARTS)
 
     def _caller(self, path: int) -> TimerRow | None:
         """The program's own routine from which that of a path was called, however deep in
@@ -137,7 +167,7 @@ class Causes:
         at = self._paths[path].parent
         while at is not None:
             timer = self._paths[at].timer
-            if timer.file and timer != own:
+            if timer.file and timer != own and not timer.short_name.endswith(_PARTS):
                 above.append(timer)
             at = self._paths[at].parent
         return next((timer for timer in above if self._is_own(timer)), next(iter(above), None))

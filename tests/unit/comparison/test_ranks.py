@@ -11,13 +11,17 @@ from taupy.commands import main
 from taupy.model.profile import Timer
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.writer import add_profile
-from tests.builders import call, collectives, host, profile_of, small_profile, steps
+from tests.builders import call, collectives, host, profile_of, small_profile, steps, stretches
 
 ROOT = Timer(".taupy application", groups=("TAUPY",))
-MAIN, SLOW = Timer("main", "train.py", 3), Timer("augment", "train.py", 17)
+MAIN = Timer("main", "train.py", 3, path="/home/train.py")
+SLOW = Timer("augment", "train.py", 17)
+CHECKED = Timer("evaluate", "train.py", 30, path="/home/train.py")
+READS = Timer("read", "data.py", 5, path="/home/data.py")
 BACKWARD = Timer("Tensor.backward", "torch/_tensor.py", 600, ("PYTHON", "PHASE_BACKWARD"))
 MAKES = Timer("init_process_group", "torch/distributed/distributed_c10d.py", 1666)
 CHECKS = Timer("_verify_param_shape_across_processes", "torch/distributed/utils.py", 281)
+SCALES = Timer("scale", "torch/amp/grad_scaler.py", 7)
 LAYER = Timer("head [Linear]", groups=("LAYER",), short="head")
 
 
@@ -96,6 +100,60 @@ def test_each_collective_stands_alone(ask):
         ("1", "1", "65.0", "10.0"),
         ("2", "1", "60.0", "15.0"),
     ]
+
+
+@pytest.fixture
+def listed(tmp_path, monkeypatch, capsys):
+    """Two ranks that list what they did: the second is late by `augment` in the first step, and in
+    the second by two routines of a library that `main` calls."""
+    monkeypatch.chdir(tmp_path)
+    first, second = rank(0, 20, [20, 120]), rank(1, 160, [85, 180])
+    for profile, ends in ((first, [20, 120]), (second, [85, 180])):
+        own = [{SLOW: ends[0] - 10, BACKWARD: 4}, {BACKWARD: 5, SCALES: 6}]
+        if profile is second:
+            own[1] = {BACKWARD: 25, SCALES: 31}
+        tree = call(ROOT, 1, 5, [
+            call(MAIN, 1, 10, [
+                call(LAYER, 2, 4, [call(SLOW, 2, 160)]),
+                call(CHECKED, 1, 3, [
+                    call(BACKWARD, 2, 49), call(READS, 2, 1, [call(SCALES, 2, 80)]),
+                ]),
+            ]),
+        ])  # fmt: skip
+        made = profile_of(host(tree, profile.threads[0].thread.node))
+        profile.timers, kept = made.timers, made.threads[0]
+        row = {made.timers[timer]: row for row, timer in enumerate(kept.tree.timer)}
+        kept.collectives, kept.steps = profile.threads[0].collectives, profile.threads[0].steps
+        kept.stretches = stretches(
+            ends, *({row[timer]: time for timer, time in of_one.items()} for of_one in own)
+        )
+        profile.threads = [kept]
+    with ProfileDB.open("taupy.db", create=True) as db:
+        add_profile(db, first)
+        add_profile(db, replace(second, uuid=first.uuid))
+
+    def ask(*arguments: str) -> str:
+        assert main(["ranks", "1", *arguments]) == 0
+        return capsys.readouterr().out
+
+    return ask
+
+
+def test_each_collective_names_what_was_longer_since_the_one_before(listed):
+    for by in ("step", "collective"):
+        rows = list(csv.DictReader(listed("--by", by, "--csv").splitlines()))
+        assert [(row["routine"], row["layer"], row["routine_ns"]) for row in rows] == [
+            ("augment [{train.py}{17}]", "head", "65.0"),
+            ("scale [{torch/amp/grad_scaler.py}{7}]", "", "25.0"),
+        ]
+    text = listed()
+    assert "before the collectives to which it came last, augment [{train.py}{17}] took" in text
+    assert "65 ns longer than the others (forward, head, called by main [{train.py}{3}])" in text
+    assert "lies within" not in text
+    text = listed("--step", "2")
+    assert "came last in step 2, scale [{torch/amp/grad_scaler.py}{7}] took rank 1 25 ns" in text
+    assert "called by read [{data.py}{5}]): 56 % of what took it longer" in text
+    assert "100 % of what took it longer lies within evaluate [{train.py}{30}]" in text
 
 
 def test_a_trial_without_collectives_says_what_to_do(ask):

@@ -1,0 +1,131 @@
+"""Runs the variants on two ranks, and judges what `taupy ranks` names.
+
+python -m tests.stragglers.judge                    all
+python -m tests.stragglers.judge --share            a few
+python -m tests.stragglers.judge slow_data          some
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from taupy.analysis import ranks as analysis
+from taupy.comparison import ranks
+from taupy.comparison.rank_causes import Cause, Causes
+from taupy.profiledb.database import ProfileDB
+
+HERE = Path(__file__).parent
+SHARE = ("slow_backward", "one_step_in_fifty", "ranks_take_turns", "wait_for_a_process")
+TIMEOUT_S = 300
+NOT_NAMED_AT_MOST = 1
+INTERRUPTED = "interrupted"
+
+
+def expected() -> dict[str, tuple[int | None, tuple[str, ...]]]:
+    """Of each variant the slow rank (None: they take turns) and the names of its cause."""
+    tree = ast.parse((HERE / "variants.py").read_text())
+    return {
+        node.name: (rank, tuple(names))
+        for node in tree.body
+        if isinstance(node, ast.FunctionDef)
+        for decorator in node.decorator_list
+        if isinstance(decorator, ast.Call)
+        for rank, *names in [[ast.literal_eval(argument) for argument in decorator.args]]
+    }
+
+
+class Named(NamedTuple):
+    """What was said of one run: the rank that was waited for, and names of its cause."""
+
+    rank: int | None
+    names: frozenset[str]
+
+
+def run(name: str, folder: Path) -> Path:
+    """The database of a measured run."""
+    database = folder / f"{name}.db"
+    state = os.environ.get("TAUPY_STATE_DIR", str(folder / "state"))  # with compiled libraries
+    environment = {**os.environ, "TAUPY_STATE_DIR": state, "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(
+        [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2",
+         "--standalone", "-m", "taupy", "run", "--db", str(database),
+         str(HERE / "variants.py"), name],
+        cwd=folder, env=environment, capture_output=True, text=True, timeout=TIMEOUT_S,
+    )  # fmt: skip
+    if done.returncode != 0:
+        raise RuntimeError(f"{name}: {done.stderr[-2000:]}")
+    return database
+
+
+def named(database: Path) -> list[Named]:
+    """The rank that all others waited for most, with its cause; then those of each step."""
+    with ProfileDB.open(database) as db:
+        job, _ = ranks.read_ranks(db, 1)
+        causes = Causes(db, 1, job)
+        found = []
+        for step in (None, *analysis.numbers_of_steps(job)):
+            worst = analysis.straggler(analysis.times(job, step))
+            if worst is None:
+                found.append(Named(None, frozenset()))
+                continue
+            longer = causes.of_rank(worst.rank, step)
+            names = {name for cause in longer[:1] for name in _names(cause)}
+            if (whole := causes.within(longer)) is not None:
+                names.add(_last(whole[0].short_name))
+            if ranks.interruptions(db, 1, job, worst.rank):
+                names.add(INTERRUPTED)
+            found.append(Named(worst.rank, frozenset(names)))
+        return found
+
+
+def _names(cause: Cause) -> set[str]:
+    called = cause.caller.short_name if cause.caller is not None else ""
+    names = {cause.timer.short_name, called, cause.phase or ""}
+    return {*map(_last, names)}
+
+
+def _last(name: str) -> str:
+    return name.rpartition(".<locals>.")[2]
+
+
+def is_named(answers: Sequence[Named], rank: int | None, names: Sequence[str]) -> bool:
+    """Is the right rank named, with one of the names? Where ranks take turns, in four of five
+    steps."""
+    if rank is not None:
+        return answers[0].rank == rank and not answers[0].names.isdisjoint(names)
+    right = [
+        step.rank == number % 2 and not step.names.isdisjoint(names)
+        for number, step in enumerate(answers[1:])
+    ]
+    return sum(right) >= 0.8 * len(right) > 0
+
+
+def judge(chosen: Sequence[str]) -> dict[str, bool]:
+    """Of each variant: was its cause named? Says so on the way."""
+    told = {}
+    with tempfile.TemporaryDirectory() as folder:
+        for name in chosen:
+            answers = named(run(name, Path(folder)))
+            told[name] = is_named(answers, *expected()[name])
+            first = answers[0]
+            says = f"rank {first.rank}, {' / '.join(sorted(filter(None, first.names)))}"
+            print(f"{'named' if told[name] else 'NOT NAMED':9s} {name}: {says}", flush=True)
+    return told
+
+
+def main(arguments: Sequence[str]) -> int:
+    chosen = SHARE if arguments == ["--share"] else arguments or [*expected()]
+    told = judge(chosen)
+    print(f"{sum(told.values())} of {len(told)} are named")
+    return int(len(told) - sum(told.values()) > (NOT_NAMED_AT_MOST if not arguments else 0))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))

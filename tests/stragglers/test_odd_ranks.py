@@ -1,0 +1,193 @@
+"""Ranks that die, do different things, have other clocks or are not measured: with gloo itself.
+
+`make observer` runs these; they need PyTorch.
+"""
+
+from __future__ import annotations
+
+import csv
+import importlib.util
+import os
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import Mapping
+
+import pytest
+
+from tests.in_process import taupy
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        importlib.util.find_spec("torch") is None,
+        reason="PyTorch is not installed: pip install torch==2.13.0",
+    ),
+]
+TIMEOUT_S = 300
+HEAD = """
+import datetime, os, signal, threading, time
+import torch
+import torch.distributed as dist
+dist.init_process_group("gloo", timeout=datetime.timedelta(seconds=20))
+rank, data = dist.get_rank(), torch.ones(100)
+"""
+HOUR_AHEAD = """
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <sys/time.h>
+#include <time.h>
+int clock_gettime(clockid_t id, struct timespec *now)
+{
+    static int (*real)(clockid_t, struct timespec *);
+    if (real == 0)
+        real = (int (*)(clockid_t, struct timespec *))dlsym(RTLD_NEXT, "clock_gettime");
+    int result = real(id, now);
+    if (id == CLOCK_REALTIME)
+        now->tv_sec += 3600;
+    return result;
+}
+"""
+
+
+@pytest.fixture
+def ranks(tmp_path):
+    """Runs ranks of one job; returns what `taupy ranks` says of their only trial."""
+
+    def run(
+        source: str,
+        size: int,
+        *,
+        bare: tuple[int, ...] = (),
+        more: Mapping[int, dict] | None = None,
+    ):
+        (tmp_path / "program.py").write_text(HEAD + source)
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        started = []
+        for rank in range(size):
+            place = {"RANK": rank, "WORLD_SIZE": size, "LOCAL_RANK": rank, "MASTER_PORT": port}
+            environment = {
+                **os.environ,
+                **{name: str(value) for name, value in place.items()},
+                **{
+                    "MASTER_ADDR": "127.0.0.1",
+                    "TORCHELASTIC_RUN_ID": "odd",
+                    "OMP_NUM_THREADS": "1",
+                },
+                **(more or {}).get(rank, {}),
+            }
+            measured = [] if rank in bare else ["-m", "taupy", "run", "--db", "a.db"]
+            started.append(
+                subprocess.Popen(
+                    [sys.executable, *measured, "program.py"], cwd=tmp_path, env=environment
+                )
+            )
+        codes = [process.wait(TIMEOUT_S) for process in started]
+
+        def ask(*arguments: str) -> str:
+            done = taupy("ranks", "1", *arguments, "--db", tmp_path / "a.db")
+            assert done.returncode == 0, done.stderr
+            return done.stdout
+
+        return codes, ask
+
+    return run
+
+
+def test_a_rank_that_is_killed_in_a_collective_is_named(ranks):
+    codes, ask = ranks(
+        """
+for _ in range(3):
+    dist.all_reduce(data)
+if rank == 1:
+    threading.Timer(2, os.kill, (os.getpid(), signal.SIGKILL)).start()
+    dist.all_reduce(data)
+time.sleep(6)
+try:
+    dist.all_reduce(data)
+except RuntimeError:
+    os._exit(7)
+""",
+        2,
+    )
+    assert codes == [7, -9]
+    text = ask()
+    assert (
+        "gloo:all_reduce 4 of communicator 0 never ended on all ranks: ranks 0, 1 had come" in text
+        or "gloo:all_reduce 4 of communicator 0 never ended on all ranks: rank 1 had come" in text
+    )
+    rows = list(csv.DictReader(ask("--by", "collective", "--all", "--csv").splitlines()))
+    assert [row["number"] for row in rows][:3] == ["1", "2", "3"]
+
+
+def test_ranks_that_run_different_code_are_named_where_they_part(ranks):
+    codes, ask = ranks(
+        """
+for _ in range(2):
+    dist.all_reduce(data)
+try:
+    dist.all_reduce(data) if rank == 0 else dist.broadcast(data, 1)
+    dist.barrier()
+except RuntimeError:
+    pass
+os._exit(0)
+""",
+        2,
+    )
+    assert codes == [0, 0]
+    text = ask()
+    assert (
+        "collective 3 of communicator 0 is gloo:all_reduce on rank 0, gloo:broadcast on rank 1: "
+        "from there on nothing is matched" in text
+    )
+    assert text.startswith("2 RANKS, 2 MATCHED COLLECTIVES")
+
+
+def test_clocks_an_hour_apart_are_aligned(ranks, tmp_path):
+    compiler = shutil.which("cc") or shutil.which("gcc")
+    if compiler is None:
+        pytest.skip("no C compiler here")
+    (tmp_path / "ahead.c").write_text(HOUR_AHEAD)
+    library = str(tmp_path / "ahead.so")
+    command = [compiler, "-shared", "-fPIC", "-o", library, str(tmp_path / "ahead.c"), "-ldl"]
+    subprocess.run(command, check=True)
+    codes, ask = ranks(
+        """
+for number in range(40):
+    if rank == 0:
+        time.sleep(0.02)
+    dist.all_reduce(data)
+""",
+        2,
+        more={1: {"LD_PRELOAD": library}},
+    )
+    assert codes == [0, 0]
+    text = ask()
+    assert "the clock of rank 1 is 1 h 00 min ahead" in text
+    rows = list(csv.DictReader(ask("--by", "collective", "--all", "--csv").splitlines()))
+    assert len(rows) == 40
+    assert [row["last"] for row in rows].count("0") >= 36
+    assert all(float(row["skew_ns"]) < 60e9 for row in rows)
+
+
+def test_half_of_the_ranks_missing_are_named_and_the_rest_answered(ranks):
+    codes, ask = ranks(
+        """
+for number in range(5):
+    if rank == 1:
+        time.sleep(0.1)
+    dist.all_reduce(data)
+dist.barrier()
+""",
+        4,
+        bare=(2, 3),
+    )
+    assert codes == [0] * 4
+    text = ask()
+    assert "ranks 2-3 are missing: waiting for them is counted as transfer" in text
+    rows = list(csv.DictReader(ask("--csv").splitlines()))
+    assert [row["rank"] for row in rows] == ["0", "1"]
+    assert float(rows[1]["caused_ns"]) > float(rows[0]["caused_ns"])
