@@ -63,7 +63,10 @@ _SPELLINGS = (
     (re.compile(r"\(bool\)0\b"), "false"),
     (re.compile(r"\((?:(?:un)?signed )?(?:char|short|int|long|long long)\)(?=-?\d)"), ""),
     (re.compile(r"(?<=\d)[uUlL]{1,3}\b"), ""),
-    (re.compile(r"<unnamed>(?=::)|(?<!\w)unnamed>(?=::)|\(anonymous\)(?=::)"), "(anonymous namespace)"),
+    (
+        re.compile(r"<unnamed>(?=::)|(?<!\w)unnamed>(?=::)|\(anonymous\)(?=::)"),
+        "(anonymous namespace)",
+    ),
     (re.compile(r"\bconst ([\w:]+(?:<[^<>]*>)?) ?(?=[*&])"), r"\1 const"),
     (re.compile(r" (?=[>*&])|(?<=[*&,]) "), ""),
 )

@@ -74,8 +74,12 @@ def _create(address: str, args: argparse.Namespace) -> int:
 
     if not args.files:
         raise UsageError("name a folder for the files that all machines see: --files FOLDER")
-    create(address, args.files)
+    prefix = create(address, args.files)
     say(f"the store is ready; fill it with: taupy push --to {address}")
+    if prefix:
+        say(f"its roles: {prefix}_reader, {prefix}_writer, {prefix}_owner; GRANT them to users")
+    else:
+        say("note: this user may not make roles (CREATEROLE), so others see what it lets them see")
     return 0
 
 

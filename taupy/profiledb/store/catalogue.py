@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from taupy.errors import DatabaseError
 from taupy.escaping import visible
 from taupy.profiledb.migrations import SCHEMA_VERSION
+from taupy.profiledb.store import roles
 from taupy.profiledb.store.address import checked
 from taupy.profiledb.store.files import Folder
 from taupy.profiledb.store.layout import Table, physical, tables
@@ -26,13 +27,18 @@ OLDEST_SERVER = 150000
 """PostgreSQL 15, the first in which NULLs of a key can be equal."""
 
 _TYPES = {"INTEGER": "bigint", "REAL": "double precision", "TEXT": 'text COLLATE "C"'}
-_FORM = 3
+_FORM = 4
 """Of the store's own tables and files: since 2 a trial says which metrics have values that are no
-integers, since 3 a file may hold the rows of several trials."""
+integers, since 3 a file may hold the rows of several trials, since 4 there are projects."""
 
-_TO_FORM_3 = """
+_TO_FORM_4 = """
 ALTER TABLE trial ADD COLUMN IF NOT EXISTS real_metrics bigint[];
 ALTER TABLE file DROP CONSTRAINT file_pkey, ADD PRIMARY KEY (name, trial_id);
+CREATE TABLE IF NOT EXISTS project (
+    application text COLLATE "C",
+    role text,
+    PRIMARY KEY (application, role)
+);
 """
 
 _PUSHING = 0x54415550  # of the advisory lock that pushes share, and a check takes alone
@@ -177,8 +183,11 @@ class Catalogue:
 
     # --- the tables ---------------------------------------------------------------
 
-    def create(self, settings: dict[str, str]) -> None:
+    def create(self, settings: dict[str, str]) -> str:
         """Make the schema `taupy` with its tables.
+
+        Returns:
+            What the names of its roles begin with; "" if this user may not make any.
 
         Raises:
             DatabaseError: there is one, or this user may not make it.
@@ -191,11 +200,16 @@ class Catalogue:
         if self.rows("SELECT 1 FROM pg_namespace WHERE nspname = 'taupy'"):
             raise DatabaseError(f"{self.address} has a store (or a schema 'taupy') already")
         with self.transaction() as connection:
-            connection.execute("CREATE SCHEMA taupy")
+            prefix = roles.make(connection)
+            whose = f" AUTHORIZATION {roles.owner_of(prefix)}" if prefix else ""
+            connection.execute(f"CREATE SCHEMA taupy{whose}")
+            if prefix:
+                connection.execute(f"SET LOCAL ROLE {roles.owner_of(prefix)}")
             connection.execute(_OWN_TABLES)
-            for name, value in settings.items():
+            for name, value in {**settings, "roles": prefix}.items():
                 connection.execute("INSERT INTO store VALUES (%s, %s)", (name, value))
-            self._complete(connection)
+            self._complete(connection, prefix)
+        return prefix
 
     def _check_version(self) -> None:
         if not self.rows(
@@ -204,6 +218,11 @@ class Catalogue:
             raise DatabaseError(
                 f"{self.address} has no store; make one with: "
                 "taupy store create --db ADDRESS --files FOLDER"
+            )
+        if not self.row("SELECT has_schema_privilege('taupy', 'USAGE')")[0]:
+            raise DatabaseError(
+                f"{self.address}: this user may not read the store; its owner can GRANT a role "
+                "(docs/store.md)"
             )
         settings = dict(self.rows("SELECT name, value FROM store"))
         version = int(settings["schema"]), int(settings.get("form", 1))
@@ -214,10 +233,13 @@ class Catalogue:
                 f"this one knows {SCHEMA_VERSION}.{_FORM}); upgrade taupy"
             )
         if version != current:
+            prefix = settings.get("roles", "")
             with self.transaction() as connection:
-                self._complete(connection)
+                if prefix:
+                    connection.execute(f"SET LOCAL ROLE {roles.owner_of(prefix)}")
+                self._complete(connection, prefix)
 
-    def _complete(self, connection: psycopg.Connection[Any]) -> None:
+    def _complete(self, connection: psycopg.Connection[Any], prefix: str) -> None:
         """Add the tables and columns that this taupy's schema has and the store lacks."""
         present: dict[str, set[str]] = {}
         for table, column in connection.execute(
@@ -234,7 +256,9 @@ class Catalogue:
                 continue
             for name in wanted.keys() - present[table.name]:
                 connection.execute(f'ALTER TABLE {table.name} ADD COLUMN "{name}" {wanted[name]}')
-        connection.execute(_TO_FORM_3)
+        connection.execute(_TO_FORM_4)
+        if prefix:
+            roles.secure(connection, prefix)
         for setting, value in (("schema", SCHEMA_VERSION), ("form", _FORM)):
             connection.execute(
                 "INSERT INTO store VALUES (%s, %s)"

@@ -42,6 +42,7 @@ class StoreDB(ProfileDB):
         try:
             folder = self._open.enter_context(tempfile.TemporaryDirectory(prefix="taupy-store-"))
             store = self._open.enter_context(Store.open(address))
+            store.catalogue.rows("SELECT set_config('default_transaction_read_only', 'on', false)")
             self.file = str(Path(folder) / "copied.db")
             connection = writing_connection(self.file, create=True)
             connection.execute("PRAGMA synchronous = OFF")
