@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import sub
 from typing import Generic, TypeVar, overload
 
 K = TypeVar("K", bound=Hashable)
@@ -127,16 +128,24 @@ class Pair(Sequence[Row[K]]):
 
     def __init__(self, first: Runs[K], second: Runs[K], additive: bool) -> None:
         self._first, self._second = first, second
-        by_value = sorted(second, key=second.__getitem__, reverse=True)
-        self._impacts = {key: second[key] - first[key] for key in by_value if key in first}
-        alone = 1 if additive else 0
-        if len(self._impacts) < len(second):
-            self._impacts |= {key: second[key] * alone for key in by_value if key not in first}
-        if len(self._impacts) < len(first) or first.keys() - second.keys():
-            gone = sorted(first.keys() - second.keys(), key=first.__getitem__, reverse=True)
-            self._impacts |= {key: -first[key] * alone for key in gone}
-        sizes = {key: abs(impact) for key, impact in self._impacts.items()}
-        self._order = sorted(sizes, key=sizes.__getitem__, reverse=True)
+        alike = first.keys() == second.keys()
+        keys = list(second) if alike else _in_both_first(first, second)
+        self._keys = keys
+        if alike:
+            after = list(second.values())
+            self._impacts = list(map(sub, after, map(first.__getitem__, keys)))
+            order = sorted(range(len(keys)), key=after.__getitem__, reverse=True)
+        else:
+            alone = 1 if additive else 0
+            self._impacts = [
+                second[key] - first[key]
+                if key in first and key in second
+                else (second.get(key, 0.0) - first.get(key, 0.0)) * alone
+                for key in keys
+            ]
+            order = list(range(len(keys)))
+        order.sort(key=list(map(abs, self._impacts)).__getitem__, reverse=True)
+        self._order = order
 
     def __len__(self) -> int:
         return len(self._order)
@@ -147,13 +156,25 @@ class Pair(Sequence[Row[K]]):
     def __getitem__(self, at: slice) -> list[Row[K]]: ...
     def __getitem__(self, at: int | slice) -> Row[K] | list[Row[K]]:
         if isinstance(at, slice):
-            return [self._row(key) for key in self._order[at]]
+            return [self._row(place) for place in self._order[at]]
         return self._row(self._order[at])
 
-    def _row(self, key: K) -> Row[K]:
+    def _row(self, place: int) -> Row[K]:
+        key = self._keys[place]
         first, two = self._first.get(key), self._second.get(key)
         runs = (math.nan if first is None else first,), (math.nan if two is None else two,)
-        return Row(key, (first, two), runs, self._impacts[key])
+        return Row(key, (first, two), runs, self._impacts[place])
+
+
+def _in_both_first(first: Runs[K], second: Runs[K]) -> list[K]:
+    """The keys of both, those of the second, those of the first; each by value."""
+    by_value = sorted(second, key=second.__getitem__, reverse=True)
+    gone = sorted(first.keys() - second.keys(), key=first.__getitem__, reverse=True)
+    return [
+        *(key for key in by_value if key in first),
+        *(key for key in by_value if key not in first),
+        *gone,
+    ]
 
 
 def _has_nan(first: Runs[K], second: Runs[K]) -> bool:
