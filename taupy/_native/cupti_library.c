@@ -105,7 +105,8 @@ int cupti_open(Cupti *cupti, char **libraries, char *problem, size_t room)
         problem[0] = 0;
     if (cupti->handle == NULL) {
         if (problem[0] == 0)
-            snprintf(problem, room, "no libcupti is in the process, the packages or a toolkit");
+            snprintf(problem, room,
+                     "there is no libcupti in the process, the packages or a toolkit");
         return -1;
     }
     if (find_mapped("libcupti.so", &found))

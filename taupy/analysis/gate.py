@@ -115,7 +115,7 @@ class Condition:
         if not self.unit and (self.amount == 0 or not scales):
             return self.amount
         scales_there = ", ".join([*(scales or [unit]), "%"]) if unit else "%"
-        asked = f"'{self.unit}' is no unit of it" if self.unit else "its amount needs a unit"
+        asked = f"'{self.unit}' is not a unit of it" if self.unit else "its amount needs a unit"
         raise UsageError(f"--fail-on '{self.text}': {self.metric} is in {scales_there}; {asked}")
 
     def met(self, first: float | None, second: float | None, amount: float) -> bool | None:

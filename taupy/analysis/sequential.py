@@ -110,7 +110,7 @@ def _ruling(condition: Condition, row: Candidate, amount: float, level: float) -
     fewest = fewest_pairs(level)
     why = f"{sum(beyond[:count])} of {count} pairs lie beyond the limit"
     if verdict == "undecided" and len(pairs) < fewest:
-        why = f"too few pairs to tell: {len(pairs)}, and {fewest} are the fewest that can"
+        why = f"too few pairs to tell: {len(pairs)}, and {fewest} are needed"
     interval = None
     if min(*row.first, *row.second) > 0:
         interval = median_sequence([after / before for before, after in pairs], level)

@@ -79,8 +79,8 @@ def chip(name: str) -> Chip:
     if match := _within(name):
         return match
     listed = ", ".join(listed_chip.name for listed_chip in CHIPS)
-    raise UsageError(f"there is no chip '{name}' (there is: {listed}); a product or a compute "
-                     "capability will do, too: H100, 9.0")  # fmt: skip
+    raise UsageError(f"there is no chip '{name}' (known: {listed}); a product name or a compute "
+        f"capability works, too: H100, 9.0")  # fmt: skip
 
 
 def _within(name: str) -> Chip | None:

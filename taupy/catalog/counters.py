@@ -71,7 +71,7 @@ COUNTERS = (
     ),
     Counter(
         "inst_issued", "inst", ("sm__inst_issued.sum",),
-        "warp instructions that were issued, with those issued again",
+        "warp instructions that were issued, including replays",
         
     ),
     Counter(
@@ -97,7 +97,7 @@ COUNTERS = (
     # Cycles and time.
     Counter(
         "cycles_elapsed", "cycle", ("sm__cycles_elapsed.avg",),
-        "cycles of the SMs' clock from the begin of a launch to its end",
+        "cycles of the SMs' clock from the beginning of a launch to its end",
         "of one SM, averaged over them: not summed over SMs as cycles_active is",
         legacy=("elapsed_cycles_sm", "elapsed_cycles"),
     ),
@@ -109,19 +109,19 @@ COUNTERS = (
     Counter(
         "counted_time", "ns", ("gpu__time_duration.sum",),
         "time of the launches that were counted",
-        "the kernel runs alone, once a pass, at the clock that the GPU has then: compare it with "
-        "itself, and take `time` for how long the program ran",
+        "the kernel runs alone, once per pass, at the GPU's clock at that moment: compare such "
+        "times with each other only, and use `time` for the program's run time",
         legacy=("gpu_time_duration",),
     ),
     # Branches.
     Counter(
         "branch", "branch", ("smsp__sass_branch_targets.sum",),
-        "targets of branches, counted by changed machine code: one slow pass more",
+        "branch targets, counted with modified machine code: one more, slow pass",
         
     ),
     Counter(
         "divergent_branch", "branch", ("smsp__sass_branch_targets_threads_divergent.sum",),
-        "of these, the ones where a warp's threads parted",
+        "of these, those at which a warp's threads diverged",
         
     ),
     # Global memory.
@@ -129,7 +129,7 @@ COUNTERS = (
         "gld", "inst", ("smsp__inst_executed_op_global_ld.sum",),
         "global load instructions of warps (LDG)",
         "counts LDG only: not LDGSTS (cp.async), not TMA, not generic LD (generic_ld). Kernels "
-        "since Ampere load much by those, so gld/inst is low on modern matrix products",
+        "since Ampere load much data that way, so gld/inst is low on modern matrix products",
         legacy=("gld_request", "global_load", "inst_executed_global_loads"),
     ),
     Counter(
@@ -191,13 +191,13 @@ COUNTERS = (
     ),
     Counter(
         "gatom", "inst", ("sm__sass_inst_executed_op_global_atom.sum",),
-        "atomic operations on global memory, by warps; counted by changed machine code",
+        "atomic operations on global memory, by warps; counted with modified machine code",
         legacy=("atom_count", "inst_executed_global_atomics"),
     ),
     # Traffic.
     Counter(
         "bytes_l1", "B", ("l1tex__t_bytes.sum",),
-        "bytes asked of the L1 cache: its tag stage's requests, by sectors of 32 bytes",
+        "bytes requested from the L1 cache: its tag stage's requests, by sectors of 32 bytes",
         "neither shared memory nor TMA traffic; NVIDIA's newer rooflines count the data stage "
         "(128 B a writeback) instead and show up to 16 % more",
     ),

@@ -66,7 +66,7 @@ GENERIC = {
     "cache_references": (2, "what the kernel calls cache references: the last level's, mostly"),
     "cache_misses": (3, "what the kernel calls cache misses: the last level's, mostly"),
     "branches": (4, "branches retired"),
-    "branch_misses": (5, "branches that were predicted wrongly"),
+    "branch_misses": (5, "mispredicted branches"),
 }
 FLOP = "floating-point operations retired, of any precision; a fused multiply-add is two"
 DRAM_READ = "bytes that came from memory into a core's L2: reads, read-for-ownership, prefetches"

@@ -58,7 +58,7 @@ SETS = (
     CounterSet(
         "divergence",
         ("branch", "divergent_branch", "thread_inst_executed", "inst_executed", "counted_time"),
-        "how a warp's threads part; counted by changed machine code, slow",
+        "how a warp's threads part; counted with modified machine code, slow",
     ),
 )  # fmt: skip
 

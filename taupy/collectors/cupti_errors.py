@@ -25,8 +25,8 @@ _CAUSES = {
     26: "another tool holds the GPU's counters; for DCGM: `dcgmi profile --pause`, then --resume",
     35: _PERMISSION,
     38: "this CUPTI does not support the GPU",
-    39: "another CUPTI client is at work in the process (nsys, ncu, cuda-gdb, torch.profiler): "
-    "only one can be; run without it",
+    39: "another CUPTI client is active in the process (nsys, ncu, cuda-gdb, torch.profiler), "
+    "and only one can be; run without it",
     46: "CUPTI does not know this chip: a newer CUPTI is needed",
     999: "CUPTI failed without a reason: is CUDA initialised, and libcuda the driver's own?",
 }

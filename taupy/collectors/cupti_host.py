@@ -36,7 +36,7 @@ KINDS = ("counter", "ratio", "throughput")
 _MEANINGS = {
     1: "an unknown metric, or a wrong argument",
     2: "this GPU is unknown to this CUPTI: a newer CUPTI is needed",
-    15: "the driver is too old, or libnvperf_host.so does not go with libcupti",
+    15: "the driver is too old, or libnvperf_host.so does not match libcupti",
     27: "this chip is not supported",
     46: "an unknown chip or metric",
     999: "an internal error; without a working driver this version of CUPTI cannot answer",
@@ -168,7 +168,7 @@ class CuptiHost:
             CuptiUnavailable: there is none, or it cannot work here.
         """
         problem = CuptiUnavailable(
-            "there is no CUPTI here; install it with: pip install nvidia-cuda-cupti==13.0.85"
+            "CUPTI is not installed; install it with: pip install nvidia-cuda-cupti==13.0.85"
         )
         for path in libraries():
             try:

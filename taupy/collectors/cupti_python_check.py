@@ -14,7 +14,7 @@ PACKAGE = "cupti-python"
 AT_LEAST = (13, 4)
 """Earlier ones hand over records that end with the callback, and open a CUPTI of their own."""
 
-REMEDY = "pip install 'taupy-profiler[cupti]' (it brings CUPTI 13.4 or later along)"
+REMEDY = "pip install 'taupy-profiler[cupti]' (it includes CUPTI 13.4 or later)"
 
 
 def installed() -> str:
@@ -40,5 +40,5 @@ def problem() -> str:
         return f"{version} is too old: {REMEDY}"
     native = Path(__file__).parent.parent / "_native"
     if not any(native.glob("cupti_python.*.so")):
-        return "the library that starts it was not compiled (`taupy doctor` tells more)"
+        return "the library that starts it was not compiled (see `taupy doctor`)"
     return ""

@@ -101,5 +101,7 @@ class Library:
                 continue
             self.problem = ""
             return library
-        self.problem = self.problem or "no libcupti is in the process, the packages or a toolkit"
+        self.problem = (
+            self.problem or "there is no libcupti in the process, the packages or a toolkit"
+        )
         return None

@@ -144,7 +144,7 @@ class Sampling:
         context = c_void_p()
         driver.call("cuDevicePrimaryCtxRetain", ctypes.byref(context), c_int(ordinal))
         driver.call("cuCtxSetCurrent", context)
-        self.notes.append("a CUDA context was needed for it, which takes some of the GPU's memory")
+        self.notes.append("sampling needed a CUDA context, which takes some of the GPU's memory")
         return self._host.ask(function, Enable(deviceIndex=ordinal)).pPmSamplingObject
 
     def _configure(self) -> None:
@@ -257,7 +257,7 @@ def problem_of(chip: str, problem: CuptiError | CudaError) -> str:
     if isinstance(problem, CudaError):
         return str(problem)
     special = {
-        7: "somebody samples it already (nsys --gpu-metrics-devices, ncu, DCGM, another taupy)",
+        7: "another tool samples it already (nsys --gpu-metrics-devices, ncu, DCGM, another taupy)",
         8: "there is no memory for the samples' buffer",
         27: f"{chip} cannot sample these together, or not at this interval",
     }

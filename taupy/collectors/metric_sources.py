@@ -207,7 +207,7 @@ class _Recorded:
         return f"all together: at least {max(passes)} passes; only CUPTI can tell how many"
 
     def can_sample(self, metric: str) -> bool:
-        raise UsageError(f"what a chip can sample is asked of CUPTI: {self._problem}")
+        raise UsageError(f"only CUPTI knows what a chip can sample: {self._problem}")
 
     def sampled_together(self, names: Sequence[str]) -> None:
         self.can_sample("")
@@ -216,4 +216,4 @@ class _Recorded:
         return get_close_matches(metric, recorded.METRICS, n=3, cutoff=0.7)
 
     def raw(self) -> Iterator[tuple[str, str, str, str]]:
-        raise UsageError(f"NVIDIA's own metrics are asked of CUPTI: {self._problem}")
+        raise UsageError(f"NVIDIA's own metrics come from CUPTI: {self._problem}")

@@ -144,7 +144,7 @@ def prepare(
     wanted = [cpu_events.metric(name, cpu) for name in dict.fromkeys(names)]
     if try_ is None:
         what = ", ".join(metric.name for metric in wanted)
-        notes.append(f"{what}: counters need the compiled engine (`taupy doctor` tells more)")
+        notes.append(f"{what}: counters need the compiled engine (see `taupy doctor`)")
         return Prepared(notes=notes)
     for metric in wanted:
         if metric.missing:
@@ -365,17 +365,20 @@ def _described(
         if by_rdpmc:
             why = "reading them is slow in this virtual machine"
         elif own and len(own) < len(metrics):
-            why = f"{', '.join(own)} is the kernel's own, and the others are read with it by a call"
+            why = (
+                f"{', '.join(own)} is counted by the kernel, and the others are read together "
+                "with it by a system call"
+            )
         else:
-            why = "this kernel does not let programs read them by themselves (rdpmc)"
+            why = "this kernel does not let programs read them directly (rdpmc)"
         notes.append(
             f"{names}: counted in whole regions and phases only, not in every routine: {why}, and "
             f"one reading takes {reading_ns:.0f} ns; --counters-at calls counts in all routines"
         )
     elif at_calls and not cheap:
         notes.append(
-            f"{names}: read at every entry and exit by {how}, {reading_ns:.0f} ns each: the times "
-            "of routines that make many calls contain it"
+            f"{names}: read at every entry and exit by {how}, {reading_ns:.0f} ns each: the "
+            "times of routines that make many calls include this"
         )
     facts = {
         "taupy.counters.read": f"{'every routine' if at_calls else 'regions and phases'}, by {how}",
@@ -445,7 +448,7 @@ def why_not(
                 "with: sudo sysctl kernel.perf_event_paranoid=2, or run with CAP_PERFMON"
             )
         return (
-            "perf_event_open is forbidden here, by a container's seccomp filter most likely; "
+            "perf_event_open is forbidden here, most likely by a container's seccomp filter; "
             "start the container with --cap-add PERFMON or a profile that allows the call"
         )
     if problem.errno in _ABSENT:
@@ -463,5 +466,5 @@ def why_not(
     if problem.errno == errno.ENOSYS:
         return "this kernel has no perf_event_open"
     if problem.errno == errno.EBUSY:
-        return "another program holds the counters alone"
+        return "another program uses the counters exclusively"
     return f"perf_event_open says: {problem.strerror}"

@@ -199,7 +199,7 @@ def metrics(names: Sequence[str], source: str, project: Mapping[str, object], gp
             if name == "roofline":
                 answer.analytic = answer.analytic or "fallback"
             answer.notes.append(
-                f"{name}: no NVIDIA GPU here, so of the CPU: {', '.join(CPU_SETS[name])}"
+                f"{name}: no NVIDIA GPU here, so counted on the CPU: {', '.join(CPU_SETS[name])}"
             )
         else:
             counters = _gpu_counters(name, source, user_sets, answer)
@@ -247,4 +247,4 @@ def _gpu_counters(
         if source == "TAU_METRICS":
             answer.notes.append(f"{text}; left out")
             return []
-        raise UsageError(f"{text}; `taupy avail` lists what there is") from None
+        raise UsageError(f"{text}; `taupy avail` lists the available ones") from None

@@ -49,7 +49,7 @@ def begin(folder: Folder, prepared: Prepared, pid: int, start: int) -> tuple[int
         return 0, ["GPUs are not sampled: no process could be started"]
     text = _heard(answer, _BEGIN_S)
     if not text.endswith("\n\n"):
-        return 0, ["GPUs are not sampled: the sampler did not begin"]
+        return 0, ["GPUs are not sampled: the sampler did not start"]
     number, *lines = text.rstrip("\n").split("\n")
     return int(number), lines
 
@@ -109,7 +109,7 @@ class Sampled:
             away = time.time_ns() - sample.end
             self.shift_ns = away if abs(away) > _OTHER_CLOCK_NS else 0
             if self.shift_ns:
-                self.said.append("CUPTI's stamps are of another clock: moments are a guess")
+                self.said.append("CUPTI's timestamps are from another clock: times are estimates")
         counted = dict(zip(self.metrics, sample.values, strict=True))
         start, end = sample.start + self.shift_ns, sample.end + self.shift_ns
         values = [channel.value(counted, end - start) for channel in self.channels]
@@ -120,10 +120,10 @@ class Sampled:
     def _judge(self, overflows: int, behind: bool) -> None:
         points = self.points
         if behind:
-            self.said.append("the last samples were too many to be read: take a longer interval")
+            self.said.append("the last samples were too many to be read: use a longer interval")
         if overflows:
             self.said.append(
-                f"the hardware's buffer of samples was full {overflows} times: take a longer "
+                f"the hardware's sample buffer overflowed {overflows} times: use a longer "
                 "--pm-interval"
             )
         span = points.end[-1] - points.start[0] if points.end else 0

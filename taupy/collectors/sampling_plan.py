@@ -75,8 +75,8 @@ def prepare(
             number, every = len(plan.channels), units.duration(interval_ns)
             what = "1 value is" if number == 1 else f"{number} values are"
             said.append(
-                f"{chip}: {what} sampled every {every}, of the whole GPU; its clocks may be "
-                "fixed meanwhile"
+                f"{chip}: {what} sampled every {every}, on the whole GPU; its clocks may be "
+                "locked in the meantime"
             )
     if not plans:
         return Prepared(b"", [*notes, "no GPU here can sample any of this"])

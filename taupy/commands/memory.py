@@ -73,9 +73,12 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-_WHY = "it was run without a watch (docs/watch.md), with an older taupy, or is of another tool"
+_WHY = (
+    "it was run without the watch (docs/watch.md) or with an older taupy, or comes from another "
+    "tool"
+)
 _WHY_NO_GPU = (
-    "PyTorch was not seen to use CUDA (docs/watch.md), or it was run by the plain engine or with "
+    "no use of CUDA by PyTorch was seen (docs/watch.md), or it was run with the plain engine or "
     "an older taupy"
 )
 

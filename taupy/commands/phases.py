@@ -34,7 +34,7 @@ def run(args: argparse.Namespace) -> int:
     if not views:
         raise UsageError(
             f"trial {trial.id} has no known phases: it imported nothing and trained nothing with "
-            "PyTorch, or an older taupy has recorded it; see docs/phases.md"
+            "PyTorch, or it was recorded by an older taupy; see docs/phases.md"
         )
     terminal.show_all(views, args.form)
     return 0

@@ -95,7 +95,7 @@ def _watch(args: argparse.Namespace, folder: Any, settings: Any) -> None:
         wanted = options.project_settings().get("watch", True)
         if not isinstance(wanted, bool):
             raise UsageError(
-                f"`watch` of [tool.taupy] in pyproject.toml is true or false, not {wanted!r}"
+                f"`watch` of [tool.taupy] in pyproject.toml must be true or false, not {wanted!r}"
             )
     why = "it was turned off"
     if wanted:
@@ -184,7 +184,7 @@ def _is_wanted(asked: bool | None, name: str, otherwise: bool | None = True) -> 
     wanted = options.project_settings().get(name, otherwise)
     if not isinstance(wanted, bool | None):
         raise UsageError(
-            f"`{name}` of [tool.taupy] in pyproject.toml is true or false, not {wanted!r}"
+            f"`{name}` of [tool.taupy] in pyproject.toml must be true or false, not {wanted!r}"
         )
     return wanted if asked is None else asked
 
@@ -283,8 +283,8 @@ def _settings(args: argparse.Namespace, target: list[str]) -> Any:
     job = _job(args)
     if job.attempt and job.uuid is None:
         plan.notes.append(
-            "nothing in the environment names the job: each of its ranks becomes a trial of its "
-            "own; with the same --run-id on all ranks they become one"
+            "nothing in the environment names the job: each of its ranks becomes a separate "
+            "trial; with the same --run-id on all ranks they become one"
         )
     return runfolder.RunSettings(
         uuid=job.uuid or runfolder.new_uuid(),

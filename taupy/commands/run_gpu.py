@@ -24,7 +24,9 @@ def measured(plan: Plan) -> str:
         return "no"
     if not plan.is_native:
         if asked or "gpu" in plan.traces:
-            plan.notes.append("measuring GPUs needs the compiled engine: this run does not")
+            plan.notes.append(
+                "measuring GPUs needs the compiled engine: this run does not measure them"
+            )
         return "no"
     from taupy.collectors.cupti_paths import libraries
 
@@ -102,7 +104,9 @@ def keep_modules(plan: Plan, gpu: str) -> None:
     try:
         os.makedirs(folder, mode=0o700, exist_ok=True)
     except OSError as problem:
-        raise UsageError(f"--keep-modules: {folder} cannot be made: {problem.strerror}") from None
+        raise UsageError(
+            f"--keep-modules: {folder} cannot be created: {problem.strerror}"
+        ) from None
     plan.options["gpu_modules"] = os.fsencode(folder)
     plan.options["gpu_modules_bytes"] = args.modules_limit << 20
     plan.metadata["GPU Modules"] = folder

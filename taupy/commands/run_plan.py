@@ -51,7 +51,7 @@ class Plan:
 
     def _take_window(self, window: str) -> None:
         if not self.is_native:
-            raise UsageError("--steps needs the compiled engine: the plain one knows no steps")
+            raise UsageError("--steps needs the compiled engine: the plain one records no steps")
         self.options |= steps.window_options(window)
         self.metadata[steps.WINDOW] = window
 

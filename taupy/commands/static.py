@@ -169,7 +169,7 @@ def _sheet(args: argparse.Namespace) -> Datasheet | None:
     sheets = datasheets.candidates(args.gpu)
     if not sheets:
         models = ", ".join(sheet.gpu for sheet in datasheets.DATASHEETS)
-        raise UsageError(f"no datasheet is known of '{args.gpu}' (there are: {models})")
+        raise UsageError(f"there is no datasheet for '{args.gpu}' (known: {models})")
     return sheets[0]
 
 
@@ -196,7 +196,7 @@ def _views(
     if sheet is not None:
         bound = kernel_bound.estimate(code, sheet, args.threads, args.trips)
         if bound is None:
-            say(f"no rates are known of {sheet.gpu} ({sheet.compute_capability}): no estimate")
+            say(f"no rates are known for {sheet.gpu} ({sheet.compute_capability}): no estimate")
         else:
             yield code_views.estimate(bound, args.threads, args.trips)
     if args.source:

@@ -36,9 +36,9 @@ def run(args: argparse.Namespace) -> int:
         ]
     if not tables:
         raise UsageError(
-            f"trial {trial.id} has no steps{f' of {args.kind}' if args.kind else ''}: no optimizer "
-            "of PyTorch was called, the plain engine measured it, or an older taupy; a program can "
-            "say where its steps are: see docs/steps.md"
+            f"trial {trial.id} has no steps{f' of {args.kind}' if args.kind else ''}: no "
+            "optimizer of PyTorch was called, or it was measured by the plain engine or an "
+            "older taupy; a program can mark its steps itself: see docs/steps.md"
         )
     whole = args.all or args.form != "text"
     terminal.show_all([steps.view(*of_thread, whole=whole) for of_thread in tables], args.form)

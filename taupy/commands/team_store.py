@@ -93,13 +93,13 @@ def _check(address: str, args: argparse.Namespace) -> int:
     say(f"{trials}, {files}, {units.size(checked.bytes)}")
     for uuid, names in checked.lost.items():
         say(
-            f"trial {uuid}: {_listed(names)} missing or damaged; delete what is left of it, and "
-            "push the trial again from where it was measured"
+            f"trial {uuid}: {_listed(names)} missing or damaged; delete the rest of it, and push "
+            "the trial again from where it was measured"
         )
     if checked.orphans:
         what = "deleted" if args.mend else "--mend deletes them"
         orphans = units.several(len(checked.orphans), "file")
-        say(f"{orphans} that no trial has, left by pushes that were ended: {what}")
+        say(f"{orphans} that belong to no trial, left by interrupted pushes: {what}")
     return 1 if checked.lost or (checked.orphans and not args.mend) else 0
 
 

@@ -35,8 +35,9 @@ def run(args: argparse.Namespace) -> int:
         gpu_ns = waits_by(db, trial.id, _WAITS_FOR_GPU, args.by)
     if not number and not gpu_ns:
         raise UsageError(
-            f"trial {trial.id} does not say what its threads did: it was run without a watch "
-            "(docs/watch.md), by the plain engine, with an older taupy, or is of another tool"
+            f"trial {trial.id} has no record of what its threads did: it was run without the "
+            "watch (docs/watch.md), with the plain engine or with an older taupy, or comes from "
+            "another tool"
         )
     view = sampled.states(sums, args.by, gpu_ns, [_looks(number, time_ns)])
     terminal.show(view.first(args.limit), form=args.form)
@@ -45,8 +46,8 @@ def run(args: argparse.Namespace) -> int:
 
 def _looks(number: int, time_ns: float) -> str:
     if not number:
-        return "no looks at threads (docs/watch.md): waits for a GPU are all that is known"
+        return "threads were not sampled (docs/watch.md): only waits for a GPU are known"
     return (
-        f"{count(number)} looks, one each {duration(time_ns / number)} of a thread; the error is "
+        f"{count(number)} looks, one per {duration(time_ns / number)} of a thread; the error is "
         "the standard error of a row's time"
     )

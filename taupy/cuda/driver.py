@@ -68,7 +68,7 @@ def _library() -> ctypes.CDLL:
         library.cuGetErrorName.argtypes = [c_int, ctypes.POINTER(c_char_p)]
         status = library.cuInit(0)
     except AttributeError as problem:
-        raise CudaError(f"libcuda.so.1 is no CUDA driver that we know ({problem})") from None
+        raise CudaError(f"libcuda.so.1 is not a CUDA driver that taupy knows ({problem})") from None
     if status:
         raise CudaError(f"the CUDA driver cannot start: {_name(library, status)}")
     return library
@@ -159,7 +159,7 @@ class Gpu:
         """Compute capability as one number: 90 for 9.0."""
         major, minor = self.attribute("capability_major"), self.attribute("capability_minor")
         if major is None or minor is None:
-            raise CudaError("the CUDA driver does not tell the GPU's compute capability")
+            raise CudaError("the CUDA driver does not report the GPU's compute capability")
         return major * 10 + minor
 
     @contextmanager

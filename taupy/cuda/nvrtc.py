@@ -24,7 +24,7 @@ def _library() -> ctypes.CDLL:
     if library is None:
         raise CompileError(
             f"NVRTC, NVIDIA's run-time compiler, cannot be loaded ({place}); "
-            "PyTorch and CuPy bring it along, or: pip install nvidia-cuda-nvrtc"
+            "PyTorch and CuPy include it; otherwise: pip install nvidia-cuda-nvrtc"
         )
     # NVRTC opens its second half by bare name, which is found once it is loaded.
     for other in Path(place).parent.glob("libnvrtc-builtins.so*"):

@@ -243,8 +243,8 @@ def _with_numpy(subject: Subject, progress: Progress) -> Iterator[Ceiling]:
         import numpy as np
     except ImportError:
         raise TaupyError(
-            "the micro-kernels were not compiled and NumPy is not there; "
-            "install a C compiler and taupy again, or: pip install numpy"
+            "the micro-kernels were not compiled and NumPy is missing; install a C compiler and "
+            "reinstall taupy, or: pip install numpy"
         ) from None
     threads = len(allowed_cpus())
     for element, dtype in (("fp64", np.float64), ("fp32", np.float32)):

@@ -217,7 +217,7 @@ _HEAD = {KEY, *(field.name for field in fields(_Head))}
 def _profile(document: dict[str, Any], pieces: Pieces) -> Profile:
     if document.get(KEY) != VERSION:
         raise pieces.refusal(
-            f"version {document.get(KEY)!r} of {KEY} is not known (we know {VERSION})"
+            f"version {document.get(KEY)!r} of {KEY} is not known (known: {VERSION})"
         )
     missing = {"uuid", "application", "threads", "timers"} - document.keys()
     if missing:
@@ -225,11 +225,11 @@ def _profile(document: dict[str, Any], pieces: Pieces) -> Profile:
     timers, threads = document.pop("timers"), document.pop("threads")
     head = _checked(_Head, document, pieces)
     if not 8 <= len(head.uuid) <= 100:
-        raise pieces.refusal("the uuid is none")
+        raise pieces.refusal("the uuid is invalid")
     if any(abs(node) > limits.INTEGER for node in head.node_metadata):
         raise pieces.refusal("the number of a node has more than 64 bits")
     if any(not 0 <= layer.timer < len(timers) for layer in head.layers):
-        raise pieces.refusal("a layer of a timer that is not there")
+        raise pieces.refusal("a layer of a missing timer")
     # msgspec leaves what a file lacks to the class: it is not among the object's variables.
     said = {field.name: getattr(head, field.name) for field in fields(_Head)}
     return Profile(timers=timers, threads=threads, **said)
@@ -327,10 +327,10 @@ def _read_thread(pieces: Pieces) -> ThreadProfile:
             place[key] = pieces.value()
     thread = _checked(Thread, place, pieces)
     if any(not 0 <= activity.row < len(tree) for activity in activities):
-        raise pieces.refusal("an activity of a row that is not there")
+        raise pieces.refusal("an activity of a missing row")
     rows = [item.row for item in collectives] + [item.row for item in stretches]
     if any(not 0 <= row < len(tree) for of_item in rows for row in of_item):
-        raise pieces.refusal("a collective of a row that is not there")
+        raise pieces.refusal("a collective of a missing row")
     lists = (events, launches, activities, samples, steps, collectives)
     return ThreadProfile(thread, tree, *lists, stretches[0] if stretches else None)
 
@@ -379,7 +379,7 @@ def _steps(read: _Steps, pieces: Pieces) -> Steps:
     if len(set(map(len, columns))) != 1:
         raise pieces.refusal("columns of steps differ in length")
     if any(count < 1 for count in read.count):
-        raise pieces.refusal("a row that stands for no steps")
+        raise pieces.refusal("a row that covers no steps")
     return Steps(
         read.kind,
         **{name: array("q", getattr(read, name)) for name in _OF_STEPS},
@@ -417,7 +417,7 @@ def _read_tree(pieces: Pieces) -> CallTree:
         if key in ("timer", "parent", "calls", "subroutines"):
             column = _read_column(pieces)
             if column.typecode != "q":
-                raise pieces.refusal(f"{key} holds something that is no whole number")
+                raise pieces.refusal(f"{key} contains something other than a whole number")
             setattr(tree, key, column)
         elif key in ("inclusive", "exclusive"):
             pieces.expect("start_map", "an object")

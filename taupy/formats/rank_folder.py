@@ -86,7 +86,7 @@ def _summed(notes: Counter[str]) -> list[str]:
         first, before = shapes.get(shape, (line, 0))
         shapes[shape] = (first, before + count)
     lines = [
-        text if count == 1 else f"{text} (and alike in {count - 1} more files)"
+        text if count == 1 else f"{text} (and similarly in {count - 1} more files)"
         for text, count in shapes.values()
     ]
     more = len(lines) - _MOST_NOTES

@@ -89,7 +89,9 @@ def parse(text: str) -> Node:
         UsageError: it is none; says where and what was expected.
     """
     if len(text) > LONGEST:
-        raise UsageError(f"an expression has {LONGEST} characters at most; this has {len(text)}")
+        raise UsageError(
+            f"an expression has {LONGEST} characters at most; this one has {len(text)}"
+        )
     return _Parser(text).whole()
 
 
@@ -181,7 +183,7 @@ class _Parser:
     def _sum(self) -> Node:
         self._depth += 1
         if self._depth > DEEPEST:
-            raise UsageError(f"an expression has {DEEPEST} parentheses in each other at most")
+            raise UsageError(f"an expression has {DEEPEST} nested parentheses at most")
         node = self._binary(0)
         self._depth -= 1
         return node
@@ -234,8 +236,7 @@ class _Parser:
     def _function(self, function: str) -> Node:
         if function not in FUNCTIONS:
             raise UsageError(
-                f"there is no function '{function}' in expressions (there is: "
-                f"{', '.join(FUNCTIONS)})"
+                f"there is no function '{function}' in expressions (known: {', '.join(FUNCTIONS)})"
             )
         self._advance()
         arguments = [self._sum()]

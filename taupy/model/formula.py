@@ -60,7 +60,7 @@ class Sum(NamedTuple):
             return cls("", (node.name,))
         if isinstance(node, Function) and node.function in LENIENT:
             return cls(node.function, tuple(names(node)))
-        raise UsageError(f"'{text}' is no sum: ask for the metrics that it is made of")
+        raise UsageError(f"'{text}' is not a sum: ask for the metrics that it consists of")
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,9 +43,9 @@ def check(profile: Profile) -> list[str]:
             faults = _value_faults(measured.tree, summed=summed)
             broken += [f"thread {where}: {fault}" for fault in faults]
         if stray := sum(_is_stray(event, measured.tree) for event in measured.user_events):
-            broken.append(f"thread {where}: {stray} user events name a row that is not there")
+            broken.append(f"thread {where}: {stray} user events refer to a missing row")
         if stray := sum(_names_no_row(launch, measured.tree) for launch in measured.launches):
-            broken.append(f"thread {where}: {stray} launches name a row that is not there")
+            broken.append(f"thread {where}: {stray} launches refer to a missing row")
     places = {_place(measured) for measured in profile.threads}
     if len(places) < len(profile.threads):
         broken.append("two threads have the same place")
@@ -143,9 +143,9 @@ def _shape_faults(tree: CallTree, timers: int, *, roots: bool = True) -> list[st
     if rows == 0:
         return faults
     if min(tree.timer) < 0 or max(tree.timer) >= timers:
-        faults.append("a row names a timer that is not there")
+        faults.append("a row refers to a missing timer")
     if min(tree.parent) < -1 or any(map(le, range(rows), tree.parent)):
-        faults.append("a row's parent does not stand before it")
+        faults.append("a row's parent does not precede it")
     elif roots and (count := tree.parent.count(-1)) != 1:
         faults.append(f"{count} roots instead of one")
     return faults

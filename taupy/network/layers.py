@@ -110,7 +110,7 @@ def doubt(timers: Iterable[Timer]) -> str | None:
             " knows no layers, and the compiled one does not know those of this PyTorch"
         )
     if any(name.startswith("(other ") for name in layers):
-        return "there are more than 10,000 modules: those beyond stand for their class"
+        return "there are more than 10,000 modules: the others are named for their class"
     others = sorted(name.partition(" (others)")[0] for name in layers if " (others) [" in name)
     if others:
         return f"there are more than 8 models of one class ({', '.join(others)}): the rest are one"

@@ -89,8 +89,8 @@ def unseen(window: str | None, trainings: Iterable[Steps]) -> str | None:
     count = max((sum(steps.count) for steps in trainings if steps.kind == "training"), default=0)
     if count < int(first):
         return (
-            f"no step of --steps {window} was reached, in which details were to be recorded: the "
-            f"longest training had {count}"
+            f"no step of --steps {window} was reached, so no details were recorded: the longest "
+            f"training had {count}"
         )
     which = f"{first} to {last}" if last else f"from {first} on"
     return f"details were recorded in the steps {which} only: of others, steps and phases alone"

@@ -96,7 +96,7 @@ def mix(code: KernelCode) -> View:
     ]
     notes = [f"unknown to this version: {name} ({number})" for name, number in code.unknown]
     if code.indirect:
-        notes.append("it jumps to computed addresses: control flow is taken from what is near")
+        notes.append("it jumps to computed addresses: control flow is inferred from nearby blocks")
     if code.irreducible:
         notes.append(f"{code.irreducible} jumps into loops with several entrances: not in any loop")
     title = f"INSTRUCTION MIX of {visible(code.full_name)} on {code.chip}:"
@@ -163,13 +163,17 @@ def occupancies(
         *(Column(f"occupancy_{chip}", "percent", f"{chip}\n%") for chip in chips),
         Column("limiter", heading=f"Limited on {own} by"),
     ]
-    notes = ["on other chips than its own: for as many registers"] if len(chips) > 1 else []
+    notes = (
+        ["on other chips than its own: with the same number of registers"] if len(chips) > 1 else []
+    )
     if launch.block:
-        notes.append(f"the code asks for blocks of {launch.block} threads")
+        notes.append(f"the code requires blocks of {launch.block} threads")
     if launch.most_threads:
         notes.append(f"blocks of more than {launch.most_threads} threads fail (__launch_bounds__)")
     if launch.dynamic_shared is not None:
-        notes.append(f"with {launch.dynamic_shared} B of dynamic shared memory, as Triton noted")
+        notes.append(
+            f"with {launch.dynamic_shared} B of dynamic shared memory, as recorded by Triton"
+        )
     return View("OCCUPANCY:", columns, rows, notes)
 
 
@@ -181,7 +185,7 @@ def estimate(bound: Estimate, threads: int, trips: Sequence[float]) -> View:
         f"an estimate from the code, not a measurement: {threads} threads, loops run {runs} "
         "times by depth, every branch both ways, nothing waits"
     ]
-    notes += [f"no peak is known for {pipe}" for pipe in bound.left_out]
+    notes += [f"no known peak for {pipe}" for pipe in bound.left_out]
     return View(f"ESTIMATED TIME BOUND on {bound.gpu}:", columns, list(bound.by), notes)
 
 

@@ -65,8 +65,8 @@ def growth(
     if between > _MUCH * whole:
         notes = [
             *notes,
-            f"{between / whole:.0%} of the growth could not be charged to a routine, since short "
-            "ones took turns: see whose callees it was in `Net`",
+            f"{between / whole:.0%} of the growth could not be charged to a routine, because "
+            "short ones took turns: it is in the `Net` of their callers",
         ]
     rows: list[tuple[Cell, ...]] = []
     for label in sorted(own, key=lambda label: (-own[label], -net[label], label)):

@@ -128,7 +128,7 @@ def _notes(steps: Steps, times: StepTimes, shown: int) -> list[str]:
         notes.append(f"{shown} of {len(steps)} rows are shown; --all shows them all")
     if max(steps.count) > 1:
         notes.append(
-            f"a row stands for up to {max(steps.count)} steps, with their times added up: there "
+            f"a row covers up to {max(steps.count)} steps, with the sum of their times: there "
             "were more than 16384; median and 95 % are of their means"
         )
     return notes

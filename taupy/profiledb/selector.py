@@ -113,8 +113,7 @@ def together(db: ProfileDB, conditions: Sequence[str]) -> list[TrialRow]:
             f"'{visible(text)}' {several(len(trials), 'trial')}" for text, trials in met.items()
         )
         raise NoSuchTrial(
-            f"no trial in {db.path} meets all conditions ({counts}); "
-            "`taupy trials` lists what there is"
+            f"no trial in {db.path} meets all conditions ({counts}); `taupy trials` lists them all"
         )
     for text in conditions:
         if _LATEST.fullmatch(text):
@@ -241,7 +240,7 @@ def _what_there_is(db: ProfileDB, text: str, trials: Sequence[TrialRow]) -> str:
     """The GPUs, tags, values of the metadata, else the last trials."""
     if text.startswith("gpu="):
         names = [name for _, name in db.rows(_GPU_NAMES)]
-        return "GPUs " + _values(names) if names else "none of them tells of a GPU"
+        return "GPUs " + _values(names) if names else "none of them has a GPU"
     if text.startswith("tag:"):
         tags = [tag for trial in trials for tag in trial.tags]
         return "tags " + _values(tags) if tags else "none of them has a tag"

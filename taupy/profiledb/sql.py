@@ -149,7 +149,7 @@ def _complaint(error: Exception) -> str:
     if code == "SQLITE_AUTH":
         return f"queries may only read ({text})"
     if "one statement at a time" in text:
-        return "a query is one statement; this is more than one"
+        return "a query must be a single statement; this is more than one"
     if text.startswith("You did not supply a value for binding"):
         return f"{text.rstrip('.')}; give it with --param NAME=VALUE"
     return f"the query is not understood: {text}"

@@ -82,7 +82,7 @@ def only_time(metric: str) -> None:
     """
     if metric != TIME.name:
         raise UsageError(
-            f"'{metric}' is not known step by step, only {TIME.name} is; "
+            f"'{metric}' was not measured step by step, only {TIME.name} is; "
             "`taupy run --steps A:B` records all details of some steps"
         )
 

@@ -272,6 +272,6 @@ def _one_value(
     names = _varying([swept.trial.id for swept in trials_swept], facts)
     differing = ", ".join(names[:12]) or "nothing"
     return (
-        f"all {len(trials_swept)} trials have {over} = {trials_swept[0].value}: a sweep needs two "
-        f"values at least (what differs between them: {differing})"
+        f"all {len(trials_swept)} trials have {over} = {trials_swept[0].value}: a sweep needs at "
+        f"least two values (what differs between them: {differing})"
     )

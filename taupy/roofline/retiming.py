@@ -52,7 +52,10 @@ def retimed(point: Point, times: Mapping[str, tuple[float, int]], timing: TrialW
     notes = point.notes
     if number != here:
         what = "launches" if point.launches else "calls"
-        notes = (*notes, f"{here} {what} here, {number} in the timing trial: scaled to ours")
+        notes = (
+            *notes,
+            f"{here} {what} here, {number} in the timing trial: scaled to this trial's",
+        )
     if point.rates_alone:
         return replace(point, run_time=mean * here, notes=notes)  # rates are of their own time
     return replace(point, run_time=mean * here, time=mean * counted, notes=notes)

@@ -118,7 +118,7 @@ def test_names_that_cannot_be_sampled_are_said(gpu, names, said):
     ("fault", "said"),
     [
         ("enable=35", "GPU 0 is not sampled: the driver lets only administrators profile"),
-        pytest.param("enable=7", "somebody samples it already", marks=pytest.mark.slow),
+        pytest.param("enable=7", "another tool samples it already", marks=pytest.mark.slow),
         ("config=27", "GH100 cannot sample these together, or not at this interval"),
         pytest.param("enable=43", "a MIG instance", marks=pytest.mark.slow),
         pytest.param("start=40", "this vGPU", marks=pytest.mark.slow),
@@ -174,7 +174,7 @@ def test_a_full_buffer_is_said_with_the_time_that_is_missing(gpu):
     gpu.environment["FAKE_PM"] = "full"
     gpu.run(PROGRAM, "--pm-sampling", "sm_active")
     said = gpu.metadata("taupy.health.sampling")
-    assert "the hardware's buffer of samples was full 1 times: take a longer --pm-interval" in said
+    assert "the hardware's sample buffer overflowed 1 times: use a longer --pm-interval" in said
     # Ten samples were lost, and the first one after that is left out.
     assert "11.0 ms of " in said and "have no samples" in said
 
@@ -191,7 +191,7 @@ def test_a_gpu_that_samples_faster_than_can_be_read_ends_nevertheless(gpu):
 def test_a_context_is_made_where_one_is_needed_and_that_is_said(gpu):
     gpu.environment["FAKE_PM"] = "context"
     done = gpu.run(PROGRAM, "--pm-sampling", "sm_active")
-    assert "GPU 0: a CUDA context was needed" in done.stderr
+    assert "GPU 0: sampling needed a CUDA context" in done.stderr
     assert len(gpu.sql(POINTS, "GPU[0] sm_active")) > 100
 
 
@@ -199,7 +199,7 @@ def test_a_context_is_made_where_one_is_needed_and_that_is_said(gpu):
 def test_stamps_of_another_clock_are_moved_and_called_a_guess(gpu):
     gpu.environment["FAKE_PM"] = "clock"
     gpu.run(PROGRAM, "--pm-sampling", "sm_active")
-    assert "moments are a guess" in gpu.metadata("taupy.health.sampling")
+    assert "times are estimates" in gpu.metadata("taupy.health.sampling")
     points = gpu.sql(POINTS, "GPU[0] sm_active")
     assert -1 < points[0][0] < 2 and points[-1][1] > 0
 

@@ -174,7 +174,7 @@ def test_a_connection_that_is_lost_ends_in_one_line(place, monkeypatch):
     assert "6 trials added" in place("push", "--to", place.address)
     assert "--mend" in place("store", "check", "--db", place.address, code=1)
     place("store", "check", "--db", place.address, "--mend")
-    assert "no trial has" not in place("store", "check", "--db", place.address, "--read")
+    assert "belong to no trial" not in place("store", "check", "--db", place.address, "--read")
 
 
 def test_checks_and_pushes_wait_for_each_other(place):

@@ -78,7 +78,7 @@ def _small(clock: GpuClock, copies: Sequence[_Copy]) -> Iterator[Finding]:
         trial.wall_ns,
         (_evidence(trial, copies),),
         "high",
-        "put what belongs together into one buffer, and copy that",
+        "combine related data in one buffer and copy that",
         "what is copied is only known piece by piece",
     )
 

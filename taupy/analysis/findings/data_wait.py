@@ -55,5 +55,5 @@ def _advice(names: set[str]) -> str:
             "then make decoding cheaper"
         )
     if _WORKERS in names:
-        return "more workers or cheaper decoding: the workers there are do not keep up"
+        return "use more workers or cheaper decoding: the current workers do not keep up"
     return "load the next batch while this one is computed, in a thread or another process"

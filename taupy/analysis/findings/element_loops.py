@@ -100,7 +100,7 @@ def _row_by_row(trial: Trial) -> Iterator[Finding]:
     yield _finding(
         trial,
         f"{place(calls.timer[caller])} goes through a data frame row by row: pandas takes "
-        f"{duration(ns)} of it to make a series of each row and to look into it",
+        f"{duration(ns)} of it to make a series of each row and access it",
         ns,
         "high",
         calls.timer[caller],
@@ -137,7 +137,9 @@ def _looped(trial: Trial) -> Iterator[Finding | Abstention]:
             )
     if unseen:
         yield Abstention(
-            KIND, f"no source, or a newer one, to look for loops in {', '.join(unseen[:3])}"
+            KIND,
+            f"the source is missing or has changed, so no loops were looked for in "
+            f"{', '.join(unseen[:3])}",
         )
 
 

@@ -49,9 +49,9 @@ def find(trial: Trial) -> Iterator[Finding]:
             continue
         yield Finding(
             KIND,
-            f"{place(timer)} works on all of {kept}, to which something is added at each of "
+            f"{place(timer)} processes all of {kept}, which grows with each of "
             f"{count(longest.calls)} calls: {duration(longest.ns)}, "
-            f"{percent(100 * longest.ns / trial.wall_ns)} % of the run, and a share that grows",
+            f"{percent(100 * longest.ns / trial.wall_ns)} % of the run, and the share grows",
             longest.ns,
             trial.wall_ns,
             (trial.evidence(("thread", "timer"), (Condition("timer", (timer.timer,)), HOST),

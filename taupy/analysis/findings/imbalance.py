@@ -61,14 +61,14 @@ def _of_workers(trial: Trial, work: TimerRow, sharing: list[Worker]) -> Iterator
         return
     yield Finding(
         KIND,
-        f"of {several(len(sharing), 'worker')} that run {place(work)} one works for "
+        f"of {several(len(sharing), 'worker')} that run {place(work)}, one works for "
         f"{duration(longest.ns)}, all of them for {duration(even)} on average",
         saved,
         trial.wall_ns,
         (trial.evidence(("thread",), (Condition("timer", (work.timer,)), HOST),
                         ("inclusive", "calls")),),
         "high",
-        "cut the work by what it costs and not by count: smaller pieces, the largest first, handed "
+        "divide the work by cost, not by count: smaller pieces, the largest first, handed "
         "out as workers become free",
         "the longest piece cannot be divided, or workers are started one after the other",
     )  # fmt: skip

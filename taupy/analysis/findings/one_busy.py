@@ -84,8 +84,8 @@ def _taking(trial: Trial, lives: list[Life]) -> Iterator[Finding]:
     yield Finding(
         KIND,
         f"{place(timer)} waits {duration(taken.ns)}, {percent(100 * taken.ns / trial.wall_ns)} % "
-        f"of the run, for what {maker.thread.name or 'another thread'} hands over, which never "
-        "waits itself",
+        f"of the run, for what {maker.thread.name or 'another thread'} hands over; that thread "
+        "itself never waits",
         taken.ns,
         trial.wall_ns,
         (_of_threads(trial),),
@@ -177,7 +177,7 @@ def _locked(trial: Trial, lives: list[Life]) -> Iterator[Finding]:
             (trial.evidence(("thread",), (Condition("timer", (timer.timer,)), HOST)),),
             "medium",
             "do the slow part outside the lock, or take a lock for each key",
-            "what is done under the lock must not happen twice at a time",
+            "the work under the lock must not run concurrently",
         )
 
 

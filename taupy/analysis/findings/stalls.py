@@ -157,16 +157,16 @@ def _unwritten(trial: Trial) -> Iterator[Finding]:
             continue
         yield Finding(
             KIND,
-            f"{place(timer)} makes text of whole objects for messages that are not logged, at line "
-            f"{line}: a part of its own {duration(own_ns)}, {percent(100 * own_ns / trial.wall_ns)}"
+            f"{place(timer)} formats whole objects for messages that are not logged (line "
+            f"{line}): part of its own {duration(own_ns)}, {percent(100 * own_ns / trial.wall_ns)}"
             " % of the run",
             own_ns,
             trial.wall_ns,
             (trial.evidence(("thread", "timer"), (Condition("timer", (timer.timer,)), HOST)),),
             "low",
-            "hand the objects to the log, which makes text if it needs it: log.debug('%s', x); or "
-            "ask log.isEnabledFor first",
-            "the routine computes for longer than it makes text",
+            "pass the objects to the logger, which formats them only if needed: log.debug('%s', "
+            "x); or check log.isEnabledFor first",
+            "the routine computes for longer than it formats text",
         )
 
 

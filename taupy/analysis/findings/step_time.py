@@ -39,7 +39,7 @@ def find(trial: Trial) -> Iterator[Finding | Abstention]:
     runnable = _runnable(trial, thread)
     if runnable is None or runnable > MOST_RUNNABLE:
         why = (
-            "nothing is known of waits for a processor: it was run without a watch"
+            "waits for a processor are unknown: the trial was run without the watch"
             if runnable is None
             else f"the thread waited for a processor {percent(100 * runnable)} % of its time"
         )
@@ -71,7 +71,7 @@ def _outliers(
         trial.wall_ns,
         (_evidence(trial, thread),),
         "medium",
-        f"look at what these steps do besides: taupy steps {trial.id}",
+        f"see what else these steps do: taupy steps {trial.id}",
         "these steps have more to do: longer sequences, a validation",
     )
 

@@ -41,8 +41,8 @@ def find(trial: Trial) -> Iterator[Finding]:
         yield Finding(
             KIND,
             f"the host {what} {count(waits.calls)} times for {duration(waits.ns)}, from "
-            f"{several(len(places), 'place')}, most of it in {place(most)}; after it the GPU is "
-            f"idle: {duration(clock.idle_ns)} in all",
+            f"{several(len(places), 'place')}, most of it in {place(most)}; afterwards the GPU "
+            f"is idle, for {duration(clock.idle_ns)} in all",
             saved,
             trial.wall_ns,
             (trial.evidence(("callpath", "timer"), (Condition("timer", names), HOST)),),

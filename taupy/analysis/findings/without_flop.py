@@ -40,7 +40,7 @@ def find(trial: Trial) -> Iterator[Finding | Abstention]:
     whole = sum(kernel.ns for kernel in every)
     counted = [kernel for kernel in every if flop.get(kernel.timer.timer) is not None]
     if sum(kernel.ns for kernel in counted) < COUNTED * whole:
-        yield Abstention(KIND, "flop were counted in a part of the kernels only")
+        yield Abstention(KIND, "flop were counted in only some of the kernels")
         return
     idle = [kernel for kernel in counted if not flop[kernel.timer.timer]]
     gpu = sum(kernel.ns for kernel in idle)
@@ -54,7 +54,7 @@ def find(trial: Trial) -> Iterator[Finding | Abstention]:
         trial.wall_ns,
         (kernels.evidence(trial, idle),),
         "medium",
-        "keep one layout of memory (channels_last, contiguous), fuse conversions into the kernels "
+        "keep one memory layout (channels_last, contiguous), fuse conversions into the kernels "
         "that use them (torch.compile)",
         "the kernels move data that has to be moved: gathers, embeddings, sorting",
     )

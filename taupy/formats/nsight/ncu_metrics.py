@@ -252,12 +252,14 @@ class CountedLaunches:
             )
         if self.rates_alone:
             notes.append(
-                f"{self.rates_alone} launches have rates alone (flop/s, B/s): their intensity and "
+                f"{self.rates_alone} launches have only rates (flop/s, B/s): their intensity and "
                 "performance are known, their flop, bytes and share of the time are not; "
                 "sections of the same launches in other files join them when imported together"
             )
         if self.by_rates:
-            notes.append(f"sums of {self.by_rates} launches were made of rates and the duration")
+            notes.append(
+                f"sums of {self.by_rates} launches were computed from rates and the duration"
+            )
         if self.handed_out:
             notes.append(
                 f"bytes_l1 and bytes_l2 of {self.handed_out} launches: what the caches handed out, "

@@ -75,7 +75,7 @@ class NcuReport:
         size = self._path.stat().st_size
         with open(self._path, "rb") as file:
             if file.read(4) != MAGIC:
-                raise refusal(self._path, "byte 0", "no report of Nsight Compute")
+                raise refusal(self._path, "byte 0", "not a report of Nsight Compute")
             with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
                 at = self._length(data, 4, size) + 8
                 while at < size:

@@ -153,7 +153,7 @@ class Table:
             notes.append("a pivot table has no units: values are taken as ns, byte, hz and counts")
         if self._left_out:
             names = listing(self._left_out, 6)
-            notes.append(f"columns that are no metric left out: {names}")
+            notes.append(f"columns that are not metrics were left out: {names}")
         return notes
 
     def _decimal_mark(self) -> str:

@@ -137,8 +137,8 @@ def _check_version(metadata: dict[str, str], notes: list[str]) -> None:
     major = re.match(r"\d{1,6}", version)
     if major is None or int(major[0]) > KNOWN_MAJOR:
         notes.append(
-            f"schema version {version} is newer than those we know (up to {KNOWN_MAJOR}); "
-            "what is there was read by the names of its columns"
+            f"schema version {version} is newer than the known ones (up to {KNOWN_MAJOR}); "
+            "tables were read by the names of their columns"
         )
 
 

@@ -69,7 +69,7 @@ class _Reader(TableReader):
         again = kind in self._seen or (kind == "gpu" and self._seen & {"kernels", "copies"})
         again = again or (kind in ("kernels", "copies") and "gpu" in self._seen)
         if again or (kind == "trace" and self._seen & {"kernels", "copies", "gpu"}):
-            self._left_out.setdefault("a report that says again what another said: left out")
+            self._left_out.setdefault("a report that repeats another one: left out")
             self._kind = "other"
         elif kind == "other":
             self._left_out.setdefault("reports that are neither of the GPU nor of CUDA: left out")

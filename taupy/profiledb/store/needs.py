@@ -133,7 +133,7 @@ def _named(sql: str, tables: frozenset[str]) -> tuple[_Named, ...]:
         ) from error
     tree = sqlglot.parse_one(sql, read="sqlite")
     if not isinstance(tree, exp.Query):
-        raise DatabaseError(f"a store is only read, and this is no question: {sql}")
+        raise DatabaseError(f"a store is read-only, and this is not a query: {sql}")
     return tuple(
         _Named(table.name, _told(table.find_ancestor(exp.Select), table))
         for table in tree.find_all(exp.Table)

@@ -94,7 +94,7 @@ def test_names_may_be_anything_in_quotes():
         ("1e999", "a computer can hold"),
         ("a ** b", "at character 4 is '*'"),
         ("__import__('os')", "no function '__import__'"),
-        ("exec(a)", "no function 'exec' in expressions (there is: min, max, sum, first)"),
+        ("exec(a)", "no function 'exec' in expressions (known: min, max, sum, first)"),
         ("sum(a, 1)", "sum() takes metrics only"),
         ("min()", "is ')'"),
         ("a; b", "is ';'"),

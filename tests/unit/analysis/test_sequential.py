@@ -29,7 +29,7 @@ def test_seven_pairs_are_the_fewest_that_decide_at_five_percent():
     assert fewest_pairs(0.05) == 7
     ruling = verdict("time > +5%", [100.0] * 6, [120.0] * 6)
     assert ruling.verdict == "undecided"
-    assert ruling.why == "too few pairs to tell: 6, and 7 are the fewest that can"
+    assert ruling.why == "too few pairs to tell: 6, and 7 are needed"
     ruling = verdict("time > +5%", [100.0] * 7, [120.0] * 7)
     assert (ruling.verdict, ruling.why) == ("fails", "7 of 7 pairs lie beyond the limit")
     assert ruling.change == pytest.approx(0.2)

@@ -1036,7 +1036,7 @@ def test_a_driver_that_loads_no_collector_is_noticed_at_a_new_call_path(gpu):
 @pytest.mark.parametrize(
     ("told", "says"),
     [
-        ({"FAKE_SUBSCRIBE": "39"}, "another CUPTI client is at work"),
+        ({"FAKE_SUBSCRIBE": "39"}, "another CUPTI client is active"),
         pytest.param({"FAKE_SUBSCRIBE": "999"}, "CUPTI failed without a reason", marks=SLOW),
         ({"FAKE_ENABLE": "35"}, "NVreg_RestrictProfilingToAdminUsers=0"),
         pytest.param({"FAKE_ENABLE": "43"}, "a MIG instance", marks=SLOW),

@@ -206,7 +206,7 @@ def test_snapshots_hold_what_the_gpu_had_done_with_either_backend(tmp_path, fake
 @pytest.mark.parametrize(
     ("told", "says"),
     [
-        ({"FAKE_SUBSCRIBE": "39"}, "another CUPTI client is at work"),
+        ({"FAKE_SUBSCRIBE": "39"}, "another CUPTI client is active"),
         pytest.param({"FAKE_ENABLE": "35"}, "NVreg_RestrictProfilingToAdminUsers=0", marks=SLOW),
         pytest.param({"FAKE_CUPTI": "1208"}, "is for CUDA 13", marks=SLOW),
     ],

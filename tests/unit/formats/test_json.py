@@ -76,7 +76,7 @@ def test_stretches_come_back(tmp_path):
 @pytest.mark.parametrize(
     ("change", "why"),
     [
-        ({"row": [10_000] * 3}, "of a row that is not there"),
+        ({"row": [10_000] * 3}, "of a missing row"),
         ({"stretch": [0, 0, 2]}, "a stretch that is not there"),
         ({"own_ns": [1]}, "differ in length"),
         ({"end_ns": [10, 1 << 63]}, "64 bits|overflow"),
@@ -99,7 +99,7 @@ def test_collectives_of_call_paths_that_are_not_there_are_refused(tmp_path):
     profile.threads[0].collectives = [collectives([0], [10], row=10_000)]
     file = tmp_path / "x.taupy.json"
     json_.write(profile, file, SILENT)
-    with pytest.raises(FormatError, match="a collective of a row that is not there"):
+    with pytest.raises(FormatError, match="a collective of a missing row"):
         one(json_, file)
 
 

@@ -207,7 +207,7 @@ def test_sums_come_from_rates_where_only_those_were_taken(tmp_path):
     profile = read(made.long_csv(tmp_path / "a.csv", made.long_rows(metrics)))
     assert counted(profile)["bytes_dram"] == pytest.approx(6000)
     assert counted(profile)["flop_fp32"] == pytest.approx((1 + 2 + 20) * 2000)
-    assert "were made of rates" in profile.metadata[IMPORT_NOTES]
+    assert "were computed from rates" in profile.metadata[IMPORT_NOTES]
 
 
 def test_the_details_page_has_labels_and_rules(tmp_path):

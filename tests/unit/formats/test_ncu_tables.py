@@ -29,7 +29,7 @@ def test_a_section_without_a_duration_keeps_its_rates(tmp_path):
     assert "flop_fp16 per second" not in found
     assert events(profile)["flop_fp32 per second"].unit == "flop/s"
     assert "flop_fp32" not in counted(profile)
-    assert "1 launches have rates alone" in profile.metadata[IMPORT_NOTES]
+    assert "1 launches have only rates" in profile.metadata[IMPORT_NOTES]
 
 
 def test_sections_of_one_launch_in_several_files_join(tmp_path):
@@ -125,7 +125,7 @@ def test_a_pivot_table_has_a_row_for_each_kernel(tmp_path):
     assert counted(profile, "copy")["flop_fp32"] == 0
     notes = profile.metadata[IMPORT_NOTES]
     assert "a pivot table has no units" in notes
-    assert "columns that are no metric left out: AI HBM" in notes
+    assert "columns that are not metrics were left out: AI HBM" in notes
 
 
 def test_a_pivot_of_nerscs_scripts_sums_launches_up(tmp_path):

@@ -150,7 +150,7 @@ def test_notes_of_many_files_are_few(tmp_path):
         instants = [{"ph": "i", "ts": 1, "name": "x", "pid": 1, "tid": 1}] * (rank + 1)
         put(tmp_path, f"rank{rank}.json", rank, [*slices([(1_000, 2_000)]), *instants])
     notes = read(tmp_path)[-1].metadata["taupy.health.import"].splitlines()
-    assert notes == ["omitted: 1 instants (and alike in 29 more files)"]
+    assert notes == ["omitted: 1 instants (and similarly in 29 more files)"]
 
 
 def test_a_damaged_file_is_named(folder):

@@ -116,7 +116,7 @@ def test_several_reports_make_one_trial_and_none_counts_twice(tmp_path):
     groups = {timer.name: timer.groups for timer in profile.timers}
     assert (groups["cudaLaunchKernel"], groups["poll"]) == (("CUDA_API",), ("OS_API",))
     notes = profile.metadata[IMPORT_NOTES]
-    assert "says again what another said" in notes
+    assert "repeats another one" in notes
     assert "neither of the GPU nor of CUDA" in notes
 
 

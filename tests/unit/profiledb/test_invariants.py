@@ -70,7 +70,7 @@ def test_a_stream_adds_up_like_a_host_thread():
 def test_a_launch_of_a_row_that_is_not_there_is_told_and_left_out():
     profile = gpu_profile()
     profile.threads[2].launches = [replace(profile.threads[2].launches[0], row=99)]
-    assert check(profile) == ["thread 0.1.1: 1 launches name a row that is not there"]
+    assert check(profile) == ["thread 0.1.1: 1 launches refer to a missing row"]
     assert mended(profile).threads[2].launches == []
 
 
@@ -82,7 +82,7 @@ def test_a_parent_after_its_child():
     def change(tree):
         tree.parent[1] = 2
 
-    assert broken(change) == ["thread 0.0.0: a row's parent does not stand before it"]
+    assert broken(change) == ["thread 0.0.0: a row's parent does not precede it"]
 
 
 def test_two_roots():
@@ -96,7 +96,7 @@ def test_a_timer_that_is_not_there():
     def change(tree):
         tree.timer[2] = 3
 
-    assert broken(change) == ["thread 0.0.0: a row names a timer that is not there"]
+    assert broken(change) == ["thread 0.0.0: a row refers to a missing timer"]
 
 
 def test_a_metric_with_one_half():

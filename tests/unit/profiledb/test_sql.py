@@ -69,7 +69,7 @@ def test_a_query_that_would_write_is_refused(stored, tmp_path, statement):
 @pytest.mark.parametrize(
     ("statement", "message"),
     [
-        ("SELECT 1; DELETE FROM trial", "one statement"),
+        ("SELECT 1; DELETE FROM trial", "single statement"),
         ("SELEC 1", "not understood: near .SELEC.: syntax error"),
         ("SELECT colour FROM trial", "no such column: colour"),
         ("SELECT * FROM\x1b[31m", "not understood"),

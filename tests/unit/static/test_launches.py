@@ -70,8 +70,8 @@ def test_what_triton_noted_counts_unless_the_launch_is_known():
 def test_a_folder_of_triton_s_is_read_with_its_notes(folder):
     assert by_name(folder / "cache")["row_sum"].launch == LaunchLimits(128, None, 16)
     shown = taupy("static", folder / "cache", "--kernel", "row_sum", "--chip", "8.0")
-    assert "the code asks for blocks of 128 threads" in shown.stdout
-    assert "with 16 B of dynamic shared memory, as Triton noted" in shown.stdout
+    assert "the code requires blocks of 128 threads" in shown.stdout
+    assert "with 16 B of dynamic shared memory, as recorded by Triton" in shown.stdout
 
 
 @NEEDED

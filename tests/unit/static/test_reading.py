@@ -361,7 +361,10 @@ def test_the_command_writes_csv_and_json():
     ("arguments", "says"),
     [
         (["--gpu", "H100"], "--gpu needs --kernel NAME and --threads N"),
-        (["--gpu", "Z80", "--kernel", "saxpy", "--threads", "5"], "no datasheet is known of 'Z80'"),
+        (
+            ["--gpu", "Z80", "--kernel", "saxpy", "--threads", "5"],
+            "there is no datasheet for 'Z80'",
+        ),
         (["--chip", "Z80"], "there is no chip 'Z80'"),
         (["--chip", "7.5"], "holds no GPU kernel for 7.5"),
         (["--kernel", "none"], "holds no GPU kernel of that name"),

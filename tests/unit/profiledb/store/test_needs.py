@@ -88,5 +88,5 @@ def test_a_million_ids_take_no_parsing():
 
 
 def test_what_is_no_question_is_refused():
-    with pytest.raises(DatabaseError, match="only read"):
+    with pytest.raises(DatabaseError, match="read-only"):
         needs("DELETE FROM call WHERE trial_id = 3", (), TABLES)
