@@ -8,6 +8,7 @@ backend is all that is known.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Any, Final
 
 from taupy.formats.chrome import values
@@ -141,17 +142,29 @@ def _members(args: dict[str, Any], header: Header, group: str) -> tuple[str, int
     """The ranks of a group as text, as far as they are told, and how many they are."""
     size = values.integer(args.get("Group size")) or 0
     size = size if 0 < size < _MOST_RANKS else 0
-    told = [int(text) for text in re.findall(r"\d{1,7}", str(args.get("Process Group Ranks", "")))]
+    told, count = _told(str(args.get("Process Group Ranks", "")))
     first, stride = (
         values.integer(args.get(f"Global rank {name}")) for name in ("start", "stride")
     )
-    if size and len(told) == size:
-        return spans(sorted(told)), size
+    if size and count == size:
+        return told, size
     if group in header.groups:
-        return spans(header.groups[group]), len(header.groups[group])
+        return _spans(tuple(header.groups[group])), len(header.groups[group])
     if size and first is not None and stride and first >= 0 and stride > 0:
-        return spans(range(first, first + size * stride, stride)), size
+        return _spans(range(first, first + size * stride, stride)), size
     return "", size
+
+
+@lru_cache(maxsize=64)
+def _told(text: str) -> tuple[str, int]:
+    """The ranks in a text, and how many they are: each collective of a group has the same one."""
+    ranks = sorted(map(int, re.findall(r"\d{1,7}", text)))
+    return spans(ranks), len(ranks)
+
+
+@lru_cache(maxsize=64)
+def _spans(ranks: tuple[int, ...] | range) -> str:
+    return spans(ranks)
 
 
 def _bytes(args: dict[str, Any]) -> int:
