@@ -226,6 +226,16 @@ def database_or_store(args: argparse.Namespace) -> str:
     return chosen if is_address(chosen) else os.path.abspath(chosen)
 
 
+def file_and_store(args: argparse.Namespace) -> tuple[str, str]:
+    """The file that a run is stored in, and the store that it is pushed to afterwards, or ""."""
+    from taupy.profiledb.store.address import checked, is_address
+
+    chosen = database_or_store(args)
+    if is_address(chosen):
+        return os.path.abspath(DEFAULT_DATABASE), checked(chosen)
+    return chosen, ""
+
+
 def opened(args: argparse.Namespace) -> ProfileDB:
     """The database or store, for reading."""
     from taupy.profiledb.opening import opened

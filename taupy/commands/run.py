@@ -280,6 +280,9 @@ def _settings(args: argparse.Namespace, target: list[str]) -> Any:
     run_gpu.keep_modules(plan, gpu)
     if plan.options.get("gpu_counters"):
         gpu = "no"  # this run counts kernels instead of timing them
+    database, store = options.file_and_store(args)
+    if store:
+        plan.options["push_to"] = store
     job = _job(args)
     if job.attempt and job.uuid is None:
         plan.notes.append(
@@ -288,7 +291,7 @@ def _settings(args: argparse.Namespace, target: list[str]) -> Any:
         )
     return runfolder.RunSettings(
         uuid=job.uuid or runfolder.new_uuid(),
-        database=options.database_path(args),
+        database=database,
         application=args.app or plan.project.get("app") or application,
         experiment=args.experiment or plan.project.get("experiment") or "default",
         trial=args.trial,

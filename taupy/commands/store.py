@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from taupy.delivery import Delivery
+    from taupy.instrument.runfolder import RunSettings
 
 
 def store(folder: str) -> None:
@@ -42,6 +43,8 @@ def store(folder: str) -> None:
             quiet = settings.quiet
             delivery = deliver(run)
             lines = report(delivery, settings.notes)
+            if delivery.trial_id is not None and settings.engine_options.get("push_to"):
+                lines.append(_pushed(settings, delivery))
             if settings.rank and delivery.trial_id is not None:
                 quiet = True  # rank 0 speaks for the job
     except BaseException as problem:  # whatever went wrong, the run folder still exists
@@ -59,6 +62,23 @@ def store(folder: str) -> None:
             from taupy.commands.messages import say
 
             say(*lines)
+
+
+def _pushed(settings: RunSettings, delivery: Delivery) -> str:
+    """Push the trial, if it is whole; one line on what became of it."""
+    address = settings.engine_options["push_to"]
+    command = f"taupy push {delivery.trial_id} --db {settings.database} --to {address}"
+    if settings.world_size > 1 or delivery.running:
+        return f"not pushed while other processes of it may run; when they have ended: {command}"
+    from taupy.errors import TaupyError
+    from taupy.profiledb.store.push import push
+
+    try:
+        (done,) = push(settings.database, address, [str(delivery.trial_id)])
+    except (TaupyError, OSError) as problem:
+        return f"the trial is not in the store ({problem}); push it later with: {command}"
+    ((_, number),) = done.added + done.replaced + done.present
+    return f"pushed to {address} as trial {number}"
 
 
 def report(delivery: Delivery, told: Collection[str] = ()) -> list[str]:

@@ -31,6 +31,7 @@ _OPTIONS: dict[str, Any] = {  # those that are looked at after the run
     "exclude": list[str] | None,
     "counter_metrics": list[tuple[str, str]] | None,
     "gpu_counter_names": list[str] | None,
+    "push_to": str | None,
 }
 
 
