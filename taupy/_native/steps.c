@@ -672,7 +672,11 @@ enum StepPlace steps_place(const Thread *thread)
 int steps_goes_on(const Thread *thread)
 {
     const struct Steps *steps = thread->steps;
-    return steps != NULL && steps->now.is_open && (steps->is_told || steps->now.updates == 0);
+    if (steps == NULL || !steps->now.is_open)
+        return 0;
+    const Work *now = &steps->now;
+    int is_validated = now->evaluates > 0 && now->trains == 0 && now->backwards == 0;
+    return steps->is_told || (now->updates == 0 && !is_validated);
 }
 
 /* ---------------------------------------------------------------- ends */

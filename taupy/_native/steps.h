@@ -84,7 +84,8 @@ void step_value(Thread *thread, const char *name, double value);
 /* Where in the window is the step at work? That of a validation is where the step of training is
  * that comes next. */
 enum StepPlace steps_place(const Thread *thread);
-/* Is there a step at work in which no optimizer has stepped? */
+/* Is there a step at work in which no optimizer has stepped, and that is no validation? What that
+ * returns to is the training's loop, or a routine that calls its. */
 int steps_goes_on(const Thread *thread);
 
 #endif

@@ -239,6 +239,28 @@ def trial_is_whole(trial) -> bool:
     return not {"taupy.invariants", "taupy.health.timers"} & {*trial.metadata()}
 
 
+EPOCHS = """
+def epoch():
+    for batch in loader(): train(batch)
+def validate():
+    net.training = False
+    for batch in loader(2): net(batch)
+    net.training = True
+for _ in range(3):
+    epoch()
+    validate()
+"""
+
+
+def test_a_window_opens_in_a_routine_that_was_called_after_a_validation(run):
+    """What a validation in a routine of its own returns to is no step."""
+    trial = run(EPOCHS, "--steps", "10:11")
+    assert {name: trial.calls()[name] for name in ("train", "Module.forward")} == {
+        "train": 2,
+        "Module.forward": 4,
+    }
+
+
 DETAILS = {
     "batches": {"train": 2, "Module.forward": 4},
     "two optimizers": {"train": 4, "Module.forward": 8},
