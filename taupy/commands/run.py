@@ -107,6 +107,13 @@ def _watch(args: argparse.Namespace, folder: Any, settings: Any) -> None:
         settings.metadata["taupy.watch"] = f"none: {why}"
 
 
+def _import_paths(settings: Any) -> list[str]:
+    """Where the program looks for modules; our own path may have another order (`__main__.py`)."""
+    first = [] if sys.flags.safe_path else [settings.program_folder]
+    told = "" if sys.flags.ignore_environment else os.environ.get("PYTHONPATH", "")
+    return [*first, *(path for path in told.split(os.pathsep) if path), *sys.path]
+
+
 def _torch_libraries(args: argparse.Namespace, folder: Any, settings: Any) -> None:
     """Have PyTorch tell of backward passes and collectives, where it is installed and nobody
     objects."""
@@ -118,7 +125,7 @@ def _torch_libraries(args: argparse.Namespace, folder: Any, settings: Any) -> No
         return
     from taupy.instrument import torch_library
 
-    torch = torch_library.installed(sys.path)
+    torch = torch_library.installed(_import_paths(settings))
     if torch is None:
         return
     state = os.path.dirname(folder.path)

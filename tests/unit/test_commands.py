@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from taupy.commands import main, run_arguments
+from taupy.commands import main, run, run_arguments
 
 
 @pytest.mark.parametrize(
@@ -172,3 +172,10 @@ def test_a_trace_is_of_the_gpu_unless_a_value_says_otherwise(words, traced):
     run_arguments.add_arguments(parser)
     parsed = run_arguments.parse(parser, [*words, "prog.py", "--trace=x"])
     assert (parsed.trace, parsed.target) == (traced, ["prog.py", "--trace=x"])
+
+
+def test_pytorch_is_looked_for_where_the_program_would_find_it(monkeypatch):
+    """Beside the program, then in PYTHONPATH, before what is installed."""
+    monkeypatch.setenv("PYTHONPATH", "/own/builds")
+    paths = run._import_paths(argparse.Namespace(program_folder="/program"))
+    assert paths == ["/program", "/own/builds", *sys.path]
