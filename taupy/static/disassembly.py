@@ -69,12 +69,16 @@ class Module:
 
 
 class Part:
-    """Functions of a module that nvdisasm lists together. To be closed."""
+    """Functions of a module that nvdisasm lists together. To be closed.
+
+    Attributes:
+        functions: how many; of several of one name it lists one.
+    """
 
     def __init__(self, module: Module, functions: Sequence[Function], sources: bool) -> None:
         self._module = module
-        self._functions = {function.name: function for function in functions}
-        self.code_bytes = sum(function.code_bytes for function in functions)
+        self._by_name = {function.name: function for function in functions}
+        self.functions = len(functions)
         self._only = ",".join(str(function.number) for function in functions)
         self._runs = contextlib.ExitStack()
         with contextlib.ExitStack() as runs:
@@ -103,7 +107,7 @@ class Part:
         live = self._live_registers()
         lines = facts.source_lines(self._lines.output()) if self._lines else {}
         for listed in listing.functions(self._listing.output(), told):
-            symbol = self._functions.get(listed.name)
+            symbol = self._by_name.get(listed.name)
             if symbol is None:
                 continue
             limits = module.cubin.launches.get(listed.name, LEFT_TO_THE_LAUNCH)

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import IO, Literal, NamedTuple
 
 from taupy.errors import FormatError
 from taupy.model.kernel_code import LaunchLimits
@@ -99,37 +99,60 @@ def kind(path: Path) -> Kind | None:
 
 
 def read(path: Path) -> Cubin:
-    """The table of a cubin.
+    """The table of a cubin. Its code, which is most of it, is left where it is.
 
     Raises:
         FormatError: it is damaged or ends early.
     """
-    data = path.read_bytes()
     try:
-        return _read(path, data)
+        with open(path, "rb") as stream:
+            return _read(path, stream)
     except (struct.error, IndexError, ValueError):
         problem = f"{path} is damaged or truncated: its table of sections is broken"
         raise FormatError(problem) from None
 
 
-def _read(path: Path, data: bytes) -> Cubin:
-    header = _HEADER.unpack_from(data)
-    offset, flags, size, count, names_at = header[6], header[7], *header[11:14]
-    if size != _SECTION.size or not count:
+class _Section(NamedTuple):
+    """A section's header; `data` reads what it says."""
+
+    name: str
+    kind: int
+    link: int
+    at: int
+    size: int
+    stream: IO[bytes]
+
+    def data(self) -> bytes:
+        return _at(self.stream, self.at, self.size)
+
+
+def _at(stream: IO[bytes], at: int, size: int) -> bytes:
+    stream.seek(at)
+    data = stream.read(size)
+    if len(data) != size:
         raise ValueError
+    return data
+
+
+def _read(path: Path, stream: IO[bytes]) -> Cubin:
+    length = stream.seek(0, 2)
+    header = _HEADER.unpack(_at(stream, 0, _HEADER.size))
     segments_at, segment_size, segments = header[5], *header[9:11]
-    if segments_at + segment_size * segments > len(data):
+    offset, flags, size, count, names_at = header[6], header[7], *header[11:14]
+    if size != _SECTION.size or not count or segments_at + segment_size * segments > length:
         raise ValueError
-    sections = [_SECTION.unpack_from(data, offset + at * size) for at in range(count)]
-    for section in sections:
-        if section[1] != _NOBITS and section[4] + section[5] > len(data):
-            raise ValueError
-    names = [_string(data, sections[names_at], section[0]) for section in sections]
-    functions = _functions(data, sections, names)
-    lines = any(name.startswith(".debug_line") for name in names)
-    return Cubin(
-        path, _chip(data[8], flags), tuple(functions), lines, _launches(data, sections, names)
-    )
+    headers = list(_SECTION.iter_unpack(_at(stream, offset, count * size)))
+    if any(kind != _NOBITS and at + size > length for _, kind, _, _, at, size, *_ in headers):
+        raise ValueError
+    names = _at(stream, *headers[names_at][4:6])
+    sections = [
+        _Section(_string(names, name), kind, link, at, size, stream)
+        for name, kind, _, _, at, size, link, *_ in headers
+    ]
+    functions = _functions(sections)
+    lines = any(section.name.startswith(".debug_line") for section in sections)
+    chip = _chip(header[0][8], flags)
+    return Cubin(path, chip, tuple(functions), lines, _launches(sections))
 
 
 def _chip(version: int, flags: int) -> str:
@@ -138,30 +161,27 @@ def _chip(version: int, flags: int) -> str:
     return f"{number // 10}.{number % 10}"
 
 
-def _functions(
-    data: bytes, sections: list[tuple[int, ...]], names: list[str]
-) -> list[Function]:  # fmt: skip
-    table = next((section for section in sections if section[1] == _SYMTAB), None)
+def _functions(sections: Sequence[_Section]) -> list[Function]:
+    table = next((section for section in sections if section.kind == _SYMTAB), None)
     if table is None:
         raise FormatError("its names were stripped")
+    names, symbols = sections[table.link].data(), table.data()
     functions = []
-    for index in range(table[5] // _SYMBOL.size):
-        name, info, other, at, value, _ = _SYMBOL.unpack_from(data, table[4] + index * _SYMBOL.size)
+    for index in range(table.size // _SYMBOL.size):
+        name, info, other, at, value, _ = _SYMBOL.unpack_from(symbols, index * _SYMBOL.size)
         if info & 0xF == _FUNCTION and 0 < at < len(sections):
-            text = _string(data, sections[table[6]], name)
+            text, inside = _string(names, name), sections[at]
             functions.append(
-                Function(index, text, names[at], value, bool(other & _ENTRY), sections[at][5])
+                Function(index, text, inside.name, value, bool(other & _ENTRY), inside.size)
             )
     return functions
 
 
-def _launches(
-    data: bytes, sections: list[tuple[int, ...]], names: list[str]
-) -> dict[str, LaunchLimits]:
+def _launches(sections: Sequence[_Section]) -> dict[str, LaunchLimits]:
     return {
-        name.removeprefix(_INFO): _limits(dict(_extents(data, section[4], section[5])))
-        for name, section in zip(names, sections, strict=True)
-        if name.startswith(_INFO)
+        section.name.removeprefix(_INFO): _limits(dict(_extents(section.data())))
+        for section in sections
+        if section.name.startswith(_INFO)
     }
 
 
@@ -169,10 +189,10 @@ def _limits(extents: Mapping[int, int]) -> LaunchLimits:
     return LaunchLimits(extents.get(_BLOCK), extents.get(_MOST_THREADS))
 
 
-def _extents(data: bytes, at: int, size: int) -> Iterator[tuple[int, int]]:
+def _extents(data: bytes) -> Iterator[tuple[int, int]]:
     """The attributes of a kernel that are sizes of a block, in threads."""
-    end = at + size
-    while at < end:
+    at = 0
+    while at < len(data):
         form, attribute, value = _ATTRIBUTE.unpack_from(data, at)
         at += _ATTRIBUTE.size
         if form == _OF_SIZE:
@@ -181,6 +201,5 @@ def _extents(data: bytes, at: int, size: int) -> Iterator[tuple[int, int]]:
             at += value
 
 
-def _string(data: bytes, table: tuple[int, ...], at: int) -> str:
-    start = table[4] + at
-    return data[start : data.index(b"\0", start)].decode("utf-8", "replace")
+def _string(table: bytes, start: int) -> str:
+    return table[start : table.index(b"\0", start)].decode("utf-8", "replace")

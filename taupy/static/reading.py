@@ -102,10 +102,13 @@ def _of_file(path: Path, request: Request, toolset: Tools) -> Iterator[KernelCod
         begun = (start for place in places for start in _of_cubin(place, request, toolset))
         with contextlib.closing(_one_ahead(begun)) as ready:
             for part, place, share in ready:
+                left = part.functions
                 with place.named():
                     for code in part.records():
+                        left -= 1
                         request.advance(share)
                         yield code
+                request.advance(left * share)
 
 
 class _Begun(NamedTuple):

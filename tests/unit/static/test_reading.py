@@ -229,7 +229,10 @@ def test_progress_ends_at_the_size_of_the_files(tmp_path):
     (tmp_path / "b.fatbin").write_bytes((KERNELS / "saxpy.fatbin").read_bytes())
     steps = []
     told(tmp_path, advance=steps.append)
-    assert sum(steps) == pytest.approx(reading.size([str(tmp_path)]), rel=0.01) and len(steps) == 4
+    assert (
+        sum(steps) == pytest.approx(reading.size([str(tmp_path)]), rel=0.01)
+        and sum(map(bool, steps)) == 4
+    )
     steps.clear()
     told(tmp_path, advance=steps.append, chips=["9.0"])  # what is passed over counts as done
     assert sum(steps) == pytest.approx(reading.size([str(tmp_path)]), rel=0.01)
