@@ -12,7 +12,7 @@ from typing import NamedTuple
 from taupy.analysis import kernel_occupancy
 from taupy.analysis.kernel_occupancy import Fit
 from taupy.catalog.datasheets import DATASHEETS
-from taupy.model.kernel_code import Access, KernelCode
+from taupy.model.kernel_code import MULTIPLY_ADD, Access, KernelCode
 
 LEAST_GAIN = 0.1
 """Smaller gains of occupancy are not proposed."""
@@ -225,7 +225,8 @@ def _tensor(code: KernelCode) -> Iterator[Advice]:
               for access in code.accesses)  # fmt: skip
     for kind, tensor in (("fp16", "fp16"), ("fp32", "tf32"), ("fp64", "fp64")):
         number = sum(count.number for count in code.counts
-                     if count.kind == kind and count.depth == deepest)  # fmt: skip
+                     if count.kind == kind and count.detail == MULTIPLY_ADD
+                     and count.depth == deepest)  # fmt: skip
         ratio = _tensor_ratio(code.chip, kind, tensor)
         if deepest and fed and ratio and number >= _at_depth(code, deepest) / 4:
             yield Advice(

@@ -66,8 +66,18 @@ _COUNTED = (
     ("load", "global", ("gld",)),
     ("store", "global", ("gst",)),
     ("atomic", "global", ("gred", "gatom")),
-)
-_IN_INSTRUCTIONS = {"gld", "gst", "gred", "gatom", "inst_tensor"}
+    ("load", "local", ("smsp__inst_executed_op_local_ld.sum",
+                       "l1tex__t_requests_pipe_lsu_mem_local_op_ld.sum")),
+    ("store", "local", ("smsp__inst_executed_op_local_st.sum",
+                        "l1tex__t_requests_pipe_lsu_mem_local_op_st.sum")),
+)  # fmt: skip
+_NOT_INSTRUCTIONS = {"flop_fp64", "flop_fp32", "flop_fp16", "flop_tensor"}
+
+COUNTERS = (
+    "inst_executed", "warps_launched", "divergent_branch",
+    *(name for _, _, names in _COUNTED for name in names),
+)  # fmt: skip
+"""What `Measured.counters` may hold: taupy's names, and NVIDIA's for local memory."""
 
 
 def beside(code: KernelCode, measured: Measured) -> list[Beside]:
@@ -140,7 +150,7 @@ def _of_kind(
     )
     counted = counters[name]
     expected = None
-    if name in _IN_INSTRUCTIONS and (executed := counters.get("inst_executed")):
+    if name not in _NOT_INSTRUCTIONS and (executed := counters.get("inst_executed")):
         expected = own / code.instructions * executed
     why = ""
     if counted and not own and not (code.calls or code.number("unknown")):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from taupy.analysis.kernel_beside import Beside, Measured, beside, disagreements
+from taupy.analysis.kernel_beside import COUNTERS, Beside, Measured, beside, disagreements
 from taupy.analysis.kernel_cuts import one_spelling
 from taupy.catalog.datasheets import datasheet
 from taupy.errors import MissingMetric
@@ -15,10 +15,6 @@ from taupy.model.kernel_names import demangled, short_name
 from taupy.pprof.view import Cell, Column, View
 from taupy.profiledb import gpu_query, kernel_codes, metrics, modules
 from taupy.profiledb.database import ProfileDB
-
-_COUNTERS = ("inst_executed", "warps_launched", "flop_fp64", "flop_fp32", "flop_fp16",
-             "inst_tensor", "flop_tensor", "gld", "gst", "gred", "gatom",
-             "divergent_branch")  # fmt: skip
 
 
 class Joined(NamedTuple):
@@ -88,7 +84,7 @@ def _measured(db: ProfileDB, trial_id: int, timer: str, site: SiteRow) -> Measur
         mean_ns=site.time_ns / timed if timed else None,
         counters={
             name: value
-            for name in _COUNTERS
+            for name in COUNTERS
             if (value := _counted(db, trial_id, timer, name)) is not None
         },
         reached=reached,
@@ -115,9 +111,9 @@ def _view(code: KernelCode, rows: Sequence[Beside], doubt: str) -> View:
     columns = (
         Column("what", heading="What"),
         Column("unit", heading="Unit"),
-        Column("code", "any", "In the code"),
+        Column("code", "tau_count", "In the code"),
         Column("expected", "tau_count", "Code x\nexecuted"),
-        Column("measured", "any", "Measured"),
+        Column("measured", "tau_count", "Measured"),
         Column("disagrees", heading="Disagrees"),
     )
     cells: list[tuple[Cell, ...]] = [tuple(row) for row in rows]

@@ -14,6 +14,9 @@ from taupy.model.kernel_names import demangled, short_name
 
 SYSTEM_SHARED = 1024
 
+MULTIPLY_ADD = "multiply-add"
+"""The detail of floating-point instructions that are one."""
+
 
 class Count(NamedTuple):
     """Instructions of one kind.
@@ -21,7 +24,8 @@ class Count(NamedTuple):
     Attributes:
         kind: as in `catalog/opcodes.py`.
         detail: of `tensor` shape and types (`HMMA.16816.F32.BF16`), of what reaches memory the
-            space and the bytes of a thread (`global 16`), of `unknown` the name; else empty.
+            space and the bytes of a thread (`global 16`), of multiply-adds `MULTIPLY_ADD`, of
+            `unknown` the name; else empty.
         depth: loops around them; 0 for none.
     """
 

@@ -11,6 +11,7 @@ from taupy.catalog import opcodes
 from taupy.catalog.opcodes import UNKNOWN, Opcode
 from taupy.model.kernel_code import (
     LEFT_TO_THE_LAUNCH,
+    MULTIPLY_ADD,
     Access,
     Count,
     KernelCode,
@@ -26,6 +27,7 @@ from taupy.static.listing import Instruction, Listing
 _WIDTHS = {"U8": 1, "S8": 1, "U16": 2, "S16": 2, "F16": 2, "BF16": 2, "64": 8, "F64": 8,
            "128": 16, "256": 32}  # fmt: skip
 _MEMORY = ("load", "store", "atomic")
+_MULTIPLY_ADDS = frozenset({"DFMA", "FFMA", "FFMA2", "FFMA32I", "HFMA2", "HFMA2_32I"})
 
 
 @dataclass(frozen=True)
@@ -133,6 +135,8 @@ def _detail(instruction: Instruction, opcode: Opcode) -> str:
         return instruction.opcode
     if opcode.kind == "unknown":
         return instruction.name
+    if instruction.name in _MULTIPLY_ADDS:
+        return MULTIPLY_ADD if opcode.kind != "move" else ""
     return f"{opcode.space} {width(instruction)}" if opcode.kind in _MEMORY else ""
 
 

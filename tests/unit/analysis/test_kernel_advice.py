@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from taupy.analysis.kernel_advice import advice, conflicts, efficiency, ranked
-from taupy.model.kernel_code import Loop
+from taupy.model.kernel_code import MULTIPLY_ADD, Loop
 from tests.kernel_codes import access, code, count, spill
 
 
@@ -90,7 +90,11 @@ def test_barriers_in_short_loops_are_named_without_a_bound():
 
 def test_a_product_without_tensor_instructions_is_named_where_types_would_allow_them():
     parts = {
-        "counts": (count("fp32", 16, 2), count("load", 8, 2, "shared 16"), count("integer", 4, 2)),
+        "counts": (
+            count("fp32", 16, 2, MULTIPLY_ADD),
+            count("load", 8, 2, "shared 16"),
+            count("integer", 4, 2),
+        ),
         "accesses": (access("load", "shared", 16, depth=2, number=8),),
         "loops": (Loop(0, 1, 60, 2), Loop(64, 2, 28, 0)),
     }
@@ -99,6 +103,8 @@ def test_a_product_without_tensor_instructions_is_named_where_types_would_allow_
     assert "tensor cores multiply tf32 8 times as fast on 8.0" in tensor.change
     assert tensor.saved == 1 - 1 / 8
     assert of("tensor", code(chip="7.5", **parts)) == []  # no TF32 there
+    sums = (count("fp32", 16, 2), *parts["counts"][1:])  # additions, as of a reduction
+    assert of("tensor", code(**{**parts, "counts": sums})) == []
     with_mma = {**parts, "counts": (*parts["counts"], count("tensor", 1, 2, "HMMA.1688.F32.TF32"))}
     assert of("tensor", code(**with_mma)) == []
 

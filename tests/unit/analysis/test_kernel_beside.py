@@ -43,6 +43,21 @@ def test_code_that_ran_agrees_in_everything():
     assert row(rows, "occupancy, theoretical")[2:5] == (1.0, None, 1.0)
 
 
+@pytest.mark.parametrize("counter", ["smsp__inst_executed_op_local_ld.sum",
+                                     "l1tex__t_requests_pipe_lsu_mem_local_op_ld.sum"])  # fmt: skip
+def test_spills_stand_beside_the_counted_traffic_of_local_memory(counter):
+    run = replace(RUN, counters={**RUN.counters, counter: 16_000})
+    spilling = replace(
+        STRAIGHT,
+        stack_bytes=16,
+        counts=(*STRAIGHT.counts[:-1], count("control", 14, pipe="cbu"),
+                count("load", 2, detail="local 4", pipe="lsu")),
+        accesses=(*STRAIGHT.accesses, spill(2)),
+    )  # fmt: skip
+    assert row(beside(spilling, run), "load local")[2:] == (2, 16_000, 16_000, "")
+    assert "load local: the code has none" in disagreements(beside(STRAIGHT, run))
+
+
 @pytest.mark.parametrize(
     ("code_", "run", "says"),
     [
