@@ -136,7 +136,8 @@ def _one_ahead(begun: Iterator[_Begun]) -> Generator[_Begun]:
 
 @contextlib.contextmanager
 def _cubins(path: Path, toolset: Tools) -> Iterator[list[Path]]:
-    """A cubin itself, what ptxas makes of PTX, what cuobjdump takes out of anything else."""
+    """A cubin itself, what ptxas makes of PTX, what cuobjdump takes out of anything else: cubins,
+    and where there are none, PTX."""
     kind = elf.kind(path)
     if kind is None:
         raise FormatError(
@@ -150,10 +151,20 @@ def _cubins(path: Path, toolset: Tools) -> Iterator[list[Path]]:
         if kind == "ptx":
             yield [_assembled(path, Path(folder), toolset)]
             return
-        command = [str(toolset.cuobjdump), "-xelf", "all", str(path.resolve())]
-        with tools.Run(command, path, cwd=folder) as run:
-            run.output()
-        yield sorted(Path(folder).iterdir(), key=lambda cubin: (len(cubin.name), cubin.name))
+        cubins = _extracted(path, "-xelf", Path(folder), toolset)
+        if not cubins:
+            for ptx in _extracted(path, "-xptx", Path(folder), toolset):
+                with _Place(path, ptx, 1.0).named():
+                    cubins.append(_assembled(ptx, Path(folder), toolset))
+        yield cubins
+
+
+def _extracted(path: Path, option: str, folder: Path, toolset: Tools) -> list[Path]:
+    """What cuobjdump takes out of a file, in its order."""
+    command = [str(toolset.cuobjdump), option, "all", str(path.resolve())]
+    with tools.Run(command, path, cwd=str(folder)) as run:
+        run.output()
+    return sorted(folder.iterdir(), key=lambda taken: (len(taken.name), taken.name))
 
 
 def _assembled(path: Path, folder: Path, toolset: Tools) -> Path:

@@ -86,6 +86,27 @@ def test_ptx_is_assembled_where_ptxas_is_at_hand(tmp_path):
         assert told(ptx) == [("f", "8.0")]
 
 
+def test_a_library_that_holds_ptx_only_is_assembled(tmp_path, cubin):
+    calls = tmp_path / "calls"
+    taking = f'echo "$1" >> {calls}; case $1 in -xptx) echo .target sm_80 > k.1.sm_80.ptx;; esac'
+    known = Tools(
+        tool(tmp_path, "nvdisasm", "echo \"'SM80'\""),
+        tool(tmp_path, "cuobjdump", taking),
+        tool(tmp_path, "ptxas", f'test "$1" = -arch=sm_80 && cp {cubin} "$3"'),
+    )
+    with reading._cubins(KERNELS / "saxpy.fatbin", known) as cubins:
+        assert [file.read_bytes() for file in cubins] == [cubin.read_bytes()]
+    assert calls.read_text().split() == ["-xelf", "-xptx"]
+    without = Tools(known.nvdisasm, known.cuobjdump, None)
+    with (
+        pytest.raises(
+            FormatError, match=r"k\.1\.sm_80\.ptx of .*saxpy\.fatbin is PTX.*there is none"
+        ),
+        reading._cubins(KERNELS / "saxpy.fatbin", without),
+    ):
+        pass
+
+
 @NEEDED
 @pytest.mark.parametrize("cut", [20, 64, 100, 5000, 100_000])
 def test_a_truncated_cubin_is_one_line(cubin, tmp_path, cut):
