@@ -90,10 +90,24 @@ class Matched:
         return waited
 
     @property
+    def through(self) -> Array:
+        """When each rank had what the last one had when it left; the rest is its own. Where the
+        last one never left, that is when the rank did."""
+        left = self.ended[self.last, np.arange(self.ended.shape[1])]
+        through: Array = np.where(np.isnan(self.ended), np.nan, np.fmin(self.ended, left))
+        return through
+
+    @property
     def transfer(self) -> Array:
-        """How long each rank was in it together with all others."""
-        took: Array = np.maximum(self.ended - np.fmax(self.arrival, self.asked), 0)
+        """How long each rank was in it together with the last one."""
+        took: Array = np.maximum(self.through - np.fmax(self.arrival, self.asked), 0)
         return took
+
+    @property
+    def rest(self) -> Array:
+        """How long each rank was still in it when the last one had left."""
+        longer: Array = np.maximum(self.ended - np.fmax(self.through, self.asked), 0)
+        return longer
 
 
 @dataclass(slots=True)
@@ -286,7 +300,8 @@ class RankTimes:
 
     Attributes:
         wait_ns: during which it waited for a rank that came later, in some collective.
-        transfer_ns: during which it was in one with all others, and waited in none.
+        transfer_ns: during which it was in one with the last rank, and waited in none.
+        rest_ns: during which it was in one that the last rank had left, and in no other.
         caused_ns: that other ranks waited for it, added up over ranks and collectives.
         last: collectives in which it came last.
     """
@@ -294,6 +309,7 @@ class RankTimes:
     rank: int
     wait_ns: float
     transfer_ns: float
+    rest_ns: float
     caused_ns: float
     last: int
 
@@ -302,15 +318,18 @@ def times(job: Ranks, step: int | None = None) -> list[RankTimes]:
     """The times of each rank; in one step, if asked for."""
     waits: dict[int, list[Array]] = {rank.number: [] for rank in job.ranks}
     moves: dict[int, list[Array]] = {rank.number: [] for rank in job.ranks}
+    rests: dict[int, list[Array]] = {rank.number: [] for rank in job.ranks}
     caused: Counter[int] = Counter()
     last: Counter[int] = Counter()
     for matched in job.matched:
         chosen = _chosen(job, matched, step)
         arrival, waited = matched.arrival[chosen], matched.waited[:, chosen]
+        through = matched.through[:, chosen]
         for row, rank in enumerate(matched.ranks):
             asked, ended = matched.asked[row, chosen], matched.ended[row, chosen]
             waits[rank].append(np.stack([asked, asked + waited[row]], 1))
-            moves[rank].append(np.stack([np.fmax(arrival, asked), ended], 1))
+            moves[rank].append(np.stack([np.fmax(arrival, asked), through[row]], 1))
+            rests[rank].append(np.stack([np.fmax(through[row], asked), ended], 1))
         for row, total in zip(matched.last[chosen].tolist(), np.nansum(waited, 0), strict=True):
             caused[matched.ranks[row]] += total
             last[matched.ranks[row]] += 1
@@ -318,7 +337,8 @@ def times(job: Ranks, step: int | None = None) -> list[RankTimes]:
     for number in waits:
         wait = union(waits[number])
         both = union([*waits[number], *moves[number]])
-        result.append(RankTimes(number, wait, both - wait, caused[number], last[number]))
+        rest = union([*waits[number], *moves[number], *rests[number]]) - both
+        result.append(RankTimes(number, wait, both - wait, rest, caused[number], last[number]))
     return result
 
 

@@ -25,6 +25,7 @@ _RANKS = (
     Column("data_ns", "time_ns", "Data", width=9),
     Column("wait_ns", "time_ns", "Wait", width=9),
     Column("transfer_ns", "time_ns", "Transfer", width=9),
+    Column("rest_ns", "time_ns", "Rest", width=9),
     Column("memory_bytes", "bytes", "Memory", width=9),
     Column("last", "int", "Last"),
     Column("caused_ns", "time_ns", "Caused", width=9),
@@ -55,6 +56,7 @@ _COLLECTIVES = (
     Column("skew_ns", "time_ns", "Skew", width=9),
     Column("waited_ns", "time_ns", "Waited", width=9),
     Column("transfer_ns", "time_ns", "Transfer", width=9),
+    Column("rest_ns", "time_ns", "Rest", width=9),
     *_LONGER,
 )
 
@@ -93,10 +95,11 @@ def _cells(rank: Rank, times: RankTimes, step: int | None) -> list[Cell]:
     compute = None
     count, median_ns, whole, data = _steps(rank, step)
     if whole is not None:
-        compute = max(0.0, whole - (data or 0.0) - times.wait_ns - times.transfer_ns)
+        inside = times.wait_ns + times.transfer_ns + times.rest_ns
+        compute = max(0.0, whole - (data or 0.0) - inside)
     return [
         *(rank.number, count, median_ns, compute, data, times.wait_ns, times.transfer_ns),
-        *(rank.memory_bytes, times.last, times.caused_ns),
+        *(times.rest_ns, rank.memory_bytes, times.last, times.caused_ns),
     ]
 
 
@@ -221,6 +224,7 @@ def _number(cell: Cell) -> float:
 def _collectives(matched: Matched, step: int | None) -> list[list[Cell]]:
     skew = matched.arrival - np.nanmin(matched.asked, axis=0)
     waited, transfer = np.nansum(matched.waited, axis=0), np.nan_to_num(matched.transfer).max(0)
+    rest = np.nan_to_num(matched.rest).max(0)
     return [
         [
             *(matched.communicator, matched.number[at], matched.operation[at]),
@@ -228,7 +232,7 @@ def _collectives(matched: Matched, step: int | None) -> list[list[Cell]]:
             int(matched.step[at]) or None,
             int((~np.isnan(matched.asked[:, at])).sum()),
             matched.ranks[int(last)],
-            *(float(skew[at]), float(waited[at]), float(transfer[at])),
+            *(float(skew[at]), float(waited[at]), float(transfer[at]), float(rest[at])),
         ]
         for at, last in enumerate(matched.last)
         if step is None or matched.step[at] == step

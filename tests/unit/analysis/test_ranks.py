@@ -24,9 +24,11 @@ def told(sums):
 
 
 def test_a_collective_is_waiting_for_the_last_and_transfer():
-    """Rank 1 comes 30 later and the transfer takes 10; then rank 0 comes 5 later."""
+    """Rank 1 comes 30 later and the transfer takes 10; then rank 0 comes 5 later, and rank 1 leaves
+    1 later."""
     ranks = job(([0, 105], [40, 120]), ([30, 100], [40, 121]))
-    assert told(times(ranks)) == [(30, 10 + 15, 5, 1), (5, 10 + 16, 30, 1)]
+    assert told(times(ranks)) == [(30, 10 + 15, 5, 1), (5, 10 + 15, 30, 1)]
+    assert [one.rest_ns for one in times(ranks)] == [0, 1]
     worst = straggler(times(ranks))
     assert worst is not None and worst.rank == 1
 
@@ -43,6 +45,19 @@ def test_who_leaves_before_the_last_has_come_has_waited_until_then():
     """As the source of a broadcast."""
     ranks = job(([0], [10]), ([50], [60]))
     assert told(times(ranks)) == [(10, 0, 0, 0), (0, 10, 10, 1)]
+
+
+def test_rest_is_what_a_rank_is_in_collectives_after_the_last_one():
+    """Rank 1 comes at 50 and leaves at 60; rank 0 at 90, but from 80 on it is in another one."""
+    ranks = job(([0, 80], [90, 100]), ([50, 80], [60, 100]))
+    assert [one.rest_ns for one in times(ranks)] == [20, 0]
+    assert told(times(ranks)) == [(50, 10 + 20, 0, 1), (0, 10 + 20, 50, 1)]
+
+
+def test_where_the_last_rank_never_leaves_there_is_no_rest():
+    ranks = job(([0], [90]), ([50], [-1]))
+    assert [one.rest_ns for one in times(ranks)] == [0, 0]
+    assert times(ranks)[0].transfer_ns == 40
 
 
 def test_in_a_training_only_steps_count():
