@@ -164,14 +164,25 @@ def _time(code: KernelCode, measured: Measured) -> Beside | None:
     """The least time with every loop run once, beside the mean time."""
     if not (measured.gpu and measured.grid and measured.threads and measured.mean_ns):
         return None
-    bound = kernel_bound.estimate(code, measured.gpu, measured.grid * measured.threads)
+    threads = measured.grid * measured.threads
+    bound = kernel_bound.estimate(code, measured.gpu, threads, blocks=measured.grid)
     if bound is None or not bound.by:
         return None
     # What is cached needs no DRAM, so the bound is that of the pipes.
     least = max((time for name, time in bound.by if not name.startswith("dram")), default=0.0)
     why = "less than its code needs" if measured.mean_ns < least else ""
-    what = "time of a launch, each loop run once: an estimate"
-    return Beside(what, "ns", least, None, measured.mean_ns, why)
+    return Beside(_ESTIMATE, "ns", least, None, measured.mean_ns, why)
+
+
+_ESTIMATE = "time of a launch, each loop run once: an estimate"
+
+
+def error_of_estimate(rows: Sequence[Beside]) -> str | None:
+    """How far the measured time is from the estimate; None where one of them is absent."""
+    row = next((row for row in rows if row.what == _ESTIMATE), None)
+    if row is None or not row.code or row.measured is None:
+        return None
+    return f"a launch took {row.measured / row.code:.3g} times the estimate, which is a lower bound"
 
 
 def disagreements(rows: Sequence[Beside]) -> list[str]:

@@ -22,18 +22,24 @@ _GLOBAL = ("global", "generic")
 
 
 def estimate(
-    code: KernelCode, gpu: Datasheet, threads: int, trips: Sequence[float] = ()
+    code: KernelCode,
+    gpu: Datasheet,
+    threads: int,
+    trips: Sequence[float] = (),
+    blocks: int | None = None,
 ) -> Estimate | None:
     """The bound of one launch; None where the chip's rates or clock are not known.
 
     Args:
         threads: of the whole grid.
         trips: how often loops run, by depth, the outermost first; 1 for what is missing.
+        blocks: of the grid, where known: fewer than multiprocessors leave some of these idle.
     """
     rates = RATES.get(gpu.compute_capability)
     if rates is None or not gpu.clock_hz:
         return None
-    clocks = gpu.multiprocessors * gpu.clock_hz / threads * 1e-9  # for each thread and ns
+    busy = min(gpu.multiprocessors, blocks or gpu.multiprocessors)
+    clocks = busy * gpu.clock_hz / threads * 1e-9  # for each thread and ns
     times = _of_pipes(code, rates, trips, clocks)
     times |= _of_memory(code, trips, clocks)
     dram = _moved(code, trips, _GLOBAL) * threads / gpu.dram * 1e9

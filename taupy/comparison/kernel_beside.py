@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from taupy.analysis.kernel_beside import COUNTERS, Beside, Measured, beside, disagreements
+from taupy.analysis.kernel_beside import (
+    COUNTERS,
+    Beside,
+    Measured,
+    beside,
+    disagreements,
+    error_of_estimate,
+)
 from taupy.analysis.kernel_cuts import one_spelling
 from taupy.catalog.datasheets import datasheet
 from taupy.errors import MissingMetric
@@ -121,5 +128,7 @@ def _view(code: KernelCode, rows: Sequence[Beside], doubt: str) -> View:
         f"code at rest of {code.file}, module {code.module[:12]}, {code.compiler}".rstrip(", ")
     ]
     notes += [doubt] if doubt else []
+    if told := error_of_estimate(rows):
+        notes.append(told)
     notes += [f"disagrees: {text}" for text in disagreements(rows)]
     return View(f"CODE AND MEASUREMENT of {code.full_name} on {code.chip}:", columns, cells, notes)

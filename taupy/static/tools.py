@@ -110,7 +110,12 @@ class Run:
                 cwd=cwd,
             )  # fmt: skip
             self._files = files.pop_all()
-        for limit, most in ((resource.RLIMIT_AS, MEMORY), (resource.RLIMIT_FSIZE, PRINTED)):
+        limits = {
+            resource.RLIMIT_AS: MEMORY,
+            resource.RLIMIT_FSIZE: PRINTED,
+            resource.RLIMIT_CPU: 2 * int(seconds),  # for one that outlives a killed taupy
+        }
+        for limit, most in limits.items():
             with contextlib.suppress(OSError, ValueError):
                 resource.prlimit(self._process.pid, limit, (most, most))
         self._late = threading.Event()

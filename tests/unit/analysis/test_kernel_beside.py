@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from taupy.analysis.kernel_beside import Measured, beside, disagreements
+from taupy.analysis.kernel_beside import Measured, beside, disagreements, error_of_estimate
 from taupy.catalog.datasheets import candidates
 from tests.kernel_codes import access, code, count, spill
 
@@ -107,9 +107,22 @@ def test_what_was_not_measured_is_absent():
 
 def test_a_time_below_the_bound_cannot_be():
     (sheet,) = candidates("A100 SXM4 80 GB")
-    # 20 instructions x 25,600 threads / (128 a clock x 108 x 1.41 GHz) = 26.3 ns.
+    # 20 instructions x 25,600 threads / (128 a clock x 100 blocks x 1.41 GHz) = 28.4 ns.
     right = row(beside(STRAIGHT, replace(RUN, gpu=sheet)), 
                 "time of a launch, each loop run once: an estimate")  # fmt: skip
-    assert right.code == pytest.approx(26.27, abs=0.01) and not right.disagrees
+    assert right.code == pytest.approx(28.37, abs=0.01) and not right.disagrees
     wrong = beside(STRAIGHT, replace(RUN, gpu=sheet, mean_ns=10.0))
     assert any("less than its code needs" in text for text in disagreements(wrong))
+
+
+def test_the_estimate_is_shown_with_its_error_and_idle_multiprocessors():
+    (sheet,) = candidates("A100 PCIe 40GB")[:1]
+    rows = beside(STRAIGHT, replace(RUN, gpu=sheet))
+    least = row(rows, "time of a launch, each loop run once: an estimate").code
+    assert error_of_estimate(rows) == (
+        f"a launch took {5000 / least:.3g} times the estimate, which is a lower bound"
+    )
+    # One block runs on one multiprocessor: a hundred need no longer than it does.
+    alone = beside(STRAIGHT, replace(RUN, gpu=sheet, grid=1))
+    assert row(alone, "time of a launch, each loop run once: an estimate").code == least
+    assert error_of_estimate(beside(STRAIGHT, RUN)) is None
