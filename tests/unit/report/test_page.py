@@ -164,7 +164,7 @@ def test_names_of_a_hostile_trial_are_in_the_page_as_text_only(tmp_path):
         for letter in text
         if unicodedata.category(letter) in ("Cc", "Cf", "Cs") and letter != "\n"
     ]
-    assert text.count("<script") == 4
+    assert text.count("<script") == 5
     contents = re.search(r'id="contents">([^<]*)</script>', text)[1]
     shown = json.dumps(json.loads(zlib.decompress(base64.b64decode(contents))), ensure_ascii=False)
     assert shown.isprintable() and "<script" in shown
