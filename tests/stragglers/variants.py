@@ -167,19 +167,20 @@ def garbage_collection(training):
 
 @slow(1, "interrupted", "burn")
 def cpu_contention(training):
-    """The other rank has a processor of its own; this one gives way to eight others on its."""
+    """The other rank has a processor of its own; this one gives way to four others on its."""
     os.sched_setaffinity(0, {sorted(os.sched_getaffinity(0))[training.rank]})
-    training.loss = lambda given, wanted: (
-        burn(4 * ITERATIONS) * 0 + nn.functional.mse_loss(given, wanted)
-    )
+    training.loss = lambda given, wanted: burn() * 0 + nn.functional.mse_loss(given, wanted)
     spins = (
-        "import os, time\nend, parent = time.time() + 60, os.getppid()\n"
+        "import os, time\nend, parent = time.time() + 60, os.getppid()\nprint(flush=True)\n"
         "while time.time() < end and os.getppid() == parent: pass"
     )
     if training.is_slow:
         bare = {name: text for name, text in os.environ.items() if name != "TAUPY_BOOT"}
-        for _ in range(8):
-            subprocess.Popen([sys.executable, "-S", "-c", spins], env=bare)
+        for _ in range(4):
+            begun = subprocess.Popen(
+                [sys.executable, "-S", "-c", spins], env=bare, stdout=subprocess.PIPE
+            )
+            begun.stdout.readline()
         os.nice(10)
 
 
