@@ -18,7 +18,7 @@ from taupy.profiledb.reading import Reading
 
 # The sum tells sets of call paths of equal size apart.
 _COVERAGE = """
-    SELECT value.thread_id, count(*), sum(value.callpath_id & 16777215)
+    SELECT value.thread_id, value.metric_id, count(*), sum(value.callpath_id & 16777215)
       FROM interval_value AS value
      WHERE {trials} AND value.metric_id IN ({metrics}) AND value.exclusive IS NOT NULL
      GROUP BY value.trial_id, value.metric_id, value.thread_id
@@ -35,11 +35,11 @@ def uneven_threads(db: ProfileDB, trials: Sequence[int], metrics: Iterable[int])
     of_trials = f"value.trial_id IN ({listed(trials)})"
     reading = Reading(
         sql.replace("{trials}", of_trials), sql.replace("{trials}", "1 = 1"),
-        "callpath", trials, ids, columns=3, keys=1,
+        "callpath", trials, ids, columns=4, keys=2,
     )  # fmt: skip
     return {
         thread
-        for thread, count, check in zip(*db.columns(reading), strict=True)
+        for thread, _, count, check in zip(*db.columns(reading), strict=True)
         if covered.setdefault(thread, (count, check)) != (count, check)
     }
 

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from taupy.errors import DatabaseError
 from taupy.profiledb.reading import Reading
+from taupy.profiledb.store import cluster
 from taupy.profiledb.store.catalogue import Store
 from taupy.profiledb.store.files import is_joint
 from taupy.profiledb.store.needs import THREAD_BITS
@@ -45,7 +46,9 @@ class Engines:
             return None
         if reading.level == "timer":
             return self._of_catalogue(reading, trials)
-        return self._of_files(reading, trials)
+        if len(trials) > 1 and cluster.scheduler():
+            return cluster.columns(self._store.catalogue.address, reading)
+        return self.of_files(reading)
 
     def _are_integers(self, trials: Sequence[int], metrics: Sequence[int]) -> bool:
         """Are all values of these metrics integers? Unknown where an older taupy wrote them."""
@@ -74,11 +77,10 @@ class Engines:
             return None
         return list(zip(*rows, strict=True))
 
-    def _of_files(
-        self, reading: Reading, trials: Sequence[int], *, again: bool = False
-    ) -> Columns | None:
+    def of_files(self, reading: Reading, *, again: bool = False) -> Columns | None:
+        """What DuckDB answers; None where it cannot."""
         duckdb = _duckdb()
-        files = self._files(trials)
+        files = self._files(sorted(reading.trials))
         if duckdb is None or not all(files.values()):
             return None
         tables = [
@@ -91,9 +93,13 @@ class Engines:
             if again:  # a file is lost, or written by an older taupy: SQLite's answer says so
                 return None
             self._files_of.clear()  # others may have taken their place
-            return self._of_files(reading, trials, again=True)
+            return self.of_files(reading, again=True)
         columns: Columns = [column.tolist() for column in answer.values()]
         return columns if columns[0] else []
+
+    def have_files(self, trials: Sequence[int]) -> bool:
+        """Has one of these trials a file that DuckDB would read?"""
+        return any(self._files(trials).values())
 
     def _files(self, trials: Sequence[int]) -> dict[str, list[_File]]:
         """Of each table the files of these trials."""
