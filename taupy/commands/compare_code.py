@@ -10,6 +10,7 @@ from taupy.analysis.match import Table
 from taupy.commands.compare_arguments import named, of_chip
 from taupy.errors import UsageError
 from taupy.pprof import terminal
+from taupy.units import several
 
 ROWS = 25
 
@@ -22,7 +23,8 @@ def run(args: argparse.Namespace, parsed: Sequence[Condition], names: Table | No
 
     texts = named(args)
     if len(texts) != 2:
-        raise UsageError(f"{len(texts)} files were named; code is compared two by two: OLD NEW")
+        named_files = several(len(texts), "file")
+        raise UsageError(f"{named_files} named; code is compared two by two: OLD NEW")
     sides, notes = [], []
     with terminal.busy("reading kernels ..."):
         for text in texts:

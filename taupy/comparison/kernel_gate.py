@@ -18,6 +18,7 @@ from taupy.analysis.match import Key, Level, Table
 from taupy.comparison.gate import Conclusion, Judged, Judgement
 from taupy.errors import UsageError
 from taupy.model.kernel_code import KernelCode
+from taupy.model.kernel_names import told_apart
 from taupy.model.metric import Metric
 from taupy.model.rows import TimerRow
 from taupy.pprof.selection import name_test
@@ -38,18 +39,20 @@ class CodeSide:
 @dataclass(frozen=True)
 class Pair:
     """A kernel on two sides; None where one lacks it. Several kernels that the matcher cannot
-    tell apart are one row, with the largest of their values."""
+    tell apart are one row, with the largest of their values. `shown`: the short name, with template
+    arguments where other kernels have the same."""
 
     key: Key
     chips: tuple[str, str]
     first: tuple[KernelCode, ...]
     second: tuple[KernelCode, ...]
+    shown: str
 
     @property
     def name(self) -> str:
         """The kernel, and the chips where they differ."""
         old, new = self.chips
-        return f"{self.key.short_name} ({old if old == new else f'{old}, {new}'})"
+        return f"{self.shown} ({old if old == new else f'{old}, {new}'})"
 
     def values(self, quantity: Quantity) -> tuple[float | None, float | None]:
         """Each side's value."""
@@ -116,7 +119,11 @@ def _matched(
             row = rows.setdefault(key.identity, (key, [], []))
             (row[2] if at else row[1]).append(code)
     chips = (old[0].chip, new[0].chip)
-    return [Pair(key, chips, tuple(code), tuple(other)) for key, code, other in rows.values()]
+    shown = told_apart(key.timer for key, _, _ in rows.values())
+    return [
+        Pair(key, chips, tuple(code), tuple(other), shown[key.timer])
+        for key, code, other in rows.values()
+    ]
 
 
 def judge(judged_pairs: Sequence[Pair], conditions: Sequence[Condition]) -> Judgement:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
@@ -154,6 +154,19 @@ def template_arguments(demangled: str) -> str:
     start = demangled.find(own + "<") + len(own)
     end = _closing_brackets(demangled).get(start) if own and start >= len(own) else None
     return "" if end is None else demangled[start + 1 : end]
+
+
+def told_apart(names: Iterable[str]) -> dict[str, str]:
+    """Demangled name -> short name, with template arguments where several have the same."""
+    by_short: dict[str, set[str]] = {}
+    for name in names:
+        by_short.setdefault(short_name(name), set()).add(name)
+    shown = {}
+    for short, full_names in by_short.items():
+        for name in full_names:
+            arguments = template_arguments(name) if len(full_names) > 1 else ""
+            shown[name] = f"{short}<{arguments}>" if arguments else short
+    return shown
 
 
 def _operator_at(name: str, at: int) -> str | None:

@@ -7,7 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from taupy.catalog.opcodes import KINDS
 from taupy.escaping import visible
 from taupy.model.kernel_code import Estimate, KernelCode, by_kind
+from taupy.model.kernel_names import told_apart
 from taupy.pprof.view import Cell, Column, View
+from taupy.units import several
 
 _SHOWN = ("fp64", "fp32", "fp16", "tensor", "integer", "load", "store", "atomic", "barrier")
 
@@ -45,7 +47,8 @@ _COLUMNS = (
     Column("file", audience="machines"),
 )
 
-_WHAT = [column.name for column in _COLUMNS].index("what")
+_FULL_NAME, _WHAT = 2, 3
+"""Places of columns in a row; the first is the name for people."""
 
 Fitting = tuple[int | None, float | None, str]
 """Block size, occupancy in percent, and limiter."""
@@ -54,6 +57,8 @@ Fitting = tuple[int | None, float | None, str]
 def table(rows: Iterable[tuple[KernelCode, Fitting]], notes: Sequence[str] = ()) -> View:
     """One line a kernel and chip."""
     cells = [_row(code, fitting) for code, fitting in rows]
+    shown = told_apart(str(row[_FULL_NAME]) for row in cells)
+    cells = [(shown[str(row[_FULL_NAME])], *row[1:]) for row in cells]
     what = {kind: sum(row[_WHAT] == kind for row in cells) for kind in ("kernel", "function")}
     counted = ", ".join(
         f"{number} {kind}{'s' * (number > 1)}" for kind, number in what.items() if number
@@ -139,7 +144,9 @@ def loops(code: KernelCode) -> View:
         for part in code.loops
     ]
     told = "not followed" if code.divergent is None else f"{code.divergent} may split a warp"
-    notes = [f"{code.blocks} basic blocks, {code.branches} conditional branches ({told})"]
+    blocks = several(code.blocks, "basic block")
+    branches = "branch" if code.branches == 1 else "branches"
+    notes = [f"{blocks}, {code.branches} conditional {branches} ({told})"]
     if code.calls:
         notes.append("calls: " + ", ".join(dict.fromkeys(code.calls)))
     if code.peak_live is not None:

@@ -51,6 +51,12 @@ def test_kernels_go_together_by_name_as_everywhere():
     assert list(found.values()) == ["fails"]
 
 
+def test_kernels_that_differ_in_template_arguments_only_are_told_apart():
+    both = [code("_Z4gemmILi4EEvPf"), code("_Z4gemmILi8EEvPf"), code()]
+    found, *_ = judged(both, both, "registers > +8")
+    assert {name for _, name in found} == {"gemm<4> (8.0)", "gemm<8> (8.0)", "saxpy (8.0)"}
+
+
 def test_one_chip_may_stand_beside_another():
     found, *_ = judged([code(chip="8.0")], [code(chip="9.0", registers=30)], "registers > +8")
     assert found == {("registers > +8", "saxpy (8.0, 9.0)"): "fails"}
