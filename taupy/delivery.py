@@ -377,7 +377,7 @@ def _joined(
     db: ProfileDB, profile: Profile, settings: RunSettings, running: int
 ) -> tuple[int, str]:
     """Add the counters to the trial that the run was meant for: its number, and how; ""
-    if that cannot be: then the run is a trial of its own, and says why."""
+    if that is impossible: then the run is a trial of its own, and says why."""
     if not settings.merge_into:
         return 0, ""
     trial = next((row.id for row in db.trials() if row.uuid == settings.merge_into), 0)

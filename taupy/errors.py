@@ -23,7 +23,7 @@ class TaupyError(Exception):
 
 
 class UsageError(TaupyError):
-    """The command line asks for something that cannot be."""
+    """The command line asks for something impossible."""
 
     exit_code = 2
 

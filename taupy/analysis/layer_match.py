@@ -1,6 +1,6 @@
 """Which layers of different trials are the same one.
 
-By qualified name first; a wrapper's prefix is no part of it: `torch.compile` puts `_orig_mod.`
+By qualified name first; a wrapper's prefix is not part of it: `torch.compile` puts `_orig_mod.`
 before all names, `DistributedDataParallel` and the like `module.`. What has no partner then is
 matched by class and position, if the sides have equally many of that class left: the first with
 the first.

@@ -121,7 +121,7 @@ def names_of(names: Iterable[str], project: Mapping[str, object] | None = None) 
                 more = f"; near it: {', '.join(close)}" if close else ""
                 raise UsageError(
                     f"there is nothing '{name}' to sample{more}; `taupy avail --sampling` lists "
-                    "what there is"
+                    "the available ones"
                 ) from None
     return tuple(chosen)
 

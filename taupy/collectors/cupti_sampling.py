@@ -101,7 +101,7 @@ class Sampling:
 
         Raises:
             CuptiError: CUPTI refuses.
-            CudaError: a context was needed and could not be had.
+            CudaError: a context was needed and could not be created.
         """
         self.chip = host.device_chip(ordinal)
         self.overflows = 0

@@ -54,9 +54,9 @@ def devices(node: int, ordinals: Iterable[int] | None = None) -> list[Device]:
 
 
 def completed(gpus: Iterable[Device]) -> list[Device]:
-    """Devices that a program used, with all that this machine tells of them now.
+    """Devices that a program used, with everything this machine reports about them now.
 
-    A GPU is known again by its UUID, where it has none by its number.
+    A GPU is recognised by its UUID or, if it has none, by its number.
     """
     here = devices(0)
     by_uuid = {device.uuid: device for device in here}

@@ -117,7 +117,7 @@ def _read(handle: Any, readings: Iterable[_Reading]) -> Iterator[tuple[_Reading,
 
 
 def facts(uuid: str) -> list[Fact]:
-    """What NVML tells of a GPU; empty where it tells nothing."""
+    """What NVML reports about a GPU; empty if it reports nothing."""
     handle = _asked("nvmlDeviceGetHandleByUUID", uuid)
     if handle is None:
         return []

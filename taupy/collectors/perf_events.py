@@ -136,7 +136,7 @@ def prepare(
         try_: `counters_try` of the engine, given by tests.
 
     Raises:
-        KeyError: a name that is no metric of the CPU.
+        KeyError: a name that is not a metric of the CPU.
     """
     cpu = cpu or this_cpu()
     try_ = try_ or _native_try()

@@ -37,7 +37,7 @@ class Wanted:
         cpu_time: the thread's CPU time, too.
         analytic: operations told from the shapes of BLAS calls: "always", or "fallback"
             where the CPU's own counters of operations are missing.
-        notes: what was asked for and cannot be had, one line each.
+        notes: what was requested and is not available, one line each.
     """
 
     def __init__(self) -> None:

@@ -63,7 +63,7 @@ def timelines(folder: Folder, ordinals: dict[str, int] | None) -> list[GpuTimeli
     try:
         kept = values.loads((folder / KEPT).read_bytes())
         if not fits(kept, list[dict[str, Any]]) or not all(map(_is_kept, kept)):
-            raise values.Damaged("they are not as they should be")
+            raise values.Damaged("they are invalid")
         timelines = [
             _read(gpu, ordinals) for gpu in kept if ordinals is None or gpu["uuid"] in ordinals
         ]

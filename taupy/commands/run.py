@@ -115,8 +115,8 @@ def _import_paths(settings: Any) -> list[str]:
 
 
 def _torch_libraries(args: argparse.Namespace, folder: Any, settings: Any) -> None:
-    """Have PyTorch tell of backward passes and collectives, where it is installed and nobody
-    objects."""
+    """Have PyTorch report backward passes and collectives, if it is installed and the user does not
+    object."""
     by_layer = _is_wanted(args.autograd, "autograd")
     collectives = _is_wanted(args.collectives, "collectives", None)
     if settings.engine == "native" and settings.gpu != "no" and collectives is not False:
@@ -147,7 +147,7 @@ def _torch_libraries(args: argparse.Namespace, folder: Any, settings: Any) -> No
 
 
 def _of_layers(args: argparse.Namespace, folder: Any, settings: Any, torch: Any) -> None:
-    """The libraries that tell of layers, compiled beside the program or else before it."""
+    """The libraries that report layers, compiled while the program runs or else before it."""
     from taupy.instrument import torch_library
 
     state = os.path.dirname(folder.path)

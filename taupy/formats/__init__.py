@@ -1,1 +1,1 @@
-"""Foreign files: one module a format, both directions in it."""
+"""Foreign files: one module per format, for both directions."""

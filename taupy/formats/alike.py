@@ -27,7 +27,7 @@ ALIKE: Final = ("GPU_NO_OWNER", LAUNCHES_GROUP)
 
 @dataclass(slots=True)
 class _Sample:
-    """Statistics of one metric that is no sum."""
+    """Statistics of one metric that is not a sum."""
 
     unit: str
     count: int = 0
@@ -90,7 +90,7 @@ class Alike:
         count: int = 1,
         limits: tuple[float, float] | None = None,
     ) -> None:
-        """Take a value that is no sum: of one launch, or the mean of `count` with these limits."""
+        """Take a value that is not a sum: one launch's, or a mean of `count` with these limits."""
         sample = self.samples.get(name)
         if sample is None:
             sample = self.samples[name] = _Sample(unit)

@@ -1,9 +1,9 @@
 """Collapsed stacks, the input of flame graphs: one line per call path, `main;f;g 417`.
 
-Written is the exclusive time in nanoseconds; above the routines a frame says so and names
-the thread: `thread 0.0.1 worker [ns];main;f 417`. A trial without times has its samples, or
-its first metric: `[inuse_space B]`. Read is any such file: files of others do not say what
-they count, so that becomes the metric `samples`, which goes out as it came.
+taupy writes the exclusive time in nanoseconds; above the routines a frame says so and names the
+thread: `thread 0.0.1 worker [ns];main;f 417`. A trial without times has its samples, or its first
+metric: `[inuse_space B]`. Any such file can be read. Files of other tools do not say what they
+count, so that becomes the metric `samples`, which round-trips unchanged.
 """
 
 from __future__ import annotations

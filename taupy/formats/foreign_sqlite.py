@@ -1,4 +1,4 @@
-"""SQLite files that others wrote, opened so that they can do no harm and get none.
+"""SQLite files of other tools, opened so that they can neither do harm nor be harmed.
 
 They are read only, by tables alone: no view or trigger of theirs runs, and what they
 hold is copied by value. The SQL for a format stands with that format.

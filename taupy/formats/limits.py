@@ -1,4 +1,4 @@
-"""How much a foreign file may hold. What is larger no profiler wrote, or no reader takes.
+"""How much a foreign file may contain. No profiler writes anything larger, or no reader accepts it.
 
 One table for all formats: bounds against files that lie or exhaust memory, and widths of the
 formats' own numbers and texts.
@@ -11,7 +11,7 @@ from typing import Final
 # --- all formats
 
 LONGEST_LINE: Final = 16 << 20
-"""Bytes; a longer line is in no text format that we read."""
+"""Bytes; no text format that taupy reads has longer lines."""
 LONGEST_NAME: Final = 1 << 20
 """Characters of one name."""
 INTEGER: Final = (1 << 63) - 1
@@ -46,7 +46,7 @@ TRACE_VALUE: Final = 32 << 20
 TRACE_MENDED: Final = 1 << 14
 """Characters of a broken event whose end is looked for by its brackets."""
 TRACE_BLANK: Final = 64
-"""Pieces without an event in them; more is no trace but an attempt to keep us busy."""
+"""Pieces without an event in them; more is not a trace but an attempt to waste time."""
 TRACE_BROKEN: Final = 100_000
 """So many unreadable events say that this is something else."""
 TRACE_NAME: Final = 1 << 16

@@ -27,7 +27,7 @@ _END = _End()
 
 
 class Damaged(Exception):
-    """The data are not as they should be.
+    """The data are invalid.
 
     Attributes:
         place: byte.

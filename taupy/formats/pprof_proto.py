@@ -1,9 +1,9 @@
 """pprof profiles (Google's profile.proto, packed by gzip), both ways.
 
-A sample is a call path with what it did itself; its labels say the thread. Written are
-`calls` and every metric as sample types, timers as functions, groups as mappings
-(`group PYTHON`), metadata as comments. Read are all sample types; the one that is a time
-becomes the metric `time`. Messages are taken apart by `protowire.py`.
+A sample is a call path with what it did itself; its labels say the thread. Export writes `calls`
+and every metric as sample types, timers as functions, groups as mappings (`group PYTHON`), metadata
+as comments. Import reads all sample types; the one that is a time becomes the metric `time`.
+Messages are taken apart by `protowire.py`.
 """
 
 from __future__ import annotations

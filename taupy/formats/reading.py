@@ -1,4 +1,4 @@
-"""What is refused in foreign files, and how that is said.
+"""What is rejected in foreign files, and with which message.
 
 Files come from anywhere: they may be cut off, lie about their counts, or be made to
 exhaust memory. Readers read in pieces, and refuse what no profiler writes.

@@ -93,7 +93,7 @@ class Format:
         recognises: is the file at `path` with these first bytes in this format?
         read: the profiles of a file. Several with one `uuid` are parts of one trial (one
             for each node, say). It streams, and raises FormatError (`reading.refusal`)
-            with file, place and reason for what is not as it should be. What a reader
+            with file, place and reason for invalid content. What a reader
             left out or made up it says in the metadata IMPORT_NOTES. The command fills in
             `source`, and real uuids: a reader writes "" into a single trial, "1", "2" ...
             into several. None: this format is not read.

@@ -1,8 +1,8 @@
 """speedscope's JSON, both of its kinds of profile, both ways.
 
-Written is one profile for each thread and metric: *sampled*, its samples the call paths, its
+Export writes one profile for each thread and metric: *sampled*, its samples the call paths, its
 weights what each did itself; and, for a thread with single activities (`--trace`), one
-*evented* profile of them. Read are both kinds: samples add up to call paths with weights,
+*evented* profile of them. Import reads both kinds: samples add up to call paths with weights,
 events to call paths with calls. The file is read piece by piece, never as a whole.
 """
 

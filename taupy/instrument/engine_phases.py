@@ -2,9 +2,9 @@
 
 Its `__enter__` and `__exit__` are known by name and file when their code is first met
 (`Routines.add_code`). When `__enter__` returns a phase begins, with the name that the object
-has; when `__exit__` begins it ends. Nothing is put into the program, and no code of its is run.
+has; when `__exit__` begins it ends. Nothing is added to the program, and none of its code is run.
 
-A phase goes on where the routine that it began in returns or yields, until its end, or until the
+A phase continues where the routine that it began in returns or yields, until its end, or until the
 object is gone, which ends the range in PyTorch, too. As `_native/phases.h` does it.
 
 Runs inside the measured process: built-in modules only.

@@ -238,7 +238,7 @@ def is_import(path: Path) -> bool:
 
 
 def spill_prefix(settings: RunSettings) -> str:
-    """Of the paths of parts that the run folder had no room for: they lie beside the database."""
+    """For the paths of parts that did not fit into the run folder: they are beside the database."""
     return f"{settings.database}-{settings.uuid}."
 
 
@@ -266,7 +266,7 @@ def read_settings(folder: Folder) -> RunSettings:
     """The settings of a run folder.
 
     Raises:
-        FileNotFoundError: it has none: it is no run folder, or is being made or removed.
+        FileNotFoundError: it has none: it is not a run folder, or is being made or removed.
         Untrusted: they are not ours.
         Damaged: this version of taupy cannot read them.
     """

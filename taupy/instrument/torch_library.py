@@ -2,8 +2,8 @@
 
 One tells the engine of autograd's nodes, one of collectives, one of operators. They are made for
 the PyTorch that is installed beside this Python, as found without importing it, and lie in the
-state folder. A new one is tried before it counts: in a process of its own it must tell what PyTorch
-itself tells of a small example. One that fails is not tried again.
+state folder. A new one is tried before it counts: in a process of its own it must report what
+PyTorch itself reports about a small example. One that fails is not tried again.
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ class Kind:
         what: what it is for, to tell people.
         check: a program that tries it, with its path as an argument.
         header: of PyTorch's, without which it cannot be made.
-        fact: of the trial, that tells of it.
+        fact: of the trial, that describes it.
         done, undone: what the fact begins with if it is there, and if not.
         needs_python: Python's headers, and PyTorch's library for Python.
     """

@@ -6,7 +6,7 @@ a thread of that context (`Thread.kind == "stream"`), and a kernel or a copy is 
 call path down to the launching routine: those rows have `calls` 0 and `exclusive` 0, and
 an `inclusive` that is the GPU time launched from there. So the laws of summed values hold
 on streams as on host threads, and equal call paths have equal ids in the database.
-Work without a known launching call path hangs under the timer `NO_OWNER`.
+Work without a known launching call path is placed under the timer `NO_OWNER`.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ def rank_of(node: int, facts: Mapping[str, str]) -> tuple[int, int]:
 
 
 def are_others(first: Mapping[str, str], second: Mapping[str, str]) -> bool:
-    """Do these metadata of a node tell of two processes? Not if they do not say so."""
+    """Do these metadata of a node belong to two processes? Not if they do not say so."""
     return any(name in first and name in second and first[name] != second[name] for name in PROCESS)
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 ROWS_A_STATEMENT = 100
 _MANY = 10_000
-"""Rows from which it pays to sort an index anew."""
+"""Rows from which rebuilding an index by sorting pays off."""
 
 
 def insert(
@@ -64,7 +64,7 @@ def insert_columns(
 def index_afterwards(
     connection: sqlite3.Connection, index: str, table: str, rows: int
 ) -> Iterator[None]:
-    """Make an index of a table anew when rows were inserted into it, if they are more than it has:
+    """Rebuild an index of a table when rows were inserted into it, if they are more than it has:
     to sort it once takes a sixth of what it takes to find a place for each row.
 
     Args:

@@ -67,7 +67,7 @@ def trial(db: ProfileDB, text: str = LATEST) -> TrialRow:
     """The trial that the text names; of several, the one stored last.
 
     Raises:
-        NoSuchTrial: there is none; the message lists what there is.
+        NoSuchTrial: there is none; the message lists the available ones.
     """
     return many(db, [text])[-1]
 
@@ -76,7 +76,7 @@ def many(db: ProfileDB, texts: Iterable[str]) -> list[TrialRow]:
     """All trials that any of the texts names, each once, in the order stored.
 
     Raises:
-        NoSuchTrial: one of the texts names none; the message lists what there is.
+        NoSuchTrial: one of the texts names none; the message lists the available ones.
         UsageError: one is empty, as of a shell's variable that is not set: that is no wish.
     """
     by_id: dict[int, TrialRow] = {}

@@ -114,7 +114,7 @@ def complete_trial(db: ProfileDB, uuid: str, lost: str = "") -> None:
     """Nothing more will come: a trial that only waited for running processes is complete.
 
     Args:
-        lost: what they measured and cannot be had; then it stays incomplete.
+        lost: what they measured and is lost; then it stays incomplete.
     """
     with db.transaction() as connection:
         for (trial,) in connection.execute(

@@ -34,7 +34,7 @@ class Collected:
         files: to be removed when the parts are stored.
         running: processes that go on.
         problems: why processes are not measured, a line each.
-        lost: what was measured and cannot be had any more, a line each.
+        lost: measurements that are lost, one line each.
         pids: processes that are accounted for although no part of theirs is among `parts`.
         helpers: parts of processes of multiprocessing's own, for the forks that they have noted.
     """

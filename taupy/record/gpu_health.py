@@ -26,8 +26,8 @@ def health(part: GpuPart, placeless: int) -> dict[str, str]:
     say(
         "gpu_untimed",
         get("untimed", 0),
-        f"{get('untimed')} kernels and copies have no times (the GPU had no room for them): they "
-        "are counted, but their time is missing",
+        f"{get('untimed')} kernels and copies have no times (the GPU ran out of space for them): "
+        "they are counted, but their time is missing",
     )
     say(
         "gpu_dropped",

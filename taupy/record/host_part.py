@@ -92,7 +92,7 @@ def read_part(
         is_changing: the process may be writing it, so that its end may be missing.
 
     Raises:
-        FormatError: the file is no part, or damaged.
+        FormatError: the file is not a part, or damaged.
         OSError: it cannot be read, or is not trusted.
     """
     data = file.read_bytes()
@@ -111,10 +111,10 @@ def read_part(
 def peek_process(file: Readable) -> tuple[int, int, bool, bool]:
     """(pid, its start time, has it closed the part?, is it a helper?), not decoding more.
 
-    A helper is a process of multiprocessing's own: its part is no node of the trial.
+    A helper is a process of multiprocessing's own: its part is not a node of the trial.
 
     Raises:
-        FormatError: the file is no part.
+        FormatError: the file is not a part.
         OSError: it cannot be read, or is not trusted.
     """
     name = file.name

@@ -14,7 +14,7 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True, slots=True)
 class Communicator:
-    """A group of processes as the part tells of it; see `Collectives`."""
+    """A group of processes as described by the part; see `Collectives`."""
 
     name: str
     ranks: str

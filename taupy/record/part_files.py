@@ -3,7 +3,7 @@
 Each process writes a file of its own into the run folder. A child that ends appends its part
 to the file `folded` under a lock and removes its own (`_native/part.c`), and the deliverer
 takes that file away first, under the same lock, so that what comes later goes into a new one.
-A part that the run folder had no room for lies beside the database: a *spilled* one.
+A part that did not fit into the run folder is beside the database: a *spilled* one.
 """
 
 from __future__ import annotations

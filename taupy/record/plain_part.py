@@ -57,8 +57,8 @@ def read(name: str, data: bytes) -> Part | None:
     """Decode a part; None if nothing was recorded in it.
 
     Raises:
-        FormatError: it is no part.
-        ValueError: it is no record (`values.Damaged`).
+        FormatError: it is not a part.
+        ValueError: it is not a record (`values.Damaged`).
     """
     if not data:
         return None
@@ -108,7 +108,7 @@ def _loaded(name: str, data: bytes) -> dict[str, Any]:
 def _check(name: str, values: object, hints: dict[str, Any]) -> None:
     for field, hint in hints.items():
         if not isinstance(values, dict) or not fits(values.get(field), hint):
-            raise FormatError(f"{name} is damaged: its {field} is not as it should be")
+            raise FormatError(f"{name} is damaged: its {field} is invalid")
 
 
 def _routines(name: str, columns: Any) -> list[Routine]:

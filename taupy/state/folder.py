@@ -4,7 +4,7 @@ A state folder may lie where others can write, as in a shared /tmp. So nothing i
 reached by its path: the folder is opened once, its owner and mode are looked at through the
 descriptor, and everything inside is opened relative to that descriptor, never through a
 symbolic link, never waiting for a pipe's other side, and only if it is a regular file of
-this user and not too large. Whatever is not as it should be raises `Untrusted`, is left as
+this user and not too large. Anything else raises `Untrusted`, is left as
 it is, and can be named in one line.
 
 Runs inside the measured process, too: built-in modules only.
@@ -132,7 +132,7 @@ class Folder:
             return
 
     def is_gone(self) -> bool:
-        """Has somebody removed or replaced the folder since it was opened?"""
+        """Was the folder removed or replaced since it was opened?"""
         try:
             now, here = posix.stat(self.path), posix.fstat(self.descriptor)
         except OSError:
@@ -141,7 +141,7 @@ class Folder:
 
 
 class File:
-    """A name in a folder; every use of it is checked anew."""
+    """A name in a folder; every use of it is checked again."""
 
     __slots__ = ("folder", "name")
 

@@ -1,6 +1,6 @@
 """What the watch keeps in a run folder: its heartbeat, and when and how processes ended.
 
-The file `watch` has a header, which is written anew at each round, and behind it a record for each
+The file `watch` has a header, which is rewritten at each round, and behind it a record for each
 process that has ended. The file `watch.found` has a record for each process that was found below
 the program. Times are ns of CLOCK_MONOTONIC, like those of parts. Whoever writes it is
 a small process that is to stay small: only `struct` is imported.

@@ -87,7 +87,7 @@ class InPath:
     """What a thread was seen to do in a call path.
 
     Attributes:
-        address: of the call path; 0 for all that had no room.
+        address: of the call path; 0 for all that did not fit.
         looks, time_ns: by `STATES`.
     """
 

@@ -54,7 +54,7 @@ class PartThreads:
         ] = {}  # by GPU: allocated, reserved, their peaks [byte]
 
     def open_paths(self) -> "Iterator[tuple[int, int]]":
-        """(thread id, address of the call path) of each thread that has not ended; `held` anew.
+        """(thread id, address of the call path) of each thread that has not ended; `held` again.
 
         Raises:
             OSError: the part is gone.

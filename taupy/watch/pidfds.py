@@ -1,4 +1,4 @@
-"""What a pidfd tells of its process: its parent (Linux 6.13), and how it ended (6.15)."""
+"""What a pidfd reports about its process: its parent (Linux 6.13), and how it ended (6.15)."""
 
 from fcntl import ioctl
 

@@ -66,6 +66,22 @@ PHRASES = {
     r"\b(?:is|be) (?:an?|the) ?none\b|\bthat is none\b": "is missing",
     r"\bas none is\b": "because there is none",
     r"\bno telling\b": "cannot tell",
+    r"\b(?:not|cannot|could not) (?:to )?be had\b": "is not available, cannot be read",
+    r"\bnot as (?:they|it) should be\b": "is invalid",
+    r"\bthat cannot be(?=[\"':]|\W*$)": "impossible",
+    r"\bby the clock\b": "in elapsed time",
+    r"\bas ever\b": "as always, as usual",
+    r"\bput into the program\b": "added to the program",
+    r"\b(?:tells?|told) of\b": "reports, describes",
+    r"\b(?:found|had) no room\b": "did not fit, ran out of space",
+    r"\b(?:hangs?|hung) under\b": "is placed under, is listed under",
+    r"\b(?:Read|Written|Shown) (?:are|is)\b": "taupy reads, export writes",
+    r"\bsomebody\b": "another tool, another process",
+    r"(?<!there )\bis no (?:part|run|sum|unit|metric|import|growth)\b": "is not a part ...",
+    r"\bwhat there is\b": "the available ones",
+    r"\banew\b": "again",
+    r"\b(?:is|are) played\b": "simulated",
+    r"\beach \d+(?:\.\d+)? m?s\b": "every 10 ms",
 }
 
 

@@ -1,4 +1,4 @@
-"""Host and GPU on one clock: what a run of a GPU would take if a part of it were gone.
+"""Host and GPU on one clock: how long a run on a GPU would take without a part of its work.
 
 The main thread's time T (without imports) is made of its waits for the GPU, its calls of CUDA and
 everything else; the GPU is busy for B. Neither can be faster than the other lets it:

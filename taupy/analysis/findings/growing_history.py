@@ -137,8 +137,8 @@ def _calls_of(function: Function, name: str) -> set[str]:
 
 
 def _is_bounded(text: str, name: str) -> bool:
-    """Is something taken from it anywhere in the file, is it set anew outside of a constructor, or
-    does it have a largest size?"""
+    """Is something taken from it anywhere in the file, is it assigned again outside a constructor,
+    or does it have a largest size?"""
     for part in ast.walk(ast.parse(text)):
         if isinstance(part, ast.Delete) and any(
             isinstance(target, ast.Subscript) and _name(target.value) == name

@@ -1,4 +1,4 @@
-"""Which evidence of a trial is whole: rules give no verdict on a part of it."""
+"""Which evidence of a trial is complete: rules give no verdict on partial evidence."""
 
 from __future__ import annotations
 

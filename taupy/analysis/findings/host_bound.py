@@ -16,7 +16,7 @@ KIND = "host slower than GPU"
 NEEDS = ("host", "gpu")
 
 LEAST_IDLE = 0.1
-"""Of the time outside imports. A GPU that is fed well is idle for a few percent, at the beginning
+"""Of the time outside imports. A well-fed GPU is idle for a few percent, at the beginning
 and at the end and between dependent kernels."""
 
 _OTHERS = ("data", "checkpoint", "compile", "import")

@@ -22,8 +22,8 @@ LEAST = 0.25
 one, and threads on a busy machine, differ by less."""
 
 LEAST_ON_CLOCK = 0.1
-"""The same by the clock if it is so of CPU time: on a busy machine, who waits for a processor while
-others work takes longer, too."""
+"""The same for elapsed time, if CPU time is uneven, too: on a busy machine, a worker that waits for
+a processor also takes longer."""
 
 LEAST_OF_RANKS = 0.05
 """The same for ranks, which do equal steps and wait for each other in each: jitter is a few

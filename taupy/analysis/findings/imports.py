@@ -1,4 +1,4 @@
-"""Imports that are made again and again, do work, or bring what is not used."""
+"""Imports that are repeated, do work, or load packages that are not used."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def _unused(trial: Trial) -> Iterator[Finding | Abstention]:
 
 
 def _used(trial: Trial) -> set[str]:
-    """Packages of which a routine ran that is no part of an import."""
+    """Packages of which a routine ran outside imports."""
     calls = trial.calls
     inside = {row for top in calls.outermost(is_import) for row in calls.below(top)}
     outside = {calls.timer[row] for row in range(len(calls)) if row not in inside}

@@ -1,4 +1,4 @@
-"""Kernels whose stored code spills registers, or reaches memory in strides.
+"""Kernels whose stored code spills registers or accesses memory in strides.
 
 The only rule that looks at code: `taupy static --store` must have kept it. What code proposes of
 occupancy, barriers and tensor instructions is no finding, because code cannot tell whether the

@@ -1,6 +1,6 @@
-"""Below which a finding is none, whatever its rule.
+"""Limits below which nothing is a finding, for all rules.
 
-The limits of a single rule are in its own file.
+Limits of a single rule are in its own file.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Collectives and steps of a training in torch.profiler's traces.
 
-`record_param_comms` tells of each collective that was asked for, the NCCL kernel with the same
+`record_param_comms` describes each collective that was requested, the NCCL kernel with the same
 `External id` when it ran. Gloo has neither: there a range `gloo:all_reduce` on a thread of the
 backend is all that is known.
 """

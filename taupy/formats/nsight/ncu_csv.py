@@ -79,7 +79,7 @@ def read(path: Path, progress: Progress) -> Iterator[Profile]:
     """The one trial of a file; processes are nodes in order of appearance.
 
     Raises:
-        FormatError: there is no header, no launch, or a row that cannot be.
+        FormatError: there is no header, no launch, or an impossible row.
     """
     reader = _Reader(path)
     yield _profile([reader], reader.launches(progress))

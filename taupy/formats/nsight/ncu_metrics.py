@@ -1,8 +1,8 @@
 """Launches that Nsight Compute counted, made into a profile: timers, metrics, user events.
 
 Sums (`*.sum`) are metrics: our counters (`ncu_counters.py`), all others under their own names.
-What is no sum (rates, percentages, averages) would be nonsense when added up, and becomes a
-user event with minimum, maximum and mean. Launches of one kernel that differ have call paths of
+Values that are not sums (rates, percentages, averages) would be nonsense when added up, and become
+a user event with minimum, maximum and mean. Launches of one kernel that differ have call paths of
 their own (`alike.py`). Reading files is `ncu_csv.py`'s, `ncu_rep.py`'s and `nvprof.py`'s.
 """
 
@@ -262,8 +262,8 @@ class CountedLaunches:
             )
         if self.handed_out:
             notes.append(
-                f"bytes_l1 and bytes_l2 of {self.handed_out} launches: what the caches handed out, "
-                "as in NVIDIA's rooflines, for lack of what was asked of them"
+                f"bytes_l1 and bytes_l2 of {self.handed_out} launches: data delivered by the "
+                "caches, as in NVIDIA's rooflines, because requested bytes were not counted"
             )
         if self.tensor_unknown:
             notes.append(

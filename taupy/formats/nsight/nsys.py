@@ -1,12 +1,11 @@
 """Nsight Systems: the SQLite file that `nsys export --type sqlite` makes, read.
 
-Each process is a node. A host thread's call paths are its NVTX ranges (phases), in them
-its API calls (CUDA, cuDNN, cuBLAS, MPI, the operating system's), between the two the
-frames of the call's backtrace where the file has them. A kernel, copy or memset
-hangs under the call that launched it, by correlation id; a wait is a user event of the call
-that waited. CPU samples become a thread of
-their own with the metric `samples`. Tables and columns that a file lacks are done
-without, since nsys makes a table only when it has rows for it.
+Each process is a node. A host thread's call paths are its NVTX ranges (phases), in them its API
+calls (CUDA, cuDNN, cuBLAS, MPI, the operating system's), between the two the frames of the call's
+backtrace where the file has them. A kernel, copy or memset is placed under the call that launched
+it, by correlation id; a wait is a user event of the call that waited. CPU samples become a thread
+of their own with the metric `samples`. Tables and columns that a file lacks are done without, since
+nsys makes a table only when it has rows for it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Host threads of an nsys SQLite file: ranges, API calls, backtraces, CPU samples.
 
 Call paths are made in one pass over all slices in order of thread and start. Where API
-calls stand is kept by correlation id, for the GPU work that hangs under them.
+calls stand is kept by correlation id, for the GPU work that is placed under them.
 """
 
 from __future__ import annotations

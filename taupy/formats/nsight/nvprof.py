@@ -164,7 +164,7 @@ class _Metrics:
         self._tensor_idle = bool(device) and _TENSOR_CHIPS.search(device) is None
 
     def take(self, name: str, count: int, least: str, largest: str, mean: str) -> None:
-        """One row. Counts are whole numbers without a unit; all else is no sum."""
+        """One row. Counts are whole numbers without a unit; everything else is not a sum."""
         self.count = max(self.count, count)
         value = _value(mean)
         if name == _TENSOR_LOAD and _IDLE.fullmatch(largest.strip()):

@@ -186,7 +186,7 @@ class SummedTables:
         self._units.update(units)
 
     def add_sample(self, name: str, sample: UserEvent, device: int = 0) -> None:
-        """Keep what is no sum of a kernel's launches; it must have been added."""
+        """Keep a value that is not a sum over a kernel's launches, which must have been added."""
         self._samples.append((self.stream(device), work_of(name).timer, sample))
 
     def add_bytes(self, name: str, moved: int) -> None:

@@ -130,7 +130,7 @@ class _Thread:
         """The thread's rows and user events.
 
         Raises:
-            FormatError: a number means nothing, or a line is not as it should be.
+            FormatError: a number refers to nothing, or a line is invalid.
         """
         assert self.values is not None
         names = [self._metric(number) for number in self.values.metrics]

@@ -5,8 +5,8 @@ hold only the last n callers (TAU_CALLPATH_DEPTH), or no path rows at all. The t
 such that summing it up by timer gives the flat rows again, and its rows the path rows:
 
 - Paths that begin with the root (`.TAU application`, or the only routine that begins
-  paths and is called by none) hang under it.
-- All else hangs under `(callers not recorded)`: cut paths `B => C` as that timer over B
+  paths and is called by none) are placed under it.
+- Everything else is placed under `(callers not recorded)`: cut paths `B => C` as that timer over B
   over C, and routines without paths directly beneath it. It, and the callers in cut
   paths, have no values of their own there.
 - The excess of a flat row over its path rows goes to the row of the routine at the beginning of

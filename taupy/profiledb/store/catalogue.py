@@ -145,10 +145,10 @@ class Catalogue:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """While this lasts, nobody pushes.
+        """While this lasts, no push runs.
 
         Raises:
-            DatabaseError: somebody does now.
+            DatabaseError: a push is under way.
         """
         (free,) = self.row("SELECT pg_try_advisory_lock(%s)", (_PUSHING,))
         if not free:

@@ -34,7 +34,7 @@ def check(store: Store, *, read: bool = False, mend: bool = False) -> Checked:
         mend: delete the orphans.
 
     Raises:
-        DatabaseError: somebody pushes now, or the store cannot be read.
+        DatabaseError: a push is under way, or the store cannot be read.
     """
     catalogue, folder = store.catalogue, store.folder
     with catalogue.alone():

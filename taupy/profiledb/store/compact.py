@@ -72,7 +72,7 @@ def compact(store: Store, largest: int = LARGEST_BYTES) -> Iterator[Joined]:
     """Join small files; yields what was joined, after each.
 
     Raises:
-        DatabaseError: somebody pushes now, or a file cannot be read or written. What was yielded is
+        DatabaseError: a push is under way, or a file cannot be read or written. What was yielded is
             done.
     """
     for plan in planned(store, largest):

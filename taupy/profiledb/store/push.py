@@ -3,7 +3,7 @@
 The files of a trial are written first, under names of their own; then one transaction of the
 catalogue adds its rows and its files' names. That transaction is the commit: whatever ends a push
 before it leaves files that nobody reads, and a push after it finds the trial there. A trial that
-has grown since (more ranks, more metrics) is joined with what the store has, written anew, and
+has grown since (more ranks, more metrics) is joined with what the store has, written again, and
 takes its place in one transaction.
 """
 

@@ -33,7 +33,7 @@ def delete(store: Store, trials: Sequence[TrialRow]) -> int:
     Files that hold other trials, too, stay until they are joined again.
 
     Raises:
-        DatabaseError: somebody pushes now; nothing was deleted.
+        DatabaseError: a push is under way; nothing was deleted.
     """
     catalogue = store.catalogue
     with catalogue.alone():
