@@ -397,7 +397,7 @@ def test_a_report_brings_the_roofs_at_the_clocks_of_its_launches(tmp_path):
     assert {(one.processor, one.source) for one in found.values()} == {("NVIDIA H200", "report")}
     values = counted(profile)
     assert (values["bytes_l1"], values["bytes_l2"]) == (3 * 32 * 100, 3 * 2000)
-    assert "bytes_l2 of 3 launches: what the caches handed out" in profile.metadata[IMPORT_NOTES]
+    assert "bytes_l2 of 3 launches: data delivered by the caches" in profile.metadata[IMPORT_NOTES]
 
 
 def test_a_file_without_peaks_brings_no_roofs(tmp_path):
