@@ -77,7 +77,8 @@ def test_a_reader_reads_and_writes_nothing(place, users):
 def test_a_writer_pushes_and_changes_no_table(place, users):
     with Catalogue.open(users["owner"]) as catalogue:
         catalogue.connection.execute("DELETE FROM trial WHERE id < 4")
-    place("store", "check", "--mend", "--db", users["writer"])
+    assert "only an owner" in place("store", "check", "--mend", "--db", users["writer"], code=1)
+    place("store", "check", "--mend", "--db", users["owner"])
     assert "3 trials added" in place("push", "--to", users["writer"])
     assert "became" in place("store", "compact", "--yes", "--db", users["writer"])
     with Catalogue.open(users["writer"]) as catalogue:
@@ -117,6 +118,10 @@ def test_a_project_is_seen_by_its_members_only(place, users):
             ]  # fmt: skip
     assert seen["member"] == seen["owner"] and seen["owner"][0] == len(trials)
     assert {*seen["reader"], *seen["writer"]} == {0}
+    for who in ("reader", "writer"):  # to whom a project's files are no orphans
+        assert "no trial has" not in place("store", "check", "--db", users[who])
+        assert "only an owner" in place("store", "check", "--mend", "--db", users[who], code=1)
+    assert "6 trials" in place("store", "check", "--mend", "--read", "--db", users["owner"])
     with StoreDB(users["reader"]) as db:
         assert [trial for trial in db.trials() if trial.id in trials] == []
     shown = place("pprof", str(trials[0]), "--db", users["reader"], code=1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 
+from taupy.errors import DatabaseError
 from taupy.profiledb.store.catalogue import Store
 
 
@@ -16,7 +17,8 @@ class Checked:
         trials, files: of the manifest.
         bytes: of these files, as written.
         lost: of each trial with files that are missing or not as written: its uuid and their names.
-        orphans: files that no trial has: what pushes have left that were ended.
+        orphans: files that no trial has: what pushes have left that were ended. None are known to
+            who does not see all trials.
     """
 
     trials: int
@@ -34,9 +36,15 @@ def check(store: Store, *, read: bool = False, mend: bool = False) -> Checked:
         mend: delete the orphans.
 
     Raises:
-        DatabaseError: a push is under way, or the store cannot be read.
+        DatabaseError: a push is under way, the store cannot be read, or a user who does not see
+            all trials wants to delete orphans.
     """
     catalogue, folder = store.catalogue, store.folder
+    (sees_some,) = catalogue.row("SELECT row_security_active('taupy.file')")
+    if sees_some and mend:
+        raise DatabaseError(
+            f"{catalogue.address}: only an owner sees which files no trial has, and may delete them"
+        )
     with catalogue.alone():
         manifest = catalogue.rows(
             "SELECT trial.uuid, file.name, file.bytes, file.sha256 FROM file"
@@ -49,7 +57,7 @@ def check(store: Store, *, read: bool = False, mend: bool = False) -> Checked:
             if sizes.get(name) != size or not as_written(name, digest):
                 lost.setdefault(uuid, []).append(name)
         bytes = {name: size for _, name, size, _ in manifest}
-        orphans = sorted(sizes.keys() - bytes.keys())
+        orphans = [] if sees_some else sorted(sizes.keys() - bytes.keys())
         if mend:
             folder.remove(orphans)
         (trials,) = catalogue.row("SELECT count(*) FROM trial")
