@@ -185,6 +185,8 @@ def main() -> int:
     parser.add_argument("--report", action="store_true", help="run nothing, print what is there")
     parser.add_argument("--folder", type=Path, default=ROOT / "build" / "foreign" / VERSION)
     arguments = parser.parse_args()
+    # A shell lets what it starts in the background ignore this: tests that interrupt would hang.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     folder = arguments.folder.resolve()
     folder.mkdir(parents=True, exist_ok=True)
     results = folder / "results.json"
