@@ -6,6 +6,8 @@
 #include "process.h"
 #include "steps.h"
 #include "steps_window.h"
+#include "names.h"
+#include "timers.h"
 #include "timing.h"
 
 enum { COMMUNICATION = 7 }; /* as in taupy/network/phases.py */
@@ -76,21 +78,60 @@ static uint32_t known_flags(Routine *routine)
     return 0;
 }
 
+/* The timer of a jitted function; NULL: there is no memory. */
+static void *jit_timer(PyObject *function)
+{
+    static unsigned names;
+    char text[256];
+    char *name = function == NULL                ? strdup("?")
+                 : PyFunction_Check(function) ? text_of(((PyFunctionObject *)function)->func_qualname)
+                                                 : strdup(Py_TYPE(function)->tp_name);
+    if (name == NULL)
+        return NULL;
+    snprintf(text, sizeof text, "jit(%s)", name);
+    free(name);
+    return timer_key_among(&names, text, "jit(others)", JIT_GROUP);
+}
+
+/* Close the innermost jitted function. */
+static void jit_leave(Thread *thread)
+{
+    const Node *node = visible(thread);
+    for (; node->parent != NULL; node = node->parent) {
+        const Routine *routine = KEY_KIND(node->key) == KEY_TIMER ? routine_find(node->key) : NULL;
+        if (routine != NULL && strcmp(routine->group, JIT_GROUP) == 0) {
+            leave(node->key, 1);
+            return;
+        }
+    }
+}
+
+/* The key by which a call of the routine is recorded; NULL: it is not. */
+static void *key_shown(Routine *routine, PyObject *first)
+{
+    if (routine->known->role == KNOWN_JIT)
+        return routine->flags & ROUTINE_EXCLUDED ? NULL : jit_timer(first);
+    Routine *shown = routine_shown(routine);
+    if (shown == NULL)
+        return NULL;
+    shown->is_stamped = routine->known->role <= KNOWN_UPDATE;
+    return shown->key;
+}
+
 void known_called(Thread *thread, Routine *routine, PyObject *first, PyObject *second)
 {
     int saved = errno;
     PyObject *type, *value, *trace;
     PyErr_Fetch(&type, &value, &trace);
-    Routine *shown = routine_shown(routine);
+    void *shown = key_shown(routine, first);
+    int goes_on = routine->known->role == KNOWN_JIT && routine->known->kind;
     collectives_look(thread);
     steps_called(thread, routine->known, first, second);
     steps_window_look(thread, routine->key);
     if (thread->cursor == &thread->hidden)
         hide(thread);
-    else if (shown != NULL) {
-        shown->is_stamped = routine->known->role <= KNOWN_UPDATE;
-        enter(shown->key, 0, Py_None, NULL, 1);
-    }
+    else if (shown != NULL)
+        enter(shown, goes_on, Py_None, NULL, 1);
     if (routine->known->role == KNOWN_PHASE && routine->known->kind == COMMUNICATION)
         collectives_follow(thread);
     PyErr_Clear();
@@ -109,6 +150,8 @@ void known_left(Thread *thread, Routine *routine, int returned)
     collectives_look(thread);
     if (thread->cursor == &thread->hidden)
         unhide(thread);
+    else if (routine->known->role == KNOWN_JIT)
+        jit_leave(thread);
     else if (routine->shown != NULL)
         leave(routine->shown->key, 1);
     steps_window_look(thread, routine->key);

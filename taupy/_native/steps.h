@@ -64,6 +64,7 @@ enum KnownRole {
     KNOWN_SAMPLES = 8,  /* a list with an item for each sample of a batch (`first`) */
     KNOWN_WORKER = 9,   /* the main loop of a DataLoader's worker; `first` is its number */
     KNOWN_GROUPS = 10,  /* makes groups of processes, see collectives.h */
+    KNOWN_JIT = 11,     /* of the jitted function `first`: recorded by that; kind 1: it goes on */
 };
 
 typedef struct KnownRoutine {

@@ -12,6 +12,7 @@
 #define BACKWARD_GROUP "LAYER|PHASE_BACKWARD" /* of a layer */
 #define AUTOGRAD_GROUP "AUTOGRAD"
 #define STEP_GROUP "STEP"
+#define JIT_GROUP "JIT"
 
 /* The key by which it is entered and left; NULL, and a Python error, if there is no memory. */
 void *timer_key(const char *name, const char *group);

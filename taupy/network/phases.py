@@ -23,10 +23,10 @@ STEP = "Optimizer.step#"
 @cache
 def _routines() -> Mapping[tuple[str, str], str]:
     """The kind of each routine that is known, by file and name."""
-    from taupy.network import huggingface, keras, lightning, torch
+    from taupy.network import huggingface, jax, keras, lightning, torch
 
     kinds = {}
-    for framework in (torch, lightning, huggingface, keras):
+    for framework in (torch, lightning, huggingface, keras, jax):
         for kind, places in framework.ROUTINES.items():
             for place in places:
                 file, _, name = place.partition(":")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from taupy.network import huggingface, keras, lightning, loggers, torch
+from taupy.network import huggingface, jax, keras, lightning, loggers, torch
 from taupy.network.phases import KINDS, STEP
 
 TYPE_CHECKING = False
@@ -17,7 +17,7 @@ WINDOW = "taupy.steps"
 UNSEEN = "taupy.health.steps_window"
 """What a trial with such a window has no details of."""
 
-FRAMEWORKS = (torch, lightning, huggingface, keras, loggers)
+FRAMEWORKS = (torch, lightning, huggingface, keras, jax, loggers)
 
 _ROLES = {
     "phase": 0,
@@ -33,6 +33,8 @@ _ROLES = {
     "samples": 8,
     "worker": 9,
     "groups": 10,
+    "jit": 11,
+    "jit_again": 11,
 }
 """As in `_native/known.h`."""
 
@@ -65,7 +67,7 @@ def engine_options() -> dict[str, list[str]]:
 
 def _line(place: str, role: str, variables: tuple[int, ...], phase: str | None) -> str:
     first, second = (*variables, -1, -1)[:2]
-    kind = int(role.endswith("_validation"))
+    kind = int(role.endswith(("_validation", "_again")))
     if _ROLES[role] < _ROLES["begin"]:
         kind = KINDS.index(phase or _PHASE_OF[role])
     return f"{_ROLES[role]} {kind} {first} {second} {place}"
