@@ -137,15 +137,15 @@ def _add(db: ProfileDB, words: Sequence[str], args: argparse.Namespace) -> int:
     _refuse_units(db, text, args.unit)
     definition = derived.define(db, name, text, args.unit, args.description)
     trial = _trial(db, args.trial)
-    said = f"{definition.name} = {definition.expression}"
+    line = f"{definition.name} = {definition.expression}"
     if trial is None:
-        say(said)
+        say(line)
     else:
         try:
             resolved = metrics.resolve(db, trial, name)
-            say(f"{said} [{resolved.unit}]")
+            say(f"{line} [{resolved.unit}]")
         except MissingMetric as problem:
-            say(f"{said}; note: {problem}")
+            say(f"{line}; note: {problem}")
         except TaupyError:
             derived.forget(db, name)
             if before is not None and before.source == "database":

@@ -77,22 +77,22 @@ def _say_what_is_missing(target: str, results: Sequence[Merged]) -> None:
 
 def report(result: Merged, *, moved: bool = False) -> list[str]:
     """What a source added: one line, and one for each thing that changed on the way."""
-    said = []
+    parts = []
     if result.added:
         verb = "moved" if moved else "added"
-        said.append(f"{several(len(result.added), 'trial')} {verb} ({_numbers(result.added)})")
+        parts.append(f"{several(len(result.added), 'trial')} {verb} ({_numbers(result.added)})")
     if result.joined:
-        said.append(
+        parts.append(
             f"{several(len(result.joined), 'trial')} completed "
             f"({listing(result.joined, _MOST_NAMED)})"
         )
     if result.present:
-        said.append(f"{several(len(result.present), 'trial')} already there")
+        parts.append(f"{several(len(result.present), 'trial')} already there")
     if result.ceilings:
-        said.append(f"{result.ceilings} ceilings")
+        parts.append(f"{result.ceilings} ceilings")
     if result.derived:
-        said.append(f"{result.derived} derived metrics")
-    lines = [", ".join(said) or "nothing new"]
+        parts.append(f"{result.derived} derived metrics")
+    lines = [", ".join(parts) or "nothing new"]
     renamed = [
         f"{trial.old_name} is {trial.new_name}"
         for trial in result.added

@@ -47,7 +47,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _report(pushed: Pushed) -> None:
-    said = [
+    parts = [
         f"{units.several(len(trials), 'trial')} {what}{_numbers(trials)}"
         for trials, what in (
             (pushed.added, "added"),
@@ -57,7 +57,7 @@ def _report(pushed: Pushed) -> None:
         if trials
     ]
     size = f", {units.size(pushed.bytes)} of files" if pushed.bytes else ""
-    say((", ".join(said) or "no trials") + size)
+    say((", ".join(parts) or "no trials") + size)
     for old, new in pushed.renamed:
         say(f"note: renamed because the name was taken: {old} is {new}")
 

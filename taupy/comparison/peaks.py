@@ -59,18 +59,18 @@ class Peaks:
             self._known[processor] = self._best(processor) if processor else None
         roof = self._known[processor]
         if roof is not None:
-            said = f"peak {self.name} of {processor}: {roof.value:.4g} {roof.unit}, {roof.source}"
-            said += f" ({roof.reference})" if roof.reference else ""
+            note = f"peak {self.name} of {processor}: {roof.value:.4g} {roof.unit}, {roof.source}"
+            note += f" ({roof.reference})" if roof.reference else ""
         elif processor:
-            said = (
+            note = (
                 f"no peak known for {self.name} of {processor}: no datasheet; measure it with "
                 "`taupy ceilings`"
             )
         else:
             what = "on several kinds of GPU" if models else "without a known GPU"
-            said = f"trials {what} have no peak"
-        if said not in notes:
-            notes.append(said)
+            note = f"trials {what} have no peak"
+        if note not in notes:
+            notes.append(note)
         return roof
 
     def _best(self, processor: str) -> Ceiling | None:

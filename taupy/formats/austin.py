@@ -45,8 +45,8 @@ def read(source: Path, progress: Progress) -> Iterator[Profile]:
             if not line.strip():
                 continue
             if line.startswith(b"#"):
-                if (said := _HEADER.fullmatch(line.rstrip())) and len(facts) < limits.AUSTIN_FACTS:
-                    facts.setdefault(said[1].decode(), said[2].decode("utf-8", "replace"))
+                if (fact := _HEADER.fullmatch(line.rstrip())) and len(facts) < limits.AUSTIN_FACTS:
+                    facts.setdefault(fact[1].decode(), fact[2].decode("utf-8", "replace"))
                 continue
             if facts.get("mode") not in _METRICS:
                 raise refusal(source, f"line {number}", _not_read(facts.get("mode", "")))

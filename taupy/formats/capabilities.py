@@ -45,8 +45,8 @@ def one_metric(profile: Profile) -> Metric | None:
 
 def left_out(profile: Profile, holds: frozenset[Part]) -> list[tuple[Part, str]]:
     """What the trial has and a format does not hold, each with the words for it."""
-    said = ((part, words(profile)) for part, words in _WORDS.items() if part not in holds)
-    return [(part, text) for part, text in said if text]
+    texts = ((part, words(profile)) for part, words in _WORDS.items() if part not in holds)
+    return [(part, text) for part, text in texts if text]
 
 
 def _metrics(profile: Profile) -> str:

@@ -122,11 +122,11 @@ class _Reading:
 
     def _thread(self, row: dict[str, Any], place: str) -> Thread:
         """taupy writes `thread` as node.context.thread; else `rank` and `thread` are numbers."""
-        said = row.get("thread", 0)
-        if isinstance(said, str) and (match := _PLACE.fullmatch(said)):
+        thread = row.get("thread", 0)
+        if isinstance(thread, str) and (match := _PLACE.fullmatch(thread)):
             node, context, number = (int(part) for part in match.groups())
             return Thread(node, context, number, "stream" if context else "host")
-        numbers = [row.get("rank", 0), said]
+        numbers = [row.get("rank", 0), thread]
         if not all(isinstance(number, int) and 0 <= number < 1 << 31 for number in numbers):
             raise refusal(self._source, place, "rank and thread are not numbers")
         return Thread(numbers[0], 0, numbers[1])

@@ -231,8 +231,8 @@ def _profile(document: dict[str, Any], pieces: Pieces) -> Profile:
     if any(not 0 <= layer.timer < len(timers) for layer in head.layers):
         raise pieces.refusal("a layer of a missing timer")
     # msgspec leaves what a file lacks to the class: it is not among the object's variables.
-    said = {field.name: getattr(head, field.name) for field in fields(_Head)}
-    return Profile(timers=timers, threads=threads, **said)
+    facts = {field.name: getattr(head, field.name) for field in fields(_Head)}
+    return Profile(timers=timers, threads=threads, **facts)
 
 
 def _checked(kind: type[Checked], value: object, pieces: Pieces) -> Checked:

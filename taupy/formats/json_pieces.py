@@ -114,9 +114,9 @@ class Pieces:
     def _ends(self) -> str:
         return f"the file ends in the middle of the JSON, at byte {self._read()}"
 
-    def _fault(self, said: str) -> str:
+    def _fault(self, message: str) -> str:
         """The parser's words, without the picture of the place that it draws."""
-        first = " ".join((said.splitlines() or [""])[0].split())
+        first = " ".join((message.splitlines() or [""])[0].split())
         if "premature EOF" in first or "Incomplete JSON" in first:
             return self._ends()
         reason = first.removeprefix("parse error: ").removeprefix("lexical error: ")

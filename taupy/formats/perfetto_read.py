@@ -210,16 +210,16 @@ class _Reading:
             self._unopened += 1
 
     def _begin(self, track: _Track, event: Message, moment: int, sequence: _Sequence) -> None:
-        said = dict(self._annotations(event, sequence))
+        facts = dict(self._annotations(event, sequence))
         row = track.open[-1].row if track.open else 0
-        path = said.get("call path", "")
+        path = facts.get("call path", "")
         if isinstance(path, str) and path and not track.open:
             for name in path.split(_ARROW):
                 row = track.stacks.below(row, self._timers.place(routine_timer(name)))
         timer = self._timer(event, sequence)
         track.streams = track.streams or any(group.startswith("GPU_") for group in timer.groups)
         row = track.stacks.below(row, self._timers.place(timer))
-        calls = said.get("calls", 1)
+        calls = facts.get("calls", 1)
         if not isinstance(calls, int) or calls > limits.SUM:
             raise refusal(self._source, "", f"{calls} calls in one slice")
         track.open.append(_Open(row, moment, calls))

@@ -101,8 +101,8 @@ class _Writer:
         if any(metric.name == "time" for metric in self._metrics):
             self._put(wire.put_number(14, self._string("time")))
         facts = {"application": profile.application, "experiment": profile.experiment}
-        for fact, said in {**facts, **profile.metadata}.items():
-            self._put(wire.put_number(13, self._string(f"{fact} = {said}")))
+        for fact, text in {**facts, **profile.metadata}.items():
+            self._put(wire.put_number(13, self._string(f"{fact} = {text}")))
         for measured in profile.threads:
             self._samples(measured)
             progress.advance(len(measured.tree))

@@ -216,8 +216,8 @@ class _Reader:
                 labels[self._text(label.get(1, 0))] = text or wire.signed(label.get(3, 0))
         place = f"sample[{number}]"
         if len(values) != len(self._tables.types):
-            said = f"{len(values)} values and {len(self._tables.types)} sample types"
-            raise refusal(self._path, place, said)
+            counts = f"{len(values)} values and {len(self._tables.types)} sample types"
+            raise refusal(self._path, place, counts)
         if len(locations) > limits.PPROF_DEPTH:
             raise refusal(self._path, place, f"a stack of {len(locations)} locations")
         self._visited += len(locations)
@@ -227,8 +227,8 @@ class _Reader:
             )
         paths = self._paths(labels)
         if len(paths.timer) * len(self._tables.types) > limits.PPROF_CELLS:
-            said = f"{len(paths.timer)} call paths with {len(self._tables.types)} sample types"
-            raise refusal(self._path, place, f"{said}: too many for a profile")
+            counts = f"{len(paths.timer)} call paths with {len(self._tables.types)} sample types"
+            raise refusal(self._path, place, f"{counts}: too many for a profile")
         row = 0
         for location in reversed(locations):
             stack = self._stacks.get(location)

@@ -55,9 +55,9 @@ def read(path: Path, progress: Progress) -> Iterator[Profile]:
         reader = kinds[file]
         assert reader.read is not None
         for profile in reader.read(file, SILENT):
-            said = profile.metadata.pop("distributed rank", None)
+            text = profile.metadata.pop("distributed rank", None)
             by_name = numbers[place] if told else place
-            rank = int(said) if said is not None and said.isdigit() else by_name
+            rank = int(text) if text is not None and text.isdigit() else by_name
             assert rank is not None
             for line in profile.metadata.pop(IMPORT_NOTES, "").splitlines():
                 notes[line] += 1

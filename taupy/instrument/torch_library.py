@@ -397,6 +397,8 @@ def _run(failure: str, command: Sequence[str]) -> None:
     except subprocess.TimeoutExpired:
         raise Unusable(f"{failure}: it took longer than {_LIMIT_S} s") from None
     if done.returncode:
-        said = done.stderr.decode("utf-8", "replace").splitlines()
-        line = next((line for line in said if "error" in line), said[-1] if said else "no reason")
+        lines = done.stderr.decode("utf-8", "replace").splitlines()
+        line = next(
+            (line for line in lines if "error" in line), lines[-1] if lines else "no reason"
+        )
         raise _Refused(f"{failure}: {line.strip()[:300]}")

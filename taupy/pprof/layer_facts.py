@@ -82,15 +82,15 @@ def notes(rows: Sequence[Described]) -> list[str]:
         return []
     counted = max(layer.calls for layer in facts)
     calls = max(calls for row in rows for calls in row.calls)
-    said = [
+    remarks = [
         "flop: of matrix products, convolutions, attention and recurrent layers, counted in up to "
         f"{counted} of {calls} calls of a layer"
     ]
     names = sorted({name for row in rows for name in row.unknown})
     if names:
         more = f" and {len(names) - _NAMED_AT_MOST} others" if len(names) > _NAMED_AT_MOST else ""
-        said.append(f"no formula for: {', '.join(names[:_NAMED_AT_MOST])}{more}")
-    return said
+        remarks.append(f"no formula for: {', '.join(names[:_NAMED_AT_MOST])}{more}")
+    return remarks
 
 
 def of_node(facts: Mapping[tuple[int, str], LayerFacts], node: int) -> dict[str, LayerFacts]:

@@ -116,15 +116,15 @@ def watch_facts(folder: Folder, parts: Sequence[Part]) -> dict[str, str]:
 
 def _unwatched(beat: Beat, parts: Sequence[Part]) -> str:
     """What it did not see."""
-    said = ""
+    text = ""
     unseen_ns = max((part.end_ns for part in parts), default=0) - beat.beat_ns
     if not beat.is_over and unseen_ns > _SEEN_LATE_NS:
-        said += (
+        text += (
             f"; it saw nothing of the last {duration(unseen_ns)} because it was stopped or killed"
         )
     if any(part.engine == "python" for part in parts):
-        said += "; the plain engine cannot tell where memory grew or where threads waited"
-    return said
+        text += "; the plain engine cannot tell where memory grew or where threads waited"
+    return text
 
 
 def exit_code(ending: Ending | None) -> int | None:
@@ -171,14 +171,14 @@ def _doubt(ending: Ending) -> str:
 
 def open_routines(part: Part) -> dict[str, str]:
     """What each thread was in when the process ended, as metadata of its node."""
-    said = {}
+    facts = {}
     doubt = _doubt(part.ending) if part.ending else ""
     for number, thread in enumerate(part.threads[:_THREADS_AT_MOST]):
         if thread.open and not thread.ended:
             name = thread.name or f"thread {number}"
             label = f"{name} ({number})" if number else name
-            said[f"Open at the End: {label}"] = open_path(part, thread) + doubt
-    return said
+            facts[f"Open at the End: {label}"] = open_path(part, thread) + doubt
+    return facts
 
 
 def open_path(part: Part, thread: PartThread) -> str:

@@ -51,7 +51,7 @@ class CountPart:
         metrics: of each device.
         passes: of each device.
         refused: kernels that were left alone, and why.
-        said: what went wrong or is missing, one line each.
+        notes: what went wrong or is missing, one line each.
     """
 
     pid: int
@@ -66,7 +66,7 @@ class CountPart:
     chips: dict[int, str] = field(default_factory=dict)
     passes: dict[int, int] = field(default_factory=dict)
     refused: dict[str, str] = field(default_factory=dict)
-    said: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
     facts: dict[str, str] = field(default_factory=dict)
     ended: bool = False
 
@@ -106,7 +106,7 @@ def _take(part: CountPart, cell: list[str]) -> None:
         case "region":
             part.regions[int(cell[1]), int(cell[2], 16)].append([float(word) for word in cell[3:]])
         case "region doubtful":
-            part.said.append("a region was not counted cleanly and is left out")
+            part.notes.append("a region was not counted cleanly and is left out")
         case "device":
             device = int(cell[1])
             part.chips[device], part.passes[device] = cell[2], int(cell[3])
@@ -117,35 +117,37 @@ def _take(part: CountPart, cell: list[str]) -> None:
             part.facts["CUPTI Library"] = cell[1]
             part.facts["CUPTI API Version"] = cell[2]
         case "missing":
-            part.said.append(f"CUPTI does not know {cell[1]}: left out")
+            part.notes.append(f"CUPTI does not know {cell[1]}: left out")
         case "reduced":
-            part.said.append(
+            part.notes.append(
                 f"{cell[1]}: CUPTI cannot count metrics that need modified machine code here "
                 "(`sass` in their names: operations by precision): left out"
             )
         case "unsupported":
-            part.said.append(f"CUPTI says that {cell[1]} cannot be profiled fully here ({cell[2]})")
+            part.notes.append(
+                f"CUPTI says that {cell[1]} cannot be profiled fully here ({cell[2]})"
+            )
         case "no metrics":
-            part.said.append(f"{cell[1]}: not the chip that the launcher saw: not counted")
+            part.notes.append(f"{cell[1]}: not the chip that the launcher saw: not counted")
         case "open":
-            part.said.append(f"CUPTI could not be opened: {cell[2]}")
+            part.notes.append(f"CUPTI could not be opened: {cell[2]}")
         case "error":
             code = int(cell[2])
-            part.said.append(f"{cell[1]}: {cupti_errors.cause(code, cell[3])}")
+            part.notes.append(f"{cell[1]}: {cupti_errors.cause(code, cell[3])}")
         case "state":
             code = int(cell[2])
             words = f" ({cell[3]})" if cell[3] else ""
-            part.said.append(
+            part.notes.append(
                 f"CUPTI had an internal {cell[1]}{words}: {cupti_errors.cause(code, '')}"
             )
         case "stuck":
-            part.said.append(
+            part.notes.append(
                 f"{short_name(demangled(cell[1]))} had not ended after {cell[2]} s of counting: "
                 "it waits for a kernel on another GPU or in another process, or takes very long "
                 "(gpu_end_ms)"
             )
         case "unwatched":
-            part.said.append(
+            part.notes.append(
                 f"{cell[1]} launches in the meantime are neither counted nor included in the calls"
             )
         case "ended":
@@ -253,8 +255,8 @@ def _values(
 
 def _health(part: CountPart) -> dict[str, str]:
     health = {}
-    if part.said:
-        health["gpu_counters"] = "; ".join(dict.fromkeys(part.said))
+    if part.notes:
+        health["gpu_counters"] = "; ".join(dict.fromkeys(part.notes))
     if part.refused:
         groups: dict[str, list[str]] = defaultdict(list)
         for kernel, why in part.refused.items():
@@ -271,7 +273,7 @@ def _health(part: CountPart) -> dict[str, str]:
             f"{number} launches were not counted cleanly (another kernel ran at the same time, or "
             f"a pass is missing) and are left out: {names}"
         )
-    if not part.ended and (part.counted or not part.said):
+    if not part.ended and (part.counted or not part.notes):
         health["gpu_cut_off"] = (
             "the program was killed, or limited the size of its files, or the disk was full: "
             "later counts are missing, and the total number of kernel launches is not known"

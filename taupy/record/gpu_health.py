@@ -16,11 +16,11 @@ def health(part: GpuPart, placeless: int) -> dict[str, str]:
     """
     counters, notes = part.counters, part.notes
     count = {name: counters.get(name, 0) for name in counters}
-    said: dict[str, str] = {}
+    texts: dict[str, str] = {}
 
     def say(name: str, wanted: int, text: str) -> None:
         if wanted:
-            said[name] = text
+            texts[name] = text
 
     get = count.get
     say(
@@ -95,4 +95,4 @@ def health(part: GpuPart, placeless: int) -> dict[str, str]:
         f"modules that were not kept or listed: {notes.get('modules.lost', notes.get('modules'))}",
     )
     say("gpu_kinds", "records.missing" in notes, f"not recorded: {notes.get('records.missing')}")
-    return said
+    return texts

@@ -26,8 +26,8 @@ _GPU_LOSSES = ("gpu_part", "gpu_dropped", "gpu_refused", "gpu_calls", "gpu_trace
 def add_losses(profile: Profile, lost: list[str]) -> None:
     """Say what is lost: such a trial is incomplete."""
     if lost:
-        said = [profile.metadata[LOST]] if LOST in profile.metadata else []
-        profile.metadata[LOST] = "\n".join(dict.fromkeys([*said, *lost]))
+        texts = [profile.metadata[LOST]] if LOST in profile.metadata else []
+        profile.metadata[LOST] = "\n".join(dict.fromkeys([*texts, *lost]))
         profile.state = "incomplete"
 
 
@@ -60,16 +60,20 @@ def add_gpus(
         parts.append(part)
         place = places[node]
         try:
-            said = add_gpu_part(profile, node, part, place.find, place.part.ns_per_tick)
+            texts = add_gpu_part(profile, node, part, place.find, place.part.ns_per_tick)
         except (FormatError, OSError, ValueError) as problem:
-            said = {"gpu_part": f"GPU work could not be read ({problem}): {path}"}
+            texts = {"gpu_part": f"GPU work could not be read ({problem}): {path}"}
         where = f" (node {node})" if len(places) > 1 else ""
-        lost += [f"{said[key]}{where}" for key in _GPU_LOSSES if key in said]
+        lost += [f"{texts[key]}{where}" for key in _GPU_LOSSES if key in texts]
         if part.lost_bytes:
             lost.append(f"{part.lost_bytes} bytes of GPU work are lost for lack of space{where}")
         suffix = f".node{node}" if len(places) > 1 else ""
         profile.metadata.update(
-            {f"{HEALTH}{key}{suffix}": text for key, text in said.items() if key not in _GPU_LOSSES}
+            {
+                f"{HEALTH}{key}{suffix}": text
+                for key, text in texts.items()
+                if key not in _GPU_LOSSES
+            }
         )
         done += [folder / name, path, trace]
     add_losses(profile, lost)
@@ -98,9 +102,9 @@ def add_gpu_counts(
         node = _node_of(part, places)
         if node is None:
             continue  # of a process that still runs
-        said = add_count_part(profile, node, part, names, places[node].find)
+        texts = add_count_part(profile, node, part, names, places[node].find)
         suffix = f".node{node}" if len(places) > 1 else ""
-        profile.metadata.update({f"{HEALTH}{name}{suffix}": text for name, text in said.items()})
+        profile.metadata.update({f"{HEALTH}{name}{suffix}": text for name, text in texts.items()})
         done.append(path)
     if names and not done:
         profile.metadata[f"{HEALTH}gpu_counters"] = (
@@ -147,12 +151,12 @@ def add_timelines(profile: Profile, folder: Folder, settings: RunSettings) -> li
         return done
     if timelines is None:
         return done
-    said = [f"GPU {gpu.ordinal}: {text}" for gpu in timelines for text in gpu.said]
-    said += [f"GPU {gpu.ordinal}: nothing was sampled" for gpu in timelines if not gpu.events]
+    texts = [f"GPU {gpu.ordinal}: {text}" for gpu in timelines for text in gpu.said]
+    texts += [f"GPU {gpu.ordinal}: nothing was sampled" for gpu in timelines if not gpu.events]
     if not timelines:
-        said = ["the program used none of the GPUs that were sampled: no timeline is kept"]
-    if said:
-        profile.metadata[f"{HEALTH}sampling"] = "; ".join(said)
+        texts = ["the program used none of the GPUs that were sampled: no timeline is kept"]
+    if texts:
+        profile.metadata[f"{HEALTH}sampling"] = "; ".join(texts)
     for gpu in timelines:
         chip, interval, unit = gpu.facts
         points = f", {gpu.samples_a_point} samples per point" if gpu.samples_a_point > 1 else ""
@@ -179,11 +183,11 @@ def add_gpu_copy(profile: Profile, file: File, node: int, place: HostPlaces) -> 
 
     try:
         part = read_gpu_part(file)
-        said = {}
+        texts = {}
         if part is not None:
-            said = add_gpu_part(profile, node, part, place.find, place.part.ns_per_tick)
+            texts = add_gpu_part(profile, node, part, place.find, place.part.ns_per_tick)
             _complete_devices(profile)
     except (FormatError, OSError, ValueError) as problem:
-        said = {"gpu_part": f"GPU work could not be read: {problem}"}
-    said.pop("gpu_taken", None)  # what is under way has no record yet
-    profile.metadata.update({f"{HEALTH}{name}": text for name, text in said.items()})
+        texts = {"gpu_part": f"GPU work could not be read: {problem}"}
+    texts.pop("gpu_taken", None)  # what is under way has no record yet
+    profile.metadata.update({f"{HEALTH}{name}": text for name, text in texts.items()})

@@ -80,12 +80,12 @@ def _findings(report: Report, width: int, advice: bool) -> Iterator[str]:
 
 
 def _finding(number: int, finding: Finding, width: int, advice: bool) -> Iterator[str]:
-    said = f"{number}. {finding.kind}, {_saved(finding)}: {finding.sentence}"
+    headline = f"{number}. {finding.kind}, {_saved(finding)}: {finding.sentence}"
     if not advice:
-        yield said
+        yield headline
         return
-    for lines, indent in ((said, "   "), (f"try: {finding.attempt}", "   ")):
-        first = "" if lines is said else indent
+    for lines, indent in ((headline, "   "), (f"try: {finding.attempt}", "   ")):
+        first = "" if lines is headline else indent
         yield from textwrap.wrap(
             visible(lines), width, initial_indent=first, subsequent_indent=indent,
             break_on_hyphens=False,

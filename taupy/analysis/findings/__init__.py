@@ -79,10 +79,14 @@ def judged(trial: Trial) -> Judgement:
         if reason:
             abstentions.append(Abstention(rule.KIND, reason))
             continue
-        for said in rule.find(trial):
-            if isinstance(said, Abstention):
-                abstentions.append(said)
-            elif said.saved_bytes or said.saved_ns >= max(LEAST_NS, LEAST_SHARE * trial.wall_ns):
-                findings.append(said)
-    findings.sort(key=lambda said: (-said.saved_ns, -said.saved_bytes, said.kind, said.sentence))
+        for result in rule.find(trial):
+            if isinstance(result, Abstention):
+                abstentions.append(result)
+            elif result.saved_bytes or result.saved_ns >= max(
+                LEAST_NS, LEAST_SHARE * trial.wall_ns
+            ):
+                findings.append(result)
+    findings.sort(
+        key=lambda result: (-result.saved_ns, -result.saved_bytes, result.kind, result.sentence)
+    )
     return Judgement(findings, abstentions)

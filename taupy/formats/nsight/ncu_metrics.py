@@ -101,8 +101,8 @@ class CountedLaunches:
         """
         self.count += launch.count
         if len(self._groups) * len(self._units) > limits.NCU_CELLS:
-            said = f"{len(self._groups)} groups of launches with {len(self._units)} metrics"
-            raise OverflowError(f"{said}: more than any program has")
+            size = f"{len(self._groups)} groups of launches with {len(self._units)} metrics"
+            raise OverflowError(f"{size}: more than any program has")
         thread = self._thread(launch)
         timer = self._kernels.get(launch.kernel)
         if timer is None:

@@ -90,8 +90,8 @@ class NcuReport:
                     end = at + payload
                     for number in range(sources + results):
                         if at >= end:
-                            said = sources + results
-                            lie = f"a block of {said} messages, it says; {number} are there"
+                            claimed = sources + results
+                            lie = f"a block claims {claimed} messages and has {number}"
                             raise refusal(self._path, f"byte {at}", lie)
                         if number < sources:
                             at = self._length(data, at, end) + 4 + at

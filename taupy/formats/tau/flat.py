@@ -59,7 +59,7 @@ class Lost:
     many_samples: int = 0
 
     def lines(self) -> list[str]:
-        said = [
+        omissions = [
             (
                 self.names,
                 "names with line breaks or control characters; they are written as escapes",
@@ -72,7 +72,7 @@ class Lost:
             (self.long_texts, "texts over 65,535 bytes; they are cut"),
             (self.many_samples, "user events with over 2,147,483,647 samples; that is written"),
         ]
-        return [f"{count} {what}" for count, what in said if count]
+        return [f"{count} {what}" for count, what in omissions if count]
 
 
 class Flat:

@@ -415,7 +415,7 @@ def test_reports_that_lie_are_refused_in_one_line(tmp_path):
             list(ncu_rep.read(path, SILENT))
         assert "bad.ncu-rep" in str(refused.value) and "\n" not in str(refused.value)
     made.report(path, launches, results=10**12)
-    with pytest.raises(FormatError, match="messages, it says"):
+    with pytest.raises(FormatError, match="a block claims"):
         list(ncu_rep.read(path, SILENT))
 
 
