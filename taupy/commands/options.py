@@ -116,6 +116,16 @@ def add_table_arguments(parser: argparse._ActionsContainer, limit: str) -> None:
     add_color_argument(parser)
 
 
+def not_step(text: str) -> str:
+    """A dimension that is no step."""
+    if text == "step":
+        raise argparse.ArgumentTypeError(
+            "of a step its time, phases and logged values are stored, nothing else: see "
+            "`taupy steps`, or `taupy compare --by step`"
+        )
+    return text
+
+
 def add_by_argument(
     parser: argparse._ActionsContainer,
     dimensions: Sequence[str],
@@ -123,9 +133,13 @@ def add_by_argument(
     spelled: Callable[[str], str] = str,
 ) -> None:
     """`--by DIMENSION`, one of these; the first is the default."""
+
+    def dimension(text: str) -> str:
+        return spelled(text if text in dimensions else not_step(text))
+
     parser.add_argument(
         "--by",
-        type=spelled,
+        type=dimension,
         choices=dimensions,
         default=dimensions[0],
         metavar="DIMENSION",

@@ -48,6 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         help=argparse.SUPPRESS)  # fmt: skip
     parser.add_argument(
         "--by",
+        type=options.not_step,
         choices=get_args(Of),
         help="what a point represents (default: kernel on a GPU, routine on a CPU); launch: "
         "similar launches of a kernel, by call path, or in Nsight Compute's files by "

@@ -156,6 +156,8 @@ class _Labels:
             names_there = trial_facts.metadata_names(db)
             near = get_close_matches(wanted, names_there, n=4, cutoff=0.5)
             more = f", metadata such as {', '.join(map(visible, near))}" if near else ""
+            if name == "step":
+                more += "; of steps only times are stored: see `taupy compare --by step`"
             raise UsageError(
                 f"'{name}' is not a label of these trials (labels: "
                 f"{', '.join((*TRIAL_DIMENSIONS, *ROW_DIMENSIONS, METRIC))}{more})"
