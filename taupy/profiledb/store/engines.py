@@ -148,30 +148,30 @@ def _table(name: str, files: Sequence[_File]) -> str:
     joint = [file for file in files if file.joint]
     parts = []
     if own:
-        at = "(file_index + 1)::BIGINT"
-        parts.append(_numbered(name, [file.path for file in own], own, at))
+        numbers = [file.trial for file in own]
+        of_file = f"{numbers}[(file_index + 1)::BIGINT]" if len({*numbers}) > 1 else f"{numbers[0]}"
+        parts.append(f"{_numbered(name, of_file)} FROM {_read(file.path for file in own)}")
     if joint:
-        uuids = _texts(file.uuid for file in joint)
-        paths = list(dict.fromkeys(file.path for file in joint))
-        sql = _numbered(name, paths, joint, f"list_position([{uuids}], trial)")
-        parts.append(f"{sql} WHERE trial IN ({uuids})")
+        trials = f"SELECT unnest([{_texts(file.uuid for file in joint)}]) AS uuid,"
+        trials += f" unnest({[file.trial for file in joint]}) AS number"
+        paths = _read(dict.fromkeys(file.path for file in joint))
+        parts.append(
+            f"{_numbered(name, 'number')} FROM {paths} JOIN ({trials}) AS asked ON uuid = trial"
+        )
+        if len(joint) == 1:  # DuckDB reads its row groups only
+            parts[-1] += f" WHERE trial = {_texts([joint[0].uuid])}"
     return " UNION ALL ".join(parts)
 
 
-def _numbered(name: str, paths: Sequence[str], files: Sequence[_File], at: str) -> str:
-    """The rows of these paths.
-
-    Args:
-        files: whose trials they are.
-        at: the position of a row's file among them, from 1.
-    """
-    numbers = [file.trial for file in files]
-    number = str(numbers[0]) if {*numbers} == {numbers[0]} else f"{numbers}[{at}]"
+def _numbered(name: str, trial: str) -> str:
     return (
-        f"SELECT {number}::BIGINT AS trial_id, {_IN_FILES[name]},"
-        f" ({number}::BIGINT << {THREAD_BITS}) + thread_id AS thread_id"
-        f" FROM read_parquet([{_texts(paths)}], hive_partitioning = false)"
+        f"SELECT {trial}::BIGINT AS trial_id, {_IN_FILES[name]},"
+        f" ({trial}::BIGINT << {THREAD_BITS}) + thread_id AS thread_id"
     )
+
+
+def _read(paths: Iterable[str]) -> str:
+    return f"read_parquet([{_texts(paths)}], hive_partitioning = false)"
 
 
 def _texts(values: Iterable[str]) -> str:

@@ -146,10 +146,16 @@ class Folder:
         counts = [0] * len(stored)
 
         def parts() -> Iterator[Any]:
+            some: list[Any] = []  # small trials share a row group: hundreds are slow to read
             for number, (uuid, file) in enumerate(stored):
                 for batch in self._batches(file, uuid, schema.names):
                     counts[number] += len(batch)
-                    yield pyarrow.Table.from_batches([batch], schema)
+                    some.append(batch)
+                    if sum(map(len, some)) >= _ROWS_AT_ONCE:
+                        yield pyarrow.Table.from_batches(some, schema)
+                        some = []
+            if some:
+                yield pyarrow.Table.from_batches(some, schema)
 
         pyarrow, parquet = _pyarrow()
         first = stored[0][1].name
@@ -159,7 +165,7 @@ class Folder:
         return [replace(joint, rows=count) for count in counts]
 
     def _written(self, table: Table, begins: str, schema: Any, parts: Iterator[Any]) -> StoredFile:
-        """Write a file of these parts, each of which has rows of one trial; or none at all."""
+        """Write a file of these parts, a row group each; or none at all."""
         pyarrow, parquet = _pyarrow()
         name = f"{begins}.{table.name}.{token_hex(4)}.parquet"
         count = 0
@@ -214,13 +220,17 @@ class Folder:
                 self._sound[stored.name] = stored.sha256
             with self._system.open(self._at(stored.name), "rb") as raw:
                 file = parquet.ParquetFile(pyarrow.PythonFile(raw, mode="r"))
-                groups = list(range(file.num_row_groups))
-                if is_joint(stored.name):
-                    groups = [group for group in groups if _trial_of(file, group) == uuid]
                 present = {*file.schema_arrow.names}
-                yield from file.iter_batches(
-                    _ROWS_AT_ONCE, groups, [name for name in names if name in present]
-                )
+                columns = [name for name in names if name in present]
+                groups = list(range(file.num_row_groups))
+                if not is_joint(stored.name):
+                    yield from file.iter_batches(_ROWS_AT_ONCE, groups, columns)
+                    return
+                groups = [group for group in groups if _may_have(file, group, uuid)]
+                for batch in file.iter_batches(_ROWS_AT_ONCE, groups, [*{*columns, "trial"}]):
+                    mine = pyarrow.compute.equal(batch.column("trial"), uuid)
+                    if len(few := batch.filter(mine)):
+                        yield few
 
     def path_for_duckdb(self, name: str) -> str:
         """What DuckDB opens a file by, once `register` was called."""
@@ -357,9 +367,10 @@ def is_joint(name: str) -> bool:
     return name.rpartition("/")[2].startswith(f"{JOINT}.")
 
 
-def _trial_of(file: Any, group: int) -> str:
-    """The trial whose rows a row group of a joint file has."""
-    return str(file.metadata.row_group(group).column(0).statistics.min)
+def _may_have(file: Any, group: int, uuid: str) -> bool:
+    """May a row group of a joint file have rows of this trial?"""
+    trials = file.metadata.row_group(group).column(0).statistics
+    return trials is None or bool(trials.min <= uuid <= trials.max)
 
 
 def _encodings(table: Table, names: Sequence[str]) -> dict[str, Any]:
@@ -394,6 +405,7 @@ def _in_a_path(name: str) -> str:
 def _pyarrow() -> tuple[Any, Any]:
     try:
         import pyarrow
+        import pyarrow.compute
         from pyarrow import parquet
     except ImportError as error:
         raise DatabaseError(
