@@ -167,21 +167,24 @@ def garbage_collection(training):
 
 @slow(1, "interrupted", "burn")
 def cpu_contention(training):
-    """The other rank has a processor of its own; this one gives way to four others on its."""
+    """The other rank has a processor of its own; this one shares its with six other programs."""
     os.sched_setaffinity(0, {sorted(os.sched_getaffinity(0))[training.rank]})
     training.loss = lambda given, wanted: burn() * 0 + nn.functional.mse_loss(given, wanted)
     spins = (
         "import os, time\nend, parent = time.time() + 60, os.getppid()\nprint(flush=True)\n"
         "while time.time() < end and os.getppid() == parent: pass"
     )
-    if training.is_slow:
+
+    def share(step):
         bare = {name: text for name, text in os.environ.items() if name != "TAUPY_BOOT"}
-        for _ in range(4):
+        for _ in range(6 if step == 0 else 0):
             begun = subprocess.Popen(
                 [sys.executable, "-S", "-c", spins], env=bare, stdout=subprocess.PIPE
             )
             begun.stdout.readline()
-        os.nice(10)
+
+    if training.is_slow:
+        training.after = share
 
 
 @slow(1, "hiccup")
