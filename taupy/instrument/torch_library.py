@@ -357,9 +357,10 @@ def _make(kept: File, kind: Kind, torch: Torch, compiler: str) -> None:
     before = os.umask(0o077)
     try:
         _compile(compiler, str(new), kind, torch, abi)
+        paths = [os.path.dirname(torch.folder), *sys.path]  # another one may be installed, too
         _run(
             "the library failed its test",
-            [sys.executable, "-I", "-c", kind.check, str(new), *sys.path],
+            [sys.executable, "-I", "-c", kind.check, str(new), *paths],
         )
         new.rename(kept.name)
     finally:
