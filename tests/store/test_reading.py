@@ -81,9 +81,9 @@ def test_flat_profiles_read_nothing_of_call_paths(both, monkeypatch, tmp_path):
     opened = []
     read = Folder.read
 
-    def noted(self, stored, table):
+    def noted(self, stored, table, uuid):
         opened.append(table.name)
-        return read(self, stored, table)
+        return read(self, stored, table, uuid)
 
     monkeypatch.setattr(Folder, "read", noted)
     for command in ("compare 1 2", "pivot", "trials", "pprof 1"):
