@@ -79,6 +79,10 @@ def add_modules(database: Any) -> None:
         database.execute(statement)
 
 
+def tell_stretches_from_steps(database: Any) -> None:
+    """Version 9: steps of the kind `stretch`, which the view of steps leaves out."""
+
+
 UPGRADES: tuple[Upgrade, ...] = (
     make_tables,
     add_samples,
@@ -88,6 +92,7 @@ UPGRADES: tuple[Upgrade, ...] = (
     add_collectives,
     add_layers,
     add_modules,
+    tell_stretches_from_steps,
 )
 """Number n leads from version n to version n + 1. Released ones must not change."""
 
