@@ -31,7 +31,7 @@ _OPTIONS = {
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("action", choices=_OPTIONS, help="see above")
+    parser.add_argument("action", choices=[*_OPTIONS], help="see above")
     parser.add_argument(
         "--db",
         metavar="ADDRESS",
@@ -93,8 +93,8 @@ def _check(address: str, args: argparse.Namespace) -> int:
     say(f"{trials}, {files}, {units.size(checked.bytes)}")
     for uuid, names in checked.lost.items():
         say(
-            f"trial {uuid}: {_listed(names)} missing or damaged; delete the rest of it, and push "
-            "the trial again from where it was measured"
+            f"trial {uuid}: {units.listing(names, _MOST_NAMED)} missing or damaged; delete the "
+            "rest of it, and push the trial again from where it was measured"
         )
     if checked.orphans:
         what = "deleted" if args.mend else "--mend deletes them"
@@ -141,8 +141,3 @@ def _retain(address: str, args: argparse.Namespace) -> int:
         hint = "; --yes deletes them" if trials else ""
         say(f"{units.several(len(trials), 'trial')} older than {args.days:g} days{hint}")
     return 0
-
-
-def _listed(names: list[str]) -> str:
-    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
-    return ", ".join(names[:_MOST_NAMED]) + more

@@ -7,7 +7,7 @@ catalogue and the files have to be reachable from every worker, by the same name
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -16,9 +16,11 @@ from taupy.errors import DatabaseError, UsageError
 from taupy.escaping import visible
 from taupy.model.project import project_settings
 from taupy.profiledb.reading import Reading
-from taupy.profiledb.store.catalogue import Store
 
 Columns = list[Sequence[Any]]
+
+Answer = Callable[[str, Reading], Columns | None]
+"""The answer of the store at an address."""
 
 _PARTS_EACH = 4
 """Parts for each worker's thread, so that none waits long for the last one."""
@@ -38,8 +40,12 @@ def scheduler() -> str:
     return chosen
 
 
-def columns(address: str, reading: Reading) -> Columns | None:
+def columns(answer: Answer, address: str, reading: Reading) -> Columns | None:
     """The answer, column by column; None where SQLite has to give it.
+
+    Args:
+        answer: what a worker calls, a function of a module that it has, too.
+        address: of the store.
 
     Raises:
         DatabaseError: the scheduler cannot be reached, or the workers cannot answer.
@@ -51,7 +57,7 @@ def columns(address: str, reading: Reading) -> Columns | None:
         parts = [trials[first::count] for first in range(min(count, len(trials)))]
         answers = client.gather(
             [
-                client.submit(_answer, address, replace(reading, trials=part), pure=False)
+                client.submit(answer, address, replace(reading, trials=part), pure=False)
                 for part in parts
             ]
         )
@@ -62,15 +68,6 @@ def columns(address: str, reading: Reading) -> Columns | None:
     if None in answers or not any(answers):
         return None
     return combined(answers, reading.keys)
-
-
-def _answer(address: str, reading: Reading) -> Columns | None:
-    """On a worker: the answer for some trials."""
-    from taupy.profiledb.store.engines import Engines
-
-    with Store.open(address) as store:
-        engines = Engines(store)
-        return engines.of_files(reading) if engines.have_files(reading.trials) else []
 
 
 def combined(parts: Sequence[Columns], keys: int) -> Columns | None:

@@ -47,7 +47,7 @@ class Engines:
         if reading.level == "timer":
             return self._of_catalogue(reading, trials)
         if len(trials) > 1 and cluster.scheduler():
-            return cluster.columns(self._store.catalogue.address, reading)
+            return cluster.columns(_on_a_worker, self._store.catalogue.address, reading)
         return self.of_files(reading)
 
     def _are_integers(self, trials: Sequence[int], metrics: Sequence[int]) -> bool:
@@ -140,6 +140,13 @@ class _File(NamedTuple):
     uuid: str
     path: str
     joint: bool
+
+
+def _on_a_worker(address: str, reading: Reading) -> Columns | None:
+    """The answer for some trials, on one of a cluster's workers."""
+    with Store.open(address) as store:
+        engines = Engines(store)
+        return engines.of_files(reading) if engines.have_files(reading.trials) else []
 
 
 def _table(name: str, files: Sequence[_File]) -> str:
