@@ -559,17 +559,26 @@ void collectives_groups(void)
 
 static void on_finish(int ends)
 {
-    char text[160];
+    char text[200];
     if (!is_listening())
         return;
     pthread_mutex_lock(&lock);
     is_over |= ends;
     pthread_mutex_unlock(&lock);
-    if (without_room == 0)
-        return;
-    snprintf(text, sizeof text, "%llu collectives were not recorded, or in sums only: there was no "
-             "room, or their group could not be told", (unsigned long long)without_room);
-    metadata_write("taupy.health.collectives", text);
+    if (without_room > 0) {
+        snprintf(text, sizeof text,
+                 "%llu collectives were not recorded, or in sums only: there was no room, or their "
+                 "group could not be told",
+                 (unsigned long long)without_room);
+        metadata_write("taupy.health.collectives", text);
+    }
+    if (stretches_left_out() > 0) {
+        snprintf(text, sizeof text,
+                 "what ran between collectives is listed for some steps only (without steps, for "
+                 "the first part of the run): %llu stretches more had no room",
+                 (unsigned long long)stretches_left_out());
+        metadata_write("taupy.health.stretches", text);
+    }
 }
 
 static void on_fork(const Thread *thread)

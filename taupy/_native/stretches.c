@@ -44,6 +44,7 @@ static unsigned held_count;
 static StretchRecord *free_records[A_BLOCK + STRETCHES_AT_MOST], *records[STRETCHES_AT_MOST];
 static uint64_t step_of[STRETCHES_AT_MOST], stride = 1, kept_in_step, step_then;
 static size_t free_count, record_count;
+static uint64_t left_out;
 
 /* ---------------------------------------------------------------- rows */
 
@@ -63,6 +64,8 @@ static int is_kept(uint64_t step) { return step / STRETCH_STEPS % stride == 0; }
 static void thin(void)
 {
     size_t left = 0;
+    if (steps_ended / STRETCH_STEPS < stride)
+        return; /* there is no step yet that would go */
     stride *= 2;
     for (size_t i = 0; i < record_count; i++) {
         if (is_kept(step_of[i])) {
@@ -73,8 +76,11 @@ static void thin(void)
             free_records[free_count++] = records[i];
         }
     }
+    left_out += record_count - left;
     record_count = left;
 }
+
+uint64_t stretches_left_out(void) { return left_out; }
 
 /* Has the step at work room for another one? */
 static int has_room(void)
@@ -90,8 +96,10 @@ static StretchRecord *record_new(void)
 {
     if (record_count == STRETCHES_AT_MOST)
         thin();
-    if (record_count == STRETCHES_AT_MOST || !is_kept(steps_ended))
+    if (record_count == STRETCHES_AT_MOST || !is_kept(steps_ended)) {
+        left_out++;
         return NULL;
+    }
     StretchRecord *record = free_records[--free_count];
     step_of[record_count] = steps_ended;
     records[record_count++] = record;
@@ -294,5 +302,5 @@ void stretches_forget(void)
     held_count = 0;
     free_count = record_count = 0;
     stride = 1;
-    kept_in_step = step_then = 0;
+    kept_in_step = step_then = left_out = 0;
 }

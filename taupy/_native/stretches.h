@@ -33,6 +33,8 @@ void stretches_make_room(void);
 /* The thread, on which this is called, has asked for collectives: so many of them were asked for in
  * the process. No two threads at once; the GIL is not needed. */
 void stretches_asked(Thread *thread, uint64_t asked);
+/* How many were not kept, of whole steps or, without steps, the last ones. */
+uint64_t stretches_left_out(void);
 /* Another part has begun. */
 void stretches_forget(void);
 

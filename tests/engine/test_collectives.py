@@ -253,6 +253,22 @@ for _ in range(8192 + 200):
     assert steps == 8392
     last = trial.sql("SELECT max(start_ns) FROM step WHERE kind = 'training'")[0][0]
     assert max(starts) > last - 100e6  # the end of the run is among them
+    assert "for some steps only" in trial.metadata()["taupy.health.stretches"]
+
+
+@pytest.mark.slow
+def test_without_steps_the_first_stretches_are_kept(run):
+    """More than they double in 64 times."""
+    trial = run(
+        BETWEEN
+        + """
+for _ in range(8192 + 200):
+    work(0.5)
+    dist.barrier()
+"""
+    )
+    assert len(stretches(trial)) == 8192
+    assert "stretches more had no room" in trial.metadata()["taupy.health.stretches"]
 
 
 def test_more_than_have_room_are_thinned_by_their_numbers(run):
