@@ -282,8 +282,10 @@ static int is_kept(const CommunicatorRecord *communicator, uint64_t number)
 /* Of each two stretches that were kept the second one goes. */
 static void thin(Communicator *communicator)
 {
-    communicator->record->stride *= 2;
     size_t left = 0;
+    if ((communicator->record->begun - 1) / COLLECTIVES_TOGETHER < communicator->record->stride)
+        return; /* there is none yet that would go */
+    communicator->record->stride *= 2;
     for (size_t i = 0; i < records.count; i++) {
         CollectiveRecord *record = records.items[i];
         int goes = record->communicator == communicator->record->place && record->ended != 0 &&
@@ -313,7 +315,9 @@ static CollectiveRecord *record_new(Communicator *communicator)
         thin(communicator);
     if (!is_kept(communicator->record, number) || !has_place_in_step())
         return NULL;
-    CollectiveRecord *record = stack_pop(&free_records);
+    /* Those that have not ended stay, however many. */
+    int is_full = communicator->kept >= COLLECTIVES_AT_MOST;
+    CollectiveRecord *record = is_full ? NULL : stack_pop(&free_records);
     if (record == NULL || stack_push(&records, record) != 0) {
         without_room++;
         return NULL;
