@@ -15,9 +15,9 @@
 #include <sys/file.h>
 #include <unistd.h>
 
-#define OPEN_AT_MOST 64 /* autograd itself goes on on another thread before that */
+#define OPEN_AT_MOST 64 /* autograd moves deeper nesting to another thread first */
 
-#define NAMESPACE "torch::autograd::" /* of PyTorch's own classes of nodes */
+#define NAMESPACE "torch::autograd::" /* PyTorch's own node classes */
 
 char *autograd_library, *autograd_lock;
 
@@ -26,24 +26,24 @@ typedef struct Operator {
     void *timer;
 } Operator;
 
-/* A node that runs. All NULL: nothing is recorded of it. */
+/* A running graph node. All NULL: not recorded. */
 typedef struct OpenNode {
     Node *layer, *node;
 } OpenNode;
 
-/* Of one thread. */
+/* State of one thread. */
 typedef struct Running {
     OpenNode open[OPEN_AT_MOST];
     unsigned count;
-    uint64_t generation; /* that the open ones are of */
-    void *owner;         /* of the node before */
-    const Node *layer;   /* that it was under */
-    uint64_t pass;       /* when the pass of that had begun */
+    uint64_t generation; /* of the open nodes */
+    void *owner;         /* of the previous node */
+    const Node *layer;   /* the previous node's parent in the call tree */
+    uint64_t pass;       /* start of that layer's pass */
 } Running;
 
 static AutogradHost host;
 static int is_tried, is_asked;
-static Table operators; /* of Operator, by name; under tree_lock */
+static Table operators; /* Operator entries by name; guarded by tree_lock */
 static uint64_t numbered, owned, forgotten;
 static __thread Running *running;
 
@@ -61,7 +61,7 @@ static void *operator_known(const char *name)
     return known != NULL ? known->timer : NULL;
 }
 
-/* Under the GIL. */
+/* Needs the GIL. */
 static void *operator_new(const char *name)
 {
     static unsigned names;
@@ -100,7 +100,7 @@ static OpenNode *open_push(void)
     return &running->open[at];
 }
 
-/* Under tree_lock. */
+/* Needs tree_lock. */
 static void *owner_here(int64_t sequence, uint64_t thread)
 {
     int is_forgotten = 0;
@@ -113,7 +113,7 @@ static void *owner_here(int64_t sequence, uint64_t thread)
     return running->owner;
 }
 
-/* Does the layer's pass go on: was the node before of it, too? */
+/* Whether the layer's pass continues: the previous node belonged to it, too. */
 static int is_again(const Node *layer, uint64_t pass)
 {
     int again = running->layer == layer && running->pass == pass;
@@ -122,7 +122,8 @@ static int is_again(const Node *layer, uint64_t pass)
     return again;
 }
 
-/* Enter call paths that are there; without the GIL, under tree_lock. 0: they are not there. */
+/* Enter existing call paths, without the GIL but under tree_lock. Returns 0 if they do not
+ * exist. */
 static int enter_known(Thread *thread, OpenNode *open, void *owner, const char *name)
 {
     Node *caller = thread->cursor;
@@ -137,7 +138,7 @@ static int enter_known(Thread *thread, OpenNode *open, void *owner, const char *
         return 0;
     int again = is_again(layer, caller->t0);
     uint64_t due = thread->due_ticks;
-    thread->due_ticks = UINT64_MAX; /* windows end under the GIL only */
+    thread->due_ticks = UINT64_MAX; /* windows end only under the GIL */
     if (layer != NULL)
         node_enter(thread, layer, again, 1);
     node_enter(thread, node, 0, 1);
@@ -153,7 +154,7 @@ static int is_recordable(const Thread *thread)
            callpath_count < callpath_limit;
 }
 
-/* The first time on a call path. */
+/* The first time on this call path. */
 static void enter_new(OpenNode *open, void *owner, const char *name)
 {
     PyObject *type, *value, *trace;
@@ -204,7 +205,7 @@ static void node_begins(const char *name, int64_t sequence, uint64_t forward)
 
 /* ---------------------------------------------------------------- it ends */
 
-/* Something was left open below it. */
+/* Something below it was left open. */
 static void leave_open(Node *outer, uint64_t now)
 {
     if (!python_is_there())
@@ -257,7 +258,7 @@ void autograd_owner(void *backward)
         owner_note(host.thread(), host.sequence(), backward);
 }
 
-/* Whoever holds the lock is to compile. */
+/* Ask the process that holds the lock to compile the library. */
 static void library_ask(void)
 {
     if (is_asked)
@@ -281,7 +282,7 @@ void autograd_imported(void)
         library_ask();
 }
 
-/* Until the library has been compiled, or will not be; under a timer of its own. */
+/* Wait, under a timer of its own, until the library is compiled or compilation fails. */
 static void library_wait(void)
 {
     void *timer = timer_key("wait for a library of taupy's to be compiled", "TAUPY");
@@ -325,7 +326,7 @@ void autograd_start(void)
         library_ask();
         library_wait();
         if (access(autograd_library, R_OK) != 0)
-            return; /* the run says why */
+            return; /* reported at the end of the run */
     }
     const char *problem = library_begin();
     if (problem != NULL)

@@ -1,25 +1,27 @@
-/* Backward passes by layer: each node of autograd's graph as a node of the call tree.
+/* Backward passes by layer: each node of autograd's graph appears as a node of the call tree.
  *
- * It stands under "backward of LAYER", that of the layer that was at work when it was made
- * (owners.h); directly where the pass was called, if none was. A node without a number, which
- * adds to a parameter's gradient, belongs to the layer of the node before it, which has made the
- * gradient. Autograd runs without the GIL: call paths that are there are entered without it. */
+ * It goes under "backward of LAYER", for the layer that was active when the graph node was created
+ * (owners.h), or directly under the call of the backward pass if there was none. A graph node
+ * without a sequence number, which accumulates a parameter's gradient, is attributed to the layer
+ * of the node before it, which produced the gradient.
+ *
+ * Autograd runs without the GIL: existing call paths are entered without it. */
 #ifndef TAUPY_AUTOGRAD_H
 #define TAUPY_AUTOGRAD_H
 
 #include "listeners.h"
 
-extern char *autograd_library; /* of autograd_library.cpp; NULL: there is none */
-extern char *autograd_lock;    /* a file that is locked while the library is not there; or NULL */
+extern char *autograd_library; /* path of the compiled autograd_library.cpp; NULL: none */
+extern char *autograd_lock;    /* a file that stays locked until the library is there; or NULL */
 extern Listener autograd_listener;
 
-/* A module is being imported: if it is PyTorch's, have the library compiled meanwhile. */
+/* A module is being imported: if it is PyTorch's, start compiling the library in the meantime. */
 void autograd_imported(void);
 
-/* A module is called: PyTorch is there. The first time, listen to its nodes. */
+/* A module is called, so PyTorch is loaded. The first time, start listening to its graph nodes. */
 void autograd_start(void);
-/* From now on this layer is at work on the calling thread: the key of its backward pass; or
- * NULL: none is. */
+/* This layer is now the active one on the calling thread: the key of its backward pass, or NULL for
+ * none. */
 void autograd_owner(void *backward);
 
 #endif

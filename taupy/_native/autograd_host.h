@@ -1,8 +1,8 @@
-/* What the engine and the library that hears of autograd's nodes know of each other.
+/* Interface between the engine and the library that observes autograd's nodes.
  *
- * The library (autograd_library.cpp) is compiled on the user's machine against the PyTorch that is
- * installed there, since nothing of PyTorch's C++ interface is the same in two versions. The engine
- * loads it when a module is first called. */
+ * The library (autograd_library.cpp) is compiled on the user's machine against the installed
+ * PyTorch, because PyTorch's C++ interface is not stable between versions. The engine loads it at
+ * the first module call. */
 #ifndef TAUPY_AUTOGRAD_HOST_H
 #define TAUPY_AUTOGRAD_HOST_H
 
@@ -13,17 +13,17 @@
 
 typedef struct AutogradHost {
     uint32_t version;
-    /* A node of the graph is about to run on the calling thread, which need not have the GIL.
-     * `sequence`: its number, below 0 if it has none; `thread`: that it was made on. */
+    /* A graph node is about to run on the calling thread, which need not hold the GIL. `sequence`
+     * is its sequence number, negative if it has none; `thread` is the thread that created it. */
     void (*begins)(const char *name, int64_t sequence, uint64_t thread);
     void (*ends)(void);
-    /* Set by the library. Of the calling thread: the number that its next node gets, and what
-     * nodes call it. */
+    /* Set by the library. The sequence number of the next node created on the calling thread, and
+     * PyTorch's id of that thread. */
     uint64_t (*sequence)(void);
     uint64_t (*thread)(void);
 } AutogradHost;
 
-/* taupy_autograd_begin. NULL, or why it cannot. */
+/* taupy_autograd_begin. Returns NULL, or the reason it cannot start. */
 typedef const char *AutogradEntry(AutogradHost *host);
 
 #endif

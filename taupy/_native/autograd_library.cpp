@@ -1,7 +1,7 @@
-// Tells the engine which node of autograd's graph runs; see autograd_host.h.
+// Tells the engine which node of autograd's graph is running; see autograd_host.h.
 //
-// A callback of PyTorch's own, for nodes alone: they and their gradients are not touched, and
-// nothing of it is to be seen from Python. Compiled by instrument/torch_library.py.
+// Uses PyTorch's own callbacks, for backward nodes only: nodes and gradients are not touched, and
+// nothing is visible from Python. Compiled by instrument/torch_library.py.
 #include "autograd_host.h"
 #include "torch_library.h"
 #include <ATen/SequenceNumber.h>

@@ -1,4 +1,4 @@
-/* Collectives as they are asked for, begin and end; see collectives.h. */
+/* Collectives as they are issued, begin and end; see collectives.h. */
 #define _GNU_SOURCE
 #include "collectives.h"
 #include "collectives_host.h"
@@ -10,9 +10,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define ASKS 256     /* that wait for their beginning, of a communicator */
-#define OWNERS 512   /* threads of backends */
-#define ROOM 512     /* collectives that can begin before a thread with the GIL comes by */
+#define ASKS 256     /* per communicator, issued but not yet begun */
+#define OWNERS 512   /* backend threads */
+#define ROOM 512     /* collectives that can begin before a thread with the GIL makes more room */
 #define ROOM_SUMS 128
 #define A_BLOCK 128
 
@@ -24,9 +24,9 @@ typedef struct Ask {
 typedef struct Communicator {
     CommunicatorRecord *record;
     int group;
-    uint64_t asked, begun, kept; /* `begun`: of those that were asked for, with send and recv */
+    uint64_t asked, begun, kept; /* `begun`: issued ones that have begun, with send and recv */
     Ask asks[ASKS];
-    uint64_t first, last; /* of the asks, modulo ASKS */
+    uint64_t first, last; /* into the asks, modulo ASKS */
 } Communicator;
 
 typedef struct Owner {
@@ -36,12 +36,12 @@ typedef struct Owner {
 
 typedef struct Operation {
     uint64_t generation;
-    CollectiveRecord *record; /* NULL: it is not kept */
+    CollectiveRecord *record; /* NULL: not kept */
     CollectiveSum *sum;
     uint64_t begun;
 } Operation;
 
-/* Pointers that can be taken from the end. */
+/* A stack of pointers. */
 typedef struct Stack {
     void **items;
     size_t count, room;
@@ -51,7 +51,7 @@ char *collectives_library;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static CollectivesHost host;
 static int is_tried, is_over;
-static uint64_t held_generation; /* of all that follows */
+static uint64_t held_generation; /* generation of everything below */
 static Communicator *communicators[COMMUNICATORS];
 static unsigned communicator_count, operation_count, owner_count;
 static Owner owners[OWNERS];
@@ -98,7 +98,7 @@ static void make_room_of(Stack *stack, size_t wanted, uint32_t kind)
     }
 }
 
-/* Under the GIL. */
+/* Needs the GIL. */
 static void make_room(void)
 {
     make_room_of(&free_records, ROOM, BLOCK_COLLECTIVES);
@@ -138,7 +138,7 @@ static Node *cause_of(uint64_t asker)
     return thread != NULL && !thread_is_over(thread) ? cause_on(thread) : NULL;
 }
 
-/* Note what was asked for since the last time. */
+/* Note what was issued since the last call. */
 static void note_asked(Communicator *communicator, Node *cause, uint64_t now)
 {
     uint64_t asked = host.asked(communicator->group);
@@ -153,7 +153,7 @@ static void note_asked(Communicator *communicator, Node *cause, uint64_t now)
     }
 }
 
-/* What the thread has asked for, and what it did before. */
+/* Note what the thread has issued, and what it did before that. */
 static void note_all(Thread *thread, Node *cause)
 {
     uint64_t now = clock_ticks(), asked = 0;
@@ -162,7 +162,7 @@ static void note_all(Thread *thread, Node *cause)
         asked += communicators[i]->asked;
     }
     if (thread->asking != NULL || thread->steps != NULL || thread->index == 0)
-        stretches_asked(thread, asked); /* others come by and have asked for nothing */
+        stretches_asked(thread, asked); /* most callers have issued nothing */
 }
 
 static int is_listening(void)
@@ -209,7 +209,7 @@ void collectives_node_begins(Thread *thread)
 
 /* ---------------------------------------------------------------- an operation begins */
 
-/* The communicator whose operation begins on this thread; NULL: that cannot be told. */
+/* The communicator whose operation begins on this thread; NULL if that is ambiguous. */
 static Communicator *communicator_here(uint64_t asker)
 {
     uint64_t thread = (uint64_t)syscall(SYS_gettid);
@@ -222,7 +222,7 @@ static Communicator *communicator_here(uint64_t asker)
         if (asked == UINT64_MAX || asked <= communicators[i]->begun)
             continue;
         if (found != NULL)
-            return NULL; /* of two, either */
+            return NULL; /* more than one candidate */
         found = communicators[i];
     }
     if (found != NULL && host.thread() != asker && owner_count < OWNERS)
@@ -230,7 +230,7 @@ static Communicator *communicator_here(uint64_t asker)
     return found;
 }
 
-/* When, and where, was it asked for? One between two processes begins at once. */
+/* When and where the operation was issued. Point-to-point operations begin immediately. */
 static Ask ask_of(Communicator *communicator, uint64_t asker, uint64_t now, int is_pair)
 {
     if (is_pair || communicator->first == communicator->last)
@@ -279,12 +279,12 @@ static int is_kept(const CommunicatorRecord *communicator, uint64_t number)
     return (number - 1) / COLLECTIVES_TOGETHER % communicator->stride == 0;
 }
 
-/* Of each two stretches that were kept the second one goes. */
+/* Drop every second run of those kept so far. */
 static void thin(Communicator *communicator)
 {
     size_t left = 0;
     if ((communicator->record->begun - 1) / COLLECTIVES_TOGETHER < communicator->record->stride)
-        return; /* there is none yet that would go */
+        return; /* no complete run to drop yet */
     communicator->record->stride *= 2;
     for (size_t i = 0; i < records.count; i++) {
         CollectiveRecord *record = records.items[i];
@@ -315,7 +315,7 @@ static CollectiveRecord *record_new(Communicator *communicator)
         thin(communicator);
     if (!is_kept(communicator->record, number) || !has_place_in_step())
         return NULL;
-    /* Those that have not ended stay, however many. */
+    /* Collectives still running are kept, however many there are. */
     int is_full = communicator->kept >= COLLECTIVES_AT_MOST;
     CollectiveRecord *record = is_full ? NULL : stack_pop(&free_records);
     if (record == NULL || stack_push(&records, record) != 0) {
@@ -357,7 +357,7 @@ static void operation_note(Operation *operation, Communicator *communicator, con
         record->asked = ask.ticks;
         record->begun = now;
         record->cause = ask.cause;
-        __atomic_store_n(&record->is_used, 1, __ATOMIC_RELEASE); /* whole now */
+        __atomic_store_n(&record->is_used, 1, __ATOMIC_RELEASE); /* the record is complete */
     }
 }
 
@@ -400,7 +400,7 @@ static void operation_ends(void *given)
 
 /* ---------------------------------------------------------------- groups */
 
-/* Adds `0-3` to a list of ranks; what has no room becomes "...". */
+/* Append `0-3` to a list of ranks; "..." stands for whatever does not fit. */
 static void ranks_add(CommunicatorRecord *record, long from, long to)
 {
     size_t used = strlen(record->ranks), room = sizeof record->ranks - used;
@@ -466,7 +466,8 @@ static Communicator *communicator_new(const char *name)
     return communicator;
 }
 
-/* A group of that name was destroyed, and may be made anew: with a name of its own. */
+/* If the group of this name was destroyed, rename its record, so that a new group can use the
+ * name. */
 static void release_name(Communicator *communicator)
 {
     char *name = communicator->record->name;
@@ -534,10 +535,10 @@ static int is_ready(void)
     return operations != NULL;
 }
 
-/* A dictionary of PyTorch's module; borrowed, or NULL. */
+/* A dictionary of PyTorch's module: borrowed, or NULL. */
 static PyObject *table_of(const char *name)
 {
-    PyObject *modules = PyImport_GetModuleDict(); /* borrowed, as all that follow */
+    PyObject *modules = PyImport_GetModuleDict(); /* borrowed, like all references below */
     PyObject *module =
         modules ? PyDict_GetItemString(modules, "torch.distributed.distributed_c10d") : NULL;
     PyObject *table = module != NULL && PyModule_Check(module)
@@ -588,8 +589,8 @@ static void on_finish(int ends)
 static void on_fork(const Thread *thread)
 {
     (void)thread;
-    pthread_mutex_init(&lock, NULL); /* who held it is not here */
-    communicator_count = 0;          /* nor are the backends' threads */
+    pthread_mutex_init(&lock, NULL); /* its owner does not exist in this process */
+    communicator_count = 0;          /* nor do the backends' threads */
 }
 
 Listener collectives_listener = {.on_finish = on_finish, .on_fork = on_fork};

@@ -1,33 +1,34 @@
 /* Collectives of PyTorch's process groups: all_reduce, broadcast and so on.
  *
- * A backend works at them on threads of its own, which tell us when one begins and ends
- * (collectives_library.cpp). Who has asked for it, and when, is noted where a thread of the
- * program comes by: at routines that are known, and between nodes of a backward pass, where
- * DistributedDataParallel asks without a frame of Python's. The group counts what it was asked
- * for, so none is missed; the count is the collective's number, the same on all ranks.
+ * A backend executes them on its own threads, which tell us when one begins and ends
+ * (collectives_library.cpp). Which thread issued it, and when, is noted when a thread of the
+ * program next passes through our hooks: at known routines, and between nodes of a backward pass,
+ * where DistributedDataParallel issues collectives without any Python frame. The group counts the
+ * operations issued, so none is missed; that count is the collective's sequence number, identical
+ * on all ranks.
  *
- * What is written down has a fixed size: sums by communicator, operation and call path, and of
- * each communicator the single collectives. Beyond COLLECTIVES_AT_MOST of these only stretches of
- * COLLECTIVES_TOGETHER are kept, of each two, four, eight ... the first, by their number: the
- * same ones on all ranks. Backends' threads never wait for the GIL, and allocate nothing in the
- * part: there is always some room ready. */
+ * Storage is bounded: sums by communicator, operation and call path, and individual collectives for
+ * each communicator. Beyond COLLECTIVES_AT_MOST of the latter, only runs of COLLECTIVES_TOGETHER
+ * are kept: the first of every two, four, eight ... by sequence number, so all ranks keep the same
+ * ones. Backend threads never wait for the GIL and never allocate from the part: free records are
+ * always kept ready for them. */
 #ifndef TAUPY_COLLECTIVES_H
 #define TAUPY_COLLECTIVES_H
 
 #include "listeners.h"
 
-#define COLLECTIVES_AT_MOST 16384 /* of a communicator */
-#define COLLECTIVES_A_STEP 120    /* of a training: 64 bytes each */
+#define COLLECTIVES_AT_MOST 16384 /* per communicator */
+#define COLLECTIVES_A_STEP 120    /* per training step: 64 bytes each */
 #define COLLECTIVES_TOGETHER 256
 #define COMMUNICATORS 64
 #define OPERATIONS 32
 
-/* In the part: a group of processes. */
+/* A process group, as stored in the part. */
 typedef struct CommunicatorRecord {
     uint64_t place;
-    uint64_t size;   /* ranks in it; 0: not known */
-    uint64_t begun;  /* collectives, kept or not */
-    uint64_t stride; /* of so many stretches one is kept */
+    uint64_t size;   /* number of ranks; 0: unknown */
+    uint64_t begun;  /* collectives so far, whether kept or not */
+    uint64_t stride; /* one run in `stride` is kept */
     char name[64], ranks[160]; /* `0-3,8` */
 } CommunicatorRecord;
 
@@ -39,26 +40,27 @@ typedef struct CollectiveRecord {
     uint32_t is_used, operation;
     uint64_t communicator, number; /* from 1 */
     uint64_t bytes;
-    uint64_t asked, begun, ended;  /* ticks; `ended` is 0 until then */
+    uint64_t asked, begun, ended;  /* ticks; `ended` is 0 while it runs */
     Node *cause;
 } CollectiveRecord;
 
 typedef struct CollectiveSum {
     uint32_t communicator, operation;
     uint64_t count, ended, ticks, longest, bytes, unused;
-    Node *cause; /* NULL: not known */
+    Node *cause; /* NULL: unknown */
 } CollectiveSum;
 
-extern char *collectives_library; /* of collectives_library.cpp; NULL: there is none */
+extern char *collectives_library; /* path of the compiled collectives_library.cpp; NULL: none */
 extern Listener collectives_listener;
 
-/* A group of processes may have been made. Under the GIL. */
+/* A process group may have been created. Needs the GIL. */
 void collectives_groups(void);
-/* The thread comes by: has it asked for a collective? Under the GIL. */
+/* Note any collective the thread has issued since the last time. Needs the GIL. */
 void collectives_look(Thread *thread);
-/* It is in a routine that asks for one: what follows is asked for there. Under the GIL. */
+/* The thread has entered a routine that issues collectives; attribute what follows to it. Needs the
+ * GIL. */
 void collectives_follow(Thread *thread);
-/* A node of autograd's graph has ended, or another one begins; without the GIL. */
+/* A node of autograd's graph has ended, or another one begins; called without the GIL. */
 void collectives_node_ended(Thread *thread, Node *node);
 void collectives_node_begins(Thread *thread);
 

@@ -1,7 +1,7 @@
-/* What the engine and the library that hears of collectives know of each other.
+/* Interface between the engine and the library that observes collectives.
  *
- * The library (collectives_library.cpp) is compiled on the user's machine, as that of autograd.h
- * is. The engine loads it when the first group of processes has been made. */
+ * The library (collectives_library.cpp) is compiled on the user's machine, like the one of
+ * autograd.h. The engine loads it once the first process group exists. */
 #ifndef TAUPY_COLLECTIVES_HOST_H
 #define TAUPY_COLLECTIVES_HOST_H
 
@@ -12,22 +12,22 @@
 
 typedef struct CollectivesHost {
     uint32_t version;
-    /* A backend begins an operation (`gloo:all_reduce`): on a thread of the backend's own, or on
-     * that which has asked for it. `asker`: what PyTorch calls the thread that asked; `bytes`: of
-     * what this process gives. Returns what `ends` gets, which any thread may call. Nobody has
-     * the GIL. */
+    /* A backend begins an operation (`gloo:all_reduce`), either on a thread of its own or on the
+     * thread that issued it. `asker` is PyTorch's id of the issuing thread, `bytes` the size of
+     * this process's input. The result is passed to `ends`, which any thread may call. Called
+     * without the GIL. */
     void *(*begins)(const char *name, uint64_t asker, uint64_t bytes);
     void (*ends)(void *operation);
-    /* Set by the library. What PyTorch calls the calling thread. */
+    /* Set by the library. PyTorch's id of the calling thread. */
     uint64_t (*thread)(void);
-    /* The number, from 0, of a group with a backend for CPUs, by its name; -1: there is none. */
+    /* Index, from 0, of the named group, if it has a CPU backend; else -1. */
     int (*group)(const char *name);
-    /* Operations that were asked for in a group so far; UINT64_MAX: it is no more, or its
-     * backend does not count them. */
+    /* Operations issued in a group so far; UINT64_MAX if the group is gone or its backend does not
+     * count them. */
     uint64_t (*asked)(int group);
 } CollectivesHost;
 
-/* taupy_collectives_begin. NULL, or why it cannot. */
+/* taupy_collectives_begin. Returns NULL, or the reason it cannot start. */
 typedef const char *CollectivesEntry(CollectivesHost *host);
 
 #endif

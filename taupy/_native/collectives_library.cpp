@@ -1,7 +1,8 @@
-// Tells the engine of operations of PyTorch's process groups; see collectives_host.h.
+// Reports operations of PyTorch's process groups to the engine; see collectives_host.h.
 //
-// A callback of PyTorch's own, for ranges with a name: backends make one of each operation, on the
-// thread that works at it. Groups are held weakly. Compiled by instrument/torch_library.py.
+// Uses PyTorch's callbacks for named ranges (RecordFunction): backends open one range per
+// operation, on the thread that executes it. Groups are held by weak references. Compiled by
+// instrument/torch_library.py.
 #include "collectives_host.h"
 #include "torch_library.h"
 #include <string.h>
@@ -18,10 +19,10 @@ struct Open : at::ObserverContext {
 static std::vector<c10::weak_intrusive_ptr<c10d::Backend>> &backends()
 {
     static auto *held = new std::vector<c10::weak_intrusive_ptr<c10d::Backend>>;
-    return *held; // threads of backends outlive static variables
+    return *held; // backend threads outlive static variables
 }
 
-// Operations of NCCL have ended on the host long before they begin on the GPU.
+// NCCL operations end on the host long before they begin on the GPU.
 static bool is_operation(const char *name)
 {
     return strncmp(name, "gloo:", 5) == 0 || strncmp(name, "mpi:", 4) == 0 ||

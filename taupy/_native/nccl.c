@@ -1,10 +1,10 @@
-/* NCCL's profiler plug-in: what a process's collectives are, and when they ran.
+/* NCCL's profiler plug-in: records a process's collectives and when they ran.
  *
- * NCCL loads this library itself (NCCL_PROFILER_PLUGIN) and calls it from the program's threads,
- * where a collective is asked for, and from threads of its own, which see when the GPU's channels
- * begin and end. None of them has the GIL, and nothing here waits for it: rows are written into a
- * file of the run folder that is mapped, and read when the run is over. The call path comes from
- * the engine (gpu_host.h). Interfaces v6 and v7; only what both have alike is read. */
+ * NCCL loads this library itself (NCCL_PROFILER_PLUGIN). It calls us on the program's threads,
+ * where a collective is issued, and on its own threads, which see the GPU channels begin and end.
+ * None of them holds the GIL, and nothing here waits for it: rows go into a memory-mapped file in
+ * the run folder, which is read after the run. The call path comes from the engine (gpu_host.h).
+ * Supports interfaces v6 and v7, using only the fields common to both. */
 #define _GNU_SOURCE
 #include "nccl.h"
 #include "clock.h"
@@ -22,7 +22,7 @@
 enum { SUCCESS = 0 };
 enum { COLLECTIVE = 1 << 1, CHANNEL = 1 << 6, BY_COPY_ENGINE = 1 << 12, CHANNEL_STOP = 22 };
 
-/* The beginning of an event's description, the same in v6 and v7. */
+/* Start of an event descriptor, identical in v6 and v7. */
 typedef struct Description {
     uint64_t type;
     void *parent;
@@ -71,7 +71,7 @@ static NcclFile *file_open(const char *folder)
     if (fd < 0)
         return NULL;
     void *mapped = MAP_FAILED;
-    /* Reserved now: a full disk must not kill the program later. */
+    /* Reserve the space now: a disk that fills up later must not kill the program with SIGBUS. */
     if (posix_fallocate(fd, 0, sizeof(NcclFile)) == 0)
         mapped = mmap(NULL, sizeof(NcclFile), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     close(fd);
@@ -86,7 +86,7 @@ static NcclFile *file_open(const char *folder)
     return opened;
 }
 
-/* The communicator of that identity, a new one if need be; -1: there is no room. */
+/* The communicator with this id, added if it is new; -1 if the table is full. */
 static int communicator_of(uint64_t id, const char *name, int size, int rank)
 {
     for (unsigned i = 0; i < file->communicator_count; i++)
@@ -160,7 +160,7 @@ static void *collective_begins(NcclCommunicator *communicator, const Description
         row->asked_ns = clock_ns(CLOCK_REALTIME);
         snprintf(row->operation, sizeof row->operation, "%s",
                  event->collective.function != NULL ? event->collective.function : "");
-        __atomic_store_n(&row->is_used, 1, __ATOMIC_RELEASE); /* whole now */
+        __atomic_store_n(&row->is_used, 1, __ATOMIC_RELEASE); /* the row is complete */
     }
     pthread_mutex_unlock(&lock);
     return row;
@@ -189,7 +189,7 @@ static int plugin_start(void *context, void **handle, void *given)
     return SUCCESS;
 }
 
-/* A channel has ended now; how long it took, the GPU's own clock says. */
+/* A channel has ended just now; its duration comes from the GPU's own clock. */
 static void channel_ends(const Channel *channel, uint64_t gpu_ns)
 {
     int64_t now = clock_ns(CLOCK_REALTIME);
@@ -211,7 +211,7 @@ static int plugin_state(void *handle, int state, void *given)
 
 static int plugin_stop(void *handle)
 {
-    /* A row stays: channels that have it as their parent end later. */
+    /* Rows are never freed: channels whose parent they are may end later. */
     if (handle != NULL && is_here() && !is_row(handle))
         free(handle);
     return SUCCESS;

@@ -1,4 +1,4 @@
-/* The file that NCCL's plug-in keeps in the run folder; record/nccl_part.py reads it. */
+/* The file that the NCCL plug-in keeps in the run folder; read by record/nccl_part.py. */
 #ifndef TAUPY_NCCL_H
 #define TAUPY_NCCL_H
 
@@ -10,16 +10,16 @@
 #define NCCL_ROWS 16384
 
 typedef struct NcclCommunicator {
-    uint64_t id; /* the same on all of its ranks */
+    uint64_t id; /* the same on all ranks */
     uint32_t size, rank;
     char name[48];
 } NcclCommunicator;
 
 typedef struct NcclRow {
     uint32_t is_used, communicator;
-    uint64_t number; /* from 0, counted for each operation */
-    int64_t bytes;   /* that this process gives; -1: unknown */
-    uint64_t cause;  /* node of the engine; 0: not known */
+    uint64_t number; /* from 0, counted separately for each operation */
+    int64_t bytes;   /* this process's contribution; -1: unknown */
+    uint64_t cause;  /* call-tree node of the engine; 0: unknown */
     int64_t asked_ns, begun_ns, ended_ns; /* CLOCK_REALTIME; 0: not yet */
     char operation[32];
 } NcclRow;

@@ -1,14 +1,14 @@
 /* Writing spans; see spans.h. */
 #include "spans.h"
 
-#define FIRST_SPANS 40 /* in a block: a program may have thousands of short threads */
+#define FIRST_SPANS 40 /* per block: a program may have thousands of short-lived threads */
 #define MOST_SPANS 4096
-#define READY 64 /* nodes of autograd's graph inside each other, at most */
+#define READY 64 /* most autograd nodes nested in one another */
 
 uint64_t spans_limit;
-static uint64_t counted;    /* the part, by its generation, of which this is: */
+static uint64_t counted;    /* generation of the part that the counts below refer to */
 static uint64_t count;
-static uint64_t full_since; /* ticks; 0: there is room. What begins later has no span. */
+static uint64_t full_since; /* ticks; 0: not full. Calls that begin later get no span. */
 
 static uint64_t full_at(void) { return __atomic_load_n(&full_since, __ATOMIC_RELAXED); }
 
@@ -20,7 +20,7 @@ static void be_full(Thread *thread, uint64_t now, enum SpansEnd why)
     __atomic_store_n(&full_since, now, __ATOMIC_RELAXED);
 }
 
-/* In another part all begins anew. */
+/* Start counting from zero in a new part. */
 static void count_anew(void)
 {
     if (__atomic_exchange_n(&counted, generation, __ATOMIC_RELAXED) == generation)
@@ -29,7 +29,7 @@ static void count_anew(void)
     __atomic_store_n(&full_since, 0, __ATOMIC_RELAXED);
 }
 
-/* Another block. What is left of the one before stays empty. */
+/* Start a new block. The rest of the old one stays empty. */
 static void make_room(Thread *thread)
 {
     uint32_t spans = thread->span_block ? thread->span_block : FIRST_SPANS;

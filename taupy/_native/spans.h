@@ -1,25 +1,25 @@
-/* Spans: when layers and phases began and ended, each time (`taupy run --trace=host`).
+/* Spans: the start and end of every layer and phase call (`taupy run --trace=host`).
  *
- * A span is what is added to the inclusive time of a node when its clock stops (timing.h), so the
- * spans of a call path sum up to its time. They are written into blocks of the thread's own. A
- * process keeps `spans_limit` of them, and those of nodes that were open then. */
+ * A span is exactly what a node's inclusive time grows by when its clock stops (timing.h), so the
+ * spans of a call path sum to its time. Each thread writes spans into blocks of its own. A process
+ * keeps `spans_limit` of them, plus those of the nodes open when the limit was reached. */
 #ifndef TAUPY_SPANS_H
 #define TAUPY_SPANS_H
 
 #include "calltree.h"
 
 typedef struct SpanRecord {
-    const Node *node; /* written last; NULL: there is none */
+    const Node *node; /* written last; NULL: unused */
     uint64_t start, end; /* ticks */
 } SpanRecord;
 
-extern uint64_t spans_limit; /* 0: none are kept */
+extern uint64_t spans_limit; /* 0: spans are off */
 
-/* The clock of a node with NODE_STAMPED stops now. */
+/* Record a span for a NODE_STAMPED node whose clock stops now. */
 void span_add(Thread *thread, const Node *node, uint64_t now);
-/* Is there room for the spans of nodes that end without the GIL? */
+/* Whether nodes that end without the GIL still have room for their spans. */
 int spans_ready(const Thread *thread);
-/* Have such room from now on. Under the GIL. */
+/* Make sure of such room. Needs the GIL. */
 void spans_reserve(Thread *thread);
 
 #endif

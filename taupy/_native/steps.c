@@ -1,4 +1,4 @@
-/* Recognising steps, and writing them down; see steps.h. */
+/* Detecting steps and recording them; see steps.h. */
 #include "steps.h"
 #include "layer_facts.h"
 #include "process.h"
@@ -6,8 +6,8 @@
 #include <math.h>
 
 #define ROWS_A_BLOCK 64
-#define OPEN_AT_MOST 32 /* phases inside each other */
-#define UPDATES 8       /* optimizers of a step that are told apart */
+#define OPEN_AT_MOST 32 /* nested phases */
+#define UPDATES 8       /* optimizers told apart within a step */
 #define NOT_KNOWN UINT64_MAX
 _Static_assert(STEP_ROWS % (2 * ROWS_A_BLOCK) == 0, "rows become half as many");
 
@@ -15,34 +15,34 @@ enum Phase { FORWARD = 1, LOSS = 2, BACKWARD = 3, RECOMPUTE = 4, VALIDATION = 9,
 
 typedef struct Series {
     StepRecord *blocks[STEP_ROWS / ROWS_A_BLOCK];
-    uint64_t rows, each, count; /* `each`: steps that a row stands for */
+    uint64_t rows, each, count; /* `each`: steps per row */
 } Series;
 
-/* A stretch of work: a step, or a part of one. */
+/* Work that makes up a step, or part of one. */
 typedef struct Work {
-    int is_open, is_uncounted; /* not all samples are counted */
-    uint64_t start, updated, samples; /* `updated`: when an optimizer's step ended last */
+    int is_open, is_uncounted; /* is_uncounted: the sample count is incomplete */
+    uint64_t start, updated, samples; /* `updated`: end of the last optimizer step */
     uint64_t phases[STEP_PHASES];
     double values[STEP_VALUES];
     const void *optimizers[UPDATES];
-    const void *source; /* of the last batch; alive while it gives one */
+    const void *source; /* where the last batch came from; stays alive while it yields batches */
     unsigned updates, fetches, calls, backwards, trains, evaluates;
 } Work;
 
 typedef struct OpenPhase {
-    const void *owner; /* the known routine; a module for a forward pass */
+    const void *owner; /* the known routine, or for a forward pass the module */
     int kind, role;
 } OpenPhase;
 
 struct Steps {
     Work now;
-    Work before; /* it has ended, unless another optimizer steps in `now` */
-    uint64_t since; /* when the innermost phase began or went on */
+    Work before; /* finished, unless another optimizer steps in `now` */
+    uint64_t since; /* when the innermost phase began or resumed */
     OpenPhase open[OPEN_AT_MOST];
     size_t depth;
-    const void *optimizer; /* that steps */
-    unsigned updates_each; /* optimizers of the step before */
-    int is_told; /* the program says where steps are */
+    const void *optimizer; /* the one currently stepping */
+    unsigned updates_each; /* optimizer steps in the previous step */
+    int is_told; /* the program marks its steps explicitly */
     unsigned told_depth;
     enum StepKind told;
     StepRecord *last;
@@ -56,7 +56,7 @@ static size_t value_count;
 static uint64_t value_generation;
 static int values_lost;
 
-/* The place of a value's name, or -1: there are too many, or no memory. */
+/* Index of a value's name; -1 if there are too many names or no memory. */
 static int value_place(const char *name)
 {
     if (value_generation != generation) {
@@ -103,10 +103,11 @@ void step_value(Thread *thread, const char *name, double value)
     if (work != NULL)
         work->values[at] = value;
     else if (steps->last != NULL && isnan(steps->last->values[at]))
-        steps->last->values[at] = value; /* between steps: of the last one */
+        steps->last->values[at] = value; /* between steps: belongs to the last one */
 }
 
-/* A value that is a number of Python's own: nothing else is asked. */
+/* Record a value only if it is a plain Python number; never run the program's code to convert
+ * it. */
 static void tell_value(Thread *thread, PyObject *name, PyObject *value)
 {
     if (name == NULL || value == NULL || !PyUnicode_CheckExact(name) || PyBool_Check(value))
@@ -159,7 +160,8 @@ static void row_add(StepRecord *row, const StepRecord *more)
     row->steps += more->steps;
 }
 
-/* Each two rows become one. Whoever reads meanwhile finds rows twice, and tells by their numbers. */
+/* Merge rows in pairs. A concurrent reader may see a row twice, and can tell by the step
+ * numbers. */
 static void series_halve(Series *series)
 {
     for (uint64_t i = 0; i < series->rows / 2; i++) {
@@ -173,7 +175,7 @@ static void series_halve(Series *series)
         row_at(series, i)->steps = 0;
 }
 
-/* Is there room for so many rows more, without another block? */
+/* Whether `rows` more rows fit without a new block. */
 static int has_room(const Series *series, uint64_t rows)
 {
     uint64_t last = series->rows + rows - 1;
@@ -198,7 +200,7 @@ static int make_room(Series *series, Thread *thread, enum StepKind kind)
 StepsWindow steps_window;
 uint64_t steps_ended;
 
-/* The work is a step, which ends now. */
+/* Record the work as one step, ending at `end`. */
 static void step_write(Thread *thread, enum StepKind kind, const Work *work, uint64_t end)
 {
     struct Steps *steps = thread->steps;
@@ -222,7 +224,7 @@ static void step_write(Thread *thread, enum StepKind kind, const Work *work, uin
         last = row_at(series, series->rows++);
         one.steps = 0;
         *last = one;
-        __atomic_store_n(&last->steps, 1, __ATOMIC_RELEASE); /* whole now */
+        __atomic_store_n(&last->steps, 1, __ATOMIC_RELEASE); /* the row is complete */
     } else
         part->calls_over_limit++;
     steps->last = last;
@@ -240,13 +242,13 @@ static void work_open(Work *work, uint64_t at)
         work->values[i] = NAN;
 }
 
-/* Of two numbers, of which one may not be known. */
+/* Sum of two counts, either of which may be unknown. */
 static uint64_t sum_known(uint64_t one, uint64_t other)
 {
     return one == NOT_KNOWN ? other : other == NOT_KNOWN ? one : one + other;
 }
 
-/* What both have done, begun with the first. */
+/* Merge `first`, the earlier work, into `work`. */
 static void work_join(Work *work, const Work *first)
 {
     work->start = first->start;
@@ -268,7 +270,7 @@ static void work_join(Work *work, const Work *first)
     work->evaluates += first->evaluates;
 }
 
-/* Nothing was done with its batches. */
+/* Batches were fetched, but nothing was done with them. */
 static int is_idle(const Work *work)
 {
     return work->calls == 0 && work->backwards == 0 && work->updates == 0;
@@ -293,7 +295,7 @@ static int is_validation(const Work *work)
            (work->fetches > 0 || (work->evaluates > 0 && work->trains == 0));
 }
 
-/* The work before was a step: nothing else belongs to it. */
+/* The previous work was a complete step: nothing more will be added to it. */
 static void settle(Thread *thread, struct Steps *steps)
 {
     if (steps->before.is_open)
@@ -301,7 +303,7 @@ static void settle(Thread *thread, struct Steps *steps)
     steps->before.is_open = 0;
 }
 
-/* Work begins: if an optimizer has stepped, perhaps of another step. */
+/* New work begins; if an optimizer has stepped, it may belong to a new step. */
 static void work_begins(struct Steps *steps, uint64_t at)
 {
     if (steps->now.is_open && steps->now.updates > 0) {
@@ -315,7 +317,7 @@ static void fetch_begins(Thread *thread, struct Steps *steps, const void *source
 {
     Work *now = &steps->now;
     if (steps->before.is_open && now->updates == 0 && now->fetches == 0) {
-        work_join(now, &steps->before); /* what followed the optimizer's step was of the same */
+        work_join(now, &steps->before); /* what followed the optimizer step was still part of it */
         steps->before.is_open = 0;
     }
     if (is_validation(now)) {
@@ -329,7 +331,7 @@ static void fetch_begins(Thread *thread, struct Steps *steps, const void *source
     now->source = source;
 }
 
-/* There are no more batches. */
+/* The source has no more batches. */
 static void fetch_failed(Thread *thread, struct Steps *steps)
 {
     settle(thread, steps);
@@ -337,7 +339,7 @@ static void fetch_failed(Thread *thread, struct Steps *steps)
         steps->now.is_open = 0;
 }
 
-/* A batch is fetched, or there are no more, where a framework says when steps begin. */
+/* A batch was fetched, or none was left, under a framework that marks its steps explicitly. */
 static void fetch_told(struct Steps *steps, uint64_t at)
 {
     if (steps->told_depth == 0) {
@@ -362,7 +364,7 @@ static void update_ends(Thread *thread, struct Steps *steps, const void *optimiz
 
 /* ---------------------------------------------------------------- phases */
 
-/* The innermost phase has gone on up to now. */
+/* Charge the time up to now to the innermost phase. */
 static uint64_t phase_run(struct Steps *steps)
 {
     uint64_t now = clock_ticks();
@@ -389,7 +391,7 @@ static int is_in_phase(const struct Steps *steps, int kind)
     return 0;
 }
 
-/* As in taupy/network/phases.py. */
+/* Precedence as in taupy/network/phases.py. */
 static int meant(const struct Steps *steps, int kind)
 {
     if (kind != FORWARD && kind != LOSS)
@@ -399,7 +401,7 @@ static int meant(const struct Steps *steps, int kind)
                                             : kind;
 }
 
-/* What is called now is part of something that is counted as a whole, or a trial of the program's
+/* Calls made now are part of something counted as a whole, or only a trial run of the program's
  * code. */
 static int is_aside(const struct Steps *steps)
 {
@@ -414,7 +416,8 @@ static void phase_push(struct Steps *steps, const void *owner, int kind, int rol
     steps->depth++;
 }
 
-/* Its innermost phase ends, and what was left open inside it; 0: it has none. */
+/* Close the owner's innermost phase, and any phase left open inside it. Returns 0 if it has
+ * none. */
 static int phase_pop(struct Steps *steps, const void *owner)
 {
     if (steps->depth > OPEN_AT_MOST) {
@@ -438,7 +441,7 @@ static struct Steps *steps_of(Thread *thread)
 
 /* ---------------------------------------------------------------- what is told */
 
-/* `with_fetch`: the batch that was fetched right before is the step's. */
+/* `with_fetch`: the batch fetched just before belongs to this step. */
 static void step_told(Thread *thread, enum StepKind kind, int with_fetch)
 {
     struct Steps *steps = steps_of(thread);
@@ -467,7 +470,7 @@ void step_end(Thread *thread)
     steps->now.is_open = 0;
 }
 
-/* Of a tuple, its first item. */
+/* The first item if the variable is a tuple, else the variable. */
 static PyObject *object_of(PyObject *variable)
 {
     if (variable != NULL && PyTuple_CheckExact(variable))
@@ -475,12 +478,12 @@ static PyObject *object_of(PyObject *variable)
     return variable;
 }
 
-/* The learning rate of an optimizer's first group of parameters, if it is a plain number. */
+/* Record the learning rate of the optimizer's first parameter group, if it is a plain number. */
 static void tell_rate(Thread *thread, PyObject *optimizer)
 {
     PyObject *variables = optimizer != NULL ? PyObject_GenericGetDict(optimizer, NULL) : NULL;
     PyObject *groups = variables != NULL && PyDict_CheckExact(variables)
-                           ? PyDict_GetItemString(variables, "param_groups") /* borrowed, as all */
+                           ? PyDict_GetItemString(variables, "param_groups") /* borrowed, as all below */
                            : NULL;
     if (groups != NULL && PyList_CheckExact(groups) && PyList_GET_SIZE(groups) > 0 &&
         PyDict_CheckExact(PyList_GET_ITEM(groups, 0))) {
@@ -498,8 +501,8 @@ static long number_in(PyObject *variables, const char *name)
     return number != NULL && PyLong_Check(number) ? PyLong_AsLong(number) : -1;
 }
 
-/* How many samples a DataLoader with workers has given, by what it was made with; of the last batch
- * of all, which may be a smaller one, that is not known. */
+/* Count the samples of a batch from a DataLoader with workers by its configured batch size. The
+ * size of the very last batch is unknown: it may be smaller. */
 static void add_batch(Work *work, PyObject *iterator)
 {
     PyObject *variables = iterator != NULL ? PyObject_GenericGetDict(iterator, NULL) : NULL;
@@ -528,7 +531,7 @@ static void add_samples(Work *work, PyObject *batch)
     work->samples = sum_known(work->samples, (uint64_t)PyList_GET_SIZE(batch));
 }
 
-/* What is done with a step, where the program does not say itself. */
+/* Update step detection, for programs that do not mark their steps explicitly. */
 static void recognise(Thread *thread, struct Steps *steps, const KnownRoutine *known,
                       PyObject *first, uint64_t at)
 {
@@ -547,7 +550,7 @@ static void recognise(Thread *thread, struct Steps *steps, const KnownRoutine *k
     }
 }
 
-/* A process that makes batches: its thread gets the name by which people know it. */
+/* Give the thread of a DataLoader worker process the name users know it by. */
 static void name_worker(Thread *thread, PyObject *number)
 {
     long worker = number != NULL && PyLong_CheckExact(number) ? PyLong_AsLong(number) : -1;
@@ -614,7 +617,7 @@ void steps_left(Thread *thread, const KnownRoutine *known, int returned)
         update_ends(thread, steps, steps->optimizer, at);
 }
 
-/* A module with modules in it: does it train? -1: that cannot be told. */
+/* Whether a module with submodules is in training mode; -1 if unknown. */
 static int is_training(PyObject *module)
 {
     PyObject *variables = PyObject_GenericGetDict(module, NULL);
@@ -653,7 +656,7 @@ void steps_forward(Thread *thread, PyObject *module, int begins)
 
 /* ---------------------------------------------------------------- the window */
 
-/* Of a loop with several optimizers, that one has stepped does not mean that a step is over. */
+/* In a loop with several optimizers, one optimizer stepping does not mean the step is over. */
 static int is_settled(const struct Steps *steps)
 {
     return steps->before.is_open && steps->before.updates >= steps->updates_each;
@@ -681,7 +684,7 @@ int steps_goes_on(const Thread *thread)
 
 /* ---------------------------------------------------------------- ends */
 
-/* The thread trains no more: what was a step is one. */
+/* The thread will train no more: whatever looked like a step counts as one. */
 static void steps_finish(Thread *thread)
 {
     struct Steps *steps = thread->steps;
@@ -697,7 +700,7 @@ static void steps_finish(Thread *thread)
 
 static void on_finish(int ends)
 {
-    pthread_mutex_lock(&ended_lock); /* a thread that ends now does this itself */
+    pthread_mutex_lock(&ended_lock); /* excludes threads that are ending: they do this themselves */
     for (Thread *thread = threads; ends && thread != NULL; thread = thread->next)
         if (!thread_is_over(thread))
             steps_finish(thread);
@@ -709,7 +712,8 @@ static void on_thread_end(Thread *thread)
     struct Steps *steps = thread->steps;
     if (steps == NULL)
         return;
-    /* Others may be at the part: at most two steps, where there is room for them. */
+    /* Other threads may be writing to the part: add at most two rows, and only where they already
+     * have room. */
     const Series *training = &steps->series[STEP_TRAINING];
     const Series *validation = &steps->series[STEP_VALIDATION];
     if (has_room(training, 2) && (validation->rows == 0 || has_room(validation, 1)))

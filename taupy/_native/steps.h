@@ -1,70 +1,70 @@
-/* Steps: iterations of a training or validation, and how long each phase took in them.
+/* Steps: iterations of training or validation, and how long each phase took in them.
  *
- * A step is recognised by what is called on the thread that trains:
+ * Steps are detected from what the training thread calls:
  *
- *     work begins (a batch is fetched, a module called, a backward pass) after an optimizer's
- *     step: perhaps another one has begun; it has when the same optimizer steps again. Else
- *     both are one: of a GAN two optimizers step;
- *     a batch is fetched, and modules were called with the one before, but no backward pass: that
- *     was a step of validation;
- *     the program or its framework says so: then nothing else counts on that thread.
+ * - Work (fetching a batch, calling a module, a backward pass) that follows an optimizer step may
+ *   belong to a new step, and does if the same optimizer steps again. Otherwise both belong to one
+ *   step: a GAN steps two optimizers.
+ * - If a batch is fetched, and modules were called on the previous one but there was no backward
+ *   pass, that was a validation step.
+ * - If the program or its framework marks steps explicitly, nothing else counts on that thread.
  *
- * A step is a row of a fixed size in the part. Beyond STEP_ROWS rows of a thread and kind, each
- * two become one, so that a row stands for 2, 4, 8 ... steps: their number is not limited, their
- * room is. Times add up; of values that were logged the last one stays.
+ * A step is a fixed-size row in the part. Beyond STEP_ROWS rows per thread and kind, rows are
+ * merged in pairs, so that a row stands for 2, 4, 8 ... steps: the space is bounded, the number of
+ * steps is not. Times are summed; of logged values, the last one is kept.
  *
- * Rows are written by their own thread only, under the GIL. */
+ * Rows are written only by their own thread, under the GIL. */
 #ifndef TAUPY_STEPS_H
 #define TAUPY_STEPS_H
 
 #include "listeners.h"
 
-#define STEP_PHASES 12 /* kinds of phases, in the order of taupy/network/phases.py */
-#define STEP_VALUES 12 /* names of values, at most */
+#define STEP_PHASES 12 /* kinds of phases, numbered as in taupy/network/phases.py */
+#define STEP_VALUES 12 /* distinct value names, at most */
 #define STEP_ROWS 16384
 
 enum StepKind { STEP_TRAINING = 0, STEP_VALIDATION = 1, STEP_KINDS = 2 };
 
 typedef struct StepRecord {
-    uint64_t number; /* of the first one, from 1 */
-    uint64_t steps;  /* that the row stands for; 0: there is none yet */
+    uint64_t number; /* of the row's first step, from 1 */
+    uint64_t steps;  /* steps merged into this row; 0: row not written yet */
     uint64_t start;  /* ticks */
-    uint64_t ticks;  /* of all of them */
+    uint64_t ticks;  /* total */
     uint64_t longest;
-    uint64_t samples;                        /* UINT64_MAX: not known */
+    uint64_t samples;                        /* UINT64_MAX: unknown */
     uint64_t phases[STEP_PHASES];            /* ticks */
-    double values[STEP_VALUES];              /* not a number: none */
+    double values[STEP_VALUES];              /* NaN: none */
 } StepRecord;
 
 typedef struct StepValueRecord {
-    uint64_t at, name_size; /* the place among `values`; then the name, with a zero byte */
+    uint64_t at, name_size; /* index into `values`; then the NUL-terminated name */
 } StepValueRecord;
 
-enum StepPlace { STEP_NONE, STEP_INSIDE, STEP_OUTSIDE }; /* of the window, see steps_window.h */
+enum StepPlace { STEP_NONE, STEP_INSIDE, STEP_OUTSIDE }; /* see steps_window.h */
 
-/* The first and last step of training whose details are recorded, from 1; 0: of all. */
+/* First and last training step recorded in detail, counted from 1; 0: record all. */
 typedef struct StepsWindow {
     uint64_t first, last;
 } StepsWindow;
 
 extern StepsWindow steps_window;
 extern Listener steps_listener;
-extern uint64_t steps_ended; /* of training, in this process */
+extern uint64_t steps_ended; /* training steps in this process */
 
-/* What a known routine (known.h) is to a training. */
+/* The role a known routine (known.h) plays in training. */
 enum KnownRole {
-    KNOWN_PHASE = 0,    /* of some kind */
-    KNOWN_FETCH = 1,    /* of a batch; the variable `first` is what gives them */
-    KNOWN_BACKWARD = 2, /* a backward pass */
-    KNOWN_UPDATE = 3,   /* an optimizer's step; `first` is the optimizer, or a tuple with it */
-    KNOWN_BEGIN = 4,    /* a step of training (kind 0) or validation (1) begins after the call */
-    KNOWN_END = 5,      /* and ends with it; `first` may be a mapping of values, or -1 */
-    KNOWN_VALUE = 6,    /* told to a logger: a name (`first`) and its value (`second`) */
-    KNOWN_VALUES = 7,   /* a mapping of them (`first`), and maybe another one (`second`), or -1 */
-    KNOWN_SAMPLES = 8,  /* a list with an item for each sample of a batch (`first`) */
-    KNOWN_WORKER = 9,   /* the main loop of a DataLoader's worker; `first` is its number */
-    KNOWN_GROUPS = 10,  /* makes groups of processes, see collectives.h */
-    KNOWN_JIT = 11,     /* of the jitted function `first`: recorded by that; kind 1: it goes on */
+    KNOWN_PHASE = 0,    /* a phase of the given kind */
+    KNOWN_FETCH = 1,    /* fetches a batch; the variable `first` is the object it comes from */
+    KNOWN_BACKWARD = 2, /* backward pass */
+    KNOWN_UPDATE = 3,   /* optimizer step; `first` is the optimizer, or a tuple that contains it */
+    KNOWN_BEGIN = 4,    /* its return begins a step of training (kind 0) or validation (1) */
+    KNOWN_END = 5,      /* its return ends the step; `first` may be a mapping of values, or -1 */
+    KNOWN_VALUE = 6,    /* logs a value: its name (`first`) and the value (`second`) */
+    KNOWN_VALUES = 7,   /* logs a mapping of values (`first`), maybe a second one (`second`, else -1) */
+    KNOWN_SAMPLES = 8,  /* `first` is a list with one item per sample of a batch */
+    KNOWN_WORKER = 9,   /* main loop of a DataLoader worker; `first` is the worker's index */
+    KNOWN_GROUPS = 10,  /* creates process groups, see collectives.h */
+    KNOWN_JIT = 11,     /* runs the jitted function `first`, recorded under it; kind 1: resumes it */
 };
 
 typedef struct KnownRoutine {
@@ -72,21 +72,22 @@ typedef struct KnownRoutine {
     int role, kind, first, second;
 } KnownRoutine;
 
-/* For known.c, the first two; a thread's outermost module is called, or returns. */
+/* The first two are called by known.c; the third when a thread's outermost module is called or
+ * returns. */
 void steps_called(Thread *thread, const KnownRoutine *known, PyObject *first, PyObject *second);
 void steps_left(Thread *thread, const KnownRoutine *known, int returned);
 void steps_forward(Thread *thread, PyObject *module, int begins);
-/* A step begins, or ends, because the program says so. */
+/* The program explicitly begins or ends a step. */
 void step_begin(Thread *thread, enum StepKind kind);
 void step_end(Thread *thread);
-/* A value of the step at work. */
+/* Record a value for the current step. */
 void step_value(Thread *thread, const char *name, double value);
 
-/* Where in the window is the step at work? That of a validation is where the step of training is
- * that comes next. */
+/* Where the current step lies relative to the window. A validation step counts as lying where the
+ * next training step does. */
 enum StepPlace steps_place(const Thread *thread);
-/* Is there a step at work in which no optimizer has stepped, and that is no validation? What that
- * returns to is the training's loop, or a routine that calls its. */
+/* Whether a step is in progress that has had no optimizer step yet and is not validation. The code
+ * it returns to is the training loop, or is called by it. */
 int steps_goes_on(const Thread *thread);
 
 #endif

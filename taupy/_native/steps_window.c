@@ -1,4 +1,4 @@
-/* Steps in brief, and those in detail; see steps_window.h. */
+/* Switching between brief and detailed recording of steps; see steps_window.h. */
 #include "steps_window.h"
 #include "frames.h"
 #include "steps.h"
@@ -16,13 +16,13 @@ static Node *brief_root(Node *node)
     return node;
 }
 
-/* Is the routine's code recorded as such, where it is not in brief? */
+/* Whether the routine is recorded under its own key when not in brief mode. */
 static int is_plain(const Routine *routine)
 {
     return routine->flags == 0 && !routine_has_unused_key(routine);
 }
 
-/* The code that calls what runs `code`, apart from code that is not recorded. */
+/* The nearest caller of `code` that is recorded. */
 static const void *caller_of(const void *code)
 {
     void *frame = frame_first();
@@ -36,7 +36,7 @@ static const void *caller_of(const void *code)
     return found;
 }
 
-/* Is the nearest routine around the brief nodes the one that calls? */
+/* Whether the nearest routine around the brief nodes is the caller. */
 static int is_called_from(const Node *root, const void *code)
 {
     const Node *node = root->parent;
@@ -66,7 +66,7 @@ static void brief_begin(Thread *thread)
     PyErr_Clear();
 }
 
-/* Nothing of the program's is open in the brief node. */
+/* Close a brief node in which nothing of the program's is open. */
 static void brief_end(Thread *thread)
 {
     thread->cursor->resumes = 0;
@@ -85,7 +85,7 @@ void steps_window_look(Thread *thread, const void *code)
         brief_end(thread);
 }
 
-/* The routine of a key that is entered; NULL: there is no memory. */
+/* The routine for a key about to be entered; NULL if memory runs out. */
 static Routine *routine_here(void *key, PyObject *callable, PyObject *globals)
 {
     Routine *routine = routine_find(key);
@@ -139,13 +139,13 @@ static int brief_skips_return(Thread *thread, const void *key)
     return 1;
 }
 
-/* A routine has returned; did the cursor, there, stand on a brief node? */
+/* A routine has returned; close the timer if the cursor was on a brief node. */
 static void brief_repaired(Thread *thread, Node *inner, Node *outer, uint64_t now)
 {
     (void)outer, (void)now;
     if (!(inner->flags & NODE_BRIEF) || is_brief(thread))
         return;
-    part->repairs--; /* the timer was closed by design */
+    part->repairs--; /* the timer was closed deliberately */
     if (thread->cursor->parent != NULL && steps_goes_on(thread))
         steps_window_look(thread, NULL);
 }

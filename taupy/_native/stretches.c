@@ -4,16 +4,16 @@
 #include "steps.h"
 
 #define A_BLOCK 64
-#define THREADS 8 /* that ask for collectives */
+#define THREADS 8 /* that issue collectives */
 
 typedef struct Side {
-    uint64_t inclusive; /* at the last look, with what was open then */
-    uint64_t running;   /* since its entry, if it is open now */
-    int64_t own;        /* since the last look */
+    uint64_t inclusive; /* at the last look, including time of calls then open */
+    uint64_t running;   /* time since entry, if open now */
+    int64_t own;        /* exclusive time since the last look */
     int was_open;       /* at the last look */
 } Side;
 
-/* Nodes that lie together, and what is known of each. */
+/* Nodes in one contiguous block, with one Side for each. */
 typedef struct Row {
     Node *nodes;
     uint64_t count;
@@ -28,9 +28,9 @@ typedef struct Changed {
 typedef struct Stretches {
     const Thread *thread;
     const Block *newest;
-    Row *rows; /* by address */
+    Row *rows; /* sorted by address */
     size_t count, room;
-    const Row *last; /* in which a node was found */
+    const Row *last; /* where a node was last found */
     Side root;
     Changed *changed;
     size_t changed_room;
@@ -65,7 +65,7 @@ static void thin(void)
 {
     size_t left = 0;
     if (steps_ended / STRETCH_STEPS < stride)
-        return; /* there is no step yet that would go */
+        return; /* no complete step to drop yet */
     stride *= 2;
     for (size_t i = 0; i < record_count; i++) {
         if (is_kept(step_of[i])) {
@@ -82,7 +82,7 @@ static void thin(void)
 
 uint64_t stretches_left_out(void) { return left_out; }
 
-/* Has the step at work room for another one? */
+/* Whether the current step has room for another stretch. */
 static int has_room(void)
 {
     if (step_then != steps_ended) {
@@ -131,7 +131,7 @@ static int row_add(Stretches *stretches, const Block *block)
     return 0;
 }
 
-/* -1: there is no memory for all of them. */
+/* Returns -1 if memory runs out. */
 static int rows_look(Stretches *stretches)
 {
     const Block *newest = stretches->thread->blocks;
@@ -168,7 +168,7 @@ static Side *side_of(Stretches *stretches, const Node *node)
 
 /* ---------------------------------------------------------------- a look */
 
-/* -1: there is no memory. */
+/* Returns -1 if memory runs out. */
 static int note(Stretches *stretches, size_t *count, Node *node, Side *side)
 {
     uint64_t inclusive = node->inclusive + side->running;
@@ -191,7 +191,7 @@ static int note(Stretches *stretches, size_t *count, Node *node, Side *side)
     return 0;
 }
 
-/* Their number, in `changed`; -1: there is no memory. */
+/* Returns the number of entries in `changed`, or -1 if memory runs out. */
 static int64_t changed_since(Stretches *stretches)
 {
     size_t count = 0;
@@ -209,7 +209,7 @@ static int64_t changed_since(Stretches *stretches)
     return result == 0 ? (int64_t)count : -1;
 }
 
-/* Those with the most time of their own; what was noted for this look is cleared. */
+/* Write the nodes with the most exclusive time, and reset the state of this look. */
 static void write_own(Stretches *stretches, size_t count, StretchRecord *record)
 {
     for (size_t i = 0; i < count; i++) {
@@ -251,7 +251,7 @@ static void look(Stretches *stretches, Thread *thread, uint64_t now)
         *record = (StretchRecord){.thread = thread->index, .start = stretches->looked, .end = now};
     write_own(stretches, count > 0 ? (size_t)count : 0, record);
     if (record != NULL)
-        __atomic_store_n(&record->is_used, 1, __ATOMIC_RELEASE); /* whole now */
+        __atomic_store_n(&record->is_used, 1, __ATOMIC_RELEASE); /* the row is complete */
     if (stretches->cursor != NULL)
         set_open(stretches, stretches->cursor, 0);
     set_open(stretches, cursor, 1);
@@ -279,11 +279,11 @@ void stretches_asked(Thread *thread, uint64_t asked)
     uint64_t now = clock_ticks();
     if (stretches == NULL || asked == stretches->asked)
         return;
-    stretches->asked = asked; /* a stretch ends at a collective, or not at all */
+    stretches->asked = asked; /* other callers issued no collective, so no stretch ends */
     if (!has_room() || now - stretches->looked < STRETCH_COST * stretches->cost)
         return;
     look(stretches, thread, now);
-    /* The first one makes room; one that was interrupted says nothing of the others. */
+    /* The first look includes setup, and an interrupted one says nothing about the usual cost. */
     uint64_t took = clock_ticks() - now, limit = stretches->cost + stretches->cost / 8;
     if (!stretches->is_first)
         stretches->cost = stretches->cost == 0 || took < limit ? took : limit;

@@ -1,41 +1,43 @@
-/* Stretches: what a thread's own time went to between two collectives.
+/* Stretches: where a thread's own time went between two collectives.
  *
- * At a collective the nodes that ran since the one before are looked through: a node has run if
- * it was entered since, or was open then. What each has gained is compared with what it had. The
- * STRETCH_PLACES nodes with the most time of their own are written down, in a row of a fixed size;
- * the rest of the stretch went to others. A stretch shorter than STRETCH_COST looks is joined with
- * the next one, so that looking costs less than a hundredth of the time.
+ * At each collective we visit the nodes that ran since the previous one (entered since then, or
+ * open at the time) and compare their times with the previous values. The STRETCH_PLACES nodes with
+ * the most exclusive time go into a fixed-size row; what the row leaves unexplained went to other
+ * nodes.
  *
- * Beyond STRETCHES_AT_MOST, those of whole steps of the training go: of each two stretches of
- * STRETCH_STEPS steps, then of four, eight ..., the first is kept. */
+ * A stretch shorter than STRETCH_COST times the cost of such a look is merged with the next one,
+ * which keeps the overhead below one percent. Beyond STRETCHES_AT_MOST rows, stretches are thinned
+ * by whole training steps: of every two groups of STRETCH_STEPS steps, then of every four, eight
+ * ..., only the first is kept. */
 #ifndef TAUPY_STRETCHES_H
 #define TAUPY_STRETCHES_H
 
 #include "calltree.h"
 
 #define STRETCH_PLACES 10
-#define STRETCHES_A_STEP 12 /* of a training: 192 bytes each */
+#define STRETCHES_A_STEP 12 /* per training step: 192 bytes each */
 #define STRETCHES_AT_MOST 8192
 #define STRETCH_STEPS 16
 #define STRETCH_COST 100
 
 typedef struct StretchRecord {
-    uint64_t is_used, thread; /* its index */
+    uint64_t is_used, thread; /* index of the thread */
     uint64_t start, end;      /* ticks */
     struct {
-        Node *node; /* NULL: no more of them */
+        Node *node; /* NULL: end of the list */
         uint64_t ticks;
-    } own[STRETCH_PLACES]; /* the longest first */
+    } own[STRETCH_PLACES]; /* longest first */
 } StretchRecord;
 
-/* Room for rows to come. Under the GIL. */
+/* Reserve room for upcoming rows. Needs the GIL. */
 void stretches_make_room(void);
-/* The thread, on which this is called, has asked for collectives: so many of them were asked for in
- * the process. No two threads at once; the GIL is not needed. */
+/* The calling thread has issued collectives; `asked` is the process-wide count so far. Must not run
+ * on two threads at once; does not need the GIL. */
 void stretches_asked(Thread *thread, uint64_t asked);
-/* How many were not kept, of whole steps or, without steps, the last ones. */
+/* Number of stretches dropped: those of whole steps, or the most recent ones if there are no
+ * steps. */
 uint64_t stretches_left_out(void);
-/* Another part has begun. */
+/* A new part has begun. */
 void stretches_forget(void);
 
 #endif
