@@ -210,7 +210,7 @@ def test_a_machine_that_forbids_counters_is_told_once_for_all():
         (errno.EINVAL, "2", True, "fewer"),
         (errno.EMFILE, "2", True, "ulimit -n"),
         (errno.ENOSYS, "", True, "no perf_event_open"),
-        (errno.EBUSY, "2", True, "alone"),
+        (errno.EBUSY, "2", True, "exclusively"),
         (errno.EIO, "2", True, "perf_event_open says"),
     ],
 )
