@@ -1,10 +1,11 @@
-"""A metric's values: sums in a table, and the formula that is applied to them last.
+"""A metric's values: a table of sums, and the formula that is applied to them last.
 
     answer = metrics.answer(db, trial, "ipc", by=("thread", "timer"))
-    answer.values("exclusive")                of each timer on each thread
-    answer.by("timer").values("exclusive")    of each timer: the ratio of the sums
+    answer.values("exclusive")                per timer and thread
+    answer.by("timer").values("exclusive")    per timer: the ratio of the sums
 
-Adding is done on the sums (`by`, `grouped`), so no value that does not add up is ever added.
+Only the sums are ever added (`by`, `grouped`), so ratios and other values that do not add up
+never are.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ K = TypeVar("K", bound=Hashable)
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a question for a metric gave.
+    """The answer to a question about a metric.
 
     Attributes:
         table: the sums that the formula needs, `calls` and `subroutines`.
@@ -40,11 +41,11 @@ class Answer:
 
     @property
     def additive(self) -> bool:
-        """Values of parts add up to that of the whole; of a ratio they do not."""
+        """Whether the values of parts add up to that of the whole; false for ratios."""
         return self.formula.additive
 
     def values(self, value: Literal["inclusive", "exclusive"]) -> list[float]:
-        """Of each row; NaN where it has none."""
+        """The value of each row; NaN where it has none."""
         return self.formula.values(self.table, value)
 
     def measured(self) -> list[bool]:
@@ -71,7 +72,7 @@ class Answer:
         return replace(self, table=self.table.taken(rows))
 
     def total(self, rows: Iterable[int]) -> float:
-        """The exclusive value of some rows together; NaN where they have none."""
+        """The exclusive value of these rows combined; NaN where they have none."""
         chosen = self.taken([*rows]).by()
         return chosen.values("exclusive")[0] if len(chosen) else math.nan
 
@@ -83,10 +84,10 @@ class Answer:
         return replace(self, table=Table({}, {}, columns, count))
 
     def grouped(self, keys: Iterable[K | None]) -> tuple[list[K], Answer]:
-        """Rows of equal keys as one, in the order in which keys first come; see `summed`.
+        """Combine rows with equal keys, in the order in which keys first appear; see `summed`.
 
         Args:
-            keys: of each row; None for a row that does not count.
+            keys: one per row; None for a row that does not count.
         """
         numbers: dict[K, int] = {}
         groups = [-1 if key is None else numbers.setdefault(key, len(numbers)) for key in keys]
@@ -106,7 +107,7 @@ class Answer:
 
 
 def flat_rows(answer: Answer) -> list[FlatRow]:
-    """Of an answer by thread and timer; by place, inclusive from large to small, and name."""
+    """The rows of an answer by thread and timer, sorted by thread, decreasing inclusive, name."""
     rows = [
         FlatRow._make((*thread[:3], *timer, calls, subroutines, inclusive, exclusive))
         for thread, timer, calls, subroutines, inclusive, exclusive, in zip(
@@ -122,7 +123,7 @@ def flat_rows(answer: Answer) -> list[FlatRow]:
 
 
 def tree_rows(answer: Answer) -> list[TreeRow]:
-    """Of an answer by thread, call path, parent and timer, in the order of its rows."""
+    """The rows of an answer by thread, call path, parent and timer, in the answer's order."""
     parent = callpaths.parents(answer.table)
     paths = answer.table.row_labels("callpath")
     return [
@@ -140,7 +141,7 @@ def tree_rows(answer: Answer) -> list[TreeRow]:
 
 
 def in_order(answer: Answer) -> Answer:
-    """Call paths with each one directly before its descendants, the largest siblings first."""
+    """Call paths in preorder, the largest siblings first."""
     inclusive = [-math.inf if value != value else value for value in answer.values("inclusive")]
     return answer.taken(callpaths.in_order(answer.table, inclusive))
 

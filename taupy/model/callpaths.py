@@ -1,9 +1,9 @@
-"""Tables of call paths as forests: who stands under whom, and sums of groups of call paths.
+"""Tables of call paths as forests: parents, depths, and sums over groups of call paths.
 
 Such a table has the dimensions `thread`, `callpath`, `parent` and `timer`; a parent is the
 id of a call path, and a row whose parent has no row on its thread is a root. Everything is
-iterative and linear in the number of rows: there may be a million, and one may be a hundred
-thousand deep.
+iterative and linear in the number of rows: there may be a million, up to a hundred thousand
+deep.
 """
 
 from __future__ import annotations
@@ -30,22 +30,22 @@ def parents(table: Table) -> list[int]:
 
 
 def in_order(table: Table, inclusive: Sequence[float]) -> list[int]:
-    """The rows with each one directly before its descendants, threads as they come.
+    """The rows in preorder, threads in their order in the table.
 
-    Siblings and roots come with inclusive from large to small, then by name.
+    Siblings and roots are sorted by decreasing inclusive value, then by name.
     """
     names = [timer.timer for timer in table.labels["timer"]]
     by_name = sorted(range(len(names)), key=names.__getitem__)
     rank_of = {code: rank for rank, code in enumerate(by_name)}
     rank = list(map(rank_of.__getitem__, table.codes["timer"]))
     order = sorted(range(table.size), key=rank.__getitem__)
-    order.sort(key=inclusive.__getitem__, reverse=True)  # keeps the order of equals
+    order.sort(key=inclusive.__getitem__, reverse=True)  # stable: keeps the order by name
     order.sort(key=table.codes["thread"].__getitem__)
     return preorder(parents(table), order)
 
 
 def depths(parent: Sequence[int]) -> list[int]:
-    """How many ancestors each row has; parents stand before their children."""
+    """How many ancestors each row has; parents precede their children."""
     depth_of = [0] * len(parent)
     for row, above in enumerate(parent):
         if above >= 0:
@@ -54,7 +54,7 @@ def depths(parent: Sequence[int]) -> list[int]:
 
 
 def rolled_up(own: Sequence[Amount], parent: Sequence[int], order: Sequence[int]) -> list[Amount]:
-    """Each row's value with those of all rows below it; `order` has parents first."""
+    """Each row's value plus those of all rows below it; `order` has parents first."""
     sums = list(own)
     for row in reversed(order):
         above, value = parent[row], sums[row]
@@ -67,10 +67,10 @@ def rolled_up(own: Sequence[Amount], parent: Sequence[int], order: Sequence[int]
 def grouped(
     table: Table, parent: Sequence[int], groups: Sequence[Sequence[int]], count: int
 ) -> dict[Column, list[Amount]]:
-    """The columns of groups of call paths, each moment counted once in a group.
+    """The columns of groups of call paths; nested paths of a group are not counted twice.
 
     Args:
-        parent: as `parents` gives it.
+        parent: as returned by `parents`.
         groups: the groups of each row, from 0; a row may be in several.
         count: how many groups there are.
     """
@@ -84,7 +84,7 @@ def grouped(
 
 
 def _passes(groups: Sequence[Sequence[int]]) -> Iterator[list[int]]:
-    """One group for each row, -1 for none. Each group is in one pass, with all of its rows."""
+    """One group per row, -1 for none. Each group is in exactly one pass, with all its rows."""
     members: dict[int, list[int]] = {}
     for row, mine in enumerate(groups):
         for group in dict.fromkeys(mine):

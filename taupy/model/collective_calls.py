@@ -1,6 +1,7 @@
-"""Collectives of a process, told one by one, become a thread of their own.
+"""Turn the individually recorded collectives of a process into a thread of their own.
 
-So come NCCL's, and those in files of other tools. Gloo's are summed up by the engine.
+NCCL's collectives arrive this way, and those in files of other tools. The engine sums up Gloo's
+itself.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from taupy.model.profile import UNKNOWN, Steps, Thread, ThreadProfile, Timer, Us
 from taupy.model.streams import Owner, StreamBuilder
 
 NOWHERE: Final = -1
-"""The code of a call path that is not known."""
+"""The code of an unknown call path."""
 
 _NAMES: Final = {
     "allreduce": "all_reduce",
@@ -29,7 +30,7 @@ _NAMES: Final = {
     "reducescatterbase": "reduce_scatter",
     "reducescattertensorcoalesced": "reduce_scatter",
 }
-"""Spellings of operations by their letters, and taupy's."""
+"""Names of operations, letters only, and taupy's spelling of them."""
 _BETWEEN_TWO: Final = ("send", "recv", "receive", "sendrecv")
 _NO_OPERATION: Final = ("init", "wait", "startcoalescing", "endcoalescing")
 
@@ -38,10 +39,11 @@ class Call(NamedTuple):
     """One collective of one process.
 
     Attributes:
-        number: in the communicator, from 1; None: the file does not say, and it is counted.
+        number: in the communicator, from 1; None where the file does not say: then calls are
+            numbered in order.
         bytes: `UNKNOWN_BYTES` where the file does not say.
         asked_ns, begun_ns, ended_ns: since the epoch.
-        code: of the call path that asked for it, as the file's reader knows it, or NOWHERE.
+        code: the reader's own number for the call path that requested it, or NOWHERE.
     """
 
     communicator: str
@@ -57,7 +59,7 @@ class Call(NamedTuple):
 
 
 def operation(backend: str, name: str) -> str | None:
-    """`nccl:all_reduce`; None for what is none, as sends and waits."""
+    """`nccl:all_reduce`; None for what is not a collective, such as sends and waits."""
     letters = re.sub(r"[^a-z]", "", name.lower())
     if not letters or letters in _BETWEEN_TWO or letters in _NO_OPERATION:
         return None
@@ -74,9 +76,9 @@ def thread_of(
     """The thread of a process's collectives, at least one.
 
     Args:
-        place: of the thread.
-        timers: of the profile; new ones are appended.
-        owner: the call path at a code; `otherwise` is that of calls from nowhere.
+        place: the thread to create.
+        timers: the profile's; new ones are appended.
+        owner: returns the call path for a code; `otherwise` is the one for NOWHERE.
     """
     ordered = sorted(calls, key=lambda call: (call.communicator, call.asked_ns))
     builder = StreamBuilder(timers)
@@ -110,7 +112,7 @@ def _communicator(calls: Sequence[Call], rows: dict[tuple[str, int], int]) -> Co
     numbered: dict[int, Call] = {}
     for place, call in enumerate(calls, 1):
         number = place if call.number is None else call.number
-        numbered.setdefault(number, call)  # one that lies in another has its number
+        numbered.setdefault(number, call)  # a nested one shares the outer one's number
     ranks = max((call.ranks for call in calls), key=len)
     size = max(call.size for call in calls)
     kept = Collectives(calls[0].communicator, ranks, size, max(numbered))
@@ -126,7 +128,7 @@ def _communicator(calls: Sequence[Call], rows: dict[tuple[str, int], int]) -> Co
 
 
 def training(numbered: Iterable[tuple[int, int, int]]) -> Steps:
-    """The steps of a training from number, start since the epoch, and time of each [ns]."""
+    """Training steps from each one's number, start since the epoch [ns] and time [ns]."""
     steps = Steps("training")
     for number, start, time in sorted(numbered):
         steps.number.append(number)

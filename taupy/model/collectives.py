@@ -6,22 +6,22 @@ from array import array
 from dataclasses import dataclass, field
 
 THREAD_NAME = "collectives"
-"""Of the thread on which the collectives of a process stand."""
+"""Name of the thread that holds a process's collectives."""
 
 GROUP = "COMMUNICATION"
-"""Of their timers."""
+"""Group of their timers."""
 
 BYTES = "Collective bytes"
 """The user event with the bytes that a process gave to the collectives of a call path."""
 
 UNKNOWN_BYTES = -1
-"""Stands in `Collectives.bytes` where they are not known, as in files of other tools."""
+"""Value in `Collectives.bytes` where they are unknown, as in files of other tools."""
 
 NOT_ENDED = -1
-"""Stands in `Collectives.ended_ns` where the operation had not ended when measuring did."""
+"""Value in `Collectives.ended_ns` where the operation was still running when measuring ended."""
 
 STRETCH_PLACES = 10
-"""Call paths that are listed of a stretch, at most."""
+"""Maximum number of call paths listed per stretch."""
 
 
 def _column() -> array[int]:
@@ -37,14 +37,14 @@ class Collectives:
 
     Attributes:
         communicator: the name of the group of processes, the same on all ranks.
-        ranks: in it, as `0-3,8`; "" if they are not known.
-        size: how many they are; 0 if that is not known.
-        begun: how many collectives were begun, kept or not.
-        stride: of `stride` stretches of collectives one was kept; 1: all of them.
+        ranks: its members, as `0-3,8`; "" if unknown.
+        size: number of ranks; 0 if unknown.
+        begun: number of collectives begun, kept or not.
+        stride: one in `stride` stretches of collectives was kept; 1: all of them.
         operation: what was done, `gloo:all_reduce`.
-        bytes: that this process gave.
-        asked_ns: when it was asked for; begun_ns: when the backend began; ended_ns: when it was
-            over. Nanoseconds since the epoch by the host's clock.
+        bytes: contributed by this process.
+        asked_ns: when it was requested; begun_ns: when the backend began; ended_ns: when it
+            ended. Nanoseconds since the epoch by the host's clock.
         row: the call path, a row of the thread's tree.
     """
 
@@ -71,9 +71,9 @@ class Stretches:
 
     Attributes:
         start_ns, end_ns: of each stretch, in order of time; since the epoch by the host's clock.
-        stretch: a position among them; row: a call path of the thread's tree; own_ns: its own time
-            in that stretch, without what it called. Call paths with the most time are listed; the
-            rest of the stretch belongs to others.
+        stretch: index of a stretch; row: a call path of the thread's tree; own_ns: its exclusive
+            time in that stretch. Only the call paths with the most time are listed; the rest of
+            the stretch belongs to others.
     """
 
     start_ns: array[int] = field(default_factory=_column)

@@ -11,7 +11,7 @@ import re
 from typing import NamedTuple
 
 PURE = "ratio"
-"""The unit of a number without one."""
+"""The unit of pure numbers."""
 
 _SCALED: dict[str, tuple[float, dict[str, int]]] = {
     "ns": (1, {"ns": 1}),
@@ -35,11 +35,11 @@ _FACTOR = re.compile(r"\s*([*/]?)\s*([A-Za-z_%1][\w%]*)\s*(?:\^\s*(-?[1-9]))?\s*
 
 
 class Dimension(NamedTuple):
-    """What a quantity is.
+    """The dimension of a quantity.
 
     Attributes:
         powers: unit -> power, sorted by unit, none of them 0.
-        scale: a value in the unit times this is in nanoseconds, bytes and so on.
+        scale: factor from the unit to base units (nanoseconds, bytes ...).
     """
 
     powers: tuple[tuple[str, int], ...]
@@ -50,7 +50,7 @@ NOTHING = Dimension(())
 
 
 def dimension(unit: str) -> Dimension:
-    """The meaning of a unit's text; what cannot be taken apart is one word of its own."""
+    """Parse a unit; text that cannot be parsed is a unit of its own."""
     text = unit.strip()
     if not text:
         return NOTHING
@@ -78,9 +78,9 @@ def product(left: Dimension, right: Dimension, power: int = 1) -> Dimension:
 
 
 def spelled(quantity: Dimension) -> tuple[str, float]:
-    """The unit as text, and the factor that takes a value in base units to it.
+    """The unit as text, and the factor that converts a value in base units to it.
 
-    A rate is per second: nanoseconds below the line become seconds.
+    Rates are per second: nanoseconds in the denominator become seconds.
     """
     factor = 1.0
     above: list[str] = []

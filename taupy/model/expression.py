@@ -1,13 +1,13 @@
-"""The language of derived metrics: text in, a tree of nodes out. Nothing is evaluated here.
+"""The language of derived metrics: parses text into a tree of nodes. Nothing is evaluated here.
 
     warps_launched / inst_issued
     sum(flop_fp64, flop_fp32, flop_tensor) / first(counted_time, time)
     32[B/sector] * (sectors_read + sectors_written)
     "CUDA.Tesla_P100-PCIE-16GB.domain_d.inst_executed" / cycles
 
-Numbers, metrics (in double quotes where a name is not made of letters, digits, `_`, `.` and
-`:`), `+ - * /`, parentheses, and functions: `min` and `max` of values, `sum` of those metrics
-that were measured, `first` of them that was. A number may have a unit in brackets.
+Numbers, metrics (in double quotes if the name contains anything but letters, digits, `_`, `.`
+and `:`), `+ - * /`, parentheses, and functions: `min` and `max` of values, `sum` of the metrics
+that were measured, `first` metric that was. A number may have a unit in brackets.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from typing import Literal, NoReturn
 from taupy.errors import UsageError
 
 LONGEST = 2000
-"""Characters of an expression, at most."""
+"""Maximum length of an expression, in characters."""
 
 DEEPEST = 50
-"""Parentheses and functions inside each other, at most."""
+"""Maximum nesting of parentheses and functions."""
 
 MOST = 200
-"""Metrics and numbers in an expression, at most."""
+"""Maximum number of metrics and numbers in an expression."""
 
 FUNCTIONS = ("min", "max", "sum", "first")
 LENIENT = ("sum", "first")
@@ -83,10 +83,10 @@ _LEVELS: tuple[tuple[Operator, ...], ...] = (("+", "-"), ("*", "/"))
 
 
 def parse(text: str) -> Node:
-    """The tree of an expression.
+    """Parse an expression.
 
     Raises:
-        UsageError: it is none; says where and what was expected.
+        UsageError: the syntax is invalid; the message says where, and what was expected.
     """
     if len(text) > LONGEST:
         raise UsageError(
@@ -96,7 +96,7 @@ def parse(text: str) -> Node:
 
 
 def names(node: Node) -> Iterator[str]:
-    """The metrics in it, from left to right, each as often as it stands there."""
+    """The metrics in it, from left to right, with repetitions."""
     if isinstance(node, Name):
         yield node.name
     elif isinstance(node, Binary):
@@ -120,7 +120,7 @@ def units(node: Node) -> Iterator[str]:
 
 
 def replaced(node: Node, change: Callable[[Name], Node]) -> Node:
-    """The tree with each name replaced by what `change` makes of it."""
+    """The tree with each name replaced by what `change` returns for it."""
     if isinstance(node, Name):
         return change(node)
     if isinstance(node, Binary):
@@ -150,7 +150,7 @@ def written(node: Node) -> str:
 
 
 class _Parser:
-    """Recursive descent; `_kind`, `_text` are the token that comes next."""
+    """Recursive descent; `_kind` and `_text` are the next token."""
 
     def __init__(self, text: str) -> None:
         self._tokens = _TOKEN.finditer(text)
@@ -189,7 +189,7 @@ class _Parser:
         return node
 
     def _binary(self, level: int) -> Node:
-        """Operators of one precedence; those of higher ones first."""
+        """Parse operators of one precedence level; higher levels bind tighter."""
         if level == len(_LEVELS):
             return self._signed()
         node = self._binary(level + 1)

@@ -1,7 +1,8 @@
-"""What a trial's profile says should be done: findings, and what could not be judged.
+"""Findings: what a trial's profile suggests doing, and what could not be judged.
 
-A finding claims seconds of one wall clock, the trial's: what would be saved at most if its cause
-were gone and nothing else changed. Findings may claim the same seconds, so they do not add up.
+A finding claims seconds of the trial's wall-clock time: an upper bound on what would be saved if
+its cause were gone and nothing else changed. Findings may claim the same seconds, so they do not
+add up.
 """
 
 from __future__ import annotations
@@ -12,20 +13,20 @@ from typing import Literal
 from taupy.model.question import Question
 
 Confidence = Literal["high", "medium", "low"]
-"""high: the numbers themselves are the fault; medium: they are, unless the program means it so;
-low: the numbers are typical of the fault."""
+"""high: the numbers prove the fault; medium: they do, unless the program intends it; low: the
+numbers are typical of the fault."""
 
 Cell = str | int | float | None
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """A question, and the rows that answered it.
+    """A question, and the rows that answer it.
 
     Attributes:
         headings: of the columns: the question's dimensions, then its values.
-        rows: the first rows, sorted by the first value, the largest first.
-        count: how many rows the answer has.
+        rows: the first rows, sorted by decreasing first value.
+        count: number of rows of the whole answer.
     """
 
     question: Question
@@ -40,12 +41,12 @@ class Finding:
 
     Attributes:
         kind: the rule's name, as in docs/report.md.
-        sentence: what is the matter and where, with its numbers.
-        saved_ns: most that could be saved, on the trial's wall clock.
+        sentence: what is wrong and where, with its numbers.
+        saved_ns: upper bound on the wall-clock time that could be saved.
         wall_ns: the trial's duration.
         attempt: what to try.
         refuted_by: what would show that the finding is wrong.
-        saved_bytes: memory that would not be held; such a finding may save no time.
+        saved_bytes: memory that would be freed; such a finding may save no time.
     """
 
     kind: str

@@ -1,6 +1,6 @@
-"""A thread's tree summed up by timer: the flat profile.
+"""A thread's call tree summed by timer: the flat profile.
 
-Every flat profile that is made of a tree is made here: the one written with each trial, which
+Every flat profile computed from a tree is computed here: the one stored with each trial, which
 `values()` reads, and those of exported files and of `taupy top`.
 """
 
@@ -17,9 +17,9 @@ from taupy.model.profile import CallTree
 
 @dataclass(slots=True)
 class FlatSums:
-    """What one timer did on one thread, all its call paths together.
+    """One timer on one thread, summed over all its call paths.
 
-    A metric that none of its rows has a value of is not in `inclusive` and `exclusive`.
+    `inclusive` and `exclusive` lack a metric for which no row of the timer has a value.
     """
 
     calls: int = 0
@@ -29,7 +29,7 @@ class FlatSums:
 
     @property
     def is_empty(self) -> bool:
-        """Nothing happened: the timer is only the place under which others hang."""
+        """Whether nothing happened: the timer only has others below it."""
         return not (
             self.calls
             or self.subroutines
@@ -38,19 +38,19 @@ class FlatSums:
         )
 
     def has_run(self, on_stream: bool) -> bool:
-        """On a stream of a GPU, host routines are only the launch sites of kernels."""
+        """Whether it ran here: on a GPU stream, host routines are only launch sites of kernels."""
         return not self.is_empty and (self.calls > 0 or not on_stream)
 
 
 def flat_sums(tree: CallTree, timers: Sequence[int]) -> dict[int, FlatSums]:
-    """Sum a tree up by timer.
+    """Sum a tree by timer.
 
     Calls, subroutines and exclusive are summed over all rows of a timer, inclusive
     over the outermost ones only: a recursive call's time already lies inside them.
 
     Args:
-        tree: in a lawful shape.
-        timers: each row's timer id; rows with equal ids are summed up.
+        tree: must satisfy the structural invariants.
+        timers: each row's timer id; rows with equal ids are summed.
     """
     sums: dict[int, FlatSums] = {timer: FlatSums() for timer in timers}
     for timer, calls, subroutines in zip(timers, tree.calls, tree.subroutines, strict=True):
@@ -68,7 +68,7 @@ def flat_sums(tree: CallTree, timers: Sequence[int]) -> dict[int, FlatSums]:
 
 
 def _totals(timers: Sequence[int], column: array[int], rows: Collection[int]) -> dict[int, int]:
-    """The column's sum over the rows, by timer; rows without a value (NaN) give none."""
+    """The column's sum over the rows, by timer; rows without a value (NaN) are skipped."""
     if column.typecode == "d":
         rows = [row for row in rows if not isnan(column[row])]
     totals = dict.fromkeys(map(timers.__getitem__, rows), 0)

@@ -1,7 +1,7 @@
-"""Call paths as a forest: who stands under whom, and which rows no others of theirs hold.
+"""Call paths as a forest: links, preorder, and the outermost row of each key.
 
-Everything here is iterative and linear in the number of rows: there may be a million, and
-one may be a hundred thousand deep.
+Everything here is iterative and linear in the number of rows: there may be a million, up to a
+hundred thousand deep.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Sequence
 class Links:
     """First child and next sibling of every row, -1 for none, and the roots.
 
-    Siblings and roots are in the order given, by default that of the rows.
+    Siblings and roots are in the given order, by default that of the rows.
     """
 
     __slots__ = ("first_child", "next_sibling", "roots")
@@ -41,7 +41,7 @@ class Links:
 
 
 def preorder(parent: Sequence[int], order: Sequence[int] | None = None) -> list[int]:
-    """The rows with each one directly before its descendants; siblings in this order."""
+    """The rows in preorder; siblings in the given order."""
     links = Links(parent, order)
     first_child, next_sibling = links.first_child, links.next_sibling
     rows: list[int] = []
@@ -70,7 +70,7 @@ def outermost(parent: Sequence[int], keys: Sequence[int]) -> array[int]:
     push, pop = stack.append, stack.pop
     while stack:
         row = pop()
-        if row < 0:  # all below row ~row is done
+        if row < 0:  # everything below row ~row is done
             active[keys[~row]] -= 1
             continue
         key = keys[row]

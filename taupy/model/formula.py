@@ -1,8 +1,8 @@
-"""Expressions bound to metrics with units, and the values that they make of sums.
+"""Expressions bound to metrics with units, and the values they compute from sums.
 
-A ratio of a group of call paths is the ratio of their sums, never a mean of their ratios. So
-a formula is applied to the columns of a `Table`, once, after all that is to be added has been
-added; its values know nothing of their sums and are for showing only.
+The ratio of a group of call paths is the ratio of their sums, never the mean of their ratios. A
+formula is therefore applied to the columns of a `Table` once, after everything has been added;
+the resulting values are for display only.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Sum(NamedTuple):
     """One sum that a formula needs: of one metric, or of several.
 
     Attributes:
-        function: "sum" or "first" of those that a call path was measured in; "" for one.
+        function: "sum" or "first", over the metrics measured on a call path; "" for one metric.
     """
 
     function: str
@@ -43,17 +43,17 @@ class Sum(NamedTuple):
 
     @property
     def text(self) -> str:
-        """What a `Question` calls it: the metric's name, or `sum(...)`, `first(...)`."""
+        """Its name in a `Question`: the metric's name, `sum(...)` or `first(...)`."""
         if not self.function:
             return self.metrics[0]
         return written(Function(self.function, tuple(Name(name) for name in self.metrics)))
 
     @classmethod
     def of(cls, text: str) -> Sum:
-        """The sum that this text is.
+        """Parse the text of one sum.
 
         Raises:
-            UsageError: it is a formula of several sums.
+            UsageError: it is a formula over several sums.
         """
         node = parse(text)
         if isinstance(node, Name):
@@ -68,10 +68,10 @@ class Formula:
     """An expression that can be computed.
 
     Attributes:
-        sums: what `evaluate` takes, in order, in base units.
-        additive: values of parts add up to the value of the whole: no ratio.
-        evaluate: NaN where a divisor is 0; None for a metric as it was measured.
-        dimension: what comes out before it is taken to `unit`.
+        sums: the arguments of `evaluate`, in order, in base units.
+        additive: values of parts add up to that of the whole; false for ratios.
+        evaluate: returns NaN where a divisor is 0; None for a measured metric.
+        dimension: of the result, before conversion to `unit`.
     """
 
     sums: tuple[Sum, ...]
@@ -82,7 +82,7 @@ class Formula:
 
     @classmethod
     def measured(cls, name: str, unit: str) -> Formula:
-        """A metric as it was measured."""
+        """The formula of a measured metric."""
         return cls((Sum("", (name,)),), unit, True, None, dimension.dimension(unit))
 
     @property
@@ -133,15 +133,15 @@ class Formula:
 
 
 def bound(node: Node, unit_of: Mapping[str, str], unit: str = "") -> Formula:
-    """The expression with units checked.
+    """Bind an expression, checking its units.
 
     Args:
-        unit_of: metric -> its unit. A metric that is not in it is left out of a `sum` or
-            `first` that has others, and is an error of the caller's elsewhere.
-        unit: the one that is wanted, empty for the one that comes out.
+        unit_of: metric -> its unit. A missing metric is left out of a `sum` or `first` that has
+            others; anywhere else it is the caller's error.
+        unit: of the result; empty for the one that results from the expression.
 
     Raises:
-        UsageError: different units are added or compared, or the wanted one does not fit.
+        UsageError: different units are added or compared, or `unit` does not fit.
     """
     binder = _Binder(unit_of)
     evaluate, quantity, linear = binder.bind(node)
@@ -159,7 +159,7 @@ def bound(node: Node, unit_of: Mapping[str, str], unit: str = "") -> Formula:
 
 
 def degree(node: Node) -> int | None:
-    """How the value grows with its metrics: 1 for a sum, 0 for a ratio; None for neither."""
+    """How the value scales with its metrics: 1 for a sum, 0 for a ratio; None for neither."""
     if isinstance(node, Number):
         return 0
     if isinstance(node, Name):
@@ -184,8 +184,8 @@ def _finite(evaluate: Evaluate, parts: Sequence[float]) -> float:
 
 
 class _Binder:
-    """Binds nodes from the leaves up; a node gives its function, dimension and whether it
-    is constant (0), additive (1) or neither (2)."""
+    """Binds nodes bottom-up; each yields its function, dimension and whether it is constant (0),
+    additive (1) or neither (2)."""
 
     def __init__(self, unit_of: Mapping[str, str]) -> None:
         self._unit_of = unit_of

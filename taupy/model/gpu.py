@@ -1,11 +1,11 @@
-"""What a profile holds of GPUs: devices, launches summed up, and single activities.
+"""What a profile holds about GPUs: devices, summed launches, and single activities.
 
 In TAU's model a GPU is a context (1 + its ordinal) of the node that uses it, a stream is
 a thread of that context (`Thread.kind == "stream"`), and a kernel or a copy is a timer
 (groups GPU_KERNEL, GPU_COPY, GPU_SYNC) on it. The tree of such a thread repeats the host's
 call path down to the launching routine: those rows have `calls` 0 and `exclusive` 0, and
-an `inclusive` that is the GPU time launched from there. So the laws of summed values hold
-on streams as on host threads, and equal call paths have equal ids in the database.
+an `inclusive` that is the GPU time launched from there. The invariants of summed values thus
+hold on streams as on host threads, and equal call paths have equal ids in the database.
 Work without a known launching call path is placed under the timer `NO_OWNER`.
 """
 
@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 NO_OWNER = "(launched from an unknown place)"
-"""Name of the timer, group GPU_NO_OWNER, over GPU work whose launch was not seen."""
+"""Name of the timer (group GPU_NO_OWNER) above GPU work whose launch was not seen."""
 
 Extent = tuple[int, int, int]
 
@@ -24,18 +24,17 @@ ActivityKind = Literal["kernel", "copy", "memset", "api", "sync", "range"]
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """One kernel or copy with one configuration, under one call path, summed up.
+    """All launches of one kernel or copy with one configuration under one call path.
 
     Attributes:
         row: its call path, a row of the thread's tree (the row of the kernel itself).
-        count: how often it was launched.
-        time_ns, minimum_ns, maximum_ns, sum_squares_ns2: of the GPU's time for it, over
-            the launches that were timed.
-        untimed: launches for which the GPU gave no times.
-        grid, block: their extents in blocks and threads; None where that has no meaning.
-        registers: for each thread. `local_bytes` too; shared memory is for each block.
-        occupancy: theoretical, 0 to 1, and what limits it; None where not known.
-        bytes: moved by a copy or set by a memset, in all.
+        count: number of launches.
+        time_ns, minimum_ns, maximum_ns, sum_squares_ns2: GPU time, over the timed launches.
+        untimed: launches for which the GPU reported no times.
+        grid, block: their extents in blocks and threads; None where not applicable.
+        registers: per thread, as is `local_bytes`; shared memory is per block.
+        occupancy: theoretical, 0 to 1, and what limits it; None where unknown.
+        bytes: total moved by copies or set by memsets.
     """
 
     row: int
@@ -59,7 +58,7 @@ class Launch:
 class Activity(NamedTuple):
     """One launch, copy, wait or API call with its start and end; kept with `--trace`.
 
-    `row` is its call path on the thread's tree; stamps are nanoseconds since the epoch.
+    `row` is its call path in the thread's tree; times are nanoseconds since the epoch.
     """
 
     row: int
@@ -84,12 +83,12 @@ class Module:
     """Machine code that a process loaded onto its GPUs.
 
     Attributes:
-        sha256: of the cubin, by which stored code is known; None where it was too large to be
-            hashed while the program waited.
-        bytes: of the cubin.
+        sha256: of the cubin; identifies stored code. None where the cubin was too large to hash
+            while the program waited.
+        bytes: size of the cubin.
         loads: how often the process loaded this content.
-        loaded_ns: first, since the epoch.
-        kept: there is a file of that name in the folder of `--keep-modules`.
+        loaded_ns: time of the first load, since the epoch.
+        kept: the folder of `--keep-modules` has a file of that name.
     """
 
     node: int
@@ -107,8 +106,8 @@ class Device:
     Attributes:
         ordinal: CUDA's number for it in that process; its streams are on context
             1 + ordinal.
-        compute_capability: "9.0"; empty where not known.
-        facts: in the order in which people want to read them.
+        compute_capability: "9.0"; empty where unknown.
+        facts: in display order.
     """
 
     node: int

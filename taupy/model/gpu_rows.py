@@ -1,4 +1,4 @@
-"""What ran on GPUs, as it is read: the rows that `profiledb.gpu_query` gives."""
+"""GPU work as read from the database: the rows that `profiledb.gpu_query` returns."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 def spread(timed: int, time_ns: int, sum_squares_ns2: float) -> tuple[float, float]:
-    """Mean and standard deviation of so many launches' times; NaN where none was timed."""
+    """Mean and standard deviation of the times of `timed` launches; NaN for 0 launches."""
     if not timed:
         return math.nan, math.nan
     mean = time_ns / timed
@@ -18,8 +18,8 @@ class SiteRow(NamedTuple):
     """One kernel or copy with one configuration, from one call path, on one stream.
 
     `routine` is the nearest routine above the launch, `callpath` the whole path down to
-    the launching call; both say so when the launch was not seen. Times in nanoseconds, of the
-    timed launches; None where none was timed.
+    the launching call; both say so if the launch was not seen. Times are in nanoseconds, over
+    the timed launches; None where none was timed.
     """
 
     node: int
@@ -51,9 +51,9 @@ class SiteRow(NamedTuple):
 class KernelRow(NamedTuple):
     """All launches of one kernel (or copy) of a trial on one GPU.
 
-    `percent` is of all GPU time there, `mean_ns` and `stddev_ns` are over the timed
+    `percent` is the share of that GPU's total time, `mean_ns` and `stddev_ns` are over the timed
     launches, `occupancy` is weighted by time, `routine` is the one that launched most of
-    the time, and `routines` says how many there are.
+    the time, and `routines` the number of launching routines.
     """
 
     node: int
@@ -78,13 +78,13 @@ class KernelRow(NamedTuple):
 
 
 class BusyRow(NamedTuple):
-    """What one GPU did in all. Times in nanoseconds.
+    """Totals of one GPU. Times in nanoseconds.
 
-    `kernel_ns` and `copy_ns` are sums over streams: work that ran side by side counts
-    twice. The rest needs every activity's stamps (`--trace`), else it is None: `busy_ns` is
-    the time in which anything ran, `span_ns` from the first start to the last end,
-    `overlap_ns` the time in which kernels and copies ran together, `gaps` how often nothing
-    ran in between, and `longest_gap_ns` the longest of those.
+    `kernel_ns` and `copy_ns` are sums over streams: concurrent work counts
+    twice. The rest needs the start and end of every activity (`--trace`), else it is None:
+    `busy_ns` is the time in which anything ran, `span_ns` from the first start to the last end,
+    `overlap_ns` the time in which kernels and copies overlapped, `gaps` the number of idle
+    stretches in between, and `longest_gap_ns` the longest of them.
     """
 
     node: int

@@ -1,8 +1,8 @@
-"""Calls of foreign functions that were timed apart, put under the host call paths they came from.
+"""Insert separately timed calls of foreign functions under the host call paths that made them.
 
-CUDA's API is C: the engine does not see its functions, the collector times them. Their time
-lies inside the routine that called them already, so it moves from that routine's exclusive
-time into rows of their own: the laws of `invariants.py` hold, no time is counted twice.
+CUDA's API is C: the engine does not see its functions; the collector times them. Their time is
+already part of the calling routine's, so it moves from that routine's exclusive time into rows
+of its own: the invariants of `invariants.py` hold, and no time is counted twice.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ class HostCalls:
 
     def __init__(self) -> None:
         self._rows: dict[tuple[int, int, int], int] = {}
-        self._trees: list[CallTree] = []  # keeps what `id` has named alive
+        self._trees: list[CallTree] = []  # keeps the trees alive, so that each `id` stays unique
 
     def add(self, tree: CallTree, parent: int, timer: int, calls: int, time_ns: int) -> int:
         """Count calls of a function from one call path; equal ones become one row.
 
         Args:
-            tree: a thread's call paths. Metrics other than its times have no value for the
-                new row: they were not measured for it apart.
+            tree: a thread's call paths. Metrics other than time have no value in the
+                new row: they were not measured separately for it.
             parent: the row of the calling routine.
             timer: the function, a position in `Profile.timers`.
-            time_ns: in all; what is more than the caller's own time is left out.
+            time_ns: total; anything beyond the caller's exclusive time is dropped.
 
         Returns:
             The row of the function under its caller.

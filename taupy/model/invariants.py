@@ -1,6 +1,6 @@
-"""The laws of summed measurements, and how a profile that breaks one is still kept.
+"""The invariants of summed measurements, and how a profile that violates one is still kept.
 
-`check` describes what is wrong. `mended` puts right what could not be stored at
+`check` describes what is wrong. `mended` repairs what could not be stored at
 all (columns of different lengths, a parent after its child, an unknown timer); it
 never changes a value that can be stored. Everything here is iterative and linear:
 a tree may hold a million rows and be a hundred thousand deep.
@@ -17,20 +17,20 @@ from taupy.model.gpu import Launch
 from taupy.model.profile import CallTree, Profile, ThreadProfile, Timer, UserEvent
 
 CALLERS_NOT_RECORDED = Timer("(callers not recorded)", groups=("TAU_CALLPATH",))
-"""Stands over rows whose callers the source does not tell; it has no values of its own."""
+"""Timer above rows whose callers the source does not name; it has no values of its own."""
 
 UNKNOWN_TIMER = Timer("(unknown timer)", groups=("TAUPY_UNKNOWN",))
-"""Stands in where a row names a timer that the profile does not have."""
+"""Timer of rows that refer to one the profile does not have."""
 
 
 def check(profile: Profile) -> list[str]:
-    """Say which laws the profile breaks, one line for each law and thread.
+    """List the invariants that the profile violates, one line per invariant and thread.
 
-    The laws: every row has a timer and a parent that stands before it; columns have
+    The invariants: every row has a timer and a parent that precedes it; columns have
     equal lengths; there is one root; 0 <= exclusive <= inclusive; a call path's
     inclusive is its exclusive plus its children's inclusive, its subroutines are its
-    children's calls. Where some callers were not recorded, what a call path's children are is
-    not known either, and the last two laws are not asked for. A lawful profile gives an empty list.
+    children's calls. Where some callers were not recorded, a call path's children are
+    not known either, and the last two are not checked. The list is empty for a valid profile.
     """
     broken: list[str] = []
     cut = {at for at, timer in enumerate(profile.timers) if timer == CALLERS_NOT_RECORDED}
@@ -53,10 +53,10 @@ def check(profile: Profile) -> list[str]:
 
 
 def mended(profile: Profile) -> Profile:
-    """A profile that can be stored: the same one if its shape is lawful.
+    """A profile that can be stored: the same one if its structure is valid.
 
-    Otherwise missing cells become 0, unknown timers `(unknown timer)`, rows are put
-    in an order with parents first, and a row whose parent is not there, or who is
+    Otherwise missing cells become 0, unknown timers `(unknown timer)`, rows are
+    reordered with parents first, and a row whose parent is missing, or that is
     its own ancestor, becomes a root. Threads of the same place are moved to the next
     free thread number.
     """
@@ -105,9 +105,9 @@ def mended(profile: Profile) -> Profile:
 
 
 def unsummed(tree: CallTree, metric: str) -> int:
-    """How many rows have another inclusive than their exclusive plus the children's inclusive.
+    """How many rows' inclusive is not their exclusive plus their children's inclusive.
 
-    So have trees of profiles that do not name all callers: of pstats, of TAU without call paths.
+    There are such rows where a profile does not name all callers: pstats, TAU without call paths.
     """
     exclusive = _measured(tree.exclusive[metric])
     inclusive = _passed_on(tree.parent, tree.inclusive[metric])
@@ -130,7 +130,7 @@ def _names_no_row(launch: Launch, tree: CallTree) -> bool:
 
 
 def _shape_faults(tree: CallTree, timers: int, *, roots: bool = True) -> list[str]:
-    """What keeps the tree from being walked; `roots`: also ask for exactly one root."""
+    """What keeps the tree from being walked; `roots`: also require exactly one root."""
     rows = len(tree.timer)
     columns = [tree.parent, tree.calls, tree.subroutines]
     columns += [*tree.inclusive.values(), *tree.exclusive.values()]
@@ -152,7 +152,7 @@ def _shape_faults(tree: CallTree, timers: int, *, roots: bool = True) -> list[st
 
 
 def _value_faults(tree: CallTree, *, summed: bool) -> list[str]:
-    """What is wrong with values; `summed`: also ask for the sums over children."""
+    """What is wrong with values; `summed`: also check the sums over children."""
     faults = []
     if len(tree) and min(tree.calls) < 0:
         faults.append("calls below 0")
@@ -177,16 +177,16 @@ def _value_faults(tree: CallTree, *, summed: bool) -> list[str]:
 
 
 def _measured(column: array[int]) -> array[int]:
-    """The column with 0 where nothing was measured: such a row adds nothing to others."""
+    """The column with 0 where nothing was measured: such rows add nothing to others."""
     if column.typecode != "d" or not any(map(isnan, column)):
         return column
     return array("d", [0 if isnan(value) else value for value in column])  # type: ignore[return-value]
 
 
 def _passed_on(parent: array[int], column: array[int]) -> array[int]:
-    """The column where a row without a value has its children's sum, for rows above it.
+    """The column with rows lacking a value given their children's sum, for the rows above.
 
-    Counters that are read at regions only have values on some call paths, far apart.
+    Counters read at regions only have values on a few call paths, with others in between.
     """
     if column.typecode != "d" or not any(map(isnan, column)):
         return column
@@ -203,7 +203,7 @@ def _sums_over_children(
 ) -> list[int]:
     """For each row, the sum of its children's values, added to `start`."""
     sums = start.tolist() if start is not None else [0] * len(parent)
-    sums.append(0)  # where roots, whose parent is -1, add up
+    sums.append(0)  # index -1, the parent of roots
     for above, value in zip(parent, values, strict=True):
         sums[above] += value
     sums.pop()
@@ -226,14 +226,14 @@ def _differences(law: str, expected: list[int], stored: array[int]) -> list[str]
 
 
 def _nearly(value: float, other: float) -> bool:
-    """Sums of real-valued metrics differ in their last digits; whole numbers do not."""
+    """Equality that allows for rounding in sums of real numbers; integers must be equal."""
     if isinstance(value, int) and isinstance(other, int):
         return False
     return abs(value - other) <= 1e-9 * max(abs(value), abs(other))
 
 
 def _mended_tree(tree: CallTree, timers: int) -> tuple[CallTree, dict[int, int]]:
-    """The tree in a lawful shape, and where each of its rows went."""
+    """The repaired tree, and the new position of each row."""
     rows = len(tree.timer)
     parent = [above if 0 <= above < rows else -1 for above in tree.parent[:rows]]
     parent += [-1] * (rows - len(parent))
@@ -258,7 +258,7 @@ def _mended_tree(tree: CallTree, timers: int) -> tuple[CallTree, dict[int, int]]
 
 
 def _parents_first(parent: list[int]) -> list[int]:
-    """The rows, parents before children; breaks cycles in `parent` by making roots."""
+    """The rows with parents before children; breaks cycles in `parent` by making roots."""
     placed = [False] * len(parent)
     order: list[int] = []
     for row in range(len(parent)):

@@ -1,4 +1,4 @@
-"""Ranks of a parallel job: the numbers of their nodes, and what a node says of its rank."""
+"""Ranks of a parallel job: their node numbers, and a node's metadata about its rank."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 RANK, RANKS, ATTEMPT, EXIT = "Rank", "Ranks", "Attempt", "Exit Code"
-"""Metadata of nodes: the rank that a process belongs to, how many there are, which attempt of the
-job it is, from 1, and how the process of the rank itself ended."""
+"""Metadata of nodes: the rank that a process belongs to, the number of ranks, the attempt of the
+job, from 1, and how the rank's own process ended."""
 
 HOST, STARTED = "Hostname", "Starting Timestamp"
 PROCESS = (HOST, "Process ID", STARTED)
-"""Metadata of nodes that tell one process from all others."""
+"""Metadata of nodes that identify a process uniquely."""
 
 _NODES = 10_000_000
-"""Nodes of an attempt: those of the second begin at this number."""
+"""Node numbers per attempt: those of the second attempt begin at this number."""
 
 
 def node_of(rank: int, attempt: int) -> int:
@@ -24,7 +24,7 @@ def node_of(rank: int, attempt: int) -> int:
 
 
 def rank_of(node: int, facts: Mapping[str, str]) -> tuple[int, int]:
-    """Rank and attempt of a node; processes that a rank has started are ranks of their own.
+    """Rank and attempt of a node; processes started by a rank count as ranks of their own.
 
     Args:
         facts: the metadata of the node.
@@ -36,12 +36,12 @@ def rank_of(node: int, facts: Mapping[str, str]) -> tuple[int, int]:
 
 
 def are_others(first: Mapping[str, str], second: Mapping[str, str]) -> bool:
-    """Do these metadata of a node belong to two processes? Not if they do not say so."""
+    """Whether these metadata of a node belong to two processes; false unless they say so."""
     return any(name in first and name in second and first[name] != second[name] for name in PROCESS)
 
 
 def exit_code(facts: Mapping[int, Mapping[str, str]]) -> int | None:
-    """That of the job: of its last attempt, the first rank's that failed; None: it is unknown."""
+    """The job's: that of the first failed rank of the last attempt; None if unknown."""
     codes: dict[int, list[int]] = {}
     for _, of_node in sorted(facts.items()):
         code = of_node.get(EXIT, "")
@@ -51,7 +51,7 @@ def exit_code(facts: Mapping[int, Mapping[str, str]]) -> int | None:
 
 
 def missing(facts: Mapping[int, Mapping[str, str]]) -> dict[int, list[int]]:
-    """The ranks that a job has and that are not here, by attempt; only attempts that lack some.
+    """The ranks of a job that are missing, by attempt; only attempts that lack some.
 
     Args:
         facts: the metadata of each node.
@@ -69,7 +69,7 @@ def missing(facts: Mapping[int, Mapping[str, str]]) -> dict[int, list[int]]:
 
 
 def lines_of(lacking: Mapping[int, list[int]]) -> list[str]:
-    """What is missing, a line for each attempt."""
+    """The missing ranks, one line per attempt."""
     return [
         ("ranks " if len(ranks) > 1 else "rank ")
         + spans(ranks)

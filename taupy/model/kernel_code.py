@@ -1,7 +1,7 @@
-"""What a GPU kernel's machine code says: one record for each kernel and chip.
+"""Facts from a GPU kernel's machine code: one record per kernel and chip.
 
-Made by `static/`, kept by `profiledb/`, shown and compared above them. Counts are of
-instructions as the code has them, not of how often they run.
+`static/` makes them, `profiledb/` stores them, the layers above show and compare them. Counts
+are of instructions in the code, not of how often they run.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from taupy.model.kernel_names import demangled, short_name
 SYSTEM_SHARED = 1024
 
 MULTIPLY_ADD = "multiply-add"
-"""The detail of floating-point instructions that are one."""
+"""The `detail` of floating-point multiply-adds."""
 
 
 class Count(NamedTuple):
@@ -23,10 +23,10 @@ class Count(NamedTuple):
 
     Attributes:
         kind: as in `catalog/opcodes.py`.
-        detail: of `tensor` shape and types (`HMMA.16816.F32.BF16`), of what reaches memory the
-            space and the bytes of a thread (`global 16`), of multiply-adds `MULTIPLY_ADD`, of
-            `unknown` the name; else empty.
-        depth: loops around them; 0 for none.
+        detail: for `tensor`, shape and types (`HMMA.16816.F32.BF16`); for memory accesses, the
+            space and the bytes per thread (`global 16`); for multiply-adds, `MULTIPLY_ADD`; for
+            `unknown`, the name; else empty.
+        depth: number of loops around them.
     """
 
     kind: str
@@ -41,11 +41,11 @@ class Access(NamedTuple):
 
     Attributes:
         space: global, shared, local, constant, generic, tensor.
-        bytes: of a thread.
+        bytes: per thread.
         pattern: "same" for all threads of a warp, "contiguous", "strided", "launch" (a stride
-            that only the launch knows), "unknown".
-        stride: bytes between neighbouring threads, where `pattern` is strided.
-        spill: registers written out and read back.
+            known only at launch), "unknown".
+        stride: bytes between neighbouring threads, if `pattern` is "strided".
+        spill: it spills registers to memory or reloads them.
     """
 
     what: str
@@ -63,9 +63,9 @@ class Loop(NamedTuple):
 
     Attributes:
         start: offset of its first instruction, in bytes from the kernel's first.
-        depth: 1 for an outermost one.
-        instructions: in it, those of inner loops too; `barriers`: of them, of the block.
-        line: in the source, where the code tells.
+        depth: 1 for an outermost loop.
+        instructions: in it, including inner loops; `barriers`: block barriers among them.
+        line: in the source, if the code records it.
     """
 
     start: int
@@ -76,7 +76,7 @@ class Loop(NamedTuple):
 
 
 class Line(NamedTuple):
-    """Instructions of one source line; `depth` of the innermost loop around them."""
+    """Instructions of one source line; `depth` is that of the innermost loop around them."""
 
     place: str
     depth: int
@@ -86,12 +86,12 @@ class Line(NamedTuple):
 
 
 class LaunchLimits(NamedTuple):
-    """What is settled of a kernel's launches before any; None where it is left to the launch.
+    """Launch parameters fixed by the code; None where they are left to the launch.
 
     Attributes:
-        block: threads of every block (`.reqntid`, as Triton writes it).
-        most_threads: of a block (`__launch_bounds__`).
-        dynamic_shared: bytes of a block besides the code's own, from the compiler's notes.
+        block: threads per block (`.reqntid`, as Triton writes it).
+        most_threads: maximum per block (`__launch_bounds__`).
+        dynamic_shared: dynamic shared bytes per block, from the compiler's notes.
     """
 
     block: int | None = None
@@ -99,7 +99,7 @@ class LaunchLimits(NamedTuple):
     dynamic_shared: int | None = None
 
     def allow(self, block: int) -> bool:
-        """Can blocks of so many threads be launched?"""
+        """Whether blocks of this many threads can be launched."""
         return self.block in (None, block) and block <= (self.most_threads or block)
 
 
@@ -110,8 +110,8 @@ class Estimate(NamedTuple):
     """A lower bound of one launch's time, from the code: an estimate, never a measurement.
 
     Attributes:
-        by: pipe or memory -> the time [ns] that it needs at least, longest first.
-        left_out: what has no rate in the catalog, by pipe.
+        by: pipe or memory -> minimum time [ns], longest first.
+        left_out: instructions without a rate in the catalog, by pipe.
     """
 
     gpu: str
@@ -132,20 +132,20 @@ class KernelCode:
     """A kernel's code on one chip.
 
     Attributes:
-        name: as the code spells it, mangled.
-        module: SHA-256 of the cubin that holds it. `file`: where that was found.
+        name: as in the code, mangled.
+        module: SHA-256 of the cubin that holds it. `file`: where the cubin was found.
         chip: "9.0".
-        shared_bytes: static, of a block. `stack_bytes`, `local_bytes`: of a thread.
+        shared_bytes: static, per block. `stack_bytes`, `local_bytes`: per thread.
         constants: (bank, bytes).
-        peak_live: most registers that hold values at once, and the offset of the instruction
-            there; None where the tool cannot tell.
-        blocks: basic blocks that can be reached.
-        branches: conditional ones; `divergent`: of them, those that may split a warp; None where
-            the data flow was not followed.
-        calls: of names, "?" for an address.
-        indirect: it jumps to computed addresses, so control flow is incomplete.
-        irreducible: loops with several entrances, which `loops` leaves out.
-        is_kernel: it can be launched; else it is a function that kernels call.
+        peak_live: maximum number of live registers, and the offset of the instruction
+            where it is reached; None if the tool cannot tell.
+        blocks: reachable basic blocks.
+        branches: conditional ones; `divergent`: those that may split a warp; None where
+            the data flow was not analysed.
+        calls: names of called functions, "?" for a computed address.
+        indirect: it jumps to computed addresses, so the control flow is incomplete.
+        irreducible: loops with several entries, which `loops` omits.
+        is_kernel: it can be launched; otherwise it is a function that kernels call.
     """
 
     name: str
@@ -184,29 +184,29 @@ class KernelCode:
         return short_name(self.full_name)
 
     def number(self, *kinds: str) -> int:
-        """Instructions of these kinds."""
+        """Number of instructions of these kinds."""
         return sum(part.number for part in self.counts if part.kind in kinds)
 
     @property
     def spills(self) -> int:
-        """Instructions that write registers out or read them back."""
+        """Number of instructions that spill or reload registers."""
         return sum(part.number for part in self.accesses if part.spill)
 
     @property
     def spill_bytes(self) -> int:
-        """Bytes of a thread that they move."""
+        """Bytes per thread that these move."""
         return sum(part.number * part.bytes for part in self.accesses if part.spill)
 
     @property
     def block_shared_bytes(self) -> int:
-        """Shared memory of a block that is its own: since 9.0 the code counts that which the
-        system takes, too."""
+        """Shared memory per block for the kernel itself: since 9.0 the code's figure includes
+        what the system reserves."""
         shared = self.shared_bytes or 0
         return shared - SYSTEM_SHARED if shared and float(self.chip) >= 9 else shared
 
     @property
     def unknown(self) -> list[tuple[str, int]]:
-        """Names of instructions that are in no table, and how many there are."""
+        """Names of instructions missing from the tables, with their counts."""
         sums: dict[str, int] = {}
         for part in self.counts:
             if part.kind == "unknown":
@@ -215,7 +215,7 @@ class KernelCode:
 
 
 def by_kind(codes: Iterable[KernelCode]) -> dict[str, int]:
-    """Instructions of several kernels by kind, most first."""
+    """Instructions of several kernels by kind, the most frequent first."""
     sums: dict[str, int] = {}
     for code in codes:
         for part in code.counts:

@@ -1,9 +1,9 @@
-"""The names of kernels: demangled in full, and short enough to read.
+"""The names of kernels: fully demangled, and short enough to read.
 
-`demangled` is what the C++ runtime makes of a mangled name. `short_name` keeps the
-qualified name alone: no return type, template arguments, parameters, qualifiers or
-anonymous namespaces. What belongs to a kernel's launch, and grouping kernels by
-name, is left to others.
+`demangled` uses the C++ runtime's demangler. `short_name` keeps only the
+qualified name: no return type, template arguments, parameters, qualifiers or
+anonymous namespaces. Launch configurations, and grouping kernels by name, are
+left to others.
 """
 
 from __future__ import annotations
@@ -20,17 +20,18 @@ if TYPE_CHECKING:
     from taupy.model.profile import Timer
 
 LONGEST_MANGLED: Final = 1 << 16
-"""Longer names are left as they are: no compiler writes them."""
+"""Longer names are left as they are: no compiler emits them."""
 
 LONGEST_DEMANGLED: Final = 1 << 20
-"""Bytes: a mangled name can refer to its own parts, and so stand for any length of text."""
+"""Limit in bytes: a mangled name can refer to its own parts, so it can expand without bound."""
 
 REFERENCES_AT_MOST: Final = 14
-"""Each may double the text: so many are harmless, for more the demangler works apart."""
+"""Each back-reference may double the text: this many are harmless; with more, the demangler runs
+in a separate process."""
 
 SECONDS_AT_MOST: Final = 3.0
 FAILURES_AT_MOST: Final = 3
-"""After so many names that it died of, names of this kind stay mangled."""
+"""After this many names that killed it, such names stay mangled."""
 
 _APART = """
 import ctypes, resource, sys
@@ -64,7 +65,7 @@ _CLOSING: Final = {"(": ")", "<": ">", "[": "]", "{": "}"}
 
 
 def demangled(name: str) -> str:
-    """The C++ name behind a mangled one; `name` itself when it is not mangled or cannot be told."""
+    """The demangled C++ name; `name` itself if it is not mangled or cannot be demangled."""
     if not name.startswith("_Z") or len(name) > LONGEST_MANGLED or "\0" in name:
         return name
     demangle = _demangler()
@@ -74,9 +75,9 @@ def demangled(name: str) -> str:
 def short_name(demangled: str) -> str:
     """The qualified name alone: `void ns::f<int>(float*)` is `ns::f`.
 
-    A lambda keeps its number (`ns::f::{lambda#1}::operator()`). A name that is not one
-    of C++ (`ampere_sgemm_128x64_tn`, `Memcpy HtoD (Pageable -> Device)`) stays as it is.
-    Takes time linear in the length of the name, whatever it holds.
+    A lambda keeps its number (`ns::f::{lambda#1}::operator()`). A name that is not a C++ name
+    (`ampere_sgemm_128x64_tn`, `Memcpy HtoD (Pageable -> Device)`) stays as it is.
+    Runs in time linear in the length of the name, whatever it contains.
     """
     demangled = _HALF_ANONYMOUS.sub("<unnamed>", demangled)
     closing = _closing_brackets(demangled)
@@ -99,7 +100,7 @@ def short_name(demangled: str) -> str:
                 in_conversion = True
         elif character in "(<[{":
             if character == "(" and at + 1 < end and demangled[at + 1] in "*&" and after_space:
-                kept.clear()  # a routine that returns a pointer to one: its name stands inside
+                kept.clear()  # it returns a function pointer: its own name is inside
                 at += 2
                 after_space = False
                 continue
@@ -157,7 +158,7 @@ def template_arguments(demangled: str) -> str:
 
 
 def told_apart(names: Iterable[str]) -> dict[str, str]:
-    """Demangled name -> short name, with template arguments where several have the same."""
+    """Demangled name -> short name, with template arguments where short names collide."""
     by_short: dict[str, set[str]] = {}
     for name in names:
         by_short.setdefault(short_name(name), set()).add(name)
@@ -170,7 +171,7 @@ def told_apart(names: Iterable[str]) -> dict[str, str]:
 
 
 def _operator_at(name: str, at: int) -> str | None:
-    """The operator that is named here, `operator()` or `operator<<`; None for `operator bool`."""
+    """The operator named here, `operator()` or `operator<<`; None for `operator bool`."""
     if at and (name[at - 1].isalnum() or name[at - 1] == "_"):
         return None
     match = _OPERATOR.match(name, at)
@@ -178,7 +179,7 @@ def _operator_at(name: str, at: int) -> str | None:
 
 
 def _closing_brackets(name: str) -> dict[int, int]:
-    """Where each bracket that has a partner is closed; an operator's or a comparison's is none."""
+    """Where each matched bracket closes; those of operators and comparisons do not count."""
     closing: dict[int, int] = {}
     open_brackets: list[int] = []
     at = 0
@@ -190,7 +191,7 @@ def _closing_brackets(name: str) -> dict[int, int]:
         if character in "([{" or (character == "<" and not _compares(name, at)):
             open_brackets.append(at)
         elif character in ")]}":
-            # What a comparison left open inside the brackets was none of them.
+            # A `<` still open inside the brackets was a comparison.
             while open_brackets and _CLOSING[name[open_brackets[-1]]] != character:
                 if name[open_brackets[-1]] != "<":
                     break
@@ -228,7 +229,7 @@ def _demangler() -> Callable[[str], str | None] | None:
 
 
 def plain_demangler() -> Callable[[str], str | None] | None:
-    """The C++ runtime's own, in this process; None where there is none. It cannot be stopped."""
+    """The C++ runtime's demangler, in this process; None if missing. It cannot be interrupted."""
     import ctypes
     import ctypes.util
 
@@ -258,10 +259,10 @@ def _call_demangler(demangle: Any, free: Any, name: str) -> str | None:
 
 
 class ApartDemangler:
-    """The same in a process of its own, which may run out of memory or time instead of us.
+    """The same in a separate process, which may run out of memory or time without harming this one.
 
-    For the few names that refer to themselves so often that they could be bombs; nearly
-    all of them are CUTLASS's. Each takes some 20 us once the process is there.
+    For the few names with so many back-references that they could be bombs; nearly
+    all of them are CUTLASS's. Each takes some 20 us once the process has started.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""What was counted of single kernel launches, on its way to the call paths that launched them."""
+"""Counters of single kernel launches, before they are assigned to launching call paths."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ class LaunchCounts(NamedTuple):
     """One launch of a kernel; sequences of them are in launch order.
 
     Attributes:
-        kernel: its name, demangled, as a `Timer` has it.
+        kernel: its demangled name, as in a `Timer`.
         short: without template arguments and parameters.
         node: of the process, in order of appearance.
-        device: the GPU's ordinal in it.
-        values: metric -> value of this launch; the units are told elsewhere.
+        device: the GPU's ordinal in that process.
+        values: metric -> value of this launch; units are kept elsewhere.
     """
 
     kernel: str

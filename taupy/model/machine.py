@@ -1,4 +1,4 @@
-"""Ceilings: a processor's peak rates, measured or from its makers' papers."""
+"""Ceilings: a processor's peak rates, measured or from its vendor's documents."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ class Ceiling:
     """One roof of one processor.
 
     Attributes:
-        characterization: uuid shared by all ceilings found together.
+        characterization: uuid shared by all ceilings determined together.
         machine: name of the host; empty for datasheets.
         processor: the CPU's model or the GPU's name.
         device_uuid: of the GPU; empty for CPUs and datasheets.
         kind: compute [flop/s or op/s], bandwidth [B/s] or latency [s].
-        name: what it is the roof of: "fp64", "tensor bf16", "L1", "DRAM", "launch".
+        name: what it limits: "fp64", "tensor bf16", "L1", "DRAM", "launch".
         pattern: how it was reached: "fma avx512", "copy", "triad", "back-to-back" ...
         threads: CPU threads, or 0 for a whole GPU.
-        value: the best seen, in `unit`. `median` and `spread` (of the middle half,
-            relative to the median) say how steady it was; None where not measured.
-        clock_hz: the clock while it was measured, None where not known.
+        value: the best observed, in `unit`. `median` and `spread` (interquartile range relative
+            to the median) say how stable it was; None where not measured.
+        clock_hz: the clock during the measurement, None where unknown.
         bytes: the working set, for bandwidths.
         reference: the document, command or library that the value comes from.
         measured_at: ISO 8601, UTC; empty for datasheets.
@@ -55,11 +55,11 @@ class Ceiling:
 
 ROOF_FACT = "Roof "
 CLOCK_FACT = "Clock of the Roofs"
-"""Facts of a device: "Roof fp64" in flop/s, "Roof L2" in B/s, and the clock they hold at."""
+"""Facts of a device: "Roof fp64" in flop/s, "Roof L2" in B/s, and the clock they apply to."""
 
 
 def reported(processor: str, facts: Iterable[Fact], reference: str) -> list[Ceiling]:
-    """The ceilings that an imported report gives of a device, from the device's facts."""
+    """The ceilings that an imported report gives for a device, from the device's facts."""
     numeric = {fact.name: fact for fact in facts if isinstance(fact.value, int | float)}
     clock = numeric.get(CLOCK_FACT)
     return [

@@ -1,4 +1,4 @@
-"""A metric and the names that measured and read side share, without loading profiles."""
+"""A metric, and names shared by measuring and reading, without importing profiles."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the files that routines are in tell: names of modules, packages, and whose code it is."""
+"""What a routine's file path tells: its module, its package, and whose code it is."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _LIBRARY = re.compile(r"(^|[/\\])(site-packages|dist-packages|lib(64)?/python\d+
 
 
 def module_of(file: str | None) -> str:
-    """`pkg/sub/__init__.py` is pkg.sub; what is no path within a package stays a path."""
+    """`pkg/sub/__init__.py` is pkg.sub; a path outside any package stays a path."""
     if file is None:
         return NO_FILE
     if frozen := re.fullmatch(r"<frozen (.+)>", file):
@@ -30,5 +30,5 @@ def in_packages(path: str) -> str | None:
 
 
 def is_library(path: str) -> bool:
-    """Is this file part of the standard library or of an installed package?"""
+    """Whether this file is part of the standard library or an installed package."""
     return path.startswith("<frozen") or _LIBRARY.search(path) is not None

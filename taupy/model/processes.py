@@ -1,4 +1,4 @@
-"""Processes of this machine, told apart even when a number is used again."""
+"""Processes of this machine, told apart even when a process id is reused."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import posix
 
 
 def contents(path: str, size: int = 1024) -> bytes:
-    """The first bytes of a file of /proc; faster than a file object.
+    """The first bytes of a file in /proc; faster than a file object.
 
     Raises:
-        OSError: there is no such process or thread.
+        OSError: no such process or thread.
     """
     descriptor = posix.open(path, posix.O_RDONLY | posix.O_CLOEXEC)
     try:
@@ -19,7 +19,7 @@ def contents(path: str, size: int = 1024) -> bytes:
 
 
 def stat_fields(pid: int) -> list[str]:
-    """What /proc/PID/stat says behind the name, from the state on; empty if there is no process."""
+    """The fields of /proc/PID/stat after the name, from the state on; empty if no such process."""
     try:
         text = contents(f"/proc/{pid}/stat")
     except OSError:
@@ -28,7 +28,7 @@ def stat_fields(pid: int) -> list[str]:
 
 
 def process_start(pid: int) -> int:
-    """Start time of a living process in clock ticks since boot, 0 if there is none."""
+    """Start time of a running process in clock ticks since boot; 0 if there is no such process."""
     fields = stat_fields(pid)
     return 0 if not fields or fields[0] in ("Z", "X") else int(fields[19])
 
@@ -48,5 +48,5 @@ def parent(pid: int) -> int:
 
 
 def is_alive(pid: int, start: int) -> bool:
-    """Is the process that had `pid` and began at `start` still running here?"""
+    """Whether the process with this id and start time is still running here."""
     return start != 0 and process_start(pid) == start

@@ -1,6 +1,6 @@
-"""A profile as it was measured: timers, call paths per thread, user events.
+"""A measured profile: timers, call paths per thread, user events.
 
-A `Profile` is what every source of measurements yields (a run, an importer) and
+Every source of measurements (a run, an importer) yields a `Profile`, and it is
 the only thing that `profiledb` writes. It is columnar, because a profile may
 hold a million call paths: a call path is a position in the columns of its
 thread's `CallTree`, a timer is a position in `Profile.timers`.
@@ -24,25 +24,25 @@ ThreadKind = Literal["host", "stream"]
 TrialState = Literal["complete", "incomplete"]
 
 ABSENT = math.nan
-"""Stands in a column of type "d" where a row's value was not measured: absent is not 0."""
+"""Value in columns of type "d" for rows that were not measured: absent is not 0."""
 
 
 class Timer(NamedTuple):
     """A named interval: a routine, a C function, a phase, a kernel.
 
-    A tuple, since there may be hundreds of thousands: a dataclass takes thrice as long to make
-    and to hash.
+    A tuple, since there may be hundreds of thousands: a dataclass takes three times as long to
+    create and hash.
 
     Attributes:
-        name: the routine's qualified name without its place, `Net.forward`.
-        file: the source file as shown to people, relative to the program's
-            folder, to site-packages or to the standard library where it lies in
-            one of them, so that trials of different machines line up.
+        name: the routine's qualified name without its location, `Net.forward`.
+        file: the source file as displayed, relative to the program's
+            folder, to site-packages or to the standard library if it lies in
+            one of them, so that trials of different machines match.
         line: first line of the routine, from 1.
         groups: TAU's groups, at least one: PYTHON, PYTHON_C, PHASE, USER, ...
-        path: the file as the interpreter knows it (absolute where it could be).
-        short: what a narrow table shows where `name` is long: a kernel's name without
-            its template arguments and parameters; None where that is `name`.
+        path: the file as the interpreter knows it (absolute if possible).
+        short: what a narrow table shows if `name` is long: a kernel's name without
+            template arguments and parameters; None if that is `name`.
     """
 
     name: str
@@ -69,8 +69,8 @@ class Thread:
         node: process rank, 0 for a lone process.
         context: 0 on the host; 1 + device ordinal on a GPU.
         thread: host thread in order of appearance, or stream, from 0.
-        name: the thread's name where it has one ("MainThread").
-        native_id: the operating system's thread id, 0 where there is none.
+        name: the thread's name if it has one ("MainThread").
+        native_id: the operating system's thread id, 0 if there is none.
     """
 
     node: int
@@ -89,8 +89,8 @@ def _column() -> array[int]:
 class CallTree:
     """The call paths of one thread, as columns of equal length.
 
-    Row 0 is the root. A row's parent stands before it. `inclusive` and
-    `exclusive` hold one column a metric, by the metric's name; values are in the
+    Row 0 is the root. A row's parent precedes it. `inclusive` and
+    `exclusive` hold one column per metric, by name; values are in the
     metric's unit. A metric absent here was not measured on this thread.
     """
 
@@ -107,10 +107,10 @@ class CallTree:
 
 @dataclass(frozen=True, slots=True)
 class UserEvent:
-    """Values sampled at moments (TAU's atomic event), summed up.
+    """Summary of values sampled at points in time (TAU's atomic event).
 
     Attributes:
-        row: the call path they belong to, a row of the thread's tree; None when
+        row: the call path they belong to, a row of the thread's tree; None if
             they belong to the thread as a whole.
         sum_squares: of the values, so that stddev = sqrt(|sum_squares/count - mean^2|).
     """
@@ -131,8 +131,8 @@ class Samples:
 
     Attributes:
         start_ns, end_ns: of each point, nanoseconds since the epoch; points do not overlap.
-        count: samples that became one point.
-        mean, minimum, maximum: over the point; not a number where there is no value.
+        count: samples merged into each point.
+        mean, minimum, maximum: of each point; NaN where there is no value.
     """
 
     name: str
@@ -151,7 +151,7 @@ class Samples:
 StepKind = Literal["training", "validation"]
 
 UNKNOWN = -1
-"""Stands in `Steps.samples` where their number is not known."""
+"""Value in `Steps.samples` where their number is unknown."""
 
 
 @dataclass(slots=True)
@@ -160,12 +160,12 @@ class Steps:
 
     Attributes:
         number: of a row's first step, from 1.
-        count: steps that became one row: their times and samples are summed.
+        count: steps merged into each row: their times and samples are summed.
         start_ns: nanoseconds since the epoch.
-        time_ns, longest_ns: of all steps of the row, and of the longest one.
-        samples: of the batches; `UNKNOWN` where that is not known.
-        phases: kind of phase -> time in it [ns], 0 where there was none; see network/phases.py.
-        values: name -> value that was logged last; not a number where there was none.
+        time_ns, longest_ns: total of the row's steps, and the longest one.
+        samples: in the batches; `UNKNOWN` where unknown.
+        phases: kind of phase -> time in it [ns], 0 if there was none; see network/phases.py.
+        values: name -> last logged value; NaN where there was none.
     """
 
     kind: StepKind
@@ -184,16 +184,16 @@ class Steps:
 
 @dataclass(frozen=True, slots=True)
 class LayerFacts:
-    """What a layer of a network is made of and computes, on one node. None: not known.
+    """Parameters, shapes and operations of a network layer on one node. None: unknown.
 
     Attributes:
         timer: of its calls, a position in `Profile.timers`.
-        parameters, parameter_bytes: of the module itself, without those of modules in it.
-        input, output: shapes of tensors ("8x64x16x16, 8"), those of the last call looked at.
+        parameters, parameter_bytes: of the module itself, excluding its submodules.
+        input, output: shapes of tensors ("8x64x16x16, 8") in the last call examined.
         input_varies, output_varies: other calls had other shapes.
-        output_bytes: of one call.
-        calls: while operations were counted: `flop` and `backward_flop` are of these.
-        flop, backward_flop: floating-point operations of its own, without those of layers in it.
+        output_bytes: per call.
+        calls: those made while operations were counted; `flop` and `backward_flop` are theirs.
+        flop, backward_flop: its own floating-point operations, excluding nested layers.
         unknown: operators without a formula that ran in it, by name.
     """
 
@@ -214,16 +214,16 @@ class LayerFacts:
 
 @dataclass(slots=True)
 class ThreadProfile:
-    """All that was measured on one thread."""
+    """Everything measured on one thread."""
 
     thread: Thread
     tree: CallTree
     user_events: list[UserEvent] = field(default_factory=list)
     launches: list[Launch] = field(default_factory=list)
-    activities: Iterable[Activity] = field(default_factory=list)  # may be read once only
-    samples: list[Samples] = field(default_factory=list)  # of some of its user events
-    steps: list[Steps] = field(default_factory=list)  # one of each kind
-    collectives: list[Collectives] = field(default_factory=list)  # one of each communicator
+    activities: Iterable[Activity] = field(default_factory=list)  # can be read only once
+    samples: list[Samples] = field(default_factory=list)  # for some of its user events
+    steps: list[Steps] = field(default_factory=list)  # one per kind
+    collectives: list[Collectives] = field(default_factory=list)  # one per communicator
     stretches: Stretches | None = None
 
 
@@ -232,19 +232,19 @@ class Profile:
     """One trial, or the part of it that some processes contributed.
 
     Attributes:
-        uuid: identity of the trial, kept through merging and moving (UUIDv7 text).
-            Parts of one trial (ranks of a parallel job) carry the same one.
+        uuid: identity of the trial, preserved by merging and moving (UUIDv7 text).
+            Parts of one trial (ranks of a parallel job) share it.
         name: the trial's name, None to let the database number it.
         started_at: seconds since the epoch, UTC.
-        exit_code: as a shell would see it; negative for death by that signal;
-            None when the end was not seen.
-        state: "incomplete" when the launched process was cut off, or a child still runs.
+        exit_code: of the launched process; negative if killed by that signal;
+            None if its end was not seen.
+        state: "incomplete" if the launched process was cut off, or a child is still running.
         metadata: name -> value of the trial.
-        node_metadata: the same for single nodes.
+        node_metadata: the same per node.
         devices: the GPUs that the nodes used.
-        layers: of networks, one for each layer and node.
+        layers: of networks, one per layer and node.
         modules: the code that nodes loaded onto GPUs.
-        source: where it came from: "taupy run", or the imported file.
+        source: "taupy run", or the imported file.
     """
 
     uuid: str

@@ -1,4 +1,4 @@
-"""Settings of the project that one stands in: [tool.taupy] of the nearest pyproject.toml."""
+"""Settings of the current project: [tool.taupy] of the nearest pyproject.toml."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 
 
 def project_settings() -> dict[str, Any]:
-    """The table [tool.taupy] of the nearest pyproject.toml, here or above.
+    """The table [tool.taupy] of the nearest pyproject.toml, in this folder or above.
 
     Raises:
-        UsageError: that file is no TOML.
+        UsageError: that file is not valid TOML.
     """
     try:
         above = os.getcwd()

@@ -1,10 +1,10 @@
-"""A question about values: which sums are wanted, by what, and of which part of the data.
+"""A question about values: which sums, grouped by what, over which part of the data.
 
     Question((7,), ("time",), by=("thread", "timer"), where=(Condition("kind", ("host",)),))
 
-A question is data: it can be printed, compared, and kept as text. It knows neither tables nor
-screens; `profiledb/values.py` answers it with a `Table`. Which dimensions there are stands in
-`profiledb/dimensions.py` and in docs/architecture.md.
+A question is data: it can be printed, compared, and stored as text. It knows neither tables nor
+screens; `profiledb/values.py` answers it with a `Table`. The dimensions are listed in
+`profiledb/dimensions.py` and docs/architecture.md.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from typing import Literal, NamedTuple, get_args
 
 Source = Literal["call", "launch", "event"]
-"""Whose rows a question reads: calls with their metrics, launches on GPUs, user events."""
+"""The rows a question reads: calls with their metrics, launches on GPUs, user events."""
 
 _OfCalls = Literal["calls", "subroutines", "inclusive", "exclusive"]
 _OfLaunches = Literal[
@@ -32,24 +32,24 @@ Value = _OfCalls | _OfLaunches | _OfEvents
 
 VALUES: tuple[_OfCalls, ...] = get_args(_OfCalls)
 COUNTS: tuple[_OfCalls, ...] = ("calls", "subroutines")
-"""Values that belong to no metric."""
+"""Values independent of any metric."""
 
 LAUNCHES: tuple[_OfLaunches, ...] = get_args(_OfLaunches)
-"""Of launches on GPUs. Times are of the timed launches, `squares` the sum of their squares [ns^2];
-`occupancy` is weighted with time: its sum over that of `occupied` is the mean."""
+"""Values of GPU launches. Times cover the timed launches, `squares` is the sum of their squares
+[ns^2]; `occupancy` is weighted by time: its sum divided by that of `occupied` is the mean."""
 
 EVENTS: tuple[_OfEvents, ...] = get_args(_OfEvents)
-"""Of user events: samples, their sum, the smallest and the largest."""
+"""Values of user events: number of samples, their sum, minimum and maximum."""
 
 Relation = Literal["in", "at least", "at most"]
 Label = str | int | float | None
 
 
 class Condition(NamedTuple):
-    """What a dimension must be.
+    """A condition on a dimension.
 
     Attributes:
-        labels: of "in" any of these; else one number.
+        labels: for "in", any of these; otherwise one number.
     """
 
     dimension: str
@@ -63,22 +63,22 @@ class Condition(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """Which sums of which part of the data.
+    """Which sums over which part of the data.
 
     Attributes:
         trials: their ids.
-        metrics: measured ones by name; none for launches and user events. `first(a, b)` is the
-            first of them that a call path was measured in, `sum(a, b)` the sum of those that it
-            was measured in.
+        metrics: names of measured metrics; none for launches and user events. `first(a, b)` is
+            the first of them measured on a call path, `sum(a, b)` the sum of those measured
+            on it.
         by: dimensions; values are summed over all others.
         where: conditions, all of which must hold.
-        over: how the threads of a group become one: their sum, or the largest of them.
+        over: how the threads of a group are combined: their sum, or the largest.
         values: which values of each metric.
-        together: only what was measured in all of the metrics counts, as a ratio needs it.
-            On a host's thread counters may be read at some routines only: what was measured
-            in some of the metrics only counts at the nearest caller that has all.
-        largest: only so many rows, those with most `exclusive` of the first metric; None for
-            all. Tables of such questions do not add up.
+        together: count only call paths on which all metrics were measured, as ratios require.
+            On host threads, counters may be read at some routines only: a call path that lacks
+            some of the metrics counts for its nearest caller that has them all.
+        largest: only this many rows, those with the largest `exclusive` of the first metric;
+            None for all. Tables of such questions do not add up.
     """
 
     trials: tuple[int, ...]
@@ -92,7 +92,7 @@ class Question:
 
     @property
     def dimensions(self) -> list[str]:
-        """What it groups by, or takes some labels of."""
+        """The dimensions it groups or filters by."""
         chosen = (condition for condition in self.where if condition.relation == "in")
         return [*self.by, *(condition.dimension for condition in chosen)]
 
@@ -118,7 +118,7 @@ class Question:
 
     @classmethod
     def of_text(cls, text: str) -> Question:
-        """The question that `text` gave."""
+        """The inverse of `text`."""
         import json
 
         fields = json.loads(text)

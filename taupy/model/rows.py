@@ -1,6 +1,6 @@
-"""A profile as it is read: the rows that questions to the database give.
+"""A profile as read from the database: the rows that queries return.
 
-`profiledb.query` makes them, `pprof` shows them, `analysis` turns them into
+`profiledb.query` creates them, `pprof` shows them, `analysis` turns them into
 frames. Values are in the metric's own unit (`time`: integer nanoseconds).
 """
 
@@ -11,7 +11,7 @@ from typing import NamedTuple, Protocol
 
 
 class TrialRow(NamedTuple):
-    """One trial and where it stands. `started_at` is ISO 8601, UTC."""
+    """One trial, with its application and experiment. `started_at` is ISO 8601, UTC."""
 
     id: int
     uuid: str
@@ -27,7 +27,7 @@ class TrialRow(NamedTuple):
 
     @property
     def ending(self) -> str:
-        """The exit code, or what else is known of the end; "" where nothing ever was."""
+        """The exit code, or what else is known about the end; "" if nothing is."""
         if self.exit_code is not None:
             return signal_name(-self.exit_code) if self.exit_code < 0 else str(self.exit_code)
         if self.source != "taupy run":
@@ -36,7 +36,7 @@ class TrialRow(NamedTuple):
 
 
 def signal_name(number: int) -> str:
-    """SIGTERM for 15; the number itself where this system knows no such signal."""
+    """SIGTERM for 15; the number itself if this system has no such signal."""
     try:
         return signal.Signals(number).name
     except ValueError:
@@ -64,7 +64,7 @@ class TimerRow(NamedTuple):
 
 
 class Named(Protocol):
-    """What has the names of a timer: a `TimerRow`, `Figures`, a comparison's `Key`."""
+    """Anything with the names of a timer: a `TimerRow`, `Figures`, a comparison's `Key`."""
 
     @property
     def timer(self) -> str: ...
@@ -100,7 +100,7 @@ class FlatRow(NamedTuple):
 
 
 class TreeRow(NamedTuple):
-    """One call path on one thread; a parent stands before its children."""
+    """One call path on one thread; a parent precedes its children."""
 
     node: int
     context: int
@@ -120,14 +120,14 @@ class TreeRow(NamedTuple):
 
 
 class Event(NamedTuple):
-    """What a user event is called, and its unit."""
+    """A user event's name and unit."""
 
     name: str
     unit: str
 
 
 class Configuration(NamedTuple):
-    """How a kernel was launched; None where that is not known."""
+    """How a kernel was launched; None where unknown."""
 
     grid: tuple[int, int, int] | None
     block: tuple[int, int, int] | None
@@ -153,7 +153,7 @@ class Configuration(NamedTuple):
 
 
 class TimelineRow(NamedTuple):
-    """Samples of one user event that were taken together [s since the trial's start]."""
+    """One point of a user event's timeline; times in seconds since the trial's start."""
 
     node: int
     context: int

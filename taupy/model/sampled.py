@@ -1,5 +1,7 @@
-"""User events by which memory, and what threads do, are sampled: who writes and who reads them
-agree on their names here. `_native/memory.c` and `allocator.c` have theirs of growth, too."""
+"""Names of the user events for sampled memory and thread states, shared by writers and readers.
+
+`_native/memory.c` and `allocator.c` also define the events of growth.
+"""
 
 from typing import NamedTuple
 
@@ -23,10 +25,10 @@ class MemoryEvents(NamedTuple):
     """The events of one kind of memory.
 
     Attributes:
-        growth, doubt: by call path; what may belong to another one.
-        between: growth in a call path, or in one that it has called.
-        released: what was given back.
-        peak: the largest amount, where it was reached.
+        growth, doubt: growth by call path; growth that may belong to another call path.
+        between: growth in a call path, or in one that it called.
+        released: memory that was freed.
+        peak: the largest amount, at the call path where it was reached.
     """
 
     growth: str
@@ -37,7 +39,7 @@ class MemoryEvents(NamedTuple):
 
     @property
     def grown(self) -> tuple[str, ...]:
-        """What is known of where it grew."""
+        """The events that say where it grew."""
         return self[:-1]
 
 
@@ -52,7 +54,7 @@ CUDA = MemoryEvents(
 
 PEAKS = (HOST.peak, CUDA.peak)
 OF_PROCESSES = (RESIDENT, *PEAKS)
-"""Of all threads of a process together."""
+"""For all threads of a process combined."""
 
 STATES = ("Seen on CPU", "Seen Runnable", "Seen Sleeping", "Seen in Disk Wait")
-"""In the order of `taupy.state.looks.STATES`; their total is the time that looks stand for."""
+"""In the order of `taupy.state.looks.STATES`; their total is the time that samples represent."""

@@ -1,4 +1,4 @@
-"""How long steps took: median, spread, which were warm-up and which were outliers."""
+"""Step times: median, spread, warm-up and outliers."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from taupy.model.profile import UNKNOWN, Steps
 Mark = Literal["", "warm-up", "outlier"]
 
 _SETTLED = 1.25
-"""Steps at the beginning are warm-up up to the first one that takes at most so many medians."""
+"""Initial steps are warm-up, up to the first that takes at most this many times the median."""
 _FAR, _SLOWER = 5.0, 1.2
-"""An outlier is so many deviations slower than the median, and by this factor."""
+"""An outlier is slower than the median by this many deviations, and by this factor."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,13 +22,13 @@ class StepTimes:
     """Of one series of steps.
 
     Attributes:
-        marks: one for each row. `warm-up`: no row up to here has taken at most 1.25 times the
+        marks: one per row. `warm-up`: no row so far took at most 1.25 times the
             median. `outlier`: a later row that is slower than the
-            median by more than 20 % and by more than 5 standard deviations, which are taken as
-            1.4826 times the median absolute deviation, so that outliers do not hide themselves.
-        median_ns, p95_ns: of rows without the warm-up; of several steps in a row, by their mean.
-        per_second: steps a second without the warm-up; None if there are no others.
-        samples_per_second: of rows whose samples are known, without the warm-up.
+            median by more than 20 % and by more than 5 standard deviations, estimated as
+            1.4826 times the median absolute deviation, so that outliers do not mask themselves.
+        median_ns, p95_ns: over rows after the warm-up; a row of several steps counts by its mean.
+        per_second: steps per second after the warm-up; None if there are no such steps.
+        samples_per_second: over rows with known samples, after the warm-up.
     """
 
     marks: list[Mark]
@@ -44,7 +44,7 @@ def per_step(steps: Steps) -> list[float]:
 
 
 def step_times(steps: Steps) -> StepTimes:
-    """Judge a series, which must not be empty."""
+    """Classify the steps of a series, which must not be empty."""
     times = per_step(steps)
     middle = statistics.median(times)
     settled = next(at for at, time in enumerate(times) if time <= _SETTLED * middle)
@@ -65,7 +65,7 @@ def step_times(steps: Steps) -> StepTimes:
 
 
 def quantile(values: Sequence[float], share: float) -> float:
-    """Between the two nearest values, as NumPy's default."""
+    """Interpolated linearly between the two nearest values, like NumPy's default."""
     ordered = sorted(values)
     place = share * (len(ordered) - 1)
     low = int(place)

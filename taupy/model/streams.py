@@ -1,8 +1,7 @@
-"""GPU work set under the host call paths that launched it: threads of streams are made here.
+"""Threads of GPU streams: GPU work placed under the host call paths that launched it.
 
-Whoever knows what ran on a GPU (our collector, an importer) says for each kernel or copy
-which host call path launched it; out come threads whose trees obey the laws of
-`invariants.py` (see `gpu.py` for how such a tree looks).
+The collector or an importer says which host call path launched each kernel or copy; the
+result is threads whose trees satisfy `invariants.py` (`gpu.py` describes such trees).
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ class Owner(NamedTuple):
 
 @dataclass(slots=True)
 class _Stream:
-    """One stream while it is being made; lists are indexed by row."""
+    """One stream under construction; lists are indexed by row."""
 
     thread: Thread
     timer: list[int] = field(default_factory=list)
@@ -48,7 +47,7 @@ class _Stream:
     user_events: list[UserEvent] = field(default_factory=list)
 
     def child(self, parent: int, timer: int) -> int:
-        """The row of a timer under a row, made if need be."""
+        """The row of a timer under a row, created if necessary."""
         row = self.children.get((parent, timer))
         if row is None:
             row = self.children[parent, timer] = len(self.timer)
@@ -76,10 +75,10 @@ class StreamBuilder:
 
         Args:
             thread: the stream; equal places are one thread.
-            owner: where it was launched; None where that was not seen.
+            owner: where it was launched; None if that was not seen.
             timer: the kernel or copy.
-            launch: what is added; its `row` is not looked at. Launches of one
-                configuration under one call path become one.
+            launch: what is added; its `row` is ignored. Launches of one
+                configuration under one call path are merged.
 
         Returns:
             The row of the kernel, for `add_values`, `add_activity` and user events.
@@ -96,18 +95,18 @@ class StreamBuilder:
         return row
 
     def add_values(self, thread: Thread, row: int, values: Mapping[str, float]) -> None:
-        """Add counted values of metrics to a row; rows that get none stay without a value."""
+        """Add metric values to a row; rows that get none stay without a value."""
         stream = self._stream(thread)
         for metric, value in values.items():
             column = stream.values.setdefault(metric, {})
             column[row] = column.get(row, 0) + value
 
     def add_activity(self, thread: Thread, activity: Activity) -> None:
-        """Keep one activity with its start and end; its row is one that `add` returned."""
+        """Keep one activity with its start and end; its row must come from `add`."""
         self._stream(thread).activities.append(activity)
 
     def add_user_events(self, thread: Thread, events: Iterable[UserEvent]) -> None:
-        """Keep user events of a stream; their rows are ones that `add` returned."""
+        """Keep user events of a stream; their rows must come from `add`."""
         self._stream(thread).user_events += events
 
     def threads(self) -> list[ThreadProfile]:
@@ -129,7 +128,7 @@ class StreamBuilder:
         return place
 
     def _root(self, owner: Owner | None) -> int:
-        """Every thread has the one root; that of the host's thread, where it has groups."""
+        """The root, the same for all threads: the host thread's, if that has groups."""
         if owner is not None and self._timers[owner.tree.timer[0]].name == ROOT_TIMER:
             return owner.tree.timer[0]
         return self._place(Timer(ROOT_TIMER, groups=("TAUPY",)))
@@ -156,7 +155,7 @@ class StreamBuilder:
 
 
 def _configuration(launch: Launch, row: int) -> Launch:
-    """What makes two launches one: all but the counts and times."""
+    """The key by which launches are merged: everything but counts and times."""
     moved = None if launch.bytes is None else 0
     return replace(
         launch,
@@ -172,7 +171,7 @@ def _configuration(launch: Launch, row: int) -> Launch:
 
 
 def summed(launch: Launch, other: Launch) -> Launch:
-    """Launches of one configuration and call path, added up."""
+    """The sum of two launches of one configuration and call path."""
     timed = [part for part in (launch, other) if part.count > part.untimed]
     return replace(
         launch,
@@ -217,7 +216,7 @@ def _thread(stream: _Stream) -> ThreadProfile:
 
 
 def _column(rows: int, counted: Mapping[int, float], calls: array[int]) -> array[int]:
-    """Kernels without a value are absent; the host routines above them are 0."""
+    """Kernels without a value are absent; host routines above them are 0."""
     cells: list[Any] = [counted.get(row, ABSENT if calls[row] else 0) for row in range(rows)]
     if all(isinstance(cell, int) for cell in cells):
         return array("q", cells)
@@ -236,7 +235,7 @@ def _added_up(parent: array[int], exclusive: array[int]) -> array[int]:
 
 
 def merged_events(events: list[UserEvent]) -> list[UserEvent]:
-    """One user event for each name and row: those of several configurations are one."""
+    """One user event per name and row: those of several configurations are merged."""
     merged: dict[tuple[str, str, int | None], UserEvent] = {}
     for event in events:
         key = (event.name, event.unit, event.row)

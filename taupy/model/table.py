@@ -1,12 +1,12 @@
-"""Columns of sums under dimensions: what every question about values is answered with.
+"""Columns of sums by dimensions: the answer to every question about values.
 
-A table holds what adds up, and nothing else: sums, counts, minima and maxima. So tables of
-parts of the data can be put together (`combine`), and groups of rows made into one (`by`,
-`grouped`), without another look at the data. What does not add up, such as a ratio, is made
-of a table's columns at the very end (`model/formula.py`).
+A table holds only what can be combined: sums, counts, minima and maxima. Tables of
+parts of the data can therefore be joined (`combine`), and groups of rows merged (`by`,
+`grouped`), without reading the data again. What does not add up, such as a ratio, is computed
+from a table's columns at the very end (`model/formula.py`).
 
-Labels are kept once: a row holds, for each dimension, a code, which is a position among the
-dimension's labels. None in a column is a sum of nothing: none of it was measured, which is
+Labels are stored once: for each dimension a row holds a code, the position of its label among
+the dimension's labels. None in a column is a sum of nothing: nothing was measured, which is
 not 0.
 """
 
@@ -25,8 +25,8 @@ class Column(NamedTuple):
 
     Attributes:
         value: "exclusive", "inclusive", "calls" or "subroutines".
-        metric: as the question names it; empty for what belongs to no metric.
-        how: what makes one number of several.
+        metric: as the question names it; empty for values independent of any metric.
+        how: how several numbers are combined.
     """
 
     value: str
@@ -40,10 +40,10 @@ class Table:
     """Sums by dimensions.
 
     Attributes:
-        codes: of each dimension a code for every row.
-        labels: of each dimension what a code stands for.
-        columns: of each column a number for every row.
-        size: how many rows there are.
+        codes: for each dimension, one code per row.
+        labels: for each dimension, the label of each code.
+        columns: for each column, one number per row.
+        size: number of rows.
     """
 
     codes: Mapping[str, Sequence[int]]
@@ -58,12 +58,12 @@ class Table:
         """Each row's sum.
 
         Raises:
-            KeyError: the table was not asked for that.
+            KeyError: the question did not include it.
         """
         return self.columns[self.named(value, metric)]
 
     def named(self, value: str, metric: str = "") -> Column:
-        """The column of this value and metric; KeyError where there is none."""
+        """The column of this value and metric; KeyError if there is none."""
         for column in self.columns:
             if column.value == value and column.metric == metric:
                 return column
@@ -83,7 +83,7 @@ class Table:
         )
 
     def parts(self, dimension: str) -> dict[Any, Table]:
-        """The rows of each label, apart."""
+        """The table split by label."""
         labels = self.labels[dimension]
         rows: list[list[int]] = [[] for _ in labels]
         for row, code in enumerate(self.codes[dimension]):
@@ -93,7 +93,7 @@ class Table:
     def by(self, *dimensions: str) -> Table:
         """Summed over all other dimensions.
 
-        Of inclusive values nothing is left where timers are summed: they call each other.
+        Inclusive values are dropped if timers are summed over, because they call each other.
         """
         groups, firsts = numbered(*(self.codes[name] for name in dimensions), size=self.size)
         kept = {name: [self.codes[name][row] for row in firsts] for name in dimensions}
@@ -113,10 +113,10 @@ class Table:
         """The columns of a table whose rows are groups of this one's.
 
         Args:
-            groups: each row's group, from 0; -1 for a row that is in none.
-            count: how many groups there are.
-            outermost: rows whose inclusive values count, those of the others lie within
-                them; None where all count.
+            groups: each row's group, from 0; -1 for none.
+            count: number of groups.
+            outermost: rows whose inclusive values count, because they contain those of the
+                others; None if all count.
         """
         if outermost is None:
             outermost = range(self.size)
@@ -131,7 +131,7 @@ class Table:
 
 
 def numbered(*keys: Sequence[int], size: int) -> tuple[list[int], list[int]]:
-    """A number for each row, the same for equal keys; and the first row of each number."""
+    """A number per row, the same for equal keys; and the first row of each number."""
     if not keys:
         return [0] * size, [0] if size else []
     numbers: dict[Any, int] = {}
@@ -146,10 +146,10 @@ def numbered(*keys: Sequence[int], size: int) -> tuple[list[int], list[int]]:
 
 
 def combine(tables: Sequence[Table]) -> Table:
-    """Tables of parts of the data as one of the whole; rows of equal labels become one.
+    """Combine tables of parts of the data into one; rows with equal labels are merged.
 
     Raises:
-        ValueError: there is no table, or they were not asked for the same.
+        ValueError: there is no table, or their columns or dimensions differ.
     """
     if not tables:
         raise ValueError("there are no tables to combine")
@@ -176,7 +176,7 @@ def combine(tables: Sequence[Table]) -> Table:
 
 
 def merged(table: Table) -> Table:
-    """The table with rows of equal labels made one."""
+    """The table with rows of equal labels merged."""
     groups, firsts = numbered(*table.codes.values(), size=table.size)
     if len(firsts) == table.size:
         return table
@@ -187,7 +187,7 @@ def merged(table: Table) -> Table:
 def _together(
     how: How, values: Sequence[Amount], groups: Sequence[int], count: int, rows: Iterable[int]
 ) -> list[Amount]:
-    """One number for each group; None where none of its rows has any."""
+    """One number per group; None if none of its rows has a value."""
     sums: list[Amount] = [None] * count
     for row in rows:
         value, group = values[row], groups[row]

@@ -1,7 +1,7 @@
-"""Work of a trial: operations and bytes, what did them, and in what time.
+"""Work of a trial: operations and bytes, what performed them, and in what time.
 
-The rows that a roofline is made of. `profiledb.roofline_query` reads them, `roofline`
-places them. Values are sums over launches or calls in the metric's own unit; a metric that
+The rows behind a roofline: `profiledb.roofline_query` reads them, `roofline`
+plots them. Values are sums over launches or calls in the metric's own unit; a metric that
 is not in a row's `values` was not measured there: absent is not 0.
 """
 
@@ -31,10 +31,10 @@ PRECISION_OF = {
     "flop_tensor_fp4": "tensor fp4",
     "flop_tensor_int8": "tensor int8",
 }
-"""Metric -> precision: the name of its ceiling; "any" and "tensor" where it is not known."""
+"""Metric -> precision, the name of its ceiling; "any" and "tensor" where unknown."""
 
 GPU_PRECISIONS = ("fp64", "fp32", "fp16", "tensor")
-"""What makes up all floating-point operations of a kernel; each is counted by itself."""
+"""The separately counted metrics that add up to all floating-point operations of a kernel."""
 
 LEVEL_OF = {
     "bytes_l1": "L1",
@@ -44,18 +44,18 @@ LEVEL_OF = {
     "bytes_dram": "DRAM",
     "bytes_dram_read": "DRAM",
 }
-"""Metric -> memory level: the name of its ceiling. Near levels first."""
+"""Metric -> memory level, the name of its ceiling; near levels first."""
 
 LEVELS = ("L1", "shared", "L2", "L3", "DRAM")
 
 PER_SECOND = " per second"
-"""Behind a metric's name: a user event with its rate, of launches whose duration is not known."""
+"""Suffix of a metric's name: a user event with its rate, for launches of unknown duration."""
 
 COUNTED_TIME = "counted_time"
 COUNTED_LAUNCHES = "counted_launches"
 
 COUNTED_OPERATIONS = "Counted Operations"
-"""Metadata of trials whose flop are derived from shapes while the program runs."""
+"""Metadata of trials whose flop are derived from shapes at run time."""
 
 COUNTED_PROGRAM = "Counted Program"
 """Metadata with the script that ran inside `taupy.count`."""
@@ -64,17 +64,17 @@ UNCOUNTED = "Operations Not Counted"
 """Metadata with the names of operations that had no formula."""
 
 TENSOR_INSTRUCTIONS = "inst_tensor"
-"""Metric that tells, where it is 0, that there were no operations of tensor cores."""
+"""Metric that, if 0, shows that tensor cores did nothing."""
 
 METRICS = (*PRECISION_OF, *LEVEL_OF, COUNTED_TIME, COUNTED_LAUNCHES, TENSOR_INSTRUCTIONS)
 """All metrics that a roofline may need, besides `time`."""
 
 LAUNCHES_GROUP = "GPU_LAUNCHES"
-"""Group of the timers over launches of a kernel that are alike, in files of single launches."""
+"""Group of timers above similar launches of a kernel, in files of single launches."""
 
 
 class Place(NamedTuple):
-    """A timer, as rows name it: by its position in `TrialWork.timers`."""
+    """A timer as rows refer to it: by its position in `TrialWork.timers`."""
 
     name: str
     short: str
@@ -88,9 +88,9 @@ class KernelWork:
     Attributes:
         timer: of the kernel.
         owners: timers of the call path above it, the nearest first.
-        time_ns: of all `calls`, as the trial timed them.
-        values: metric -> sum over the launches that were counted.
-        per_second: metric -> mean rate of launches whose duration is not known.
+        time_ns: of all `calls`, as timed in the trial.
+        values: metric -> sum over the counted launches.
+        per_second: metric -> mean rate of launches of unknown duration.
     """
 
     timer: int
@@ -104,7 +104,7 @@ class KernelWork:
 
 @dataclass(frozen=True, slots=True)
 class RoutineWork:
-    """One routine on one host thread: what it did itself, and with all that it called."""
+    """One routine on one host thread: its own work, and that including everything it called."""
 
     timer: int
     thread: tuple[int, int, int]
@@ -117,10 +117,10 @@ class RoutineWork:
 
 @dataclass(frozen=True, slots=True)
 class NotedWork:
-    """Work that the program itself said it would do: user events named like our metrics.
+    """Work reported by the program itself: user events named like taupy's metrics.
 
     Attributes:
-        owners: timers of the call path it was said in, the nearest first.
+        owners: timers of the call path that reported it, the nearest first.
     """
 
     metric: str
@@ -134,10 +134,10 @@ class TrialWork:
 
     Attributes:
         name: application/experiment/trial.
-        metrics: names of the metrics that the trial has.
+        metrics: names of the trial's metrics.
         gpus: names of the GPUs that ran kernels; `processor`: the CPU's model.
-        wall_ns: of the longest host thread; 0 where no host thread was timed.
-        ceilings: that the trial itself brought along, at the clocks it ran at.
+        wall_ns: of the longest host thread; 0 if no host thread was timed.
+        ceilings: supplied by the trial itself, at the clocks it ran at.
         source: where the trial comes from: "run", "import ncu-csv: FILE" ...
     """
 
