@@ -1,4 +1,4 @@
-/* The tree's growth; what it is stands in calltree.h. */
+/* Growing the call tree; see calltree.h. */
 #include "calltree.h"
 
 PartHeader *part;
@@ -17,12 +17,12 @@ static int node_put(Thread *thread, Node *parent, const void *key, Node *node)
     return table_put(&thread->nodes, node_hash(parent, key), node);
 }
 
-static Thread *thread_hint; /* whose node was asked for last; NULL when threads are forgotten */
+static Thread *thread_hint; /* owner of the node looked up last; reset when threads are forgotten */
 
-/* Of a node that stands in a table. */
+/* The owner of a node that is in a table. */
 static Thread *thread_of(Node *node)
 {
-    /* Its table tells at once; to climb to the root is long where call paths are deep. */
+    /* A table look-up is immediate; climbing to the root is slow on deep call paths. */
     if (thread_hint != NULL && node_find(thread_hint, node->parent, node->key) == node)
         return thread_hint;
     while (node->parent != NULL)
@@ -42,7 +42,7 @@ void node_rekey(Node *node, void *key)
     pthread_mutex_unlock(&tree_lock);
 }
 
-/* May they be neighbours in a ring? */
+/* Whether the two can be neighbours in a ring. */
 static int are_near(const Node *node, const Node *other)
 {
     return other - node >= -INT16_MAX && other - node <= INT16_MAX;
@@ -59,7 +59,7 @@ static int ring_count(const Node *parent)
     return count;
 }
 
-/* Put the node behind the last child. 0: it cannot be. */
+/* Insert the node after the last child. Returns 0 if it cannot be. */
 static int ring_put(const Node *parent, Node *node)
 {
     Node *last = parent->last, *next = last + last->sibling;
@@ -72,7 +72,7 @@ static int ring_put(const Node *parent, Node *node)
     return 1;
 }
 
-/* All children of the ring into the table. -1: there is no memory. */
+/* Move all children from the ring into the table. Returns -1 if memory runs out. */
 static int ring_to_table(Thread *thread, Node *parent)
 {
     Node *node = parent->last;
@@ -85,7 +85,7 @@ static int ring_to_table(Thread *thread, Node *parent)
     return 0;
 }
 
-/* The node becomes a child of `parent`. -1: there is no memory. */
+/* Make the node a child of `parent`. Returns -1 if memory runs out. */
 static int child_put(Thread *thread, Node *parent, const void *key, Node *node)
 {
     int is_in_ring = !(parent->flags & NODE_MANY);
@@ -101,7 +101,7 @@ Node *node_new(Thread *thread, Node *parent, void *key)
     if (callpath_count >= callpath_limit)
         return NULL;
     if (thread->free_count == 0) {
-        /* Small first blocks, since a program may have thousands of short threads. */
+        /* Start with small blocks: a program may have thousands of short-lived threads. */
         uint64_t count = thread->block_count ? thread->block_count : 31;
         Block *block = part_block(part, BLOCK_NODES, (uint32_t)thread->index,
                                   count * node_stride * sizeof(Node));
@@ -122,7 +122,7 @@ Node *node_new(Thread *thread, Node *parent, void *key)
     node->last = &nowhere;
     node->depth = parent->depth + 1;
     node->flags = parent->flags & NODE_BRIEF;
-    node->key = key; /* last: a reader takes a node with a key as whole */
+    node->key = key; /* written last: readers treat a node with a key as complete */
     parent->last = node;
     thread->node_count++;
     callpath_count++;

@@ -1,18 +1,18 @@
-/* The call-path tree: one a thread, entered and left at every call.
+/* The call-path tree: one per thread, entered and left at every call.
  *
- * A node is a call path: a routine under its parent's node. There is no stack: the
- * current node is the stack. Each distinct path has its own node, so recursion cannot
- * count a node's inclusive time twice; exclusive time is inclusive less the children's,
- * computed by the reader. A node fills one cache line; with further metrics a second one
- * follows it, holding pairs (at entry, inclusive) per metric.
+ * A node is a call path: a routine under its parent's node. There is no separate stack: the current
+ * node is the stack. Each distinct path has its own node, so recursion cannot count a node's
+ * inclusive time twice; exclusive time is inclusive time minus the children's, and is computed by
+ * the reader. A node fills one cache line; with additional metrics it is followed by a second one,
+ * which holds a pair (at entry, inclusive) per metric.
  *
- * A node's few children form a ring, in the order of their first entries: what is called in turns
- * is found in one step from the last child. As soon as there are more than RING_AT_MOST, or two
- * neighbours lie too far apart, all of them stand in the thread's table.
+ * A few children form a ring, in the order of their first entries: children called in turn are
+ * found one step from the last child. Once there are more than RING_AT_MOST, or two neighbours are
+ * too far apart, all of them move to the thread's table.
  *
- * Calls that are not to be recorded (deeper than the depth limit, more call paths than
- * allowed, a disabled group) are *hidden*: the cursor stands on the thread's `hidden`
- * node, `hide` counts how deep, and their time stays with the caller. */
+ * Calls that are not to be recorded (beyond the depth limit, too many call paths, a disabled group)
+ * are *hidden*: the cursor is on the thread's `hidden` node, `hide` counts the depth, and their
+ * time stays with the caller. */
 #ifndef TAUPY_CALLTREE_H
 #define TAUPY_CALLTREE_H
 
@@ -24,29 +24,29 @@
 #define likely(x) __builtin_expect(!!(x), 1)
 #define unlikely(x) __builtin_expect(!!(x), 0)
 #define RING_AT_MOST 4
-#define STACK_UNKNOWN ((char *)UINTPTR_MAX) /* not asked for yet */
+#define STACK_UNKNOWN ((char *)UINTPTR_MAX) /* not determined yet */
 
 typedef struct Node {
-    void *key;           /* what was entered, see routine.h; NULL for the root */
+    void *key;           /* what was entered (routine.h); NULL for the root */
     struct Node *parent; /* NULL for the root */
     struct Node *last;   /* the child entered most recently, never NULL */
     uint64_t t0;         /* ticks at the last entry */
-    uint64_t inclusive;  /* ticks, of activations that have ended */
+    uint64_t inclusive;  /* ticks of finished activations */
     uint64_t calls;
-    uint64_t resumes;    /* entries that are no calls: a generator going on */
+    uint64_t resumes;    /* entries that are not calls: a generator resuming */
     uint32_t depth;      /* 0 for the root */
-    uint8_t region;      /* all metrics are read here, see metric_count; the root is one */
+    uint8_t region;      /* all metrics are read here, see metric_count; set for the root */
     uint8_t flags;       /* NodeFlags */
-    int16_t sibling;     /* where the next one of the ring lies, in nodes from here */
+    int16_t sibling;     /* offset of the next child in the ring, in nodes */
 } Node;
 _Static_assert(sizeof(Node) == 64, "a node is one cache line");
 
 enum NodeFlags {
-    NODE_BACKWARD = 1, /* autograd's threads work for it, see gpu.h */
-    NODE_MANY = 2,     /* its children stand in the table */
+    NODE_BACKWARD = 1, /* autograd's threads work on its behalf, see gpu.h */
+    NODE_MANY = 2,     /* its children are in the table */
     NODE_IMPORT = 4,   /* see imports.h */
-    NODE_BRIEF = 8,    /* see steps_window.h; so are all nodes below it */
-    NODE_SKIPS = NODE_IMPORT | NODE_BRIEF, /* not all that is entered there is recorded */
+    NODE_BRIEF = 8,    /* see steps_window.h; inherited by all nodes below */
+    NODE_SKIPS = NODE_IMPORT | NODE_BRIEF, /* not everything entered there is recorded */
     NODE_STAMPED = 16, /* see spans.h */
 };
 
@@ -60,14 +60,14 @@ typedef struct Thread {
     uint64_t index, native_id;
     uint64_t ended_ticks; /* 0 while the thread lives */
     int64_t cpu_start_ns, cpu_ns;
-    uint64_t due_ticks, looked_ticks; /* end and beginning of its window, see memory.h */
+    uint64_t due_ticks, looked_ticks; /* end and start of its window, see memory.h */
     char name[64];
-    /* private to the process, of no use to a reader */
-    Table nodes; /* by parent and key, where there are many children */
+    /* private to the process, meaningless to a reader */
+    Table nodes; /* by parent and key, for parents with many children */
     uint64_t node_count;
     Node *free_node;
     uint64_t free_count, block_count;
-    char *stack_low; /* below it the C stack is nearly used up (3.11) */
+    char *stack_low; /* below this address the C stack is nearly exhausted (3.11) */
     pthread_t pthread;
     struct Thread *next;
     struct Stacks *stacks; /* of greenlets; NULL until the first switch */
@@ -75,29 +75,29 @@ typedef struct Thread {
     struct CounterGroup *counters; /* NULL: none */
     uint64_t faults, fine; /* see memory.c */
     struct Steps *steps;           /* NULL: none */
-    uint64_t torch_thread;         /* what PyTorch calls it; 0: not known. See collectives.h */
+    uint64_t torch_thread;         /* PyTorch's id of the thread; 0: unknown. See collectives.h */
     struct SpanRecord *free_span; /* see spans.h */
     uint32_t free_spans, span_block, spans_kept;
-    uint32_t without_gil; /* nodes end without it: nothing is to be allocated */
-    Node *asking; /* what has ended last, if it may have asked for a collective; or NULL */
-    const struct Block *blocks; /* with its nodes, newest first; see block_before */
+    uint32_t without_gil; /* nodes end without the GIL: nothing may be allocated */
+    Node *asking; /* last node that ended, if it may have issued a collective; or NULL */
+    const struct Block *blocks; /* blocks of its nodes, newest first; see block_before */
 } Thread;
 
 extern PartHeader *part;
-extern uint64_t generation; /* counts the parts of this process image */
-extern Thread *threads;     /* newest first; without the GIL: threads_now() */
+extern uint64_t generation; /* number of the current part within this process image */
+extern Thread *threads;     /* newest first; without the GIL, use threads_now() */
 extern uint64_t thread_count;
 extern __thread Thread *this_thread __attribute__((tls_model("initial-exec")));
-extern Node nowhere; /* key NULL: no look-up matches; also the answer "do not record" */
+extern Node nowhere; /* key NULL: matches no look-up; also means "do not record" */
 extern uint64_t callpath_count, callpath_limit;
-/* Held by a thread that enters and leaves its own nodes without the GIL (autograd.c); and with the
- * GIL by whoever changes nodes of other threads. */
+/* Held by a thread that enters and leaves its own nodes without the GIL (autograd.c), and, together
+ * with the GIL, by any thread that changes another thread's nodes. */
 extern pthread_mutex_t tree_lock;
-/* Held by a thread while it ends, and by whoever reads other threads' counters. */
+/* Held by a thread while it ends, and by any thread that reads other threads' counters. */
 extern pthread_mutex_t ended_lock;
-extern uint64_t node_stride; /* 2 if a node has further metrics beside it */
+extern uint64_t node_stride; /* 2 if nodes have additional metrics */
 
-/* The block of nodes before this one; NULL: there is none. */
+/* The block of nodes allocated before this one; NULL if there is none. */
 static inline const Block *block_before(const Block *block)
 {
     return (const Block *)(uintptr_t)block->unused[0];
@@ -123,7 +123,7 @@ static inline int node_is(const void *entry, const void *wanted)
     return node->key == path->key && node->parent == path->parent;
 }
 
-/* The child among few. */
+/* Find a child in the ring. */
 static inline Node *ring_find(const Node *parent, const void *key)
 {
     Node *node = parent->last;
@@ -145,14 +145,14 @@ static inline Node *node_find(const Thread *thread, const Node *parent, const vo
 
 static inline Thread *threads_now(void) { return __atomic_load_n(&threads, __ATOMIC_ACQUIRE); }
 
-/* Has it ended? Threads end without the GIL. */
+/* Whether the thread has ended. Threads end without the GIL. */
 static inline int thread_is_over(const Thread *thread)
 {
     return __atomic_load_n(&thread->ended_ticks, __ATOMIC_ACQUIRE) != 0;
 }
 
-/* Threads of a backend ask for another thread's cursor while it moves (collectives.c, gpu.c). A
- * store with release is the same instruction on x86-64 as a plain one. */
+/* Backend threads read another thread's cursor while it moves (collectives.c, gpu.c). On x86-64 a
+ * release store is the same instruction as a plain one. */
 static inline void cursor_set(Thread *thread, Node *node)
 {
     __atomic_store_n(&thread->cursor, node, __ATOMIC_RELEASE);
@@ -163,7 +163,7 @@ static inline void hidden_under(Thread *thread, Node *node)
     __atomic_store_n(&thread->hidden.parent, node, __ATOMIC_RELEASE);
 }
 
-/* Where it stands, or under which node it is hidden. */
+/* The cursor or, if hidden, the node it is hidden under. */
 static inline Node *visible(Thread *thread)
 {
     Node *cursor = __atomic_load_n(&thread->cursor, __ATOMIC_ACQUIRE);
@@ -191,13 +191,13 @@ static inline void unhide(Thread *thread)
         cursor_set(thread, thread->hidden.parent);
 }
 
-/* Give a node another key. The table has room for it: the node was in it before. */
+/* Change a node's key. The table has room: the node was in it before. */
 void node_rekey(Node *node, void *key);
-/* A node for (parent, key), which must not exist, as the parent's last child. NULL when no more
- * can be had. */
+/* Create the node for (parent, key), which must not exist, as the parent's last child. NULL if no
+ * more can be had. */
 Node *node_new(Thread *thread, Node *parent, void *key);
 
-/* Of all threads nothing is left here: a fork's child, or the engine's end. */
+/* Forget all threads: in a forked child, or when the engine ends. */
 void threads_forget(void);
 
 #endif

@@ -1,4 +1,4 @@
-/* Reading the frame at work; see frames.h. */
+/* Reading the running frame; see frames.h. */
 #define Py_BUILD_CORE_MODULE 1
 #include "frames.h"
 
@@ -26,7 +26,7 @@ static PyCodeObject *code_of(const _PyInterpreterFrame *frame)
 static PyObject *variable(_PyInterpreterFrame *frame, int at)
 {
     PyObject *found = at >= 0 && at < code_of(frame)->co_nlocalsplus ? frame->localsplus[at] : NULL;
-    if (found != NULL && PyCell_Check(found)) /* a variable that inner functions share */
+    if (found != NULL && PyCell_Check(found)) /* a variable shared with inner functions */
         found = PyCell_GET(found);
     return Py_XNewRef(found);
 }
@@ -58,7 +58,7 @@ const void *frame_next_code(void **at)
 {
     _PyInterpreterFrame *frame = *at;
 #if PY_VERSION_HEX >= 0x030C0000
-    while (frame != NULL && frame->owner == FRAME_OWNED_BY_CSTACK) /* no code of the program's */
+    while (frame != NULL && frame->owner == FRAME_OWNED_BY_CSTACK) /* none of the program's code */
         frame = frame->previous;
 #endif
     *at = frame != NULL ? frame->previous : NULL;
@@ -69,7 +69,7 @@ void frame_drop(void *frame) { (void)frame; }
 
 #else
 
-/* The frame object of the frame at work, if it runs this code: borrowed, or NULL. */
+/* The frame object of the running frame, if it runs this code: borrowed, or NULL. */
 static PyFrameObject *frame_of(PyObject *code)
 {
     PyFrameObject *frame = PyEval_GetFrame();
@@ -116,7 +116,7 @@ const void *frame_next_code(void **at)
     PyFrameObject *frame = *at;
     if (frame == NULL)
         return NULL;
-    PyCodeObject *code = PyFrame_GetCode(frame); /* the frame keeps it */
+    PyCodeObject *code = PyFrame_GetCode(frame); /* kept alive by the frame */
     *at = PyFrame_GetBack(frame);
     Py_DECREF(frame);
     Py_DECREF(code);

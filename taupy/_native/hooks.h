@@ -1,11 +1,11 @@
-/* The interpreter's hooks over the call-path tree, one way per Python version.
+/* The interpreter hooks that drive the call-path tree, by Python version.
  *
- * 3.11: the frame-evaluation hook (PEP 523): called instead of the interpreter's loop, so
- *       entry and return are one C function. C functions come by the profile function.
- * 3.12: sys.monitoring (PEP 669) with callables of a type of our own, whose vectorcall
- *       is a C function. It sees all threads, and others may use it at the same time.
+ * 3.11: the frame-evaluation hook (PEP 523): called in place of the interpreter's loop, so
+ *       entry and return are one C function. C calls come through the profile function.
+ * 3.12: sys.monitoring (PEP 669), with callables of our own type whose vectorcall is a C
+ *       function. It covers all threads, and other tools may use it at the same time.
  *
- * Every callback leaves the interpreter's error state and errno alone. */
+ * Callbacks preserve the interpreter's error state and errno. */
 #ifndef TAUPY_HOOKS_H
 #define TAUPY_HOOKS_H
 
@@ -15,16 +15,17 @@ extern int python_disabled; /* the program disabled the group PYTHON */
 extern int record_c_calls;
 extern Listener hooks_listener;
 
-/* Not 0, and a Python error, if they cannot be installed or removed. */
+/* Return nonzero, with a Python exception set, on failure. */
 int hooks_install(void);
 int hooks_remove(void);
-/* Record Python routines, or none of them from now on. */
+/* Record Python routines from now on, or stop doing so. */
 void hooks_python_enabled(int enabled);
 const char *hooks_name(void);
-/* Do we record C calls on this thread, and has the program no profile function there? */
+/* Whether we record C calls on this thread and the program has set no profile function there. */
 int hooks_have_c_calls_alone(const PyThreadState *state);
 
-/* Does the in-code API's own code call this? Usually the caller is the current routine. */
+/* Whether the caller is code of the in-code API itself. Usually the caller is the current
+ * routine. */
 static inline int called_by_us(const PyCodeObject *caller)
 {
     Thread *thread = this_thread;

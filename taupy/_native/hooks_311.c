@@ -1,4 +1,4 @@
-/* The hooks of Python 3.11: frame evaluation (PEP 523), and C calls by the profile function. */
+/* Hooks for Python 3.11: frame evaluation (PEP 523), and C calls through the profile function. */
 #define _GNU_SOURCE
 #define Py_BUILD_CORE_MODULE 1
 #include "hooks.h"
@@ -39,7 +39,7 @@ static int c_event(PyObject *unused, PyFrameObject *frame, int what, PyObject *a
 
 static void hook_c_calls(PyThreadState *state)
 {
-    /* As PyEval_SetProfile does, without its audit event: the program may refuse that. */
+    /* Like PyEval_SetProfile, but without its audit event, which the program may refuse. */
     state->c_profilefunc = c_event;
     state->cframe->use_tracing = 255;
 }
@@ -55,9 +55,9 @@ Listener hooks_listener = {.on_lookup = on_lookup};
 
 int hooks_have_c_calls_alone(const PyThreadState *state) { return state->c_profilefunc == c_event; }
 
-/* The hook runs each Python frame on the C stack, where plain Python 3.11 would not: a
- * program that recurses deeply must not run out of it. Near the stack's end, evaluation
- * goes on on a stack of its own. */
+/* The hook puts every Python frame on the C stack, which plain Python 3.11 does not: a deeply
+ * recursive program must not overflow it. Near the end of the stack, evaluation continues on a
+ * separate one. */
 #define STACK_MARGIN (256 * 1024)
 #define STACK_SEGMENT (64ull << 20)
 
@@ -84,7 +84,8 @@ static void find_stack(Thread *thread)
         pthread_attr_getstack(&attributes, &low, &size);
         pthread_attr_destroy(&attributes);
     }
-    /* A small thread stack gets a small margin: three quarters of it are the program's. */
+    /* A small thread stack gets a small margin: three quarters of the stack remain for the
+     * program. */
     size_t margin = size / 4 < STACK_MARGIN ? size / 4 : STACK_MARGIN;
     thread->stack_low = low == NULL ? NULL : (char *)low + margin;
 }
@@ -97,7 +98,7 @@ static __attribute__((noinline)) PyObject *eval_near_end(Thread *thread, PyThrea
     if (thread->stack_low == STACK_UNKNOWN)
         find_stack(thread);
     low = thread->stack_low;
-    /* Far below our own stack's end: a stack of somebody else's, a greenlet's for one. */
+    /* Far below the end of our own stack: this is a foreign stack, a greenlet's for example. */
     if (here >= low || low - here > STACK_MARGIN)
         return _PyEval_EvalFrameDefault(state, frame, throwing);
     char *stack = mmap(NULL, STACK_SEGMENT, PROT_READ | PROT_WRITE,
@@ -113,7 +114,7 @@ static __attribute__((noinline)) PyObject *eval_near_end(Thread *thread, PyThrea
                 (unsigned)((uint64_t)&segment >> 32));
     thread->stack_low = stack + STACK_MARGIN;
     swapcontext(&segment.caller, &segment.callee);
-    if (this_thread != NULL) /* another one than `thread` in a fork's child */
+    if (this_thread != NULL) /* differs from `thread` in a forked child */
         this_thread->stack_low = low;
     munmap(stack, STACK_SEGMENT);
     return segment.result;
@@ -190,15 +191,15 @@ static __attribute__((noinline)) PyObject *eval_known(Thread *thread, PyThreadSt
     return result;
 }
 
-/* Will the interpreter refuse this frame, since it is one too deep? Its own rule is
- * _Py_CheckRecursiveCall's; nothing of the frame runs then, so it is no call. */
+/* Whether the interpreter will refuse this frame as too deep (the rule of _Py_CheckRecursiveCall).
+ * Nothing of the frame runs then, so it is not a call. */
 static __attribute__((noinline)) int is_too_deep(const PyThreadState *state)
 {
     return state->recursion_headroom == 0 &&
            state->recursion_limit - state->recursion_remaining + 1 >= Py_GetRecursionLimit();
 }
 
-/* A frame of which nothing is recorded; `is_hidden`: it was hidden as it started. */
+/* A frame that is not recorded; `is_hidden`: it was hidden when it started. */
 static __attribute__((noinline)) PyObject *
 eval_unrecorded(Thread *thread, PyThreadState *state, struct _PyInterpreterFrame *frame,
                 int throwing, int is_hidden)
@@ -221,10 +222,10 @@ eval_frame(PyThreadState *state, struct _PyInterpreterFrame *frame, int throwing
     if (unlikely(state->recursion_remaining <= 0) && is_too_deep(state))
         return next_eval(state, frame, throwing);
     if (unlikely(code->co_flags & IS_GENERATOR_LIKE)) {
-        if (frame->owner != FRAME_OWNED_BY_GENERATOR) /* makes the generator, runs nothing */
+        if (frame->owner != FRAME_OWNED_BY_GENERATOR) /* creates the generator, runs nothing */
             return next_eval(state, frame, throwing);
         int unstarted = (int)(frame->prev_instr - _PyCode_CODE(code)) < code->_co_firsttraceable;
-        if (unstarted && throwing) /* ends before it began: nothing of it runs */
+        if (unstarted && throwing) /* ends before it starts: none of it runs */
             return next_eval(state, frame, throwing);
         resume = !unstarted;
     }
@@ -237,7 +238,7 @@ eval_frame(PyThreadState *state, struct _PyInterpreterFrame *frame, int throwing
     }
     Node *parent = thread->cursor;
     Node *node = parent->last;
-    if (hidden) { /* a constant where this is inlined */
+    if (hidden) { /* a constant when inlined */
         hide(thread);
         node = NULL;
     } else if (unlikely(node->key != (void *)code)) {
@@ -266,7 +267,7 @@ eval_frame(PyThreadState *state, struct _PyInterpreterFrame *frame, int throwing
     PyObject *result = evaluate(thread, state, frame, throwing);
     uint64_t now = clock_ticks();
     if (unlikely(this_thread != thread || thread->cursor != node)) {
-        /* A fork's child, a timer left open, or a greenlet switched in between. */
+        /* In a forked child, with a timer left open, or after a greenlet switch. */
         if ((thread = this_thread) != NULL || (thread = thread_after_fork()) != NULL)
             leave_slow(thread, code, now, result);
         return result;
@@ -287,7 +288,7 @@ static PyObject *eval_full(PyThreadState *state, struct _PyInterpreterFrame *fra
     return eval_frame(state, frame, throwing, 1, 0);
 }
 
-/* While the group PYTHON is disabled. */
+/* Used while the group PYTHON is disabled. */
 static PyObject *eval_hidden(PyThreadState *state, struct _PyInterpreterFrame *frame, int throwing)
 {
     return eval_frame(state, frame, throwing, 0, 1);
@@ -320,7 +321,7 @@ int hooks_remove(void)
 void hooks_python_enabled(int enabled)
 {
     PyInterpreterState *interpreter = PyInterpreterState_Get();
-    /* Another tool (TorchDynamo) may have put its own before ours, and calls ours. */
+    /* Another tool (TorchDynamo) may have installed its function on top of ours, and calls ours. */
     if (_PyInterpreterState_GetEvalFrameFunc(interpreter) == our_eval(!enabled)) {
         _PyInterpreterState_SetEvalFrameFunc(interpreter, our_eval(enabled));
         python_disabled = !enabled;

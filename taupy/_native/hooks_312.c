@@ -1,4 +1,4 @@
-/* The hooks of Python 3.12 and later: sys.monitoring (PEP 669). */
+/* Hooks for Python 3.12 and later: sys.monitoring (PEP 669). */
 #include "hooks.h"
 
 #if PY_VERSION_HEX >= 0x030C0000
@@ -28,7 +28,7 @@ static PyTypeObject callback_type = {
 };
 
 static int tool = -1;
-static PyObject *disable; /* sys.monitoring.DISABLE: no such event here again */
+static PyObject *disable; /* sys.monitoring.DISABLE: no more such events at this location */
 
 #define CALLBACK(name)                                                                             \
     static PyObject *name(PyObject *self, PyObject *const *args, size_t n, PyObject *names)
@@ -79,7 +79,7 @@ static PyObject *disable; /* sys.monitoring.DISABLE: no such event here again */
 CALLBACKS(_plain, 0)
 CALLBACKS(_full, 1)
 
-/* The group PYTHON is disabled: what starts is hidden, what returns as ever. */
+/* The group PYTHON is disabled: starts are hidden, returns are handled as usual. */
 CALLBACK(on_start_hidden)
 {
     Thread *thread = this_thread;
@@ -105,7 +105,7 @@ static const struct {
 };
 #define CALLBACK_COUNT 9
 #define CALLBACKS_WITHOUT_C 6
-#define FIRST_UNSETTABLE 7 /* C_RETURN and C_RAISE come along with CALL */
+#define FIRST_UNSETTABLE 7 /* C_RETURN and C_RAISE are enabled by CALL */
 
 static int register_callback(PyObject *monitoring, PyObject *event, vectorcallfunc function)
 {
@@ -156,7 +156,7 @@ static int each_callback(PyObject *monitoring, int install, long *set)
 
 int hooks_install(void)
 {
-    static const int tools[] = {4, 3, 5, 1, 0}; /* 2 is cProfile's: it must find it free */
+    static const int tools[] = {4, 3, 5, 1, 0}; /* 2 is cProfile's: leave it free */
     PyObject *monitoring = PySys_GetObject("monitoring"); /* borrowed */
     long set = 0;
     if (monitoring == NULL || PyType_Ready(&callback_type) != 0)

@@ -11,7 +11,7 @@
 #define OUTERMOST_CALLS 64
 #define OUTERMOST_CALLS_IN_TRAINING 100000
 #define TENSORS_AT_MOST 16
-#define DEEPEST 3 /* tensors in lists in tuples */
+#define DEEPEST 3 /* nesting of lists and tuples that hold tensors */
 
 enum Counting { COUNTING_NOT_YET, COUNTING, COUNTING_PAUSED, COUNTING_OVER };
 
@@ -37,7 +37,7 @@ static void record_give(void *key, LayerRecord *record)
     timer->facts_generation = generation;
 }
 
-/* Under the GIL. */
+/* Needs the GIL. */
 static LayerRecord *record_new(const Layer *layer)
 {
     Block *block = part_block(part, BLOCK_LAYER, 0, sizeof(LayerRecord));
@@ -67,7 +67,8 @@ static void name_unknown(LayerRecord *record, const char *name)
     }
 }
 
-/* The layer at work; `is_backward`: in its backward pass. Under tree_lock. */
+/* The layer that is running; `is_backward` is set if it is in its backward pass. Needs
+ * tree_lock. */
 static LayerRecord *record_at_work(Thread *thread, int *is_backward)
 {
     for (const Node *node = visible(thread); node->parent != NULL; node = node->parent) {
@@ -116,7 +117,7 @@ static void library_start(void)
     char text[512];
     is_tried = 1;
     if (access(operators_library, R_OK) != 0)
-        return; /* the run says why */
+        return; /* reported at the end of the run */
     const char *problem = library_begin();
     if (problem != NULL) {
         host.count = NULL;
@@ -221,7 +222,7 @@ typedef struct Parameters {
     int is_unknown;
 } Parameters;
 
-/* Those that a module itself has, by its dict. */
+/* Parameters held directly by a module, from its __dict__. */
 static void add_parameters(void *to, PyObject *module)
 {
     Parameters *sums = to;
@@ -246,8 +247,8 @@ static void add_parameters(void *to, PyObject *module)
     PyErr_Clear();
 }
 
-/* Those of the module itself; of a call that has ended also those of modules in it that have none:
- * a MultiheadAttention uses its `out_proj` so. */
+/* Count the module's own parameters and, once a call has ended, also those of submodules that were
+ * never called themselves: MultiheadAttention uses its `out_proj` that way. */
 static void keep_parameters(LayerRecord *record, PyObject *module, int has_ended)
 {
     Parameters sums = {0, 0, 0};
@@ -258,8 +259,8 @@ static void keep_parameters(LayerRecord *record, PyObject *module, int has_ended
     record->parameter_bytes = sums.is_unknown ? -1 : sums.bytes;
 }
 
-/* A layer is called for the first time: those above it, which may have its parameters, are looked
- * at once more. */
+/* A layer is called for the first time: recount the layers above it, which may have been credited
+ * with its parameters. */
 static void look_again(const Layer *layer)
 {
     for (layer = layer->above; layer != NULL; layer = layer->above)
@@ -302,7 +303,7 @@ int layer_facts_called(const Layer *layer, const LayerCall *call)
 void layer_facts_returned(const void *timer, PyObject *module, PyObject *value)
 {
     LayerRecord *record = record_of(timer);
-    if (record == NULL || value == NULL) /* an exception is on its way, which nothing may touch */
+    if (record == NULL || value == NULL) /* an exception is propagating: leave it alone */
         return;
     keep_parameters(record, module, 1);
     Described found = {"", 0, 0, 0};
@@ -312,7 +313,7 @@ void layer_facts_returned(const void *timer, PyObject *module, PyObject *value)
         record->output_bytes = found.bytes;
 }
 
-/* In the child of a fork nothing was counted yet. */
+/* In a forked child, nothing has been counted yet. */
 static void on_fork(const Thread *thread)
 {
     (void)thread;

@@ -4,14 +4,14 @@
 #include "names.h"
 #include "timers.h"
 
-#define DEEPEST 200 /* as far as a walk goes */
+#define DEEPEST 200 /* depth limit of a walk */
 
-static Table bound;  /* layers by module: the first of those that have it */
-static Table places; /* layers that are no roots, by place */
+static Table bound;  /* by module: the first layer that has it */
+static Table places; /* non-root layers, by place */
 static Layer *roots[LAYERS_AT_MOST];
 static size_t root_count, layer_count;
 static uint64_t walks;
-static int has_plain_root; /* the names below one root have no prefix */
+static int has_plain_root; /* names below one of the roots have no prefix */
 
 /* ---------------------------------------------------------------- places */
 
@@ -44,7 +44,7 @@ static Layer *layer_new(Layer *above, PyObject *key)
     return layer;
 }
 
-/* The layer at a place; NULL: there are too many. */
+/* The layer at a place; NULL if there are too many. */
 static Layer *layer_at(Layer *above, PyObject *key)
 {
     Place place = {above, key};
@@ -87,7 +87,7 @@ static void unbind(Layer *layer)
     layer->same = NULL;
 }
 
-/* This module is at the layer's place now. */
+/* Record that this module is now at the layer's place. */
 static void bind(Layer *layer, PyObject *module)
 {
     if (layer->module != module) {
@@ -115,7 +115,7 @@ static int is_met(const PyObject *module, uint64_t walk)
     return layer != NULL;
 }
 
-/* Note all modules below one; of a shared one, the first place. */
+/* Bind all modules below one; a shared module goes to the first place it is found at. */
 static void walk_below(Layer *layer, PyObject *module, int depth)
 {
     Children children = children_of(module);
@@ -140,7 +140,7 @@ static void walk(Layer *layer, PyObject *module)
     walk_below(layer, module, 0);
 }
 
-/* What stands at the layer's place now, below a layer that is at work. Borrowed, or NULL. */
+/* The module now at the layer's place, below a running layer. Borrowed, or NULL. */
 static PyObject *module_at(const Layer *layer, const OpenLayer *open)
 {
     if (layer == open->layer)
@@ -149,8 +149,8 @@ static PyObject *module_at(const Layer *layer, const OpenLayer *open)
     return above != NULL ? children_get(children_of(above), layer->key, layer->module) : NULL;
 }
 
-/* Is the module, which was at this layer's place last, there now? Of a stray one only the class
- * can be compared. */
+/* Whether the module last seen at this place is still there. For strays, only the class can be
+ * compared. */
 static int is_at(const Layer *layer, const PyObject *module, const OpenLayer *open, int is_inner)
 {
     if (layer->type != Py_TYPE(module))
@@ -160,7 +160,7 @@ static int is_at(const Layer *layer, const PyObject *module, const OpenLayer *op
     return module_at(layer, open) == module;
 }
 
-/* The layer of a known module: below one that is at work, innermost first. */
+/* The layer of a known module, searching below the running layers, innermost first. */
 static Layer *layer_below(PyObject *module, const OpenLayer *open, size_t count)
 {
     for (size_t i = count; i-- > 0;)
@@ -177,7 +177,7 @@ static int is_below_stray(const Layer *layer)
     return layer != NULL;
 }
 
-/* One that no other calls, a root or not: only its class can be compared. */
+/* The layer of a module that no other module calls, root or not: only its class can be compared. */
 static Layer *layer_alone(const PyObject *module)
 {
     Layer *found = NULL;
@@ -217,7 +217,7 @@ static const char *name_of(Layer *layer)
     return layer->name;
 }
 
-/* The key of a timer of this name and class. */
+/* Key of the timer with this name and class. */
 static void *timer_of(const char *begin, const Layer *layer, const char *group)
 {
     char *name = joined(begin, layer->name, " [");
@@ -239,7 +239,7 @@ static Layer *named(Layer *layer, const char *group)
 
 /* ---------------------------------------------------------------- roots */
 
-/* How many roots have the class; `last` is the newest of them. */
+/* Number of roots of this class; `last` is the newest. */
 static int roots_of(const PyTypeObject *type, Layer **last)
 {
     int count = 0;
@@ -271,7 +271,7 @@ static Layer *root_new(PyObject *module, int number)
     return root;
 }
 
-/* A module that no other calls: a layer of its own, unless nothing is below it. */
+/* A module not called by any other gets a layer of its own, unless it has no submodules. */
 static Layer *root_of(PyObject *module)
 {
     int has_name = own_name(module) != NULL;
@@ -295,7 +295,8 @@ static Layer *root_of(PyObject *module)
 
 /* ---------------------------------------------------------------- the question */
 
-/* One made in `forward`, or kept where no `_modules` leads: its class, in the layer at work. */
+/* A module created in `forward`, or stored where `_modules` does not reach: its class, within the
+ * running layer. */
 static Layer *stray_of(PyObject *module, const OpenLayer *open)
 {
     PyObject *key = PyUnicode_FromFormat("<%s>", class_of(Py_TYPE(module)));
@@ -308,10 +309,10 @@ static Layer *stray_of(PyObject *module, const OpenLayer *open)
     return layer;
 }
 
-/* There are too many layers. */
+/* Fallback once there are too many layers. */
 static Layer *folded(PyObject *module)
 {
-    static Table classes; /* of Layer, by type */
+    static Table classes; /* Layer entries by type */
     uint64_t hash = module_hash(Py_TYPE(module));
     Layer *layer = table_find(&classes, hash, layer_has, Py_TYPE(module));
     if (layer != NULL || (layer = calloc(1, sizeof *layer)) == NULL)
@@ -374,7 +375,7 @@ static void uncalled_below(PyObject *module, void (*tell)(void *, PyObject *), v
 
 void layers_uncalled(PyObject *module, void (*tell)(void *to, PyObject *module), void *to)
 {
-    if (layer_count < LAYERS_AT_MOST) /* else nobody knows who was called */
+    if (layer_count < LAYERS_AT_MOST) /* else the last call is unknown */
         uncalled_below(module, tell, to, 0);
     PyErr_Clear();
 }

@@ -1,12 +1,13 @@
-/* Which layer of a network a module is: the names of modules, found without running any code.
+/* Which layer of a network a module is: names for modules, found without running any code.
  *
  * A layer is a place: a root, or a name below another layer (children_of.h). The tree of places
- * grows by walking these at a root's first call, and below a layer in which a module is
- * called that is not known. Which module stands at a place is a hint that is checked at every
- * call, by going down from a module that is at work: addresses are used again.
+ * grows by walking the modules at a root's first call, and again below a layer in which an unknown
+ * module is called. Which module is at a place is only a hint, because addresses are reused: it is
+ * verified at every call by descending from a module that is running. Modules are not kept alive,
+ * and nothing is stored in them.
  *
- * Modules are not kept alive, and nothing is put into them. A layer's name and timer are made at
- * its first call. Beyond a number of layers, modules stand for their class. */
+ * A layer's name and timer are created at its first call. Beyond a maximum number of layers,
+ * modules are recorded by class only. */
 #ifndef TAUPY_LAYER_NAMES_H
 #define TAUPY_LAYER_NAMES_H
 
@@ -14,37 +15,37 @@
 #include <Python.h>
 
 #define LAYERS_AT_MOST 10000
-#define ROOTS_AT_MOST 8 /* of one class that have names of their own */
+#define ROOTS_AT_MOST 8 /* per class, that get names of their own */
 
 typedef struct Layer {
     struct Layer *above; /* NULL: a root */
-    PyObject *key;       /* its name below `above`; NULL: a root */
-    void *module;        /* that was here last; NULL: none. Compared only, as is its type */
+    PyObject *key;       /* name below `above`; NULL: a root */
+    void *module;        /* last module seen here; NULL: none. Only compared, like its type */
     PyTypeObject *type;
-    struct Layer *same;  /* the next one with this module */
-    uint64_t walk;       /* the last one that has met it */
+    struct Layer *same;  /* next layer with this module */
+    uint64_t walk;       /* the last walk that reached it */
     char *name;          /* qualified; NULL: not called yet */
-    const char *prefix;  /* of a root: what names below it begin with */
-    void *timer;         /* key of what is recorded; NULL: not called yet */
-    void *backward;      /* the same of its backward pass */
-    int is_stray;        /* modules that stand below none, of one class in one layer */
+    const char *prefix;  /* root only: prefix of the names below it */
+    void *timer;         /* key it is recorded under; NULL: not called yet */
+    void *backward;      /* the same for its backward pass */
+    int is_stray;        /* modules found below no other, per class and enclosing layer */
 } Layer;
 
-/* A layer that is at work, and its module, which is alive therefore. */
+/* A layer being called, and its module, which is therefore alive. */
 typedef struct OpenLayer {
     Layer *layer;
-    PyObject *module;  /* ours while it works */
-    const void *frame; /* that it is the call of */
-    const Routine *routine; /* that called it */
+    PyObject *module;  /* a strong reference during the call */
+    const void *frame; /* frame of the call */
+    const Routine *routine; /* the calling routine */
     void *timer;
-    int is_searched;   /* what is below it, in this call */
-    int is_looked_at;  /* shapes of this call, see layer_facts.h */
+    int is_searched;   /* modules below it, during this call */
+    int is_looked_at;  /* shapes of this call; see layer_facts.h */
 } OpenLayer;
 
-/* The layer of a module that is called where `count` layers are open, outermost first; its timer
- * is there, in that group. NULL: no memory for it. */
+/* The layer of a module called while `count` layers are open (outermost first); its timer is
+ * created in the given group. NULL if memory runs out. */
 Layer *layer_of(PyObject *module, OpenLayer *open, size_t count, const char *group);
-/* Tell of each module below one that was never called, nor was any between them. */
+/* Report each module below `module` that was never called and is not below one that was. */
 void layers_uncalled(PyObject *module, void (*tell)(void *to, PyObject *module), void *to);
 
 #endif

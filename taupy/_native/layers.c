@@ -13,11 +13,11 @@
 
 char **layer_codes, **plumbing_codes;
 
-/* Of this thread, outermost first. Greenlets' may stand among each other. */
+/* Layers open on this thread, outermost first. Those of different greenlets may be interleaved. */
 static __thread struct {
     OpenLayer *layers;
     size_t count, room;
-    uint64_t start; /* what is left over from an earlier one began before it */
+    uint64_t start; /* entries left from an earlier session began before it */
 } open;
 static uint64_t starts;
 
@@ -58,8 +58,8 @@ static int open_grow(void)
     return 0;
 }
 
-/* Is this call part of the one that is open: through a second routine, or, of an estimator, a method
- * that another one uses? */
+/* Whether this call belongs to the one already open: made through a second routine or, for an
+ * estimator, one of its methods calling another. */
 static int is_within(const Routine *routine, const PyObject *module)
 {
     const OpenLayer *inner = open.count > 0 ? &open.layers[open.count - 1] : NULL;

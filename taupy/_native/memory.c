@@ -9,14 +9,14 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#define WINDOWS_PER_SAMPLE 50  /* 200 us of 10 ms */
-#define LONG_WINDOWS 10        /* of so many usual ones */
-#define OUTSIDE_PART 10        /* a window may lie outside of what is charged by 1 in so many */
-#define TOLD_APART_KIB 256     /* of more growth, threads' page faults are compared */
+#define WINDOWS_PER_SAMPLE 50  /* 200 us out of 10 ms */
+#define LONG_WINDOWS 10        /* a long window lasts this many usual ones */
+#define OUTSIDE_PART 10        /* at most 1/10 of the window may lie outside the charged routine */
+#define TOLD_APART_KIB 256     /* above this growth, compare the threads' page faults */
 #define THREADS_AT_MOST 16
 #define FINE_EVENTS 200
 #define FINE_KIB 64
-#define FINE_SHARE 100 /* fine windows take 1 in so many of the time */
+#define FINE_SHARE 100 /* fine windows may take at most 1/100 of the time */
 
 static const char GROWTH[] = "Resident Memory Growth", UNIT[] = "KiB";
 static const char BETWEEN[] = "Resident Memory Growth between Looks";
@@ -25,7 +25,7 @@ static const char RELEASED[] = "Resident Memory Given Back";
 WindowWatch window_watch = {.next_ticks = UINT64_MAX};
 uint64_t sample_ticks;
 static uint64_t resident_before, looked_ticks, began_ticks, fine_ticks;
-static int look_again; /* what has grown much may be given back at once, without a page fault */
+static int look_again; /* large growth may be released again at once, without a page fault */
 
 void memory_start(void)
 {
@@ -33,7 +33,7 @@ void memory_start(void)
     began_ticks = clock_ticks();
 }
 
-/* What a file of /proc says, with a zero behind it; 0 if it cannot be read. */
+/* Contents of a /proc file, NUL-terminated; 0 if it cannot be read. */
 static int text_of_file(const char *path, char *text, size_t size)
 {
     int saved = errno;
@@ -64,7 +64,7 @@ static uint64_t own_faults(void)
                                                  : 0;
 }
 
-/* The same of another thread; what is known already if it cannot be had. */
+/* The same for another thread; the last known count if it cannot be read. */
 static uint64_t faults_of(const Thread *thread)
 {
     char path[64], text[512];
@@ -84,8 +84,8 @@ Node *open_since(Node *node, uint64_t from)
     return node->parent != NULL ? node : NULL;
 }
 
-/* A window that is so long had no event that could end it, since its beginning; but without the GIL
- * others are entered, which may have touched memory (autograd.c). */
+/* A window this long contained no event that could have ended it. But nodes entered without the GIL
+ * (autograd.c) may have touched memory. */
 static int has_called_unseen(const Node *node, uint64_t from, uint64_t whole)
 {
     uint64_t entered = node->last->t0;
@@ -93,15 +93,16 @@ static int has_called_unseen(const Node *node, uint64_t from, uint64_t whole)
            whole > sample_ticks / WINDOWS_PER_SAMPLE * LONG_WINDOWS;
 }
 
-/* Resident memory is read in steps: the kernel keeps a count for each core, and adds it only when it
- * is so large (percpu_counter_batch). Of two cores, if the thread has moved. */
+/* Granularity of the resident-memory figure: the kernel counts per CPU and folds a count into the
+ * total only when it gets this large (percpu_counter_batch). Two CPUs' worth, in case the thread
+ * has migrated. */
 static double steps_kib(void)
 {
     long pages = 2 * sysconf(_SC_NPROCESSORS_ONLN);
     return 2 * (double)((pages > 32 ? pages : 32) * sysconf(_SC_PAGESIZE)) / 1024;
 }
 
-/* Growth in a window that ends now, while `node` is a thread's innermost routine. */
+/* Charge growth in a window that ends now, with `node` as the thread's innermost routine. */
 static void charge(Thread *thread, Node *node, double kib, uint64_t from, uint64_t now)
 {
     uint64_t outside = node->t0 > from ? node->t0 - from : 0, whole = now - from;
@@ -119,14 +120,14 @@ static void charge(Thread *thread, Node *node, double kib, uint64_t from, uint64
 
 static uint64_t later(uint64_t a, uint64_t b) { return a > b ? a : b; }
 
-/* Does its tree say what it is in? */
+/* Whether the thread's tree shows what it is running. */
 static int is_charged(const Thread *thread)
 {
     const Block *block = (const Block *)thread - 1;
     return !thread_is_over(thread) && !block->unused[BLOCK_THREAD_NATIVE];
 }
 
-/* Divide growth among all threads by their page faults since the last look. */
+/* Distribute growth over all threads in proportion to their page faults since the last look. */
 static void divide(Thread *own, Node *node, uint64_t faults, double kib, uint64_t now)
 {
     struct {
@@ -146,7 +147,7 @@ static void divide(Thread *own, Node *node, uint64_t faults, double kib, uint64_
         }
     }
     if (all == 0 && living == 0)
-        all = faults = 1; /* threads without Python work for the only one with it */
+        all = faults = 1; /* native threads work on behalf of the only Python thread */
     if (faults != 0)
         charge(own, node, kib * (double)faults / (double)all, own->looked_ticks, now);
     for (int i = 0; i < count; i++)
@@ -165,7 +166,7 @@ int memory_has_others(const Thread *own)
     return 0;
 }
 
-/* Nobody knows which thread has given memory back, if there are several. */
+/* With several threads, nobody can tell which one released the memory. */
 static void release(Thread *own, Node *node, double kib)
 {
     if (memory_has_others(own))
@@ -190,7 +191,7 @@ static void look(Thread *thread, Node *node, uint64_t faults, uint64_t now)
     } else if (growth != 0 && faults != 0)
         charge(thread, node, (double)growth, thread->looked_ticks, now);
     if (growth == 0 || growth > TOLD_APART_KIB || faults != 0)
-        resident_before = kib; /* small growth of others waits for them */
+        resident_before = kib; /* small growth of other threads accumulates until they look */
     looked_ticks = now;
 }
 
@@ -241,7 +242,7 @@ static void on_thread(Thread *thread)
 static void on_finish(int ends)
 {
     if (ends && sample_ticks && this_thread != NULL) {
-        looked_ticks = 0; /* whoever has touched memory */
+        looked_ticks = 0; /* whichever thread touched memory */
         look_if_due(this_thread, visible(this_thread), clock_ticks());
     }
 }

@@ -18,11 +18,11 @@
 
 #define FIRST_CHUNK (16ull << 10)
 #define LARGEST_CHUNK (32ull << 20)
-#define FILE_BYTES (1ull << 20) /* mapped of a part's file from the start, most of it a hole */
+#define FILE_BYTES (1ull << 20) /* mapped at the start, mostly a hole */
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23 /* Linux 5.14 */
 #endif
-#define FOLD_WAIT_MS 2000 /* at most, for others that fold theirs */
+#define FOLD_WAIT_MS 2000 /* longest wait for other processes that are folding */
 
 int clock_uses_tsc;
 
@@ -71,11 +71,11 @@ int64_t clock_epoch(int64_t monotonic_ns)
     return monotonic_ns + ahead;
 }
 
-/* Of the part now open: one a process. NULL: it is to have no such file. */
+/* Of the open part, one per process. NULL: no such file wanted. */
 static char *path_of_part, *spill_of_part;
-static int has_file; /* it was made: not where descriptors or the disk had run out then */
+static int has_file; /* the file was created; not so if descriptors or the disk had run out */
 
-/* Chunks that are no mapping of the file, whatever the header says of the file by now. */
+/* Chunks that are not mapped from the file, whatever the header says about the file by now. */
 static uint8_t in_memory[CHUNKS_AT_MOST];
 static uint64_t first_end; /* how far the first chunk is mapped, allocated or not */
 
@@ -86,9 +86,9 @@ static uint64_t chunk_end(const PartHeader *part, uint64_t i)
     return i + 1 < part->chunk_count ? chunk_offset(&part->chunks[i + 1]) : part->used;
 }
 
-/* The folder of a path, if it is this user's own and nobody else may write in it: its
- * descriptor, or -1. `name` is set to what follows. Others may swap what lies above it, and then
- * nothing is found, or nothing of theirs is used. */
+/* The folder of a path, if it belongs to this user and nobody else can write to it: its descriptor,
+ * or -1. `name` is set to the remaining file name. If somebody swaps a folder further up, either
+ * nothing is found or nothing of theirs is used. */
 static int open_folder(const char *path, const char **name)
 {
     char folder[4096];
@@ -108,7 +108,8 @@ static int open_folder(const char *path, const char **name)
     return fd;
 }
 
-/* A regular file of this user's with no other name, in such a folder; -1 if it is none. */
+/* Open a regular file that belongs to this user, has no other link, and is in such a folder; else
+ * -1. */
 static int open_own(const char *path, int flags)
 {
     const char *name;
@@ -126,7 +127,7 @@ static int open_own(const char *path, int flags)
     return fd;
 }
 
-/* The part's file; it is made if it could not be before. -1: there is none. */
+/* The part's file, created now if that failed before. Returns -1 if it cannot be opened. */
 static int open_part(void)
 {
     if (path_of_part == NULL)
@@ -136,7 +137,7 @@ static int open_part(void)
     return fd;
 }
 
-/* Allocate [from, to) of a file. Below its size that is not limited by RLIMIT_FSIZE, except where
+/* Allocate [from, to) of a file. Below the file's size RLIMIT_FSIZE does not apply, except where
  * posix_fallocate has to write. */
 static int allocate(int fd, uint64_t from, uint64_t to)
 {
@@ -148,9 +149,9 @@ static int allocate(int fd, uint64_t from, uint64_t to)
     return fallocate(fd, 0, (off_t)from, (off_t)(to - from));
 }
 
-/* File space [from, to) as memory, with addresses up to `*end` of the file, if it can be made so
- * long, by a hole. The space is allocated first: a write to a mapping on a full disk would be a
- * SIGBUS in the user's program. NULL if it cannot be had. */
+/* Map file space [from, to) as memory, with addresses for up to `*end` of the file if it can be
+ * extended that far by a hole. The space is allocated first: writing to a mapping on a full disk
+ * would raise SIGBUS in the user's program. Returns NULL on failure. */
 static void *map_file(uint64_t from, uint64_t to, uint64_t *end)
 {
     void *memory = MAP_FAILED;
@@ -166,8 +167,8 @@ static void *map_file(uint64_t from, uint64_t to, uint64_t *end)
     return memory == MAP_FAILED ? NULL : memory;
 }
 
-/* A chunk of `size` bytes at `from` in the file, mapped up to `*end` of it; its address is 0 if
- * there is no memory. */
+/* A chunk of `size` bytes at `from` in the file, mapped up to `*end`; its address is 0 if memory
+ * runs out. */
 static Chunk map_chunk(uint64_t from, uint64_t size, uint64_t *end)
 {
     void *memory = map_file(from, from + size, end);
@@ -182,8 +183,8 @@ static Chunk map_chunk(uint64_t from, uint64_t size, uint64_t *end)
     return (Chunk){(uint64_t)(uintptr_t)memory, from | mark};
 }
 
-/* Allocate more of the first chunk, whose file is mapped as far as `first_end`: when the program
- * has taken all descriptors or limited the size of files, nothing else can grow. */
+/* Allocate more of the first chunk, whose file is mapped up to `first_end`: once the program has
+ * used up all descriptors or limited file sizes, this is all that can grow. */
 static int extend_first(PartHeader *part, uint64_t size)
 {
     uint64_t from = part->mapped, to = from + size;
@@ -238,7 +239,7 @@ static int grow(PartHeader *part, uint64_t needed)
 {
     int saved = errno;
     uint64_t size = part->mapped < LARGEST_CHUNK ? part->mapped : LARGEST_CHUNK;
-    while (size < needed) /* the whole part doubles, so that it ends at powers of two */
+    while (size < needed) /* double the whole part, so that it ends at powers of two */
         size += part->mapped < LARGEST_CHUNK ? part->mapped + size : LARGEST_CHUNK;
     if (part->chunk_count == 1 && extend_first(part, size) == 0) {
         errno = saved;
@@ -246,7 +247,7 @@ static int grow(PartHeader *part, uint64_t needed)
     }
     if (part->chunk_count == CHUNKS_AT_MOST)
         return -1;
-    /* Once a chunk is in memory the file has a hole there; later ones need not be. */
+    /* A chunk that is in memory leaves a hole in the file; later chunks need not be in memory. */
     uint64_t end = part->mapped + size;
     Chunk chunk = map_chunk(part->mapped, size, &end);
     errno = saved;
@@ -274,7 +275,7 @@ Block *part_block(PartHeader *part, uint32_t kind, uint32_t thread, uint64_t pay
     block->kind = kind;
     block->thread = thread;
     block->size = size;
-    part->used += size; /* last: a reader never sees a block without its header */
+    part->used += size; /* updated last: a reader never sees a block without its header */
     return block;
 }
 
@@ -289,7 +290,7 @@ int part_pair(PartHeader *part, uint32_t kind, const char *name, const char *val
     memcpy((char *)(sizes + 2), name, n);
     memcpy((char *)(sizes + 2) + n + 1, value, value_size);
     sizes[1] = value_size;
-    sizes[0] = n; /* last: a killed process leaves no name without its text */
+    sizes[0] = n; /* written last: a killed process leaves no name without its text */
     return 0;
 }
 
@@ -311,7 +312,7 @@ static int write_all(int fd, const void *data, uint64_t size, uint64_t offset)
     return 0;
 }
 
-/* A header that says of all chunks that they are in the file; the caller frees it. */
+/* A copy of the header in which all chunks are in the file; the caller frees it. */
 static PartHeader *header_of_file(const PartHeader *part)
 {
     PartHeader *header = malloc(sizeof *header);
@@ -323,7 +324,7 @@ static PartHeader *header_of_file(const PartHeader *part)
     return header;
 }
 
-/* All of the part from `begin` on, up to what is used, `shift` bytes further on in the file. */
+/* Write the part from `begin` up to what is used, displaced by `shift` bytes in the file. */
 static int write_chunks(const PartHeader *part, int fd, uint64_t begin, int64_t shift)
 {
     for (uint64_t i = 0; i < part->chunk_count; i++) {
@@ -338,7 +339,7 @@ static int write_chunks(const PartHeader *part, int fd, uint64_t begin, int64_t 
     return 0;
 }
 
-/* The whole part, into an empty file. The header comes last: without it there is no part. */
+/* Write the whole part to an empty file. The header comes last: without it there is no part. */
 static int write_whole(const PartHeader *part, const PartHeader *header, int fd)
 {
     return write_chunks(part, fd, sizeof *header, 0) == 0
@@ -346,7 +347,7 @@ static int write_whole(const PartHeader *part, const PartHeader *header, int fd)
                : -1;
 }
 
-/* The program may have used up its soft limits; they are ours to lift for a moment. */
+/* The program may have exhausted its soft limits; raising them for a moment is up to us. */
 static void lift_limits(struct rlimit *before, int lift)
 {
     static const int limits[] = {RLIMIT_NOFILE, RLIMIT_FSIZE};
@@ -360,7 +361,7 @@ static void lift_limits(struct rlimit *before, int lift)
     }
 }
 
-/* Do some bytes of the part stand in no file? */
+/* Whether any bytes of the part are in no file. */
 static int is_missing(const PartHeader *part)
 {
     for (uint64_t i = 0; i < part->chunk_count; i++)
@@ -369,7 +370,8 @@ static int is_missing(const PartHeader *part)
     return 0;
 }
 
-/* The chunks in memory go where they belong, the first one last, since it has the header. */
+/* Write in-memory chunks to their places in the file, the first chunk last because it holds the
+ * header. */
 static int write_missing(PartHeader *part)
 {
     int fd = file_may_have(part->used) ? open_part() : -1, failed = fd < 0;
@@ -378,20 +380,22 @@ static int write_missing(PartHeader *part)
         uint64_t offset = chunk_offset(chunk), size = chunk_end(part, i) - offset;
         if (!in_memory[i])
             continue;
-        /* Space first: of a chunk that is in the file in part its reader knows nothing. */
+        /* Allocate the space first: a reader cannot tell that a chunk is only partly in the
+         * file. */
         failed = (size > 0 && posix_fallocate(fd, (off_t)offset, (off_t)size) != 0) ||
                  write_all(fd, (char *)(uintptr_t)chunk->address, size, offset) != 0;
         if (!failed)
             chunk->offset = offset;
     }
-    if (!failed && in_memory[0]) /* say in the file, too, that all is there */
+    if (!failed && in_memory[0]) /* record in the file, too, that it is complete */
         failed = write_all(fd, part, sizeof *part, 0) != 0;
     if (fd >= 0)
         close(fd);
     return failed;
 }
 
-/* The whole part to the other place, in one step. It may lie in a folder for many users. */
+/* Write the whole part to the spill file, atomically. It may be in a folder shared by many
+ * users. */
 static void write_spill(const PartHeader *part)
 {
     char new[4096];
@@ -401,7 +405,7 @@ static void write_spill(const PartHeader *part)
         free(header);
         return;
     }
-    unlink(new); /* ours, of an earlier try */
+    unlink(new); /* ours, left by an earlier attempt */
     int fd = open(new, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (fd >= 0) {
         int failed = write_whole(part, header, fd);
@@ -423,7 +427,7 @@ void part_save(PartHeader *part)
     if (spill_of_part != NULL && failed)
         write_spill(part);
     else if (spill_of_part != NULL)
-        unlink(spill_of_part); /* of an earlier try: the file is the better one */
+        unlink(spill_of_part); /* left by an earlier attempt; the part's own file is better */
     lift_limits(before, 0);
 }
 
@@ -460,8 +464,8 @@ int part_copy(PartHeader *part, const char *path, uint64_t state)
 
 /* ---------------------------------------------------------------- folding */
 
-/* The file of folded parts, locked: its descriptor, or -1. The storer renames it under the
- * same lock, so it is looked at again when the lock is ours. */
+/* Open and lock the file of folded parts; its descriptor, or -1. The storer renames it under the
+ * same lock, so check again once the lock is ours. */
 static int open_folded(int folder)
 {
     struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
@@ -488,8 +492,8 @@ static int open_folded(int folder)
     return -1;
 }
 
-/* The part as one block at the end of the file: a header with the chunks that it has, then all
- * else, moved up. What lies behind `used` in the file is of somebody who was killed here. */
+/* Append the part as one block: a header with its chunks, then everything else, moved up. Bytes
+ * beyond `used` in the file are from a process that was killed here. */
 static int append(const PartHeader *part, int fd, const char *name)
 {
     PartHeader folded;
@@ -539,7 +543,7 @@ static int append(const PartHeader *part, int fd, const char *name)
     if (!failed)
         failed = write_all(fd, &at, sizeof at, offsetof(PartHeader, used)) != 0;
     if (failed && ftruncate(fd, (off_t)begin) != 0)
-        failed = -1; /* others write over it */
+        failed = -1; /* will be overwritten by others */
     free(header);
     return failed;
 }
@@ -555,7 +559,7 @@ void part_fold(PartHeader *part)
     int fd = folder >= 0 ? open_folded(folder) : -1;
     if (fd >= 0 && append(part, fd, name) == 0 && unlinkat(folder, name, 0) == 0) {
         free(path_of_part);
-        path_of_part = NULL; /* what still counts is too late */
+        path_of_part = NULL; /* anything counted from now on is too late */
     }
     if (fd >= 0)
         close(fd);
@@ -566,8 +570,8 @@ void part_fold(PartHeader *part)
 
 void part_forget(PartHeader *part)
 {
-    /* The addresses stay taken: frames of the parent that return in the child still hold
-     * pointers into them, and are told apart by comparing those. */
+    /* Keep the addresses reserved: frames of the parent that return in the child still hold
+     * pointers into them, and are recognised by comparing those pointers. */
     Chunk chunks[CHUNKS_AT_MOST];
     uint64_t count = part->chunk_count, end = part->mapped;
     memcpy(chunks, part->chunks, count * sizeof *chunks);

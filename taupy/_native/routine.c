@@ -1,4 +1,4 @@
-/* The routines that were met; what they are stands in routine.h. */
+/* The routines seen so far; see routine.h. */
 #define _GNU_SOURCE
 #include "routine.h"
 #include "names.h"
@@ -48,7 +48,8 @@ void routine_add_node(Routine *routine, Node *node)
     if ((n & (n - 1)) == 0) { /* 0 or a power of two: full */
         Node **more = realloc(routine->nodes, (n ? n * 2 : 1) * sizeof *more);
         if (more == NULL) {
-            /* It could not be given another key: so the code object keeps its address. */
+            /* Its key could not be changed, so keep the code object alive and its address
+             * reserved. */
             if (KEY_KIND(routine->key) == 0 && !routine_has_unused_key(routine))
                 Py_INCREF((PyObject *)routine->key);
             return;
@@ -58,7 +59,7 @@ void routine_add_node(Routine *routine, Node *node)
     routine->nodes[routine->node_count++] = node;
 }
 
-/* The routine's nodes and its record get another key. */
+/* Change the key of the routine's nodes and record. */
 static void routine_rekey(Routine *routine, void *key)
 {
     if (routine->generation == generation) {
@@ -102,7 +103,7 @@ void routine_unkey(Routine *routine)
     table_remove(&routines, key_hash(routine->key), routine);
     routine_rekey(routine, (void *)(++retired_keys << 4));
     routine->key = routine->node_key;
-    routine_put(routine); /* there is room: it was in there before */
+    routine_put(routine); /* there is room: it was in the table before */
 }
 
 int routine_has_unused_key(const Routine *routine)
@@ -118,7 +119,8 @@ void routine_adopt(Routine *routine)
 
 #define NODES_REKEYED_AT_ONCE 4
 
-/* A retired routine of this name, file and line, now of code object `key`; NULL: none. */
+/* Revive a retired routine with this name, file and line for code object `key`; NULL if there is
+ * none. */
 static Routine *routine_revive(const Routine *alike, void *key)
 {
     Routine *first = table_find(&retired, routine_name_hash(alike), routine_has_name, alike);
@@ -146,7 +148,7 @@ Node *routine_node(Routine *routine, Thread *thread, const Node *parent)
     return node;
 }
 
-/* Of a code object's routine: what it is by its name and file. */
+/* For routines of code objects: flags by name and file. */
 static uint32_t flags_by_name(Routine *routine)
 {
     uint32_t flags = 0;
@@ -180,7 +182,7 @@ static int is_nameless(const Routine *routine)
     return routine->name == NULL || routine->file == NULL || routine->group == NULL;
 }
 
-/* What is known of it from its key, its callable or its code object. */
+/* Fill in what the key, the callable or the code object tells. */
 static void describe(Routine *routine, PyObject *callable)
 {
     if (KEY_KIND(routine->key) == KEY_TIMER) {
@@ -206,7 +208,7 @@ static void describe(Routine *routine, PyObject *callable)
     }
 }
 
-/* A routine of a code object: perhaps one that has retired. */
+/* The routine of a code object, possibly revived. */
 static Routine *routine_of_code(Routine *routine, PyObject *code)
 {
     Routine *revived = routine_revive(routine, code);
@@ -233,7 +235,7 @@ Routine *routine_new(void *key, PyObject *callable, PyObject *globals)
     routine->key = routine->node_key = key;
     describe(routine, callable);
     if (is_nameless(routine))
-        return NULL; /* out of memory: never seen again, never freed */
+        return NULL; /* out of memory: never found again, never freed */
     routine->flags |= flags_selected(routine, globals);
     if (KEY_KIND(key) == 0)
         routine = routine_of_code(routine, key);
@@ -296,6 +298,6 @@ void routine_record(Routine *routine)
     record->name_size = name;
     record->file_size = file;
     record->group_size = group;
-    record->key = (uint64_t)routine->node_key; /* last: whole now */
+    record->key = (uint64_t)routine->node_key; /* written last: the record is complete */
     routine->record = record;
 }

@@ -483,7 +483,7 @@ static void tell_rate(Thread *thread, PyObject *optimizer)
 {
     PyObject *variables = optimizer != NULL ? PyObject_GenericGetDict(optimizer, NULL) : NULL;
     PyObject *groups = variables != NULL && PyDict_CheckExact(variables)
-                           ? PyDict_GetItemString(variables, "param_groups") /* borrowed, as all below */
+                           ? PyDict_GetItemString(variables, "param_groups") /* borrowed, all */
                            : NULL;
     if (groups != NULL && PyList_CheckExact(groups) && PyList_GET_SIZE(groups) > 0 &&
         PyDict_CheckExact(PyList_GET_ITEM(groups, 0))) {

@@ -60,11 +60,11 @@ enum KnownRole {
     KNOWN_BEGIN = 4,    /* its return begins a step of training (kind 0) or validation (1) */
     KNOWN_END = 5,      /* its return ends the step; `first` may be a mapping of values, or -1 */
     KNOWN_VALUE = 6,    /* logs a value: its name (`first`) and the value (`second`) */
-    KNOWN_VALUES = 7,   /* logs a mapping of values (`first`), maybe a second one (`second`, else -1) */
+    KNOWN_VALUES = 7,   /* a mapping of logged values (`first`), maybe two (`second`, else -1) */
     KNOWN_SAMPLES = 8,  /* `first` is a list with one item per sample of a batch */
     KNOWN_WORKER = 9,   /* main loop of a DataLoader worker; `first` is the worker's index */
     KNOWN_GROUPS = 10,  /* creates process groups, see collectives.h */
-    KNOWN_JIT = 11,     /* runs the jitted function `first`, recorded under it; kind 1: resumes it */
+    KNOWN_JIT = 11,     /* runs the jitted function `first`, recorded as such; kind 1: resumes it */
 };
 
 typedef struct KnownRoutine {

@@ -1,5 +1,5 @@
-/* What is rare at an entry or a return: new call paths, what is not recorded, frames that were
- * left open, throttling. */
+/* Rare cases on entry and return: new call paths, unrecorded calls, frames left open,
+ * throttling. */
 #include "timing.h"
 #include "listeners.h"
 
@@ -17,10 +17,10 @@ void node_watch_add(NodeWatch *watch)
     *at = watch;
 }
 
-/* The frame-evaluation hook of 3.11 sees both ends of a routine with flags itself. */
+/* On 3.11, the frame-evaluation hook itself handles both ends of flagged routines. */
 #define WATCHES_ARE_TOLD (PY_VERSION_HEX >= 0x030C0000)
 
-/* The answer for a routine with flags: as `child_slow`. */
+/* The result for a flagged routine, as for `child_slow`. */
 static Node *child_unrecorded(Thread *thread, Routine *routine)
 {
     const RoutineWatch *watch = WATCHES_ARE_TOLD ? routine_watches : NULL;
@@ -36,10 +36,10 @@ void call_fold(Thread *thread)
     hide(thread);
 }
 
-/* A node for a routine that is to be recorded. */
+/* A node for a routine to be recorded. */
 static Node *child_recorded(Thread *thread, Node *parent, Routine *routine)
 {
-    /* One that came out of retirement brings its nodes along. */
+    /* A routine revived from retirement brings its nodes along. */
     Node *node = routine_node(routine, thread, parent);
     if (node != NULL)
         return parent->last = node;
@@ -58,7 +58,7 @@ static Node *child_recorded(Thread *thread, Node *parent, Routine *routine)
     return node;
 }
 
-/* A child that there is no node for yet. */
+/* A child that has no node yet. */
 static __attribute__((noinline)) Node *child_new(Thread *thread, Node *parent, void *key,
                                                  PyObject *callable, PyObject *globals)
 {
@@ -146,7 +146,7 @@ void exchange(Thread *thread, Node *from, Node *to, uint64_t now)
     }
 }
 
-/* The return of a routine with flags. */
+/* The return of a flagged routine. */
 static int leave_unrecorded(Thread *thread, Routine *routine, PyObject *returned)
 {
     const RoutineWatch *watch = WATCHES_ARE_TOLD ? routine_watches : NULL;
@@ -183,7 +183,7 @@ int leave_slow(Thread *thread, void *key, uint64_t now, PyObject *returned)
     while (node->parent != NULL && node->key != key)
         node = node->parent;
     if (node->parent == NULL) {
-        part->unmatched++; /* it began before we did */
+        part->unmatched++; /* it began before recording did */
         return ENTERED;
     }
     close_down_to(thread, node, now);

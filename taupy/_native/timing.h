@@ -1,7 +1,7 @@
-/* How a call is timed: enter and leave. Whoever changes what a call costs opens this file.
+/* How a call is timed: enter and leave. Anything that changes the cost of a call is in this file.
  *
- * `full` is a constant where these are inlined: further metrics and throttling cost nothing
- * where nobody asked for them. What is rare stands in timing.c. */
+ * `full` is a constant where these are inlined, so additional metrics and throttling cost nothing
+ * when they are off. Rare cases are in timing.c. */
 #ifndef TAUPY_TIMING_H
 #define TAUPY_TIMING_H
 
@@ -15,47 +15,48 @@
 
 enum Entry { ENTERED = 0, UNRECORDED = 1 };
 
-/* A module that knows of nodes below which not all is recorded. */
+/* A module that handles nodes below which not everything is recorded. */
 typedef struct NodeWatch {
-    uint32_t flag; /* of enum NodeFlags: the nodes. The cursor stands on one: */
-    /* Is this entry passed over? If not, the cursor may be another one. `globals`: NULL for those
-     * of the frame at work. */
+    uint32_t flag; /* one of NodeFlags. When the cursor is on such a node: */
+    /* Whether to skip this entry. If not, the cursor may have changed. `globals`: NULL for those of
+     * the running frame. */
     int (*skips)(Thread *thread, void *key, PyObject *callable, PyObject *globals);
     int (*skips_return)(Thread *thread, const void *key);
     struct NodeWatch *next;
 } NodeWatch;
 
-/* Does nothing if it is registered already. They are asked in that order. */
+/* Idempotent. Watches are asked in order of registration. */
 void node_watch_add(NodeWatch *watch);
 
-extern uint64_t depth_limit; /* 0: none */
+extern uint64_t depth_limit; /* 0: unlimited */
 extern int throttling;
 extern uint64_t throttle_calls, throttle_ticks;
 
-/* The child `key` of `parent` where the last child is another. NULL: hidden, and counted
- * as such; &nowhere: not to be recorded at all, its callees go to `parent`. Small, since a
- * routine that calls several others comes here at most of its calls. */
+/* The child `key` of `parent` when it is not the last one entered. NULL: the call is now hidden;
+ * &nowhere: record nothing, and attach its callees to `parent`. Small, because a routine that calls
+ * several others comes here at most calls. */
 Node *child_slow(Thread *thread, Node *parent, void *key,
                                                   PyObject *callable, PyObject *globals);
-/* The cursor stands on a node with NODE_SKIPS: is this entry passed over? If not, the cursor may be
- * another one. */
+/* The cursor is on a node with NODE_SKIPS: whether to skip this entry. If not, the cursor may have
+ * changed. */
 int entry_is_skipped(Thread *thread, void *key, PyObject *callable, PyObject *globals);
-/* There is no room for a call: it and what it calls are folded into the caller. */
+/* No room for this call: fold it and its callees into the caller. */
 void call_fold(Thread *thread);
-/* `returned`: what it returns; NULL: an exception leaves it. */
+/* `returned`: the return value; NULL if an exception leaves it. */
 int leave_slow(Thread *thread, void *key, uint64_t now, PyObject *returned);
-/* TAU's rule: many calls, little time each. Nothing more is recorded of the routine; its
- * nodes keep what they have, under keys that no look-up finds. Not while it is open. */
+/* TAU's throttling rule: many calls with little time each. The routine is no longer recorded; its
+ * nodes keep their values, under keys that no look-up finds. Never done while the routine is
+ * open. */
 void throttle(void *key, uint64_t took);
-/* Close `node` and all that is open below it. The caller has read `now` and, if there
- * are further metrics, this reads them again: they are exact for the innermost node. */
+/* Close `node` and everything open below it. The caller has read `now`; additional metrics, if any,
+ * are read again here, so they are exact for the innermost node. */
 void close_down_to(Thread *thread, Node *node, uint64_t now);
-/* Close what is open on all threads: the engine stops. */
+/* Close everything open on all threads: the engine is stopping. */
 void close_all(uint64_t now);
-/* The clocks of the one path stop, those of the other run; shared nodes go on. */
+/* Stop the clocks along one path and start those of the other; shared nodes keep running. */
 void exchange(Thread *thread, Node *from, Node *to, uint64_t now);
 
-/* The clock is read last at an entry and first at a return. */
+/* Read the clock last on entry and first on return, to exclude our own cost. */
 static ALWAYS_INLINE void node_enter(Thread *thread, Node *node, int resume, int full)
 {
     cursor_set(thread, node);
@@ -73,7 +74,8 @@ static ALWAYS_INLINE void node_enter(Thread *thread, Node *node, int resume, int
 
 static ALWAYS_INLINE uint64_t node_leave(Thread *thread, Node *node, uint64_t now, int full)
 {
-    /* On 3.11 entry and return are one function: GCC would keep the cursor's address between. */
+    /* On 3.11, entry and return are one function: keep GCC from holding the cursor's address across
+     * the call. */
     __asm__("" : "+r"(thread));
     uint64_t took = now - node->t0;
     node->inclusive += took;
@@ -87,7 +89,7 @@ static ALWAYS_INLINE uint64_t node_leave(Thread *thread, Node *node, uint64_t no
     return took;
 }
 
-/* A node's clock runs from now on, and no longer: where many nodes change at one moment. */
+/* Run a node's clock, and do nothing else: used where many nodes change at once. */
 static inline void node_run(Thread *thread, Node *node, uint64_t now)
 {
     if (metric_count)
@@ -132,7 +134,7 @@ static ALWAYS_INLINE enum Entry enter(void *key, int resume, PyObject *callable,
     return ENTERED;
 }
 
-/* `returned`: what it returns; NULL: an exception leaves it. */
+/* `returned`: the return value; NULL if an exception leaves it. */
 static ALWAYS_INLINE enum Entry leave_as(void *key, int full, PyObject *returned)
 {
     uint64_t now = clock_ticks();
