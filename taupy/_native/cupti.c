@@ -1,12 +1,12 @@
 /* The GPU collector: CUPTI's callbacks and activity records, without Python.
  *
  * The CUDA driver loads this library itself when the program first calls cuInit
- * (CUDA_INJECTION64_PATH, set by the engine): a program that uses no GPU never pays. Buffers
- * are only queued where CUPTI hands them over; one thread of ours sums up what is in them.
- * Nothing is held that CUPTI could wait for, and no CUPTI function is called under a lock.
+ * (CUDA_INJECTION64_PATH, set by the engine): a program that uses no GPU never pays. Buffers are
+ * only queued when CUPTI hands them over; a single thread of ours sums them up. We hold no lock
+ * that CUPTI could wait for, and call no CUPTI function while holding one.
  *
- * Here is how it begins, and who asks it to; cupti_replay.c feeds saved buffers through the same
- * path. */
+ * This file has the startup code and its entry points; cupti_replay.c feeds saved buffers through
+ * the same path. */
 #define _GNU_SOURCE
 #include "collector.h"
 #include "cupti_buffers.h"
@@ -41,7 +41,7 @@ static int hear_of(int domain, uint32_t id)
     return collector.cupti.enable_callback(1, collector.subscriber, domain, id);
 }
 
-/* The calls to hear of. One that CUPTI refuses is left out. */
+/* Choose the calls to be notified of. Any that CUPTI refuses is left out. */
 static int choose_callbacks(void)
 {
     int chosen = 0, refused = 0, noted = 0, result;
@@ -80,7 +80,7 @@ static int choose_callbacks(void)
     return chosen ? 0 : refused ? refused : -1;
 }
 
-/* A state may be told of within a flush, by our own thread, too. */
+/* States may be reported during a flush, and on our own thread, too. */
 static void on_any_callback(void *user, int domain, uint32_t id, const void *data)
 {
     if (domain == DOMAIN_STATE)
@@ -93,8 +93,8 @@ static void on_any_callback(void *user, int domain, uint32_t id, const void *dat
 
 static void at_exit(void) { worker_end(1); }
 
-/* A fork's child cannot use its parent's CUDA. The buffers, the files and the locks are the
- * parent's: nothing here touches them again. One that uses CUDA first begins anew. */
+/* A forked child cannot use its parent's CUDA. The buffers, files and locks are the parent's, and
+ * nothing here touches them again. A child that is the first to use CUDA starts afresh. */
 static void forked(void)
 {
     if (collector.began == 0)
@@ -148,15 +148,15 @@ static void begin(GpuHost *asking)
     host_write(asking, forked, forked);
     host_write(asking, snapshot, worker_snapshot);
     host_write(asking, lend, kinds_lend);
-    host_write(asking, end, worker_end); /* last: the others are asked for after it */
+    host_write(asking, end, worker_end); /* written last: the others are requested after it */
     __atomic_store_n(&calls.closed, 0, __ATOMIC_RELEASE);
-    atexit(at_exit); /* where C code ends the process, not Python */
+    atexit(at_exit); /* in case C code ends the process, not Python */
 }
 
 /* ---------------------------------------------------------------- who calls */
 
-/* The driver calls this from the program's first cuInit. Whatever happens, the program goes
- * on: anything but 1 would make the driver complain. */
+/* The driver calls this from the program's first cuInit. The program continues in any case: a
+ * result other than 1 would make the driver complain. */
 EXPORT int InitializeInjection(void)
 {
     int saved = errno;
@@ -165,7 +165,7 @@ EXPORT int InitializeInjection(void)
     return 1;
 }
 
-/* NVTX calls this at the program's first range. 0: no injection, ranges do nothing. */
+/* NVTX calls this at the program's first range. 0: not injected, ranges do nothing. */
 EXPORT int InitializeInjectionNvtx2(const void *(*export_table)(uint32_t))
 {
     GpuHost *asking = engine_host();
@@ -177,7 +177,7 @@ EXPORT int InitializeInjectionNvtx2(const void *(*export_table)(uint32_t))
     return 1;
 }
 
-/* The engine calls this where it sees a driver at work that has not called us. */
+/* The engine calls this when it finds an active driver that has not called us. */
 EXPORT void taupy_gpu_begin(GpuHost *asking)
 {
     int saved = errno;

@@ -11,8 +11,8 @@
 
 #define BUFFER_BYTES (2u << 20)
 #define BUFFERS_AT_MOST 256
-#define BUFFERS_OF_OLD 4096 /* before CUDA 12.9 CUPTI may crash where a buffer is refused */
-#define MAY_BE_REFUSED 27 /* as cuptiGetVersion tells */
+#define BUFFERS_OF_OLD 4096 /* before CUDA 12.9, refusing a buffer may crash CUPTI */
+#define MAY_BE_REFUSED 27 /* from cuptiGetVersion */
 
 enum BufferState { BUFFER_NONE, BUFFER_FREE, BUFFER_HELD, BUFFER_FULL };
 
@@ -25,7 +25,7 @@ typedef struct Buffer {
 
 static Buffer buffers[BUFFERS_OF_OLD];
 static int32_t queue_head = -1; /* newest first */
-static uint64_t moves;          /* atomically */
+static uint64_t moves;          /* atomic */
 static void (*on_handed_over)(void);
 
 void buffers_requested(uint8_t **buffer, size_t *size, size_t *max_records)
@@ -61,7 +61,8 @@ void buffers_requested(uint8_t **buffer, size_t *size, size_t *max_records)
         __atomic_add_fetch(&collector.sums.counters->refused, 1, __ATOMIC_RELAXED);
 }
 
-/* Which buffer it is; -1: none of ours, as where another client's callbacks stood before. */
+/* Index of the buffer; -1 if it is not ours, for instance because another client's callbacks were
+ * registered before. */
 static int buffer_number(const uint8_t *memory)
 {
     for (int i = 0; i < BUFFERS_OF_OLD; i++) {
@@ -75,7 +76,7 @@ static int buffer_number(const uint8_t *memory)
 void buffers_completed(void *context, uint32_t stream, uint8_t *buffer, size_t size, size_t valid)
 {
     (void)context, (void)stream, (void)size;
-    if (buffer == NULL || collector.began < 0) /* a fork's child, whose parent goes on with it */
+    if (buffer == NULL || collector.began < 0) /* forked child: the parent keeps using it */
         return;
     int32_t number = buffer_number(buffer);
     if (number < 0)
@@ -94,8 +95,9 @@ void buffers_completed(void *context, uint32_t stream, uint8_t *buffer, size_t s
     on_handed_over();
 }
 
-/* Buffers as they came, each after its size, and the names that their pointers mean. */
-static int saved_buffers = -1, saved_names = -1; /* descriptors: a forked child flushes nothing */
+/* Saved buffers as they arrived, each preceded by its size, and the names their pointers refer
+ * to. */
+static int saved_buffers = -1, saved_names = -1; /* descriptors: nothing to flush in a forked child */
 
 void buffers_save(const char *folder)
 {
@@ -146,7 +148,7 @@ void buffers_drain(void)
     int32_t head;
     while ((head = __atomic_exchange_n(&queue_head, -1, __ATOMIC_ACQUIRE)) >= 0) {
         int32_t first = -1;
-        while (head >= 0) { /* in the order in which they came */
+        while (head >= 0) { /* in order of arrival */
             int32_t next = buffers[head].next;
             buffers[head].next = first;
             first = head;

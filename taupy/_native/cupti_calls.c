@@ -10,8 +10,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* Correlation id -> node, for the last two million calls: 16 MiB of addresses, of which
- * only what is used becomes memory. A word: node >> 6 | high bits of the id << 42 | valid. */
+/* Correlation id -> node, for the last two million calls: 16 MiB of addresses, of which only the
+ * pages used take memory. Layout of a word: node >> 6 | high bits of the id << 42 | valid. */
 #define RING_BITS 21
 #define RING_VALID (1ull << 63)
 #define RING_HIGH_BITS (32 - RING_BITS)
@@ -20,9 +20,9 @@
 #define PROBES 64
 
 typedef struct OpenCall {
-    uint64_t start, place; /* place: what stands in GpuCall.key for the node */
+    uint64_t start, place; /* place: the node as encoded in GpuCall.key */
     uint32_t depth;
-    uint32_t thread; /* number of a thread without routines, 0: none yet */
+    uint32_t thread; /* number of a thread without routines; 0: none yet */
     uint32_t ours;   /* the collector's own thread */
 } OpenCall;
 
@@ -50,7 +50,7 @@ static uint64_t thread_place(OpenCall *open)
         int saved = errno;
         uint64_t number = __atomic_add_fetch(&calls.thread_count, 1, __ATOMIC_RELAXED);
         if (number >= GPU_THREADS_AT_MOST)
-            number = GPU_THREADS_AT_MOST - 1; /* they share the last one */
+            number = GPU_THREADS_AT_MOST - 1; /* all further threads share the last one */
         GpuThread *thread = &calls.threads[number];
         prctl(PR_GET_NAME, thread->name);
         thread->native_id = (uint64_t)syscall(SYS_gettid);
@@ -93,7 +93,7 @@ static void context_event(uint32_t id, const ResourceData *resource)
     }
 }
 
-/* Where the calling thread is; what it launches belongs there. */
+/* Call path of the calling thread; its launches belong there. */
 static GpuPlace place_of_call(void)
 {
     GpuPlace place = calls.host->place();
@@ -118,7 +118,7 @@ void calls_on_callback(void *user, int domain, uint32_t id, const void *data)
     if ((domain != DOMAIN_DRIVER && domain != DOMAIN_RUNTIME) || id >= IDS_AT_MOST)
         return;
     const CallbackData *call = data;
-    if (calls.interest[domain][id] & CALL_LOADS) { /* of no interest but for what it may copy */
+    if (calls.interest[domain][id] & CALL_LOADS) { /* relevant only for what it may copy */
         if (call->site == 0)
             ring_put(calls.ring, call->correlation, place_of_call().launch);
         return;
@@ -127,11 +127,11 @@ void calls_on_callback(void *user, int domain, uint32_t id, const void *data)
         GpuPlace place = place_of_call();
         ring_put(calls.ring, call->correlation, place.launch);
         if (calls.interest[domain][id] & CALL_MANAGED) {
-            open->ours = 1; /* what CUPTI calls for it */
+            open->ours = 1; /* covers what CUPTI calls on its behalf */
             calls.begin_unified_memory();
             open->ours = 0;
         }
-        if (open->depth++ == 0) { /* else the runtime calls the driver */
+        if (open->depth++ == 0) { /* else the runtime is calling the driver */
             if (calls.interest[domain][id] & CALL_LAUNCHES)
                 __atomic_add_fetch(&calls.counters->launches, 1, __ATOMIC_RELAXED);
             open->place = place.host != 0 ? place.host >> 6 : thread_place(open);
@@ -141,7 +141,7 @@ void calls_on_callback(void *user, int domain, uint32_t id, const void *data)
         uint64_t took = clock_ticks() - open->start;
         call_add(open->place << 14 | (uint64_t)domain << 12 | id, took);
         int is_refused = call->result != NULL && *(const int *)call->result != 0;
-        if (is_refused && calls.interest[domain][id] & CALL_LAUNCHES) /* no record will come */
+        if (is_refused && calls.interest[domain][id] & CALL_LAUNCHES) /* no record will follow */
             __atomic_sub_fetch(&calls.counters->launches, 1, __ATOMIC_RELAXED);
     }
 }

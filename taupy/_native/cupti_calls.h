@@ -1,51 +1,51 @@
-/* What happens in the program's own threads: CUPTI calls us at the beginning and the end of
- * each call of CUDA's API. No lock, no allocation, no system call but once a thread.
+/* What happens on the program's own threads: CUPTI calls us at the start and the end of each CUDA
+ * API call. No lock, no allocation, and no system call except once per thread.
  *
- * At the beginning the call-path node is noted under the call's correlation id, by which
- * records of kernels and copies find it; at the end the call's time is added to its row. */
+ * At the start, the call-path node is stored under the call's correlation id, by which records of
+ * kernels and copies find it; at the end, the call's time is added to its row. */
 #ifndef TAUPY_CUPTI_CALLS_H
 #define TAUPY_CUPTI_CALLS_H
 
 #include "gpu_host.h"
 #include "gpu_part.h"
 
-#define CORRELATIONS (1u << 21) /* calls whose places are known: the last two million */
+#define CORRELATIONS (1u << 21) /* calls whose node is known: the last two million */
 #define FIRST_TABLE 1024
 #define IDS_AT_MOST 4096
 
 typedef struct CallTable {
     uint64_t mask;
     GpuCall *calls;
-    uint64_t used; /* by callers, atomically */
+    uint64_t used; /* by callers, atomic */
 } CallTable;
 
 typedef struct Calls {
     const GpuHost *host;
     GpuCounters *counters;
     uint64_t *ring;
-    CallTable *table; /* the newest; older ones only rest in the part */
+    CallTable *table; /* the newest; older ones are only kept in the part */
     GpuThread *threads;
     uint64_t thread_count;
     uint8_t interest[3][IDS_AT_MOST];
     void *contexts[64];
-    void (*begin_worker)(void);         /* with the first context or call */
-    void (*begin_unified_memory)(void); /* with the first allocation of such memory */
-    int closed;                         /* callbacks do nothing; atomically */
-    int worker_begun;                   /* the thread that sums up; atomically */
+    void (*begin_worker)(void);         /* on the first context or call */
+    void (*begin_unified_memory)(void); /* on the first allocation of managed memory */
+    int closed;                         /* callbacks do nothing; atomic */
+    int worker_begun;                   /* the worker thread; atomic */
 } Calls;
 
 extern Calls calls;
 
-/* Room for places by correlation id, all of it unused memory yet; NULL: there is none. */
+/* Reserve the table of nodes by correlation id; untouched pages take no memory. NULL on failure. */
 uint64_t *calls_ring(void);
 
-/* CUPTI's callback for both domains of calls, and for contexts. */
+/* CUPTI's callback for both API domains and for contexts. */
 void calls_on_callback(void *user, int domain, uint32_t id, const void *data);
 
-/* The node that a launch belongs to, 0: nobody knows. `known`: was the launch seen? */
+/* The node that a launch belongs to; 0: unknown. `known`: whether the launch was seen. */
 uint64_t calls_node(uint32_t correlation, int *known);
 
-/* The calling thread is the collector's own: its calls are not the program's. */
+/* The calling thread belongs to the collector: do not count its calls as the program's. */
 void calls_be_ours(void);
 
 #endif

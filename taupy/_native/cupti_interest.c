@@ -2,7 +2,7 @@
 #include "cupti_records.h"
 #include <string.h>
 
-/* Calls that only ask: often, brief, and of no interest. */
+/* Queries: frequent, short, and of no interest. */
 static const char *const idle_calls[] = {
     "GetLastError", "PeekAtLastError", "GetDevice", "SetDevice", "PushCallConfiguration",
     "PopCallConfiguration", "GetAttribute", "DeviceGet", "StreamIsCapturing", "GetCaptureInfo",
@@ -15,7 +15,8 @@ static const char *const idle_calls[] = {
     "UnregisterFatBinary", "ThreadExchangeStreamCaptureMode", "StreamBeginCapture", "DevicePrimaryCtxGet",
     "TensorMapEncode", "CtxGetId", "GetFuncBySymbol", "GetSymbol", "GetTexture", "InitModule",
 };
-/* Of the driver, which runtime calls go through, only what a program calls itself. */
+/* Driver calls are recorded only if programs make them directly; runtime calls go through the
+ * driver, too. */
 static const char *const driver_calls[] = {
     "cuLaunch", "cuMemcpy", "cuMemset", "cuGraph", "cuMemAlloc", "cuMemFree", "cuMemHostAlloc",
     "cuMemCreate", "cuMemRelease", "cuMemMap", "cuMemUnmap", "cuMemPrefetch", "cuStreamSynchronize", "cuStreamWait", "cuCtxSynchronize",
@@ -23,8 +24,8 @@ static const char *const driver_calls[] = {
     "cuCtxCreate", "cuCtxDestroy", "cuDevicePrimaryCtxRetain", "cuStreamCreate",
     "cuStreamDestroy", "cuLink",
 };
-/* Of the calls that only ask, those that load a module where it has not been loaded yet, and copy its
- * data to the GPU: only their places are noted. */
+/* Queries that load a module not loaded yet, and copy its data to the GPU: only their call paths
+ * are noted. */
 static const char *const loading_calls[] = {
     "FuncGetAttribute", "FuncSetAttribute", "FuncSetCacheConfig", "OccupancyMaxActive",
     "OccupancyMaxPotential", "OccupancyAvailable", "GetFuncBySymbol", "GetSymbol", "ModuleGetFunction",

@@ -7,12 +7,12 @@
 #include <errno.h>
 #include <stdio.h>
 
-static int unified_problem; /* what CUPTI answered, atomically; 0: nothing to say */
+static int unified_problem; /* CUPTI's result, atomic; 0: nothing to report */
 static int lend_problem;    /* the same */
-static int is_lent;         /* torch.profiler may have CUPTI's records, atomically */
-static uint64_t lent_launches, lent_moves; /* when it was lent */
+static int is_lent;         /* CUPTI's records are torch.profiler's for now; atomic */
+static uint64_t lent_launches, lent_moves; /* at the time of lending */
 
-/* The kinds of records; only kernels and copies are indispensable. */
+/* Kinds of records; only kernels and copies are indispensable. */
 static const struct {
     uint32_t kind;
     int needed, trace;
@@ -42,7 +42,7 @@ int kinds_enable(void)
     return 0;
 }
 
-/* Those kinds once more, but for the devices, which are told of again each time. */
+/* Enable these kinds again, except devices, which would be reported again each time. */
 static int enable_again(void)
 {
     int first = 0;
@@ -55,9 +55,9 @@ static int enable_again(void)
     return first;
 }
 
-/* What unified memory moves. CUPTI must be asked when the driver is ready, which it is not yet
- * when it loads this library, and most programs have none: at the first allocation of such
- * memory. What CUPTI refuses is noted by the worker, which the part belongs to. */
+/* Transfers of managed memory. CUPTI accepts this only once the driver is ready, which it is not
+ * yet while loading this library, and most programs use no managed memory: so enable it at the
+ * first such allocation. If CUPTI refuses, the worker, which owns the part, notes that. */
 void kinds_begin_unified_memory(void)
 {
     static int once;
@@ -78,11 +78,11 @@ static uint64_t launches(void)
     return __atomic_load_n(&collector.sums.counters->launches, __ATOMIC_RELAXED);
 }
 
-/* Has torch.profiler taken the records of what was launched since it began? Then no buffer was
- * asked of us, or handed to us. */
+/* Whether torch.profiler has taken the records of launches since it began: if so, no buffer was
+ * requested from us or handed to us in that time. */
 static void count_lent(void)
 {
-    uint64_t now = launches(); /* fewer, where one that had begun before was refused since */
+    uint64_t now = launches(); /* fewer, if one begun earlier has since been refused */
     uint64_t since = now > lent_launches ? now - lent_launches : 0;
     if (since != 0 && buffers_moves() == lent_moves) {
         collector.sums.counters->lent += since;
@@ -90,9 +90,9 @@ static void count_lent(void)
     }
 }
 
-/* Called by a thread of the program where its torch.profiler begins, and where it has ended. It
- * registers callbacks of its own for buffers, if it can without a subscriber, and at its end
- * disables the kinds: what it took is its, and what comes after is ours again. */
+/* Called on the program's thread when its torch.profiler begins and after it has ended.
+ * torch.profiler registers its own buffer callbacks, if it can do so without a subscriber, and
+ * disables the kinds at its end. Records it took are its own; what follows is ours again. */
 void kinds_lend(int begins)
 {
     int saved = errno, result;

@@ -1,9 +1,9 @@
-/* Which kinds of records CUPTI is asked for, and when: at the beginning, with the first managed
- * memory, and again after the program's torch.profiler has had them. */
+/* Which kinds of records are requested from CUPTI, and when: at the start, at the first use of
+ * managed memory, and again after the program's torch.profiler has used them. */
 #ifndef TAUPY_CUPTI_KINDS_H
 #define TAUPY_CUPTI_KINDS_H
 
-/* CUPTI's answer where an indispensable one is refused, else 0. */
+/* Returns CUPTI's result if an indispensable kind is refused, else 0. */
 int kinds_enable(void);
 
 void kinds_begin_unified_memory(void);
@@ -12,10 +12,10 @@ void kinds_begin_unified_memory(void);
 void kinds_lend(int begins);
 int kinds_are_lent(void);
 
-/* At the end: what has not come back is gone. */
+/* At the end: records not returned by now are lost. */
 void kinds_end(void);
 
-/* What CUPTI refused later on goes into the part; by the thread that it belongs to. */
+/* Note in the part what CUPTI refused later. To be called by the thread that owns the part. */
 void kinds_note(void);
 
 #endif

@@ -25,7 +25,7 @@ static int match_mapped(struct dl_phdr_info *info, size_t size, void *data)
     return 1;
 }
 
-/* The path of a library in this process whose file name begins so; 0 if there is none. */
+/* Path of a library in this process whose file name begins with the prefix; 0 if there is none. */
 static int find_mapped(const char *prefix, Mapped *found)
 {
     found->prefix = prefix;
@@ -45,7 +45,7 @@ static int major_of_path(const char *path)
     return at != NULL ? atoi(at + strlen("libcupti.so.")) : 0;
 }
 
-/* A CUPTI of a later CUDA than the driver's does not work with it: on to the next. */
+/* A CUPTI for a newer CUDA than the driver's does not work with it: try the next one. */
 static void reject_newer(Cupti *cupti, const char *path, char *problem, size_t room)
 {
     uint32_t version = 0;

@@ -1,4 +1,5 @@
-/* Finding libcupti, and its functions by name: no CUDA headers, no link against CUPTI. */
+/* Finding libcupti and looking up its functions by name: no CUDA headers, no link-time
+ * dependency. */
 #ifndef TAUPY_CUPTI_LIBRARY_H
 #define TAUPY_CUPTI_LIBRARY_H
 
@@ -13,8 +14,8 @@ typedef void (*BufferCompleted)(void *context, uint32_t stream, uint8_t *buffer,
 typedef struct Cupti {
     void *handle;
     char path[4096];
-    uint32_t version; /* as cuptiGetVersion tells */
-    int driver;       /* as cuDriverGetVersion tells: 13000 for 13.0; 0: not known */
+    uint32_t version; /* from cuptiGetVersion */
+    int driver;       /* from cuDriverGetVersion: 13000 for 13.0; 0: unknown */
     int (*get_version)(uint32_t *);
     int (*subscribe)(void **, CallbackFunction, void *);
     int (*unsubscribe)(void *);
@@ -35,11 +36,11 @@ typedef struct Cupti {
     int (*context_synchronize)(void);
 } Cupti;
 
-/* Open libcupti: the one in the process, else the first that the driver can serve. Not 0: none
- * was found, and the text says what was tried. */
+/* Open libcupti: the one already in the process, else the first that works with the driver. Nonzero
+ * if none was found; `problem` then lists what was tried. */
 int cupti_open(Cupti *cupti, char **libraries, char *problem, size_t room);
 
-/* A library of this process whose file name begins so; NULL if there is none. */
+/* A library of this process whose file name begins with `prefix`; NULL if there is none. */
 void *open_mapped(const char *prefix);
 
 #endif

@@ -12,19 +12,19 @@
 
 _Static_assert(sizeof(((GpuModule *)0)->hash) == SHA256_BYTES, "GpuModule");
 
-/* One content, however often it is loaded. */
+/* One distinct content, however often it is loaded. */
 typedef struct Module {
     GpuModule facts;
-    GpuModule *written; /* in the part; the worker's */
+    GpuModule *written; /* in the part; owned by the worker */
     struct Module *earlier;
 } Module;
 
 static struct {
     int folder;
-    uint64_t left;                          /* bytes, atomically */
-    uint32_t left_out, unwritten, unlisted; /* atomically */
+    uint64_t left;                          /* bytes, atomic */
+    uint32_t left_out, unwritten, unlisted; /* atomic */
     uint32_t noted;
-    pthread_mutex_t lock; /* of what follows */
+    pthread_mutex_t lock; /* protects everything below */
     Table known;
     Module *newest;
 } modules = {.folder = -1, .lock = PTHREAD_MUTEX_INITIALIZER};
@@ -60,7 +60,7 @@ static int take(uint64_t size)
     return -1;
 }
 
-/* A file is whole when it has its name: another process may keep the same module. */
+/* A file gets its name only when complete: another process may save the same module. */
 static int keep(const char *name, const ModuleResource *module)
 {
     char part[64];
@@ -78,7 +78,7 @@ static int keep(const char *name, const ModuleResource *module)
     return result;
 }
 
-/* Keep a module that is not there yet, within the limit. Is it there now? */
+/* Save a module that is not there yet, within the limit. Returns whether it is there now. */
 static int is_kept(const uint8_t *hash, const ModuleResource *module)
 {
     char name[2 * SHA256_BYTES + sizeof ".cubin"];
@@ -131,7 +131,7 @@ void modules_on_loaded(const ModuleLoaded *loaded)
 {
     const ModuleResource *module = loaded->module;
     int saved = errno, keeps = modules.folder >= 0;
-    /* In a fork's child the lock may be its parent's. */
+    /* In a forked child, the parent may have been holding the lock. */
     if (collector.began < 0 || module == NULL || module->cubin == NULL || module->size == 0)
         return;
     GpuModule facts = {.size = module->size, .loaded = clock_ns(CLOCK_REALTIME)};
@@ -145,7 +145,7 @@ void modules_on_loaded(const ModuleLoaded *loaded)
     errno = saved;
 }
 
-/* What is new since the last time, and how often each was loaded. */
+/* Write modules new since the last time, and how often each was loaded. */
 static void write_list(void)
 {
     pthread_mutex_lock(&modules.lock);

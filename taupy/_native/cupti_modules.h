@@ -1,12 +1,12 @@
-/* Modules that the program loads onto a GPU: which they were, and on request their code, kept as
- * files of a folder, each content once. */
+/* Modules that the program loads onto a GPU: a list of them and, on request, their code, saved as
+ * files in a folder, each distinct content once. */
 #ifndef TAUPY_CUPTI_MODULES_H
 #define TAUPY_CUPTI_MODULES_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-/* Larger ones are listed by their size alone, unless they are kept: the program waits. */
+/* Larger modules are listed by size only, unless they are saved: the program waits for the hash. */
 #define MODULE_HASHED_BYTES (4u << 20)
 #define MODULES_LISTED_AT_MOST 10000
 
@@ -16,18 +16,18 @@ typedef struct ModuleResource { /* CUpti_ModuleResourceData */
     const char *cubin;
 } ModuleResource;
 
-typedef struct ModuleLoaded { /* CUpti_ResourceData, where a module has been loaded */
+typedef struct ModuleLoaded { /* CUpti_ResourceData for a loaded module */
     void *context, *stream;
     const ModuleResource *module;
 } ModuleLoaded;
 
 enum { RESOURCE_MODULE_LOADED = 6 };
 
-/* Keep up to so many bytes in a folder. 0, or -1 where the folder cannot be opened. */
+/* Save up to `limit` bytes to a folder. Returns 0, or -1 if the folder cannot be opened. */
 int modules_keep(const char *folder, uint64_t limit);
-/* Of any thread; the program waits for hash and file. */
+/* Called on any thread; the program waits for the hash and the file. */
 void modules_on_loaded(const ModuleLoaded *loaded);
-/* What was loaded, and how many were left out, into the part. Called by the worker. */
+/* Note in the part what was loaded and how many were left out. Called by the worker. */
 void modules_note(void);
 
 #endif

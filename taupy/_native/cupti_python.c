@@ -1,10 +1,11 @@
 /* The native half of the debugging GPU collector (`taupy run --cupti-backend python`).
  *
- * The CUDA driver loads this library in place of the native collector (cupti.c). It takes the
- * GIL and runs collectors/cupti_python_start.py; what is recorded there comes from NVIDIA's
- * cupti-python. The functions that cupti-python calls back are here: a Python function would
- * let signal handlers raise in the midst of a CUDA call, and be seen by the engine. Call
- * paths are noted as by the native collector (cupti_calls.c); records are only passed on. */
+ * The CUDA driver loads this library in place of the native collector (cupti.c). It takes the GIL
+ * and runs collectors/cupti_python_start.py; what is recorded there comes from NVIDIA's
+ * cupti-python. The functions that cupti-python calls back are implemented here: in a Python
+ * function, signal handlers could raise in the middle of a CUDA call, and the engine would record
+ * it. Call paths are noted as by the native collector (cupti_calls.c); records are only passed
+ * on. */
 #define _GNU_SOURCE
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -23,7 +24,7 @@
 #define START "collectors/cupti_python_start.py"
 #define BUFFER_BYTES (2u << 20)
 
-static int begun; /* once a process; -1: in a forked child of one that had begun */
+static int begun; /* once per process; -1: in a forked child of a process that had begun */
 static GpuHost *host;
 static PyObject *put_records, *end_function, *snapshot_function, *start_thread, *work_function;
 static __thread const char *snapshot_path;
@@ -61,14 +62,14 @@ static PyObject *on_call(PyObject *module, PyObject *const *args, Py_ssize_t n)
     Py_RETURN_NONE;
 }
 
-/* () -> (bytes, number of records: as many as fit) */
+/* () -> (buffer size in bytes, number of records; 0: as many as fit) */
 static PyObject *on_request(PyObject *module, PyObject *unused)
 {
     (void)module, (void)unused;
     return Py_BuildValue("Ii", BUFFER_BYTES, 0);
 }
 
-/* (list of records): to the worker, whatever thread CUPTI calls this in */
+/* (list of records): pass on to the worker; CUPTI calls this on any thread */
 static PyObject *on_records(PyObject *module, PyObject *records)
 {
     (void)module;
@@ -84,21 +85,21 @@ static PyObject *on_records(PyObject *module, PyObject *records)
 
 /* ---------------------------------------------------------------- for collectors/cupti_python.py */
 
-static void begin_unified_memory(void) {} /* cupti-python is asked for it at the beginning */
+static void begin_unified_memory(void) {} /* cupti-python requests it at the start */
 
-/* With the first call of CUDA's API, in the thread that makes it. */
+/* On the first CUDA API call, on the calling thread. */
 static void begin_worker(void)
 {
     sigset_t all, before;
-    calls.worker_begun = 1; /* under the GIL */
+    calls.worker_begun = 1; /* protected by the GIL */
     sigfillset(&all);
-    pthread_sigmask(SIG_BLOCK, &all, &before); /* the program's signals are not for it */
+    pthread_sigmask(SIG_BLOCK, &all, &before); /* it must not get the program's signals */
     Py_XDECREF(PyObject_CallFunction(start_thread, "O()", work_function));
     PyErr_Clear();
     pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
-/* () -> what the engine wants, as a dict; None: it wants nothing */
+/* () -> the engine's settings as a dict; None: nothing is to be measured */
 static PyObject *prepare(PyObject *module, PyObject *unused)
 {
     (void)module, (void)unused;
@@ -123,7 +124,7 @@ static PyObject *prepare(PyObject *module, PyObject *unused)
                          host->end_ms);
 }
 
-/* (domain, id, name) -> 0: of no interest; it starts work: & 2. The part has its name then. */
+/* (domain, id, name) -> 0: not recorded; & 2: it starts work. Its name is now in the part. */
 static PyObject *interest(PyObject *module, PyObject *args)
 {
     int domain, id, found;
@@ -139,7 +140,7 @@ static PyObject *interest(PyObject *module, PyObject *args)
     return PyLong_FromLong(found);
 }
 
-/* The engine calls these: see gpu_host.h. */
+/* Called by the engine; see gpu_host.h. */
 static int python_lives(void)
 {
 #if PY_VERSION_HEX >= 0x030D0000
@@ -149,8 +150,8 @@ static int python_lives(void)
 #endif
 }
 
-/* With the GIL, and with the thread's own exception as it was. What is no error of ours, such
- * as a Ctrl-C, is raised again when the thread is back in its own code. */
+/* Run with the GIL held and the thread's pending exception preserved. Exceptions that are not our
+ * errors, such as Ctrl-C, are raised again once the thread is back in its own code. */
 static void with_python(void (*run)(int), int value)
 {
     PyObject *type, *problem, *trace;
@@ -171,7 +172,8 @@ static void call_end(int last)
     Py_XDECREF(PyObject_CallFunction(end_function, "i", last));
 }
 
-/* Without the GIL or with it. Where Python has ended, its exit function has been called. */
+/* Called with or without the GIL. If Python has been finalised, its exit function has already
+ * run. */
 static void python_end(int last)
 {
     if (begun == 1 && python_lives())
@@ -197,22 +199,22 @@ static int python_snapshot(const char *path)
     return snapshot_result;
 }
 
-/* In a forked child, where the GIL may be nobody's. */
+/* In a forked child, where possibly no thread holds the GIL. */
 static void python_forked(void)
 {
     calls.closed = 1;
     begun = -1;
 }
 
-/* (functions for records, for the end, for a snapshot, of the worker, start_new_thread): from
- * now on callbacks count */
+/* (functions for records, for the end, for a snapshot, of the worker, start_new_thread): callbacks
+ * count from now on */
 static PyObject *connect_host(PyObject *module, PyObject *args)
 {
     (void)module;
     if (!PyArg_ParseTuple(args, "OOOOO", &put_records, &end_function, &snapshot_function,
                           &work_function, &start_thread))
         return NULL;
-    Py_INCREF(args); /* and so what is in it, for ever */
+    Py_INCREF(args); /* keeps its items alive, too, for good */
     host_write(host, snapshot, python_snapshot);
     host_write(host, forked, python_forked);
     host_write(host, end, python_end);
@@ -228,7 +230,7 @@ static PyObject *close_calls(PyObject *module, PyObject *unused)
     Py_RETURN_NONE;
 }
 
-/* The calling thread's calls of CUDA's API are not the program's. */
+/* Do not count the calling thread's CUDA API calls as the program's. */
 static PyObject *be_ours(PyObject *module, PyObject *unused)
 {
     (void)module, (void)unused;
@@ -236,7 +238,7 @@ static PyObject *be_ours(PyObject *module, PyObject *unused)
     Py_RETURN_NONE;
 }
 
-/* (list of records): into the sums. Each object holds a record as CUPTI has written it. */
+/* (list of records): add to the sums. Each object holds a record as written by CUPTI. */
 static PyObject *add(PyObject *module, PyObject *records)
 {
     (void)module;
@@ -262,7 +264,7 @@ static PyObject *note(PyObject *module, PyObject *args)
     Py_RETURN_NONE;
 }
 
-/* (step, CUPTI's answer, text): it cannot begin */
+/* (step, CUPTI's result, text): it cannot start */
 static PyObject *problem(PyObject *module, PyObject *args)
 {
     const char *step, *text;
@@ -274,8 +276,8 @@ static PyObject *problem(PyObject *module, PyObject *args)
     Py_RETURN_NONE;
 }
 
-/* (records that CUPTI dropped): what has been summed up stands in the files; a larger table of
- * calls, where the newest is half full */
+/* (number of records CUPTI dropped): make the files current; enlarge the call table when the newest
+ * one is half full */
 static PyObject *keep(PyObject *module, PyObject *dropped)
 {
     (void)module;
@@ -293,7 +295,7 @@ static PyObject *keep(PyObject *module, PyObject *dropped)
     Py_RETURN_NONE;
 }
 
-/* (path) -> was the part copied there, as it stands? */
+/* (path) -> whether the part, as it is now, was copied there */
 static PyObject *copy(PyObject *module, PyObject *path)
 {
     (void)module;
@@ -302,7 +304,7 @@ static PyObject *copy(PyObject *module, PyObject *path)
     return PyBool_FromLong(part_copy(collector.part, PyBytes_AS_STRING(path), PART_SNAPSHOT) == 0);
 }
 
-/* (was it too late?): nothing follows */
+/* (was it too late?): nothing more will come */
 static PyObject *finish_part(PyObject *module, PyObject *late)
 {
     (void)module;
@@ -364,7 +366,7 @@ PyMODINIT_FUNC PyInit_cupti_python(void) { return PyModuleDef_Init(&definition);
 
 /* ---------------------------------------------------------------- who loads it */
 
-/* The path of a file of the package; `name` begins in its folder. 0 if there is no room. */
+/* Path of a file in the package; `name` is relative to its folder. 0 if it does not fit. */
 static int path_in_package(const char *name, char *path, size_t room)
 {
     Dl_info here;
@@ -397,22 +399,22 @@ static void begin(void)
         with_python(run_start, 0);
 }
 
-/* The driver calls this from the program's first cuInit: the program goes on whatever happens. */
+/* The driver calls this from the program's first cuInit: the program continues in any case. */
 EXPORT int InitializeInjection(void)
 {
     begin();
     return 1;
 }
 
-/* The engine calls this where it sees a driver at work that has not called us. */
+/* The engine calls this when it finds an active driver that has not called us. */
 EXPORT void taupy_gpu_begin(void *asking)
 {
     (void)asking;
     begin();
 }
 
-/* NVTX calls this at the program's first range; ranges are the native collector's business with
- * either backend. 0: no injection, ranges do nothing. */
+/* NVTX calls this at the program's first range; with either backend, the native collector handles
+ * ranges. 0: not injected, ranges do nothing. */
 EXPORT int InitializeInjectionNvtx2(const void *(*export_table)(uint32_t))
 {
     Dl_info here;

@@ -1,9 +1,9 @@
 /* Parameters of CUPTI's profiler host and Range Profiler functions.
  *
- * Layouts are those of cupti_range_profiler.h, cupti_profiler_host.h, cupti_profiler_target.h
- * and cupti_target.h, the same from CUDA 12.6 to 13.5 but for what was appended. The size that CUPTI
- * is told is that of the last field's end in its own version, without padding: CUPTI refuses what it
- * does not know. */
+ * Layouts are those of cupti_range_profiler.h, cupti_profiler_host.h, cupti_profiler_target.h and
+ * cupti_target.h, identical from CUDA 12.6 to 13.5 except for fields appended at the end. The size
+ * passed to CUPTI must end at the last field its own version has, excluding padding: CUPTI refuses
+ * what it does not know. */
 #ifndef TAUPY_CUPTI_RANGE_H
 #define TAUPY_CUPTI_RANGE_H
 
@@ -15,13 +15,13 @@
     void *reserved
 #define SIZE_UP_TO(type, last) (offsetof(type, last) + sizeof(((type *)0)->last))
 #define FILLED(type, last, ...) (type) { .size = SIZE_UP_TO(type, last), __VA_ARGS__ }
-/* Of a structure that ends with another field in CUPTI `since` and later. */
+/* For a structure that has one more field, `newer`, from CUPTI version `since` on. */
 #define FILLED_FOR(version, type, last, since, newer, ...)                                         \
     (type) {                                                                                       \
         .size = (version) >= (since) ? SIZE_UP_TO(type, newer) : SIZE_UP_TO(type, last),           \
         __VA_ARGS__                                                                                \
     }
-/* As cuptiGetVersion tells; of 13.1 the first release has not yet the former. */
+/* From cuptiGetVersion; the first release of 13.1 does not have the former yet. */
 enum { DEVICE_LEVEL_SINCE = 130101, SKU_SINCE = 130100, METRIC_SET_SINCE = 130200, CACHE_CONTROL_SINCE = 130400 };
 
 typedef struct { HEAD; } PInitialize;
@@ -59,7 +59,7 @@ typedef struct { HEAD; void *host; const uint8_t *data; size_t bytes, range; con
 enum { CACHES_LEFT_ALONE = 0 }; /* CUpti_CacheControl_Mode */
 enum { AUTO_RANGE = 1, USER_RANGE = 2, KERNEL_REPLAY = 2, USER_REPLAY = 3 };
 enum { RANGE_PROFILER = 0, RANGE_PROFILING = 0, IS_SUPPORTED = 3 };
-enum { INVALID_OPERATION = 7 }; /* CUPTI's answer where it takes no configuration */
+enum { INVALID_OPERATION = 7 }; /* CUPTI's result if it accepts no configuration */
 
 typedef struct RangeProfiler {
     int (*initialize)(PInitialize *);
@@ -67,7 +67,7 @@ typedef struct RangeProfiler {
     int (*supported)(PSupported *);
     int (*chip_name)(PChipName *);
     int (*host_initialize)(PHostInitialize *);
-    int (*host_deinitialize)(PProfiler *); /* its field is the host object here */
+    int (*host_deinitialize)(PProfiler *); /* the field is the host object here */
     int (*add_metrics)(PAddMetrics *);
     int (*image_size)(PImageSize *);
     int (*image)(PImage *);
@@ -86,7 +86,7 @@ typedef struct RangeProfiler {
     int (*evaluate)(PEvaluate *);
 } RangeProfiler;
 
-/* NULL if all functions were found, else the name of the first that was not. */
+/* NULL if all functions were found, else the name of the first missing one. */
 const char *range_functions(RangeProfiler *functions, void *library);
 
 #endif

@@ -1,8 +1,8 @@
-/* CUPTI's activity records and callback data, as far as they are read here.
+/* CUPTI's activity records and callback data, to the extent they are read here.
  *
- * From CUDA 12.3 to 13.5 records of one kind only grew at their ends, so these beginnings
- * fit all of them; sizes are CUPTI's own affair (cuptiActivityGetNextRecord), and the table
- * at the end serves the replay of saved buffers where there is no CUPTI. */
+ * From CUDA 12.3 to 13.5, records only grew at their ends, so these prefixes fit all versions.
+ * CUPTI itself handles record sizes (cuptiActivityGetNextRecord); the table at the end is for
+ * replaying saved buffers where there is no CUPTI. */
 #ifndef TAUPY_CUPTI_RECORDS_H
 #define TAUPY_CUPTI_RECORDS_H
 
@@ -135,7 +135,7 @@ _Static_assert(offsetof(UnifiedRecord, source) == 40, "unified memory");
 typedef struct UnifiedConfig { /* CUpti_ActivityUnifiedMemoryCounterConfig */
     uint32_t scope, counter, device, enable;
 } UnifiedConfig;
-enum { ALL_DEVICES = 2 }; /* of the process, as a scope */
+enum { ALL_DEVICES = 2 }; /* a scope: all devices of the process */
 
 typedef struct DeviceRecord { /* CUpti_ActivityDevice4 and later */
     uint32_t kind, flags;
@@ -155,7 +155,7 @@ _Static_assert(offsetof(DeviceRecord, major) == 104, "device");
 _Static_assert(offsetof(DeviceRecord, name) == 136, "device");
 
 typedef struct CallbackData { /* CUpti_CallbackData */
-    int site; /* 0: the call begins, 1: it ends */
+    int site; /* 0: start of the call, 1: end */
     const char *function;
     const void *parameters;
     void *result;
@@ -177,7 +177,7 @@ typedef struct StateData { /* CUpti_StateData */
 } StateData;
 
 enum { DOMAIN_DRIVER = 1, DOMAIN_RUNTIME = 2, DOMAIN_RESOURCE = 3, DOMAIN_STATE = 6 };
-enum { STATE_FATAL = 1, STATE_ERROR = 2, STATE_WARNING = 3 }; /* after the first CUPTI has given up */
+enum { STATE_FATAL = 1, STATE_ERROR = 2, STATE_WARNING = 3 }; /* FATAL: CUPTI has given up */
 enum { RESOURCE_CONTEXT_CREATED = 1, RESOURCE_CONTEXT_DESTROY = 2 };
 enum { CUPTI_MAX_LIMIT_REACHED = 12 };
 
@@ -186,8 +186,8 @@ static inline const char *state_name(uint32_t id)
     return id == STATE_FATAL ? "fatal error" : id == STATE_ERROR ? "error" : "warning";
 }
 
-/* Bytes of a record by CUDA version (1206 for 12.6); 0: no such kind. The newest version is
- * taken for those after it. Source: NVIDIA's headers of 12.6 to 13.5. */
+/* Size in bytes of a record by CUDA version (1206 for 12.6); 0: no such kind. Later versions are
+ * treated as the newest one known. Source: NVIDIA's headers of 12.6 to 13.5. */
 static inline size_t record_size(uint32_t kind, int cuda)
 {
     switch (kind) {
@@ -225,12 +225,12 @@ static inline size_t record_size(uint32_t kind, int cuda)
     }
 }
 
-/* CUDA's version of what cuptiGetVersion tells; 0 where it is not known. */
+/* CUDA version for a cuptiGetVersion result; 0 if unknown. */
 static inline int cuda_version_of(uint32_t cupti)
 {
     if (cupti >= 130000)
         return (int)(cupti / 10000 * 100 + cupti / 100 % 100);
-    switch (cupti) { /* numbered one by one before CUDA 13 */
+    switch (cupti) { /* numbered consecutively before CUDA 13 */
     case 18: return 1200;
     case 21: return 1203;
     case 22: return 1204;

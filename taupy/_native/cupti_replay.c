@@ -1,4 +1,4 @@
-/* Saved buffers, or records made by hand, on the way that CUPTI's take, without a GPU or a
+/* Feeds saved buffers, or hand-made records, through the same path as CUPTI's, without a GPU or a
  * driver: for tests, fixtures and benchmarks. */
 #define _GNU_SOURCE
 #include "collector.h"
@@ -43,8 +43,8 @@ static int no_dropped(void *context, uint32_t stream, size_t *count)
     return 0;
 }
 
-/* Begin to sum up into a part in `folder`. `library`: a libcupti whose decoder reads the
- * records; NULL: our own one, for records of CUDA version `cuda` (1206 for 12.6). */
+/* Start summing up into a part in `folder`. `library`: a libcupti whose decoder reads the records;
+ * NULL: our own decoder, for records of CUDA version `cuda` (1206 for 12.6). */
 EXPORT int taupy_gpu_replay_begin(const char *folder, const char *library, int cuda, int trace)
 {
     static GpuHost replayed;
@@ -58,7 +58,7 @@ EXPORT int taupy_gpu_replay_begin(const char *folder, const char *library, int c
     collector.cupti.next_record = own_next_record;
     collector.cupti.dropped_records = no_dropped;
     replay_version = cuda;
-    calls.worker_begun = 1; /* records are summed up by the caller */
+    calls.worker_begun = 1; /* the caller sums up the records */
     if (library != NULL) {
         void *handle = dlopen(library, RTLD_NOW | RTLD_LOCAL);
         *(void **)&collector.cupti.next_record =
@@ -74,7 +74,7 @@ EXPORT int taupy_gpu_replay_begin(const char *folder, const char *library, int c
     return 0;
 }
 
-/* Calls of the API, each from beginning to end, at a place; correlation ids rise by one. */
+/* API calls, each from start to end, at a given call path; correlation ids increase by one. */
 EXPORT void taupy_gpu_replay_calls(int domain, uint32_t id, uint32_t correlation, uint32_t count,
                                    uint64_t at, uint64_t launch)
 {
@@ -90,7 +90,7 @@ EXPORT void taupy_gpu_replay_calls(int domain, uint32_t id, uint32_t correlation
     }
 }
 
-/* Records from memory, by way of a buffer as CUPTI's go; 0 if they are more than it holds. */
+/* Records from memory, passed through a buffer as CUPTI's are; 0 if they do not fit. */
 EXPORT size_t taupy_gpu_replay_records(const uint8_t *records, size_t size)
 {
     uint8_t *buffer;

@@ -6,14 +6,14 @@
 
 static struct {
     uint32_t id;
-    int result, is_whole; /* is_whole: atomically */
+    int result, is_whole; /* is_whole: atomic */
     char message[200];
 } states[STATES_AT_MOST];
-static int state_count; /* atomically */
+static int state_count; /* atomic */
 static int states_noted;
-static int cupti_gave_up; /* after a fatal error it has called cuptiFinalize */
+static int cupti_gave_up; /* after a fatal error it has called cuptiFinalize itself */
 
-/* Errors that no function returns, from whatever thread: the worker notes them in the part. */
+/* Called on any thread, for errors that no function returns: the worker notes them in the part. */
 void states_on_callback(uint32_t id, const StateData *state)
 {
     int number = __atomic_fetch_add(&state_count, 1, __ATOMIC_RELAXED);

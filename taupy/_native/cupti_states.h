@@ -1,16 +1,16 @@
-/* What CUPTI tells of itself: errors that no function returns. */
+/* CUPTI's own error reports: errors that no function returns. */
 #ifndef TAUPY_CUPTI_STATES_H
 #define TAUPY_CUPTI_STATES_H
 
 #include "cupti_records.h"
 
-/* From whatever thread, within whatever lock of CUPTI's. */
+/* Called on any thread, possibly under one of CUPTI's locks. */
 void states_on_callback(uint32_t id, const StateData *state);
 
-/* They go into the part; by the thread that it belongs to. */
+/* Write them into the part. To be called by the thread that owns the part. */
 void states_note(void);
 
-/* Has CUPTI given up? */
+/* Whether CUPTI has given up. */
 int states_are_fatal(void);
 
 #endif

@@ -31,7 +31,7 @@ static inline uint64_t work_hash(const GpuWork *key)
 {
     uint64_t words[GPU_WORK_KEY_BYTES / 8], one = 0, other = 0;
     memcpy(words, key, sizeof words);
-    for (size_t i = 0; i < sizeof words / sizeof *words; i += 2) { /* side by side */
+    for (size_t i = 0; i < sizeof words / sizeof *words; i += 2) { /* two independent chains */
         one = (one ^ words[i]) * 0x9E3779B97F4A7C15ull;
         other = (other ^ words[i + 1]) * 0xC2B2AE3D27D4EB4Full;
         one ^= one >> 32;
@@ -85,7 +85,7 @@ static GpuWork *work_new(Sums *sums, const GpuWork *key, uint64_t at)
     return work;
 }
 
-/* The row for `key`; `number` tells the how-many-th of the part it is. NULL without memory. */
+/* The row for `key`; `number` is set to its index in the part. NULL if memory runs out. */
 static GpuWork *work_of(Sums *sums, GpuWork *key, uint32_t *number)
 {
     for (int folded = 0;; folded++) {
@@ -96,7 +96,8 @@ static GpuWork *work_of(Sums *sums, GpuWork *key, uint32_t *number)
                 sums->counters->folded += folded > 0;
                 return sums->table[i];
             }
-        /* Room for configurations first, then for call paths; the rest always finds some. */
+        /* The first half of the rows keeps configurations apart, the second half call paths; what
+         * is folded completely always gets a row. */
         if (sums->count < sums->limit / 2 || (folded && sums->count < sums->limit) || folded > 1) {
             if (sums->count * 2 > sums->mask) {
                 if (work_grow(sums) != 0)
@@ -143,7 +144,7 @@ static void add_time(Sums *sums, GpuWork *key, Span span, uint32_t flags)
     work->bytes += span.bytes;
     work->bytes_squares += (double)span.bytes * (double)span.bytes;
     work->flags |= flags;
-    if (span.start == 0 || span.end < span.start) { /* the GPU had no room for its stamps */
+    if (span.start == 0 || span.end < span.start) { /* the GPU had no room for its timestamps */
         work->untimed++;
         sums->counters->untimed++;
         return;
@@ -164,7 +165,7 @@ static void add_time(Sums *sums, GpuWork *key, Span span, uint32_t flags)
                                                      span.graph_node, number, span.correlation});
 }
 
-/* A value that is no time: bytes of an allocation, page faults. */
+/* A value that is not a time: bytes of an allocation, page faults. */
 static void add_value(Sums *sums, GpuWork *key, uint64_t value, uint64_t when)
 {
     uint32_t number;
@@ -307,7 +308,7 @@ void sums_add(Sums *sums, const void *record, NodeOf node_of)
         break;
     }
     case RECORD_DRIVER:
-    case RECORD_RUNTIME: { /* asked for with a trace only: the sums are made in callbacks */
+    case RECORD_RUNTIME: { /* requested only with a trace: the sums are made in callbacks */
         const ApiRecord *call = record;
         key.node = node_of(call->correlation, &known);
         key.name = call->callback_id;

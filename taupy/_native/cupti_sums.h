@@ -1,8 +1,7 @@
-/* Records summed up: one row for what was launched, from where, with which configuration.
+/* Sums of records: one row per launched item, call path and configuration.
  *
- * Used by one thread at a time, the worker (or a replay). Memory is bounded: when there
- * are too many distinct rows, configurations are folded first, then call paths; how often
- * is counted. */
+ * Used by one thread at a time: the worker, or a replay. Memory is bounded: with too many distinct
+ * rows, configurations are folded first, then call paths; how often that happens is counted. */
 #ifndef TAUPY_CUPTI_SUMS_H
 #define TAUPY_CUPTI_SUMS_H
 
@@ -13,8 +12,8 @@ typedef struct Sums {
     PartHeader *part;
     GpuCounters *counters;
     GpuLive *live;
-    GpuWork **table; /* hash of what they are */
-    uint32_t *numbers; /* of the same places: how-many-th of the part */
+    GpuWork **table; /* hash table, by the fields that identify them */
+    uint32_t *numbers; /* parallel to `table`: the work's index in the part */
     uint64_t mask, count, limit;
     GpuWork *block;
     uint32_t block_left;
@@ -22,13 +21,13 @@ typedef struct Sums {
     Trace trace;
 } Sums;
 
-/* The node that a launch belongs to: see calls_node. */
+/* The node that a launch belongs to; see calls_node. */
 typedef uint64_t (*NodeOf)(uint32_t correlation, int *known);
 
-/* `limit`: rows. Not 0: there is no memory. */
+/* `limit`: maximum number of rows. Nonzero if memory runs out. */
 int sums_begin(Sums *sums, PartHeader *part, uint64_t limit);
 
-/* One record of CUPTI's. */
+/* Add one CUPTI record. */
 void sums_add(Sums *sums, const void *record, NodeOf node_of);
 
 #endif

@@ -16,21 +16,21 @@
 #include <string.h>
 
 static sem_t wake, ended;
-static int end_asked, end_last, worker_gone; /* atomically */
-static int copy_asked; /* a CopyState, atomically */
+static int end_asked, end_last, worker_gone; /* atomic */
+static int copy_asked; /* a CopyState, atomic */
 static char copy_path[4096];
 static int copy_failed;
 static sem_t copied;
-static pthread_mutex_t copy_lock = PTHREAD_MUTEX_INITIALIZER; /* of those who ask */
+static pthread_mutex_t copy_lock = PTHREAD_MUTEX_INITIALIZER; /* serialises callers */
 static pthread_t worker;
-static int worker_problem; /* errno of its creation */
+static int worker_problem; /* errno of pthread_create */
 
 void worker_housekeeping(void)
 {
     size_t dropped = 0;
     CallTable *table = calls.table;
     if (__atomic_load_n(&table->used, __ATOMIC_RELAXED) * 2 > table->mask) {
-        /* Callers that still hold the old one finish there; the reader adds both up. */
+        /* Callers that still have the old table finish there; the reader adds both. */
         CallTable *larger = collector_call_table((table->mask + 1) * 2);
         if (larger != NULL)
             __atomic_store_n(&calls.table, larger, __ATOMIC_RELEASE);
@@ -46,14 +46,14 @@ void worker_housekeeping(void)
     collector.sums.counters->monotonic_end = clock_ns(CLOCK_MONOTONIC);
 }
 
-/* Records that are complete are handed over. */
+/* Have CUPTI hand over complete records. */
 static void flush(uint32_t forced)
 {
     if (!states_are_fatal())
         collector.cupti.flush_all(forced);
 }
 
-/* The same while the program runs: nothing of it is put at risk. */
+/* The same while the program runs, unless that could crash it. */
 static void flush_meanwhile(void)
 {
     if (collector.cupti.version != CRASHES_IN_FLUSH)
@@ -76,7 +76,7 @@ static void synchronize(void)
 
 enum CopyState { COPY_NONE, COPY_ASKED, COPY_WRITTEN };
 
-/* The part as it stands, for a snapshot: nobody else writes sums. */
+/* Copy the part in its current state for a snapshot: nobody else writes sums. */
 static void copy(void)
 {
     int state = COPY_ASKED;
@@ -114,12 +114,12 @@ static void *work(void *unused)
             flush(1);
             buffers_drain();
         } else if (__atomic_load_n(&copy_asked, __ATOMIC_ACQUIRE) == COPY_ASKED) {
-            flush_meanwhile(); /* what is complete; what runs belongs to the next one */
+            flush_meanwhile(); /* complete records; running work is left to the next snapshot */
             buffers_drain();
         } else if (!woken) {
             uint64_t launches = __atomic_load_n(launched, __ATOMIC_RELAXED);
             if (launches != seen && !kinds_are_lent())
-                flush_meanwhile(); /* what is complete goes to the file: it outlives a kill */
+                flush_meanwhile(); /* complete records go to the file: they survive a kill */
             seen = launches;
             buffers_drain();
         }
@@ -165,7 +165,8 @@ int worker_snapshot(const char *path)
         __atomic_store_n(&copy_asked, COPY_ASKED, __ATOMIC_RELEASE);
         sem_post(&wake);
         result = wait_for(&copied, collector.host->end_ms);
-        /* Nobody is to find a later moment's copy; one that is being written is waited for. */
+        /* Withdraw the request, so that nobody gets a copy from a later moment; if a copy is being
+         * written, wait for it. */
         if (result != 0 &&
             !__atomic_compare_exchange_n(&copy_asked, &state, COPY_NONE, 0, __ATOMIC_ACQ_REL,
                                          __ATOMIC_RELAXED))
@@ -191,7 +192,7 @@ void worker_begin(void)
     pthread_attr_init(&attributes);
     pthread_attr_setstacksize(&attributes, 512 * 1024);
     pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-    pthread_sigmask(SIG_BLOCK, &all, &before); /* the program's signals are not for it */
+    pthread_sigmask(SIG_BLOCK, &all, &before); /* it must not get the program's signals */
     worker_problem = pthread_create(&worker, &attributes, work, NULL);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     pthread_attr_destroy(&attributes);
@@ -215,7 +216,7 @@ void worker_end(int last)
         result = wait_for(&ended, collector.host->end_ms);
     if (result != 0) {
         collector.sums.counters->flush_timed_out = 1;
-        __atomic_store_n(&worker_gone, 1, __ATOMIC_RELEASE); /* not again */
+        __atomic_store_n(&worker_gone, 1, __ATOMIC_RELEASE); /* prevent a second run */
     }
     if (last || result != 0) {
         __atomic_store_n(&calls.closed, 1, __ATOMIC_RELEASE);

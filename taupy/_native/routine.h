@@ -7,7 +7,7 @@
  * The keys of a throttled routine's nodes also have bit 100 set, so that no look-up finds them.
  *
  * Code objects are not kept alive. When one is freed, its routine retires. When its address is
- * reused by another code object (on 3.11, which does not report reuse: immediately), the record
+ * reused by another code object (on 3.11, which gives no notice: immediately), the record
  * and the nodes are given an unused key, a small number. A new code object with the same name,
  * file and line takes over the retired routine, so code recreated in a loop remains one routine.
  * If the routine has many nodes, they keep their key until the new code object has been looked up
@@ -66,7 +66,7 @@ typedef struct NamedTimer {
     uint32_t is_stamped; /* a layer or a phase, see spans.h */
     uint32_t brief;  /* nonzero: everything below is brief, see steps_window.h */
     uint32_t is_routine; /* it represents a call, that of a layer */
-    struct LayerRecord *facts; /* of a layer, see layer_facts.h; valid for the part with that number */
+    struct LayerRecord *facts; /* of a layer, see layer_facts.h; of the part with that number */
     uint64_t facts_generation, calls;
 } NamedTimer;
 
