@@ -5,7 +5,7 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
-/* PyGILState_Check does not tell: once there was a second interpreter, it always says yes. */
+/* PyGILState_Check is no use: once a second interpreter has existed, it always returns true. */
 static inline int holds_gil(void)
 {
     if (!Py_IsInitialized())
@@ -14,7 +14,7 @@ static inline int holds_gil(void)
     return PyThreadState_GetUnchecked() != NULL;
 #elif PY_VERSION_HEX >= 0x030C0000
     return _PyThreadState_UncheckedGet() != NULL;
-#else /* one for all threads: the state of whichever holds it */
+#else /* one for all threads: the state of the thread that holds it */
     PyThreadState *holder = _PyThreadState_UncheckedGet();
     return holder != NULL && holder == PyGILState_GetThisThreadState();
 #endif

@@ -1,4 +1,4 @@
-/* Where a launch comes from, and when the collector begins and ends. */
+/* Where a launch comes from, and when the collector starts and stops. */
 #define _GNU_SOURCE
 #include "gpu.h"
 #include "memory.h"
@@ -10,11 +10,11 @@
 #define NVTX_INJECTION "NVTX_INJECTION64_PATH"
 #define LEVELS_TO_BACKWARD 8
 
-/* Found by the collector by its name. */
+/* The collector finds this symbol by name. */
 __attribute__((visibility("default"))) GpuHost taupy_gpu_host = {.version = GPU_HOST_VERSION};
 
 char *gpu_collector;
-static int gpu_lookout; /* nobody has begun yet */
+static int gpu_lookout; /* no collector has started yet */
 static Thread *backward_thread;
 static int (*gpu_device_count)(int *);
 static uint64_t gpu_adds, gpu_looked;
@@ -22,9 +22,9 @@ static int gpu_other_tool;
 static const char *gpu_problem; /* why the collector could not be loaded */
 static const char *const gpu_variables[] = {GPU_INJECTION, NVTX_INJECTION};
 #define GPU_VARIABLES 2
-static int gpu_named[GPU_VARIABLES]; /* by us */
+static int gpu_named[GPU_VARIABLES]; /* set by us */
 
-/* The innermost node near the cursor under which a backward pass runs, else NULL. */
+/* The innermost node near the cursor under which a backward pass is running, else NULL. */
 static Node *backward_of(Thread *thread)
 {
     if (thread_is_over(thread))
@@ -63,7 +63,7 @@ GpuPlace gpu_place(void)
 
 static uint64_t gpu_part_start(void) { return part != NULL ? part->start_ticks : 0; }
 
-/* Does autograd's work for other threads begin with this routine? */
+/* Whether this routine is where autograd's work on other threads begins. */
 static int is_backward(const char *name, const char *file)
 {
     static const char folder[] = "torch/autograd/";
@@ -107,7 +107,7 @@ static int match_driver(struct dl_phdr_info *info, size_t size, void *data)
     return 1;
 }
 
-/* Is a driver in the process, and initialised? It is asked only what changes nothing. */
+/* Whether a driver is loaded and initialised. Uses only queries without side effects. */
 static int gpu_driver_works(void)
 {
     int count = 0;
@@ -119,7 +119,7 @@ static int gpu_driver_works(void)
     return gpu_device_count != NULL && gpu_device_count(&count) == 0 && count > 0;
 }
 
-/* At a new call path: a few a millisecond at most. */
+/* Called at new call paths; limited to a few times per millisecond. */
 static __attribute__((noinline)) void gpu_look(uint64_t now)
 {
     if (now - gpu_looked < sample_ticks / 4)

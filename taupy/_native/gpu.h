@@ -1,8 +1,8 @@
-/* The engine's side of GPU measurement: where a launch comes from, and when to begin and end.
+/* The engine's side of GPU measurement: where a launch comes from, and when to start and stop.
  *
- * The collector is a library of its own (cupti.c). The driver loads it at the program's
- * first cuInit, since CUDA_INJECTION64_PATH names it; where another tool's stands there, or
- * a driver does not look at it, new call paths are the moments to notice a driver at work. */
+ * The collector is a separate library (cupti.c). The driver loads it at the program's first cuInit,
+ * because CUDA_INJECTION64_PATH names it. If that variable names another tool's library, or the
+ * driver ignores it, we check for an active driver whenever a new call path appears. */
 #ifndef TAUPY_GPU_H
 #define TAUPY_GPU_H
 
@@ -11,31 +11,32 @@
 
 extern GpuHost taupy_gpu_host;
 extern Listener gpu_listener;
-extern char *gpu_collector; /* path of the library; NULL: GPU work is not measured */
+extern char *gpu_collector; /* path of the library; NULL: do not measure GPU work */
 
-/* Called by the launching thread, with or without the GIL; takes no lock, writes nothing
- * that another thread reads but a hint. Other threads' cursors may move meanwhile: any
- * value that they have had is a node, and nodes stay where they are. */
+/* Called by the launching thread, with or without the GIL; takes no lock, and writes nothing that
+ * other threads read except a hint. Other threads' cursors may move meanwhile: any value they have
+ * had is a node, and nodes never move. */
 GpuPlace gpu_place(void);
-/* The driver is to load the collector at the program's first cuInit. */
+/* Have the driver load the collector at the program's first cuInit. */
 void gpu_arm(void);
-/* Children that inherit the environment are not to find our variables there: the path may
- * mean nothing where they run. What the program has put in their place stays. Returns what
- * is hidden, for `gpu_show`. */
+/* Hide our variables from children that inherit the environment: the path may be meaningless where
+ * they run. Whatever the program has put in their place stays. Returns what was hidden, for
+ * `gpu_show`. */
 int gpu_hide(void);
 void gpu_show(int hidden);
-/* The environment without our variables, for a child that inherits it; NULL: as it is. */
+/* A copy of the environment without our variables, for a child that would inherit it; NULL: use it
+ * as it is. */
 PyObject *gpu_environment(void);
-/* Deliver what GPUs have done. Waits for them: the caller holds no GIL. */
+/* Deliver what the GPUs have done. Waits for them, so call without the GIL. */
 void gpu_end(int last);
-/* Waiting for a GPU may mean waiting for Python code that it calls. */
+/* Releases the GIL: the GPU may be waiting for Python code it calls. */
 void gpu_end_released(int last);
-/* What GPU measurement has to say at the end of a process in which it did not begin. */
+/* At the end of a process in which GPU measurement did not start, note why. */
 void gpu_note(void);
-/* What is complete on the GPUs goes into a file of its own; NULL, or why it is not there. The
- * caller holds no GIL. */
+/* Write what is complete on the GPUs to a separate file. Returns NULL, or why the file is missing.
+ * Call without the GIL. */
 const char *gpu_snapshot(const char *path);
-/* The program's own torch.profiler is about to begin, or has ended. */
+/* The program's own torch.profiler is about to start, or has ended. */
 void gpu_lend(int begins);
 
 #endif

@@ -1,17 +1,15 @@
-/* Hardware counters of kernels: the Range Profiler of CUPTI, without Python.
+/* Hardware counters of kernels: CUPTI's Range Profiler, without Python.
  *
- * This library stands in for the collector of kernels and copies (cupti.c) in a run of its own
- * mode: the driver loads it at the first cuInit. Of each kernel, by name, grid and launching
- * call path, the first N launches are counted: the profiler is started before the launch
- * and stopped after it, so that there is one range, and no doubt whose it is. The kernel is
- * run as often as its counters need passes, its memory saved and restored in between (kernel
- * replay). Kernels that cannot be run again or alone are left alone, and named.
+ * This library replaces the collector of kernels and copies (cupti.c) in a separate run mode: the
+ * driver loads it at the first cuInit. For each kernel, by name, grid and launching call path, the
+ * first N launches are counted: the profiler is started before the launch and stopped after it, so
+ * there is exactly one range, and no doubt what it belongs to. The kernel is rerun as many times as
+ * its counters need passes, with its memory saved and restored in between (kernel replay). Kernels
+ * that cannot be rerun or run alone are left alone and named. Only one launch is counted at a time;
+ * other threads' launches wait for it. The result is text in the run folder, one line per launch.
  *
- * One launch at a time: while one is counted, other threads' launches wait. The result is
- * text, a line a launch, in the run folder.
- *
- * Or whole regions are counted (`taupy.region`), all that the GPU does in them: then nothing
- * is run again, so that only what one pass can count is counted. */
+ * Alternatively, whole regions (`taupy.region`) are counted, including everything the GPU does in
+ * them. Nothing is rerun then, so only counters that fit into one pass are available. */
 #define _GNU_SOURCE
 #include "count_context.h"
 #include "count_file.h"
@@ -32,7 +30,7 @@
 #define IDS_AT_MOST 4096
 #define STATES_AT_MOST 8
 
-int clock_uses_tsc; /* of clock.h; not used here */
+int clock_uses_tsc; /* needed by clock.h; not used here */
 
 static Cupti cupti;
 static RangeProfiler range;
@@ -42,21 +40,21 @@ static int began, closed = 1;
 static unsigned launches_each = 3;
 static uint8_t interest[3][IDS_AT_MOST];
 
-/* One call of the API that launches, from its beginning to its end; the driver's call inside one of
- * the runtime is part of it. */
+/* A launching API call from start to end; a driver call made by a runtime call is part of it. */
 typedef struct Open {
-    int depth, ours; /* ours: we call CUPTI, and what it launches is not the program's */
-    int has_right;   /* to launch while others wait */
-    int is_undecided, is_refused; /* has the driver seen it; has anybody refused it */
-    CountContext *counting; /* whose profiler is started */
+    int depth, ours; /* ours: we are calling CUPTI, and what it launches is not the program's */
+    int has_right;   /* may launch while others wait */
+    int is_undecided, is_refused; /* the driver has not seen it yet; it was refused */
+    CountContext *counting; /* the context whose profiler is running */
     Key *key;
 } Open;
 static __thread Open open_call;
 
-/* A runtime call launches by a call of the driver: the profiler is started there, as NVIDIA's own
- * examples do, unless CUPTI turns out to tell nothing of such calls. */
+/* A runtime call launches through a driver call: the profiler is started there, as in NVIDIA's own
+ * examples, unless CUPTI turns out not to report such driver calls. */
 static int driver_speaks, driver_is_silent;
-/* Where a launch's end is too early to stop the profiler, the next launch's beginning does. */
+/* If the end of a launch is too early to stop the profiler, the start of the next launch does
+ * it. */
 static int end_is_early;
 static CountContext *pending;
 static Key *pending_key;
@@ -66,7 +64,7 @@ static int (*function_name)(const char **, void *);
 
 /* ---------------------------------------------------------------- one launch */
 
-/* COUNTED, or another of its kind; the key's line is written. */
+/* COUNTED, or another value of that enum; the key's line is written. */
 static int end_kernel(CountContext *here, Key *key, int early)
 {
     double values[METRICS_AT_MOST];
@@ -78,7 +76,7 @@ static int end_kernel(CountContext *here, Key *key, int early)
     } else if (result == NOT_CLEAN && text != NULL)
         count_file_line("%s", text);
     free(text);
-    return result == NOT_CLEAN ? COUNTED : result; /* it is done with */
+    return result == NOT_CLEAN ? COUNTED : result; /* this one is finished */
 }
 
 static void refuse(const char *why, const char *kernel)
@@ -89,7 +87,7 @@ static void refuse(const char *why, const char *kernel)
         count_file_line("refused\t%s\t%s", kernel, why);
 }
 
-/* Was it seen to wait for others? */
+/* Whether the kernel was seen waiting for others. */
 static int is_refused(const char *kernel)
 {
     static const LaunchShape none;
@@ -97,7 +95,7 @@ static int is_refused(const char *kernel)
     return key != NULL && key->tried > 0;
 }
 
-/* Stop the profiler, whatever it has counted. */
+/* Stop the profiler and discard what it counted. */
 static void discard(CountContext *here)
 {
     double values[METRICS_AT_MOST];
@@ -119,7 +117,7 @@ static void settle(void)
         count_context_fault(here);
 }
 
-/* Of a library's handle of a kernel the runtime's callback has no name. */
+/* For a library's kernel handle, the runtime's callback has no name. */
 static const char *name_of(const CallbackData *call, const LaunchShape *shape)
 {
     const char *name = call->symbol;
@@ -129,7 +127,7 @@ static const char *name_of(const CallbackData *call, const LaunchShape *shape)
     return name != NULL ? name : "(a kernel without a name)";
 }
 
-/* The key of a launch that may be counted; NULL: it may not. */
+/* The key of a launch that may be counted, else NULL. */
 static Key *countable(enum LaunchKind kind, int domain, const CallbackData *call,
                       CountContext **where)
 {
@@ -141,7 +139,7 @@ static Key *countable(enum LaunchKind kind, int domain, const CallbackData *call
     int capturing = 0;
     if (kind == GRAPH ||
         (stream_capturing != NULL && (stream_capturing(shape.stream, &capturing) != 0 || capturing))) {
-        refuse("graph", "CUDA graphs"); /* of a captured one: noted, not run */
+        refuse("graph", "CUDA graphs"); /* of a captured one: recorded in the graph, not run */
         return NULL;
     }
     if (kind == COOPERATIVE || shape.cooperative || communicates(kernel)) {
@@ -181,7 +179,7 @@ static void launch_begins(enum LaunchKind kind, int domain, const CallbackData *
     Open *open = &open_call;
     open->counting = NULL;
     open->is_refused = open->is_undecided = 0;
-    open->has_right = count_take(); /* until it ends */
+    open->has_right = count_take(); /* held until the launch ends */
     if (!open->has_right)
         return;
     settle();
@@ -191,7 +189,7 @@ static void launch_begins(enum LaunchKind kind, int domain, const CallbackData *
         open->is_undecided = 1;
 }
 
-/* It would have been counted: another is. */
+/* It should have been counted: count another launch instead. */
 static void pass_over(Key *key)
 {
     key->tried--;
@@ -200,13 +198,13 @@ static void pass_over(Key *key)
 
 static void end_counting(CountContext *here, Key *key, int refused)
 {
-    if (count_watch_ends()) { /* others' kernels have run meanwhile */
+    if (count_watch_ends()) { /* other threads' kernels have run meanwhile */
         discard(here);
         refuse("communication", key->kernel);
         pass_over(key);
         return;
     }
-    if (refused) { /* no kernel has run */
+    if (refused) { /* no kernel was run */
         discard(here);
         key->tried--;
         return;
@@ -251,7 +249,7 @@ static void launch_call(enum LaunchKind kind, int domain, const CallbackData *ca
     if (call->site == 0) {
         if (open->depth++ == 0)
             launch_begins(kind, domain, call);
-        else if (open->has_right && open->is_undecided) { /* the runtime calls the driver */
+        else if (open->has_right && open->is_undecided) { /* the runtime is calling the driver */
             open->is_undecided = 0;
             driver_speaks = 1;
             decide(kind, domain, call);
@@ -265,7 +263,7 @@ static void launch_call(enum LaunchKind kind, int domain, const CallbackData *ca
         launch_ends(kind, domain, call);
 }
 
-/* CUPTI's own errors, which no function returns. From whatever thread, within whatever lock. */
+/* CUPTI's own errors, which no function returns. Called on any thread, possibly under any lock. */
 static void note_state(uint32_t id, const StateData *state)
 {
     static int noted;
@@ -281,7 +279,7 @@ static void note_state(uint32_t id, const StateData *state)
 static void on_callback(void *user, int domain, uint32_t id, const void *data)
 {
     (void)user;
-    if (domain == DOMAIN_STATE && began > 0) /* while it begins, too */
+    if (domain == DOMAIN_STATE && began > 0) /* also during startup */
         note_state(id, data);
     if (began != 1 || id >= IDS_AT_MOST || open_call.ours)
         return;
@@ -335,7 +333,7 @@ static void read_settings(void)
         fclose(file);
 }
 
-/* Stops counting, and writes how often each kernel was launched. */
+/* Stop counting, and write how often each kernel was launched. */
 static void end(int last)
 {
     if (began != 1 || !last)
@@ -358,13 +356,14 @@ static void end(int last)
 
 static void forked(void)
 {
-    began = -1; /* the file, the locks and the GPU are the parent's */
+    began = -1; /* the file, locks and GPU belong to the parent */
     if (host != NULL)
         ((GpuHost *)host)->region = NULL;
     count_file_forget();
 }
 
-/* libcupti opens libnvperf_host.so by its bare name, and might find another version's. */
+/* libcupti opens libnvperf_host.so by its bare name, and might find a different version: load the
+ * matching one first. */
 static void open_own_nvperf(void)
 {
     char path[4200];
@@ -430,8 +429,7 @@ static void begin(GpuHost *asking)
     }
 }
 
-/* The driver calls this from the program's first cuInit: the program goes on whatever
- * happens here. */
+/* The driver calls this from the program's first cuInit: the program continues in any case. */
 EXPORT int InitializeInjection(void)
 {
     int saved = errno;

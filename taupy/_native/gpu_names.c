@@ -57,8 +57,8 @@ static Name *name_by_text(KernelNames *names, const char *text)
     return &names->texts[i];
 }
 
-/* Equal pointers nearly always mean equal names, but a module
- * that is unloaded leaves its address to another: the text is compared. */
+/* Equal pointers nearly always mean equal names, but the addresses of an unloaded module may be
+ * reused: compare the text. */
 uint32_t kernel_name(KernelNames *names, const char *pointer)
 {
     if (pointer == NULL)
@@ -74,7 +74,7 @@ uint32_t kernel_name(KernelNames *names, const char *pointer)
     if (known == NULL)
         return 0;
     if (names->by_pointer[i].pointer == NULL && names->count * 2 > names->mask) {
-        if (names->mask >= (1u << 20)) { /* names that move all the time */
+        if (names->mask >= (1u << 20)) { /* pointers that keep changing */
             memset(names->by_pointer, 0, (names->mask + 1) * sizeof *names->by_pointer);
             names->count = 0;
         } else {

@@ -20,7 +20,7 @@ uint32_t trace_slot(Trace *trace, const GpuWork *key)
             trace->slots[i].device == key->device)
             return i;
     if (i == SLOTS_AT_MOST)
-        return SLOTS_AT_MOST - 1; /* they share: the reader goes by the row */
+        return SLOTS_AT_MOST - 1; /* shared: the reader goes by the row */
     trace->slots[i] = (TraceSlot){key->context, key->stream, key->device, 0, NULL};
     trace->slot_count++;
     return i;
@@ -31,7 +31,7 @@ static void slot_flush(Trace *trace, TraceSlot *slot)
     GpuTraceBlock head = {GPU_TRACE_MAGIC, (uint32_t)(slot - trace->slots), slot->count};
     if (slot->count == 0 || trace->file < 0)
         return;
-    /* A block that is there in part ends what is read of the file. */
+    /* A partially written block ends what can be read of the file. */
     trace->is_full |= append_whole(trace->file, &head, sizeof head, slot->records,
                                    slot->count * sizeof *slot->records) != 0;
     if (trace->is_full)

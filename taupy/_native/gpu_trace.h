@@ -1,4 +1,4 @@
-/* The file of single activities: blocks of one stream each, written when they are full. */
+/* The file of individual activities: blocks, each of one stream, written when full. */
 #ifndef TAUPY_GPU_TRACE_H
 #define TAUPY_GPU_TRACE_H
 
@@ -10,17 +10,17 @@ typedef struct TraceSlot {
 } TraceSlot;
 
 typedef struct Trace {
-    int file; /* descriptor; -1: no single activities are kept */
-    int is_full; /* what comes now is lost */
-    uint64_t *lost; /* is added to */
+    int file; /* descriptor; -1: individual activities are not kept */
+    int is_full; /* later activities are lost */
+    uint64_t *lost; /* counter to increment */
     TraceSlot *slots;
     uint32_t slot_count;
 } Trace;
 
-/* Not 0: there is no memory. */
+/* Nonzero if memory runs out. */
 int trace_begin(Trace *trace, uint64_t *lost);
 
-/* Which slot is of the device, context and stream. */
+/* The slot for this device, context and stream. */
 uint32_t trace_slot(Trace *trace, const GpuWork *key);
 void trace_add(Trace *trace, uint32_t slot, GpuTraceRecord record);
 void trace_flush(Trace *trace);

@@ -1,17 +1,17 @@
-/* Exchanging call paths where greenlets switch; see greenlets.h. */
+/* Swapping call paths when greenlets switch; see greenlets.h. */
 #include "greenlets.h"
 #include "process.h"
 #include "timing.h"
 
-typedef struct Stack { /* of one greenlet, while it is switched out */
+typedef struct Stack { /* of one greenlet while it is switched out */
     void *greenlet;
     Node *cursor, *base, *hidden_parent;
     uint64_t hide;
 } Stack;
 
 typedef struct Stacks { /* of one thread */
-    Table table; /* of Stack, by greenlet */
-    Node *base;  /* where the running greenlet's path begins */
+    Table table; /* Stack entries by greenlet */
+    Node *base;  /* start of the running greenlet's path */
 } Stacks;
 
 static PyObject *greenlet_callback;
@@ -46,12 +46,12 @@ static void stack_drop(Stacks *stacks, void *greenlet)
     free(stack);
 }
 
-/* A greenlet is switched out: with what is open in it, if anything is. */
+/* A greenlet is switched out: keep what is open in it, if anything. */
 static void stack_keep(Thread *thread, void *greenlet)
 {
     Stacks *stacks = thread->stacks;
     Stack *kept;
-    if (visible(thread) == stacks->base) /* it has ended, or is as good as new */
+    if (visible(thread) == stacks->base) /* it has ended, or nothing is open in it */
         stack_drop(stacks, greenlet);
     else if ((kept = stack_make(stacks, greenlet)) != NULL) {
         kept->cursor = thread->cursor;
@@ -61,7 +61,7 @@ static void stack_keep(Thread *thread, void *greenlet)
     }
 }
 
-/* A greenlet goes on; or begins, where it is switched to. */
+/* A greenlet resumes, or starts where it is switched to. */
 static void stack_take(Thread *thread, void *greenlet)
 {
     Stacks *stacks = thread->stacks;
@@ -102,7 +102,7 @@ static PyObject *greenlet_switched(PyObject *self, PyObject *args)
     Py_RETURN_NONE;
 }
 
-/* Take the trace function of this thread, unless the program has it. */
+/* Claim this thread's trace function, unless the program uses it. */
 static void greenlet_take(Thread *thread)
 {
     static PyMethodDef method = {"taupy", greenlet_switched, METH_VARARGS, NULL};

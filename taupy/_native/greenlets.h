@@ -1,10 +1,12 @@
 /* Greenlets: many stacks on one thread.
  *
- * The cursor belongs to a stack, so it is exchanged when greenlets switch. greenlet tells
- * of switches through its trace function (one a thread), which we take as soon as the
- * module is there and nobody else has it. A greenlet's path hangs where it was first
- * switched to. While it is switched out, its open routines' clocks stand still, as a
- * suspended generator's do; those it shares with the running one go on. */
+ * The cursor belongs to a stack, so it is swapped when greenlets switch. greenlet reports switches
+ * through its trace function (one per thread), which we claim as soon as the module is loaded,
+ * unless it is already taken.
+ *
+ * A greenlet's call path is attached where it was first switched to. While it is switched out, the
+ * clocks of its open routines are stopped, like those of a suspended generator; clocks of nodes it
+ * shares with the running greenlet continue. */
 #ifndef TAUPY_GREENLETS_H
 #define TAUPY_GREENLETS_H
 

@@ -1,4 +1,4 @@
-/* Imports that are open; see imports.h. */
+/* Open imports; see imports.h. */
 #include "imports.h"
 #include "autograd.h"
 #include "carry.h"
@@ -7,20 +7,20 @@
 #include "timers.h"
 #include "timing.h"
 
-#define FILES 1024 /* remembered, at slots by their address */
+#define FILES 1024 /* cache size; slots by address */
 
 char **library_folders;
-static void *import_code; /* of `_find_and_load` */
+static void *import_code; /* code object of `_find_and_load` */
 
 enum Origin { OF_LIBRARY = 0, OF_PROGRAM = 1, OF_NO_FILE = 2 };
 
-/* Names of files, held so that no address is used again. Under the GIL. */
+/* File name objects, kept alive so that their addresses are not reused. Protected by the GIL. */
 static struct {
     PyObject *file;
     enum Origin origin;
 } files[FILES];
 
-/* ROUTINE_IMPORT, if this is `_find_and_load`. */
+/* ROUTINE_IMPORT if this is `_find_and_load`. */
 static uint32_t import_flags(Routine *routine)
 {
     if (strcmp(routine->name, "_find_and_load") != 0 ||
@@ -36,7 +36,7 @@ static enum Origin origin_of(const char *file)
         return strncmp(file, "<frozen ", 8) == 0 ? OF_LIBRARY : OF_NO_FILE;
     greenlet_loaded |= strstr(file, "/greenlet/__init__.py") != NULL;
     if (strstr(file, "/site-packages/") != NULL || strstr(file, "/dist-packages/") != NULL)
-        return OF_LIBRARY; /* wherever it is: PYTHONPATH, a .pth file, modules of a cluster */
+        return OF_LIBRARY; /* wherever it is: PYTHONPATH, a .pth file, a cluster's modules */
     for (char **folder = library_folders; folder != NULL && *folder != NULL; folder++)
         if (strncmp(file, *folder, strlen(*folder)) == 0)
             return OF_LIBRARY;
@@ -77,7 +77,7 @@ static int import_skips(Thread *thread, void *key, PyObject *callable, PyObject 
     if (key == import_code) {
         autograd_imported();
 #if PY_VERSION_HEX >= 0x030C0000
-        thread->cursor->resumes++; /* of an import: as many are open inside it */
+        thread->cursor->resumes++; /* for an import: as many are open inside it */
 #endif
         return 1;
     }
@@ -98,7 +98,7 @@ static int import_skips_return(Thread *thread, const void *key)
     return 1;
 }
 
-/* The key of an import's row; NULL: the module is there already, or has no name. */
+/* The key of an import's row; NULL if the module is already loaded, or has no name. */
 static void *import_key(PyObject *name)
 {
     static unsigned names;
@@ -182,7 +182,7 @@ void imports_start(void)
         .flag = NODE_IMPORT, .skips = import_skips, .skips_return = import_skips_return};
     static RoutineWatch routine_watch = {
         .flags_of = import_flags, .flags = ROUTINE_IMPORT, .entered = on_entered, .left = on_left};
-    memset(files, 0, sizeof files); /* the folders may be others than before */
+    memset(files, 0, sizeof files); /* the folders may have changed */
     node_watch_add(&watch);
     routine_watch_add(&routine_watch);
 }

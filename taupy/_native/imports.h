@@ -1,24 +1,23 @@
-/* An import is one row, "import torch": what libraries do inside it is not recorded.
+/* An import is a single row, "import torch": what libraries do inside it is not recorded.
  *
- * An import is open from the entry of importlib's `_find_and_load` to its return, for a module
- * that is not there yet; all ways of importing come there. While the cursor stands on the
- * import's node, only the program's own code is recorded, below that node: its modules, and what
- * a library calls back. In a routine of the program's everything is recorded as ever, further
- * imports, too. The imports that a library makes are part of the one that is open.
+ * An import is open from the entry of importlib's `_find_and_load` to its return, for a module not
+ * loaded yet; every form of import goes through that function. While the cursor is on the import's
+ * node, only the program's own code is recorded below it: its modules, and functions that a library
+ * calls back. Inside a routine of the program everything is recorded as usual, including further
+ * imports. Imports made by a library are part of the open one.
  *
- * The program's own is what does not lie in a folder of libraries. Code that was not read from
- * a file (`<string>`) is the program's if it has the names of `__main__`.
- *
- * Millions of calls come by here: the file of a code object is looked at once. */
+ * The program's own code is whatever is not in a library folder. Code not read from a file
+ * (`<string>`) is the program's if its globals are those of `__main__`. This is called millions of
+ * times, so a code object's file is looked up only once. */
 #ifndef TAUPY_IMPORTS_H
 #define TAUPY_IMPORTS_H
 
 #include "routine.h"
 
-extern char **library_folders; /* each with a `/` at its end; NULL: imports are recorded whole */
+extern char **library_folders; /* each ends with `/`; NULL: record imports in full */
 
 void imports_start(void);
-/* `_find_and_load` is called for this module; it returns, or an exception leaves it. */
+/* `_find_and_load` is called for this module; it returns, or raises. */
 void import_entered(Thread *thread, Routine *routine, PyObject *name);
 void import_left(Thread *thread, Routine *routine, uint64_t now);
 

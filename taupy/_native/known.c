@@ -34,10 +34,10 @@ void known_start(char **texts)
             known[known_count++] = one;
         }
     }
-    free(texts); /* the routines have what was in it */
+    free(texts); /* the routines hold the strings */
 }
 
-/* A pattern is a whole name, or begins with `*`. */
+/* A pattern is a complete name, or begins with `*`. */
 static int is_like(const char *name, const char *pattern)
 {
     size_t size = strlen(name), length = strlen(pattern);
@@ -46,7 +46,7 @@ static int is_like(const char *name, const char *pattern)
     return size >= length - 1 && strcmp(name + size - (length - 1), pattern + 1) == 0;
 }
 
-/* Is `folder`, which ends with a slash, part of the file's path? */
+/* Whether the file's path contains `folder`, which ends with a slash. */
 static int lies_below(const char *file, const char *folder, size_t length)
 {
     for (const char *at = file; at != NULL; at = (at = strchr(at, '/')) != NULL ? at + 1 : NULL)
@@ -78,7 +78,7 @@ static uint32_t known_flags(Routine *routine)
     return 0;
 }
 
-/* The timer of a jitted function; NULL: there is no memory. */
+/* The timer of a jitted function; NULL if memory runs out. */
 static void *jit_timer(PyObject *function)
 {
     static unsigned names;
@@ -106,7 +106,7 @@ static void jit_leave(Thread *thread)
     }
 }
 
-/* The key by which a call of the routine is recorded; NULL: it is not. */
+/* The key that a call of the routine is recorded under; NULL if it is not recorded. */
 static void *key_shown(Routine *routine, PyObject *first)
 {
     if (routine->known->role == KNOWN_JIT)

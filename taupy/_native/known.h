@@ -1,23 +1,24 @@
-/* Routines of frameworks that are known by file and name, and what they are to a training.
+/* Framework routines recognised by file and name, and their role in training. The tables are in
+ * taupy/network.
  *
- * The tables are those of taupy/network. Such a routine has a flag, so that it never takes the
- * quick way through `enter` and `leave`; it is recorded like any other, by a second routine
- * (`shown`, see phases.h). What its calls mean is told to steps.h. Of the program's objects only
- * the variables that the tables name are read, and no code of the program runs for it. */
+ * Such a routine carries a flag, so it never takes the fast path through `enter` and `leave`; it is
+ * recorded like any other, through a second routine (`shown`, see phases.h). What its calls mean is
+ * passed to steps.h. Of the program's objects, only the variables named in the tables are read, and
+ * none of the program's code runs. */
 #ifndef TAUPY_KNOWN_H
 #define TAUPY_KNOWN_H
 
 #include "steps.h"
 
-/* "ROLE KIND FIRST SECOND FILE:NAME" each, all but the last numbers; NULL: none. From here on
- * they are ours. */
+/* "ROLE KIND FIRST SECOND FILE:NAME" each, numbers except for the last; NULL: none. Takes
+ * ownership. */
 void known_start(char **texts);
-/* Have the engine tell of them. */
+/* Have the engine report them. */
 void known_watch_start(void);
-/* Is it at FILE:NAME: in a file of that path, or one that ends with it? FOLDER/ and a star is any
- * file below; a name may begin with a star. */
+/* Whether the routine is at FILE:NAME, that is, in a file whose path is FILE or ends with it.
+ * FOLDER/ and a star matches any file below it; NAME may begin with a star. */
 int routine_is_at(const Routine *routine, const char *code);
-/* It is called, or returns (`returned`), or an exception leaves it. The variables may be NULL. */
+/* The routine is called, returns (`returned`), or raises. The variables may be NULL. */
 void known_called(Thread *thread, Routine *routine, PyObject *first, PyObject *second);
 void known_left(Thread *thread, Routine *routine, int returned);
 

@@ -11,7 +11,7 @@
 #define ONE_FMA256(n) "vfmadd231pd %%ymm" #n ", %%ymm" #n ", %%ymm" #n "\n\t"
 #define ONE_FMA512(n) "vfmadd231pd %%zmm" #n ", %%zmm" #n ", %%zmm" #n "\n\t"
 
-/* Operands are zeros: others would become denormal or infinite, and slow. */
+/* Operands are zero: other values would become denormal or infinite, and slow. */
 static void known_scalar(uint64_t count)
 {
     __asm__ volatile("xorps %%xmm0, %%xmm0\n\txorps %%xmm1, %%xmm1\n\txorps %%xmm2, %%xmm2\n\t"
@@ -37,7 +37,7 @@ static void known_fma512(uint64_t count)
     __asm__ volatile("vzeroupper");
 }
 
-/* Lines of 64 bytes from memory: written and put out of all caches before. */
+/* 64-byte lines from memory: written, then flushed from all caches. */
 void known_lines_prepare(char *memory, uint64_t count)
 {
     for (uint64_t i = 0; i < count; i++) {

@@ -1,4 +1,4 @@
-/* Loops whose operations are known, to test counters with. All have ten instructions an
+/* Loops with a known number of operations, for testing counters. Each has ten instructions per
  * iteration, one of them a branch. */
 #ifndef TAUPY_KNOWN_WORK_H
 #define TAUPY_KNOWN_WORK_H
@@ -9,10 +9,10 @@ enum KnownWork { WORK_NONE, WORK_SCALAR, WORK_FMA256, WORK_FMA512, WORK_LINES, W
 
 int known_work_possible(enum KnownWork work);
 
-/* Lines of 64 bytes from memory: written and put out of all caches before. */
+/* 64-byte lines from memory: written, then flushed from all caches. */
 void known_lines_prepare(char *memory, uint64_t count);
 
-/* `memory`: for lines and pages. */
+/* `memory`: used for lines and pages. */
 void known_work(enum KnownWork work, uint64_t count, volatile char *memory);
 
 #endif

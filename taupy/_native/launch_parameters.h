@@ -1,7 +1,8 @@
-/* What callbacks are told of a launch: parameters of functions that launch kernels, of the driver and
- * of the runtime, as far as they are read here. The same from CUDA 12.6 to 13.5.
+/* Launch information passed to callbacks: parameters of driver and runtime functions that launch
+ * kernels, to the extent they are read here. Identical from CUDA 12.6 to 13.5.
  *
- * cuLaunchCooperativeKernel, cudaLaunchKernel by a library's handle, and the like begin as these. */
+ * cuLaunchCooperativeKernel, cudaLaunchKernel with a library's handle, and similar functions start
+ * with the same fields. */
 #ifndef TAUPY_LAUNCH_PARAMETERS_H
 #define TAUPY_LAUNCH_PARAMETERS_H
 
@@ -23,14 +24,14 @@ typedef struct RuntimeLaunch { /* cudaLaunchKernel_v7000_params */
 
 typedef struct LaunchAttribute { /* CUlaunchAttribute, cudaLaunchAttribute */
     uint32_t id, padding;
-    int cooperative; /* of that id; a union of 64 bytes */
+    int cooperative; /* for that id; member of a 64-byte union */
     uint8_t others[60];
 } LaunchAttribute;
 enum { ATTRIBUTE_COOPERATIVE = 2 };
 
 typedef struct LaunchConfig { /* CUlaunchConfig, cudaLaunchConfig_t */
     uint32_t grid[3], block[3];
-    uint64_t shared_bytes; /* the driver's has four bytes */
+    uint64_t shared_bytes; /* only four bytes in the driver's */
     void *stream;
     const LaunchAttribute *attributes;
     uint32_t attribute_count;

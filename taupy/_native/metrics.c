@@ -1,4 +1,4 @@
-/* Reading the further metrics, and adding them up. */
+/* Reading and accumulating additional metrics. */
 #include "metrics.h"
 #include "counters.h"
 #include "listeners.h"
@@ -8,7 +8,7 @@ uint64_t long_call_ticks = UINT64_MAX;
 
 static int metrics_of(const Node *node) { return node->region ? metric_count : call_metrics; }
 
-/* The first `n` metrics of a thread, this one or another that lives. */
+/* The first `n` metrics of a thread: this one, or another live one. */
 static void metrics_read(Thread *thread, int n, uint64_t *values)
 {
     int own = thread == this_thread;
@@ -75,7 +75,7 @@ void metrics_flush(Thread *thread)
     uint64_t values[METRICS_AT_MOST] = {0}, events[COUNTER_EVENTS_AT_MOST];
     if (metric_count == 0 || thread_is_over(thread))
         return;
-    if (thread->counters != NULL) /* have they counted all the time? */
+    if (thread->counters != NULL) /* did they count all the time? */
         counter_read_events(thread->counters, events);
     metrics_read(thread, metric_count, values);
     for (Node *node = visible(thread); node != NULL; node = node->parent) {

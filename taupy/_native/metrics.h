@@ -1,5 +1,5 @@
-/* The further metrics of a node: the thread's CPU time, and counters, read at every call or at
- * regions only. A node has a pair (at entry, inclusive) for each, beside it. */
+/* Additional metrics of a node: the thread's CPU time, and counters, read at every call or only at
+ * regions. Each has a pair (at entry, inclusive) next to the node. */
 #ifndef TAUPY_METRICS_H
 #define TAUPY_METRICS_H
 
@@ -7,17 +7,17 @@
 
 #define METRICS_AT_MOST 4 /* pairs that fill one more cache line */
 
-extern int metric_count;         /* further metrics that a node has room for */
-extern int call_metrics;         /* so many of them are read at every call, the others at regions */
-extern int cpu_time_wanted;      /* the first of them is the thread's CPU time */
-extern uint64_t long_call_ticks; /* after such a call, listeners look for new threads */
+extern int metric_count;         /* additional metrics that a node has room for */
+extern int call_metrics;         /* number read at every call; the others are read at regions */
+extern int cpu_time_wanted;      /* the first one is the thread's CPU time */
+extern uint64_t long_call_ticks; /* after a call this long, listeners look for new threads */
 
 void metrics_enter(Thread *thread, Node *node);
 void metrics_leave(Thread *thread, Node *node, uint64_t took);
-/* What is open counts up to now, and goes on. Under ended_lock (natives.h): the thread may be
- * about to end, and its descriptors to be closed and to become another's. */
+/* Account for what is open up to now, and continue. Under ended_lock (natives.h): the thread may be
+ * about to end, and its descriptors to be closed and reused. */
 void metrics_flush(Thread *thread);
-/* Why a thread's counters are not to be believed stands with its block: no memory, no lock. */
+/* Note in the thread's block why its counters are unreliable: no memory, no lock. */
 void counters_tell(Thread *thread, int faults, int why_not_open);
 
 #endif

@@ -1,10 +1,9 @@
-/* Micro-kernels: how fast this processor computes, and moves bytes, at most.
+/* Micro-kernels: the highest rates at which this processor can compute and move data.
  *
- * measure(kernel, cpus, bytes, seconds, windows, patience) runs one kernel on some CPUs in
- * short windows and gives each window's rate: short windows and the best of many stay
- * right on a machine that others use, too. Which rates are worth knowing, and what they
- * mean, is said in Python (taupy/ert). No Python object is touched while threads run.
- */
+ * measure(kernel, cpus, bytes, seconds, windows, patience) runs one kernel on some CPUs in short
+ * windows and returns the rate of each window: taking the best of many short windows stays correct
+ * on a machine shared with others. Which rates matter, and what they mean, is decided in Python
+ * (taupy/ert). No Python object is touched while threads run. */
 #define PY_SSIZE_T_CLEAN
 #define _GNU_SOURCE
 #include <Python.h>
@@ -40,7 +39,7 @@ typedef struct {
     long repeats;
 } Work;
 
-typedef double (*Kernel)(Work *work); /* returns the operations done, or bytes moved */
+typedef double (*Kernel)(Work *work); /* returns operations done, or bytes moved */
 
 /* -------------------------------------------------------------- floating point
  * Twelve chains in registers hide the latency of every processor there is; an array of
@@ -209,7 +208,7 @@ TRIAD(256, "avx2,fma", d4, REGISTER_SMALL)
 MEMORY(512, "avx512f", i8, REGISTER)
 TRIAD(512, "avx512f", d8, REGISTER)
 
-/* Stores past the caches: the line that is written is not read before. */
+/* Non-temporal stores: the target cache line is not read first. */
 TARGET("avx2") static double stream_256(Work *work) {
     long count = work->bytes / 32;
     for (long n = work->repeats; n > 0; n--) {
@@ -224,7 +223,7 @@ TARGET("avx2") static double stream_256(Work *work) {
 }
 #endif
 
-/* A chain of additions of whole numbers: one clock each, on every processor there is. */
+/* A chain of dependent integer additions: one cycle each on every processor. */
 static double chain(Work *work) {
     uint64_t a = 1;
     for (long n = work->repeats; n > 0; n--) {
@@ -265,7 +264,7 @@ static int is_there(int need) {
 #endif
 }
 
-/* `arrays`: how many the kernel uses. Names are "pattern element width". */
+/* `arrays`: number of arrays used. Names are "pattern element width". */
 static const struct {
     const char *name;
     Kernel kernel;
@@ -316,8 +315,8 @@ typedef struct {
     long bytes, repeats;
     double seconds;
     pthread_barrier_t together;
-    double *rates; /* one a window */
-    int failed;    /* no memory */
+    double *rates; /* one per window */
+    int failed;    /* out of memory */
 } Run;
 
 typedef struct {
@@ -351,7 +350,7 @@ static void drop_array(char *memory, long bytes) {
         munmap(memory, (bytes + 2 * huge - 1) & -huge);
 }
 
-/* How often the kernel must go round to fill a window, found on one thread. */
+/* Number of repetitions that fills a window, determined on one thread. */
 static long fitting_repeats(Kernel kernel, Work *work, double seconds) {
     for (work->repeats = 1;; work->repeats *= 2) {
         double start = now();
@@ -364,7 +363,7 @@ static long fitting_repeats(Kernel kernel, Work *work, double seconds) {
     }
 }
 
-/* One rate from all threads' windows: all that was done, from the first start to the last end. */
+/* One rate for all threads' windows: the total work, from the first start to the last end. */
 static void note_window(Run *run, Seat *seats, int window, double *best, int *since) {
     double amount = 0, first = seats[0].started, last = seats[0].ended;
     for (int i = 0; i < run->threads; i++) {
@@ -385,7 +384,7 @@ static void *take_part(void *argument) {
     cpu_set_t only;
     CPU_ZERO(&only);
     CPU_SET(seat->cpu, &only);
-    sched_setaffinity(0, sizeof only, &only); /* where it is not allowed, we float */
+    sched_setaffinity(0, sizeof only, &only); /* without permission, run unpinned */
     Work *work = &seat->work;
     work->bytes = run->bytes;
     char **arrays[] = {&work->first, &work->second, &work->third};
@@ -409,7 +408,7 @@ static void *take_part(void *argument) {
             if (seat->index == 0) {
                 note_window(run, seats, window, &best, &since);
                 if (since >= run->patience)
-                    run->windows = 0; /* read by all after the next barrier */
+                    run->windows = 0; /* read by all threads after the next barrier */
             }
             pthread_barrier_wait(&run->together);
         }
@@ -436,7 +435,7 @@ static PyObject *measure(PyObject *module, PyObject *args) {
     run.threads = (int)PyTuple_GET_SIZE(cpus);
     if (run.threads < 1 || run.threads > MOST_THREADS || run.windows < 1 || run.seconds <= 0)
         return PyErr_Format(PyExc_ValueError, "1 to %d CPUs, 1 window or more", MOST_THREADS);
-    run.bytes &= -256L; /* loops go 256 bytes at a time */
+    run.bytes &= -256L; /* loops process 256 bytes at a time */
     if (run.arrays && run.bytes < 256)
         return PyErr_Format(PyExc_ValueError, "a working set of 256 bytes or more");
     Seat *seats = calloc(run.threads, sizeof *seats);
@@ -470,7 +469,7 @@ static PyObject *measure(PyObject *module, PyObject *args) {
     }
     Py_END_ALLOW_THREADS
     if (begun < run.threads) {
-        /* Those that wait for the missing ones never end: they keep their memory. */
+        /* The threads that wait for the missing ones never end: leave them their memory. */
         PyErr_Format(PyExc_OSError, "only %d of %d threads could be started", begun, run.threads);
         return NULL;
     }
@@ -507,8 +506,8 @@ static PyObject *list_kernels(PyObject *module, PyObject *unused) {
     return result;
 }
 
-/* Launches of one kernel (a block of one thread), by functions of CUDA's driver. In C, since a
- * call through ctypes takes as long as a launch. */
+/* Launch one kernel (one block of one thread) repeatedly through the CUDA driver API. In C, because
+ * a call through ctypes takes as long as a launch. */
 static PyObject *launches(PyObject *module, PyObject *args) {
     unsigned long long launch_at, wait_at, record_at, kernel, stream, begin, end;
     int count, status = 0;

@@ -1,4 +1,4 @@
-/* Names of objects and C functions, with no code of the program run for them. */
+/* Names of objects and C functions, obtained without running any of the program's code. */
 #define _GNU_SOURCE
 #include "names.h"
 #include <stdlib.h>
@@ -6,20 +6,20 @@
 
 char *text_of(PyObject *object)
 {
-    /* Never fails on lone surrogates, never leaves an exception. */
+    /* Handles lone surrogates, and leaves no exception set. */
     char *text = NULL;
     PyObject *bytes = NULL;
     if (object != NULL && PyUnicode_Check(object))
         bytes = PyUnicode_AsEncodedString(object, "utf-8", "backslashreplace");
     if (bytes != NULL)
-        text = strdup(PyBytes_AS_STRING(bytes)); /* stops at a NUL, which no name needs */
+        text = strdup(PyBytes_AS_STRING(bytes)); /* truncates at a NUL; no name needs one */
     else
         PyErr_Clear();
     Py_XDECREF(bytes);
     return text != NULL ? text : strdup("");
 }
 
-/* The class that defines a C method: the first base whose table holds it. */
+/* The class that defines a C method: the first base class whose method table contains it. */
 static const char *owner_of(PyTypeObject *type, const PyMethodDef *method)
 {
     PyObject *mro = type->tp_mro;

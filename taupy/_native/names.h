@@ -4,10 +4,11 @@
 
 #include <Python.h>
 
-/* UTF-8, the caller's own. Never fails on lone surrogates, never leaves an exception. */
+/* UTF-8, owned by the caller. Handles lone surrogates, and leaves no exception set. */
 char *text_of(PyObject *object);
 
-/* `builtins.len`, `list.append`: where it is defined. The caller's own; NULL: no memory. */
+/* `builtins.len`, `list.append`: qualified by where it is defined. Owned by the caller; NULL if
+ * memory runs out. */
 char *name_of_c_function(PyObject *callable);
 
 #endif

@@ -3,19 +3,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SLOTS 8192 /* a power of two, twice as many as there are ranges */
+#define SLOTS 8192 /* a power of two, twice the number of ranges */
 #define NAME_BYTES 1023
 
 typedef struct Range {
-    struct Range *parent; /* NULL: the outermost */
+    struct Range *parent; /* NULL: outermost */
     uint64_t hash;
     uint32_t number;
     char name[];
 } Range;
 
-static Range *slots[SLOTS];                          /* by parent and name; atomically */
-static Range *by_number[NATIVE_RANGES_AT_MOST + 1]; /* atomically; NULL: lost a race, or not yet */
-static uint32_t count;                               /* numbers given away, atomically */
+static Range *slots[SLOTS];                          /* by parent and name; atomic */
+static Range *by_number[NATIVE_RANGES_AT_MOST + 1]; /* atomic; NULL: lost a race, or pending */
+static uint32_t count;                               /* numbers assigned so far, atomic */
 static __thread Range *innermost __attribute__((tls_model("initial-exec")));
 
 static uint64_t hash_of(const Range *parent, const char *name, size_t size)
@@ -47,7 +47,7 @@ static Range *range_new(Range *parent, uint64_t hash, const char *name, size_t s
     return range;
 }
 
-/* The range of this name in another; NULL: there is no room for it. */
+/* The range of this name within another; NULL if there is no room for it. */
 static Range *range_in(Range *parent, const char *name)
 {
     size_t size = strnlen(name, NAME_BYTES);

@@ -1,7 +1,6 @@
-/* Pushed NVTX ranges of threads without Python, nested: where the work belongs that such a thread
- * launches. XLA's pools push one for each module and one for each operation in it.
- *
- * Any thread pushes, with or without the interpreter; no lock is taken. */
+/* Nested NVTX push/pop ranges on threads without Python: what GPU work launched by such a thread is
+ * attributed to. XLA's thread pools push one range per module, and one per operation within it. Any
+ * thread may push, with or without the interpreter; no lock is taken. */
 #ifndef TAUPY_NATIVE_RANGES_H
 #define TAUPY_NATIVE_RANGES_H
 
@@ -9,15 +8,15 @@
 
 #define NATIVE_RANGES_AT_MOST 4095
 
-/* The calling thread is in this range now, until `native_range_pop`. Not 0: there are too many
- * distinct ones, and it stays in the outer one. */
+/* The calling thread is in this range until `native_range_pop`. Nonzero: too many distinct ranges,
+ * so it remains in the outer one. */
 int native_range_push(const char *name);
 void native_range_pop(void);
 
-/* The calling thread's innermost range: 1 to NATIVE_RANGES_AT_MOST; 0: it is in none. */
+/* The calling thread's innermost range: 1 to NATIVE_RANGES_AT_MOST; 0: none. */
 uint32_t native_range(void);
 
-/* Those that are new go into the part, as GPU_RANGE blocks. By one thread at a time. */
+/* Write new ranges into the part, as GPU_RANGE blocks. One thread at a time. */
 void native_ranges_write(PartHeader *part);
 
 #endif

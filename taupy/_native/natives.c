@@ -1,4 +1,4 @@
-/* Finding native threads, and what they have counted; see natives.h. */
+/* Finding native threads and reading their counters; see natives.h. */
 #define _GNU_SOURCE
 #include "natives.h"
 #include "counters.h"
@@ -17,19 +17,19 @@
 typedef struct Native {
     int tid;
     CounterGroup *group;   /* NULL: ended, or could not be opened */
-    Thread *row;           /* NULL: has counted nothing yet */
-    uint64_t running_ns;   /* CPU time while it was counted */
+    Thread *row;           /* NULL: nothing counted yet */
+    uint64_t running_ns;   /* CPU time covered by its counters */
     uint64_t before[COUNTER_METRICS_AT_MOST];
-    int seen;              /* in the scan going on */
+    int seen;              /* during the current scan */
     struct Native *next;
 } Native;
 
 static Native *natives;
-static uint64_t natives_nlink; /* of the folder of threads, at the last look */
-static uint64_t ended_sums[COUNTER_METRICS_AT_MOST]; /* of Python threads that have ended */
+static uint64_t natives_nlink; /* link count of the task directory at the last look */
+static uint64_t ended_sums[COUNTER_METRICS_AT_MOST]; /* totals of Python threads that have ended */
 static int whole_wanted, whole_is_open;
 static int whole_descriptors[COUNTER_EVENTS_AT_MOST];
-static Native whole; /* all native threads */
+static Native whole; /* all native threads together */
 
 void natives_start(int is_whole)
 {
@@ -38,7 +38,7 @@ void natives_start(int is_whole)
     natives_nlink = 0;
 }
 
-/* The innermost open region, where exactly one thread has one; else NULL. */
+/* The innermost open region, if exactly one thread has any; else NULL. */
 static Node *region_open(void)
 {
     Node *found = NULL;
@@ -83,7 +83,7 @@ static Thread *native_row(Native *native)
     return native->row = row;
 }
 
-/* The row's node of the same call path. */
+/* The row's node for the same call path. */
 static Node *native_node(Thread *row, const Node *node)
 {
     if (node == NULL || node->parent == NULL)
@@ -98,7 +98,7 @@ static Node *native_node(Thread *row, const Node *node)
     return found;
 }
 
-/* `more` goes to the row's node for `region`. */
+/* Add `more` to the row's node for `region`. */
 static void native_add(Native *native, const Node *region, const uint64_t *more, int faults)
 {
     int any = 0;
@@ -115,7 +115,7 @@ static void native_add(Native *native, const Node *region, const uint64_t *more,
             node_metrics(node)[2 * (cpu_time_wanted + i) + 1] += more[i];
 }
 
-/* What it has counted since the last time. */
+/* Credit what it has counted since the last time. */
 static void native_credit(Native *native, const Node *region)
 {
     uint64_t now[COUNTER_METRICS_AT_MOST], more[COUNTER_METRICS_AT_MOST];
@@ -143,7 +143,7 @@ static void whole_close(void)
     memset(ended_sums, 0, sizeof ended_sums);
 }
 
-/* Count all threads together from now on; there must be no other thread yet. */
+/* Start counting all threads together; there must be no other thread yet. */
 static void whole_begin(void)
 {
     struct stat folder;
@@ -162,8 +162,8 @@ static void whole_begin(void)
     whole_is_open = 0;
 }
 
-/* What all threads have counted less what Python's have. The sum is read first: what a
- * thread counts meanwhile is missing now, and comes the next time. */
+/* Counts of all threads minus those of the Python threads. The total is read first: anything
+ * counted meanwhile is missing now and included next time. */
 static void whole_credit(const Node *region)
 {
     uint64_t data[3], more[COUNTER_METRICS_AT_MOST], known[COUNTER_METRICS_AT_MOST];
@@ -225,7 +225,7 @@ void counters_stop(void)
     pthread_mutex_unlock(&ended_lock);
 }
 
-/* In a forked child nothing of the parent's goes on. */
+/* In a forked child, none of the parent's counters continue. */
 static void on_fork(const Thread *thread)
 {
     (void)thread;
@@ -234,7 +234,7 @@ static void on_fork(const Thread *thread)
     natives = NULL;
 }
 
-/* Descriptors are the program's, too: we take a quarter of them at most. */
+/* File descriptors are the program's, too: we use at most a quarter of them. */
 static int natives_room(void)
 {
     struct rlimit limit;
@@ -263,7 +263,7 @@ static void native_found(int tid)
     if (natives_room())
         native->group = counter_open(tid, NULL);
     if (native->group == NULL)
-        native->seen = -1; /* not again */
+        native->seen = -1; /* do not try again */
     native->next = natives;
     natives = native;
 }
@@ -287,7 +287,7 @@ static void natives_scan(const Node *region)
         }
 }
 
-/* Look for threads that we do not know, if their number has changed. */
+/* Look for unknown threads, if the number of threads has changed. */
 static void natives_look(void)
 {
     struct stat folder;
@@ -306,7 +306,7 @@ static void on_path(Thread *thread, Routine *routine, Node *node)
     natives_look();
 }
 
-/* A region is about to begin or to end. */
+/* A region is about to begin or end. */
 static void region_boundary(void)
 {
     if (counter_event_count == 0 || part == NULL)
@@ -323,14 +323,14 @@ static void region_boundary(void)
     errno = saved;
 }
 
-/* A thread of Python's own begins: in this very thread. */
+/* A Python thread begins; called on that thread. */
 static void counters_begin(Thread *thread)
 {
     if (counter_event_count == 0)
         return;
     for (Native **at = &natives; *at != NULL; at = &(*at)->next)
         if ((*at)->tid == (int)thread->native_id && (*at)->row == NULL) {
-            Native *native = *at; /* taken for a native one while it was starting */
+            Native *native = *at; /* mistaken for a native thread while it was starting */
             if (native->group != NULL)
                 counter_close(native->group, 0);
             *at = native->next;
@@ -347,7 +347,7 @@ static void counters_begin(Thread *thread)
         whole_begin();
 }
 
-/* The process ends, or a copy is made: all that is open counts up to now. */
+/* The process ends, or a copy is made: account for everything open up to now. */
 static void counters_finish(int ends)
 {
     (void)ends;
@@ -362,7 +362,7 @@ static void counters_finish(int ends)
     pthread_mutex_unlock(&ended_lock);
     if (counter_event_count == 0 || whole_is_open)
         return;
-    pthread_mutex_lock(&ended_lock); /* whoever has not ended by now stays until then */
+    pthread_mutex_lock(&ended_lock); /* threads that have not ended by now wait for us */
     for (Thread *thread = threads; thread != NULL; thread = thread->next) {
         clockid_t clock;
         if (!thread_is_over(thread) && pthread_getcpuclockid(thread->pthread, &clock) == 0)

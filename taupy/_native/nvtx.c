@@ -21,11 +21,11 @@ _Static_assert(offsetof(NvtxAttributes, message) == 40, "nvtxEventAttributes_v2"
 enum { NVTX_CORE = 1, NVTX_CORE2 = 5 };
 
 typedef struct NvtxStack {
-    uint64_t depth; /* then a bit each: room for threads' data is scarce */
+    uint64_t depth; /* nesting depth; then one bit per level: thread-local space is scarce */
     uint64_t is_phase[NVTX_DEPTH / 64], is_native[NVTX_DEPTH / 64];
 } NvtxStack;
 
-static const GpuHost *taken; /* another thread's range may have brought us here */
+static const GpuHost *taken; /* another thread's range may have triggered loading */
 static __thread NvtxStack nvtx_stack __attribute__((tls_model("initial-exec")));
 
 static const GpuHost *nvtx_host(void) { return __atomic_load_n(&taken, __ATOMIC_ACQUIRE); }
@@ -60,7 +60,7 @@ static int nvtx_pop(void)
 
 #define NVTX_TEXT 1024
 
-/* Wide characters as UTF-8, as many as there is room for. */
+/* Convert wide characters to UTF-8, as many as fit. */
 static const char *nvtx_narrow(const wchar_t *wide, char text[NVTX_TEXT])
 {
     size_t n = 0;
@@ -162,7 +162,7 @@ static void nvtx_mark_wide(const wchar_t *name)
     nvtx_mark(nvtx_narrow(name, text));
 }
 
-/* The number that comes with a mark; 0 if none does, or none that can be summed up. */
+/* The number attached to a mark; 0 if there is none, or none that can be summed. */
 static int nvtx_payload(const NvtxAttributes *attributes, double *value)
 {
     union {
@@ -200,7 +200,7 @@ static void nvtx_domain_mark(void *domain, const NvtxAttributes *attributes)
     nvtx_mark_attributes(attributes);
 }
 
-/* The handle is the text: it lives as long as the process. */
+/* The handle is the string itself: it lives as long as the process. */
 static void *nvtx_register(void *domain, const char *text)
 {
     (void)domain;
@@ -213,7 +213,7 @@ static void *nvtx_register_wide(void *domain, const wchar_t *wide)
     return nvtx_register(domain, nvtx_narrow(wide, text));
 }
 
-/* XLA pushes no ranges without one. Domains are all the same here. */
+/* Without domains, XLA pushes no ranges. All domains are treated alike. */
 static void *nvtx_domain_create(const void *name)
 {
     static char domain;

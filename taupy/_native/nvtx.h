@@ -1,11 +1,10 @@
-/* NVTX ranges of the program's threads become phases, or user events.
+/* NVTX ranges of the program's threads become phases or user events.
  *
- * NVTX's header looks for NVTX_INJECTION64_PATH at the program's first range and calls
- * InitializeInjectionNvtx2 in the library named there, which is this one: no CUDA needed.
- * Pushed and popped ranges are phases; those of threads that do not hold the interpreter
- * (XLA's, NCCL's) only tell where work on a GPU comes from. Ranges that start here and end
- * there, and marks, are user events.
- * All is passed on to the engine; names of domains and categories are not told. */
+ * The NVTX header checks NVTX_INJECTION64_PATH at the program's first range and calls
+ * InitializeInjectionNvtx2 in the library named there, which is this one: no CUDA needed. Push/pop
+ * ranges are phases; on threads that do not hold the interpreter (XLA's, NCCL's) they only serve to
+ * attribute GPU work. Start/end ranges and marks are user events. Everything is passed on to the
+ * engine; names of domains and categories are dropped. */
 #ifndef TAUPY_NVTX_H
 #define TAUPY_NVTX_H
 
@@ -19,7 +18,7 @@ typedef struct NvtxCallbacks {
     int (*function_table)(int module, NvtxFunction ***table, unsigned *size);
 } NvtxCallbacks;
 
-/* From now on ranges and marks are the engine's. */
+/* From now on, pass ranges and marks to the engine. */
 void nvtx_take(const NvtxCallbacks *callbacks, const GpuHost *host);
 
 #endif

@@ -1,4 +1,4 @@
-/* Noting the operations of BLAS where it was called; see operations.h. */
+/* Recording BLAS operations at the call path of the call; see operations.h. */
 #define _GNU_SOURCE
 #include "operations.h"
 #include "events.h"
@@ -15,9 +15,9 @@ typedef struct OperationPlace {
     SampleRecord *flop, *bytes;
 } OperationPlace;
 
-/* A thread's places that it used last; memory of its own, made when it is needed. */
+/* A thread's most recently used places; separate memory, allocated on first use. */
 static __thread OperationPlace *operation_places __attribute__((tls_model("initial-exec")));
-static double operations_unowned; /* flop of threads that run no Python */
+static double operations_unowned; /* flop by threads that run no Python */
 static void (**operations_teller)(int, double, double);
 
 static OperationPlace *operation_place(Thread *thread, Node *node, int precision)
@@ -49,7 +49,7 @@ static void operations_note(int precision, double flop, double bytes)
     if (!active || part == NULL)
         return;
     if (thread == NULL) {
-        operations_unowned += flop; /* a sum for a remark: a race may lose some */
+        operations_unowned += flop; /* only used in a note: races may lose some */
         return;
     }
     OperationPlace *place = operation_place(thread, visible(thread), precision);

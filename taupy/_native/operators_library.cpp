@@ -1,10 +1,10 @@
 // Counts the floating-point operations of PyTorch's operators; see operators_host.h.
 //
-// A callback of PyTorch's own sees the sizes of an operator's arguments while a step is counted; at
-// other times there is none. An operator with a formula stands for all that it calls. Formulas are
-// those of torch.utils.flop_counter: a product and a sum are two operations, and what is no matrix
-// product, convolution, attention or recurrent network has none. Compiled by
-// instrument/torch_library.py.
+// A PyTorch callback (RecordFunction) sees the sizes of an operator's arguments while a step is
+// counted, and is removed otherwise. If an operator has a formula, operators it calls are not
+// counted separately. Formulas are those of torch.utils.flop_counter: a multiply-add is two
+// operations, and only matrix products, convolutions, attention and recurrent networks have a
+// formula. Compiled by instrument/torch_library.py.
 #include "operators_host.h"
 #include "torch_library.h"
 #include <ATen/core/Tensor.h>
@@ -24,7 +24,7 @@ using Sizes = at::IntArrayRef;
 
 // ------------------------------------------------------------------ arguments
 
-// Its sizes are there without asking anybody: no class of the program's has a say in them.
+// Its sizes can be read directly, without involving any class of the program's.
 bool is_plain(const at::Tensor &tensor)
 {
     return tensor.defined() && tensor.layout() == at::kStrided &&
@@ -69,20 +69,20 @@ struct Arguments {
 
 // ------------------------------------------------------------------ formulas
 
-// A matrix, or a batch of them, times another; `first` is the place of the left one.
+// Product of matrices or batches of matrices; `first` is the index of the left operand.
 template <size_t first> int64_t product(const Arguments &given)
 {
     return 2 * given.items(first) * given.size(first + 1, -1);
 }
 
-// A matrix times a vector; or two vectors.
+// Matrix times vector, or the dot product of two vectors.
 template <size_t first> int64_t of_vector(const Arguments &given)
 {
     return 2 * given.items(first);
 }
 
-// input, weight, bias, stride, padding, dilation, transposed; `grid`: the tensor whose places the
-// filter is moved to, the output or, transposed, the input.
+// input, weight, bias, stride, padding, dilation, transposed; `grid`: the tensor whose elements the
+// filter is applied at: the output or, if transposed, the input.
 int64_t moved(const Arguments &given, size_t grid, size_t weight)
 {
     return 2 * given.items(grid) * (given.items(weight) / std::max<int64_t>(1, given.size(weight, 0)));
@@ -114,7 +114,8 @@ int64_t convolution_backward(const Arguments &given)
     return once * ((int64_t)wanted.get(0) + (int64_t)wanted.get(1));
 }
 
-// query, key, value from `first` on; how many products with the keys and with the values.
+// query, key, value from index `first` on; the number of products with the keys and with the
+// values.
 int64_t attention(const Arguments &given, size_t first, int64_t keys, int64_t values)
 {
     int64_t width = given.size(first, -1), rows = given.items(first) / std::max<int64_t>(1, width);
@@ -123,7 +124,7 @@ int64_t attention(const Arguments &given, size_t first, int64_t keys, int64_t va
 }
 
 int64_t attention_forward(const Arguments &given) { return attention(given, 0, 1, 1); }
-// What the forward pass did not keep is computed again.
+// Recomputes what the forward pass did not keep.
 int64_t attention_backward(const Arguments &given) { return attention(given, 1, 3, 2); }
 
 int64_t matrices(const c10::IValue &parameters)
@@ -134,8 +135,8 @@ int64_t matrices(const c10::IValue &parameters)
     return items;
 }
 
-// input, states, parameters; or, of sequences packed together, data, their sizes, states,
-// parameters: each matrix multiplies each row.
+// input, states, parameters; or, for packed sequences: data, sizes, states, parameters. Every
+// matrix multiplies every row.
 int64_t recurrent(const Arguments &given)
 {
     size_t parameters = given.at(3).isTensorList() ? 3 : 2;
@@ -143,14 +144,14 @@ int64_t recurrent(const Arguments &given)
     return 2 * rows * matrices(given.at(parameters));
 }
 
-// Of oneDNN: input, the weights of one layer and direction. Both gradients are computed.
+// For oneDNN: input, then the weights of one layer and direction. Both gradients are computed.
 int64_t recurrent_backward(const Arguments &given)
 {
     int64_t rows = given.items(0) / std::max<int64_t>(1, given.size(0, -1));
     return 4 * rows * (given.items(1) + given.items(2));
 }
 
-// Of cuDNN: input, parameters.
+// For cuDNN: input, parameters.
 int64_t cudnn_recurrent_backward(const Arguments &given)
 {
     int64_t rows = given.items(0) / std::max<int64_t>(1, given.size(0, -1));
@@ -197,7 +198,7 @@ const std::unordered_map<std::string, Formula> &formulas()
     return all;
 }
 
-// What makes, moves or looks at tensors, and computes nothing.
+// False for operators that only create, move or inspect tensors.
 bool computes(const char *name)
 {
     static const std::unordered_set<std::string> moves = {
@@ -242,9 +243,9 @@ int64_t flop_of(const at::RecordFunction &called)
 // ------------------------------------------------------------------ operators in each other
 
 struct Inside {
-    int depth = 0;   // operators that have begun
-    int counted = 0; // the depth of one that stands for what it calls
-    int told = 0;    // the depth of the last one that was told of, or of one around it
+    int depth = 0;   // operators currently open
+    int counted = 0; // depth of an operator that is counted for everything it calls
+    int told = 0;    // depth of the last operator reported, or of one around it
 };
 thread_local Inside inside;
 
@@ -266,7 +267,7 @@ void ends(const at::RecordFunction &called, at::ObserverContext *)
     if (inside.counted == inside.depth)
         inside.counted = 0;
     else if (inside.counted == 0 && inside.told > inside.depth)
-        inside.told = inside.depth; // what it has called stands for it
+        inside.told = inside.depth; // what it has called was reported in its place
     else if (inside.counted == 0 && computes(called.name())) {
         host->computed(called.name(), UNKNOWN);
         inside.told = inside.depth;

@@ -1,4 +1,4 @@
-/* Taking the options of start() from a dict. */
+/* Reading the options of start() from a dict. */
 #include "options.h"
 #include "names.h"
 #include <stddef.h>
@@ -82,8 +82,8 @@ static const struct {
 #undef OPTION
 };
 
-/* A list of str or bytes as C strings, ended by NULL; NULL for an absent or empty list, and with
- * an exception if there is no memory. */
+/* Convert a list of str or bytes to a NULL-terminated array of C strings; NULL for an absent or
+ * empty list, and, with an exception set, if memory runs out. */
 static char **texts_of(PyObject *list)
 {
     if (list == NULL || !PyList_Check(list) || PyList_GET_SIZE(list) == 0)

@@ -1,12 +1,12 @@
-/* The options of start(), as C. */
+/* The options of start(), in C form. */
 #ifndef TAUPY_OPTIONS_H
 #define TAUPY_OPTIONS_H
 
 #include "clock.h"
 #include <Python.h>
 
-/* What is absent is NULL or 0, or what options.c says. Texts and lists (ended by NULL) are the
- * engine's own from here on; objects are borrowed. */
+/* Absent options are NULL, 0, or the default in options.c. Strings and NULL-terminated lists become
+ * the engine's; objects are borrowed. */
 typedef struct Options {
     char *run_folder, *spill_prefix, *ancestors, *gpu_collector, *gpu_save, *gpu_modules, *blas,
         *autograd, *autograd_lock, *collectives, *operators;
@@ -18,12 +18,12 @@ typedef struct Options {
     long long steps_first, steps_last, spans;
     long long cpu_time, counters_at_calls, counters_by_rdpmc, counters_whole;
     long long gpu_modules_bytes, gpu_trace, gpu_flush_ms, gpu_end_ms;
-    ClockPair early; /* all 0: there is none */
+    ClockPair early; /* all 0: none */
 } Options;
 
 extern const char options_doc[];
 
-/* -1, and a Python error: one of them is not what it should be. */
+/* Returns -1, with an exception set, if an option is invalid. */
 int options_take(PyObject *given, Options *options);
 
 #endif

@@ -1,21 +1,21 @@
-/* Notes of who was at work; see owners.h. */
+/* Notes of which layer was active; see owners.h. */
 #include "owners.h"
 #include <pthread.h>
 #include <stdlib.h>
 
 #define NOTES_FIRST 256
-#define LOGS_AT_MOST 64 /* beyond, those of threads that have ended are used again */
+#define LOGS_AT_MOST 64 /* beyond that, logs of ended threads are reused */
 
 typedef struct Note {
     uint64_t sequence;
     void *owner;
 } Note;
 
-/* Written by its thread alone; `notes` moves under the lock. */
+/* Written only by its own thread; `notes` is reallocated under the lock. */
 typedef struct Log {
     uint64_t thread;
     Note *notes;
-    uint64_t count, room; /* notes so far; a power of two */
+    uint64_t count, room; /* number of notes so far; capacity, a power of two */
     int is_over;
     struct Log *next; /* older */
 } Log;
@@ -25,7 +25,7 @@ static unsigned log_count;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static __thread Log *mine;
 
-/* The oldest log of a thread that has ended, taken off the list; else NULL. */
+/* Remove and return the oldest log of an ended thread; NULL if there is none. */
 static Log *log_unused(void)
 {
     Log **found = NULL;
@@ -81,11 +81,11 @@ void owner_note(uint64_t thread, uint64_t sequence, void *owner)
         return;
     if (log->count > 0) {
         Note *last = note_at(log, log->count - 1);
-        if (last->sequence == sequence) { /* no node was made since */
+        if (last->sequence == sequence) { /* no graph node created since */
             __atomic_store_n(&last->owner, owner, __ATOMIC_RELAXED);
             return;
         }
-        if (last->sequence > sequence) /* numbers begin anew */
+        if (last->sequence > sequence) /* sequence numbers have restarted */
             __atomic_store_n(&log->count, 0, __ATOMIC_RELEASE);
     }
     if (log->count == log->room && log->room < OWNERS_AT_MOST && log_grow(log) != 0)
@@ -96,7 +96,7 @@ void owner_note(uint64_t thread, uint64_t sequence, void *owner)
     __atomic_store_n(&log->count, log->count + 1, __ATOMIC_RELEASE);
 }
 
-/* How many of the notes from `first` on begin at the node or before it. */
+/* Number of notes from `first` on that begin at or before the graph node. */
 static uint64_t notes_up_to(const Log *log, uint64_t first, uint64_t count, uint64_t sequence)
 {
     uint64_t low = first, high = count;
@@ -123,7 +123,7 @@ static void *owner_in(const Log *log, uint64_t sequence, int *is_forgotten)
 void *owner_of(uint64_t thread, uint64_t sequence, int *is_forgotten)
 {
     void *owner = NULL;
-    if (mine != NULL && mine->thread == thread) /* on the CPU; nobody else moves these notes */
+    if (mine != NULL && mine->thread == thread) /* a pass on the CPU; only this thread moves them */
         return owner_in(mine, sequence, is_forgotten);
     pthread_mutex_lock(&lock);
     Log *log = logs;

@@ -1,23 +1,24 @@
-/* Which layer was at work when a node of autograd's graph was made.
+/* Which layer was active when a node of autograd's graph was created.
  *
- * Nodes get numbers in the order in which a thread makes them. Where layers begin and end, the
- * number that comes next is noted with the layer that is at work from there on; the last note up
- * to a node's number tells its owner. A thread keeps the last of its notes, a ring. */
+ * PyTorch numbers graph nodes in the order in which a thread creates them. Where a layer begins or
+ * ends, we note the next sequence number together with the layer active from then on; the last note
+ * at or before a node's number identifies its owner. Each thread keeps its latest notes in a ring
+ * buffer. */
 #ifndef TAUPY_OWNERS_H
 #define TAUPY_OWNERS_H
 
 #include <stdint.h>
 
-#define OWNERS_AT_MOST (1ull << 17) /* notes of a thread */
+#define OWNERS_AT_MOST (1ull << 17) /* notes per thread */
 
-/* From this node on, `owner` is at work on this thread, which nodes know as `thread`. */
+/* From this graph node on, `owner` is active on this thread, whose id in PyTorch is `thread`. */
 void owner_note(uint64_t thread, uint64_t sequence, void *owner);
-/* The owner of a node. NULL: none; `is_forgotten` is set if the thread's notes do not go back
- * so far. For any thread. */
+/* The owner of a graph node; NULL: none. `is_forgotten` is set if the thread's notes do not go back
+ * far enough. May be called on any thread. */
 void *owner_of(uint64_t thread, uint64_t sequence, int *is_forgotten);
-/* The calling thread ends. Its notes stay for a while. */
+/* The calling thread ends. Its notes are kept for a while. */
 void owners_end(void);
-/* In a fork's child: who held a lock is not here. */
+/* In a forked child: the holder of the lock does not exist here. */
 void owners_forked(void);
 
 #endif

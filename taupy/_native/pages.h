@@ -1,5 +1,5 @@
-/* Memory that is used page after page costs less in large pages: fewer faults, and more of it
- * within reach of the processor's own table of pages. */
+/* Memory accessed page after page is cheaper in huge pages: fewer page faults and better TLB
+ * coverage. */
 #ifndef TAUPY_PAGES_H
 #define TAUPY_PAGES_H
 
@@ -9,7 +9,7 @@
 
 #define LARGE_PAGE (2u << 20)
 
-/* Ask for large pages where memory, or a mapped file, is large enough for one. */
+/* Request huge pages if the memory or mapped file is large enough for one. */
 static inline void pages_large(void *memory, uint64_t size)
 {
     int saved = errno;
