@@ -42,6 +42,6 @@ def count(db: ProfileDB, trial_id: int) -> int:
 
 @of_a_sound_file
 def longest(db: ProfileDB, trial_id: int, most: int) -> list[ActivityRow]:
-    """As many of the trial's longest activities, by thread and start, the outer ones first."""
+    """The trial's `most` longest activities, sorted by thread and start, outer ones first."""
     rows = db.rows(_LONGEST, {"trial": trial_id, "most": most})
     return [ActivityRow(ThreadRow(*row[:5]), *row[5:]) for row in rows]

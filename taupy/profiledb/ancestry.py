@@ -1,4 +1,4 @@
-"""Call paths with all that leads to them, however many: one statement for 20,000."""
+"""Call paths with all their ancestors, however many: one statement per 20,000."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Ancestry:
     """Some call paths and their ancestors.
 
     Attributes:
-        steps: of each call path its parent, None for a root, and its timer's id.
+        steps: call path -> its parent, None for a root, and its timer's id.
         timers: by id.
     """
 
@@ -41,10 +41,10 @@ class Ancestry:
         return cls(steps, {id: timer for id, (timer,) in named.items() if id is not None})
 
     def ids(self, callpath: int | None) -> Iterator[int]:
-        """The call path itself and those above, up to its root.
+        """The call path and its ancestors, up to its root.
 
         Raises:
-            ValueError: a call path is above itself, in a damaged file.
+            ValueError: a call path is its own ancestor: the file is damaged.
         """
         here, left = callpath, len(self.steps)
         while here is not None and here in self.steps:
@@ -55,7 +55,7 @@ class Ancestry:
             left -= 1
 
     def up(self, callpath: int | None) -> Iterator[int]:
-        """Their timers, by id."""
+        """The ids of their timers."""
         for id in self.ids(callpath):
             yield self.steps[id][1]
 

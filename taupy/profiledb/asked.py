@@ -104,7 +104,7 @@ class Asked:
 
     @property
     def leaves_any(self) -> bool:
-        """Do the conditions leave anything?"""
+        """Whether anything meets the conditions."""
         chosen = (self.trials, self.threads, self.timers, self.callpaths, self.items)
         return all(ids is None or len(ids) > 0 for ids in chosen)
 
@@ -115,7 +115,7 @@ class Asked:
 
     @property
     def by_path(self) -> bool:
-        """Does each call path count by itself?"""
+        """Whether each call path counts separately."""
         return not {"callpath", "parent", "depth"}.isdisjoint(self.question.by)
 
     @property
@@ -135,7 +135,7 @@ class Asked:
         columns = [column(value) for value in MEASURES if value in values]
         for term in self.sums:
             units = [self.metrics[name][1] for name in term.metrics if name in self.metrics]
-            # Of different units a statement adds base units.
+            # Values with different units are added in base units.
             unit = "" if not units else units[0]
             if len({unit_of(text).scale for text in units}) > 1:
                 unit = spelled(unit_of(unit))[0]
@@ -150,7 +150,7 @@ class Asked:
         ]
         leaf = self._leaf
         keys: list[Id] = []
-        # A trial without launches has no row, rather than one of nothing.
+        # A trial without launches gives no row, rather than an empty sum.
         if self.source != "call" or (len(self.trials) > 1 and needs & {"trial", "thread"}):
             keys.append("trial")
         if "callpath" in needs:
@@ -177,14 +177,14 @@ class Asked:
             rows="launch" in keys
             or (leaf in keys and leaf != "event" and (self.lone is not None or "thread" in keys)),
             together=self.question.together,
-            # Calls are known of call paths that have no value of a metric beside them.
+            # Call paths have calls even where they have no value of a metric.
             whole=not self.question.together and self._names_counts,
             largest=self.question.largest if self._rows_stay else None,
         )
 
     @property
     def _rows_stay(self) -> bool:
-        """Is each row of the statement one of the answer?"""
+        """Whether each row of the statement is a row of the answer."""
         stays = {"thread", "callpath", *OF_PATH}
         return (
             len(self.trials) == 1
@@ -196,7 +196,7 @@ class Asked:
 
     @property
     def _leaf(self) -> Id:
-        """The finest id that a statement reads sums of."""
+        """The finest id by which the statement reads sums."""
         if self.source != "call":
             return self.source
         chosen = self.between("depth") or self.callpaths is not None

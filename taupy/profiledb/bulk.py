@@ -29,11 +29,11 @@ def insert(
 
     Args:
         into: `INSERT INTO table (columns)`.
-        row: of literal values, and a `?` for each cell of a row.
+        row: the SQL of one row: literals, and a `?` per cell.
         ending: what follows the values, such as ` ON CONFLICT DO NOTHING`.
     """
     width = row.count("?")
-    # Rows out of `zip` or the like are not kept: their cells go over into pieces at once.
+    # Rows from `zip` and the like are not kept: their cells are chunked directly.
     cells = chain.from_iterable(rows)
     pieces = iter(lambda: list(islice(cells, ROWS_A_STATEMENT * width)), [])
     for count, alike in groupby(pieces, len):
@@ -48,7 +48,7 @@ def insert_columns(
     order: Column,
     ending: str = "",
 ) -> None:
-    """Insert rows of whole numbers, which are given as columns, in the order of `order`."""
+    """Insert rows of integers, given as columns, in the order of `order`."""
     import numpy as np
 
     cells: np.ndarray[Any, Any] = np.stack(table, 1)[order]
@@ -64,11 +64,11 @@ def insert_columns(
 def index_afterwards(
     connection: sqlite3.Connection, index: str, table: str, rows: int
 ) -> Iterator[None]:
-    """Rebuild an index of a table when rows were inserted into it, if they are more than it has:
-    to sort it once takes a sixth of what it takes to find a place for each row.
+    """Rebuild an index after inserting rows, if they outnumber those in the table: sorting it
+    once takes a sixth of the time of placing each row.
 
     Args:
-        rows: how many will be inserted, at most.
+        rows: upper bound on the number of rows inserted.
     """
     if rows < _MANY or rows <= _size(connection, table):
         yield

@@ -1,4 +1,4 @@
-"""Collectives, in the database and out of it."""
+"""Store and read collectives."""
 
 from __future__ import annotations
 
@@ -69,9 +69,9 @@ def add_collectives(
 
 
 def read_collectives(db: ProfileDB, trial: int) -> Iterator[tuple[int, Collectives, list[int]]]:
-    """Each thread of a trial with a communicator of its own, and the call paths of its rows.
+    """Thread id, collectives and their call-path ids, per thread and communicator of a trial.
 
-    The rows of what is returned are 0: who needs them finds them by the call path's id.
+    `row` is 0 in the result; callers that need it look it up by call-path id.
     """
     rows = {
         key: [*of_key]
@@ -97,9 +97,9 @@ def add_stretches(
     stretches: Stretches,
     callpaths: Sequence[int],
 ) -> None:
-    """Insert what a thread did between collectives, as steps of a kind of their own.
+    """Insert what a thread did between collectives, as steps of their own kind.
 
-    The ids of call paths are the names of a step's values.
+    Call-path ids serve as the names of a step's values.
 
     Args:
         key: the trial and the thread, which exist.
@@ -123,9 +123,9 @@ def add_stretches(
 
 
 def read_stretches(db: ProfileDB, trial: int) -> Iterator[tuple[int, Stretches, list[int]]]:
-    """Each thread of a trial that has stretches, and the call paths of what they list.
+    """Thread id, stretches and the listed call-path ids, per thread of a trial that has stretches.
 
-    The rows of what is returned are 0, as those of `read_collectives` are.
+    `row` is 0 in the result, as in `read_collectives`.
     """
     place: dict[tuple[int, int], int] = {}
     threads: dict[int, tuple[Stretches, list[int]]] = {}

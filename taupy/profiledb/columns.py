@@ -42,7 +42,7 @@ def wide(tree: CallTree) -> bool:
 
 
 def whole(column: array[int]) -> Column:
-    """A column of the model, not copied."""
+    """A column of the model as an array, without copying."""
     import numpy as np
 
     return np.frombuffer(column, "i8")
@@ -95,7 +95,7 @@ def depths(parent: Column) -> Column:
 
 
 def callpath_ids(parent: Column, timers: Column, depth: Column) -> Column:
-    """As `identity.py`, level by level."""
+    """The same ids as `identity.py`, computed level by level."""
     import numpy as np
 
     ids = np.zeros(len(parent), "<i8")
@@ -121,7 +121,7 @@ def ascending(ids: array[int], is_wide: bool) -> array[int]:
 
 
 def repeats(ids: Column, order: Column) -> bool:
-    """Are any two equal? `order` sorts them."""
+    """Whether any two are equal. `order` sorts them."""
     ordered = ids[order]
     return bool((ordered[1:] == ordered[:-1]).any())
 

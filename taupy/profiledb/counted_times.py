@@ -82,7 +82,7 @@ def _owners(
         if caller >= 0:
             noting = kinds[caller] == _Kind.DISPATCH
             if owner[caller] < 0 or (noting and kind != _Kind.RUNS):
-                continue  # beneath what notes
+                continue  # below a helper that records
             if kind == _Kind.RUNS and not noting:
                 kind = _Kind.PROGRAM
             if kind == _Kind.NOTES:

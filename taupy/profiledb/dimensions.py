@@ -86,8 +86,8 @@ _KERNEL = """
                           THEN timer.short_name END
       FROM timer WHERE timer.id IN ({ids})"""
 
-# Processes of a job say their rank. Elsewhere it is the node number of the launched process;
-# processes that it starts come after it.
+# Processes of a job report their rank. Otherwise it is the node number of the launched process;
+# its child processes are numbered after it.
 _RANK = """
     WITH RECURSIVE above (id, trial_id, node) AS (
         SELECT thread.id, thread.trial_id, thread.node FROM thread WHERE thread.id IN ({ids})
@@ -112,7 +112,7 @@ _METADATA = """
     SELECT metadata.trial_id, metadata.value FROM metadata
      WHERE metadata.node IS NULL AND metadata.name = {name} AND metadata.trial_id IN ({ids})"""
 
-# By node and ordinal; trials of other tools may name their GPUs in metadata alone.
+# By node and ordinal; trials imported from other tools may name their GPUs in metadata only.
 _GPU = """
     SELECT gpu.trial_id, gpu.name
       FROM (SELECT device.trial_id, device.name, device.node, device.ordinal, '' AS source
@@ -176,7 +176,7 @@ _IDS = {
     "event": "SELECT DISTINCT event.user_event_id FROM user_event_value AS event"
     " WHERE event.trial_id IN ({trials})",
 }
-"""The ids of all threads, timers ... of some trials, but for call paths."""
+"""The ids of all threads, timers ... of some trials, except call paths."""
 
 
 def _timer(name: str, short: str, file: str | None, line: int | None, *groups: str) -> TimerRow:
@@ -258,8 +258,8 @@ DIMENSIONS: dict[str, Dimension] = {
     "configuration": Dimension("launch", _CONFIGURATION, _configuration, across="all of it equal"),
     "event": Dimension("event", _EVENT, Event, lambda label: getattr(label, "name", label)),
 }
-"""By name. A call path, parent and depth are columns of a call path's row; a parent is a call
-path's id. `configuration` is of launches, `event` of user events."""
+"""By name. `callpath`, `parent` and `depth` are columns of a call path's row; a parent is a
+call-path id. `configuration` applies to launches, `event` to user events."""
 
 
 WITHIN = (
@@ -270,14 +270,14 @@ WITHIN = (
 
 
 OF_TIMERS = tuple(name for name in WITHIN if DIMENSIONS[name].of == "timer")
-"""Those of them that tell routines apart."""
+"""Those of them that distinguish routines."""
 
 OF_LAUNCHES = (*WITHIN, "routine", "configuration")
-"""What the launches of one trial may be grouped by; a routine is the nearest one above."""
+"""Dimensions for the launches of one trial; the routine is the nearest one above the launch."""
 
 
 def written(name: str, label: Any) -> str:
-    """A label of this dimension in a table."""
+    """A label of this dimension as shown in a table."""
     if label is None:
         return "" if name == "group" else f"(no {name})"
     if isinstance(label, Configuration):
@@ -338,9 +338,9 @@ def ids_where(
 
 
 def labels(db: ProfileDB, name: str, ids: Sequence[Any]) -> dict[Any, tuple[Any, ...]]:
-    """The labels of each id in a dimension, one or several; None for none.
+    """The labels of each id in a dimension, one or several; None if it has no label.
 
-    None is also an id: of the call path and timer of a user event without them.
+    None is also an id: that of the call path and timer of a user event without them.
     """
     meant = dimension(name)
     if not meant.sql:
@@ -351,7 +351,7 @@ def labels(db: ProfileDB, name: str, ids: Sequence[Any]) -> dict[Any, tuple[Any,
         if meant.several:
             label_of[id] = tuple(meant.label(*part) for part in parts)
         else:
-            # Rows of one id differ in their last part.
+            # The rows of one id differ only in their last part.
             label_of[id] = (meant.label(*parts[0], *(part[-1] for part in parts[1:])),)
     if meant.several or meant.of == "trial":
         return {id: label_of.get(id, (None,)) for id in ids}

@@ -35,7 +35,7 @@ def refusing(path: str) -> Iterator[None]:
         if code.startswith("SQLITE_INTERRUPT"):
             raise KeyboardInterrupt from None
         raise DatabaseError(f"{path} {_reason(code, error)}") from error
-    except UnicodeDecodeError as error:  # SQLite's own message can contain damaged text
+    except UnicodeDecodeError as error:  # SQLite's own message can contain invalid UTF-8
         raise DatabaseError(f"{path} {DAMAGED}") from error
     except OverflowError as error:
         raise DatabaseError(f"{path} cannot hold a number beyond 64 bits ({error})") from error
@@ -70,16 +70,16 @@ def writing_connection(path: str, *, create: bool) -> sqlite3.Connection:
     """Open for writing, with other programs' write-ahead log undone.
 
     Args:
-        create: make the file where there is none.
+        create: create the file if it does not exist.
 
     Raises:
-        DatabaseError: it cannot be opened, or is no database.
+        DatabaseError: it cannot be opened, or is not a database.
     """
     with refusing(path):
         connection = _connect(path, "rwc" if create else "rw")
         try:
             if connection.execute("PRAGMA journal_mode").fetchone()[0] == "wal":
-                # Another program set it; while others have it open, it cannot be changed.
+                # Another program set the mode; while others have the file open, it cannot change.
                 connection.execute("PRAGMA journal_mode = DELETE")
             connection.execute("PRAGMA synchronous = FULL")
             connection.execute(f"PRAGMA cache_size = -{_WRITER_CACHE_KIB}")
@@ -112,7 +112,7 @@ def _roll_back(path: str) -> None:
 
 
 def wait_for_locks(connection: sqlite3.Connection, seconds: float) -> None:
-    """How long a statement waits for other processes before it fails."""
+    """Set how long a statement waits for other processes before it fails."""
     connection.execute(f"PRAGMA busy_timeout = {int(seconds * 1000)}")
 
 

@@ -11,12 +11,12 @@ from taupy.model.flat import FlatSums
 
 @dataclass(frozen=True, slots=True)
 class FlatRows:
-    """A row for each timer that ran on the thread.
+    """One row per timer that ran on the thread.
 
     Attributes:
         timers: ids, in ascending order.
         inclusive, exclusive: by metric; None where no call path of the timer has a value.
-        largest: inclusive, by metric, of all timers.
+        largest: the largest inclusive value of all timers, by metric.
     """
 
     timers: Sequence[int]
@@ -31,7 +31,7 @@ class FlatRows:
         """The rows of sums by timer id.
 
         Args:
-            on_stream: of a GPU; see `FlatSums.has_run`.
+            on_stream: it is a GPU stream; see `FlatSums.has_run`.
         """
         ran = sorted((id, of_timer) for id, of_timer in sums.items() if of_timer.has_run(on_stream))
         rows = [of_timer for _, of_timer in ran]
@@ -54,8 +54,8 @@ class FlatRows:
         return zip(self.timers, self.calls, self.subroutines, strict=True)
 
     def measured(self, metric: str) -> Iterator[tuple[int, int | None, int | None]]:
-        """Timer, inclusive and exclusive of the timers that have the metric."""
+        """Timer, inclusive and exclusive, for the timers that have the metric."""
         cells = zip(self.timers, self.inclusive[metric], self.exclusive[metric], strict=True)
         if isinstance(self.inclusive[metric], array):
-            return cells  # a value in each row
+            return cells  # every row has a value
         return (cell for cell in cells if cell[1] is not None)

@@ -42,9 +42,9 @@ class Launched:
     """What ran on a trial's GPUs: sums of launches.
 
     Attributes:
-        table: by `WHERE_LAUNCHED`, and by `routine`: the nearest one above the launch.
+        table: by `WHERE_LAUNCHED` and `routine`, the nearest one above the launch.
         above: the call paths of the launches.
-        whole: GPU -> time of all that ran there.
+        whole: GPU -> total time of everything that ran there.
     """
 
     table: Table
@@ -52,7 +52,7 @@ class Launched:
     whole: dict[tuple[int, int], int]
 
     def of_kernels(self, meant: Callable[[str, str], bool]) -> Launched:
-        """Those of kernels whose full and short names are meant."""
+        """Those of kernels for whose full and short names `meant` is true."""
         timers = enumerate(self.table.row_labels("timer"))
         rows = [row for row, timer in timers if meant(timer.timer, timer.short_name)]
         return replace(self, table=self.table.taken(rows))
@@ -76,7 +76,7 @@ def launched(
 
     Raises:
         NoSuchTrial: there is no such trial.
-        TaupyError: nothing of it ran on a GPU; says how to get there.
+        TaupyError: nothing in it ran on a GPU; the message says how to measure that.
         UsageError: there is no such dimension.
     """
     db.trial(trial_id)
@@ -97,7 +97,7 @@ def launched(
 
 
 def _with_routines(table: Table, above: Ancestry) -> Table:
-    """The table by routine, too, which follows from the parent."""
+    """The table with the dimension `routine`, which follows from the parent."""
     numbers: dict[str, int] = {}
     code_of = [
         numbers.setdefault(_routine(above, parent), len(numbers))
@@ -112,7 +112,7 @@ def _with_routines(table: Table, above: Ancestry) -> Table:
 
 
 def sites(launches: Launched) -> list[SiteRow]:
-    """One row a stream, call path and configuration."""
+    """One row per stream, call path and configuration."""
     table, above = launches.table, launches.above
     names = ("thread", "timer", "callpath", "parent", "routine", "configuration")
     rows = zip(*map(table.row_labels, names), _sums(table), strict=True)
@@ -124,7 +124,7 @@ def sites(launches: Launched) -> list[SiteRow]:
 
 
 def kernels(launches: Launched, by: str = "timer") -> list[KernelRow]:
-    """The launches of each kernel on each GPU; by GPU, then time from large to small.
+    """The launches of each kernel on each GPU, sorted by GPU, then by decreasing time.
 
     Args:
         by: another dimension to sum by.
@@ -172,7 +172,7 @@ def _times(table: Table, *names: str) -> Iterator[tuple[Any, ...]]:
 
 
 def _largest(table: Table, by: str, other: str) -> dict[tuple[Any, Any], tuple[Any, int]]:
-    """By GPU and `by`: the label of `other` with most of the time, and how many there are."""
+    """By GPU and `by`: the label of `other` with the most time, and the number of labels."""
     time_of: dict[tuple[Any, Any], dict[Any, int]] = {}
     for gpu, label, other_label, time in _times(table.by("device", by, other), "device", by, other):
         time_of.setdefault((gpu, label), {})[other_label] = time
@@ -185,7 +185,7 @@ def _named(by: str, label: Any) -> TimerRow:
 
 @of_a_sound_file
 def devices(db: ProfileDB, trial_id: int) -> list[Device]:
-    """The trial's GPUs with all that is known of them, by node and ordinal."""
+    """The trial's GPUs with all their facts, sorted by node and ordinal."""
     db.trial(trial_id)
     return [
         Device(node, ordinal, name, uuid, capability, tuple(map(Fact._make, facts)))
@@ -196,7 +196,7 @@ def devices(db: ProfileDB, trial_id: int) -> list[Device]:
 
 @of_a_sound_file
 def busy(db: ProfileDB, trial_id: int, launches: Launched) -> list[BusyRow]:
-    """What each GPU of the trial did in all."""
+    """The totals of each GPU of the trial."""
     names = {(device.node, 1 + device.ordinal): device.name for device in devices(db, trial_id)}
     spans: dict[tuple[int, int], _Spans] = {}
     for node, context, kind, start, end in db.stream(_SPANS, (trial_id,)):
@@ -219,14 +219,14 @@ def busy(db: ProfileDB, trial_id: int, launches: Launched) -> list[BusyRow]:
 
 
 def _time_of(table: Table, name: str, meant: Callable[[Any], bool]) -> dict[Any, int]:
-    """GPU -> time of the launches whose label is meant."""
+    """GPU -> time of the launches for whose label `meant` is true."""
     rows = [row for row, label in enumerate(table.row_labels(name)) if meant(label)]
     return dict(_times(table.taken(rows).by("device"), "device"))
 
 
 @dataclass(slots=True)
 class _Spans:
-    """Intervals in order of their starts, joined as they come."""
+    """Intervals in order of their starts, merged as they arrive."""
 
     first: int | None = None
     until: int = 0
@@ -234,7 +234,7 @@ class _Spans:
     gaps: int = 0
     longest: int = 0
     overlap: int = 0
-    ends: list[int] = field(default_factory=lambda: [0, 0])  # joined end: copies, kernels
+    ends: list[int] = field(default_factory=lambda: [0, 0])  # end so far: of copies, of kernels
 
     def add(self, is_kernel: bool, start: int, end: int) -> None:
         if self.first is None:
@@ -244,7 +244,7 @@ class _Spans:
             self.longest = max(self.longest, start - self.until)
         self.busy += max(0, end - max(start, self.until))
         self.until = max(self.until, end)
-        # What is new of this kind, laid over what is known of the other one.
+        # The part that extends this kind, intersected with the other kind's extent so far.
         mine, other = self.ends[is_kernel], self.ends[not is_kernel]
         self.overlap += max(0, min(end, other) - max(start, mine))
         self.ends[is_kernel] = max(mine, end)
@@ -257,9 +257,9 @@ class _Spans:
 
 
 def _routine(above: Ancestry, callpath: int | None) -> str:
-    """The nearest timer from here up that is no API call and not the root.
+    """The nearest timer at or above this call path that is neither an API call nor the root.
 
-    The API call, or the root, where a thread without routines launched it.
+    The API call, or the root, if a thread without routines launched it.
     """
     nearest = None
     for timer in map(above.timers.__getitem__, above.up(callpath)):
@@ -273,7 +273,7 @@ def _routine(above: Ancestry, callpath: int | None) -> str:
 
 
 def _text(above: Ancestry, callpath: int | None) -> str:
-    """The path as text, without its root."""
+    """The call path as text, without its root."""
     timers = [above.timers[timer] for timer in above.up(callpath)]
     if timers and "TAUPY" in timers[-1].groups.split("|"):
         timers.pop()

@@ -20,7 +20,7 @@ _POSITIVE = (1 << 63) - 1
 
 
 def timer_id(timer: Timer) -> int:
-    """The timer's id, independent of where its file is on this machine."""
+    """The timer's id, independent of its file's location on this machine."""
     (id,) = timer_ids([timer])
     return id
 
@@ -30,7 +30,7 @@ def timer_ids(timers: Sequence[Timer]) -> list[int]:
     names = list(map(str.encode, all_storable([timer.full_name for timer in timers])))
     lengths = {length: _length(length) for length in set(map(len, names))}
     framed = {groups: _framed_groups(groups) for groups in {timer.groups for timer in timers}}
-    # Nearly all that is done for each timer runs in C.
+    # Nearly all the work per timer runs in C.
     identities = map(
         b"".join,
         zip(

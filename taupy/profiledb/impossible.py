@@ -1,4 +1,4 @@
-"""Values that no measurement can give: what the audit of a database looks for in its tables."""
+"""Values that no measurement can yield; the audit of a database looks for them in its tables."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ OF_TRIALS = (
         "samples whose mean lies outside minimum and maximum",
     ),
 )
-"""Table with a trial_id, condition of an impossible row, and what such rows are."""
+"""Table with a trial_id, condition that marks impossible rows, and a description of them."""
 
 COUNTS = (
     (
@@ -71,4 +71,4 @@ COUNTS = (
         "duplicate experiments",
     ),
 )
-"""Statement that counts impossible rows, and what they are."""
+"""Statement that counts impossible rows, and a description of them."""

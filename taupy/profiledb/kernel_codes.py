@@ -1,4 +1,4 @@
-"""Machine code of kernels in the database: all records of a reading are stored, or none."""
+"""Store and read the machine code of kernels: all records of one reading are stored, or none."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ _LINES = """
 
 
 def storing(db: ProfileDB, codes: Iterable[KernelCode]) -> Iterator[KernelCode]:
-    """The same kernels, each stored as it passes, in one transaction: if reading fails, or the
-    caller stops early, none is. What is stored of a kernel of the same module is replaced."""
+    """Pass kernels through, storing each, in one transaction: if reading fails, or the caller
+    stops early, nothing is stored. Records of the same kernel and module are replaced."""
     with db.transaction() as connection:
         for code in codes:
             _store(connection, code)
@@ -80,13 +80,13 @@ def _store(connection: Any, code: KernelCode) -> None:
 
 @of_a_sound_file
 def has_any(db: ProfileDB) -> bool:
-    """Is code of any kernel stored?"""
+    """Whether any kernel's code is stored."""
     return bool(db.rows("SELECT 1 FROM kernel_code LIMIT 1"))
 
 
 @of_a_sound_file
 def stored(db: ProfileDB, meant: Callable[[str, str], bool]) -> list[KernelCode]:
-    """The kernels whose full name and chip are meant."""
+    """The kernels for whose full name and chip `meant` is true."""
     rows = db.rows(_NAMES)
     return [_read(db, module, name) for module, name, full, chip in rows if meant(full, chip)]
 

@@ -1,4 +1,4 @@
-"""Facts of layers of networks, in the database and out of it."""
+"""Store and read facts about network layers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def add_layers(
     timers: Sequence[int],
     nodes: Collection[int],
 ) -> None:
-    """Insert those of these nodes; `timers` are the ids of the profile's timers."""
+    """Insert the layers of these nodes; `timers` are the ids of the profile's timers."""
     marks = ", ".join("?" * (len(_NUMBERS) + len(_TEXTS)))
     connection.executemany(
         f"INSERT INTO layer (trial_id, node, timer_id, {_COLUMNS}, unknown)"
@@ -48,7 +48,7 @@ def _stored(text: str | None) -> str | None:
 
 
 def layers_of(db: ProfileDB, trial: int) -> dict[tuple[int, int], LayerFacts]:
-    """Facts by node and timer id, which stands in them, too."""
+    """Facts by node and timer id; the facts' own `timer` is that id."""
     rows = db.rows(
         f"SELECT node, timer_id, {_COLUMNS}, unknown FROM layer WHERE trial_id = ?"
         " ORDER BY node, timer_id",

@@ -197,7 +197,7 @@ def _streams(
                 timer = profile.timers[thread.tree.timer[row]]
                 homeless[timer.short or timer.name] = None
             if "REGION" in profile.timers[thread.tree.timer[row]].groups:
-                places = dict(sorted(places.items())[:1])  # counted over all streams
+                places = dict(sorted(places.items())[:1])  # its counters cover all streams
             whole = sum(places.values())
             for (number, at), calls in places.items():
                 sums = values.setdefault(number, {}).setdefault(at, {})
@@ -261,8 +261,8 @@ def _paired(
     of_first: list[int],
     of_second: list[int],
 ) -> tuple[list[_Pair], list[ThreadProfile]]:
-    """Matched threads: by node, context and name, in order, then the rest in order. And the second
-    run's threads without a match."""
+    """Threads matched by node, context and name, in order, then the rest in order; and the second
+    run's unmatched threads."""
     pairs: list[_Pair] = []
     free = sorted(first, key=lambda thread: thread.thread)
     waiting = sorted(second, key=lambda thread: thread.thread)
@@ -287,7 +287,7 @@ def _paired(
 
 
 def _is_timed(measured: ThreadProfile) -> bool:
-    """Not native threads, of which only counters are known."""
+    """Whether the thread was timed; native threads have counters only."""
     return "time" in measured.tree.inclusive
 
 
@@ -307,7 +307,7 @@ def _ids(tree: CallTree, timers: list[int]) -> array[int]:
 
 
 def _share(target: Profile, profile: Profile, pairs: list[_Pair]) -> float:
-    """The share of the time on call paths that both entered equally often, the smaller one.
+    """The share of the time on call paths that both entered equally often; the smaller run's.
 
     CUDA API calls count for their caller, because a counting run does not record them. So do
     waiting routines of the standard library, which differ from run to run.

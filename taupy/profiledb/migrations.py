@@ -44,7 +44,7 @@ def add_samples(database: Any) -> None:
 
 
 def add_kernel_codes(database: Any) -> None:
-    """Version 3: what the machine code of kernels says."""
+    """Version 3: facts from kernels' machine code."""
     for statement in KERNEL_CODES:
         database.execute(statement)
 
@@ -68,13 +68,13 @@ def add_collectives(database: Any) -> None:
 
 
 def add_layers(database: Any) -> None:
-    """Version 7: what layers of networks are made of and compute."""
+    """Version 7: parameters, shapes and operations of network layers."""
     for statement in LAYERS:
         database.execute(statement)
 
 
 def add_modules(database: Any) -> None:
-    """Version 8: modules that were loaded onto GPUs."""
+    """Version 8: modules loaded onto GPUs."""
     for statement in MODULES:
         database.execute(statement)
 

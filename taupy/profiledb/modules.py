@@ -1,4 +1,4 @@
-"""Modules that a trial loaded onto GPUs, in the database and out of it."""
+"""Store and read the modules that a trial loaded onto GPUs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def add_modules(
     modules: Sequence[Module],
     nodes: Collection[int],
 ) -> None:
-    """Insert those of these nodes."""
+    """Insert the modules of these nodes."""
     connection.executemany(
         _INSERT,
         (
@@ -33,7 +33,7 @@ def add_modules(
 
 
 def modules_of(db: ProfileDB, trial: int) -> list[Module]:
-    """In the order in which they were loaded."""
+    """The trial's modules, in the order in which they were loaded."""
     rows = db.rows(
         "SELECT node, sha256, bytes, loads, loaded_ns, kept FROM module WHERE trial_id = ?"
         " ORDER BY loaded_ns, node, sha256, bytes",
@@ -46,6 +46,6 @@ def modules_of(db: ProfileDB, trial: int) -> list[Module]:
 
 
 def hashes_of(db: ProfileDB, trial: int) -> set[str]:
-    """Modules of a trial by their SHA-256; those without one are left out."""
+    """The SHA-256 hashes of a trial's modules; modules without one are omitted."""
     rows = db.rows("SELECT DISTINCT sha256 FROM module WHERE trial_id = ?", (trial,))
     return {sha256 for (sha256,) in rows if sha256}

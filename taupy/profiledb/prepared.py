@@ -25,7 +25,7 @@ from taupy.profiledb.text import storable
 
 OfRows = TypeVar("OfRows", Collectives, Stretches)
 _ROWS_A_LEVEL = 50
-"""Mean number of rows of a tree's levels from which whole levels pay."""
+"""Mean number of rows per level of a tree from which level-wise processing pays."""
 
 
 @dataclass(slots=True)
@@ -34,12 +34,12 @@ class PreparedThread:
 
     thread: Thread
     tree: CallTree
-    timers: array[int]  # ids, one a row
-    callpaths: array[int]  # ids, one a row
+    timers: array[int]  # ids, one per row
+    callpaths: array[int]  # ids, one per row
     depth: array[int]
     order: array[int]  # rows by call-path id, the order of the tables' keys
     flat: FlatRows
-    is_wide: bool  # whole columns go into the database
+    is_wide: bool  # inserted as whole columns
     user_events: list[UserEvent]
     launches: list[Launch]
     activities: Iterable[Activity]
@@ -177,7 +177,7 @@ class PreparedThread:
         first: array[int],
         second: array[int],
     ) -> None:
-        """Insert a row for each call path: its id and two values, the `?` in `row`."""
+        """Insert one row per call path: its id and two values, the `?` in `row`."""
         if self.is_wide:
             table = tuple(map(columns.whole, (self.callpaths, first, second)))
             order = columns.whole(self.order)

@@ -119,7 +119,7 @@ def _begun_ns(started_at: str) -> int:
 def user_events(db: ProfileDB, trial_id: int) -> list[EventRow]:
     """The trial's user events, sorted by thread, event, call path.
 
-    Of a call path deeper than `LONGEST_PATH` only the end is given, after `... => `.
+    A call path deeper than `LONGEST_PATH` is shortened to its end, after `... => `.
     """
     db.trial(trial_id)
     places = _places(db, trial_id)

@@ -205,7 +205,7 @@ def _timer(
     groups: tuple[str, ...],
     path: str | None,
 ) -> Timer:
-    """The database has a full name, and a separate short one for timers without a file."""
+    """The database stores the full name, and a separate short one for timers without a file."""
     plain = Timer(short_name, file, line, groups, path)
     if plain.full_name == full_name:
         return plain

@@ -1,4 +1,4 @@
-"""A SELECT over values, and what another engine than SQLite has to know to answer it."""
+"""A SELECT over values, and what an engine other than SQLite must know to answer it."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ class Reading:
 
     Attributes:
         sql: in SQLite's dialect.
-        elsewhere: the same for an engine whose tables hold these trials only, and integers only, so
-            that sums do not depend on the order of rows; "" where that is not enough.
+        elsewhere: the same for an engine whose tables hold only these trials and only integers,
+            so that sums do not depend on the order of rows; "" if that does not suffice.
         level: whose tables it reads.
-        metrics: ids of those whose values it reads.
-        columns: how many there are.
-        keys: how many of them, the first, order the rows.
+        metrics: ids of the metrics whose values it reads.
+        columns: number of columns.
+        keys: number of leading columns by which rows are sorted.
     """
 
     sql: str

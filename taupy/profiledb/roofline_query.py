@@ -1,6 +1,6 @@
-"""What a roofline needs of trials: work of kernels and routines, and what ran them.
+"""What a roofline needs from trials: the work of kernels and routines, and what ran them.
 
-Of however many trials, kernels are one statement, routines one, and stated work one.
+Whatever the number of trials, kernels, routines and stated work take one statement each.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def trial_work(db: ProfileDB, trials: Sequence[TrialRow]) -> list[TrialWork]:
 
 
 def _of_kernels(trials: tuple[int, ...], metrics: tuple[str, ...]) -> Question:
-    """By call path. A kernel of which nothing was measured was launched all the same."""
+    """By call path. Kernels without measured values are included: they were launched."""
     by = ("trial", "thread", "callpath", "timer")
     return Question(trials, ("calls", *metrics), by, _KERNELS)
 
@@ -92,12 +92,12 @@ def _of_events(trials: tuple[int, ...]) -> Question:
 
 @dataclass(frozen=True, slots=True)
 class _Work:
-    """What is known of one trial beside its values.
+    """One trial's facts other than values.
 
     Attributes:
-        metrics: names of those that it has.
+        metrics: names of its metrics.
         above: the call paths of kernels and of stated work.
-        place: of each timer its position among `timers`.
+        place: timer -> its position among `timers`.
     """
 
     db: ProfileDB
@@ -112,7 +112,7 @@ class _Work:
     @classmethod
     def of(cls, db: ProfileDB, trial: TrialRow, metrics: Sequence[str], above: Ancestry) -> _Work:
         metadata: dict[str, str] = {}
-        for row in trial_metadata(db, trial.id):  # the trial's own before its nodes'
+        for row in trial_metadata(db, trial.id):  # the trial's own entries come before its nodes'
             metadata.setdefault(row.name, row.value)
         named = labels(db, "timer", ids_of(db, "timer", [trial.id]))
         timers = list(dict.fromkeys(timer for (timer,) in named.values()))
@@ -126,7 +126,7 @@ class _Work:
     def told(
         self, kernels: Table | None, routines: Table | None, events: Table | None
     ) -> TrialWork:
-        """The trial's work, of its kernels, routines and user events; None where it has none."""
+        """The trial's work, from its kernels, routines and user events; None if it has none."""
         trial, metadata = self.trial, self.metadata
         own = [] if routines is None else list(self._routines(routines))
         return TrialWork(
@@ -159,7 +159,7 @@ class _Work:
         )
 
     def _gpu_names(self) -> tuple[str, ...]:
-        """The GPUs that ran something; all where no stream is known."""
+        """The GPUs that ran something; all GPUs if no stream is known."""
         threads = labels(self.db, "thread", ids_of(self.db, "thread", [self.trial.id]))
         used = {row[:2] for (row,) in threads.values() if row.kind == "stream"}
         names = [gpu.name for gpu in self.gpus if not used or (gpu.node, gpu.ordinal + 1) in used]
@@ -181,7 +181,7 @@ class _Work:
                 yield KernelWork(self.place[timer], owners, thread[:3], calls, time, counted, rate)
 
     def _has_own_pipe(self) -> bool:
-        """Have tensor cores a pipe of their own (compute capability 10 and 11)?"""
+        """Whether tensor cores have a pipe of their own (compute capability 10 and 11)."""
         capabilities = {gpu.compute_capability for gpu in self.gpus}
         return any(text.partition(".")[0] in ("10", "11") for text in capabilities)
 
@@ -201,7 +201,7 @@ class _Work:
             )
 
     def _clean_times(self) -> dict[tuple[ThreadRow, TimerRow], tuple[float, float]] | None:
-        """Inclusive and exclusive times to take instead of the stored ones, if any."""
+        """Inclusive and exclusive times that replace the stored ones, if any."""
         if COUNTED_OPERATIONS not in self.metadata or "time" not in self.metrics:
             return None
         by = ("thread", "callpath", "parent", "timer")
@@ -214,7 +214,7 @@ class _Work:
         }
 
     def _noted(self, events: Table) -> Iterable[NotedWork]:
-        """Work that was stated."""
+        """The work stated by the program."""
         owners = _Owners.of(self.above, _BLAS in self.metadata)
         summed: dict[tuple[str, tuple[int, ...]], float] = {}
         for (name, unit), callpath, total in zip(
@@ -235,12 +235,12 @@ class _Work:
 
 @dataclass(frozen=True, slots=True)
 class _Owners:
-    """Whose work it is that was stated: not that of taupy's own helpers, by timer ids.
+    """The owners of stated work, skipping taupy's own helpers; all by timer id.
 
     Attributes:
-        ours: helpers of `taupy.count`; `notes` are those of them that state work.
+        ours: helpers of `taupy.count`; `notes`: those that state work.
         wrappers: what PyTorch puts around a dispatch mode.
-        blas: calls of BLAS are among the events.
+        blas: BLAS calls are among the events.
     """
 
     ours: frozenset[int]
@@ -262,7 +262,7 @@ class _Owners:
         )
 
     def outside(self, owners: list[int]) -> list[int] | None:
-        """The program's own timers, from the nearest up; None for work that is counted anyhow."""
+        """The program's own timers, nearest first; None for work that is already counted."""
         noted = bool(owners) and owners[0] in self.notes
         if self.blas and not noted and self.ours.intersection(owners):
             return None  # a BLAS call inside an operation that is counted as a whole
@@ -273,7 +273,7 @@ class _Owners:
 
 
 def _measured(table: Table, value: str) -> list[dict[str, float]]:
-    """Of each row the metrics that were measured there."""
+    """For each row, the metrics measured on it."""
     names = [column.metric for column in table.columns if column.value == value]
     rows: Iterable[tuple[Amount, ...]] = zip(
         *(table.column(value, name) for name in names), strict=True
@@ -285,7 +285,7 @@ def _measured(table: Table, value: str) -> list[dict[str, float]]:
 
 
 def _rates(events: Table) -> dict[tuple[ThreadRow, int], dict[str, float]]:
-    """Flop and bytes per second of launches whose duration is not known, by call path."""
+    """Flop and bytes per second of launches of unknown duration, by call path."""
     rates: dict[tuple[ThreadRow, int], dict[str, float]] = {}
     names = zip(
         events.row_labels("thread"),
@@ -302,9 +302,9 @@ def _rates(events: Table) -> dict[tuple[ThreadRow, int], dict[str, float]]:
 
 
 def _know_idle_tensor_cores(counted: dict[str, float], has_own_pipe: bool) -> None:
-    """No instruction on the tensor pipe is no operation of tensor cores: there it is 0.
+    """Set tensor-core operations to 0 if the tensor pipe executed no instruction.
 
-    Not so where tensor cores have a pipe of their own.
+    Does not apply if tensor cores have a pipe of their own.
     """
     if counted.pop(TENSOR_INSTRUCTIONS, None) == 0 and not has_own_pipe:
         counted.setdefault("flop_tensor", 0.0)

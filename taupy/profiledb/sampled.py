@@ -1,9 +1,10 @@
-"""User events that were sampled at call paths, under the labels of a dimension.
+"""User events sampled at call paths, grouped by the labels of a dimension.
 
     sampled_by(db, 7, HOST.grown, "layer", {})      growth of memory by layer
     waits_by(db, 7, "GPU_SYNC", "routine")              time of calls that wait, by caller
 
-A sample belongs to the label of its call path, and lies within those of all call paths above.
+A sample belongs to the label of its call path, and also lies within the labels of all call paths
+above.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from taupy.profiledb.values import values
 
 BY = ("routine", "callpath", "file", "module", "layer", "layer_type", "phase", "thread", "node",
       "rank")  # fmt: skip
-"""Dimensions in which a call path of a thread has one label, so that rows add up."""
+"""Dimensions in which each call path of a thread has one label, so that rows add up."""
 
 _OF_THREADS = ("thread", "node", "rank")
 _ADDED: tuple[Value, ...] = ("event.count", "event.total")
@@ -35,7 +36,7 @@ class Sampled:
 
     Attributes:
         count: samples by event.
-        own: their totals by event; `within` has those with what was called, too.
+        own: their totals by event; `within` also includes what was called.
     """
 
     count: dict[str, int] = field(default_factory=dict)
@@ -44,7 +45,7 @@ class Sampled:
 
 
 class Peak(NamedTuple):
-    """What a thread was in when its process had most memory; routines with the innermost first.
+    """Where a thread was when its process used the most memory; innermost routine first.
 
     Attributes:
         most: the amount [KiB].
@@ -60,12 +61,12 @@ class Peak(NamedTuple):
 def sampled_by(
     db: ProfileDB, trial_id: int, names: Sequence[str], by: str, apart: Mapping[str, str]
 ) -> dict[str, Sampled]:
-    """The samples of these events by label of a dimension; empty where there are none.
+    """The samples of these events by label of a dimension; empty if there are none.
 
     Args:
         by: one of `BY`.
-        apart: events of which it is only known what they lie within, with the label that has
-            them as its own.
+        apart: events known only to lie within their call paths, each with the label that they
+            count as its own.
     """
     table = values(db, _question(trial_id, names, "thread", "callpath", "event"))
     events = [event.name for event in table.row_labels("event")]
@@ -83,7 +84,7 @@ def sampled_by(
 
 
 def _summed(table: Table, keys: Sequence[Sequence[tuple[str, str]]]) -> dict[tuple[str, str], Any]:
-    """The count and total of each key; a row may have several."""
+    """The count and total per key; a row may have several keys."""
     numbers: dict[tuple[str, str], int] = {}
     groups = [[numbers.setdefault(key, len(numbers)) for key in mine] for mine in keys]
     columns = callpaths.grouped(table, [-1] * table.size, groups, len(numbers))
@@ -92,7 +93,7 @@ def _summed(table: Table, keys: Sequence[Sequence[tuple[str, str]]]) -> dict[tup
 
 
 def looks(db: ProfileDB, trial_id: int, names: Sequence[str]) -> tuple[int, float]:
-    """How many samples of these events there are, and their total."""
+    """The number of samples of these events, and their total."""
     table = values(db, _question(trial_id, names, "trial"))
     pairs = zip(*(table.column(value) for value in _ADDED), strict=True)
     count, total = next(pairs, (None, None))
@@ -100,7 +101,7 @@ def looks(db: ProfileDB, trial_id: int, names: Sequence[str]) -> tuple[int, floa
 
 
 def peaks(db: ProfileDB, trial_id: int, event: str) -> list[Peak]:
-    """What threads were in when memory was largest."""
+    """Where threads were when memory use peaked."""
     question = _question(trial_id, (event,), "thread", "callpath", "phase", "layer")
     table = values(db, replace(question, values=("event.most",)))
     above = Ancestry.of(db, table.row_labels("callpath"))
@@ -114,7 +115,7 @@ def peaks(db: ProfileDB, trial_id: int, event: str) -> list[Peak]:
 
 
 def waits_by(db: ProfileDB, trial_id: int, group: str, by: str) -> dict[str, float]:
-    """Own times [ns] of a group's timers on host threads, by label of what called them."""
+    """Exclusive times [ns] of a group's timers on host threads, by label of their callers."""
     where = (Condition("group", (group,)), Condition("kind", ("host",)))
     question = Question((trial_id,), by=("thread", "callpath", "parent"), where=where)
     table = values(db, question)
@@ -133,7 +134,7 @@ def _question(trial_id: int, names: Sequence[str], *by: str) -> Question:
 
 
 def _labels(db: ProfileDB, trial_id: int, by: str, table: Table, of: str) -> list[list[str]]:
-    """For each row the label of its call path; behind it, those of the call paths above."""
+    """For each row, the label of its call path, followed by those of the call paths above."""
     if by in _OF_THREADS:
         _, of_thread = following(db, trial_id, by)
         return [[_place(by, thread, *of_thread[thread])] for thread in table.row_labels("thread")]
@@ -148,7 +149,7 @@ def _place(by: str, thread: ThreadRow, text: str) -> str:
 
 
 def _names(db: ProfileDB, by: str, above: Ancestry) -> Callable[[int | None], Iterable[str]]:
-    """What gives the labels of a call path and of those above, the nearest first."""
+    """A function that returns the labels of a call path and those above, nearest first."""
     if by == "callpath":
         return lambda path: [] if path is None else [" => ".join(above.names(path))]
     if by == "routine":

@@ -21,7 +21,7 @@ TABLES = (
         name TEXT NOT NULL,
         UNIQUE (application_id, name)
     ) STRICT""",
-    # AUTOINCREMENT: the number of a deleted trial never comes to mean another one.
+    # AUTOINCREMENT: the number of a deleted trial is never reused.
     """CREATE TABLE trial (
         id INTEGER PRIMARY KEY AUTOINCREMENT,
         uuid TEXT NOT NULL UNIQUE,
@@ -89,7 +89,7 @@ TABLES = (
         unit TEXT NOT NULL,
         UNIQUE (name, unit)
     ) STRICT""",
-    # Which metrics a thread has, and what 100 % is there.
+    # The metrics of a thread, and the value that is 100 % on it.
     """CREATE TABLE thread_metric (
         trial_id INTEGER NOT NULL REFERENCES trial ON DELETE CASCADE,
         metric_id INTEGER NOT NULL REFERENCES metric,
@@ -105,7 +105,7 @@ TABLES = (
         subroutines INTEGER NOT NULL,
         PRIMARY KEY (trial_id, callpath_id, thread_id)
     ) STRICT, WITHOUT ROWID""",
-    # Values are ANY: integers stay integers (time is integer nanoseconds), reals reals.
+    # Values are ANY, so that integers stay integers (time is integer nanoseconds) and reals reals.
     """CREATE TABLE interval_value (
         trial_id INTEGER NOT NULL REFERENCES trial ON DELETE CASCADE,
         metric_id INTEGER NOT NULL REFERENCES metric,
@@ -115,7 +115,7 @@ TABLES = (
         exclusive ANY,
         PRIMARY KEY (trial_id, metric_id, callpath_id, thread_id)
     ) STRICT, WITHOUT ROWID""",
-    # The flat profile, summed up once when the trial is written.
+    # The flat profile, computed once when the trial is written.
     """CREATE TABLE timer_call (
         trial_id INTEGER NOT NULL REFERENCES trial ON DELETE CASCADE,
         thread_id INTEGER NOT NULL REFERENCES thread ON DELETE CASCADE,
@@ -193,7 +193,7 @@ TABLES = (
         bytes INTEGER
     ) STRICT""",
     "CREATE INDEX launch_by_trial ON launch (trial_id, thread_id, callpath_id)",
-    # Stamps are nanoseconds since the epoch.
+    # Times are nanoseconds since the epoch.
     """CREATE TABLE activity (
         id INTEGER PRIMARY KEY,
         trial_id INTEGER NOT NULL REFERENCES trial ON DELETE CASCADE,
@@ -207,14 +207,14 @@ TABLES = (
         graph_node INTEGER
     ) STRICT""",
     "CREATE INDEX activity_by_trial ON activity (trial_id, thread_id, start_ns)",
-    # Metrics that are computed from others whenever they are asked for.
+    # Metrics computed from others on demand.
     """CREATE TABLE derived_metric (
         name TEXT PRIMARY KEY,
         expression TEXT NOT NULL,
         unit TEXT NOT NULL,
         description TEXT NOT NULL
     ) STRICT, WITHOUT ROWID""",
-    # What a processor can do at most; it belongs to no trial.
+    # A processor's peak rates; they belong to no trial.
     """CREATE TABLE ceiling (
         id INTEGER PRIMARY KEY,
         characterization TEXT NOT NULL,
@@ -257,7 +257,7 @@ SAMPLES = (
 """Additions of version 2."""
 
 KERNEL_CODES = (
-    # What a kernel's machine code says; it belongs to no trial, and is found by name.
+    # Facts from a kernel's machine code; they belong to no trial, and are found by name.
     """CREATE TABLE kernel_code (
         module TEXT NOT NULL,
         name TEXT NOT NULL,
@@ -319,7 +319,7 @@ KERNEL_CODES = (
 """Additions of version 3."""
 
 KERNEL_LAUNCHES = (
-    # What code settles of its launches; NULL where it leaves that to the launch.
+    # Launch parameters fixed by the code; NULL where they are left to the launch.
     "ALTER TABLE kernel_code ADD COLUMN is_kernel INTEGER NOT NULL DEFAULT 1",
     "ALTER TABLE kernel_code ADD COLUMN block INTEGER",
     "ALTER TABLE kernel_code ADD COLUMN most_threads INTEGER",
@@ -338,7 +338,7 @@ KERNEL_LAUNCHES = (
 """Additions of version 5."""
 
 STEPS = (
-    # Iterations of a training. NULL in phases: there was none. `count` steps may be one row.
+    # Training iterations. NULL in phases: there was none. A row may combine `count` steps.
     """CREATE TABLE step (
         trial_id INTEGER NOT NULL REFERENCES trial ON DELETE CASCADE,
         thread_id INTEGER NOT NULL REFERENCES thread ON DELETE CASCADE,
@@ -355,7 +355,7 @@ STEPS = (
         compile_ns INTEGER, import_ns INTEGER,
         PRIMARY KEY (trial_id, thread_id, kind, number)
     ) STRICT, WITHOUT ROWID""",
-    # Values that the program has logged in a step: loss, accuracy.
+    # Values that the program logged in a step: loss, accuracy.
     """CREATE TABLE step_value (
         trial_id INTEGER NOT NULL REFERENCES trial ON DELETE CASCADE,
         thread_id INTEGER NOT NULL REFERENCES thread ON DELETE CASCADE,
@@ -369,7 +369,7 @@ STEPS = (
 """Additions of version 4."""
 
 COLLECTIVES = (
-    # What a process did in a group of processes; `ranks` and `size` are "" and 0 if not known.
+    # What a process did in a process group; `ranks` and `size` are "" and 0 if unknown.
     """CREATE TABLE communicator (
         trial_id INTEGER NOT NULL REFERENCES trial ON DELETE CASCADE,
         thread_id INTEGER NOT NULL REFERENCES thread ON DELETE CASCADE,
@@ -398,7 +398,7 @@ COLLECTIVES = (
 """Additions of version 6."""
 
 LAYERS = (
-    # What layers of networks are made of and compute. NULL: not known.
+    # Parameters, shapes and operations of network layers. NULL: unknown.
     """CREATE TABLE layer (
         trial_id INTEGER NOT NULL REFERENCES trial ON DELETE CASCADE,
         node INTEGER NOT NULL,
@@ -420,7 +420,7 @@ LAYERS = (
 """Additions of version 7."""
 
 MODULES = (
-    # Code that was loaded onto GPUs. sha256, as kernel_code.module: "" where it was not hashed.
+    # Code loaded onto GPUs. sha256 is as in kernel_code.module, "" if it was not hashed.
     """CREATE TABLE module (
         trial_id INTEGER NOT NULL REFERENCES trial ON DELETE CASCADE,
         node INTEGER NOT NULL,

@@ -79,7 +79,7 @@ VIEWS = {
       CROSS JOIN timer ON timer.id = value.timer_id
      ORDER BY trial.id, metric.id, thread.node, thread.context, thread.thread,
               value.inclusive DESC, timer.name""",
-    # Means, minima and deviations count a thread without the timer as 0, as TAU's do.
+    # Like TAU's, means, minima and deviations count a thread without the timer as 0.
     "function_summary": f"""
     SELECT {_NAMES},
            metric.name AS metric, metric.unit,
@@ -169,7 +169,7 @@ VIEWS = {
       LEFT JOIN callpath ON callpath.id = value.callpath_id
      ORDER BY value.trial_id, thread.node, thread.context, thread.thread,
               user_event.name""",
-    # User events that were sampled, over time; seconds since the trial's start.
+    # Sampled user events over time; seconds since the trial's start.
     "timeline": f"""
     SELECT {_NAMES},
            thread.node, thread.context, thread.thread,
@@ -185,7 +185,7 @@ VIEWS = {
       CROSS JOIN thread ON thread.id = sample.thread_id
       CROSS JOIN user_event ON user_event.id = sample.user_event_id
      ORDER BY sample.trial_id, sample.thread_id, sample.user_event_id, sample.start_ns""",
-    # Iterations of a training, with what was logged in them; seconds since the trial's start.
+    # Training iterations with their logged values; seconds since the trial's start.
     "steps": f"""
     SELECT {_NAMES},
            thread.node, thread.thread, step.kind, step.number, step.count,
@@ -225,7 +225,7 @@ VIEWS = {
       CROSS JOIN application ON application.id = experiment.application_id
      GROUP BY launch.trial_id, thread.node, thread.context, timer.id
      ORDER BY launch.trial_id, thread.node, thread.context, time_ns DESC""",
-    # Two trials, timer by timer: say which with trial_id and other_trial_id.
+    # Two trials, timer by timer: choose them with trial_id and other_trial_id.
     "comparison": f"""
     SELECT {_NAMES},
            pair.other_trial_id, metric.name AS metric, metric.unit,

@@ -1,21 +1,21 @@
 """How people name trials.
 
     latest                   the trial stored last (the default); latest~2: two before it
-    12                       the trial with that id
+    12                       the trial with this id
     app/experiment/trial     by name; parts from the left, `*` and `?` as in a shell
-    name                     an application or a trial of that name; where no trial is called a,
-                             all of a#1 ... a#6, which `taupy run --trial a --repeat 6` made
+    name                     an application or a trial of this name; if no trial is called a,
+                             all of a#1 ... a#6, created by `taupy run --trial a --repeat 6`
     app=mnist                the application; so are experiment=, trial= and state=
     tag:baseline             trials with that tag
-    gpu=H200                 trials on a GPU whose name has that in it
+    gpu=H200                 trials on a GPU whose name contains this
     meta.NAME=VALUE          trials whose metadata NAME is VALUE (`*` and `?` work)
-    runs:12                  the trials that `taupy run --repeat` made together with that one
-    0190a2b3-4c              the beginning of a uuid, 8 characters at least
-    mnist,gpu=H200           all of these conditions together; `latest` among them is the
+    runs:12                  the trials created by the same `taupy run --repeat` as trial 12
+    0190a2b3-4c              the beginning of a uuid, at least 8 characters
+    mnist,gpu=H200           trials that meet all these conditions; `latest` among them is the
                              last trial that meets the others
 
-Letters count as they are written, except after `gpu=`. A metadata name that is nowhere is
-looked for again with small and large letters, blanks, `_` and `-` alike.
+Selectors are case-sensitive, except after `gpu=`. A metadata name that no trial has is searched
+again ignoring case and treating blanks, `_` and `-` as equal.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ RUNS = "runs:"
 _LATEST = re.compile(r"(?:latest)?(?:~(\d{1,9}))?")
 _UUID_BEGINNING = re.compile(r"[0-9a-fA-F]{8}[0-9a-fA-F-]*")
 _RUN = re.compile(r"#\d+\Z")
-"""What `--repeat` puts behind a trial's name."""
+"""The suffix that `--repeat` adds to a trial's name."""
 
 _MOST_LISTED = 5
 _MOST_VALUES = 8
@@ -64,20 +64,20 @@ _GPU_NAMES = """
 
 
 def trial(db: ProfileDB, text: str = LATEST) -> TrialRow:
-    """The trial that the text names; of several, the one stored last.
+    """The trial that the text selects; if several, the one stored last.
 
     Raises:
-        NoSuchTrial: there is none; the message lists the available ones.
+        NoSuchTrial: no trial matches; the message lists the available ones.
     """
     return many(db, [text])[-1]
 
 
 def many(db: ProfileDB, texts: Iterable[str]) -> list[TrialRow]:
-    """All trials that any of the texts names, each once, in the order stored.
+    """All trials that any of the texts selects, each once, in the order stored.
 
     Raises:
-        NoSuchTrial: one of the texts names none; the message lists the available ones.
-        UsageError: one is empty, as of a shell's variable that is not set: that is no wish.
+        NoSuchTrial: one of the texts matches nothing; the message lists the available trials.
+        UsageError: one is empty, as from an unset shell variable.
     """
     by_id: dict[int, TrialRow] = {}
     for text in texts:
@@ -85,7 +85,7 @@ def many(db: ProfileDB, texts: Iterable[str]) -> list[TrialRow]:
             raise UsageError("an empty text names no trial; `latest` is the last one")
         matches = _matches(db, text)
         if not matches and "," in text:
-            # A name may hold commas itself, so the text as a whole comes first.
+            # Names may contain commas, so the whole text is tried first.
             matches = together(db, [part.strip() for part in text.split(",")])
         if not matches:
             raise NoSuchTrial(_miss(db, text))
@@ -97,7 +97,7 @@ def together(db: ProfileDB, conditions: Sequence[str]) -> list[TrialRow]:
     """The trials that meet all conditions; `latest` is the last that meets the others.
 
     Raises:
-        NoSuchTrial: there is none; the message says which condition leaves nothing.
+        NoSuchTrial: no trial matches; the message says which condition excludes the last ones.
     """
     others = [text for text in conditions if not _LATEST.fullmatch(text)]
     if not others:
@@ -122,7 +122,7 @@ def together(db: ProfileDB, conditions: Sequence[str]) -> list[TrialRow]:
 
 
 def runs_of(db: ProfileDB, trial: TrialRow) -> list[TrialRow]:
-    """The trials that one `taupy run --repeat` made, this one among them; else this one."""
+    """The trials of the same `taupy run --repeat` as this one; otherwise this one only."""
     ids = {id for (id,) in db.rows(_REPEATED, (trial.id,))} | {trial.id}
     return [other for other in db.trials() if other.id in ids]
 
@@ -183,9 +183,9 @@ def _alike(name: str, pattern: str) -> bool:
 
 
 def _path_alike(trial: TrialRow, pattern: str) -> bool:
-    """Does the pattern fit application/experiment/trial, or application/experiment?
+    """Whether the pattern matches application/experiment/trial, or application/experiment.
 
-    Names may hold slashes themselves, so the whole is compared, then part by part.
+    Names may contain slashes, so the whole is compared first, then part by part.
     """
     names = (trial.application, trial.experiment, trial.name)
     if pattern in ("/".join(names), "/".join(names[:2])):
@@ -200,7 +200,7 @@ def _with_gpu(db: ProfileDB, model: str) -> set[int]:
 
 
 def _with_metadata(db: ProfileDB, condition: str) -> set[int]:
-    """Names may hold `=`: the first that gives a name there is counts."""
+    """Names may contain `=`: the first split that yields an existing name counts."""
     for loose in (False, True):
         for place in (match.start() for match in re.finditer("=", condition)):
             name, value = condition[:place], condition[place + 1 :]
@@ -219,7 +219,7 @@ def _metadata_values(db: ProfileDB, name: str, loose: bool) -> list[tuple[int, s
 
 
 def loosely(name: str) -> str:
-    """A metadata name with letters, blanks, `_` and `-` alike."""
+    """A metadata name with case folded and blanks, `_` and `-` unified."""
     return re.sub(r"[\s_-]+", " ", name).strip().lower()
 
 
@@ -237,7 +237,7 @@ def _miss(db: ProfileDB, text: str) -> str:
 
 
 def _what_there_is(db: ProfileDB, text: str, trials: Sequence[TrialRow]) -> str:
-    """The GPUs, tags, values of the metadata, else the last trials."""
+    """The available GPUs, tags or metadata values, otherwise the last trials."""
     if text.startswith("gpu="):
         names = [name for _, name in db.rows(_GPU_NAMES)]
         return "GPUs " + _values(names) if names else "none of them has a GPU"

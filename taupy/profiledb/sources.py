@@ -1,4 +1,4 @@
-"""Where a trial's routines stand: their source files as the interpreter knew them."""
+"""The source files of a trial's routines, as the interpreter knew them."""
 
 from __future__ import annotations
 
@@ -12,6 +12,6 @@ _PATHS = """
 
 
 def timer_paths(db: ProfileDB, trial_id: int) -> dict[str, str | None]:
-    """Full name of each of the trial's timers -> its file, absolute where it could be."""
+    """Full name of each of the trial's timers -> its file, absolute if possible."""
     db.trial(trial_id)
     return dict(db.rows(_PATHS, (trial_id,)))

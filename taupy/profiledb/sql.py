@@ -1,7 +1,7 @@
-"""Free SQL from users: one statement, reading only, within limits, interruptible.
+"""SQL from users: one read-only statement, within limits, interruptible.
 
-It runs on a connection of its own that cannot write, under an authorizer that lets
-nothing but reading through, with limits on the size of values and of the answer.
+It runs on its own connection, which cannot write, under an authorizer that permits
+only reading, with limits on the size of values and of the answer.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.files import reading_connection, refusing
 
 LONGEST_VALUE = 16 * 1024 * 1024
-"""The largest text or blob that a query may make, in bytes."""
+"""Maximum size of a text or blob that a query may create, in bytes."""
 
 LARGEST_ANSWER = 256 * 1024 * 1024
-"""Texts and blobs of an answer may have so many characters in all."""
+"""Maximum total length of the texts and blobs in an answer."""
 
 _LIMITS = (
     (sqlite3.SQLITE_LIMIT_LENGTH, LONGEST_VALUE),
@@ -57,19 +57,19 @@ _TABLES = """
 def run_sql(
     db: ProfileDB, sql: str, parameters: Mapping[str, object] | None = None
 ) -> tuple[list[str], Iterator[tuple[Any, ...]]]:
-    """Ask the database in SQL.
+    """Run a user's query.
 
     Args:
         sql: one statement that only reads.
         parameters: values of `:name` in it.
 
     Returns:
-        The names of the columns, and the rows as they are asked for. The connection
-        is closed with the last row, or with the iterator.
+        The names of the columns, and the rows on demand. The connection
+        is closed after the last row, or with the iterator.
 
     Raises:
-        UsageError: the statement is no SQL, more than one, or would write.
-        DatabaseError: an answer beyond the limits (while iterating, too).
+        UsageError: not SQL, more than one statement, or one that would write.
+        DatabaseError: the answer exceeds the limits (also while iterating).
         KeyboardInterrupt: Ctrl-C, also while SQLite works.
     """
     connection = reading_connection(db.path)
@@ -126,13 +126,13 @@ def _authorize(
 
 
 def _is_users_fault(error: Exception) -> bool:
-    """Of the statement, not of the file; SQLite calls all that it cannot parse an error."""
+    """Whether the statement is at fault, not the file; SQLite reports both as plain errors."""
     code = getattr(error, "sqlite_errorname", None)
     return code in (None, "SQLITE_ERROR", "SQLITE_AUTH", "SQLITE_RANGE", "SQLITE_MISUSE")
 
 
 def _tables_near(db: ProfileDB, error: Exception) -> str:
-    """Which tables and views there are, if the statement names another one."""
+    """The existing tables and views, if the statement names another one."""
     problem, _, wanted = str(error).partition(": ")
     if problem != "no such table":
         return ""

@@ -36,20 +36,20 @@ class Statement:
     """One statement that answers a question, or a part of it.
 
     Attributes:
-        level: sums of timers, stored with each trial, or of call paths; or launches or
+        level: sums by timer, stored with each trial, or by call path; or launches or
             user events, which have tables of their own.
-        trials: None for all that the tables hold.
-        sums: of which metrics; `metrics` gives the id and unit of those that are measured.
+        trials: None for all in the tables.
+        sums: the sums to compute; `metrics` gives id and unit of measured metrics.
         keys: ids to group by, in the order of the tables' keys: trial, callpath, thread, timer,
             launch or event.
         attributes: columns of a call path's row: "timer", "parent", "depth".
         threads, timers, callpaths: only these; None for all.
         items: only these launches or events; None for all.
-        inclusive, depth: from this to that.
-        rows: each row by itself, nothing summed.
-        together: of rows that have a value of all sums.
-        whole: also rows that have no value of any.
-        largest: only so many rows, those with most of the first sum's exclusive values.
+        inclusive, depth: (minimum, maximum).
+        rows: return single rows, without summing.
+        together: only rows that have values of all sums.
+        whole: also rows that have no value.
+        largest: only this many rows, those with the largest exclusive values of the first sum.
     """
 
     level: Id
@@ -71,7 +71,7 @@ class Statement:
     largest: int | None = None
 
     def reading(self) -> Reading:
-        """Its text, and what it reads."""
+        """The statement, and what it reads."""
         elsewhere = ""
         if self.level in _VALUES and not any(_is_mixed(term, self.metrics) for term in self.sums):
             elsewhere = replace(self, trials=None, inclusive=_whole(self.inclusive)).sql
@@ -89,7 +89,7 @@ class Statement:
 
     @property
     def sql(self) -> str:
-        """Its text. Columns are the keys, attributes, counts, then each sum's values."""
+        """The SQL. Columns are the keys, attributes, counts, then each sum's values."""
         groups = [*(_ITEM.get(name, f"{self._base}.{name}_id") for name in self.keys),
                   *(_OF_PATH[name] for name in self.attributes)]  # fmt: skip
         measures = [MEASURES[value] for value in self.values if value in MEASURES]
@@ -117,19 +117,19 @@ class Statement:
         return f"CASE WHEN {self._complete(value)} THEN {number} END" if self.together else number
 
     def _complete(self, value: Value) -> str:
-        """Has a row this value of all sums?"""
+        """Condition: a row has this value of all sums."""
         numbers = [_row_of(term, value, self.metrics) for term in self.sums]
         return " AND ".join(f"{number} IS NOT NULL" for number in numbers)
 
     @property
     def _ids(self) -> list[int]:
-        """Of the metrics that are read."""
+        """The ids of the metrics that are read."""
         names = dict.fromkeys(name for term in self.sums for name in term.metrics)
         return [self.metrics[name][0] for name in names if name in self.metrics]
 
     @property
     def _counts(self) -> bool:
-        """Are calls among what is read?"""
+        """Whether calls are read."""
         return self._named_counts or any(value in COUNTS for value in self.values)
 
     @property
@@ -139,7 +139,7 @@ class Statement:
 
     @property
     def _base(self) -> str:
-        """What all else hangs on: the only metric's values, or the calls."""
+        """The table that all others are joined to: the only metric's values, or the calls."""
         if self.level in _BESIDE:
             return self.level
         return f"m{self._ids[0]}" if len(self._ids) == 1 and not self.whole else "call"
@@ -149,7 +149,7 @@ class Statement:
         if self.level != "timer" and (
             self.attributes or self.timers is not None or self.depth is not None
         ):
-            # An event may have no call path.
+            # A user event may have no call path.
             left = "LEFT " if self.level == "event" else ""
             lines.append(f"  {left}JOIN callpath ON callpath.id = {self._base}.callpath_id")
         return lines
@@ -184,9 +184,9 @@ class Statement:
             present = " OR ".join(f"m{id}.metric_id IS NOT NULL" for id in ids)
             conditions.append(f"({present})")
         elif not ids and self.sums and not self._named_counts:
-            conditions.append("1 = 0")  # nobody measured that
+            conditions.append("1 = 0")  # that was not measured
         if self.threads is not None:
-            # In several trials, a search for each thread in each would take long.
+            # With several trials, searching for each thread in each trial would be slow.
             plus = "" if self.trials is None or len(self.trials) == 1 else "+"
             conditions.append(f"{plus}{base}.thread_id IN ({listed(self.threads)})")
         if self.timers is not None:
@@ -216,7 +216,7 @@ def _between(number: str, limits: tuple[float, float]) -> list[str]:
 
 
 def _whole(limits: tuple[float, float] | None) -> tuple[float, float] | None:
-    """Limits that leave the same integers."""
+    """Limits that admit the same integers."""
     if limits is None:
         return None
     least, most = limits
@@ -227,12 +227,12 @@ def _whole(limits: tuple[float, float] | None) -> tuple[float, float] | None:
 
 
 def _is_mixed(term: Sum, metrics: Mapping[str, tuple[int, str]]) -> bool:
-    """Do its metrics differ in their units?"""
+    """Whether its metrics have different units."""
     return len({unit_of(metrics[name][1]).scale for name in term.metrics if name in metrics}) > 1
 
 
 def _row_of(term: Sum, value: Value, metrics: Mapping[str, tuple[int, str]]) -> str:
-    """One row's number; NULL where it was not measured."""
+    """The SQL of one row's number; NULL where it was not measured."""
     mixed = _is_mixed(term, metrics)
     parts = []
     for name in term.metrics:

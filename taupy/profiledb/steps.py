@@ -1,4 +1,4 @@
-"""Steps of trainings, in the database and out of it."""
+"""Store and read training steps."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from taupy.profiledb.text import storable
 _COLUMNS = ("number", "count", "start_ns", "time_ns", "longest_ns")
 _PHASES = ", ".join(f"{kind}_ns" for kind in KINDS)
 STRETCH = "stretch"
-"""The kind of rows that are no steps, but what a thread did between two collectives."""
+"""The kind of rows that are not steps but what a thread did between two collectives."""
 _READ = f"""
     SELECT thread_id, kind, {", ".join(_COLUMNS)}, samples, {_PHASES}
       FROM step WHERE trial_id = ? AND kind <> '{STRETCH}' ORDER BY thread_id, kind, number
@@ -33,7 +33,7 @@ _VALUES = f"""
 
 
 def add_steps(connection: sqlite3.Connection, key: tuple[int, int], steps: Steps) -> None:
-    """Insert one series; `key` is the trial and the thread, which exist."""
+    """Insert one series; `key` is the trial and the thread, which must exist."""
     columns = [getattr(steps, name) for name in _COLUMNS]
     phases = [steps.phases.get(kind) or [0] * len(steps) for kind in KINDS]
     samples = [None if count == UNKNOWN else count for count in steps.samples]
@@ -58,7 +58,7 @@ def add_steps(connection: sqlite3.Connection, key: tuple[int, int], steps: Steps
 
 
 def read_steps(db: ProfileDB, trial: int) -> Iterator[tuple[int, Steps]]:
-    """Each thread of a trial with a series of its own."""
+    """Thread id and steps of each series of a trial."""
     values: dict[tuple[int, str], dict[str, dict[int, float]]] = {}
     for thread, kind, number, name, value in db.stream(_VALUES, (trial,)):
         values.setdefault((thread, kind), {}).setdefault(name, {})[number] = value
@@ -68,17 +68,17 @@ def read_steps(db: ProfileDB, trial: int) -> Iterator[tuple[int, Steps]]:
 
 
 def steps_of(db: ProfileDB, trial: int) -> list[tuple[ThreadRow, Steps]]:
-    """Each series of a trial with its thread: the longest first, training before validation."""
+    """Each series of a trial with its thread; the longest first, training before validation."""
     threads = threads_by_id(db, trial)
     series = [(threads[id], steps) for id, steps in read_steps(db, trial)]
     return sorted(series, key=lambda pair: (pair[1].kind, -sum(pair[1].time_ns)))
 
 
 def only_time(metric: str) -> None:
-    """Refuse other metrics than `time` step by step.
+    """Refuse metrics other than `time` for single steps.
 
     Raises:
-        UsageError: the metric is another.
+        UsageError: it is another metric.
     """
     if metric != TIME.name:
         raise UsageError(

@@ -15,12 +15,12 @@ from taupy.profiledb.trial_facts import gpu_models
 from taupy.units import several
 
 COUNTED = ("threads", "nodes", "gpus")
-"""Parameters that are counted in the trial itself, where no metadata has that name."""
+"""Parameters that are counted in the trial itself if no metadata has that name."""
 
 _COUNTS = {
     "threads": "SELECT trial_id, count(*) FROM thread WHERE kind = 'host' GROUP BY trial_id",
     "nodes": "SELECT trial_id, count(DISTINCT node) FROM thread GROUP BY trial_id",
-    # Devices that did something; a trial whose streams are not known has at least devices.
+    # Devices that did something; a trial without known streams still has devices.
     "gpus": """
         SELECT trial_id, max(active, listed) FROM (
             SELECT trial.id AS trial_id,
@@ -35,21 +35,21 @@ _COUNTS = {
 
 SWEEP = "sweep"
 SWEPT = "sweep.over"
-"""Metadata that `taupy run --sweep` gives: which sweep, and its parameters."""
+"""Metadata written by `taupy run --sweep`: which sweep, and its parameters."""
 
 SNAPSHOT = "taupy.snapshot"
-"""Metadata of a copy that was taken while the program went on."""
+"""Metadata of a snapshot taken while the program was running."""
 
 OWN = frozenset({SWEEP, SWEPT, "repeat", "repeat.run"})
-"""Metadata that say where a trial belongs, and nothing of how it ran."""
+"""Metadata that say where a trial belongs, not how it ran."""
 
 
 class SweptTrial(NamedTuple):
     """A trial with its value of the parameter.
 
     Attributes:
-        place: application and experiment where the trials differ in them; else empty.
-        others: the GPU, where the trials differ in it, and the values of the sweep's other
+        place: application and experiment if the trials differ in them; else empty.
+        others: the GPU if the trials differ in it, and the values of the sweep's other
             parameters, `lr=0.1`; empty for none.
     """
 
@@ -60,7 +60,7 @@ class SweptTrial(NamedTuple):
 
     @property
     def series(self) -> str:
-        """The trials it may be compared with: those of the same series."""
+        """The series it belongs to; only trials of one series are comparable."""
         return ", ".join(filter(None, (self.place, self.others)))
 
 
@@ -70,8 +70,8 @@ class SweptTrials:
 
     Attributes:
         counted: the parameter is not metadata but was counted in the trials.
-        facts: metadata of each trial as a whole, by trial id.
-        notes: what was left out, and why.
+        facts: each trial's own metadata, by trial id.
+        notes: what was omitted, and why.
     """
 
     over: str
@@ -87,15 +87,15 @@ def swept_trials(
 ) -> SweptTrials:
     """The trials that have the parameter.
 
-    Without selectors: the trials of the experiment of the last trial that has it; if
-    that trial is of a `taupy run --sweep`, those of that sweep.
+    Without selectors: the trials in the experiment of the last trial that has it; if
+    that trial belongs to a `taupy run --sweep`, those of that sweep.
 
     Args:
         over: name of metadata, or one of `COUNTED`.
-        failed: trials that failed or are incomplete, and snapshots, too.
+        failed: include failed and incomplete trials, and snapshots.
 
     Raises:
-        NoSuchTrial: a selector names none, or no trial has the parameter.
+        NoSuchTrial: a selector matches nothing, or no trial has the parameter.
         UsageError: fewer than two values of the parameter.
     """
     chosen = selector.many(db, selectors) if selectors else db.trials()
@@ -138,7 +138,7 @@ def swept_trials(
 
 
 def last_parameter(db: ProfileDB) -> str | None:
-    """The first parameter of the last `taupy run --sweep`, None if there was none."""
+    """The first parameter of the last `taupy run --sweep`; None if there was none."""
     rows = db.rows(
         "SELECT value FROM metadata WHERE name = ? ORDER BY trial_id DESC LIMIT 1", (SWEPT,)
     )
@@ -146,7 +146,7 @@ def last_parameter(db: ProfileDB) -> str | None:
 
 
 def _facts(db: ProfileDB, trials: Sequence[int], over: str) -> dict[int, dict[str, str]]:
-    """Facts of the trials as a whole; the parameter may also be one that all nodes agree on."""
+    """The trials' own metadata; the parameter may also be one on which all nodes agree."""
     facts: dict[int, dict[str, str]] = {trial: {} for trial in trials}
     for trial, name, value in db.rows(
         "SELECT trial_id, name, min(value) FROM metadata WHERE node IS NULL OR name = :over"
@@ -161,7 +161,7 @@ def _facts(db: ProfileDB, trials: Sequence[int], over: str) -> dict[int, dict[st
 def _values(
     db: ProfileDB, over: str, trials: Sequence[TrialRow], facts: dict[int, dict[str, str]]
 ) -> tuple[dict[int, str], bool]:
-    """Trial -> its value, and whether that was counted."""
+    """Trial -> its value; and whether values were counted."""
     told = {trial.id: facts[trial.id][over] for trial in trials if over in facts[trial.id]}
     if told or over not in COUNTED:
         return told, False
@@ -207,7 +207,7 @@ def _places(trials: Sequence[TrialRow]) -> dict[int, str]:
 
 
 def _gpus(db: ProfileDB, trials: Sequence[TrialRow]) -> dict[int, str]:
-    """The models that each trial ran on; empty where all ran on the same."""
+    """The GPU models that each trial ran on; empty if all ran on the same."""
     models = gpu_models(db, [trial.id for trial in trials])
     if len(set(models.values())) < 2:
         return dict.fromkeys(models, "")
@@ -221,10 +221,10 @@ def _others(over: str, facts: dict[str, str], gpu: str) -> str:
 
 
 def _joined(over: str, trials_swept: list[SweptTrial]) -> list[SweptTrial]:
-    """Where each series has one value only, other parameters are but other names for it.
+    """Join series that have only one value each: their other parameters just rename it.
 
     Raises:
-        UsageError: even so no application or experiment has two values.
+        UsageError: even then no application or experiment has two values.
     """
     for _ in range(2):
         values: dict[str, set[str]] = {}
@@ -241,7 +241,7 @@ def _joined(over: str, trials_swept: list[SweptTrial]) -> list[SweptTrial]:
 
 
 def _varying(trials: Sequence[int], facts: dict[int, dict[str, str]]) -> list[str]:
-    """Names whose values differ, those that vary least often first: parameters, not stamps."""
+    """Names whose values differ, those with the fewest values first: parameters, not timestamps."""
     seen: dict[str, set[str]] = {}
     for trial in trials:
         for name, value in facts[trial].items():

@@ -1,6 +1,6 @@
-"""Strings on their way into the database.
+"""Make strings storable in the database.
 
-Names come from measured programs and may hold lone surrogates, which SQLite cannot take.
+Names come from measured programs and may contain lone surrogates, which SQLite rejects.
 """
 
 from __future__ import annotations
@@ -14,5 +14,5 @@ def storable(text: str) -> str:
 
 
 def all_storable(texts: list[str]) -> list[str]:
-    """Each of these texts as `storable` gives it; one look at all of them is mostly enough."""
+    """`storable` applied to each text; usually a single check of all of them suffices."""
     return texts if "".join(texts).isascii() else [storable(text) for text in texts]

@@ -1,4 +1,4 @@
-"""A trial's call trees as columns, straight from the tables.
+"""A trial's call trees as columns, directly from the tables.
 
 One pass over the calls and one over each metric's values, whatever the number of
 threads.
@@ -37,7 +37,7 @@ class StoredTree:
         callpath, timer: ids.
         parent_id: id of the parent call path, None for a root.
         row: call-path id -> row.
-        inclusive, exclusive: by metric id, one column for each metric asked for; NaN
+        inclusive, exclusive: by metric id, one column per requested metric; NaN
             where a row has no value.
     """
 
@@ -51,7 +51,7 @@ class StoredTree:
     exclusive: dict[int, list[float]] = field(default_factory=dict)
 
     def parents(self) -> list[int]:
-        """Each row's parent row, -1 for a root (and where the parent is not there)."""
+        """Each row's parent row, -1 for a root or if the parent is missing."""
         find = self.row.get
         return [-1 if above is None else find(above, -1) for above in self.parent_id]
 

@@ -1,4 +1,4 @@
-"""What is known of trials beside their values: GPUs, metadata, user events, names of call paths."""
+"""Facts about trials other than values: GPUs, metadata, user events, names of call paths."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _GPUS = """
 
 
 class EventSums(NamedTuple):
-    """A user event in one trial, over threads and call paths."""
+    """A user event in one trial, summed over threads and call paths."""
 
     samples: int
     minimum: float
@@ -50,13 +50,13 @@ class EventSums(NamedTuple):
 
 
 class Facts(NamedTuple):
-    """What is known of one trial beside its values.
+    """Facts about one trial other than values.
 
     Attributes:
         metadata: the trial's own, not its nodes'.
-        gpus: the name of each, by node and ordinal.
-        gpu_facts: `GPU 0 Core Clock`, value and unit; numbered over nodes.
-        events: user events over threads and call paths, by name and unit.
+        gpus: the name of each GPU, by node and ordinal.
+        gpu_facts: such as `GPU 0 Core Clock`, with value and unit; numbered across nodes.
+        events: user events summed over threads and call paths, by name and unit.
     """
 
     metadata: dict[str, str]
@@ -67,13 +67,13 @@ class Facts(NamedTuple):
 
 
 def with_room(db: ProfileDB) -> None:
-    """Let SQLite keep the pages of several trials at hand: 2 MB, its default, hold one."""
+    """Let SQLite cache the pages of several trials: its default of 2 MB holds one."""
     db.rows("PRAGMA cache_size = -65536")
 
 
 @of_a_sound_file
 def facts_of(db: ProfileDB, trials: Sequence[int]) -> dict[int, Facts]:
-    """What is known of each of these trials; one statement for each kind of fact."""
+    """The facts of each of these trials; one statement per kind of fact."""
     events = event_sums(db, trials)
     facts = {trial: Facts({}, [], [], [], events[trial]) for trial in trials}
     for trial, name, value in rows_of_ids(db, _OWN_METADATA, trials):
@@ -97,16 +97,17 @@ def _add_gpu(facts: Facts, rows: Sequence[Any]) -> None:
 
 @of_a_sound_file
 def gpu_models(db: ProfileDB, trials: Sequence[int]) -> dict[int, str]:
-    """The models that each trial ran on, joined by " + "; empty where none is known."""
+    """The GPU models that each trial ran on, joined by " + "; empty if unknown."""
     names = labels(db, "gpu", trials)
     return {trial: str(name) if name else "" for trial, (name,) in names.items()}
 
 
 @of_a_sound_file
 def metadata_values(db: ProfileDB, name: str) -> dict[int, str]:
-    """A fact of every trial that has it, by trial id; the trial's before its nodes'.
+    """One metadata value per trial that has it, by trial id; the trial's own before its nodes'.
 
-    A name that is nowhere is looked for with letters, blanks, `_` and `-` alike.
+    A name that no trial has is searched again ignoring case and treating blanks, `_` and `-` as
+    equal.
     """
     rows = db.rows(_METADATA)
     for wanted, written in ((name, str), (loosely(name), loosely)):
@@ -121,13 +122,13 @@ def metadata_values(db: ProfileDB, name: str) -> dict[int, str]:
 
 @of_a_sound_file
 def metadata_names(db: ProfileDB) -> list[str]:
-    """The names of all facts of all trials."""
+    """The names of all metadata of all trials."""
     return [name for (name,) in db.rows("SELECT DISTINCT name FROM metadata ORDER BY name")]
 
 
 @of_a_sound_file
 def have_equal_timers(db: ProfileDB, trials: Sequence[int]) -> bool:
-    """Does each timer of any of these trials belong to all of them?"""
+    """Whether all of these trials have the same timers."""
     count = str(len(set(trials)))
     sql = _SHARED_TIMERS.replace("{trials}", listed(trials)).replace("{count}", count)
     return not next(iter(db.rows(sql)))[0]
@@ -137,7 +138,7 @@ def have_equal_timers(db: ProfileDB, trials: Sequence[int]) -> bool:
 def callpath_names(
     db: ProfileDB, callpaths: Iterable[int]
 ) -> dict[int, tuple[TimerRow, list[str]]]:
-    """Call paths' timers, and the names on the way from the root to each."""
+    """Each call path's timer, and the names from the root down to it."""
     wanted = list(callpaths)
     above = Ancestry.of(db, wanted)
     return {id: (above.timers[next(above.up(id))], above.names(id)) for id in wanted}

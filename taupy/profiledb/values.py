@@ -1,13 +1,13 @@
-"""Every question about values: `values(db, question)` gives a `Table` of sums.
+"""Answers to questions about values: `values(db, question)` returns a `Table` of sums.
 
     Question((7,), by=("thread", "timer"))                           a flat profile
     Question((7,), by=("thread", "callpath", "parent", "timer"))     a call tree
     Question(ids, by=("application", "gpu"))                         a fleet of trials
 
-SQL filters, and sums by id; the sums get the labels of their dimensions afterwards. Many
-trials are one statement. Two things need whole call trees: inclusive values of groups of
+SQL filters and sums by id; the sums get the labels of their dimensions afterwards. Many
+trials take one statement. Two things need whole call trees: inclusive values of groups of
 timers, whose routines call each other (each moment counts once), and sums of metrics that
-were measured at different call paths (`coverage.py`).
+were measured on different call paths (`coverage.py`).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from taupy.profiledb.dimensions import dimension, labels
 from taupy.profiledb.statements import Statement
 
 Choices = list[tuple[int, ...]]
-"""For each id the codes of its labels."""
+"""For each id, the codes of its labels."""
 
 _NUMBERS = {int, float, type(None)}
 
@@ -36,8 +36,8 @@ _NUMBERS = {int, float, type(None)}
 def values(db: ProfileDB, question: Question) -> Table:
     """The sums that answer a question.
 
-    Dimensions have the order of `question.by`; columns are counts, then the values of each metric.
-    What a trial did not measure has no rows, or None if other metrics have values.
+    Dimensions are in the order of `question.by`; columns are counts, then the values of each
+    metric. What a trial did not measure has no rows, or None if other metrics have values.
 
     Raises:
         UsageError: there is no such dimension, or a metric has different units in the trials.
@@ -48,7 +48,7 @@ def values(db: ProfileDB, question: Question) -> Table:
 
 
 def _all_of(db: ProfileDB, question: Question) -> Table:
-    """The rows of the answer, or at least the largest that the question asks for."""
+    """The rows of the answer, at least the largest ones that the question asks for."""
     if question.over == "max":
         apart = dict.fromkeys((*question.by, "trial", "thread"))
         of_threads = replace(question, by=tuple(apart), over="sum", largest=None)
@@ -88,7 +88,7 @@ def _summed(db: ProfileDB, asked: Asked, statement: Statement) -> Table:
 
 
 def _coded(column: Sequence[Any], unique: bool) -> tuple[Sequence[int], Sequence[Any]]:
-    """Positions among the different ids, and these."""
+    """Positions among the distinct ids, and these ids."""
     if unique:
         return range(len(column)), column
     numbers: dict[Any, int] = {}
@@ -96,7 +96,7 @@ def _coded(column: Sequence[Any], unique: bool) -> tuple[Sequence[int], Sequence
 
 
 def _labelled(db: ProfileDB, summed: Table, by: Sequence[str]) -> Table:
-    """The table under the dimensions that were asked for; rows of equal labels become one."""
+    """The table by the requested dimensions; rows with equal labels are merged."""
     names, choices = _choices(db, summed, by)
     if all(
         len(labels_of_row) == 1 for choice in choices.values() for labels_of_row in choice or ()
@@ -123,9 +123,9 @@ def _labelled(db: ProfileDB, summed: Table, by: Sequence[str]) -> Table:
 def _choices(
     db: ProfileDB, summed: Table, by: Sequence[str]
 ) -> tuple[dict[str, Sequence[Any]], dict[str, Choices | None]]:
-    """The labels of each dimension; and, for each id that it follows from, their codes.
+    """The labels of each dimension; and, for each id that it depends on, their codes.
 
-    None for these where ids are labels.
+    The codes are None if the ids themselves are the labels.
     """
     names: dict[str, Sequence[Any]] = {}
     choices: dict[str, Choices | None] = {}
@@ -148,12 +148,12 @@ def _codes(codes: Sequence[int], choices: Choices | None) -> Sequence[int]:
 
 
 def _source(summed: Table, name: str) -> str:
-    """The ids that a dimension follows from."""
+    """The ids that a dimension depends on."""
     return name if name in summed.codes else dimension(name).of
 
 
 def _groups(summed: Table, choices: dict[str, Choices | None]) -> list[list[tuple[int, ...]]]:
-    """For each row the codes that it counts under: several where a label has several."""
+    """For each row, the codes it counts under: several if an id has several labels."""
     of_row = [
         [
             (code,) if choice is None else choice[code]
@@ -165,7 +165,7 @@ def _groups(summed: Table, choices: dict[str, Choices | None]) -> list[list[tupl
 
 
 def _stays_apart(summed: Table, names: dict[str, Sequence[Any]]) -> bool:
-    """Do different ids have different labels, as far as they tell rows apart?"""
+    """Whether different ids have different labels, so that no rows need merging."""
     kept = {
         _source(summed, name)
         for name, choice in names.items()
@@ -211,7 +211,7 @@ def _of_trees(db: ProfileDB, asked: Asked) -> Table:
 
 
 def _meant(asked: Asked, whole: Table, streams: Sequence[bool]) -> list[bool]:
-    """The rows that count; the others only lead to them."""
+    """Which rows count; the others only lead to them."""
     kept = [True] * whole.size
     if asked.timers is not None:
         timers = set(asked.timers)
@@ -233,7 +233,7 @@ def _meant(asked: Asked, whole: Table, streams: Sequence[bool]) -> list[bool]:
     measured = coverage.measured(whole)
     kept = [here and is_measured for here, is_measured in zip(kept, measured, strict=True)]
     if "timer" in asked.question.by:
-        # On a stream, host routines are only the place from where kernels were launched.
+        # On a stream, host routines are only the launch sites of kernels.
         calls = whole.column("calls")
         kept = [
             here and not (stream and not count)
@@ -250,7 +250,7 @@ def _most(table: Table, question: Question) -> Table:
 
 
 def _largest(table: Table, by: Sequence[str]) -> Table:
-    """Of several threads the largest value; calls are summed all the same."""
+    """The largest value among the threads; calls are summed nevertheless."""
     columns = {
         name if not name.metric else name._replace(how="max"): numbers
         for name, numbers in table.columns.items()

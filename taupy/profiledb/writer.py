@@ -1,8 +1,8 @@
-"""One profile becomes one trial, in one transaction.
+"""Store a profile as a trial, in one transaction.
 
-Ids, sort orders and the flat summary are worked out before the lock is taken
-(`prepared.py`). A profile that breaks a law of `model/invariants.py` is stored
-nevertheless, with the law named in its metadata.
+Ids, sort orders and the flat profile are computed before the lock is taken
+(`prepared.py`). A profile that violates an invariant of `model/invariants.py` is stored
+nevertheless, with the invariant named in its metadata.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ from taupy.profiledb.prepared import PreparedThread
 from taupy.profiledb.text import all_storable, storable
 
 INVARIANTS = "taupy.invariants"
-"""Name of the metadata that lists the laws a profile broke, one a line."""
+"""Name of the metadata that lists the invariants a profile violates, one per line."""
 
 HEALTH = "taupy.health."
-"""Remarks on a measurement: metadata of these names add up where others stay as they are."""
+"""Remarks on a measurement: values of these metadata accumulate; others are never changed."""
 
 RUNNING = "taupy.health.running"
-"""Says that processes of the trial will deliver later; goes when they have."""
+"""Says that processes of the trial will deliver later; removed once they have."""
 
 CUT_OFF = "taupy.health.cut_off"
 """Says that a process of the trial was killed."""
 
 LOST = "taupy.health.lost"
-"""Says what of the measurement is lost, and how much of it."""
+"""Says what part of the measurement is lost, and how much."""
 
 INCOMPLETE = (CUT_OFF, LOST)
-"""A trial with one of these stays incomplete for good."""
+"""A trial with one of these stays incomplete permanently."""
 
 _FACT = """
     INSERT INTO metadata (trial_id, node, name, value) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING
@@ -62,16 +62,16 @@ _Cell = TypeVar("_Cell")
 def add_profile(db: ProfileDB, profile: Profile) -> int:
     """Store a profile.
 
-    The database numbers a trial without a name: one more than the largest number in
-    its experiment. When it has a trial of the same uuid, the profile's nodes join that
-    one: a late child, another rank. Nodes that it has already are left alone, so that
+    A trial without a name gets a number: one more than the largest in
+    its experiment. If the database has a trial of the same uuid, the profile's nodes are added
+    to it: a late child, another rank. Existing nodes are left alone, so that
     storing the same profile again changes nothing.
 
     Returns:
         The trial's id.
 
     Raises:
-        DatabaseError: it could not be stored; the database is as it was.
+        DatabaseError: it could not be stored; the database is unchanged.
     """
     broken = [] if _is_plainly_lawful(profile) else invariants.check(profile)
     if broken:
@@ -97,7 +97,7 @@ def add_profile(db: ProfileDB, profile: Profile) -> int:
 
 
 def _is_plainly_lawful(profile: Profile) -> bool:
-    """Is it one large tree that keeps all laws? Row by row they take long to check."""
+    """Whether it is one thread with a large, valid tree: row by row, a check would take long."""
     if len(profile.threads) != 1:
         return False
     (measured,) = profile.threads
@@ -111,10 +111,10 @@ def _is_plainly_lawful(profile: Profile) -> bool:
 
 
 def complete_trial(db: ProfileDB, uuid: str, lost: str = "") -> None:
-    """Nothing more will come: a trial that only waited for running processes is complete.
+    """Mark a trial complete if it only waited for running processes: nothing more will come.
 
     Args:
-        lost: what they measured and is lost; then it stays incomplete.
+        lost: measurements of theirs that are lost; if any, the trial stays incomplete.
     """
     with db.transaction() as connection:
         for (trial,) in connection.execute(
@@ -133,7 +133,7 @@ def complete_trial(db: ProfileDB, uuid: str, lost: str = "") -> None:
 
 
 def _trial(connection: sqlite3.Connection, profile: Profile) -> tuple[int, set[int]]:
-    """The profile's trial, made or found, and the nodes that are new to it."""
+    """The profile's trial, new or existing, and the nodes that are new to it."""
     nodes = {measured.thread.node for measured in profile.threads} | profile.node_metadata.keys()
     uuid = storable(profile.uuid)
     row = connection.execute(
@@ -168,7 +168,7 @@ def _trial(connection: sqlite3.Connection, profile: Profile) -> tuple[int, set[i
 
 
 def is_of_another_process(db: ProfileDB, profile: Profile) -> bool:
-    """Has the trial of this uuid a node of the profile's, and was that another process?"""
+    """Whether the trial of this uuid has a node of the profile that was another process."""
     stored: dict[int, dict[str, str]] = {}
     for node, name, value in db.rows(
         "SELECT node, metadata.name, value FROM metadata JOIN trial ON trial.id = trial_id"
@@ -184,7 +184,7 @@ def is_of_another_process(db: ProfileDB, profile: Profile) -> bool:
 
 
 def settle_exit_code(connection: sqlite3.Connection, trial: int) -> None:
-    """That of a job follows from its ranks, in whatever order they came."""
+    """Set a job's exit code from its ranks, in whatever order they were stored."""
     facts: dict[int, dict[str, str]] = {}
     for node, name, value in connection.execute(
         "SELECT node, name, value FROM metadata"
@@ -197,7 +197,7 @@ def settle_exit_code(connection: sqlite3.Connection, trial: int) -> None:
 
 
 def _joint_state(connection: sqlite3.Connection, trial: int, state: str, profile: Profile) -> str:
-    """Incomplete if either is, but for a trial that only waited for running processes."""
+    """Incomplete if either is, except for a trial that only waited for running processes."""
     remarks = {
         name
         for (name,) in connection.execute("SELECT name FROM metadata WHERE trial_id = ?", (trial,))
@@ -240,12 +240,12 @@ def next_name(connection: sqlite3.Connection, experiment: int) -> str:
 
 
 def free_name(connection: sqlite3.Connection, experiment: int, name: str) -> str:
-    """The name, or one that no trial of the experiment has."""
+    """The name, or a variant that no trial of the experiment has."""
     return free_among(_names(connection, experiment), name)
 
 
 def free_among(taken: set[str], name: str) -> str:
-    """The name, or one that is not taken.
+    """The name, or a variant that is not taken.
 
     A number becomes the next number, another name gets ` (2)`.
     """
@@ -269,7 +269,7 @@ def _next_number(names: set[str]) -> str:
 
 
 def unclashing_name(db: ProfileDB, profile: Profile) -> str | None:
-    """The profile's name, or the free one where another trial of its experiment has it."""
+    """The profile's name, or a free variant if another trial of its experiment has it."""
     if profile.name is None:
         return None
     key = (storable(profile.application), storable(profile.experiment))
@@ -309,7 +309,7 @@ def _add_metadata(
     broken: list[str],
     new_nodes: set[int],
 ) -> None:
-    """Facts of the trial and its new nodes: a fact that is there stays, remarks add up."""
+    """Add metadata of the trial and its new nodes: existing values stay, remarks accumulate."""
     values: list[tuple[int | None, str, str]] = [
         (None, name, value) for name, value in profile.metadata.items()
     ]
@@ -402,13 +402,13 @@ def _add_device(connection: sqlite3.Connection, trial: int, device: Device) -> N
 
 
 def _stored(texts: list[str | None]) -> list[str | None]:
-    """Each of these texts as it is stored; few of them differ."""
+    """Each text in its storable form; few of them change."""
     stored = {text: None if text is None else storable(text) for text in set(texts)}
     return [stored[text] for text in texts]
 
 
 def _metric_ids(connection: sqlite3.Connection, profile: Profile) -> dict[str, int]:
-    """Ids of the metrics that some thread has; one that the profile does not list has no unit."""
+    """Ids of the metrics that any thread has; one that the profile does not list has no unit."""
     units = {metric.name: metric.unit for metric in profile.metrics}
     measured = {name for thread in profile.threads for name in thread.tree.inclusive}
     return {
@@ -420,7 +420,7 @@ def _metric_ids(connection: sqlite3.Connection, profile: Profile) -> dict[str, i
 
 
 def _instant(seconds: float) -> str:
-    """ISO 8601, UTC, to the microsecond; what no calendar holds becomes the epoch."""
+    """ISO 8601, UTC, to the microsecond; times outside the calendar's range become the epoch."""
     try:
         instant = _EPOCH + timedelta(seconds=seconds)
     except (OverflowError, ValueError):
@@ -429,7 +429,7 @@ def _instant(seconds: float) -> str:
 
 
 def joint_span(first: tuple[str, int], other: tuple[str, int]) -> tuple[str, int]:
-    """Of two (start, duration): the earlier start, and the time from there to the later end."""
+    """Combine two (start, duration) pairs: the earlier start, and the time to the later end."""
     starts = [_nanoseconds(first[0]), _nanoseconds(other[0])]
     end = max(starts[0] + first[1], starts[1] + other[1])
     return min(first[0], other[0]), end - min(starts)

@@ -8,15 +8,15 @@ _SCHEMES = ("postgresql://", "postgres://")
 
 
 def is_address(text: str) -> bool:
-    """Does this name a store rather than a file?"""
+    """Whether this names a store rather than a file."""
     return text.startswith(_SCHEMES)
 
 
 def checked(address: str) -> str:
-    """The address itself.
+    """The same address.
 
     Raises:
-        UsageError: this is no address of a store, or one with a password.
+        UsageError: it is not the address of a store, or contains a password.
     """
     import re
     from urllib.parse import urlsplit

@@ -1,8 +1,8 @@
 """The catalogue of a store: tables in the schema `taupy` of a PostgreSQL database.
 
-They are made from taupy's own schema (`layout.py`), beside three of the store itself: `store`
+They are derived from taupy's own schema (`layout.py`), plus three of the store itself: `store`
 (its settings), `trial` (with the names of application and experiment) and `file` (the manifest: a
-file counts from the moment that its row is committed).
+file exists for readers once its row is committed).
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     import psycopg
 
 OLDEST_SERVER = 150000
-"""PostgreSQL 15, the first in which NULLs of a key can be equal."""
+"""PostgreSQL 15, the first in which NULLs in a key can be treated as equal."""
 
 _TYPES = {"INTEGER": "bigint", "REAL": "double precision", "TEXT": 'text COLLATE "C"'}
 _FORM = 4
-"""Of the store's own tables and files: since 2 a trial says which metrics have values that are no
-integers, since 3 a file may hold the rows of several trials, since 4 there are projects."""
+"""Version of the store's own tables and files. 2: a trial lists its metrics with non-integer
+values; 3: a file may hold the rows of several trials; 4: projects."""
 
 _TO_FORM_4 = """
 ALTER TABLE trial ADD COLUMN IF NOT EXISTS real_metrics bigint[];
@@ -41,7 +41,7 @@ CREATE TABLE IF NOT EXISTS project (
 );
 """
 
-_PUSHING = 0x54415550  # of the advisory lock that pushes share, and a check takes alone
+_PUSHING = 0x54415550  # advisory lock: shared by pushes, exclusive for checks
 
 _OWN_TABLES = """
 CREATE TABLE store (name text PRIMARY KEY, value text NOT NULL);
@@ -79,7 +79,7 @@ class Catalogue:
     """A connection to a store's catalogue.
 
     Attributes:
-        address: as it was given; it holds no password.
+        address: as it was given; contains no password.
         connection: psycopg's, in autocommit mode.
     """
 
@@ -94,11 +94,11 @@ class Catalogue:
 
     @classmethod
     def open(cls, address: str) -> Catalogue:
-        """The catalogue of a store that exists, with all tables that this taupy writes.
+        """Open the catalogue of an existing store, adding tables that this taupy writes.
 
         Raises:
-            UsageError: the address is none, or holds a password.
-            DatabaseError: it cannot be reached, is no store, or was written by a newer taupy.
+            UsageError: the address is invalid, or contains a password.
+            DatabaseError: it cannot be reached, is not a store, or was written by a newer taupy.
         """
         catalogue = cls(address)
         try:
@@ -119,7 +119,8 @@ class Catalogue:
 
     @property
     def is_lost(self) -> bool:
-        """Is the connection lost, and unknown whether the last transaction was committed?"""
+        """Whether the connection is lost, so that the last transaction may or may not be
+        committed."""
         return bool(self.connection.broken or self.connection.closed)
 
     @contextmanager
@@ -139,16 +140,16 @@ class Catalogue:
 
     @contextmanager
     def pushing(self) -> Iterator[None]:
-        """While this lasts, no check takes files that are not in the manifest for orphans."""
+        """While active, no check treats files missing from the manifest as orphans."""
         with self._lock("pg_advisory_lock_shared", "pg_advisory_unlock_shared"):
             yield
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """While this lasts, no push runs.
+        """While active, no push can run.
 
         Raises:
-            DatabaseError: a push is under way.
+            DatabaseError: a push is in progress.
         """
         (free,) = self.row("SELECT pg_try_advisory_lock(%s)", (_PUSHING,))
         if not free:
@@ -174,7 +175,7 @@ class Catalogue:
             return rows
 
     def row(self, sql: str, parameters: Sequence[object] = ()) -> Any:
-        """The first row of a query that has one."""
+        """The first row of a query, which must have one."""
         return self.rows(sql, parameters)[0]
 
     def setting(self, name: str) -> str:
@@ -184,13 +185,13 @@ class Catalogue:
     # --- the tables ---------------------------------------------------------------
 
     def create(self, settings: dict[str, str]) -> str:
-        """Make the schema `taupy` with its tables.
+        """Create the schema `taupy` with its tables.
 
         Returns:
-            What the names of its roles begin with; "" if this user may not make any.
+            The prefix of its roles' names; "" if this user may not create roles.
 
         Raises:
-            DatabaseError: there is one, or this user may not make it.
+            DatabaseError: it exists already, or this user may not create it.
         """
         (version,) = self.row("SELECT current_setting('server_version_num')::int")
         if version < OLDEST_SERVER:
@@ -269,11 +270,11 @@ class Catalogue:
     # --- rows ---------------------------------------------------------------------
 
     def insert(self, table: Table, rows: Iterable[Sequence[Any]]) -> None:
-        """Copy rows into a table; those whose key it has already are left out.
+        """Copy rows into a table, skipping those whose keys exist already.
 
         Args:
-            rows: of the columns of `physical(table)`. In the order of the key, so that two who
-                push the same timers wait for each other instead of deadlocking.
+            rows: with the columns of `physical(table)`, in the order of the key, so that two
+                pushes of the same timers wait for each other instead of deadlocking.
         """
         columns = ", ".join(f'"{name}"' for name, _ in physical(table))
         order = ", ".join(f'"{name}"' for name in table.key)
@@ -289,7 +290,7 @@ class Catalogue:
             cursor.execute("DROP TABLE arriving")
 
     def select(self, table: Table, where: str, parameters: Sequence[object]) -> Iterator[Any]:
-        """The rows of a table, of the columns of `physical(table)`, in the order of its key."""
+        """The rows of a table, with the columns of `physical(table)`, in the order of its key."""
         columns = ", ".join(f'"{name}"' for name, _ in physical(table))
         order = ", ".join(f'"{name}"' for name in table.key)
         sql = f"SELECT {columns} FROM {table.name} WHERE {where} ORDER BY {order}"
@@ -307,10 +308,10 @@ class Store:
     @classmethod
     @contextmanager
     def open(cls, address: str) -> Iterator[Store]:
-        """A store that exists, of whose two parts it is known that they belong together.
+        """Open an existing store, checking that catalogue and folder belong together.
 
         Raises:
-            DatabaseError: there is no such store, or its files are not here.
+            DatabaseError: there is no such store, or its files are not accessible here.
         """
         with Catalogue.open(address) as catalogue:
             folder = Folder(catalogue.setting("files"))
@@ -318,13 +319,13 @@ class Store:
             yield cls(catalogue, folder)
 
     def remove_unused(self, names: Iterable[str]) -> None:
-        """Delete those of these files that no trial has any more."""
+        """Delete those of these files that no trial uses any more."""
         unused = {*names}
         rows = self.catalogue.rows("SELECT name FROM file WHERE name = ANY(%s)", ([*unused],))
         self.folder.remove(unused - {name for (name,) in rows})
 
     def lost_files(self, trial: int) -> list[str]:
-        """The trial's files that are missing, or have another size than was written."""
+        """The trial's files that are missing, or whose size differs from what was written."""
         rows = self.catalogue.rows("SELECT name, bytes FROM file WHERE trial_id = %s", (trial,))
         return [name for name, size in rows if self.folder.size(name) != size]
 
@@ -338,7 +339,7 @@ def _definition(table: Table, columns: dict[str, str]) -> str:
 
 
 def _without_nul(cell: Any) -> Any:
-    """PostgreSQL's text cannot hold the character 0; its picture stands in for it."""
+    """Replace NUL, which PostgreSQL's text cannot hold, by its control picture."""
     return cell.replace("\0", "\N{SYMBOL FOR NULL}") if type(cell) is str and "\0" in cell else cell
 
 

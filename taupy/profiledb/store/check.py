@@ -1,4 +1,4 @@
-"""Do a store's files agree with its manifest?"""
+"""Check a store's files against its manifest."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from taupy.profiledb.store.catalogue import Store
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """What was seen.
+    """The result of a check.
 
     Attributes:
-        trials, files: of the manifest.
-        bytes: of these files, as written.
-        lost: of each trial with files that are missing or not as written: its uuid and their names.
-        orphans: files that no trial has: what pushes have left that were ended. None are known to
-            who does not see all trials.
+        trials, files: numbers in the manifest.
+        bytes: total size of these files, as written.
+        lost: for each trial with missing or changed files, its uuid and their names.
+        orphans: files that belong to no trial, left by interrupted pushes. Unknown (empty) to
+            users who do not see all trials.
     """
 
     trials: int
@@ -29,15 +29,15 @@ class Checked:
 
 
 def check(store: Store, *, read: bool = False, mend: bool = False) -> Checked:
-    """Compare manifest and files while nobody pushes.
+    """Compare manifest and files while no push runs.
 
     Args:
         read: also read every file, and compare its hash.
         mend: delete the orphans.
 
     Raises:
-        DatabaseError: a push is under way, the store cannot be read, or a user who does not see
-            all trials wants to delete orphans.
+        DatabaseError: a push is in progress, the store cannot be read, or `mend` is requested by
+            a user who does not see all trials.
     """
     catalogue, folder = store.catalogue, store.folder
     (sees_some,) = catalogue.row("SELECT row_security_active('taupy.file')")

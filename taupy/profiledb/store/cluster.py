@@ -1,7 +1,7 @@
-"""Statements over the files of many trials, answered by Dask's workers: each for some of them.
+"""Statements over the files of many trials, answered by Dask workers: each handles some trials.
 
-Only what engines answer exactly comes here, so the parts add up to what one engine would give. The
-catalogue and the files have to be reachable from every worker, by the same names.
+Only statements that engines answer exactly come here, so the parts add up to what one engine would
+return. Every worker must reach the catalogue and the files under the same names.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from taupy.profiledb.reading import Reading
 Columns = list[Sequence[Any]]
 
 Answer = Callable[[str, Reading], Columns | None]
-"""The answer of the store at an address."""
+"""Computes the answer of the store at an address."""
 
 _PARTS_EACH = 4
-"""Parts for each worker's thread, so that none waits long for the last one."""
+"""Parts per worker thread, so that none waits long for the last one."""
 
 _LARGEST = 2**63 - 1
 
@@ -32,7 +32,7 @@ def scheduler() -> str:
     """The address of the scheduler from $TAUPY_CLUSTER or the project; "" for none.
 
     Raises:
-        UsageError: the project's is not text.
+        UsageError: the project's setting is not text.
     """
     chosen = os.environ.get("TAUPY_CLUSTER") or project_settings().get("cluster", "")
     if not isinstance(chosen, str):
@@ -41,10 +41,10 @@ def scheduler() -> str:
 
 
 def columns(answer: Answer, address: str, reading: Reading) -> Columns | None:
-    """The answer, column by column; None where SQLite has to give it.
+    """The answer, column by column; None if SQLite has to compute it.
 
     Args:
-        answer: what a worker calls, a function of a module that it has, too.
+        answer: called by the workers; a function of a module that they can import.
         address: of the store.
 
     Raises:
@@ -63,7 +63,7 @@ def columns(answer: Answer, address: str, reading: Reading) -> Columns | None:
         )
     except DatabaseError:
         raise
-    except Exception as error:  # of any of Dask's parts
+    except Exception as error:  # from any part of Dask
         raise _refused(error) from error
     if None in answers or not any(answers):
         return None

@@ -1,7 +1,7 @@
-"""Make few files of many: those of one table, application and month.
+"""Join many files of one table, application and month into a few.
 
-A new file is written first; one transaction then names it in the manifest in place of the old ones,
-which are deleted last. Whatever ends this before leaves a file that no trial has.
+A new file is written first; one transaction then replaces the old ones by it in the manifest, and
+they are deleted last. An interruption leaves at most files that belong to no trial.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from taupy.profiledb.store.files import StoredFile
 from taupy.profiledb.store.layout import tables
 
 LARGEST_BYTES = 64 << 20
-"""Of a new file, about. Files of half of that stay as they are."""
+"""Approximate size of a new file. Files of at least half that size are left alone."""
 
 _FILES = """
     SELECT trial.uuid, file.trial_id, file.name, holds, rows, bytes, sha256
@@ -28,7 +28,7 @@ _FILES = """
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What one trial has in a file."""
+    """One trial's share of a file."""
 
     uuid: str
     trial: int
@@ -37,10 +37,10 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Joined:
-    """Files that become one.
+    """Files to be joined into one.
 
     Attributes:
-        parts: of one table and folder.
+        parts: all of one table and folder.
     """
 
     parts: list[Part]
@@ -69,11 +69,11 @@ def planned(store: Store, largest: int = LARGEST_BYTES) -> list[Joined]:
 
 
 def compact(store: Store, largest: int = LARGEST_BYTES) -> Iterator[Joined]:
-    """Join small files; yields what was joined, after each.
+    """Join small files; yields what was joined, after each join.
 
     Raises:
-        DatabaseError: a push is under way, or a file cannot be read or written. What was yielded is
-            done.
+        DatabaseError: a push is in progress, or a file cannot be read or written. What was yielded
+            is done.
     """
     for plan in planned(store, largest):
         with store.catalogue.alone():
@@ -98,14 +98,14 @@ def _join(store: Store, plan: Joined) -> None:
                         f"trial {part.uuid} has changed meanwhile; nothing was joined"
                     )
     except BaseException:
-        if not store.catalogue.is_lost:  # else they may be committed
+        if not store.catalogue.is_lost:  # else they may have been committed
             store.folder.remove([written[0].name])
         raise
     store.remove_unused(part.file.name for part in plan.parts)
 
 
 def _filled(parts: list[Part], largest: int) -> Iterator[list[Part]]:
-    """The parts in portions of about that size; what one file has stays together."""
+    """The parts in batches of about that size; parts of one file stay together."""
     some: list[Part] = []
     size = 0
     by_name = sorted(parts, key=lambda part: part.file.name)

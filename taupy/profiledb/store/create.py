@@ -1,4 +1,4 @@
-"""Make a store."""
+"""Create a store."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from taupy.profiledb.store.files import Folder
 
 
 def create(address: str, files: str) -> str:
-    """Make the catalogue's tables, and mark the folder as its own.
+    """Create the catalogue's tables, and mark the folder as belonging to it.
 
     Args:
-        address: of an empty schema `taupy` in a PostgreSQL database.
-        files: a folder that all machines see, or a URL for fsspec.
+        address: of a PostgreSQL database without a schema `taupy`.
+        files: a folder visible to all machines, or a URL for fsspec.
 
     Returns:
-        What the names of its roles begin with; "" if this user may not make any.
+        The prefix of its roles' names; "" if this user may not create roles.
 
     Raises:
-        DatabaseError: there is a store already, or one of the two cannot be written.
+        DatabaseError: a store exists already, or one of the two cannot be written.
     """
     place = files if "://" in files else os.path.abspath(files)
     id = str(uuid4())

@@ -1,9 +1,9 @@
-"""Statements over values, answered where the values lie: DuckDB reads the files, PostgreSQL the
-flat profiles.
+"""Statements over values, answered where the values are stored: DuckDB reads the files,
+PostgreSQL the flat profiles.
 
-Only where that is exact: of metrics whose values are integers in all trials that are asked for, so
-that a sum is the same in any order. Rows have the order that SQLite gives them. Everything else is
-left to SQLite (`reading.py`).
+Only where that is exact: for metrics whose values are integers in all requested trials, so that
+sums do not depend on the order of rows. Rows come in SQLite's order. Everything else is left to
+SQLite (`reading.py`).
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Engines:
         self._files_of: dict[int, list[_File]] = {}
 
     def columns(self, reading: Reading) -> Columns | None:
-        """The answer, column by column; None where SQLite has to give it."""
+        """The answer, column by column; None if SQLite has to compute it."""
         trials = sorted(reading.trials)
         if not (reading.elsewhere and trials and self._are_integers(trials, reading.metrics)):
             return None
@@ -51,7 +51,8 @@ class Engines:
         return self.of_files(reading)
 
     def _are_integers(self, trials: Sequence[int], metrics: Sequence[int]) -> bool:
-        """Are all values of these metrics integers? Unknown where an older taupy wrote them."""
+        """Whether all values of these metrics are integers; unknown if an older taupy wrote
+        them."""
         reals_of = self._reals
         return all(
             (reals := reals_of.get(trial)) is not None and reals.isdisjoint(metrics)
@@ -73,12 +74,12 @@ class Engines:
         sql = f"WITH {tables} {_ordered(reading)}"
         try:
             rows = self._store.catalogue.rows(sql, [trials] * len(_FLAT))
-        except DatabaseError:  # a sum is larger than SQLite's integers: it says so
+        except DatabaseError:  # a sum exceeds SQLite's integers: SQLite reports it
             return None
         return list(zip(*rows, strict=True))
 
     def of_files(self, reading: Reading, *, again: bool = False) -> Columns | None:
-        """What DuckDB answers; None where it cannot."""
+        """DuckDB's answer; None if it has none."""
         duckdb = _duckdb()
         files = self._files(sorted(reading.trials))
         if duckdb is None or not all(files.values()):
@@ -90,19 +91,19 @@ class Engines:
         try:
             answer = self._connection.execute(sql).fetchnumpy()
         except duckdb.Error:
-            if again:  # a file is lost, or written by an older taupy: SQLite's answer says so
+            if again:  # a file is lost, or from an older taupy: SQLite's answer says so
                 return None
-            self._files_of.clear()  # others may have taken their place
+            self._files_of.clear()  # the files may have been replaced
             return self.of_files(reading, again=True)
         columns: Columns = [column.tolist() for column in answer.values()]
         return columns if columns[0] else []
 
     def have_files(self, trials: Sequence[int]) -> bool:
-        """Has one of these trials a file that DuckDB would read?"""
+        """Whether any of these trials has a file that DuckDB would read."""
         return any(self._files(trials).values())
 
     def _files(self, trials: Sequence[int]) -> dict[str, list[_File]]:
-        """Of each table the files of these trials."""
+        """Table -> the files of these trials."""
         if lacking := [trial for trial in trials if trial not in self._files_of]:
             self._files_of |= {trial: [] for trial in lacking}
             for holds, trial, uuid, name in self._store.catalogue.rows(
@@ -132,7 +133,7 @@ class _File(NamedTuple):
 
     Attributes:
         of: the table.
-        joint: are others' rows there, too?
+        joint: it also holds rows of other trials.
     """
 
     of: str
@@ -143,14 +144,14 @@ class _File(NamedTuple):
 
 
 def _on_a_worker(address: str, reading: Reading) -> Columns | None:
-    """The answer for some trials, on one of a cluster's workers."""
+    """The answer for some trials, computed on a worker of a cluster."""
     with Store.open(address) as store:
         engines = Engines(store)
         return engines.of_files(reading) if engines.have_files(reading.trials) else []
 
 
 def _table(name: str, files: Sequence[_File]) -> str:
-    """A table as its files have it, with the numbers that trials and threads have in a database."""
+    """A table read from its files, with trials and threads numbered as in a database."""
     own = [file for file in files if not file.joint]
     joint = [file for file in files if file.joint]
     parts = []
@@ -165,7 +166,7 @@ def _table(name: str, files: Sequence[_File]) -> str:
         parts.append(
             f"{_numbered(name, 'number')} FROM {paths} JOIN ({trials}) AS asked ON uuid = trial"
         )
-        if len(joint) == 1:  # DuckDB reads its row groups only
+        if len(joint) == 1:  # DuckDB then reads only its row groups
             parts[-1] += f" WHERE trial = {_texts([joint[0].uuid])}"
     return " UNION ALL ".join(parts)
 
@@ -186,7 +187,7 @@ def _texts(values: Iterable[str]) -> str:
 
 
 def _ordered(reading: Reading) -> str:
-    """Its text, with rows in SQLite's order and numbers of SQLite's size."""
+    """The statement, with rows in SQLite's order and integers limited to SQLite's range."""
     names = [f"c{number}" for number in range(reading.columns)]
     cells = [
         name if number < reading.keys else f"CAST({name} AS BIGINT)"
@@ -199,7 +200,7 @@ def _ordered(reading: Reading) -> str:
 
 @cache
 def _duckdb() -> Any:
-    """The package; None where it is not installed, since SQLite answers everything."""
+    """The package; None if it is not installed, since SQLite can answer everything."""
     try:
         import duckdb
     except ImportError:

@@ -1,12 +1,12 @@
-"""The Parquet files of a store: one for each table of a trial that has rows there.
+"""The Parquet files of a store: one per trial and table with rows.
 
     FOLDER/taupy-store.json                         which store this folder belongs to
     FOLDER/app=mnist/month=2026-11/UUID.call.a1b2c3d4.parquet
     FOLDER/app=mnist/month=2026-11/joint.call.d4c3b2a1.parquet    of several trials, by `join`
 
-The folder is a path that all machines see, or a URL that fsspec opens. Files are written once,
-under names that nobody else uses, and never changed. Columns are those of the catalogue's tables
-(`layout.physical`), but that `trial` holds the trial's uuid in place of its number.
+The folder is a path visible to all machines, or a URL for fsspec. Files are written once, under
+unique names, and never changed. Columns are those of the catalogue's tables (`layout.physical`),
+except that `trial` holds the trial's uuid instead of its number.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from taupy.profiledb.store.layout import Table, gathered, in_files, physical, sp
 
 MARK = "taupy-store.json"
 JOINT = "joint"
-"""What names of files begin with that hold the rows of several trials."""
+"""Prefix of the names of files that hold the rows of several trials."""
 
 _ROWS_AT_ONCE = 1 << 16
 _LONGEST_NAME = 100
@@ -39,8 +39,8 @@ class StoredFile:
     """A row of the manifest.
 
     Attributes:
-        name: below the store's folder.
-        holds: the table whose rows it has.
+        name: path relative to the store's folder.
+        holds: the table whose rows it contains.
         sha256: of its bytes, in hexadecimal.
     """
 
@@ -67,14 +67,14 @@ class Folder:
                 "pip install 'taupy-profiler[store]'"
             ) from error
         self.place = place
-        self._sound: dict[str, str] = {}  # files whose content was as written, when it was read
+        self._sound: dict[str, str] = {}  # files whose content was verified when read
         try:
             self._system, self._root = fsspec.core.url_to_fs(place)
         except (ImportError, ValueError, OSError) as error:
             raise UsageError(f"{place} cannot be opened: {error}") from error
 
     def mark(self, id: str) -> None:
-        """Make the folder, and note which store it belongs to.
+        """Create the folder, and record which store it belongs to.
 
         Raises:
             DatabaseError: it belongs to another store, or cannot be written.
@@ -88,7 +88,7 @@ class Folder:
     def check_mark(self, id: str) -> None:
         """
         Raises:
-            DatabaseError: the folder is not there, or is another store's.
+            DatabaseError: the folder does not exist, or belongs to another store.
         """
         try:
             with self._system.open(self._at(MARK), "rb") as file:
@@ -107,7 +107,7 @@ class Folder:
         """Write the rows of one table of a trial; None if there are none.
 
         Args:
-            rows: as SQLite has them, of the columns of `in_files(table)`, in the order of the key.
+            rows: as in SQLite, with the columns of `in_files(table)`, in the order of the key.
         """
         rest = iter(rows)
         batch = list(islice(rest, _ROWS_AT_ONCE))
@@ -134,13 +134,13 @@ class Folder:
         return self._written(table, f"{trial.folder}/{trial.uuid}", schema, parts())
 
     def join(self, table: Table, stored: Sequence[tuple[str, StoredFile]]) -> list[StoredFile]:
-        """Write the rows of several trials' files into one; returns what each trial has there.
+        """Write the rows of several trials' files into one; returns each trial's share of it.
 
         Args:
-            stored: each trial's uuid and file, of one folder.
+            stored: each trial's uuid and file, all in one folder.
 
         Raises:
-            DatabaseError: a file is not what was written, or the new one cannot be written.
+            DatabaseError: a file has changed, or the new one cannot be written.
         """
         table = in_files(table)
         counts = [0] * len(stored)
@@ -165,7 +165,7 @@ class Folder:
         return [replace(joint, rows=count) for count in counts]
 
     def _written(self, table: Table, begins: str, schema: Any, parts: Iterator[Any]) -> StoredFile:
-        """Write a file of these parts, a row group each; or none at all."""
+        """Write these parts to a file, one row group each; without parts, write none."""
         pyarrow, parquet = _pyarrow()
         name = f"{begins}.{table.name}.{token_hex(4)}.parquet"
         count = 0
@@ -192,10 +192,10 @@ class Folder:
         return StoredFile(name, table.name, count, file.size, file.hash.hexdigest())
 
     def read(self, stored: StoredFile, table: Table, uuid: str) -> Iterator[list[Any]]:
-        """The rows of a trial that `write` was given, without what is said of call paths.
+        """The rows of a trial as passed to `write`, without the columns about call paths.
 
         Raises:
-            DatabaseError: the file is missing, or is not the one that was written.
+            DatabaseError: the file is missing or has changed.
         """
         table = replace(
             table, columns=tuple(column for column in table.columns if column.name != "trial_id")
@@ -203,12 +203,12 @@ class Folder:
         names = [name for name, _ in physical(table)]
         for batch in self._batches(stored, uuid, names):
             columns = {name: batch.column(name).to_pylist() for name in batch.schema.names}
-            nothing = [None] * len(batch)  # of a column that an older taupy did not know
+            nothing = [None] * len(batch)  # for columns that an older taupy did not know
             for cells in zip(*(columns.get(name, nothing) for name in names), strict=True):
                 yield gathered(table, cells)
 
     def _batches(self, stored: StoredFile, uuid: str, names: Sequence[str]) -> Iterator[Any]:
-        """The trial's rows in a file, of those columns that it has."""
+        """The trial's rows in a file, with those of the columns that exist."""
         pyarrow, parquet = _pyarrow()
         with self._refusing(stored.name):
             if self._sound.get(stored.name) != stored.sha256:
@@ -233,12 +233,12 @@ class Folder:
                         yield few
 
     def path_for_duckdb(self, name: str) -> str:
-        """What DuckDB opens a file by, once `register` was called."""
+        """The path by which DuckDB opens a file, after `register`."""
         path = self._at(name)
         return path if self._is_local else str(self._system.unstrip_protocol(path))
 
     def register(self, connection: Any) -> None:
-        """Let DuckDB open the files where they are not in a folder of this machine."""
+        """Let DuckDB open the files if they are not in a local folder."""
         if not self._is_local:
             connection.register_filesystem(self._system)
 
@@ -265,7 +265,7 @@ class Folder:
         return None
 
     def sizes(self) -> dict[str, int]:
-        """The Parquet files that lie in the folder, and their sizes in bytes."""
+        """The Parquet files in the folder, and their sizes in bytes."""
         with self._refusing(self.place):
             files = self._system.find(self._root, detail=True)
         return {
@@ -275,7 +275,7 @@ class Folder:
         }
 
     def remove(self, names: Iterable[str]) -> None:
-        """Delete these files; one that is gone already does no harm."""
+        """Delete these files; missing ones are ignored."""
         for name in names:
             with self._refusing(name), suppress(FileNotFoundError):
                 self._system.rm_file(self._at(name))
@@ -294,7 +294,7 @@ class Folder:
 
 @dataclass(frozen=True, slots=True)
 class TrialKey:
-    """What names a trial's files.
+    """What a trial's file names are made from.
 
     Attributes:
         started_at: as in `trial.started_at`, beginning with year and month.
@@ -306,13 +306,13 @@ class TrialKey:
 
     @property
     def folder(self) -> str:
-        """Like `app=mnist/month=2026-11`."""
+        """For example `app=mnist/month=2026-11`."""
         month = quote(self.started_at[:7], safe="")
         return f"app={_in_a_path(self.application)}/month={month}"
 
 
 class _Refusing:
-    """Turns errors of files into one line."""
+    """Turns file errors into one line."""
 
     def __init__(self, place: str, name: str) -> None:
         self._what = name if name == place else f"{place}/{name}"
@@ -327,7 +327,7 @@ class _Refusing:
 
 
 class _Hashed:
-    """A file for writing that keeps its size and hash."""
+    """A file for writing that tracks its size and hash."""
 
     def __init__(self, file: Any) -> None:
         self.hash, self.size, self._file = sha256(), 0, file
@@ -346,7 +346,7 @@ class _Hashed:
         self._file.flush()
 
     def close(self) -> None:
-        """Its owner does that."""
+        """Does nothing: the owner closes the file."""
 
     @property
     def closed(self) -> bool:
@@ -363,18 +363,18 @@ class _Hashed:
 
 
 def is_joint(name: str) -> bool:
-    """Does a file of this name hold the rows of several trials?"""
+    """Whether a file of this name holds the rows of several trials."""
     return name.rpartition("/")[2].startswith(f"{JOINT}.")
 
 
 def _may_have(file: Any, group: int, uuid: str) -> bool:
-    """May a row group of a joint file have rows of this trial?"""
+    """Whether a row group of a joint file may contain rows of this trial."""
     trials = file.metadata.row_group(group).column(0).statistics
     return trials is None or bool(trials.min <= uuid <= trials.max)
 
 
 def _encodings(table: Table, names: Sequence[str]) -> dict[str, Any]:
-    """Ids of call paths are large and ascend where they are the key: differences are shorter."""
+    """Delta encoding for call-path ids where they are the key: large, but ascending."""
     if "callpath_id" not in table.key:
         return {}
     return {
@@ -384,7 +384,7 @@ def _encodings(table: Table, names: Sequence[str]) -> dict[str, Any]:
 
 
 def _to_disk(file: Any) -> None:
-    """The file is on the disk, where it lies on one of this machine's."""
+    """Flush the file to disk, if it is on a local one."""
     try:
         descriptor = file.fileno()
     except (AttributeError, OSError, ValueError):
@@ -394,7 +394,7 @@ def _to_disk(file: Any) -> None:
 
 
 def _in_a_path(name: str) -> str:
-    """A name as one part of a path: a long one is cut, and told apart by a hash."""
+    """A name as one component of a path: a long one is cut and made unique by a hash."""
     quoted = quote(name, safe="")
     if len(quoted) <= _LONGEST_NAME:
         return quoted

@@ -1,8 +1,9 @@
-"""How the tables of a trial database lie in a store, derived from the schema itself.
+"""The layout of a trial database's tables in a store, derived from the schema itself.
 
 Tables with many rows are files, all others are in the catalogue. Timers, call paths and user
-events have ids made of their content, as in a file, and metrics get such ids here; threads and
-devices are numbered within their trial. So files do not depend on what else the store holds.
+events have ids derived from their content, as in a database file, and metrics get such ids here;
+threads and devices are numbered within their trial. Files therefore do not depend on what else the
+store holds.
 """
 
 from __future__ import annotations
@@ -22,14 +23,14 @@ IN_FILES = (
 """Tables that grow with call paths, events or time: Parquet files."""
 
 _DICTIONARIES = ("metric", "timer", "timer_group", "callpath", "user_event")
-"""Shared by all trials; their ids are made of their content."""
+"""Shared by all trials; their ids are derived from their content."""
 
 _NAMES = ("trial", "application", "experiment")
-"""One table in the catalogue, made by hand."""
+"""One table in the catalogue, defined by hand."""
 
 _ADDED = {"device_fact": ("trial_id",)}
 _OWN_NUMBERS = ("user_event_value", "launch", "activity", "ceiling")
-"""Tables whose ids nothing refers to."""
+"""Tables whose ids are not referenced."""
 
 _KEYS = {
     "thread": ("trial_id", "id"),
@@ -42,7 +43,7 @@ _KEYS = {
     ),
     "kernel_code_line": ("module", "name", "place"),
 }  # fmt: skip
-"""Where it is not the primary key. NULLs are equal in it."""
+"""Keys other than the primary key. NULLs in them are equal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +53,7 @@ class Column:
     Attributes:
         kind: INTEGER, REAL, TEXT or ANY.
         refers: the table whose ids it holds, "" for none.
-        of: the table that has it, where that is another one.
+        of: the table that it comes from, if that is another one.
     """
 
     name: str
@@ -63,7 +64,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table, and what tells its rows apart. The trial's number, if it has one, comes first."""
+    """A table and its key. The trial's number, if it has one, comes first."""
 
     name: str
     columns: tuple[Column, ...]
@@ -79,7 +80,7 @@ class Table:
 
     @property
     def shared(self) -> bool:
-        """Do trials refer to its rows, without owning them?"""
+        """Whether trials refer to its rows without owning them."""
         return self.name in _DICTIONARIES
 
 
@@ -91,10 +92,10 @@ _OF_PATHS = (
 
 
 def in_files(table: Table) -> Table:
-    """The table as its files have it.
+    """The table as stored in files.
 
-    The trial's number is not known yet when they are written. Calls say what the dictionary says
-    of their call paths, so that trees are read without it.
+    The trial's number is not yet known when they are written. Calls repeat the dictionary's
+    entries for their call paths, so that trees can be read without it.
     """
     columns = [column for column in table.columns if column.name != "trial_id"]
     added = _OF_PATHS if table.name == "call" else ()
@@ -103,7 +104,7 @@ def in_files(table: Table) -> Table:
 
 @cache
 def tables() -> dict[str, Table]:
-    """The tables of the schema that this taupy writes, by name, but for trials' names."""
+    """The tables of this taupy's schema, by name, except those with trials' names."""
     connection = sqlite3.connect(":memory:")
     try:
         connection.execute("BEGIN")
@@ -133,7 +134,7 @@ def _table(connection: sqlite3.Connection, name: str) -> Table:
 def physical(table: Table) -> Iterator[tuple[str, str]]:
     """Its columns in the store, with their types: INTEGER, REAL or TEXT.
 
-    A column that may hold anything becomes one for each type: `value`, `value_real`,
+    A column of any type becomes one column per type: `value`, `value_real`,
     `value_text`; at most one of them is not NULL.
     """
     for column in table.columns:
@@ -146,7 +147,7 @@ def physical(table: Table) -> Iterator[tuple[str, str]]:
 
 
 def spread(table: Table, row: Sequence[Any]) -> list[Any]:
-    """A row of SQLite's as one of the store's."""
+    """Convert a row from SQLite's form to the store's."""
     cells: list[Any] = []
     for column, value in zip(table.columns, row, strict=True):
         if column.kind == "ANY":
@@ -157,7 +158,7 @@ def spread(table: Table, row: Sequence[Any]) -> list[Any]:
 
 
 def gathered(table: Table, cells: Sequence[Any]) -> list[Any]:
-    """The reverse of `spread`."""
+    """The inverse of `spread`."""
     rest = iter(cells)
     row: list[Any] = []
     for column in table.columns:

@@ -1,4 +1,4 @@
-"""A trial database that is filled from a store, table by table and trial by trial."""
+"""A trial database filled from a store, table by table and trial by trial."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class LocalCopy:
     """What has been copied from a store into a database so far. Trials keep the store's numbers.
 
     Args:
-        connection: to a database of the current schema, with nothing in it.
+        connection: to an empty database of the current schema.
     """
 
     def __init__(self, connection: sqlite3.Connection, store: Store) -> None:
@@ -39,7 +39,7 @@ class LocalCopy:
         connection.execute("PRAGMA foreign_keys = OFF")
 
     def add_trials(self, trials: Sequence[int] | None = None) -> None:
-        """Names and numbers of these trials, or of all; no values."""
+        """Add names and numbers of these trials, or of all; no values."""
         rows = self._store.catalogue.rows(
             "SELECT id, uuid, application, experiment, name, started_at, duration_ns, exit_code,"
             " state, source FROM trial WHERE %s OR id = ANY(%s) ORDER BY id",
@@ -63,13 +63,13 @@ class LocalCopy:
             self._trials[id] = None
 
     def add_all(self, trials: Sequence[int]) -> None:
-        """Everything of these trials, and what belongs to no trial."""
+        """Add everything of these trials, and what belongs to no trial."""
         for table in tables().values():
             if not table.shared:
                 self.add(table, trials)
 
     def add(self, table: Table, trials: Iterable[int] | None = None) -> None:
-        """The table's rows of these trials, or of all, with what they refer to.
+        """Add the table's rows of these trials, or of all, with what they refer to.
 
         Raises:
             DatabaseError: a file is missing or damaged.
@@ -102,7 +102,7 @@ class LocalCopy:
                 others = self._files(table, [trial])
                 if any(file.name == stored.name for _, _, file in others):
                     raise
-                open_ends += others  # which have taken its place
+                open_ends += others  # which have replaced it
 
     def _files(self, table: Table, trials: Sequence[int]) -> list[tuple[int, str, StoredFile]]:
         rows = self._store.catalogue.rows(
@@ -114,11 +114,11 @@ class LocalCopy:
         return [(trial, uuid, StoredFile(*file)) for trial, uuid, *file in rows]
 
     def _insert(self, table: Table, rows: Iterator[Any]) -> None:
-        """Rows as the catalogue has them."""
+        """Insert rows in the catalogue's form."""
         self._insert_rows(table, (gathered(table, row) for row in rows))
 
     def _insert_rows(self, table: Table, rows: Iterator[list[Any]]) -> None:
-        """Rows as SQLite has them, but for the numbers of threads and devices."""
+        """Insert rows in SQLite's form, except for the numbers of threads and devices."""
         referring = [
             (at, column.refers)
             for at, column in enumerate(table.columns)
@@ -127,7 +127,7 @@ class LocalCopy:
         referred: dict[str, set[int]] = {name: set() for _, name in referring}
         local = [at for at, column in enumerate(table.columns) if _is_local(table, column)]
         names = [column.name for column in table.columns]
-        skipped = int(table.name == "device_fact")  # which has no trial's number here
+        skipped = int(table.name == "device_fact")  # has no trial number here
         quoted = ", ".join(f'"{name}"' for name in names[skipped:])
         marks = ", ".join("?" * (len(names) - skipped))
         sql = f'INSERT OR IGNORE INTO "{table.name}" ({quoted}) VALUES ({marks})'
@@ -145,7 +145,7 @@ class LocalCopy:
             self.add_shared(name, ids - {None})
 
     def add_shared(self, name: str, ids: set[int]) -> None:
-        """Rows of a table that trials share, and what they refer to: of call paths all above."""
+        """Add rows of a shared table, and what they refer to; for call paths, all ancestors."""
         copied = self._shared.setdefault(name, set())
         lacking = sorted(ids - copied)
         copied.update(lacking)
@@ -163,6 +163,6 @@ class LocalCopy:
 
 
 def _is_local(table: Table, column: Column) -> bool:
-    """Does the column hold numbers of threads or devices, which are a trial's in the store?"""
+    """Whether the column holds numbers of threads or devices, which are per trial in the store."""
     owners = ("thread", "device")
     return column.refers in owners or (column.name == "id" and table.name in owners)

@@ -1,8 +1,8 @@
-"""Which rows of which trials a statement reads, as far as its text tells.
+"""Which rows of which trials a statement reads, as far as its text says.
 
-A table of trials is read in whole unless the statement itself says, for each place where the
-table is named, which trials it means: `trial_id = ?`, `trial_id IN (1, 2)`, the same of threads,
-or an equality with such a column of another table. What cannot be told counts as everything.
+A table of trials is read entirely unless the statement says, wherever it names the table, which
+trials it means: `trial_id = ?`, `trial_id IN (1, 2)`, the same for threads, or an equality with
+such a column of another table. In case of doubt, everything is read.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from typing import Any, NamedTuple
 from taupy.errors import DatabaseError
 
 THREAD_BITS = 32
-"""The number of a thread or device, in a file made of a store, is TRIAL << THREAD_BITS | n."""
+"""In a database filled from a store, thread and device numbers are TRIAL << THREAD_BITS | n."""
 
 SHARED = {"callpath": "callpath", "timer": "timer", "timer_group": "timer"}
-"""Tables that trials share, whose rows are asked for by ids, with the table that has these ids."""
+"""Shared tables whose rows are requested by id, with the table that holds these ids."""
 
 EVERYTHING = None
-"""Of all trials."""
+"""The rows of all trials."""
 
 Needs = dict[str, set[int] | None]
-"""Table -> the trials whose rows are read, or EVERYTHING; of tables that trials share, the ids that
-are asked for by name. Their other rows are read because rows that are there refer to them."""
+"""Table -> the trials whose rows are read, or EVERYTHING; for shared tables, the ids requested
+explicitly. Their other rows are copied because rows already present refer to them."""
 
 _LISTS = re.compile(r"\bIN\s*\((\s*-?\d+(?:\s*,\s*-?\d+)*\s*)\)", re.IGNORECASE)
 _MARKS = re.compile(r"'[^']*'|\"[^\"]*\"|\?|:[A-Za-z_]\w*")
@@ -35,23 +35,23 @@ _OWN_IDS = {
     "callpath": 0,
     "timer": 0,
     **{"trial": 0, "thread": THREAD_BITS, "device": THREAD_BITS},
-    # A file numbers these itself: whoever asks by such an id has read it from there.
+    # The local database numbers these itself: such an id can only have been read from it.
     **dict.fromkeys(("launch", "user_event_value", "activity"), _OF_NO_TRIAL),
 }
 
 
 class _Place(NamedTuple):
-    """A column that tells the trial, of a table as it is called in one SELECT."""
+    """A column that identifies the trial, with its table's alias in one SELECT."""
 
     alias: str
     shift: int
 
 
 class _Named(NamedTuple):
-    """A table in one SELECT, and what is said of it there.
+    """A table in one SELECT, and the trials it is restricted to there.
 
     Attributes:
-        values: parameters that hold its trials' numbers, with the shift that gives them.
+        values: parameters that hold its trials' numbers, each with the shift that yields them.
     """
 
     table: str
@@ -61,7 +61,7 @@ class _Named(NamedTuple):
 def needs(
     sql: str, parameters: Sequence[object] | Mapping[str, object], tables: frozenset[str]
 ) -> Needs:
-    """The trials whose rows a statement reads, for each of the tables that it names.
+    """The trials whose rows a statement reads, for each table that it names.
 
     Args:
         sql: one SELECT, in SQLite's dialect.
@@ -92,7 +92,7 @@ def needs(
 
 
 def _listed(numbers: str, values: dict[str, Any]) -> str:
-    """A parameter's name for a list of numbers: statements hold up to a million."""
+    """The name of a parameter for a list of numbers: statements contain up to a million."""
     name = f"list_{len(values)}"
     values[name] = [int(number) for number in numbers.split(",")]
     return name
@@ -101,7 +101,7 @@ def _listed(numbers: str, values: dict[str, Any]) -> str:
 def _marked(
     text: str, parameters: Sequence[object] | Mapping[str, object], values: dict[str, Any]
 ) -> str:
-    """A parameter of the statement under a name, with its value."""
+    """A named parameter that replaces one of the statement's, with its value."""
     if text[0] in "'\"":
         return text
     if text[0] == ":":
@@ -142,7 +142,7 @@ def _named(sql: str, tables: frozenset[str]) -> tuple[_Named, ...]:
 
 
 def _told(select: Any, table: Any) -> tuple[tuple[str, int], ...] | None:
-    """The parameters that hold the trials of a table, by the conditions of its SELECT."""
+    """The parameters that hold a table's trials, from the conditions of its SELECT."""
     from sqlglot import exp
 
     if select is None:
@@ -195,7 +195,7 @@ def _sources(select: Any) -> Iterator[Any]:
 
 
 def _parts(condition: Any) -> Iterator[Any]:
-    """What a condition joins by AND."""
+    """The conditions joined by AND."""
     from sqlglot import exp
 
     if isinstance(condition, exp.And):
@@ -241,7 +241,7 @@ def _constant(part: Any, sources: Mapping[str, str]) -> tuple[_Place, list[str]]
 
 
 def _named_value(value: Any) -> str:
-    """The name of a parameter, or a number's own digits; "" for anything else."""
+    """The name of a parameter, or the digits of a number; "" for anything else."""
     from sqlglot import exp
 
     is_number = isinstance(value, exp.Literal) and value.is_int

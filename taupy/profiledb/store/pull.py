@@ -1,4 +1,4 @@
-"""Copy trials of a store into a database, by way of one that `merge` reads."""
+"""Copy trials from a store into a database, via a temporary database that `merge` reads."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from taupy.profiledb.store.reading import StoreDB
 
 
 def pull(address: str, database: str, selectors: Sequence[str]) -> list[Merged]:
-    """Copy trials of a store into a database, which is made if missing.
+    """Copy trials from a store into a database, which is created if missing.
 
     Args:
-        selectors: trials that match one of these, by the store's numbers and names.
+        selectors: only trials that match one of these, by the store's numbers and names.
 
     Raises:
         NoSuchTrial: a selector matches no trial.
         DatabaseError: the store cannot be reached, a file is damaged, or the database cannot be
-            written. It is unchanged then.
+            written; the database is unchanged.
     """
     with StoreDB(address) as store:
         chosen = selector.many(store, selectors)

@@ -1,10 +1,10 @@
 """Copy trials of a database into a store.
 
-The files of a trial are written first, under names of their own; then one transaction of the
-catalogue adds its rows and its files' names. That transaction is the commit: whatever ends a push
-before it leaves files that nobody reads, and a push after it finds the trial there. A trial that
-has grown since (more ranks, more metrics) is joined with what the store has, written again, and
-takes its place in one transaction.
+The files of a trial are written first, under unique names; then one transaction of the catalogue
+adds its rows and its files' names. That transaction is the commit: a push interrupted before it
+leaves files that are never read, and a later push finds the trial if it was committed. A trial
+that has grown since (more ranks, more metrics) is joined with the store's copy, written again, and
+replaces it in one transaction.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from taupy.profiledb.store.local import LocalCopy
 from taupy.profiledb.writer import free_among
 
 _ATTEMPTS = 5
-"""How often a push begins again because another one has changed the same trial."""
+"""How often a push is retried because another one changed the same trial."""
 
 _USED = {
     "metric": "SELECT metric_id FROM thread_metric WHERE trial_id = :trial",
@@ -54,10 +54,10 @@ class Pushed:
     """What a push did.
 
     Attributes:
-        added, replaced: trials that are new in the store, or were completed there (they have grown,
-            or their files were lost): their number in the database, and there.
-        present: trials that the store had already, likewise.
-        renamed: names that were taken there, and what they are now.
+        added, replaced: trials that are new in the store, or were completed there (they had grown,
+            or their files were lost): their numbers in the database and in the store.
+        present: trials that the store already had, likewise.
+        renamed: names that were taken in the store, and the new ones.
         bytes: written to files.
     """
 
@@ -69,11 +69,11 @@ class Pushed:
 
 
 class _Changed(Exception):
-    """Another push has changed the trial meanwhile."""
+    """Another push changed the trial in the meantime."""
 
 
 def push(database: str, address: str, selectors: Sequence[str] = ()) -> Iterator[Pushed]:
-    """Copy trials into a store, one after the other; those that are there stay.
+    """Copy trials into a store, one after the other; existing trials stay.
 
     Args:
         database: a trial database; it is only read.
@@ -85,7 +85,7 @@ def push(database: str, address: str, selectors: Sequence[str] = ()) -> Iterator
 
     Raises:
         NoSuchTrial: a selector matches no trial.
-        DatabaseError: the store cannot be reached or written. What was yielded is there.
+        DatabaseError: the store cannot be reached or written. What was yielded is stored.
     """
     result = Pushed()
     with (
@@ -125,7 +125,7 @@ def _push_one(rows: _Rows, store: Store, result: Pushed) -> None:
 
 
 def _join(rows: _Rows, store: Store, result: Pushed, present: tuple[int, str]) -> bool:
-    """Join the trial with what the store has of it; False if that has all of it."""
+    """Join the trial with the store's copy; False if that is already complete."""
     number, content = present
     with tempfile.TemporaryDirectory(prefix="taupy-push-") as place:
         path = os.path.join(place, "joined.db")
@@ -146,7 +146,7 @@ def _write(rows: _Rows, store: Store, result: Pushed, replaces: str) -> int:
     """Write the trial; returns its number in the store.
 
     Args:
-        replaces: the content of the trial whose place it takes; "" for none.
+        replaces: the content hash of the trial it replaces; "" for none.
     """
     catalogue, folder = store.catalogue, store.folder
     trial = rows.trial
@@ -169,7 +169,7 @@ def _write(rows: _Rows, store: Store, result: Pushed, replaces: str) -> int:
                 [(number, f.name, f.holds, f.rows, f.bytes, f.sha256) for f in files],
             )
     except BaseException:
-        # Were they committed after all, by a server that went away at that moment?
+        # If the connection was lost, the server may have committed them.
         if not catalogue.is_lost:
             folder.remove(file.name for file in files)
         raise
@@ -179,7 +179,7 @@ def _write(rows: _Rows, store: Store, result: Pushed, replaces: str) -> int:
 
 
 def _make_way(connection: Any, trial: TrialRow, content: str) -> tuple[int, list[str]]:
-    """Delete all of the trial but its row; returns its number and the names of its files."""
+    """Delete everything of the trial but its row; returns its number and its files' names."""
     row = connection.execute(
         "SELECT id, content FROM trial WHERE uuid = %s FOR UPDATE", (trial.uuid,)
     ).fetchone()
@@ -198,10 +198,10 @@ def _catalogued(catalogue: Catalogue, rows: _Rows, replaced: int | None, result:
     """Add the trial's rows to the catalogue; returns its number.
 
     Args:
-        replaced: the number of the trial whose place it takes; None for none.
+        replaced: the number of the trial it replaces; None for none.
     """
     connection, trial = catalogue.connection, rows.trial
-    # Two may want the same name in an experiment.
+    # Two pushes may want the same name in an experiment.
     connection.execute(
         "SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))",
         (json.dumps([trial.application, trial.experiment]),),
@@ -254,7 +254,7 @@ def _push_unattached(db: ProfileDB, catalogue: Catalogue) -> None:
 
 
 class _Rows:
-    """The rows of a trial, table by table, as the store numbers things."""
+    """The rows of a trial, table by table, with the store's numbering."""
 
     def __init__(self, db: ProfileDB, trial: TrialRow) -> None:
         self.db, self.trial = db, trial
@@ -275,9 +275,9 @@ class _Rows:
 
     @cached_property
     def content(self) -> str:
-        """What tells whether two databases have the same of the trial, as a hash.
+        """A hash that is equal if two databases hold the same content of the trial.
 
-        Counts of rows, tags, metadata, and state: measurements are never changed, only added.
+        Over row counts, tags, metadata and state: measurements are only added, never changed.
         """
         db, trial = self.db, self.trial
         counts = [
@@ -296,7 +296,7 @@ class _Rows:
         return sha256(json.dumps(whole).encode()).hexdigest()
 
     def real_metrics(self) -> list[int]:
-        """Metrics with values that are no integers, by their ids in the store."""
+        """Metrics with non-integer values, by their ids in the store."""
         ids = {
             id
             for table in ("interval_value", "timer_value")
@@ -329,7 +329,7 @@ class _Rows:
 
 
 def _which(table: Table) -> tuple[str, str]:
-    """Which rows of it are a trial's, and their order."""
+    """The condition that selects a trial's rows, and their order."""
     if table.name == "timer_group":
         return f"timer_id IN ({_USED['timer']})", "timer_id, name"
     if table.shared:

@@ -1,8 +1,8 @@
-"""A store, read as a trial database is.
+"""Read a store like a trial database.
 
-Statements are answered by SQLite from a database in a temporary folder. Before each, the rows that
-it reads and that are not there yet are copied from the store: flat profiles from the catalogue,
-what stands at call paths from the files of the trials in question.
+Statements are answered by SQLite from a database in a temporary folder. Before each statement,
+missing rows that it reads are copied from the store: flat profiles from the catalogue, values of
+call paths from the files of the trials concerned.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ from taupy.profiledb.store.needs import SHARED, needs
 
 
 class StoreDB(ProfileDB):
-    """A store that is open for reading.
+    """A store open for reading.
 
     Attributes:
         copy: what has been copied from it.
-        file: the database in which that is.
+        file: the database that holds the copy.
     """
 
     def __init__(self, address: str) -> None:
         """
         Raises:
-            UsageError: this is no address of a store.
-            DatabaseError: it cannot be reached, or its files are not here.
+            UsageError: this is not the address of a store.
+            DatabaseError: it cannot be reached, or its files are not accessible here.
         """
         self._open = ExitStack()
         try:

@@ -1,4 +1,4 @@
-"""Delete trials of a store that are older than it is to keep them."""
+"""Delete trials from a store when their retention period is over."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from taupy.profiledb.store.reading import StoreDB
 
 
 def expired(address: str, days: float, kept: Sequence[str]) -> list[TrialRow]:
-    """Trials that began more than so many days ago, and that no selector of `kept` matches.
+    """Trials that began more than `days` days ago and match no selector of `kept`.
 
     Raises:
         NoSuchTrial: a selector matches no trial, and may be misspelled.
@@ -28,12 +28,12 @@ def expired(address: str, days: float, kept: Sequence[str]) -> list[TrialRow]:
 
 
 def delete(store: Store, trials: Sequence[TrialRow]) -> int:
-    """Delete trials in one transaction, then their files; returns how many there were.
+    """Delete trials in one transaction, then their files; returns the number of trials deleted.
 
-    Files that hold other trials, too, stay until they are joined again.
+    Files that also hold other trials stay until they are joined again.
 
     Raises:
-        DatabaseError: a push is under way; nothing was deleted.
+        DatabaseError: a push is in progress; nothing was deleted.
     """
     catalogue = store.catalogue
     with catalogue.alone():

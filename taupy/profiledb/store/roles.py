@@ -1,10 +1,10 @@
-"""Who may do what in a store's catalogue: three roles, and rows by application.
+"""Permissions in a store's catalogue: three roles, and row security by application.
 
     GRANT taupy_profiles_reader TO alice;
     INSERT INTO taupy.project (application, role) VALUES ('mnist', 'vision_team');
 
 A reader only reads, a writer also pushes and tidies, an owner changes tables and sees everything.
-An application that stands in `project` is seen by members of its roles only, any other by all.
+An application listed in `project` is visible to members of its roles only, any other to all.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from taupy.profiledb.store.layout import tables
 ROLES = ("reader", "writer", "owner")
 
 _LONGEST = 63
-"""Bytes of a name in PostgreSQL."""
+"""Maximum length of a name in PostgreSQL, in bytes."""
 
 _HIDDEN = """
     SELECT application FROM taupy.project
@@ -28,10 +28,9 @@ _HIDDEN = """
 
 
 def make(connection: Any) -> str:
-    """Make the roles of this database's store; returns what their names begin with.
+    """Create the roles of this database's store; returns the prefix of their names.
 
-    Roles that are there, of a store that was here before, are taken. "" where this user may make
-    none.
+    Existing roles, of an earlier store, are reused. "" if this user may not create roles.
     """
     (may, database) = connection.execute(
         "SELECT rolsuper OR rolcreaterole, current_database() FROM pg_roles"
@@ -56,7 +55,7 @@ def owner_of(prefix: str) -> str:
 
 
 def secure(connection: Any, prefix: str) -> None:
-    """Give the roles what they need, in all tables that there are; as their owner."""
+    """Grant the roles what they need, on all existing tables; run as their owner."""
     reader, writer = (quoted(f"{prefix}_{what}") for what in ("reader", "writer"))
     connection.execute(f"GRANT USAGE ON SCHEMA taupy TO {reader}, {writer}")
     connection.execute(f"GRANT SELECT ON ALL TABLES IN SCHEMA taupy TO {reader}, {writer}")
