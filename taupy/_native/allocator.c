@@ -8,9 +8,9 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#define TIMES_OF_COST 200 /* a reading's cost, until the next one */
+#define TIMES_OF_COST 200 /* interval between readings, in multiples of a reading's cost */
 #define READINGS_PER_SAMPLE 5
-#define ALONE_SAMPLES 100 /* without the main thread, until others' readings are compared */
+#define ALONE_SAMPLES 100 /* readings without the main thread before other threads' are compared */
 
 static const char GROWTH[] = "PyTorch CUDA Memory Growth", UNIT[] = "KiB";
 static const char DOUBT[] = "PyTorch CUDA Memory Growth in Doubt";
@@ -18,17 +18,17 @@ static const char BETWEEN[] = "PyTorch CUDA Memory Growth between Looks";
 static const char RELEASED[] = "PyTorch CUDA Memory Given Back";
 static const char PEAK[] = "PyTorch CUDA Memory Peak";
 
-static uint64_t unused_ticks; /* CUDA was not in use yet */
+static uint64_t unused_ticks; /* CUDA was not in use then */
 static struct {
     AllocatorRecord *record; /* in the part of `generation` */
     uint64_t generation;
-    uint64_t allocated, peak, compared_ticks; /* at the last comparison; 0: there was none */
+    uint64_t allocated, peak, compared_ticks; /* at the last comparison; 0: none yet */
 } devices[ALLOCATOR_DEVICES];
 
 static int is_main(const Thread *thread) { return thread->native_id == (uint64_t)getpid(); }
 
-/* Borrowed; NULL, without an exception, if there is no such module or name. No code of the program
- * runs. */
+/* Borrowed; NULL, without an exception, if there is no such module or name. None of the program's
+ * code runs. */
 static PyObject *in_module(const char *module, const char *name)
 {
     PyObject *modules = python_is_there() ? PyImport_GetModuleDict() : NULL;
@@ -42,7 +42,7 @@ static PyObject *in_module(const char *module, const char *name)
 
 static int uses_cuda(void) { return in_module("torch.cuda", "_initialized") == Py_True; }
 
-/* A new reference; only functions of C are called, which run no code of the program. */
+/* A new reference. Only C functions are called, which run none of the program's code. */
 static PyObject *called(const char *name, PyObject *argument)
 {
     PyObject *function = in_module("torch._C", name);
@@ -52,7 +52,7 @@ static PyObject *called(const char *name, PyObject *argument)
                             : PyObject_CallNoArgs(function);
 }
 
-/* -1: there is no such number. */
+/* -1 if there is no such entry. */
 static long long number(PyObject *stats, const char *what, const char *which)
 {
     const char *keys[] = {what, "all", which};
@@ -75,7 +75,8 @@ static int take(PyObject *stats, AllocatorRecord *read)
     return 0;
 }
 
-/* Nobody knows whether the allocator can be asked in a process that was forked after CUDA began. */
+/* It is unknown whether the allocator can be queried in a process forked after CUDA was
+ * initialised. */
 static int may_ask(void)
 {
     PyObject *in_bad_fork = called("_cuda_isInBadFork", NULL);
@@ -83,7 +84,7 @@ static int may_ask(void)
     return in_bad_fork == Py_False;
 }
 
-/* The calling thread's device; -1: it is not to be had. */
+/* The calling thread's device, or -1 if unavailable. */
 static long device_read(AllocatorRecord *read)
 {
     long device = -1;
@@ -96,7 +97,8 @@ static long device_read(AllocatorRecord *read)
     return device < ALLOCATOR_DEVICES ? device : -1;
 }
 
-/* The same, whatever the program is just doing. A collection of garbage would run its code. */
+/* The same, safe at any point of the program: garbage collection is off, as it would run the
+ * program's code. */
 static long device_read_aside(AllocatorRecord *read)
 {
     int saved = errno, collects = PyGC_Disable();
@@ -111,7 +113,7 @@ static long device_read_aside(AllocatorRecord *read)
     return device;
 }
 
-/* Into the part. */
+/* Write the reading into the part. */
 static void keep(long device, const AllocatorRecord *read)
 {
     if (devices[device].generation != generation) {
@@ -130,7 +132,7 @@ static void note(long device, const char *what, uint64_t bytes, Thread *thread)
     sample(name, UNIT, (double)bytes / 1024, thread, NULL);
 }
 
-/* Was nothing else entered below it since `from`? */
+/* Whether nothing else has been entered below the node since `from`. */
 static int is_alone(const Node *node, uint64_t from)
 {
     return node->parent != NULL && node->t0 <= from && node->last->t0 <= from;
@@ -151,7 +153,7 @@ static void release(Thread *thread, Node *node, double kib, uint64_t from)
     sample(RELEASED, UNIT, kib, thread, is_known ? open_since(node, from) : NULL);
 }
 
-/* `node` NULL: what was open is not known. */
+/* `node` NULL: what was open is unknown. */
 static void compare(Thread *thread, Node *node, long device, const AllocatorRecord *read)
 {
     uint64_t from = devices[device].compared_ticks ? devices[device].compared_ticks : unused_ticks;
@@ -168,7 +170,7 @@ static void compare(Thread *thread, Node *node, long device, const AllocatorReco
     devices[device].compared_ticks = clock_ticks();
 }
 
-/* Other threads' routines are not what allocates: a DataLoader's, or of a bar of progress. */
+/* Routines of other threads, a DataLoader's or a progress bar's, are not the ones that allocate. */
 static void take_note(Thread *thread, Node *node, long device, const AllocatorRecord *read)
 {
     uint64_t compared = devices[device].compared_ticks;
@@ -185,7 +187,7 @@ static void look(Thread *thread, Node *node, uint64_t now)
 {
     AllocatorRecord read;
     if (!holds_gil() || (!is_main(thread) && now < window_watch.next_ticks + sample_ticks))
-        return; /* autograd's nodes and CUDA's calls begin without the GIL */
+        return; /* autograd's nodes and CUDA calls start without the GIL */
     int is_used = uses_cuda();
     long device = is_used ? device_read_aside(&read) : -1;
     if (device >= 0)

@@ -1,14 +1,15 @@
-/* Memory that PyTorch's CUDA caching allocator holds, which no other process can see.
+/* Memory held by PyTorch's CUDA caching allocator, which is invisible to other processes.
  *
- * At the end of a window (memory.h), each 2 ms at most and so rarely that it takes half a percent
- * of the time, the engine calls `torch._C._cuda_memoryStats`, which tells what the allocator has
- * noted: it resets nothing, waits for no GPU and begins no use of one. It is asked only once the
- * program itself has begun to use CUDA, and of the calling thread's device.
+ * At the end of a window (memory.h), at most every 2 ms and rarely enough to stay below half a
+ * percent of the time, the engine calls `torch._C._cuda_memoryStats`, which returns the allocator's
+ * own statistics: it resets nothing, waits for no GPU and does not initialise one. It is called
+ * only once the program itself has started using CUDA, and for the calling thread's device.
  *
- * The latest values stand in the part, where the watch finds them. The main thread compares them
- * with its last reading: growth is charged to the routine that was innermost all the time; if
- * others were entered meanwhile it is "between looks", at the innermost routine that has been open
- * all the time. Other threads read where the main thread does not come by, and charge nothing. */
+ * The latest values are in the part, where the watch finds them. The main thread compares them with
+ * its previous reading: growth is charged to the routine that was innermost throughout; if others
+ * were entered meanwhile, it is recorded as "between looks", at the innermost routine that was open
+ * throughout. Other threads read only where the main thread does not get to it, and charge
+ * nothing. */
 #ifndef TAUPY_ALLOCATOR_H
 #define TAUPY_ALLOCATOR_H
 
@@ -16,7 +17,7 @@
 
 #define ALLOCATOR_DEVICES 16
 
-typedef struct AllocatorRecord { /* in bytes; the reader is taupy/watch/part_threads.py */
+typedef struct AllocatorRecord { /* in bytes; read by taupy/watch/part_threads.py */
     uint64_t allocated, reserved, allocated_peak, reserved_peak;
 } AllocatorRecord;
 

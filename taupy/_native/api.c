@@ -11,7 +11,7 @@
 #include "timing.h"
 #include <unistd.h>
 
-/* Counters of GPUs over whole regions. */
+/* GPU counters over whole regions. */
 static void gpu_region(const NamedTimer *timer, int begins)
 {
     void (*region)(int) = host_read(&taupy_gpu_host, region);
@@ -32,7 +32,7 @@ PyObject *timer_enter(PyObject *module, PyObject *args)
     if (thread == NULL || group_disabled(group))
         Py_RETURN_NONE;
     void *key = timer_key(name, group);
-    if (key == NULL) { /* no memory: that is not the program's concern */
+    if (key == NULL) { /* out of memory: not the program's concern */
         PyErr_Clear();
         call_fold(thread);
         Py_RETURN_NONE;
@@ -66,7 +66,7 @@ PyObject *timer_leave(PyObject *module, PyObject *args)
     gpu_region(KEY_POINTER(key), 0);
     if (((NamedTimer *)KEY_POINTER(key))->region)
         TELL(on_region);
-    /* Open here, with no routine in between that has not returned? */
+    /* Is it open here, with no unreturned routine in between? */
     Node *node = thread->cursor;
     while (node->parent != NULL && node->key != key)
         node = node->parent;
@@ -75,7 +75,7 @@ PyObject *timer_leave(PyObject *module, PyObject *args)
         Py_RETURN_FALSE;
     }
     if (node != thread->cursor) {
-        /* Timers that began later are closed with it; a routine cannot be. */
+        /* Timers started later are closed with it; a routine cannot be. */
         for (Node *open = thread->cursor; open != node; open = open->parent)
             if (key_is_routine(open->key)) {
                 part->overlaps++;
@@ -168,7 +168,7 @@ PyObject *set_group(PyObject *module, PyObject *args)
     if (!active)
         Py_RETURN_NONE;
     if (strcmp(group, "PYTHON") == 0) {
-        if (enabled == python_disabled) /* else it stands so already */
+        if (enabled == python_disabled) /* else already in that state */
             hooks_python_enabled(enabled);
     } else if (group_enable(group, enabled) != 0)
         return NULL;
@@ -188,19 +188,19 @@ PyObject *snapshot(PyObject *module, PyObject *label)
     unsigned number = ++count;
     snprintf(path, sizeof path, "%s/%ld-%u.snapshot", run_folder, (long)getpid(), number);
     snprintf(gpu_path, sizeof gpu_path, "%s/%ld-%u.gpucopy", run_folder, (long)getpid(), number);
-    /* The GPU's part first: whatever it names is in ours then. */
+    /* The GPU's part first: then everything it refers to is in ours. */
     Py_BEGIN_ALLOW_THREADS
     missing = gpu_snapshot(gpu_path);
     Py_END_ALLOW_THREADS
     if (thread_here() == NULL)
-        Py_RETURN_NONE; /* somebody has stopped the engine meanwhile */
+        Py_RETURN_NONE; /* the engine has been stopped meanwhile */
     if (missing != NULL) {
         snprintf(line, sizeof line, "GPU work is not in the snapshot '%.200s': %s", text, missing);
         metadata_write("taupy.health.snapshot_gpu", line);
     }
     metadata_write("taupy.snapshot", text);
     TELL(on_finish, 0);
-    pthread_mutex_lock(&ended_lock); /* whoever ends meanwhile waits: no thread is half there */
+    pthread_mutex_lock(&ended_lock); /* ending threads wait: no thread is copied half-finished */
     int failed = part_copy(part, path, PART_SNAPSHOT);
     pthread_mutex_unlock(&ended_lock);
     if (failed)

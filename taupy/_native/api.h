@@ -1,4 +1,4 @@
-/* What the in-code API (taupy/instrument/annotate.py) calls while the engine is running. */
+/* Functions the in-code API (taupy/instrument/annotate.py) calls while the engine is running. */
 #ifndef TAUPY_API_H
 #define TAUPY_API_H
 

@@ -1,10 +1,11 @@
-/* BLAS between a program and its BLAS: what each call computes, told from its shape.
+/* A BLAS that sits between a program and its real BLAS, and derives from a call's shape what it
+ * computes.
  *
- * Loaded with RTLD_GLOBAL before NumPy is, this library's functions are found first. Each
- * tells `taupy_blas_note` of the operations and of the bytes that must move at least (each
- * operand read once, each result written once), then calls the function that its caller
- * would have had without us: the one that the caller's own library finds. Only the shape is
- * looked at, never the data. A function that calls another one of BLAS counts once. */
+ * Loaded with RTLD_GLOBAL before NumPy, so that this library's functions are found first. Each
+ * reports to `taupy_blas_note` the operations and the minimum number of bytes moved (each operand
+ * read once, each result written once), then calls the function its caller would have had without
+ * us: the one the caller's own library resolves. Only shapes are inspected, never data. A BLAS
+ * function that calls another one counts once. */
 #define _GNU_SOURCE
 #include <Python.h>
 
@@ -15,7 +16,7 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
-/* precision: 32 or 64 bits of a real number. Set by the engine while it records. */
+/* precision: 32 or 64, the bits of a real number. Set by the engine while it records. */
 EXPORT void (*taupy_blas_note)(int precision, double flop, double bytes);
 
 static __thread int inside;
@@ -26,7 +27,7 @@ typedef struct {
 
 #define KNOWN 4
 
-/* What the caller's library would have called; the program cannot go on without it. */
+/* The function the caller's library would have called; the program cannot continue without it. */
 static void *real_function(Known *known, void *caller, const char *name)
 {
     for (int i = 0; i < KNOWN; i++) {
@@ -42,7 +43,7 @@ static void *real_function(Known *known, void *caller, const char *name)
         function = dlsym(handle, name);
         dlclose(handle);
     }
-    if (function == NULL) /* called by the main program, or from machine code made on the fly */
+    if (function == NULL) /* called by the main program, or from JIT-compiled code */
         function = dlsym(RTLD_NEXT, name);
     if (function == NULL) {
         fprintf(stderr, "taupy: %s is called, and no library has it\n", name);
@@ -72,11 +73,11 @@ static void note(int precision, double flop, double bytes)
     static Known known[KNOWN];                                                                     \
     type real = (type)real_function(known, __builtin_return_address(0), name)
 
-/* Results are written, and read before unless they are multiplied by 0. */
+/* Results are written, and also read first unless beta is 0. */
 #define TIMES(beta) ((beta) == 0 ? 1.0 : 2.0)
 #define TIMES_COMPLEX(T, beta) (((const T *)(beta))[0] == 0 && ((const T *)(beta))[1] == 0 ? 1.0 : 2.0)
 
-/* Argument by argument, for one spelling of the names: INT as wide as that spelling's. */
+/* Arguments of one naming variant: INT has the width that variant uses. */
 
 #define GEMM(NAME, INT, SCALAR, BITS, SIZE, PER, AGAIN)                                             \
     typedef void (*NAME##_t)(int, int, int, INT, INT, INT, SCALAR, const void *, INT, const void *, \
@@ -143,7 +144,7 @@ static void note(int precision, double flop, double bytes)
         inside--;                                                                                  \
     }
 
-/* Fortran's: all by reference; the lengths of texts come last. */
+/* Fortran interface: everything by reference; string lengths come last. */
 #define F_GEMM(NAME, INT, T, BITS, SIZE, PER, AGAIN)                                                \
     typedef void (*NAME##_t)(const char *, const char *, const INT *, const INT *, const INT *,     \
                              const T *, const void *, const INT *, const void *, const INT *,      \
@@ -195,7 +196,7 @@ FORTRAN_SPELLING(, _64_, int64_t)
 FORTRAN_SPELLING(scipy_, _, int32_t)
 FORTRAN_SPELLING(scipy_, _64_, int64_t)
 
-/* It is built as an extension is, and opened as a library. */
+/* Built like an extension module, but opened as a plain library. */
 static struct PyModuleDef definition = {
     PyModuleDef_HEAD_INIT,
     .m_name = "taupy._native.blas",

@@ -1,4 +1,4 @@
-/* Going on under another node with what was open. */
+/* Reopening what was open under a different node. */
 #include "carry.h"
 #include "timing.h"
 
@@ -54,7 +54,7 @@ void go_on(Thread *thread, Node *inner, Node *outer, int ranges_only, uint64_t n
         } else
             node->resumes++;
         node_run(thread, node, now);
-        part->repairs--; /* it was closed by design */
+        part->repairs--; /* closed deliberately */
     }
 }
 

@@ -21,7 +21,7 @@ static void note_bytes(Note *note, const char *bytes, size_t size)
     note->size += size;
 }
 
-/* What is neither text nor bytes would have to be asked, and is empty. */
+/* Anything but str and bytes is left empty: converting it would run the program's code. */
 static PyObject *as_bytes(PyObject *word)
 {
     PyObject *bytes = NULL;
@@ -45,7 +45,7 @@ static void note_word(Note *note, PyObject *word)
     Py_XDECREF(bytes);
 }
 
-/* The executable; of several the first that can be run, as the child tries them. */
+/* The executable; of several, the first that can be run, in the order the child tries them. */
 static PyObject *executable_of(PyObject *paths)
 {
     if (paths == NULL || !(PyTuple_Check(paths) || PyList_Check(paths)))
@@ -59,7 +59,7 @@ static PyObject *executable_of(PyObject *paths)
     return n > 0 ? PySequence_Fast_GET_ITEM(paths, 0) : NULL;
 }
 
-/* The folder in which a relative path is meant: the child's own below ours. */
+/* The folder that relative paths refer to: the child's own, relative to ours. */
 static void note_folder(Note *note, PyObject *cwd)
 {
     PyObject *bytes = as_bytes(cwd);

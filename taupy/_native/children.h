@@ -1,7 +1,9 @@
-/* Children are noted with their commands: one that leaves no part is named in the trial (record,
- * children.py). A note is metadata of the part: process id (0: unknown; our own: we become it) and
- * when it began and ended, in ns of CLOCK_MONOTONIC; then folder, executable and the words of the
- * command, each after a zero byte. A long command is cut. */
+/* Child processes are noted with their commands, so that one that leaves no part is listed in the
+ * trial (record, children.py).
+ *
+ * A note is metadata of the part: process id (0: unknown; our own: we become it), and start and end
+ * in ns of CLOCK_MONOTONIC; then folder, executable and the words of the command, each preceded by
+ * a NUL. Long commands are truncated. */
 #ifndef TAUPY_CHILDREN_H
 #define TAUPY_CHILDREN_H
 
@@ -9,16 +11,16 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* Note a fork of ours, from which nothing is known but the child's number. If it leaves no part,
- * where it could open no file, what it did is lost. */
+/* Note a fork of ours, of which only the child's pid is known. If the child leaves no part because
+ * it could open no file, its data is lost. */
 void note_fork(pid_t pid, int64_t began_ns);
 
-/* `paths`: the executable, or several of which the first that can be run is it; NULL: unknown.
- * `cwd`: of the child, if it is another than ours. */
+/* `paths`: the executable, or several candidates of which the first that can be run is used; NULL:
+ * unknown. `cwd`: the child's, if different from ours. */
 void note_child(pid_t pid, int64_t began_ns, int64_t ended_ns, PyObject *paths, PyObject *command,
                 PyObject *cwd);
 
-/* Note the child whose number a function has returned; returns the result. */
+/* Note the child whose pid a function has returned; passes the result through. */
 PyObject *noted(PyObject *result, int64_t began_ns, PyObject *paths, PyObject *command,
                 PyObject *cwd);
 

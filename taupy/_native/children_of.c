@@ -1,4 +1,4 @@
-/* Shapes of what stands below a layer; see children_of.h. */
+/* The children of a layer in their various forms; see children_of.h. */
 #include "children_of.h"
 
 enum Variable { MODULES, TRACKER, LAYERS, NAME, STEPS, TRANSFORMERS, TRANSFORMER_LIST, ESTIMATORS };
@@ -6,7 +6,8 @@ enum Variable { MODULES, TRACKER, LAYERS, NAME, STEPS, TRANSFORMERS, TRANSFORMER
 static const char *const names[] = {"_modules", "_tracker",     "_layers",          "name",
                                     "steps",    "transformers", "transformer_list", "estimators"};
 
-/* A variable of an object, without asking its class. Borrowed from it, or NULL. */
+/* An attribute in the object's own __dict__, without involving its class. Borrowed from it, or
+ * NULL. */
 static PyObject *variable_of(PyObject *object, enum Variable which)
 {
     static PyObject *interned[sizeof names / sizeof *names];
@@ -54,7 +55,7 @@ Py_ssize_t children_count(Children children)
                                            : PyList_GET_SIZE(children.holder);
 }
 
-/* The name and the object of a list's item; 0: it has none. */
+/* The name and object of a list item; 0 if it has none. */
 static int taken_apart(Children children, PyObject *item, PyObject **key, PyObject **child)
 {
     *key = NULL;

@@ -1,9 +1,9 @@
 /* One monotonic clock for the hot path.
  *
- * The time-stamp counter where the kernel itself uses it (clocksource tsc: constant,
- * synchronised over cores), else CLOCK_MONOTONIC in nanoseconds. A tick's length is
- * known only when the run is over: the part's header keeps pairs of (ticks,
- * nanoseconds) taken at the start and at the end. */
+ * The time-stamp counter if the kernel itself uses it (clocksource tsc: constant, synchronised
+ * across cores), else CLOCK_MONOTONIC in nanoseconds. The length of a tick is known only at the end
+ * of the run: the part's header keeps pairs of (ticks, nanoseconds) taken at the start and at the
+ * end. */
 #ifndef TAUPY_CLOCK_H
 #define TAUPY_CLOCK_H
 
@@ -36,14 +36,14 @@ typedef struct ClockPair {
     int64_t ns;
 } ClockPair;
 
-/* Decide for a clock; call once, before anything reads ticks. */
+/* Choose a clock; call once, before any ticks are read. */
 void clock_choose(void);
 
-/* Ticks and CLOCK_MONOTONIC of the same moment: the tightest of a few readings, since
- * the scheduler may come between the two. */
+/* Ticks and CLOCK_MONOTONIC at the same moment: the tightest of a few readings, because the thread
+ * may be preempted between the two. */
 ClockPair clock_pair(void);
 
-/* CLOCK_REALTIME at a moment of CLOCK_MONOTONIC: ranks of one host are compared by it. */
+/* CLOCK_REALTIME at a given CLOCK_MONOTONIC time; used to compare ranks on one host. */
 int64_t clock_epoch(int64_t monotonic_ns);
 
 #endif

@@ -1,4 +1,4 @@
-/* Hearing of the end of code objects: by a watcher from 3.12 on, by co_extra on 3.11. */
+/* Notification of freed code objects: by a code watcher from 3.12 on, by co_extra on 3.11. */
 #include "codes.h"
 
 #if PY_VERSION_HEX >= 0x030C0000
@@ -12,7 +12,7 @@ static int code_event(PyCodeEvent event, PyCodeObject *code)
         return 0;
     if (event == PY_CODE_EVENT_DESTROY)
         routine_retire(routine);
-    else if (routine->key == code) /* the address of one that is gone */
+    else if (routine->key == code) /* address of a code object that is gone */
         routine_unkey(routine);
     else
         routine_adopt(routine);
@@ -22,10 +22,10 @@ static int code_event(PyCodeEvent event, PyCodeObject *code)
 void codes_watch(void)
 {
     if (code_watcher < 0 && (code_watcher = PyCode_AddWatcher(code_event)) < 0)
-        PyErr_Clear(); /* others have them all */
+        PyErr_Clear(); /* all watcher ids are taken */
 }
 
-/* See to it that we hear of the code object's end. Not 0: we shall not. */
+/* Register for notification when the code object is freed. Nonzero: there will be none. */
 static int code_note(PyObject *code, Routine *routine)
 {
     (void)code, (void)routine;
@@ -34,7 +34,7 @@ static int code_note(PyObject *code, Routine *routine)
 
 #else
 
-static Py_ssize_t code_extra = -1; /* our slot in code objects: their routine */
+static Py_ssize_t code_extra = -1; /* our co_extra index; holds the routine */
 
 static void code_freed(void *extra)
 {
@@ -52,15 +52,16 @@ void codes_watch(void)
         code_extra = _PyEval_RequestCodeExtraIndex(code_freed);
 }
 
-/* What co_extra points to, as in CPython 3.11's Objects/codeobject.c. */
+/* Layout of co_extra, as in CPython 3.11's Objects/codeobject.c. */
 typedef struct CodeExtra {
     Py_ssize_t size;
     void *extras[];
 } CodeExtra;
 
-/* As above. _PyCode_SetExtra would make room for everybody who has asked for some, and who came
- * after us is then called, with NULL, for each code object that is freed, up to the interpreter's
- * end: CPython's own test_code does not survive that. So there is room for us alone. */
+/* As above. _PyCode_SetExtra would allocate slots for all registered users, and the free function
+ * of any user registered after us would then be called, with NULL, for every freed code object
+ * until the interpreter ends: CPython's own test_code does not survive that. So we allocate slots
+ * only up to our own. */
 static int code_note(PyObject *code, Routine *routine)
 {
     PyCodeObject *object = (PyCodeObject *)code;

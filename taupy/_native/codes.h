@@ -1,4 +1,4 @@
-/* The end of code objects: a routine retires when its code object is freed. */
+/* End of life of code objects: a routine retires when its code object is freed. */
 #ifndef TAUPY_CODES_H
 #define TAUPY_CODES_H
 
@@ -6,7 +6,7 @@
 
 void codes_watch(void);
 
-/* Sees to it that we hear of code objects' ends. */
+/* Registers for notification when code objects are freed. */
 extern RoutineWatch codes_watcher;
 
 #endif

@@ -50,7 +50,7 @@ CallTable *collector_call_table(uint64_t size)
     return table;
 }
 
-/* `trace`: the descriptor of the file of single activities, if they are to be kept. */
+/* `trace`: set to the descriptor of the file of individual activities, if they are to be kept. */
 static PartHeader *open_part(const char *folder, int *trace)
 {
     char path[4096], spill[4096];

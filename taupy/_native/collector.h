@@ -1,4 +1,4 @@
-/* What the parts of the GPU collector (cupti.c) have in common; set when it begins. */
+/* State shared by the GPU collector's files (cupti.c); set when it starts. */
 #ifndef TAUPY_COLLECTOR_H
 #define TAUPY_COLLECTOR_H
 
@@ -7,7 +7,7 @@
 #include "cupti_sums.h"
 #include "gpu_host.h"
 
-#define CRASHES_IN_FLUSH 130000 /* CUPTI of CUDA 13.0 before its update 1 */
+#define CRASHES_IN_FLUSH 130000 /* CUPTI of CUDA 13.0 before Update 1 */
 
 typedef struct Collector {
     Cupti cupti;
@@ -15,24 +15,25 @@ typedef struct Collector {
     PartHeader *part;
     const GpuHost *host;
     void *subscriber;
-    int began; /* 1: it measures; -1: in a fork's child; 2, 3: it cannot, a replay */
+    int began; /* 1: measuring; -1: forked child; 2: cannot measure; 3: a replay */
 } Collector;
 
 extern Collector collector;
 
-/* A new part in `folder`, or in memory, and all that is summed up into it. Not 0: no memory. */
+/* Create a part in `folder`, or in memory, and the structures that are summed up into it. Nonzero
+ * if memory runs out. */
 int collector_begin_sums(const char *folder);
 
-/* Room in the part for so many calls of the API; NULL: there is none. */
+/* Allocate a table for `size` API calls in the part; NULL if there is no room. */
 CallTable *collector_call_table(uint64_t size);
 
-/* A problem is noted: CUPTI's answer to `what`. */
+/* Note a problem: CUPTI's result for `what`. */
 void collector_note(const char *name, const char *what, int result);
 
-/* It cannot begin, or go on. */
+/* The collector cannot start or continue. */
 void collector_problem(const char *step, int code, const char *text);
 
-/* CUPTI's word for an answer of its. */
+/* CUPTI's name for one of its result codes. */
 const char *collector_result(int result);
 
 #endif

@@ -12,13 +12,13 @@ void count_problem(const char *step, int code)
 {
     const char *name = NULL;
     if (count_has_given_up())
-        return; /* which has been said */
+        return; /* already reported */
     if (code != 0 && counting_setup.cupti->result_string != NULL)
         counting_setup.cupti->result_string(code, &name);
     count_file_line("error\t%s\t%d\t%s", step, code, name != NULL ? name : "");
 }
 
-/* The metrics of a chip, from the launcher's file: a line "chip NAME METRIC METRIC ...". */
+/* The metrics of a chip, from the launcher's file. Its lines: "chip NAME METRIC METRIC ...". */
 static const char **metrics_of(const char *chip, size_t *count)
 {
     char path[4096], *line = NULL, *rest, *word;
@@ -220,7 +220,7 @@ static int find_availability(CountContext *here)
 int config_prepare(CountContext *here)
 {
     PInitialize initialize = FILLED(PInitialize, reserved, .reserved = NULL);
-    if (!initialized) /* not before the driver is ready, which it is not when it loads us */
+    if (!initialized) /* must wait until the driver is ready, which it is not while loading us */
         TRY("initialize", RANGE(initialize, initialize));
     initialized = 1;
     if (here->chip == NULL && find_chip(here) != 0)

@@ -1,5 +1,5 @@
-/* What is counted in a CUDA context, as CUPTI's Range Profiler wants it told: metrics of its chip, a
- * configuration made of them, and room for results. */
+/* What is counted in a CUDA context, in the form CUPTI's Range Profiler needs: the chip's metrics,
+ * a configuration built from them, and space for results. */
 #ifndef TAUPY_COUNT_CONFIG_H
 #define TAUPY_COUNT_CONFIG_H
 
@@ -8,17 +8,17 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define RANGES_AT_MOST 64 /* in a data image that cannot be initialised */
+#define RANGES_AT_MOST 64 /* in a data image that cannot be reinitialised */
 #define METRICS_AT_MOST 256
 
-typedef struct Counting { /* what all contexts have in common; set once */
+typedef struct Counting { /* shared by all contexts; set once */
     Cupti *cupti;
     RangeProfiler *range;
-    const char *run_folder; /* the metrics of each chip stand there, in gpu.counters */
-    const char *save_folder; /* CUPTI's images are kept here, for tests; else NULL */
+    const char *run_folder; /* contains gpu.counters, which lists each chip's metrics */
+    const char *save_folder; /* save CUPTI's images here, for tests; else NULL */
     int by_region;
-    int (*current_device)(int *); /* of libcuda; may be NULL */
-    int has_given_up; /* CUPTI, after a fatal error: nothing of it may be called; atomically */
+    int (*current_device)(int *); /* from libcuda; may be NULL */
+    int has_given_up; /* CUPTI, after a fatal error: must not be called any more; atomic */
 } Counting;
 
 extern Counting counting_setup;
@@ -26,11 +26,11 @@ extern Counting counting_setup;
 typedef struct CountContext {
     void *context;
     int device;
-    int state;   /* atomically */
-    int faults;  /* launches in a row that could not be counted */
-    int reduced; /* what CUPTI counts by changed code is left out */
+    int state;   /* atomic */
+    int faults;  /* consecutive launches that could not be counted */
+    int reduced; /* metrics that need code patching are left out */
     int has_config;   /* CUPTI holds one */
-    int needs_thread; /* it takes none in a callback: our thread gives it one */
+    int needs_thread; /* cannot be set in a callback: our thread sets it */
     int keeps_ranges; /* the data image cannot be initialised for each launch */
     size_t first_range;
     char *chip;
@@ -41,11 +41,11 @@ typedef struct CountContext {
     int is_kept; /* see count_image.h */
     const char **names;
     size_t count;
-    const char *step, *first_step; /* that went wrong last; when the context was created; */
-    int code, first_code;          /* and CUPTI's answers */
+    const char *step, *first_step; /* last failed step; at the context's creation; */
+    int code, first_code;          /* and CUPTI's results */
 } CountContext;
 
-/* A call that fails leaves its step and CUPTI's answer, and -1. */
+/* A failing call stores its step and CUPTI's result, and returns -1. */
 #define TRY(what, call)                                                                            \
     if ((here->code = (call)) != 0) {                                                              \
         here->step = what;                                                                         \
@@ -59,24 +59,25 @@ static inline int count_has_given_up(void)
     return __atomic_load_n(&counting_setup.has_given_up, __ATOMIC_ACQUIRE);
 }
 
-/* All that there is to do but to start. What was done already, by a try that failed later, is not
- * done again. */
+/* Do everything except starting. Steps completed by an earlier attempt that failed later are not
+ * repeated. */
 int config_prepare(CountContext *here);
 
-/* What is to be counted becomes a configuration, and room for its results. */
+/* Turn what is to be counted into a configuration, and allocate space for its results. */
 int config_make(CountContext *here);
 
-/* CUPTI gets it; and the data image is emptied. */
+/* Pass it to CUPTI; clear the data image. */
 int config_set(CountContext *here, int range, int replay);
 int config_clear(CountContext *here);
 
-/* Some counters are made by code that CUPTI puts into kernels, all others by the hardware. Where
- * the profiler does not start with the former, the latter are counted. Anything left? */
+/* Some counters are produced by code that CUPTI patches into kernels, all others by hardware. If
+ * the profiler does not start with the former, count only the latter. Returns whether any are
+ * left. */
 int config_leave_out_sass(CountContext *here);
 
-/* All metrics must be added by one call: what several calls add shares no pass, ten metrics would take
- * ten (CUPTI 13.0, measured). Where one is unknown all are refused as a wrong argument; then each is
- * tried alone, in an object of its own, so that it can be named. */
+/* All metrics must be added in a single call: metrics added by separate calls share no passes, so
+ * ten metrics would take ten (CUPTI 13.0, measured). If one is unknown, all are refused as an
+ * invalid argument; then each is tried alone, in an object of its own, so that it can be named. */
 int count_add_metrics(CountContext *here, const char *chip, const uint8_t *availability);
 
 void count_problem(const char *step, int code);

@@ -9,7 +9,7 @@
 
 #define CONTEXTS_AT_MOST 64
 #define FAULTS_AT_MOST 3
-#define GONE ((void *)-1) /* its address may be another's soon */
+#define GONE ((void *)-1) /* its address may soon be reused */
 
 enum ContextState { NEW, PREPARING, READY, FAILED };
 
@@ -17,7 +17,7 @@ static CountContext contexts[CONTEXTS_AT_MOST];
 
 /* ---------------------------------------------------------------- which one */
 
-/* Its place, found or made; NULL: there are too many. */
+/* The entry of a context, found or created; NULL if there are too many. */
 static CountContext *place_of(void *context)
 {
     for (int i = 0; i < CONTEXTS_AT_MOST; i++) {
@@ -53,7 +53,7 @@ static void write_problem(const CountContext *here)
 
 enum Moment { AT_CREATION, AT_LAUNCH, IN_OUR_THREAD };
 
-/* What a try that failed leaves: another one, or none. */
+/* State after a failed attempt: try again, or give up. */
 static int state_after(CountContext *here, enum Moment moment)
 {
     int may_be_elsewhere = here->step != NULL && here->code == INVALID_OPERATION;
@@ -68,14 +68,14 @@ static int state_after(CountContext *here, enum Moment moment)
         return NEW;
     }
     if (moment == AT_LAUNCH && may_be_elsewhere && here->first_code != 0) {
-        here->step = here->first_step; /* which says more */
+        here->step = here->first_step; /* more informative */
         here->code = here->first_code;
     }
     write_problem(here);
     return FAILED;
 }
 
-/* One thread at a time; others count nothing in it meanwhile. */
+/* One thread at a time; meanwhile, others count nothing in this context. */
 static void prepare_once(CountContext *here, enum Moment moment)
 {
     int expected = NEW;
@@ -107,7 +107,7 @@ void count_context_gone(void *context)
 
 CountContext *count_context(void *context)
 {
-    CountContext *here = context != NULL ? place_of(context) : NULL; /* NULL: the call makes one */
+    CountContext *here = context != NULL ? place_of(context) : NULL; /* NULL: it is being created */
     if (here == NULL)
         return NULL;
     prepare_once(here, AT_LAUNCH);
@@ -151,7 +151,7 @@ static int start(CountContext *here)
     return 0;
 }
 
-/* With the configuration that CUPTI holds. */
+/* Start with the configuration that CUPTI already holds. */
 static int start_again(CountContext *here)
 {
     if (!here->keeps_ranges && config_clear(here) != 0)
@@ -159,7 +159,7 @@ static int start_again(CountContext *here)
     return start(here);
 }
 
-/* Where CUPTI takes no configuration from within a launch, our thread gives it one. */
+/* CUPTI accepts no configuration within a launch: our thread will set it. */
 static int wait_for_thread(CountContext *here)
 {
     here->needs_thread = 1;
@@ -186,7 +186,7 @@ static int start_kernel(CountContext *here)
         code = here->code;
         if (config_set(here, AUTO_RANGE, KERNEL_REPLAY) == 0)
             return start(here);
-        here->has_config = here->code == INVALID_OPERATION; /* the old one still stands */
+        here->has_config = here->code == INVALID_OPERATION; /* the old one is still in place */
         here->step = step;
         here->code = code;
         return -1;
@@ -253,7 +253,7 @@ static int stop(CountContext *here, int early, double *values)
         return -1;
     if (ranges == here->first_range && early)
         return NOTHING_YET;
-    /* Else somebody else's kernel, or a pass that is missing. */
+    /* Otherwise there was a foreign kernel, or a pass is missing. */
     if (ranges != here->first_range + 1 || decode.dropped || !stop.all_passes)
         return NOT_CLEAN;
     TRY("evaluate", RANGE(evaluate, evaluate));

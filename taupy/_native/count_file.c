@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 static int file = -1;
-static int is_full; /* a limit or the disk: what stands there is read all the same; atomically */
+static int is_full; /* limit or disk reached: what is there is still read; atomic */
 
 int count_file_open(const char *path)
 {
@@ -28,8 +28,8 @@ void count_file_line(const char *format, ...)
         free(size < 0 ? NULL : line);
         return;
     }
-    line[size] = '\n'; /* in place of the zero byte */
-    /* Of one that could not be written there may be a part, which the next would follow. */
+    line[size] = '\n'; /* replaces the NUL */
+    /* A failed write may have left part of a line, which the next line would be appended to. */
     if (!__atomic_load_n(&is_full, __ATOMIC_RELAXED) &&
         append_whole(file, line, (size_t)size + 1, NULL, 0) != 0)
         __atomic_store_n(&is_full, 1, __ATOMIC_RELAXED);

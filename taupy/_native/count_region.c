@@ -9,13 +9,14 @@
 
 static const GpuHost *host;
 static int closed = 1;
-static CountContext *region_here; /* of the region that is being counted */
+static CountContext *region_here; /* context of the region being counted */
 static pthread_t region_thread;
-static int region_depth; /* regions open in that thread */
+static int region_depth; /* open regions on that thread */
 static int (*context_current)(void **), (*context_synchronize)(void);
 
-/* Wait for all that was launched. It may wait for what other threads launch in regions of theirs:
- * they have the right meanwhile, and see that this one is under way. 0: nothing is counted now. */
+/* Wait for everything launched. That may depend on what other threads launch in their regions, so
+ * they get the launch right meanwhile, and see that this region is in progress. 0: nothing is being
+ * counted now. */
 static int finish_launched(void)
 {
     if (context_synchronize != NULL) {
@@ -31,11 +32,11 @@ static void region_begins(void)
 {
     void *context = NULL;
     if (context_current == NULL || context_current(&context) != 0)
-        return; /* nothing has been launched by this thread yet */
+        return; /* this thread has not launched anything yet */
     CountContext *here = count_context(context);
     if (here == NULL || !count_context_is_ready(here))
         return;
-    if (!finish_launched()) /* what was launched before is not the region's */
+    if (!finish_launched()) /* earlier launches do not belong to the region */
         return;
     if (count_region_start(here) != 0) {
         count_context_give_up(here);
@@ -70,7 +71,7 @@ static void region_ends(CountContext *here)
         count_context_give_up(here);
 }
 
-/* Of nested regions the outermost is counted, of those of several threads the first. */
+/* Of nested regions, count the outermost; of regions on several threads, the first. */
 static void region(int begins)
 {
     if (closed || !count_take())

@@ -14,14 +14,14 @@
 
 static pthread_mutex_t launching = PTHREAD_MUTEX_INITIALIZER;
 static int64_t patience_ns;
-static int64_t since; /* when the launch that is counted began; atomically; 0: there is none */
+static int64_t since; /* start of the launch being counted; atomic; 0: none */
 static const char *kernel;
-static int is_stuck; /* atomically */
+static int is_stuck; /* atomic */
 static uint64_t unwatched;
 static struct stat first_stderr;
 static int has_stderr;
 static void (*tend_contexts)(void);
-static int is_woken; /* atomically */
+static int is_woken; /* atomic */
 
 void count_watch_setup(uint32_t patience_ms, void (*tend)(void))
 {
@@ -51,8 +51,8 @@ void count_give(void) { pthread_mutex_unlock(&launching); }
 
 uint64_t count_unwatched(void) { return __atomic_load_n(&unwatched, __ATOMIC_RELAXED); }
 
-/* Now, while the program stands still: at its end it would be too late. What the program has put in
- * place of its stderr is none of our business. */
+/* Report it now, while the program hangs: at its end it would be too late. If the program has
+ * replaced its stderr, that one is not ours to write to. */
 static void tell(const char *name)
 {
     struct stat now;
@@ -99,8 +99,8 @@ static void begin_watching(void)
     pthread_attr_init(&attributes);
     pthread_attr_setstacksize(&attributes, 128 * 1024);
     pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-    pthread_sigmask(SIG_BLOCK, &all, &before); /* the program's signals are not for it */
-    pthread_create(&thread, &attributes, watch, NULL); /* without it a hang goes unnoticed, no more */
+    pthread_sigmask(SIG_BLOCK, &all, &before); /* it must not get the program's signals */
+    pthread_create(&thread, &attributes, watch, NULL); /* without it, a hang just goes unnoticed */
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     pthread_attr_destroy(&attributes);
 }

@@ -1,4 +1,4 @@
-/* Opening and reading groups of counters; what they are stands in counters.h. */
+/* Opening and reading counter groups; see counters.h. */
 #define _GNU_SOURCE
 #include "counters.h"
 #include <errno.h>
@@ -16,7 +16,7 @@ CounterEvent counter_events[COUNTER_EVENTS_AT_MOST];
 int counter_event_count, counter_metric_count, counter_rdpmc_wanted;
 CounterGroup *_Atomic counter_groups;
 
-/* A high number, so that the program's own files get the numbers that they always get. */
+/* Move it to a high number, so that the program's own files get their usual descriptors. */
 static int counter_descriptor_moved(int low)
 {
     struct rlimit limit;
@@ -45,16 +45,16 @@ int counter_open_event(const CounterEvent *event, int tid, int leader, int inher
     if (inherit) {
         wanted.inherit = 1;
 #ifdef PERF_ATTR_SIZE_VER7
-        wanted.inherit_thread = 1; /* and not a forked process */
+        wanted.inherit_thread = 1; /* but not forked processes */
 #else
         errno = EINVAL;
         return -1;
 #endif
     } else {
         wanted.read_format |= PERF_FORMAT_GROUP;
-        wanted.disabled = leader < 0; /* the leader starts them all at one moment */
+        wanted.disabled = leader < 0; /* the leader starts them all at once */
     }
-    if (wanted.type == PERF_TYPE_BREAKPOINT) { /* its address is the config: for tests */
+    if (wanted.type == PERF_TYPE_BREAKPOINT) { /* the config is its address: for tests */
         wanted.bp_addr = event->config;
         wanted.config = 0;
         wanted.bp_type = 4; /* HW_BREAKPOINT_X */
@@ -67,7 +67,8 @@ int counter_open_event(const CounterEvent *event, int tid, int leader, int inher
 void counter_close(CounterGroup *group, int forked)
 {
     for (int i = 0; i < counter_event_count; i++) {
-        /* The kernel does not give a child the pages; their addresses may be another's. */
+        /* A child does not get the mapped pages; their addresses may be in use for something
+         * else. */
         if (group->pages[i] != NULL && !forked)
             munmap((void *)group->pages[i], (size_t)sysconf(_SC_PAGESIZE));
         group->pages[i] = NULL;
@@ -151,7 +152,7 @@ int counter_read_events(CounterGroup *group, uint64_t *values)
 }
 
 #if defined(__x86_64__)
-/* One event's value in its own thread; -1 if it is not on the processor's counters now. */
+/* One event's value on its own thread; -1 if it is not on a hardware counter at the moment. */
 static inline int counter_rdpmc(volatile struct perf_event_mmap_page *page, uint64_t *value)
 {
     uint32_t before;

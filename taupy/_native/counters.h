@@ -1,13 +1,13 @@
-/* Counters of a thread, by perf_event_open: one group of events a thread, all counting at
- * once or not at all. No Python here.
+/* Per-thread counters through perf_event_open: one group of events per thread, which all count at
+ * the same time or not at all. No Python here.
  *
- * A metric is a weighted sum of events (flop on Intel: one event a vector width). A group
- * is read by rdpmc in its own thread where the kernel allows it, else by read(). Two signs
- * that a count cannot be trusted are looked for at every reading: events that did not count
- * all the time (multiplexed), and values that no program reaches (a broken virtual PMU).
+ * A metric is a weighted sum of events (flop on Intel: one event per vector width). A group is read
+ * with rdpmc on its own thread where the kernel allows it, otherwise with read(). Every reading
+ * checks for two signs of unreliable counts: events that did not count all the time (multiplexing),
+ * and values that no program can reach (a broken virtual PMU).
  *
- * Groups are kept in memory of the process's own, never in the part: a forked child must
- * find and close the descriptors that it inherits, while its parent goes on. */
+ * Groups are kept in private memory, never in the part: a forked child must be able to find and
+ * close the descriptors it inherits while its parent continues. */
 #ifndef TAUPY_COUNTERS_H
 #define TAUPY_COUNTERS_H
 
@@ -20,8 +20,8 @@
 
 enum CounterFault {
     COUNTER_MULTIPLEXED = 1,  /* time enabled and time running differ */
-    COUNTER_UNREADABLE = 2,   /* its descriptor was closed by the program, or worse */
-    COUNTER_NONSENSE = 4,     /* a value that no program reaches, or that fell */
+    COUNTER_UNREADABLE = 2,   /* its descriptor was closed, by the program for example */
+    COUNTER_NONSENSE = 4,     /* an impossibly large value, or one that decreased */
 };
 
 typedef struct CounterEvent {
@@ -29,10 +29,10 @@ typedef struct CounterEvent {
     uint64_t config, weight;
 } CounterEvent;
 
-typedef struct CounterGroup { /* never freed, used again by a later thread */
+typedef struct CounterGroup { /* never freed; reused by a later thread */
     atomic_int in_use;
     int by_rdpmc, faults;
-    int tid; /* the thread that it counts */
+    int tid; /* the thread being counted */
     int descriptors[COUNTER_EVENTS_AT_MOST];
     volatile struct perf_event_mmap_page *pages[COUNTER_EVENTS_AT_MOST];
     uint64_t running_ns; /* at the last read() */
@@ -42,22 +42,23 @@ typedef struct CounterGroup { /* never freed, used again by a later thread */
 extern CounterEvent counter_events[COUNTER_EVENTS_AT_MOST];
 extern int counter_event_count;  /* 0: no counters */
 extern int counter_metric_count;
-extern int counter_rdpmc_wanted; /* as the launcher found out */
+extern int counter_rdpmc_wanted; /* as determined by the launcher */
 extern CounterGroup *_Atomic counter_groups;
 
-/* `inherit`: with all threads that it will start, and theirs; read one by one, not as a group. */
+/* `inherit`: include all threads it will start, and theirs; events are then read one by one, not as
+ * a group. */
 int counter_open_event(const CounterEvent *event, int tid, int leader, int inherit);
 void counter_close(CounterGroup *group, int forked);
-/* Count in thread `tid` (0: this one) from now on. NULL, and errno, if that cannot be;
- * `failed`, if not NULL, gets the position of the event that was refused. */
+/* Start counting on thread `tid` (0: this one). Returns NULL, with errno set, on failure; `failed`,
+ * if not NULL, is set to the index of the refused event. */
 CounterGroup *counter_open(int tid, int *failed);
-/* The events' values by read(), from any thread. -1 if they cannot be read. */
+/* Read the event values with read(), on any thread. Returns -1 on failure. */
 int counter_read_events(CounterGroup *group, uint64_t *values);
-/* The events' values; by rdpmc if this is the group's own thread and it may. */
+/* Read the event values; with rdpmc if this is the group's own thread and rdpmc is allowed. */
 int counter_values(CounterGroup *group, int own_thread, uint64_t *values);
-/* The metrics' values, zeros where they cannot be read. */
+/* The metrics' values; zeros if they cannot be read. */
 void counter_metrics(CounterGroup *group, int own_thread, uint64_t *metrics);
-/* In a forked child: the parent's groups are none of its business. */
+/* In a forked child: drop the parent's groups. */
 void counters_forget(void);
 void counters_close(void);
 

@@ -1,8 +1,8 @@
-/* Which events to count, and a trial of them.
+/* Selecting the events to count, and trying them out.
  *
- * `counters_try` runs work whose operations are known between two readings, so that the
- * launcher can tell, before the program starts, whether counters here can be believed, how
- * they are read, and what a reading costs. */
+ * `counters_try` runs a known number of operations between two readings, so that the launcher can
+ * tell before the program starts whether counters are reliable here, how to read them, and what a
+ * reading costs. */
 #define _GNU_SOURCE
 #include "counters_python.h"
 #include "clock.h"

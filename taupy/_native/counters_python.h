@@ -1,10 +1,10 @@
-/* The Python face of counters.h: which events to count, and a trial of them. */
+/* Python interface of counters.h: selecting the events to count, and trying them out. */
 #ifndef TAUPY_COUNTERS_PYTHON_H
 #define TAUPY_COUNTERS_PYTHON_H
 
 #include <Python.h>
 
-/* Take the events of a list of (type, config, weight, metric). */
+/* Set the events from a list of (type, config, weight, metric). */
 int counters_wanted(PyObject *list);
 
 extern const char counters_try_doc[];

@@ -97,7 +97,7 @@ void buffers_completed(void *context, uint32_t stream, uint8_t *buffer, size_t s
 
 /* Saved buffers as they arrived, each preceded by its size, and the names their pointers refer
  * to. */
-static int saved_buffers = -1, saved_names = -1; /* descriptors, not streams: no flush after a fork */
+static int saved_buffers = -1, saved_names = -1; /* descriptors: no buffer to flush after a fork */
 
 void buffers_save(const char *folder)
 {

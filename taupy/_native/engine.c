@@ -1,7 +1,7 @@
-/* The compiled engine's Python face: start, stop, and the module.
+/* Python interface of the compiled engine: start, stop, and the module.
  *
- * All state is the process's, in static variables: the program may import this module
- * again after boot has taken it out of sys.modules, and must find the same engine. */
+ * All state is per process, in static variables: the program may import this module again after
+ * boot has removed it from sys.modules, and must get the same engine. */
 #include "allocator.h"
 #include "api.h"
 #include "autograd.h"
@@ -41,7 +41,7 @@
 
 /* ------------------------------------------------------------------ start */
 
-/* The further metrics: the thread's CPU time, then counters, read at calls or at regions. */
+/* Additional metrics: the thread's CPU time, then counters, read at calls or at regions. */
 static int start_metrics(const Options *options)
 {
     cpu_time_wanted = options->cpu_time != 0;
@@ -95,7 +95,7 @@ static void start_gpu(const Options *options)
     taupy_gpu_host.mark = range_mark;
 }
 
-/* Ticks a millisecond: from the launcher's reading if there is one. Sets `early`. */
+/* Ticks per millisecond, from the launcher's reading if there is one. Sets `early`. */
 static double ticks_per_ms(const Options *options)
 {
     ClockPair now = clock_pair();
@@ -155,7 +155,7 @@ static void start_routines(const Options *options)
     codes_watch();
 }
 
-/* In the order in which they are told. */
+/* In the order in which they are notified. */
 static void start_listeners(void)
 {
     Listener *all[] = {&fork_listener, &greenlets_listener,  &hooks_listener,   &natives_listener,
@@ -167,7 +167,7 @@ static void start_listeners(void)
         listener_add(all[i]);
 }
 
-/* What is put into the process for good, where a run is recorded. */
+/* Changes to the process that stay for good, made when a run is recorded. */
 static void start_run(void)
 {
     static int is_done;
@@ -238,7 +238,7 @@ static PyObject *stop(PyObject *module, PyObject *unused)
     pthread_mutex_unlock(&tree_lock);
     operations_stop();
     counters_stop();
-    threads_release(); /* other threads' stay, but the hooks that use them are gone */
+    threads_release(); /* other threads keep theirs, but the hooks that use them are gone */
     Py_RETURN_NONE;
 }
 
@@ -285,8 +285,8 @@ static PyMethodDef methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
-/* Nothing of a module object's own: what boot takes out of sys.modules is gone, and a later
- * import makes another one with the same engine behind it. */
+/* No per-module state: the object boot removes from sys.modules is gone, and a later import creates
+ * another one for the same engine. */
 static PyModuleDef_Slot slots[] = {
 #if PY_VERSION_HEX >= 0x030C0000
     {Py_mod_multiple_interpreters, Py_MOD_MULTIPLE_INTERPRETERS_NOT_SUPPORTED},

@@ -5,8 +5,8 @@
 
 #define BOOT_VARIABLE "TAUPY_BOOT"
 
-/* Is our variable to be added to the environment that the program gives a child? Where we are
- * reached through PYTHONPATH (no .pth is installed), the child would not be. */
+/* Whether our variable must be added to the environment that the program gives a child. If we were
+ * loaded through PYTHONPATH (no .pth is installed), the child would not find us anyway. */
 static int variable_is_needed(void)
 {
     return active && run_folder != NULL && getenv("TAUPY_PYTHONPATH") == NULL;
@@ -26,7 +26,7 @@ PyObject *mapping_with_variable(PyObject *environment)
     for (Py_ssize_t i = 0; !failed && i < PyList_GET_SIZE(keys); i++)
         failed = PyDict_SetItem(copy, PyList_GET_ITEM(keys, i), PyList_GET_ITEM(values, i)) != 0;
     if (failed || PyDict_SetDefault(copy, name, folder) == NULL)
-        Py_CLEAR(copy); /* the real function reports what is wrong with it */
+        Py_CLEAR(copy); /* let the real function report what is wrong with it */
     Py_XDECREF(keys);
     Py_XDECREF(values);
     Py_XDECREF(name);
@@ -37,12 +37,13 @@ PyObject *mapping_with_variable(PyObject *environment)
 
 PyObject *list_with_variable(PyObject *environment, PyObject *preexec)
 {
-    /* It inherits ours, which the GPU's variable is in; but not what a preexec_fn changes. */
+    /* The child inherits our environment, including the GPU variable: pass a copy without it,
+     * unless a preexec_fn might change the environment. */
     if (active && environment == Py_None && preexec == Py_None)
         return gpu_environment();
     if (!variable_is_needed() || !PyList_Check(environment))
         return NULL;
-    /* Where a name stands twice, the first counts: one that the program has given stays. */
+    /* If a name occurs twice, the first one counts: a value given by the program wins. */
     PyObject *copy = PyList_GetSlice(environment, 0, PyList_GET_SIZE(environment));
     PyObject *item = PyBytes_FromFormat(BOOT_VARIABLE "=%s", run_folder);
     if (copy == NULL || item == NULL || PyList_Append(copy, item) != 0)

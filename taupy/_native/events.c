@@ -1,8 +1,8 @@
-/* Names of user events, and where their samples are summed. */
+/* Names of user events, and the records that sum their samples. */
 #include "events.h"
 
 typedef struct EventRecord {
-    uint64_t id, name_size, unit_size; /* then name, unit, each with a zero byte */
+    uint64_t id, name_size, unit_size; /* followed by name and unit, each NUL-terminated */
 } EventRecord;
 
 typedef struct Event {
@@ -13,7 +13,7 @@ typedef struct Event {
 } Event;
 
 static Event *events;
-static Table samples; /* of SampleRecord, in the part of `samples_generation` */
+static Table samples; /* SampleRecord entries, in the part `samples_generation` */
 static uint64_t samples_generation;
 
 static Event *event_of(const char *name, const char *unit)

@@ -1,4 +1,4 @@
-/* The end: Python's, the process's, and then the storer's work. */
+/* End of Python, end of the process, then running the storer. */
 #define _GNU_SOURCE
 #include "exit.h"
 #include "gpu.h"
@@ -21,7 +21,7 @@ static int has_first_stderr;
 
 void stderr_keep(int quiet) { has_first_stderr = !quiet && fstat(2, &first_stderr) == 0; }
 
-/* The program's own limits are not meant for the storer. */
+/* The program's resource limits are not meant for the storer. */
 static void limits_lift(void)
 {
     static const int limits[] = {RLIMIT_NOFILE, RLIMIT_AS, RLIMIT_DATA, RLIMIT_FSIZE, RLIMIT_CPU,
@@ -35,7 +35,7 @@ static void limits_lift(void)
     }
 }
 
-/* Its files: what the program has put in place of its stderr is none of our business. */
+/* The storer's files. If the program has replaced its stderr, that one is not ours to use. */
 static void files_set(posix_spawn_file_actions_t *actions)
 {
     struct stat now;
@@ -56,7 +56,7 @@ void store(void)
 {
     if (!active || root_pid != getpid() || storer_argv == NULL)
         return;
-    root_pid = 0; /* once */
+    root_pid = 0; /* only once */
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attributes;
     sigset_t none, all, before;
@@ -75,7 +75,7 @@ void store(void)
     posix_spawnattr_setsigdefault(&attributes, &all);
     posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
     pthread_sigmask(SIG_BLOCK, &all, &before);
-    /* SIGSTOP and SIGKILL stay what they are; a Ctrl-C reaches us when all is stored. */
+    /* SIGSTOP and SIGKILL are unaffected; a Ctrl-C reaches us once everything is stored. */
     if (posix_spawn(&child, storer_argv[0], &actions, &attributes, storer_argv, storer_env) == 0)
         while (waitpid(child, NULL, 0) < 0 && errno == EINTR)
             ;
@@ -86,7 +86,7 @@ void store(void)
 
 static void note_cpu_times(void)
 {
-    pthread_mutex_lock(&ended_lock); /* whoever has not ended by now stays until then */
+    pthread_mutex_lock(&ended_lock); /* threads that have not ended by now wait for us */
     for (Thread *thread = threads; thread != NULL; thread = thread->next) {
         clockid_t clock;
         if (!thread_is_over(thread) && pthread_getcpuclockid(thread->pthread, &clock) == 0)
@@ -113,7 +113,7 @@ void finish(int has_status, int64_t status, uint64_t state)
 {
     if (!active || waiting)
         return;
-    if (part == NULL && thread_new() == NULL) /* a fork's child in which nothing was called */
+    if (part == NULL && thread_new() == NULL) /* a forked child that has recorded nothing */
         return;
     if (part->state == PART_RUNNING) {
         TELL(on_finish, 1);
@@ -121,7 +121,7 @@ void finish(int has_status, int64_t status, uint64_t state)
         note_usage();
         ClockPair now = clock_pair();
         part->end_ticks = now.ticks;
-        part_moment(now.ticks); /* a daemon thread may end at this moment, too */
+        part_moment(now.ticks); /* a daemon thread may be ending at the same time */
         part->end_ns = now.ns;
     }
     if (has_status) {
@@ -132,11 +132,11 @@ void finish(int has_status, int64_t status, uint64_t state)
     part_save(part);
 }
 
-static int interrupt_held; /* we blocked SIGINT between Python's end and exit() */
+static int interrupt_held; /* SIGINT is blocked between Python's end and exit() */
 
-/* Called by Py_FinalizeEx, last of all. An unhandled KeyboardInterrupt makes the
- * interpreter kill itself by SIGINT right afterwards, so that exit() is never reached: the
- * signal is held back until the run is stored, and then kills as it would have. */
+/* Called as the last step of Py_FinalizeEx. After an unhandled KeyboardInterrupt, the interpreter
+ * then kills itself with SIGINT, so exit() is never reached: hold the signal back until the run is
+ * stored; then it kills the process as it would have. */
 static void python_ended(void)
 {
     gpu_end(1);

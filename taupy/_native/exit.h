@@ -1,22 +1,22 @@
-/* The end of the process, and the storer. */
+/* Process exit, and the storer. */
 #ifndef TAUPY_EXIT_H
 #define TAUPY_EXIT_H
 
 #include <stdint.h>
 #include <sys/types.h>
 
-extern pid_t root_pid; /* the process that stores the run when it ends; 0: nobody */
+extern pid_t root_pid; /* process that stores the run when it ends; 0: none */
 extern char **storer_argv, **storer_env;
 
-/* The storer speaks to what is stderr now, if anybody. */
+/* The storer writes to the current stderr, if to anything. */
 void stderr_keep(int quiet);
-/* Have the part closed and the run stored at the process's end. */
+/* At process exit, close the part and store the run. */
 void exit_watch(void);
-/* Close the part, whose state is `state` then. It may be closed again, with a status. */
+/* Close the part and set its state to `state`. It may be closed again, with a status. */
 void finish(int has_status, int64_t status, uint64_t state);
-/* A child's part joins those of the other children: a run may have thousands. */
+/* Fold a child's part into the file shared by all children: a run may have thousands. */
 void fold(void);
-/* Run the storer, a fresh interpreter, and wait for it. Python may be gone already. */
+/* Run the storer, a fresh interpreter, and wait for it. Python may be finalised already. */
 void store(void);
 
 #endif

@@ -45,7 +45,7 @@ typedef struct GpuHost {
     void (*forked)(void);       /* in a forked child */
     int (*snapshot)(const char *path); /* write what is complete to this file; GPU_COPIED ... */
     void (*region)(int begins); /* for the calling thread; may wait for the GPU; or NULL */
-    void (*lend)(int begins);   /* torch.profiler takes CUPTI's records, or gives them back; or NULL */
+    void (*lend)(int begins);   /* torch.profiler takes or returns CUPTI's records; or NULL */
 } GpuHost;
 
 /* For fields the other side may access on another thread: `enabled`, `tried`, and those the
