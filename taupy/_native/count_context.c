@@ -107,7 +107,7 @@ void count_context_gone(void *context)
 
 CountContext *count_context(void *context)
 {
-    CountContext *here = context != NULL ? place_of(context) : NULL; /* NULL: it is being created */
+    CountContext *here = context != NULL ? place_of(context) : NULL; /* NULL: the call creates it */
     if (here == NULL)
         return NULL;
     prepare_once(here, AT_LAUNCH);

@@ -1,13 +1,13 @@
-/* Sums by name, with the open activations up to now. */
+/* Totals by name, with open activations counted up to now. */
 #include "flat.h"
 #include "process.h"
 #include "routine.h"
 
-/* What flat() sums a routine under: [0] its plain name, apart for timers and routines;
- * [1] a Python routine's full name. */
+/* How flat() groups: [0] by plain name, timers and routines apart; [1] a Python routine by its full
+ * name. */
 enum FlatKind { FLAT_ROUTINE, FLAT_TIMER, FLAT_FULL_NAME };
 
-static Routine *routine_of(const Node *node) /* NULL: of the root */
+static Routine *routine_of(const Node *node) /* NULL for the root */
 {
     return node->parent == NULL ? NULL
                                 : routine_find((void *)((uint64_t)node->key & ~KEY_THROTTLED));
@@ -20,7 +20,7 @@ static int flat_same(const Routine *a, const Routine *b, int full)
                       (!full || (a->line == b->line && strcmp(a->file, b->file) == 0)));
 }
 
-/* Adds to the sums [calls, inclusive, exclusive] of a routine's name. Errors are left out. */
+/* Add to the sums [calls, inclusive, exclusive] of a routine's name. Errors are ignored. */
 static void flat_add(PyObject *rows, const Routine *routine, int full, double more_calls,
                      double more_inclusive, double more_exclusive)
 {
@@ -54,7 +54,8 @@ static void flat_add(PyObject *rows, const Routine *routine, int full, double mo
     Py_XDECREF(name);
 }
 
-/* Add a node's sums. What is inside another of its name and kind adds no inclusive time. */
+/* Add a node's values. If it is below a node of the same name and kind, it adds no inclusive
+ * time. */
 static void flat_node(PyObject *rows, const Routine *routine, const Node *node, double calls,
                       double ticks)
 {
@@ -73,13 +74,13 @@ static void flat_node(PyObject *rows, const Routine *routine, const Node *node, 
     }
 }
 
-/* The sums of all that has ended. */
+/* Sums over everything that has ended. */
 static void flat_ended(PyObject *rows)
 {
     for (uint64_t i = 0; i < table_slots(&routines); i++) {
         Routine *routine = routines.slots[i].entry;
         if (routine == NULL || routine->generation != generation ||
-            routines.slots[i].hash != key_hash(routine->node_key)) /* there are two entries */
+            routines.slots[i].hash != key_hash(routine->node_key)) /* else entered twice */
             continue;
         for (uint64_t j = 0; j < routine->node_count; j++) {
             Node *node = routine->nodes[j];

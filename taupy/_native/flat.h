@@ -1,13 +1,13 @@
-/* What is recorded so far, summed by name, for the in-code API and for tests. */
+/* What has been recorded so far, summed by name, for the in-code API and for tests. */
 #ifndef TAUPY_FLAT_H
 #define TAUPY_FLAT_H
 
 #include <Python.h>
 
-/* [(name, calls, inclusive_ns, exclusive_ns, kind)] of all threads so far, kind as FlatKind. Open
- * activations count up to now. */
+/* [(name, calls, inclusive_ns, exclusive_ns, kind)] over all threads so far, kind as in FlatKind.
+ * Open activations count up to now. */
 PyObject *flat(PyObject *module, PyObject *unused);
-/* What the hash tables hold and what their searches cost, see table_steps. */
+/* What the hash tables hold and what look-ups cost; see table_steps. */
 PyObject *tables(PyObject *module, PyObject *unused);
 
 #endif

@@ -1,4 +1,4 @@
-/* What a fork's child does with what it has of its parent's. */
+/* How a forked child handles the state inherited from its parent. */
 #include "fork.h"
 #include "process.h"
 #include "thread.h"
@@ -6,14 +6,14 @@
 
 static void **forked_path; /* keys open in the forking thread, outermost first */
 static uint64_t forked_depth, forked_hide;
-/* What was open when this thread began to fork. Its cursor lies in the part, which the parent
- * shares with the child, and moves on. */
+/* What was open when this thread called fork. Its cursor is in the part, which the child shares
+ * with the parent, where it moves on. */
 static __thread struct {
     Node *node;
     uint64_t hide;
 } before;
 
-/* Keep the path that is open in the thread that has forked. */
+/* Remember the path open in the forking thread. */
 static void path_keep(Node *inner)
 {
     free(forked_path);
@@ -45,7 +45,7 @@ static void fork_child(void)
         return;
     Thread *thread = this_thread;
     path_keep(thread != NULL ? before.node : NULL);
-    pthread_mutex_init(&ended_lock, NULL); /* who held them is not here */
+    pthread_mutex_init(&ended_lock, NULL); /* the owner does not exist in this process */
     pthread_mutex_init(&tree_lock, NULL);
     part_forget(part);
     TELL(on_fork, thread);
@@ -58,14 +58,14 @@ static void fork_child(void)
     fork_epoch_ns = clock_epoch(fork_pair.ns);
 }
 
-/* The frames that were open when the parent forked are open in the child's thread, too. */
+/* Frames that were open when the parent forked are open in the child's thread, too. */
 static void fork_reopen(Thread *thread)
 {
     if (forked_path == NULL)
         return;
     for (uint64_t i = 0; i < forked_depth; i++) {
         if (key_is_brief(forked_path[i]))
-            continue; /* the child's steps are its own */
+            continue; /* the child has steps of its own */
         Node *node = node_new(thread, thread->cursor, forked_path[i]);
         if (node == NULL)
             break;

@@ -1,4 +1,4 @@
-/* Forks: the child begins a part of its own when it first enters or leaves anything. */
+/* Forks: the child creates its own part when it first enters or leaves anything. */
 #ifndef TAUPY_FORK_H
 #define TAUPY_FORK_H
 
@@ -6,7 +6,7 @@
 
 extern Listener fork_listener;
 
-/* From now on forks are noticed. */
+/* Start watching for forks. */
 void forks_watch(void);
 
 #endif

@@ -11,16 +11,16 @@
 #include "timing.h"
 
 typedef struct OpenPhase {
-    PyObject *object;    /* not ours: compared only */
-    PyObject *reference; /* a weak one: ends the phase with the object; or NULL */
+    PyObject *object;    /* not a reference: only compared */
+    PyObject *reference; /* weak reference that ends the phase with the object; or NULL */
     uint64_t id;
-    Thread *thread;      /* NULL: the one that has forked */
+    Thread *thread;      /* NULL: the thread that forked */
     void *key;
-    Node *node;          /* NULL: it is open no more */
+    Node *node;          /* NULL: no longer open */
     uint32_t depth;
 } OpenPhase;
 
-static OpenPhase *phases; /* under the GIL; newest last; `phases_open` of them */
+static OpenPhase *phases; /* protected by the GIL; newest last; `phases_open` entries */
 static size_t phases_room;
 static uint64_t phase_ids;
 
@@ -29,7 +29,7 @@ static OpenPhase *phase_at(Thread *thread, const Node *node)
     for (size_t i = phases_open; i-- > 0;) {
         OpenPhase *phase = &phases[i];
         if (phase->thread == NULL && phase->key == node->key && phase->depth == node->depth) {
-            phase->thread = thread; /* after a fork: the same path in another part */
+            phase->thread = thread; /* after a fork: same path, different part */
             phase->node = (Node *)node;
         }
         if (phase->thread == thread && phase->node == node)
@@ -44,7 +44,7 @@ static int phase_goes_on(Thread *thread, const Node *node)
     return phase != NULL && phase->reference != NULL;
 }
 
-/* The phase that was open at `from` is now, at `to`; NULL: nowhere. */
+/* The phase open at `from` is now open at `to`, or nowhere if that is NULL. */
 static void phase_moved(Thread *thread, const Node *from, Node *to)
 {
     OpenPhase *phase = phase_at(thread, from);
@@ -54,7 +54,7 @@ static void phase_moved(Thread *thread, const Node *from, Node *to)
     }
 }
 
-/* The thread's outermost routine has returned: nothing is open. */
+/* The thread's outermost routine has returned: no phase of it is open. */
 static void phases_closed(const Thread *thread)
 {
     for (size_t i = 0; i < phases_open; i++)
@@ -62,7 +62,7 @@ static void phases_closed(const Thread *thread)
             phases[i].node = NULL;
 }
 
-/* In a fork's child: of the other threads nothing is left. */
+/* In a forked child, nothing of the other threads remains. */
 static void phases_forked(const Thread *thread)
 {
     for (size_t i = 0; i < phases_open; i++) {
@@ -75,7 +75,8 @@ static void phases_forked(const Thread *thread)
     }
 }
 
-/* A variable of the object, without asking its class. A new reference, or NULL. */
+/* An attribute in the object's own __dict__, without involving its class. A new reference, or
+ * NULL. */
 static PyObject *variable_of(PyObject *object, const char *name)
 {
     PyObject *variables = PyObject_GenericGetDict(object, NULL);
@@ -88,8 +89,8 @@ static PyObject *variable_of(PyObject *object, const char *name)
     return value;
 }
 
-/* Close what is open at the phase's node; routines that have not returned go on where it had
- * begun. The phase is taken off the list. */
+/* Close what is open at the phase's node; routines that have not returned continue where the phase
+ * had begun. The phase is removed from the list. */
 static void phase_close(size_t at)
 {
     OpenPhase phase = phases[at];
@@ -102,7 +103,7 @@ static void phase_close(size_t at)
     memmove(&phases[at], &phases[at + 1], (--phases_open - at) * sizeof *phases);
     Py_XDECREF(phase.reference);
     if (!active || thread == NULL || phase.thread != thread || phase.node == NULL)
-        return; /* it ends with the routine that it is in */
+        return; /* it ends with the enclosing routine */
     uint64_t hidden = thread->cursor == &thread->hidden ? thread->hide : 0;
     Node *inner = visible(thread), *node = inner;
     for (int frames = 0; node != phase.node && node->parent != NULL && frames < RANGE_FRAMES;
@@ -118,14 +119,14 @@ static void phase_close(size_t at)
         close_down_to(thread, node, now);
         go_on(thread, inner, node, 0, now);
         steps_window_look(thread, NULL);
-        if (hidden) { /* what is not recorded goes on, too */
+        if (hidden) { /* what is not recorded continues, too */
             hide(thread);
             thread->hide = hidden;
         }
     }
 }
 
-/* The object of an open phase is no more. */
+/* The object of an open phase was destroyed. */
 static PyObject *phase_died(PyObject *id, PyObject *reference)
 {
     (void)reference;
@@ -138,7 +139,7 @@ static PyObject *phase_died(PyObject *id, PyObject *reference)
     Py_RETURN_NONE;
 }
 
-/* Room for one more. */
+/* Make room for one more phase. */
 static int phases_grow(void)
 {
     if (phases_open < phases_room)
@@ -152,7 +153,7 @@ static int phases_grow(void)
     return 0;
 }
 
-/* The key of a record_function's phase; NULL: it has no name. */
+/* The key of a record_function's phase; NULL if it has no name. */
 static void *phase_key(PyObject *object)
 {
     static unsigned names;
@@ -167,7 +168,8 @@ static void *phase_key(PyObject *object)
     return key;
 }
 
-/* A weak reference to the object that ends the phase with it; NULL: the object allows none. */
+/* A weak reference that ends the phase when the object is destroyed; NULL if the object does not
+ * support one. */
 static PyObject *phase_reference(PyObject *object, uint64_t phase)
 {
     static PyMethodDef died = {"taupy", phase_died, METH_O, NULL};
@@ -201,7 +203,7 @@ static void phase_begin(Thread *thread, PyObject *object)
     phases[phases_open++] = (OpenPhase){object, reference, id, thread, key, node, node->depth};
 }
 
-/* The newest phase of the object on this thread; else, one of another thread. */
+/* End the object's newest phase on this thread or, failing that, on another one. */
 static void phase_end(Thread *thread, const PyObject *object)
 {
     size_t found = phases_open;
@@ -220,7 +222,7 @@ static void phase_end(Thread *thread, const PyObject *object)
 
 /* ---------------------------------------------------------------- the two routines */
 
-/* Is this one of the methods by which PyTorch's record_function, or its profiler, begins and ends? */
+/* Whether this is a method by which PyTorch's record_function, or its profiler, begins and ends. */
 static uint32_t phase_flags(Routine *routine)
 {
     const char *name = routine->name, *file = routine->file;
@@ -294,7 +296,7 @@ static int on_entered(Thread *thread, Routine *routine)
 static int on_left(Thread *thread, Routine *routine, PyObject *returned)
 {
     PyObject *object = frame_at_work(routine->key).self;
-    if (thread->cursor == &thread->hidden && python_disabled) { /* hidden as it started */
+    if (thread->cursor == &thread->hidden && python_disabled) { /* was hidden from the start */
         unhide(thread);
         if (routine->flags & ROUTINE_PHASE_EXIT && object != NULL)
             phase_end(thread, object);

@@ -1,13 +1,13 @@
-/* `torch.profiler.record_function` as a phase, with nothing put into the program.
+/* `torch.profiler.record_function` as a phase, without changing the program.
  *
- * Its `__enter__` and `__exit__` are known by name and file when their code is first met. Such
- * a routine has a flag, so that it never takes the quick way through `enter` and `leave`; what
- * is recorded of it stands with a second routine (`shown`) under a key that no code has. When
- * `__enter__` returns a phase begins, with the name that the object has in its `__dict__`; when
- * `__exit__` begins it ends. No code of the program runs for it.
+ * Its `__enter__` and `__exit__` are recognised by name and file when their code is first seen.
+ * Such a routine carries a flag, so it never takes the fast path through `enter` and `leave`; it is
+ * recorded through a second routine (`shown`), under a key that no code object has. A phase begins
+ * when `__enter__` returns, named as in the object's `__dict__`, and ends when `__exit__` begins.
+ * None of the program's code runs.
  *
- * As a pushed NVTX range the phase goes on where its routine returns or yields, until its end;
- * or until the object is gone, which ends the range in PyTorch, too. */
+ * Like an NVTX push range, the phase stays open when its routine returns or yields, until it is
+ * ended, or until the object is destroyed, which also ends the range in PyTorch. */
 #ifndef TAUPY_PHASES_H
 #define TAUPY_PHASES_H
 
@@ -15,11 +15,11 @@
 
 extern Listener phases_listener;
 
-/* Have the engine tell of record_function's methods. */
+/* Have the engine report record_function's methods. */
 void phases_start(void);
-/* `__enter__` or `__exit__` is called; `object` may be NULL. Or a method of torch.profiler's. */
+/* `__enter__`, `__exit__` or a method of torch.profiler is called; `object` may be NULL. */
 void phase_called(Thread *thread, Routine *routine, PyObject *object);
-/* It returns, or an exception leaves it. */
+/* It returns, or raises. */
 void phase_returns(Thread *thread, Routine *routine, PyObject *object, int returned);
 
 #endif

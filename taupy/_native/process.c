@@ -1,4 +1,4 @@
-/* The life of a measured process's part. */
+/* Life cycle of a measured process's part. */
 #define _GNU_SOURCE
 #include "process.h"
 #include "counters.h"
@@ -24,7 +24,7 @@ static uint64_t process_start_time(void)
     if (n <= 0)
         return 0;
     text[n] = 0;
-    char *field = strrchr(text, ')'); /* the name may hold blanks and brackets */
+    char *field = strrchr(text, ')'); /* the name may contain spaces and parentheses */
     for (int i = 0; field != NULL && i < 20; i++)
         field = strchr(field + 1, ' ');
     return field != NULL ? strtoull(field, NULL, 10) : 0;
@@ -38,7 +38,7 @@ int part_begin(void)
     long pid = getpid();
     int has_path = run_folder != NULL && snprintf(path, sizeof path, "%s/%ld-%llx.part", run_folder,
                                                   pid, ticks) < (int)sizeof path;
-    /* A helper outlives the run, after which nobody looks for what lies elsewhere. */
+    /* A helper outlives the run, and then nobody looks for files in other places. */
     int has_spill = spill_prefix != NULL && (!helper || forked) &&
                     snprintf(spill, sizeof spill, "%s%ld-%llx.part", spill_prefix, pid, ticks) <
                         (int)sizeof spill;

@@ -1,28 +1,29 @@
-/* The process that is measured, and its part from beginning to end. */
+/* The measured process and its part, from start to end. */
 #ifndef TAUPY_PROCESS_H
 #define TAUPY_PROCESS_H
 
 #include "calltree.h"
 
-extern int active;       /* started, and not stopped */
-extern int helper;       /* this process serves multiprocessing; its forks do not */
-extern int waiting;      /* recording begins with the program's first frame */
+extern int active;       /* started and not stopped */
+extern int helper;       /* a helper process of multiprocessing; its forks are not helpers */
+extern int waiting;      /* recording starts with the program's first frame */
 extern char *run_folder; /* NULL: no file, anonymous memory (calibration, tests) */
-extern char *spill_prefix; /* of the path where a part goes when the run folder is full */
-extern char *ancestors;  /* ids of the processes between this one and the root; NULL: none */
-extern int forked;       /* this process began by a fork in a measured one */
+extern char *spill_prefix; /* path prefix for the part when the run folder is full */
+extern char *ancestors;  /* pids between this process and the root; NULL: none */
+extern int forked;       /* this process was forked from a measured one */
 extern int fork_is_pending; /* and has not recorded anything yet */
-extern ClockPair fork_pair; /* when it began */
+extern ClockPair fork_pair; /* time of the fork */
 extern int64_t fork_epoch_ns;
-extern ClockPair early;  /* a reading of the launcher's, to know a tick's length early */
+extern ClockPair early;  /* the launcher's reading, for an early estimate of the tick length */
 
-/* Has Python begun, and is it not about to end? */
+/* Whether Python is initialised and not about to be finalised. */
 int python_is_there(void);
-/* Open a part for this process. -1: there is no memory at all. */
+/* Open a part for this process. Returns -1 if there is no memory at all. */
 int part_begin(void);
-/* Something was seen to happen now; threads say so without the GIL, too. */
+/* Note the time of some activity; threads call this without the GIL, too. */
 void part_moment(uint64_t now);
-/* Facts of the process; later ones of a name replace earlier ones. -1: no memory. */
+/* Facts about the process; a later value replaces an earlier one of the same name. Returns -1 if
+ * memory runs out. */
 int metadata_write(const char *name, const char *value);
 int metadata_write_bytes(const char *name, const char *value, uint64_t size);
 

@@ -1,4 +1,4 @@
-/* Pushing and popping NVTX's ranges. */
+/* NVTX push/pop ranges. */
 #include "pushed.h"
 #include "carry.h"
 #include "gil.h"
@@ -35,7 +35,7 @@ void range_pop(void)
         return;
     ranges_open--;
     if (thread->cursor == &thread->hidden)
-        return; /* the routine that it began in closes it */
+        return; /* closed by the routine it began in */
     Node *inner = thread->cursor, *node = inner;
     int saved = errno, frames = 0;
     while (node->parent != NULL && range_kind(node->key) != RANGE_NVTX && frames++ < RANGE_FRAMES)
@@ -46,7 +46,7 @@ void range_pop(void)
     PyErr_Fetch(&type, &value, &trace);
     if (node == inner)
         leave(node->key, 1);
-    else { /* routines that have not returned go on where the range had begun */
+    else { /* routines still open continue where the range had begun */
         uint64_t now = clock_ticks();
         close_down_to(thread, node, now);
         go_on(thread, inner, node, 0, now);

@@ -1,8 +1,8 @@
-/* NVTX's pushed and popped ranges: phases of the call path. */
+/* NVTX push/pop ranges as phases of the call path. */
 #ifndef TAUPY_PUSHED_H
 #define TAUPY_PUSHED_H
 
-/* NVTX's ranges. 0: the phase is open. Anything else: this thread has no business here. */
+/* 0: the phase is open. Otherwise, this thread cannot have ranges here. */
 int range_push(const char *name);
 void range_pop(void);
 

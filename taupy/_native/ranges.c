@@ -1,4 +1,4 @@
-/* Ranges of the process, and marks; see ranges.h. */
+/* Process-wide ranges, and marks; see ranges.h. */
 #include "ranges.h"
 #include "events.h"
 #include "gil.h"
@@ -11,14 +11,14 @@
 #define RANGE_EVENTS_AT_MOST 4096
 #define RANGE_SUMS_AT_MOST (1u << 18)
 #define RANGES_OPEN_AT_MOST (1u << 16)
-#define RANGE_SLOTS 4096 /* of each of the tables: lists */
+#define RANGE_SLOTS 4096 /* in each table; slots are lists */
 
 /* One name at one call path. */
 typedef struct RangeSum {
     const char *event, *unit; /* the event is compared by address */
     Thread *thread;
     Node *node;
-    SampleRecord *record; /* in the part, or NULL: then `waiting` has the sums */
+    SampleRecord *record; /* in the part; NULL: `waiting` holds the sums */
     SampleRecord waiting;
     struct RangeSum *next, *next_waiting;
 } RangeSum;
@@ -42,17 +42,17 @@ static struct {
     uint64_t sum_count, event_count, open_count, made_count, refused, generation;
 } ranges;
 
-static uint64_t range_ids; /* never used twice */
+static uint64_t range_ids; /* never reused */
 static pthread_mutex_t ranges_lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* In a fork's child: whoever held the lock is not here. */
+/* In a forked child: the lock's owner does not exist here. */
 static void on_fork(const Thread *thread)
 {
     (void)thread;
     pthread_mutex_init(&ranges_lock, NULL);
 }
 
-/* All below: under the lock. */
+/* Everything below needs the lock. */
 
 static const char *range_event(const char *prefix, const char *name, const char *suffix)
 {
@@ -111,7 +111,7 @@ static void range_add(RangeSum *sum, double value, int may_write)
     sample_add(sum->record != NULL ? sum->record : &sum->waiting, value);
 }
 
-/* What was summed up without the GIL goes to the part. */
+/* Write what was summed up without the GIL into the part. */
 static void ranges_write(void)
 {
     RangeSum *later = NULL, *sum;
@@ -119,7 +119,7 @@ static void ranges_write(void)
         ranges.waiting = sum->next_waiting;
         if (sum->record == NULL)
             sum->record = sample_record(sum->event, sum->unit, sum->thread, sum->node);
-        if (sum->record == NULL) { /* no room: perhaps another time */
+        if (sum->record == NULL) { /* no room: maybe later */
             sum->next_waiting = later;
             later = sum;
             continue;
@@ -138,9 +138,9 @@ static void ranges_write(void)
     ranges.waiting = later;
 }
 
-/* Take the lock, if there is anything to measure. `may_write` tells whether the part may grow:
- * this thread holds the GIL. Another part than before (a fork's child, a new start) begins
- * with nothing; what was open belongs to the one before. */
+/* Take the lock, if anything is measured at all. `may_write` is set if the part may grow, that is,
+ * if this thread holds the GIL. With a new part (a forked child, a restart), start empty; what was
+ * open belongs to the previous one. */
 static int ranges_enter(int *may_write)
 {
     if (!active || waiting)
@@ -152,7 +152,7 @@ static int ranges_enter(int *may_write)
         return 0;
     pthread_mutex_lock(&ranges_lock);
     if (ranges.generation != generation) {
-        memset(&ranges, 0, sizeof ranges); /* a fork may have cut a change short: nothing is freed */
+        memset(&ranges, 0, sizeof ranges); /* a fork may have interrupted an update: free nothing */
         ranges.generation = generation;
     }
     if (*may_write && ranges.waiting != NULL)
@@ -160,8 +160,8 @@ static int ranges_enter(int *may_write)
     return 1;
 }
 
-/* Where the calling thread stands. A thread without Python stands where what it launches does,
- * or else for the process's first thread as a whole. */
+/* The calling thread's call path. A thread without Python uses the one its launches are attributed
+ * to or, failing that, the process's first thread as a whole. */
 static Thread *range_place(Node **node)
 {
     GpuPlace place = gpu_place();
@@ -170,7 +170,7 @@ static Thread *range_place(Node **node)
     Node *root = *node;
     while (root != NULL && root->parent != NULL)
         root = root->parent;
-    if (*node == root) /* the whole thread; or another's node that is not whole yet */
+    if (*node == root) /* the whole thread; or another thread's node that is still being created */
         *node = NULL;
     if (root != NULL && (thread == NULL || root != &thread->root))
         for (thread = threads_now(); thread != NULL && &thread->root != root;)
@@ -183,7 +183,7 @@ static Thread *range_place(Node **node)
     return thread;
 }
 
-/* The rest: what nvtx.c calls. */
+/* The functions that nvtx.c calls. */
 
 uint64_t range_start(const char *name)
 {
@@ -229,7 +229,7 @@ void range_end(uint64_t id)
     while (*at != NULL && (*at)->id != id)
         at = &(*at)->next;
     OpenRange *open = *at;
-    if (open != NULL) { /* else nobody has started it, or another process has */
+    if (open != NULL) { /* else never started, or by another process */
         *at = open->next;
         range_add(open->sum, (double)(now - open->start_ns), may_write);
         open->next = ranges.unused;
@@ -261,7 +261,8 @@ void range_mark(const char *name, const double *payload)
     errno = saved;
 }
 
-/* At the process's end, or for a snapshot: all is in the part, and what is missing is said. */
+/* At process exit, or for a snapshot: write everything into the part, and report what is
+ * missing. */
 static void ranges_finish(int ends)
 {
     char text[160];

@@ -1,9 +1,9 @@
-/* NVTX's started and ended ranges, and its marks: user events at the call path of the start.
+/* NVTX start/end ranges and marks: user events at the call path of the start.
  *
- * A range may end on another thread than it began on, and others may overlap it, so that it
- * is no phase of a call path: its duration is a value. These functions are called by any
- * thread, with or without the GIL. What a thread without it finds no room for in the part
- * waits in memory for one that has it, or for the process's end. */
+ * A range may end on a different thread than it began on, and may overlap others, so it cannot be a
+ * phase of a call path: its duration is a value. These functions may be called on any thread, with
+ * or without the GIL. What a thread without the GIL finds no room for in the part is kept in memory
+ * until a thread that holds it comes along, or the process ends. */
 #ifndef TAUPY_RANGES_H
 #define TAUPY_RANGES_H
 
@@ -11,10 +11,10 @@
 
 extern Listener ranges_listener;
 
-/* What nvtx.c calls. 0: it is not measured. */
+/* Called by nvtx.c. 0: not measured. */
 uint64_t range_start(const char *name);
 void range_end(uint64_t id);
-/* `payload`: a number that came with it; NULL if none did. */
+/* `payload`: the number attached to the mark; NULL if there is none. */
 void range_mark(const char *name, const double *payload);
 
 #endif

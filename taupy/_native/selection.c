@@ -1,4 +1,4 @@
-/* Matching routines with patterns. */
+/* Matching routines against patterns. */
 #include "selection.h"
 #include "names.h"
 #include <fnmatch.h>
@@ -29,7 +29,7 @@ static int any_matches(char **patterns, const Routine *routine, const char *modu
     return 0;
 }
 
-/* The name of the module with these globals; the caller's own. */
+/* Name of the module with these globals; owned by the caller. */
 static char *module_of(PyObject *globals)
 {
     if (globals == NULL)

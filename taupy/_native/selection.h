@@ -1,13 +1,13 @@
-/* Which routines are recorded: --include, --exclude, and none of our own. */
+/* Which routines are recorded: --include, --exclude, and never our own. */
 #ifndef TAUPY_SELECTION_H
 #define TAUPY_SELECTION_H
 
 #include "routine.h"
 
 extern char **include_patterns, **exclude_patterns; /* NULL-terminated, or NULL */
-extern char **our_files; /* beginnings of paths whose routines are never recorded */
+extern char **our_files; /* path prefixes whose routines are never recorded */
 
-/* ROUTINE_OURS and ROUTINE_EXCLUDED of a routine whose name and file are known. */
+/* Sets ROUTINE_OURS and ROUTINE_EXCLUDED for a routine by its name and file. */
 extern RoutineWatch selection_watch;
 
 #endif

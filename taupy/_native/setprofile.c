@@ -4,7 +4,7 @@
 #include "wrap.h"
 
 static PyCFunction real_setprofile, real_setprofile_all;
-static Py_tracefunc programs_own; /* sys.setprofile's, which calls a Python function */
+static Py_tracefunc programs_own; /* from sys.setprofile; calls a Python function */
 
 static PyObject *wrapped_setprofile(PyObject *module, PyObject *function);
 static PyObject *wrapped_setprofile_all(PyObject *module, PyObject *function);

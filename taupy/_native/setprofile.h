@@ -1,5 +1,6 @@
-/* With C calls recorded, the interpreter would tell a profile function that the program sets of
- * the return of sys.setprofile, whose call it has not seen: that event is left out. */
+/* While C calls are recorded, the interpreter would report the return of sys.setprofile to the
+ * profile function that the program has just set, although that function never saw the call:
+ * suppress that event. */
 #ifndef TAUPY_SETPROFILE_H
 #define TAUPY_SETPROFILE_H
 

@@ -3,7 +3,7 @@
 
 #define BLOCK 64
 
-/* The first 32 bits of the fractional parts of the cube roots of the first 64 primes. */
+/* First 32 bits of the fractional parts of the cube roots of the first 64 primes. */
 static const uint32_t constants[64] = {
     0x428a2f98, 0x71374491, 0xb5c0fbcf, 0xe9b5dba5, 0x3956c25b, 0x59f111f1, 0x923f82a4, 0xab1c5ed5,
     0xd807aa98, 0x12835b01, 0x243185be, 0x550c7dc3, 0x72be5d74, 0x80deb1fe, 0x9bdc06a7, 0xc19bf174,
@@ -49,14 +49,15 @@ static void take_block(uint32_t state[8], const uint8_t *block)
 
 void sha256(const void *bytes, size_t size, uint8_t digest[SHA256_BYTES])
 {
-    /* Of the square roots of the first eight primes. */
+    /* The same for the square roots of the first eight primes. */
     uint32_t state[8] = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
                          0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
     const uint8_t *at = bytes;
     size_t left = size;
     for (; left >= BLOCK; left -= BLOCK, at += BLOCK)
         take_block(state, at);
-    /* The rest, a bit, and the length in bits at the end of the last block. */
+    /* Padding: the rest of the data, a 1 bit, and the length in bits at the end of the last
+     * block. */
     uint8_t tail[2 * BLOCK] = {0};
     size_t ends = left + 9 <= BLOCK ? BLOCK : 2 * BLOCK;
     memcpy(tail, at, left);

@@ -1,5 +1,5 @@
-/* SHA-256 (FIPS 180-4), by which contents are known: that of a module names its kept file and
- * joins its kernels with their code. */
+/* SHA-256 (FIPS 180-4), used to identify contents: a module's hash names its saved file and links
+ * its kernels to their code. */
 #ifndef TAUPY_SHA256_H
 #define TAUPY_SHA256_H
 

@@ -1,12 +1,12 @@
-/* The hash table of the engine: pointers to entries, each beside its hash.
+/* The engine's hash table: pointers to entries, each next to its hash.
  *
- * Open addressing with linear probing, at most two thirds full. The hash's upper bits choose
- * the slot, so that a growing table is copied from front to back. An entry that is removed
- * leaves no mark behind: those after it move up. A table that is filled and emptied again and
- * again therefore stays as small and as quick as one that was filled once.
+ * Open addressing with linear probing, at most two thirds full. The slot comes from the upper bits
+ * of the hash, so that growing copies a table from front to back. Removal leaves no tombstone: the
+ * following entries move up. A table that is repeatedly filled and emptied therefore stays as small
+ * and fast as one filled once.
  *
- * The table owns its slots, never the entries. `is` is a constant where a table is used, so
- * that the compiler puts it in place. No Python here. */
+ * The table owns its slots, never the entries. `is` is a constant at each call, so the compiler
+ * inlines it. No Python here. */
 #ifndef TAUPY_TABLE_H
 #define TAUPY_TABLE_H
 
@@ -17,26 +17,26 @@
 #define TABLE_FIRST_BITS 6
 
 typedef struct TableSlot {
-    uint64_t hash; /* 0: the slot is free */
+    uint64_t hash; /* 0: the slot is empty */
     void *entry;
 } TableSlot;
 
-typedef struct Table { /* all zero: empty */
+typedef struct Table { /* all zero: an empty table */
     TableSlot *slots;  /* NULL until the first entry */
     uint64_t mask, count;
     unsigned shift;
 } Table;
 
-/* Is this entry the one that is looked for? Asked only where the hashes are equal. */
+/* Whether this is the entry looked for. Called only if the hashes are equal. */
 typedef int TableIs(const void *entry, const void *wanted);
 
-/* The hash of a number, never 0. Its upper bits depend on all bits of the number. */
+/* Hash of a number, never 0. Its upper bits depend on all bits of the number. */
 static inline uint64_t table_hash(uint64_t number)
 {
     return number * 0x9E3779B97F4A7C15ull | 1;
 }
 
-/* The hash of a text, going on from that of another, or from 0. */
+/* Hash of a string, continuing from another string's hash, or from 0. */
 static inline uint64_t table_hash_text(uint64_t hash, const char *text)
 {
     for (; *text; text++)
@@ -66,8 +66,8 @@ static inline void table_fill(TableSlot *slots, uint64_t mask, unsigned shift, T
     slots[i] = slot;
 }
 
-/* Free slots. Each look-up in a large table touches a page of its own, which costs less where
- * pages are large. */
+/* Allocate empty slots. Each look-up in a large table touches a different page, which is cheaper
+ * with huge pages. */
 static inline TableSlot *slots_new(uint64_t count)
 {
     uint64_t size = count * sizeof(TableSlot);
@@ -97,7 +97,7 @@ static __attribute__((unused, noinline)) int table_grow(Table *table)
     return 0;
 }
 
-/* Add an entry, which must not be there yet. -1: there is no memory for it. */
+/* Add an entry, which must not be in the table yet. Returns -1 if memory runs out. */
 static inline int table_put(Table *table, uint64_t hash, void *entry)
 {
     if (table->count * 3 >= table->mask * 2 && table_grow(table) != 0)
@@ -107,7 +107,7 @@ static inline int table_put(Table *table, uint64_t hash, void *entry)
     return 0;
 }
 
-/* Take out an entry, by its address; nothing happens if it is not there. */
+/* Remove an entry by its address; does nothing if it is not there. */
 static __attribute__((unused)) void table_remove(Table *table, uint64_t hash, const void *entry)
 {
     TableSlot *slots = table->slots;
@@ -119,7 +119,7 @@ static __attribute__((unused)) void table_remove(Table *table, uint64_t hash, co
             return;
         i = (i + 1) & mask;
     }
-    /* Whoever a search could not reach any more moves into the gap. */
+    /* Entries that a search could no longer reach move into the gap. */
     for (uint64_t j = (i + 1) & mask; slots[j].hash != 0; j = (j + 1) & mask) {
         uint64_t home = slots[j].hash >> table->shift;
         if (((j - home) & mask) >= ((j - i) & mask)) {
@@ -131,7 +131,7 @@ static __attribute__((unused)) void table_remove(Table *table, uint64_t hash, co
     table->count--;
 }
 
-/* Without its entries, and with memory for none. */
+/* Empty the table and free its slots. */
 static __attribute__((unused)) void table_clear(Table *table)
 {
     free(table->slots);
@@ -143,7 +143,7 @@ static inline uint64_t table_slots(const Table *table)
     return table->slots != NULL ? table->mask + 1 : 0;
 }
 
-/* The steps that a search for each of the entries takes, summed: what a table costs. */
+/* Total number of steps needed to find each entry once: the cost of the table. */
 static __attribute__((unused)) uint64_t table_steps(const Table *table)
 {
     uint64_t steps = 0;

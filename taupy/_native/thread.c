@@ -1,4 +1,4 @@
-/* Threads: their beginning, their name, their end. */
+/* Threads: start, name and end. */
 #define _GNU_SOURCE
 #include "thread.h"
 #include "listeners.h"
@@ -71,7 +71,7 @@ Thread *thread_new(void)
         metrics_enter(thread, &thread->root);
     thread->root.t0 = clock_ticks();
     thread->next = threads;
-    __atomic_store_n(&threads, thread, __ATOMIC_RELEASE); /* gpu_place looks without the GIL */
+    __atomic_store_n(&threads, thread, __ATOMIC_RELEASE); /* gpu_place reads it without the GIL */
     TELL(on_thread_begun, thread);
 out:
     errno = saved;

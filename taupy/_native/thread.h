@@ -1,26 +1,26 @@
-/* Threads of the program as they begin and end. */
+/* The program's threads as they begin and end. */
 #ifndef TAUPY_THREAD_H
 #define TAUPY_THREAD_H
 
 #include "calltree.h"
 #include <Python.h>
 
-/* May recording begin on this thread? The interpreter's own start-up is not the program:
- * it begins with the first frame of __main__, or of runpy, which -m goes through. */
+/* Start recording on this thread, if allowed yet. The interpreter's own start-up is not part of the
+ * program: recording begins with the first frame of __main__, or of runpy, which implements -m. */
 Thread *thread_begin(PyObject *globals);
-/* Begin to record on this thread. NULL if that cannot be. Needs the GIL, or a process
- * in which nobody else runs (a fork's child, the end). */
+/* Start recording on this thread. NULL on failure. Needs the GIL, or a process in which nothing
+ * else runs (a forked child, the end). */
 Thread *thread_new(void);
-/* This thread, recorded from now on if it is not yet; NULL: nothing is recorded. */
+/* This thread, newly recorded if necessary; NULL: nothing is recorded. */
 Thread *thread_here(void);
-/* The same for a return: only in a fork's child that has not recorded yet can there be something
- * open. */
+/* The same for a return: something can be open only in a forked child that has not recorded
+ * anything yet. */
 Thread *thread_after_fork(void);
-/* The name of a Python thread, looked up without running any of the program's code. */
+/* Look up the name of a Python thread without running any of the program's code. */
 void thread_name(Thread *thread);
-/* From now on the ends of threads are noticed. */
+/* Start watching for the end of threads. */
 void threads_watch(void);
-/* Threads that end hereafter are none of ours. */
+/* Ignore threads that end from now on. */
 void threads_release(void);
 
 #endif

@@ -1,4 +1,4 @@
-/* Named timers, found by (name, group), and the groups that are disabled. */
+/* Named timers, looked up by (name, group), and the disabled groups. */
 #include "timers.h"
 
 #define NAMES_AT_MOST 4096
@@ -14,7 +14,7 @@ static int begins_with(const char *text, const char *start)
 
 static NamedTimer *timer_new(const char *name, const char *group)
 {
-    NamedTimer *timer = calloc(1, sizeof *timer); /* never freed: nodes have its address */
+    NamedTimer *timer = calloc(1, sizeof *timer); /* never freed: nodes hold its address */
     if (timer == NULL || (timer->name = strdup(name)) == NULL ||
         (timer->group = strdup(group)) == NULL)
         return NULL;

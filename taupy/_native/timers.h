@@ -1,4 +1,4 @@
-/* Timers and phases that have a name: of the in-code API, of NVTX, of record_function. */
+/* Named timers and phases: from the in-code API, NVTX, and record_function. */
 #ifndef TAUPY_TIMERS_H
 #define TAUPY_TIMERS_H
 
@@ -14,15 +14,15 @@
 #define STEP_GROUP "STEP"
 #define JIT_GROUP "JIT"
 
-/* The key by which it is entered and left; NULL, and a Python error, if there is no memory. */
+/* The key to enter and leave it by; NULL, with an exception set, if memory runs out. */
 void *timer_key(const char *name, const char *group);
 
-/* As `timer_key`, for names that the program computes: from the 4096th of the process on they
- * are one, `others`. `names` counts those of the caller. */
+/* Like `timer_key`, for names the program generates: from the 4096th in the process on, all share
+ * the name `others`. `names` counts those of the caller. */
 void *timer_key_among(unsigned *names, const char *name, const char *others, const char *group);
 
 int group_disabled(const char *group);
-/* -1, and a Python error, if there is no memory. */
+/* Returns -1, with an exception set, if memory runs out. */
 int group_enable(const char *group, int enabled);
 
 #endif

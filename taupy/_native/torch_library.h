@@ -1,4 +1,4 @@
-// What the libraries share that instrument/torch_library.py compiles against the installed PyTorch.
+// Shared by the libraries that instrument/torch_library.py compiles against the installed PyTorch.
 #ifndef TAUPY_TORCH_LIBRARY_H
 #define TAUPY_TORCH_LIBRARY_H
 
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Is the PyTorch of this process the one that this was compiled for?
+// Whether this process runs the PyTorch this library was compiled for.
 static inline bool is_ours()
 {
     Dl_info library;

@@ -1,4 +1,4 @@
-/* Wrapping what ends the process and what starts others; see wrap.h. */
+/* Wrapping functions that end the process or start others; see wrap.h. */
 #define _GNU_SOURCE
 #include "wrap.h"
 #include "children.h"
@@ -32,7 +32,8 @@ static PyObject *wrapped_exit(PyObject *module, PyObject *const *args, Py_ssize_
     return ((FastCall)(void *)real_exit)(module, args, n, names);
 }
 
-/* Where the argument `env` of posix.execve and its like stands, the third of them; -1: nowhere. */
+/* Index of the argument `env` of posix.execve and similar functions, the third one; -1 if
+ * absent. */
 static Py_ssize_t environment_at(Py_ssize_t n, PyObject *names)
 {
     if (n > 2)
@@ -61,13 +62,13 @@ static PyObject *call_with(PyCFunction real, PyObject *module, PyObject *const *
 static PyObject *exec_with(PyCFunction real, PyObject *module, PyObject *const *args, Py_ssize_t n,
                            PyObject *names, Py_ssize_t at, PyObject *environment)
 {
-    if (n >= 2) /* of several notes the last one counts: the others have failed */
+    if (n >= 2) /* of several notes the last one counts: the earlier attempts failed */
         note_child(getpid(), clock_ns(CLOCK_MONOTONIC), 0, args[0], args[1], NULL);
     gpu_end_released(0);
     finish(0, 0, PART_EXEC);
     int hidden = gpu_hide();
     PyObject *result = call_with(real, module, args, n, names, at, environment);
-    gpu_show(hidden); /* still here: it failed */
+    gpu_show(hidden); /* still here, so it failed */
     if (active && part != NULL)
         part_resume(part);
     return result;
@@ -97,7 +98,7 @@ static PyObject *wrapped_system(PyObject *module, PyObject *const *args, Py_ssiz
     return result;
 }
 
-/* The environment is inherited if it is None, as it may be from 3.13 on. */
+/* With None, allowed from 3.13 on, the environment is inherited. */
 static PyObject *spawn_with(PyCFunction real, PyObject *module, PyObject *const *args, Py_ssize_t n,
                             PyObject *names)
 {
@@ -120,7 +121,7 @@ static PyObject *wrapped_spawnp(PyObject *module, PyObject *const *args, Py_ssiz
     return spawn_with(real_spawnp, module, args, n, names);
 }
 
-/* A child has a part from the start: one that is killed at once is no lost one. */
+/* A child has a part from the start, so one that is killed at once is not lost. */
 static PyObject *forked_with(PyCFunction real, PyObject *module)
 {
     int64_t began_ns = clock_ns(CLOCK_MONOTONIC);
@@ -216,8 +217,8 @@ void wrap(PyObject *module, const char *name, PyCFunction *real, void *ours, int
     Py_XDECREF(function);
 }
 
-/* A function's hash is its C function's address: sets of functions, such as os.supports_fd,
- * find those that are wrapped no longer. They are filled once more. */
+/* A function's hash is the address of its C function: sets of functions, such as os.supports_fd, no
+ * longer find the wrapped ones. Rebuild those sets. */
 static void hash_again(PyObject *modules)
 {
     PyObject *os = PyDict_GetItemString(modules, "os"), *name, *set;
