@@ -85,7 +85,7 @@ static void *operator_new(const char *name)
     return timer;
 }
 
-/* ---------------------------------------------------------------- a node begins */
+/* ---------------------------------------------------------------- begin */
 
 static OpenNode *open_push(void)
 {
@@ -203,7 +203,7 @@ static void node_begins(const char *name, int64_t sequence, uint64_t forward)
     errno = saved;
 }
 
-/* ---------------------------------------------------------------- it ends */
+/* ---------------------------------------------------------------- end */
 
 /* Something below it was left open. */
 static void leave_open(Node *outer, uint64_t now)

@@ -1,4 +1,4 @@
-/* Noting the processes that the program starts. */
+/* Noting the child processes that the program starts. */
 #define _GNU_SOURCE
 #include "children.h"
 #include "process.h"

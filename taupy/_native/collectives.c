@@ -60,7 +60,7 @@ static Stack records, free_records, free_sums;
 static Table sums;
 static uint64_t kept_in_step, step_then, without_room;
 
-/* ---------------------------------------------------------------- room */
+/* ---------------------------------------------------------------- free records */
 
 static int stack_push(Stack *stack, void *item)
 {
@@ -122,7 +122,7 @@ static void forget(void)
     held_generation = generation;
 }
 
-/* ---------------------------------------------------------------- who asks */
+/* ---------------------------------------------------------------- issuing */
 
 static Node *cause_on(Thread *thread)
 {
@@ -440,7 +440,8 @@ static Communicator *communicator_named(const char *name)
     return NULL;
 }
 
-/* Its name; one that was there before and is no more has let go of it. */
+/* The communicator of a new group of this name; a previous one that is gone has released the
+ * name. */
 static Communicator *communicator_new(const char *name)
 {
     int group = communicator_count < COMMUNICATORS ? host.group(name) : -1;
@@ -560,7 +561,7 @@ void collectives_groups(void)
     PyErr_Clear();
 }
 
-/* ---------------------------------------------------------------- ends */
+/* ---------------------------------------------------------------- finish and fork */
 
 static void on_finish(int ends)
 {

@@ -153,7 +153,7 @@ static void begin(GpuHost *asking)
     atexit(at_exit); /* in case C code ends the process, not Python */
 }
 
-/* ---------------------------------------------------------------- who calls */
+/* ---------------------------------------------------------------- entry points */
 
 /* The driver calls this from the program's first cuInit. The program continues in any case: a
  * result other than 1 would make the driver complain. */

@@ -8,7 +8,7 @@
 #include <stdio.h>
 
 static int unified_problem; /* CUPTI's result, atomic; 0: nothing to report */
-static int lend_problem;    /* the same */
+static int lend_problem;    /* likewise */
 static int is_lent;         /* CUPTI's records are torch.profiler's for now; atomic */
 static uint64_t lent_launches, lent_moves; /* at the time of lending */
 

@@ -30,7 +30,7 @@ static PyObject *put_records, *end_function, *snapshot_function, *start_thread, 
 static __thread const char *snapshot_path;
 static __thread int snapshot_result;
 
-/* ---------------------------------------------------------------- what cupti-python calls */
+/* ---------------------------------------------------------------- called by cupti-python */
 
 static uint64_t number_of(PyObject *data, const char *name)
 {
@@ -364,7 +364,7 @@ static struct PyModuleDef definition = {
 
 PyMODINIT_FUNC PyInit_cupti_python(void) { return PyModuleDef_Init(&definition); }
 
-/* ---------------------------------------------------------------- who loads it */
+/* ---------------------------------------------------------------- entry points */
 
 /* Path of a file in the package; `name` is relative to its folder. 0 if it does not fit. */
 static int path_in_package(const char *name, char *path, size_t room)

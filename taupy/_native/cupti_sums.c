@@ -122,7 +122,7 @@ static GpuWork *work_of(Sums *sums, GpuWork *key, uint32_t *number)
     }
 }
 
-/* ---------------------------------------------------------------- what records say */
+/* ---------------------------------------------------------------- reading records */
 
 typedef struct Span {
     uint64_t start, end, bytes, graph_node;

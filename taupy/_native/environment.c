@@ -1,4 +1,4 @@
-/* Our variable in environments of children. */
+/* Adding our variable to the environments of child processes. */
 #include "environment.h"
 #include "gpu.h"
 #include "process.h"

@@ -80,7 +80,7 @@ static void flat_ended(PyObject *rows)
     for (uint64_t i = 0; i < table_slots(&routines); i++) {
         Routine *routine = routines.slots[i].entry;
         if (routine == NULL || routine->generation != generation ||
-            routines.slots[i].hash != key_hash(routine->node_key)) /* else entered twice */
+            routines.slots[i].hash != key_hash(routine->node_key)) /* has two entries */
             continue;
         for (uint64_t j = 0; j < routine->node_count; j++) {
             Node *node = routine->nodes[j];

@@ -18,7 +18,7 @@
 enum GpuBlockKind {
     GPU_COUNTERS = 16, /* GpuCounters, a single one */
     GPU_NAME = 17,     /* GpuText: a kernel's name */
-    GPU_WORK = 18,     /* GpuWork[], unused ones at the end */
+    GPU_WORK = 18,     /* GpuWork[], unused entries at the end */
     GPU_CALLS = 19,    /* GpuCall[]: CUDA API calls by the host, a hash table */
     GPU_CALL_NAME = 20, /* GpuText: id = domain << 12 | callback id */
     GPU_THREADS = 21,  /* GpuThread[GPU_THREADS_AT_MOST]: threads without routines */

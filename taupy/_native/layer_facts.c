@@ -1,4 +1,4 @@
-/* Facts of layers; see layer_facts.h. */
+/* Collecting facts about layers; see layer_facts.h. */
 #include "layer_facts.h"
 #include "frames.h"
 #include "operators_host.h"

@@ -1,4 +1,4 @@
-/* Names of modules; see layer_names.h. */
+/* Naming modules; see layer_names.h. */
 #include "layer_names.h"
 #include "children_of.h"
 #include "names.h"
@@ -293,7 +293,7 @@ static Layer *root_of(PyObject *module)
     return root->prefix != NULL ? root : NULL;
 }
 
-/* ---------------------------------------------------------------- the question */
+/* ---------------------------------------------------------------- look-up */
 
 /* A module created in `forward`, or stored where `_modules` does not reach: its class, within the
  * running layer. */

@@ -1,4 +1,4 @@
-/* Calls of modules as nodes; see layers.h. */
+/* Module calls as nodes; see layers.h. */
 #include "layers.h"
 #include "autograd.h"
 #include "carry.h"

@@ -5,7 +5,7 @@
 
 #include "calltree.h"
 
-#define METRICS_AT_MOST 4 /* pairs that fill one more cache line */
+#define METRICS_AT_MOST 4 /* as many pairs as fit in one more cache line */
 
 extern int metric_count;         /* additional metrics that a node has room for */
 extern int call_metrics;         /* number read at every call; the others are read at regions */

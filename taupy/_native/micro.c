@@ -42,8 +42,8 @@ typedef struct {
 typedef double (*Kernel)(Work *work); /* returns operations done, or bytes moved */
 
 /* -------------------------------------------------------------- floating point
- * Twelve chains in registers hide the latency of every processor there is; an array of
- * them would be spilled to memory. The empty asm keeps the compiler from folding steps. */
+ * Twelve independent chains, kept in registers, hide the latency on any current processor;
+ * an array would be spilled to memory. The empty asm keeps the compiler from folding steps. */
 
 #define TWELVE(DO) DO(0) DO(1) DO(2) DO(3) DO(4) DO(5) DO(6) DO(7) DO(8) DO(9) DO(10) DO(11)
 #define MAKE(i) T a##i = x + (E)(i);
@@ -134,8 +134,8 @@ TARGET("avx512f,avx512vnni") static double dot_int8_512(Work *work) {
 #endif
 
 /* ---------------------------------------------------------------------- memory
- * The widest vectors there are; the asm on each value keeps loops from becoming calls of
- * memset and memcpy, which do other things. */
+ * Uses the widest vectors available; the asm on each value keeps the compiler from turning
+ * loops into calls of memset and memcpy, which move data differently. */
 
 #define HELD(value, constraint) __asm__ volatile("" : constraint(value));
 #define DONE __asm__ volatile("" ::: "memory");
@@ -241,7 +241,7 @@ static double chain(Work *work) {
     return (double)work->repeats * 64;
 }
 
-/* ---------------------------------------------------------------- what there is */
+/* ---------------------------------------------------------------- available kernels */
 
 enum { ALWAYS, FMA, AVX2, AVX2_FMA, AVX512, BF16, VNNI };
 

@@ -20,7 +20,7 @@ typedef struct NcclRow {
     uint64_t number; /* from 0, counted separately for each operation */
     int64_t bytes;   /* this process's contribution; -1: unknown */
     uint64_t cause;  /* call-tree node of the engine; 0: unknown */
-    int64_t asked_ns, begun_ns, ended_ns; /* CLOCK_REALTIME; 0: not yet */
+    int64_t asked_ns, begun_ns, ended_ns; /* CLOCK_REALTIME; 0: not yet known */
     char operation[32];
 } NcclRow;
 

@@ -111,7 +111,7 @@ static int nvtx_domain_pop(void *domain)
     return nvtx_pop();
 }
 
-/* ---------------------------------------------------------------- ranges of the process */
+/* ---------------------------------------------------------------- process-wide ranges */
 
 static uint64_t nvtx_start(const char *name)
 {

@@ -240,7 +240,7 @@ int64_t flop_of(const at::RecordFunction &called)
     return UNKNOWN;
 }
 
-// ------------------------------------------------------------------ operators in each other
+// ------------------------------------------------------------------ nested operators
 
 struct Inside {
     int depth = 0;   // operators currently open

@@ -13,9 +13,9 @@
 #define RANGES_OPEN_AT_MOST (1u << 16)
 #define RANGE_SLOTS 4096 /* in each table; slots are lists */
 
-/* One name at one call path. */
+/* Sum of one event at one call path. */
 typedef struct RangeSum {
-    const char *event, *unit; /* the event is compared by address */
+    const char *event, *unit; /* events are compared by address */
     Thread *thread;
     Node *node;
     SampleRecord *record; /* in the part; NULL: `waiting` holds the sums */

@@ -1,4 +1,4 @@
-/* Writing spans; see spans.h. */
+/* Recording spans; see spans.h. */
 #include "spans.h"
 
 #define FIRST_SPANS 40 /* per block: a program may have thousands of short-lived threads */

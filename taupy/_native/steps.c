@@ -439,7 +439,7 @@ static struct Steps *steps_of(Thread *thread)
     return thread->steps;
 }
 
-/* ---------------------------------------------------------------- what is told */
+/* ---------------------------------------------------------------- events */
 
 /* `with_fetch`: the batch fetched just before belongs to this step. */
 static void step_told(Thread *thread, enum StepKind kind, int with_fetch)
@@ -682,7 +682,7 @@ int steps_goes_on(const Thread *thread)
     return steps->is_told || (now->updates == 0 && !is_validated);
 }
 
-/* ---------------------------------------------------------------- ends */
+/* ---------------------------------------------------------------- end of threads and of the run */
 
 /* The thread will train no more: whatever looked like a step counts as one. */
 static void steps_finish(Thread *thread)

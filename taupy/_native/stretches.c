@@ -166,7 +166,7 @@ static Side *side_of(Stretches *stretches, const Node *node)
     return &row->sides[(uint64_t)(node - row->nodes) / node_stride];
 }
 
-/* ---------------------------------------------------------------- a look */
+/* ---------------------------------------------------------------- looking */
 
 /* Returns -1 if memory runs out. */
 static int note(Stretches *stretches, size_t *count, Node *node, Side *side)
