@@ -32,7 +32,7 @@ class Medians(Mapping[Hashable, tuple[float | None, ...]]):
 
 
 class CallsOfPaths(Medians):
-    """The same for call paths, queried on demand, the first rows first."""
+    """The same for call paths, queried on demand, starting with the first rows."""
 
     def __init__(self, db: ProfileDB, sides: Sequence[Side], first: Sequence[int]) -> None:
         super().__init__(())

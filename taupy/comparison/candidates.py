@@ -27,7 +27,7 @@ USUAL = ("warps_per_inst", "ipc", "occupancy", "cpu_ipc")
 _EVIDENCE = ("warps_per_inst", "gld_per_inst", "gst_per_inst", "ipc", "occupancy", "divergence",
              "intensity_dram", "flop_rate", "cpu_ipc", "cache_miss_rate")  # fmt: skip
 DIMENSIONS = ("routine", *OF_TIMERS)
-"""What candidates may be."""
+"""The dimensions of which candidates can be made."""
 
 _NOT_CODE = {"GPU_NO_OWNER", "TAUPY", "GPU_SYNC"}
 _KERNELS = "GPU_KERNEL"
@@ -95,7 +95,7 @@ def program(
 
     Args:
         ranking: the metric to rank by, if any.
-        by: one of `DIMENSIONS`: what stands for a routine, such as its file.
+        by: one of `DIMENSIONS`: what is ranked in place of routines, such as their files.
 
     Raises:
         TaupyError: no routine of these groups has the metric to rank by.
@@ -173,8 +173,8 @@ def _wall(times: Answer | None) -> tuple[float, str]:
 
 
 def _add_launches(db: ProfileDB, trial_id: int, routines: Iterable[Routine]) -> None:
-    """Launching routines of the kernels, the occupancy that their launches allow, and what their
-    stored code proposes."""
+    """Add to kernels the routines that launch them, the occupancy that their launches allow, and
+    the advice from their stored code."""
     try:
         launches = gpu_query.launched(db, trial_id)
     except TaupyError:  # a trial can have counters without launches

@@ -39,7 +39,7 @@ class Judgement(NamedTuple):
     """The rulings of all conditions.
 
     Attributes:
-        apart: rows that were not judged because a run or a side lacks them, by condition.
+        apart: by condition, rows that were not judged because a run or a side lacks them.
     """
 
     judged: list[Judged]
@@ -89,7 +89,7 @@ def judge(
 
     Args:
         judged_rows: judges the rows of one condition: `gate.judged` for finished measurements,
-            `sequential.judged` for pairs of runs as they are made.
+            `sequential.judged` for pairs of runs as they complete.
         question: how to match names and combine threads; metric and value come from the
             condition.
 

@@ -1,4 +1,4 @@
-"""Kernels of a trial beside their stored code, joined by kernel name and module, or chip."""
+"""Kernels of a trial with their stored code, joined by kernel name and module, or chip."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Joined(NamedTuple):
     """The stored code of a kernel of a trial.
 
     Attributes:
-        doubt: why it may be other code than what ran; "" where the trial loaded that module.
+        doubt: why other code may have run; "" if the trial loaded that module.
     """
 
     codes: list[KernelCode]
@@ -36,8 +36,8 @@ class Joined(NamedTuple):
 
 
 def codes_of(db: ProfileDB, trial_id: int, timer: str) -> Joined:
-    """The stored code of the modules that the trial loaded, where it lists one of them; else all
-    for the chips of its GPUs."""
+    """The kernel's stored code from modules that the trial loaded, or else all of it for the
+    chips of the trial's GPUs."""
     named = _named(db, trial_id, timer)
     loaded = modules.hashes_of(db, trial_id)
     ran = [code for code in named if code.module in loaded]
@@ -51,7 +51,7 @@ def codes_of(db: ProfileDB, trial_id: int, timer: str) -> Joined:
 
 
 def _named(db: ProfileDB, trial_id: int, timer: str) -> list[KernelCode]:
-    """The stored code of kernels of that name, for the chips of the trial's GPUs."""
+    """The stored code of kernels of this name, for the chips of the trial's GPUs."""
     chips = {device.compute_capability for device in gpu_query.devices(db, trial_id)}
     name = one_spelling(demangled(timer))
     short = short_name(name)
@@ -66,7 +66,7 @@ def _named(db: ProfileDB, trial_id: int, timer: str) -> list[KernelCode]:
 
 
 def views(db: ProfileDB, trial_id: int, timer: str, sites: Sequence[SiteRow]) -> list[View]:
-    """A table for each stored code of a kernel; none where there is no code."""
+    """One table per stored code of a kernel; none if there is no code."""
     codes, doubt = codes_of(db, trial_id, timer)
     if not codes:
         return []
@@ -105,7 +105,7 @@ def extent(sides: tuple[int, int, int] | None) -> int | None:
 
 
 def _counted(db: ProfileDB, trial_id: int, timer: str, name: str) -> float | None:
-    """A metric of one kernel; None where it was not measured."""
+    """A metric of one kernel; None if it was not measured."""
     try:
         answer = metrics.answer(db, trial_id, name, ("timer",))
     except MissingMetric:

@@ -1,7 +1,7 @@
-"""Kernels' machine code compared: old and new, one chip and another, one compiler and another.
+"""Compare kernels' machine code between versions, chips or compilers.
 
 Code has no noise, so one reading decides: a condition of `--fail-on` fails or passes, and is
-undecided only where the code does not tell the value.
+undecided only if the value cannot be determined from the code.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _SHOWN = ("registers", "spills", "stack", "shared", "instructions", "occupancy")
 
 @dataclass(frozen=True)
 class CodeSide:
-    """One side's kernels. `label`: the file, as the user named it."""
+    """One side's kernels. `label`: the file, as the user specified it."""
 
     label: str
     codes: tuple[KernelCode, ...]
@@ -38,9 +38,9 @@ class CodeSide:
 
 @dataclass(frozen=True)
 class Pair:
-    """A kernel on two sides; None where one lacks it. Several kernels that the matcher cannot
-    tell apart are one row, with the largest of their values. `shown`: the short name, with template
-    arguments where other kernels have the same."""
+    """A kernel on two sides; None if one lacks it. Kernels that the matcher cannot distinguish
+    share a row, with the largest of their values. `shown`: the short name, with template
+    arguments if other kernels have the same one."""
 
     key: Key
     chips: tuple[str, str]
@@ -50,7 +50,7 @@ class Pair:
 
     @property
     def name(self) -> str:
-        """The kernel, and the chips where they differ."""
+        """The kernel's name, and the chips if they differ."""
         old, new = self.chips
         return f"{self.shown} ({old if old == new else f'{old}, {new}'})"
 
@@ -66,7 +66,7 @@ def _largest(codes: Iterable[KernelCode], quantity: Quantity) -> float | None:
 def pairs(
     first: CodeSide, second: CodeSide, level: Level = "auto", table: Table | None = None
 ) -> tuple[list[Pair], list[str]]:
-    """The kernels of two sides, chip by chip; of single chips that differ, one beside the other.
+    """The kernels of two sides, matched chip by chip; sides with one chip each match regardless.
 
     Returns:
         The pairs by name, and notes on chips that one side lacks.
@@ -127,10 +127,10 @@ def _matched(
 
 
 def judge(judged_pairs: Sequence[Pair], conditions: Sequence[Condition]) -> Judgement:
-    """Test every condition on every kernel that it means.
+    """Test every condition on every kernel that it applies to.
 
     Raises:
-        UsageError: there is no such quantity, or no kernel of that name.
+        UsageError: a quantity does not exist, or no kernel has that name.
     """
     judged: list[Judged] = []
     apart: list[str] = []
@@ -155,7 +155,7 @@ def judge(judged_pairs: Sequence[Pair], conditions: Sequence[Condition]) -> Judg
 _ORDER = {"fails": 0, "undecided": 1, "passes": 2}
 
 _Couple = tuple[float | None, float | None]
-"""Both sides' values; None where the code does not tell, or where a side has no such kernel."""
+"""Both sides' values; None if the code does not tell, or a side lacks the kernel."""
 
 
 def _quantity(condition: Condition) -> Quantity:
@@ -203,9 +203,9 @@ def _sum(values: Iterable[float | None]) -> float | None:
 
 
 def _couples(pair: Pair, condition: Condition, quantity: Quantity) -> list[_Couple]:
-    """The values of a pair's kernels side by side, in the order of size: if no variant has
-    changed by more than a limit, no couple has. Variants that only the second side has are judged
-    by limits on the value itself."""
+    """The values of a pair's kernels, matched in order of size: if no variant changed by more
+    than a limit, no couple did. Variants that only the second side has are judged by limits on
+    the value itself."""
     sides = [[quantity.of(code) for code in side] for side in (pair.first, pair.second)]
     if None in sides[1] or (condition.change and None in sides[0]):
         return [(None, None)] if pair.second and (pair.first or not condition.change) else []
@@ -233,7 +233,7 @@ def _ruling(
 
 
 def concluded(judgement: Judgement, undecided: str | None) -> Conclusion:
-    """The outcome. `undecided`: "pass" or "fail", where that is to count as one of the two."""
+    """The outcome. `undecided`: "pass" or "fail" if an undecided gate is to count as that."""
     code = judgement.exit_code
     word = {0: "PASSED", gate.FAILED: "FAILED", gate.UNDECIDED: "UNDECIDED"}[code]
     if code == gate.UNDECIDED and undecided is not None:
@@ -253,7 +253,7 @@ def table(
     notes: Sequence[str],
     limit: int | None,
 ) -> View:
-    """Both sides' numbers, the kernels that differ first."""
+    """Both sides' numbers; kernels that differ come first."""
     ordered = sorted(compared, key=lambda pair: not _differs(pair))
     columns = [
         Column("kernel", heading="Kernel", audience="people"),

@@ -1,4 +1,4 @@
-"""What the stored code of a trial's kernels proposes, with the time that each could save."""
+"""Advice from the stored code of a trial's kernels, with the time that each could save."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class Proposal(NamedTuple):
     """Advice for one kernel of a trial.
 
     Attributes:
-        time_ns: of all its launches. `saved_ns`: of them, at most; None where not bounded.
-        doubt: why other code may have run; "" where it is known to be this.
+        time_ns: of all its launches. `saved_ns`: upper bound on the saving; None if unbounded.
+        doubt: why other code may have run; "" if it is known to be this code.
     """
 
     timer: str
@@ -37,10 +37,10 @@ class Proposal(NamedTuple):
 
 
 def proposals(db: ProfileDB, trial_id: int) -> list[Proposal]:
-    """For every kernel with stored code, by the time that could be saved.
+    """Proposals for every kernel with stored code, sorted by the time that could be saved.
 
     Raises:
-        TaupyError: nothing of the trial ran on a GPU.
+        TaupyError: nothing in the trial ran on a GPU.
     """
     sites: dict[str, list[SiteRow]] = {}
     for site in gpu_query.sites(gpu_query.launched(db, trial_id)):
@@ -63,7 +63,7 @@ def _of(code: KernelCode, site: SiteRow) -> list[Advice]:
 
 
 def by_kernel(db: ProfileDB, trial_id: int) -> dict[str, list[Advice]]:
-    """Kernel -> what its stored code proposes; empty where no code is stored."""
+    """Kernel -> advice from its stored code; empty if no code is stored."""
     if not kernel_codes.has_any(db):
         return {}
     try:
@@ -77,7 +77,7 @@ def by_kernel(db: ProfileDB, trial_id: int) -> dict[str, list[Advice]]:
 
 
 def remarks(db: ProfileDB, trial_id: int) -> Mapping[str, list[str]]:
-    """Kernel -> what its code proposes first."""
+    """Kernel -> the first advice from its code."""
     return {
         timer: [f"code: {first.finding}; {first.change}"]
         for timer, (first, *_) in by_kernel(db, trial_id).items()
@@ -88,7 +88,7 @@ def view(db: ProfileDB, trial_id: int, wall_ns: float, limit: int) -> View:
     """The proposals of a trial as candidates.
 
     Raises:
-        TaupyError: no code of the trial's kernels is stored; says how to get there.
+        TaupyError: no code of the trial's kernels is stored; the message says how to store it.
     """
     rows = proposals(db, trial_id)
     if not rows and not kernel_codes.has_any(db):
@@ -123,11 +123,11 @@ def view(db: ProfileDB, trial_id: int, wall_ns: float, limit: int) -> View:
 def blocks_view(
     db: ProfileDB, blocks: Sequence[int], name: str | None, trials: Sequence[int]
 ) -> View:
-    """Block sizes of each stored kernel, ranked by the occupancy that they allow, beside the mean
+    """Block sizes of each stored kernel, ranked by the occupancy that they allow, with the mean
     time of launches of that size in these trials.
 
     Raises:
-        UsageError: no stored kernel goes by that name.
+        UsageError: no stored kernel has that name.
     """
     test = name_test(name) if name is not None else lambda full, short: True
     codes = [code for code in kernel_codes.stored(db, lambda full, chip: True)

@@ -1,4 +1,4 @@
-"""What `taupy ranks` and the page of a trial say of ranks: tables, and why others waited."""
+"""What `taupy ranks` and the page of a trial show about ranks: tables, and why others waited."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from taupy.pprof.view import View
 from taupy.units import duration
 
 _SPREAD = 0.4
-"""A routine with a smaller share of what took a rank longer is not its cause alone."""
+"""A routine with a smaller share of a rank's excess time is not its only cause."""
 
 
 def of_ranks(job: Ranks, causes: Causes, step: int | None = None) -> View:
-    """One row per rank, of one step or of all."""
+    """One row per rank, for one step or all."""
     sums = analysis.times(job, step)
     worst = analysis.straggler(sums)
     notes = [] if worst is None else _why(job, sums, worst, step, causes)
@@ -25,7 +25,7 @@ def of_ranks(job: Ranks, causes: Causes, step: int | None = None) -> View:
 
 
 def of_steps(job: Ranks, numbers: Sequence[int], causes: Causes) -> View:
-    """One row per step: who was waited for in it."""
+    """One row per step: the rank that the others waited for."""
     longest = slowest(job)
     steps = [
         StepOfRanks(
@@ -49,7 +49,7 @@ def _in_step(causes: Causes, worst: RankTimes | None, number: int) -> Cause | No
 
 
 def _phase(job: Ranks, sums: list[RankTimes], step: int) -> tuple[str, float] | None:
-    """The phase that took the rank longer for which the others waited."""
+    """The phase in which the rank that the others waited for took longer."""
     worst = analysis.straggler(sums)
     waits = {times.rank: times.wait_ns for times in sums}
     steps = {rank.number: rank.steps for rank in job.ranks if rank.steps is not None}
@@ -59,7 +59,7 @@ def _phase(job: Ranks, sums: list[RankTimes], step: int) -> tuple[str, float] | 
 def _why(
     job: Ranks, sums: list[RankTimes], worst: RankTimes, step: int | None, causes: Causes
 ) -> list[str]:
-    """Who was waited for most, and what took that rank longer."""
+    """The rank that was waited for most, and what took it longer."""
     waited = sum(times.caused_ns for times in sums)
     notes = [
         f"the others waited {duration(worst.caused_ns)} for rank {worst.rank}, "

@@ -1,7 +1,7 @@
 """What took a rank longer than the others: phase, layer, routine.
 
-Where the trial lists what threads did between collectives, that is compared before those to which
-the rank came last (`analysis/rank_stretches.py`); else the whole run is.
+If the trial lists what threads did between collectives, the stretches before those collectives at
+which the rank arrived last are compared (`analysis/rank_stretches.py`); otherwise the whole run.
 """
 
 from __future__ import annotations
@@ -32,25 +32,25 @@ _SETTING_UP = (
     *("torch/distributed/distributed_c10d.py", "torch/distributed/rendezvous.py"),
     *("torch/distributed/constants.py", "torch/distributed/c10d_logger.py"),
 )
-"""Files whose routines wait for other processes, with all that they call."""
+"""Files whose routines, and everything they call, wait for other processes."""
 _WAITING = ("_verify_param_shape_across_processes", "_sync_module_states")
-"""So do these of torch/distributed/utils.py, while DistributedDataParallel is made."""
+"""Routines of torch/distributed/utils.py that do so while DistributedDataParallel is created."""
 _PARTS = ("<genexpr>", "<listcomp>", "<setcomp>", "<dictcomp>")
-"""Routines that are lines of others."""
+"""Groups of routines that are lines of other routines."""
 _MOST = 0.6
 _NOT_WORK = ("import", "communication")
 
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """What took a rank longer than the others, in its own time.
+    """A routine whose exclusive time was longer on a rank than on the others.
 
     Attributes:
-        layer, phase: that the routine was called in; None if there is none.
-        excess_ns: by so much it exceeds the median of the other ranks.
-        share: of all that took the rank longer.
-        caller: the program's routine from which it was called, where it took longest.
-        path: where that is, by its id.
+        layer, phase: in which the routine was called; None if there is none.
+        excess_ns: excess over the median of the other ranks.
+        share: of the rank's total excess.
+        caller: the program's routine that called it, where it took longest.
+        path: id of that call path.
     """
 
     timer: TimerRow
@@ -63,7 +63,7 @@ class Cause:
 
 
 class _Path(NamedTuple):
-    """A call path: what is called, from where."""
+    """A call path: what is called, and from where."""
 
     timer: TimerRow
     layer: str | None
@@ -79,7 +79,7 @@ class _Path(NamedTuple):
 class Causes:
     """What took the ranks of a trial longer.
 
-    Left out are imports, collectives, and making groups of processes: these wait for other ranks.
+    Imports, collectives and the creation of process groups are left out: they wait for other ranks.
     """
 
     def __init__(self, db: ProfileDB, trial: int, job: Ranks) -> None:
@@ -87,12 +87,12 @@ class Causes:
 
     @cached_property
     def since_collectives(self) -> bool:
-        """Is it known what ranks did between collectives?"""
+        """Whether it is known what ranks did between collectives."""
         return bool(self._longer)
 
     def of_rank(self, rank: int, step: int | None = None) -> list[Cause]:
-        """What took a rank longer, the largest first: before the collectives to which it came
-        last, in the step or in all steps; over the whole run if that is not known."""
+        """What took a rank longer, the largest first: before the collectives at which it arrived
+        last, in the step or in all steps; over the whole run if that is unknown."""
         if not self.since_collectives:
             return self._over_the_run(rank)
         has_steps = any(item.step for item in self._longer)
@@ -104,7 +104,7 @@ class Causes:
         )  # fmt: skip
 
     def of_collective(self, communicator: str, number: int) -> Cause | None:
-        """What took the last rank longer before it came to a collective."""
+        """What delayed the last rank to arrive at a collective."""
         before = self._by_collective.get((communicator, number), ())
         return next(iter(self._summed(before)), None)
 
@@ -126,7 +126,7 @@ class Causes:
         return self._ordered({ids[longest[key][1]]: time for key, time in excess.items()})
 
     def _ordered(self, excess: Mapping[int, float]) -> list[Cause]:
-        """Causes of call paths with what exceeds, the longest first."""
+        """Causes from the excess of call paths, the largest first."""
         total = sum(time for time in excess.values() if time > 0)
         above = sorted((-time, path) for path, time in excess.items() if time > 0)
         return [
@@ -135,8 +135,8 @@ class Causes:
         ]
 
     def within(self, causes: Sequence[Cause]) -> tuple[TimerRow, float] | None:
-        """The innermost of the program's routines with most of what took a rank longer, below it
-        too, and the share of it; None if there is none but the outermost one."""
+        """The innermost of the program's routines that contains most of a rank's excess, including
+        callees, and its share; None if only the outermost one does."""
         shares: dict[int, float] = defaultdict(float)
         depths: dict[int, int] = {}
         for cause in causes:
@@ -160,8 +160,8 @@ class Causes:
         return self._is_own(timer) and not timer.short_name.endswith(_PARTS)
 
     def _caller(self, path: int) -> TimerRow | None:
-        """The program's own routine from which that of a path was called, however deep in
-        libraries; if there is none, the one that called it."""
+        """The program's own routine that called a path's routine, however deep in libraries; if
+        there is none, the direct caller."""
         own = self._paths[path].timer
         above = []
         at = self._paths[path].parent
@@ -182,7 +182,7 @@ class Causes:
 
     @cached_property
     def _paths(self) -> dict[int, _Path]:
-        """Of all host threads but those of collectives, by id."""
+        """The call paths of all host threads except those of collectives, by id."""
         by = ("callpath", "parent", "timer", "layer", "phase")
         where = (Condition("kind", ("host",)),)
         table = values(self.db, Question((self.trial,), by=by, where=where))
@@ -217,7 +217,7 @@ class Causes:
             "i8",
         )
         held: dict[int, OwnTimes] = {}
-        for rank, stretches, callpaths in listed:  # of several threads the first one's
+        for rank, stretches, callpaths in listed:  # if several threads have some, the first one's
             paths = np.array([position[path] for path in callpaths], "i8")
             held.setdefault(rank, OwnTimes(stretches, paths, keys))
         return [*longer(self._job, held)]
@@ -257,7 +257,7 @@ class Causes:
 def _setting_up(
     callpaths: Iterable[int], parents: Iterable[int | None], timers: Iterable[TimerRow]
 ) -> set[int]:
-    """Call paths in which groups of processes are made, and those below."""
+    """Call paths in which process groups are created, and those below."""
     above: dict[int, int | None] = {}
     begins: set[int] = set()
     for callpath, parent, timer in zip(callpaths, parents, timers, strict=True):

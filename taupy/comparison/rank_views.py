@@ -62,8 +62,8 @@ _COLLECTIVES = (
 
 
 class StepOfRanks(NamedTuple):
-    """One step: how long it took on the slowest rank, who was waited for, and what took that rank
-    longer (`phase`, `cause`, None if that is not known)."""
+    """One step: its time on the slowest rank, the rank that was waited for, and what took that
+    rank longer (`phase`, `cause`; None if unknown)."""
 
     number: int
     time_ns: float | None
@@ -75,7 +75,7 @@ class StepOfRanks(NamedTuple):
 def view(
     job: Ranks, sums: Sequence[RankTimes], step: int | None = None, notes: Sequence[str] = ()
 ) -> View:
-    """One row per rank: of one step, or of all."""
+    """One row per rank, for one step or all."""
     cells = [_cells(rank, times, step) for rank, times in zip(job.ranks, sums, strict=True)]
     shown = [at for at in range(len(_RANKS)) if any(row[at] is not None for row in cells)]
     return View(
@@ -106,7 +106,7 @@ def _cells(rank: Rank, times: RankTimes, step: int | None) -> list[Cell]:
 def _steps(
     rank: Rank, step: int | None
 ) -> tuple[int | None, float | None, float | None, float | None]:
-    """The number of steps, the median of one, all of them and data in them; None: not known."""
+    """Number of steps, median step time, their total, and time for data in them; None: unknown."""
     steps = rank.steps
     if steps is None or not len(steps):
         return None, None, None, None
@@ -180,7 +180,7 @@ def _longer(cause: Cause | None) -> tuple[Cell, ...]:
 
 
 def _shown(view: View) -> View:
-    """Without columns of what took longer in which nothing stands."""
+    """The view without empty columns on what took longer."""
     names = {column.name for column in _LONGER}
     at = [
         place
@@ -205,8 +205,8 @@ def collectives_view(
 
     Args:
         cause_of: what took the last rank longer, by communicator and number.
-        step: of this one alone.
-        most: rows at most; None: all, in their order.
+        step: only this step.
+        most: maximum number of rows; None: all, in their order.
     """
     rows = [row for matched in job.matched for row in _collectives(matched, step)]
     said = [*notes]
@@ -240,7 +240,7 @@ def _collectives(matched: Matched, step: int | None) -> list[list[Cell]]:
 
 
 def slowest(job: Ranks) -> Mapping[int, float]:
-    """How long each step took on the rank where it took longest [ns]."""
+    """The time of each step on the rank where it took longest [ns]."""
     longest: dict[int, float] = {}
     for rank in job.ranks:
         if rank.steps is None:

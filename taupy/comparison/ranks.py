@@ -1,6 +1,6 @@
-"""The ranks of a trial: what they did, who was waited for, and what took it longer.
+"""The ranks of a trial: what they did, which rank was waited for, and what took it longer.
 
-The database is asked here; `analysis/ranks.py` matches and adds up.
+This module queries the database; `analysis/ranks.py` matches and adds up.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from taupy.profiledb.query import node_facts, threads_by_id
 from taupy.profiledb.steps import steps_of
 
 _INTERRUPTED = 3
-"""So many times as often as the others a rank is interrupted that shares its processor."""
+"""A rank interrupted this many times as often as the others shares its processor."""
 _LEAST_INTERRUPTED = 100
 
 
 @dataclass(frozen=True, slots=True)
 class Attempts:
-    """A launcher may start all ranks again after a failure: each time is an attempt.
+    """The attempts of a job: a launcher may restart all ranks after a failure.
 
     Attributes:
-        chosen: the attempt that is looked at.
-        all: those of the trial.
+        chosen: the attempt examined.
+        all: the attempts in the trial.
     """
 
     chosen: int
@@ -74,7 +74,7 @@ def read_ranks(db: ProfileDB, trial: int, attempt: int | None = None) -> tuple[R
 
 
 def _peak(facts: Mapping[str, str]) -> int | None:
-    """The most resident memory of a process, in bytes."""
+    """The peak resident memory of a process, in bytes."""
     peak = facts.get("Peak Resident Memory (KiB)", "")
     return int(peak) * 1024 if peak.isdigit() else None
 
@@ -113,8 +113,8 @@ def longer_phase(
     much [ns]; None if that is not known.
 
     Args:
-        waits: how long each rank waited for others in the step [ns]. What is not in a routine of
-            communication is taken from its backward pass, in which DistributedDataParallel waits.
+        waits: how long each rank waited for others in the step [ns]. Waits outside communication
+            routines are subtracted from its backward pass, where DistributedDataParallel waits.
     """
     times = {
         number: _phases(of_rank, step, waits.get(number, 0.0)) for number, of_rank in steps.items()
@@ -133,7 +133,7 @@ def longer_phase(
 
 
 def _phases(steps: Steps, step: int, waited: float) -> dict[str, float]:
-    """The time in each phase of a step, and in none of them, without waiting."""
+    """The time in each phase of a step, and outside all phases, without waiting."""
     for row, (number, count) in enumerate(zip(steps.number, steps.count, strict=True)):
         if number <= step < number + count:
             phases = {kind: times[row] / count for kind, times in steps.phases.items()}

@@ -129,7 +129,7 @@ def obstacles(
     """Differences between the sides, and differences within one side (its letter first).
 
     Args:
-        facts: as `facts_of` gives them.
+        facts: as returned by `facts_of`.
     """
     inside = [
         (side.letter, difference)
@@ -153,7 +153,7 @@ def circumstances(sides: Sequence[Side], facts: Sequence[Sequence[Mapping[str, s
     less than before. It is therefore a note and does not prevent the comparison.
 
     Args:
-        facts: as `facts_of` gives them.
+        facts: as returned by `facts_of`.
     """
     notes = []
     first, base = sides[0], _cpu_share(sides[0], facts[0])

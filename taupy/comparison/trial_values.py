@@ -103,12 +103,12 @@ class TrialValues:
 
     @property
     def additive(self) -> bool:
-        """Do values of parts add up to that of the whole? Those of a ratio do not."""
+        """Whether the values of parts add up to that of the whole; false for ratios."""
         return all(values_meant.metric.additive for values_meant in self.meant)
 
     @property
     def is_measured(self) -> bool:
-        """Is the metric measured in all trials, derived in none?"""
+        """Whether the metric is measured, not derived, in all trials."""
         return all(values_meant.metric.source == "measured" for values_meant in self.meant)
 
     @property
