@@ -1,8 +1,8 @@
-"""Did the program begin? A module or folder that is not there leaves traces of runpy only.
+"""Detect programs that never began: a missing module or folder leaves only traces of runpy.
 
-Plain Python looks for the target of -m, of a folder or a zip in `runpy`, which is measured. If
-it finds none, all that was measured is its search, and a trial of that is of no use to
-anybody: it is as with a script that does not exist.
+Python looks for the target of -m, of a folder or a zip in `runpy`, which is measured. If it finds
+none, only that search was measured, and a trial of it is useless, as for a script that does not
+exist.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ _PACKAGES = ("/site-packages/", "/dist-packages/")
 
 
 def never_began(settings: RunSettings, parts: Sequence[Part]) -> bool:
-    """Was the program's target looked for, and nothing of it run?
+    """Whether the program's target was searched for, but none of its code ran.
 
-    A package that was imported on the way (`python -m package.missing`) has run.
+    A package imported on the way (`python -m package.missing`) counts as run.
     """
     chosen = settings.engine_options
     if any(chosen.get(name) for name in ("include", "exclude", "depth")) or len(parts) != 1:
@@ -36,7 +36,7 @@ def never_began(settings: RunSettings, parts: Sequence[Part]) -> bool:
 
 
 def _is_pythons(routine: Routine) -> bool:
-    """Is it of the standard library?"""
+    """Whether the routine belongs to the standard library."""
     file = routine.file
     if file.startswith("<frozen"):
         return True

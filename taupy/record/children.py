@@ -1,15 +1,15 @@
-"""Child processes that look like Python and left no profile: a trial names them.
+"""Find child processes that look like Python but left no profile, so that the trial names them.
 
 Both engines note the processes that a measured process starts, or becomes (os.exec*), as
 metadata of its part, `taupy.child.N`:
 
     PID BEGAN ENDED \\0 folder \\0 executable \\0 word \\0 word ...
 
-with times in ns of CLOCK_MONOTONIC (ENDED is 0 if it is not known) and PID 0 if that is not known
-(os.system), the part's own if the process becomes the command. Here the notes are compared with
-the parts. Whether a command runs Python is inferred from its words, its symbolic link or its
-first line; a shell's or a launcher's (env, nice, mpirun) is measured if any Python below it was: a
-part of a process that was not forked has the ids of all processes above it as `taupy.ancestors`.
+with times in ns of CLOCK_MONOTONIC (ENDED is 0 if unknown) and PID 0 if unknown (os.system), or
+the part's own if the process becomes the command. This module compares the notes with the parts.
+Whether a command runs Python is inferred from its words, its symbolic link or its first line; a
+shell or launcher (env, nice, mpirun) counts as measured if any Python below it was: the part of a
+process that was not forked lists the ids of all its ancestors as `taupy.ancestors`.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _NAMED_AT_MOST, COMMAND_LENGTH = 8, 100
 
 @dataclass(frozen=True, slots=True)
 class Child:
-    """A process that a measured process has started, as it was noted."""
+    """A process started by a measured process, as noted there."""
 
     parent: int
     pid: int
@@ -57,12 +57,12 @@ class Child:
 
     @property
     def is_shell_line(self) -> bool:
-        """Is it a line given to os.system?"""
+        """Whether it is a command line passed to os.system."""
         return not self.executable and len(self.words) == 1
 
     @property
     def is_indirect(self) -> bool:
-        """May the Python that it runs be another process?"""
+        """Whether it may run Python in another process."""
         name = os.path.basename(self.words[0] if self.words else self.executable)
         return (
             self.is_shell_line or bool(_SHELL.fullmatch(name)) or bool(_LAUNCHERS.fullmatch(name))
@@ -77,7 +77,7 @@ class Child:
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """A process that was measured from its beginning, or from the image that it became."""
+    """A process measured from its start, or from the start of a new image (os.exec*)."""
 
     pid: int
     began_ns: int
@@ -86,7 +86,7 @@ class Arrival:
 
 @dataclass(frozen=True, slots=True)
 class Notes:
-    """What the parts of a run say of processes: which were started, and which were measured."""
+    """What the parts of a run say about processes: which were started, and which measured."""
 
     children: list[Child]
     arrivals: list[Arrival]
@@ -95,7 +95,7 @@ class Notes:
 
 
 def take_notes(parts: Sequence[Part]) -> Notes:
-    """Take the notes out of the parts' metadata. Forks that became their commands are marked so."""
+    """Remove the notes from the parts' metadata; marks forks that became their commands."""
     children = [child for part in parts for child in _children(part)]
     above = [_ancestors(part) for part in parts]
     arrivals = [
@@ -117,7 +117,7 @@ def _children(part: Part) -> list[Child]:
     children = [child for child in noted if child is not None]
     becomes = [child for child in children if child.pid == part.pid]
     has_become = part.state == EXEC or part.engine == "python"
-    last = becomes[-1:] if has_become else []  # the others have failed
+    last = becomes[-1:] if has_become else []  # the others failed
     return [child for child in children if child.pid != part.pid] + last
 
 
@@ -138,13 +138,13 @@ def _child(parent: int, note: str) -> Child | None:
 def unmeasured(
     notes: Notes, reached: Collection[int], is_running: Callable[[int], bool]
 ) -> dict[str, str]:
-    """What is to be said of children of which nothing was measured, under the names of `health`:
-    of those that look like Python, and of processes that became something unknown.
+    """Messages about unmeasured children, by name of the health metadata: about those that look
+    like Python, and about processes that became something unknown.
 
     Args:
         notes: of the run's parts.
-        reached: ids of processes that are not lost although no part of theirs was read.
-        is_running: does the process of this id go on?
+        reached: ids of processes that are not lost although none of their parts was read.
+        is_running: whether the process with this id is still running.
     """
     missing = lost(notes, reached)
     health = {}
@@ -170,7 +170,7 @@ def unmeasured(
 
 
 def lost(notes: Notes, reached: Collection[int]) -> list[Child]:
-    """Children of which nothing was measured."""
+    """Children that were not measured at all."""
     return [
         child
         for child in notes.children
@@ -180,19 +180,19 @@ def lost(notes: Notes, reached: Collection[int]) -> list[Child]:
 
 
 def _brought(child: Child, arrival: Arrival, measured: frozenset[int]) -> bool:
-    """Is it this child that was measured, or a process below it?"""
+    """Whether the measured process is this child or a descendant of it."""
     if arrival.began_ns < child.began_ns or 0 < child.ended_ns < arrival.began_ns:
         return False
     if child.pid and child.pid == arrival.pid:
         return True
     if not child.is_indirect or not arrival.above:
         return False
-    # A process whose parents have ended may belong to any process.
+    # A process whose parents have ended may descend from any process.
     return (child.pid or child.parent) in arrival.above or measured.isdisjoint(arrival.above)
 
 
 def runs_python(child: Child) -> bool:
-    """Does the child run Python, as far as its command tells?"""
+    """Whether the child runs Python, judging by its command."""
     if child.is_shell_line:
         return _line_runs_python(child.words[0], child.folder)
     return _runs_python(child.words or (child.executable,), child.folder, child.executable)
@@ -229,11 +229,11 @@ def _is_program(word: str, folder: str) -> bool:
 
 
 def _line_runs_python(line: str, folder: str) -> bool:
-    """Does a shell's command line run Python?"""
+    """Whether a shell command line runs Python."""
     for command in re.split(r"[;&|()\n`]+", line):
         try:
             words = shlex.split(command)
-        except ValueError:  # quotes that a separator has torn apart
+        except ValueError:  # a separator inside quotes
             words = command.split()
         while words and (words[0] in _KEYWORDS or re.match(r"\w+=", words[0])):
             del words[0]
@@ -243,14 +243,14 @@ def _line_runs_python(line: str, folder: str) -> bool:
 
 
 def _path(name: str, folder: str) -> str:
-    """Where an executable lies, symbolic links followed."""
+    """The path of an executable, with symbolic links resolved."""
     if "/" not in name:
         return os.path.realpath(shutil.which(name) or name)
     return os.path.realpath(os.path.join(folder, name))
 
 
 def _first_line(path: str) -> str:
-    """What stands behind #! in a script, "" if it is none or cannot be read."""
+    """The text after #! in a script; "" if there is none or it cannot be read."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except (OSError, ValueError):

@@ -1,6 +1,6 @@
-"""What the processes of a run have left behind, read from wherever their parts lie.
+"""Read what the processes of a run have left behind, wherever their parts are.
 
-Nothing that is lost goes unsaid: a part that is empty, damaged or not to be trusted becomes
+Every loss is reported: a part that is empty, damaged or untrusted becomes
 a line of `lost`, and a trial with such a line is incomplete.
 """
 
@@ -30,13 +30,13 @@ class Collected:
     """The parts of a run that are not stored yet.
 
     Attributes:
-        parts: of processes that have ended, whole or not.
-        files: to be removed when the parts are stored.
-        running: processes that go on.
-        problems: why processes are not measured, a line each.
-        lost: measurements that are lost, one line each.
-        pids: processes that are accounted for although no part of theirs is among `parts`.
-        helpers: parts of processes of multiprocessing's own, for the forks that they have noted.
+        parts: of processes that have ended, complete or not.
+        files: to be removed once the parts are stored.
+        running: number of processes still running.
+        problems: why processes are not measured, one line each.
+        lost: lost measurements, one line each.
+        pids: processes that are accounted for without a part in `parts`.
+        helpers: parts of multiprocessing's own processes, for the forks noted in them.
     """
 
     parts: list[Part] = field(default_factory=list)
@@ -48,12 +48,12 @@ class Collected:
     helpers: list[Part] = field(default_factory=list)
 
     def all_pids(self) -> set[int]:
-        """Processes of which there is a part, or which are accounted for otherwise."""
+        """Processes that have a part or are otherwise accounted for."""
         return self.pids | {part.pid for part in self.parts}
 
 
 def clock_now(settings: RunSettings) -> tuple[int, int] | None:
-    """Ticks and CLOCK_MONOTONIC of this moment, if the run is of this boot of this machine."""
+    """Current ticks and CLOCK_MONOTONIC, if the run was made since this machine booted."""
     if settings.boot_id != boot_id():
         return None
     try:
@@ -74,7 +74,7 @@ def collect(
     Args:
         folder: the run folder, locked by the caller.
         clock_now: as for `read_part`.
-        spilled: parts beside the database, by the names that they have in the run folder.
+        spilled: parts beside the database, by their names in the run folder.
     """
     collected = Collected()
     if not part_files.take_folded(folder):
@@ -100,7 +100,7 @@ def collect(
 
 
 def has_news(folder: Folder, settings: RunSettings) -> bool:
-    """Is there a part that can be stored now, or nothing left to wait for?"""
+    """Whether a part can be stored now, or nothing is left to wait for."""
     if part_files.taken_files(folder) or (folder / part_files.FOLDED).exists():
         return True
     waits = False
@@ -117,15 +117,15 @@ def has_news(folder: Folder, settings: RunSettings) -> bool:
 
 
 def goes_on(pid: int, settings: RunSettings) -> bool:
-    """Does a process of this id go on? Only this host's processes can be asked."""
+    """Whether the process with this id is still running; known only for this host's processes."""
     return settings.boot_id == boot_id() and process_start(pid) != 0
 
 
 def _take_folded(
     collected: Collected, file: File, whole: set[str], clock_now: tuple[int, int] | None
 ) -> None:
-    """The parts of children that have ended. Others of the same names are left over from a
-    child that was killed between folding and removing its own."""
+    """Add the parts of children that have ended. Other files of the same names are left over from
+    children that were killed between folding their parts and removing them."""
     try:
         for part in part_files.folded_parts(file):
             if part.name not in whole:
@@ -144,7 +144,7 @@ def _take(
         is_helper = not is_empty and peek_process(part)[3]
         is_waited_for = not is_helper and _is_running(part, settings)
     except (FormatError, OSError):
-        is_empty = is_helper = is_waited_for = False  # `_read` says what is wrong
+        is_empty = is_helper = is_waited_for = False  # `_read` reports what is wrong
     if is_helper or is_waited_for:
         collected.running += is_waited_for
         collected.pids.add(part.pid)
@@ -172,8 +172,8 @@ def _take_helper(collected: Collected, part: PartFile, clock_now: tuple[int, int
 
 
 def read_changing(part: PartFile, clock_now: tuple[int, int] | None) -> Part | None:
-    """A part of a process that may go on, which is read again if it does not make sense, or if
-    call paths were new whose routines stand behind what was read."""
+    """A part of a process that may still be running. It is read again if it is inconsistent, or if
+    routines of new call paths lie beyond what was read."""
     for _ in range(_TRIES):
         with suppress(FormatError):
             read = read_part(part, clock_now, is_changing=True)
@@ -200,7 +200,7 @@ def _read(collected: Collected, part: PartFile, clock_now: tuple[int, int] | Non
 
 
 def _is_running(part: PartFile, settings: RunSettings) -> bool:
-    if not part.bytes():  # all of it is in that process's memory, if anywhere
+    if not part.bytes():  # its content, if any, is in that process's memory
         return goes_on(part.pid, settings) and part.pid != os.getppid()
     pid, start, closed, _ = peek_process(part)
     if closed or settings.boot_id != boot_id() or pid == os.getppid() == settings.root_pid:
@@ -209,7 +209,7 @@ def _is_running(part: PartFile, settings: RunSettings) -> bool:
 
 
 def _is_cut(part: PartFile) -> bool:
-    """Does it lack what its spilled twin has, which is written when a process ends?"""
+    """Whether it lacks content of its spilled twin, which is written when a process ends."""
     try:
         read = read_part(part)
     except (FormatError, OSError):
@@ -218,7 +218,7 @@ def _is_cut(part: PartFile) -> bool:
 
 
 def _add_problems(collected: Collected, folder: Folder) -> None:
-    """What processes say that could not be measured, each text once."""
+    """Add the reasons why processes could not be measured, each text once."""
     files = folder.files(".problem")
     collected.pids |= {
         int(file.stem) for file in files if file.stem.isdigit() and len(file.stem) < 20

@@ -1,7 +1,6 @@
-"""Collectives of a process, out of its part: a thread of their own, under the call paths that
-asked for them.
+"""Collectives from a process's part, as a thread of their own under the requesting call paths.
 
-Times on that thread are those of the backend's own threads, which may work at several at once.
+Times on that thread are those of the backend's own threads, which may run several at once.
 """
 
 from __future__ import annotations
@@ -23,20 +22,20 @@ from taupy.record.part_data import Part
 
 Array = np.ndarray[Any, Any]
 Find = Callable[[int], tuple[ThreadProfile, int] | None]
-"""Where the call path at an address of the process went."""
+"""Maps an address in the process to the place of its call path."""
 
 
 def thread_of(
     threads: list[ThreadProfile], timers: list[Timer], part: Part, find: Find
 ) -> list[ThreadProfile]:
-    """The thread of a process's collectives, behind its other threads; none without any.
+    """The thread of a process's collectives, after its other threads; empty if it has none.
 
     Args:
         threads: of the process, at least one.
         timers: of the profile; new ones are appended.
 
     Raises:
-        FormatError: they cannot be what a process has measured.
+        FormatError: no process can have measured such values.
     """
     raw = part.collectives
     if raw is None or not raw.sums:
@@ -63,7 +62,7 @@ def thread_of(
 
 
 def _add_stretches(raw: PartCollectives, find: Find) -> None:
-    """Give each thread what it did between collectives."""
+    """Add to each thread what it did between collectives."""
     records = np.concatenate(raw.stretches) if raw.stretches else np.empty(0, STRETCH)
     records = records[np.argsort(records["start"], kind="stable")]
     for thread in np.unique(records["thread"]):
@@ -99,7 +98,7 @@ def _add_sum(
     timer = Timer(name, groups=(GROUP, "PHASE_COMMUNICATION"))
     row = builder.add(place, owner, timer, Launch(0, count, time, 0, 0, 0.0, 0))
     if moved:
-        mean = moved / count  # of single ones it is not known
+        mean = moved / count  # bytes of single ones are unknown
         event = UserEvent(BYTES, "bytes", count, mean, mean, mean, moved * mean, row)
         builder.add_user_events(place, [event])
     return row

@@ -1,7 +1,7 @@
-"""Processes below the program that were not measured: a trial names them, with how long they ran.
+"""Unmeasured descendants of the program, with their run times, for the trial's metadata.
 
-The engines have noted those that a measured process started (`record/children.py`), the watch has
-found those that others started. Many of one command are named together.
+The engines note those that a measured process started (`record/children.py`), the watch finds
+those that others started. Many with the same command are listed together.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _TIME_TO_BE_FOUND_NS = 200_000_000
 @dataclass(frozen=True, slots=True)
 class _Process:
     """Attributes:
-    ran_ns: None if it is not known.
+    ran_ns: None if unknown.
     """
 
     command: str
@@ -35,10 +35,10 @@ class _Process:
 
 
 def others(folder: Folder, notes: Notes, reached: Collection[int]) -> dict[str, str]:
-    """All processes below the program that were not measured, as metadata of the trial.
+    """All unmeasured descendants of the program, as metadata of the trial.
 
     Args:
-        reached: ids of processes that are not lost although no part of theirs was read.
+        reached: ids of processes that are not lost although none of their parts was read.
     """
     try:
         kept, descendants = heartbeat.read(folder), heartbeat.read_found(folder)
@@ -56,8 +56,8 @@ def others(folder: Folder, notes: Notes, reached: Collection[int]) -> dict[str, 
 
 
 class _Ends:
-    """How long processes ran. Numbers are given again: a process's end is the first one after it
-    was found."""
+    """Run times of processes. Process ids are reused: a process's end is the first one recorded
+    after it was found."""
 
     def __init__(self, ends: Sequence[End], beat: Beat | None) -> None:
         self.until_ns = beat.beat_ns if beat else 0
@@ -67,7 +67,7 @@ class _Ends:
 
     def process(self, command: str, pid: int, began_ns: int, ended_ns: int = 0) -> _Process:
         """Args:
-        ended_ns: as its parent has noted it, 0 if it has not.
+        ended_ns: as noted by its parent; 0 if not.
         """
         noted = [ended_ns] if ended_ns else []
         moments = [end for end in (*self.of.get(pid, ()), *noted) if end >= began_ns]
@@ -91,7 +91,7 @@ def _processes(
 
 
 def _listed(processes: Sequence[_Process]) -> Iterator[str]:
-    """Each by itself, or all of one command together if there are many."""
+    """One entry per process, or per command if there are many."""
     by_command: dict[str, list[_Process]] = {}
     for process in processes:
         by_command.setdefault(process.command, []).append(process)
@@ -127,7 +127,7 @@ def _shown(words: Sequence[str]) -> str:
 
 
 def _missed(beat: Beat | None) -> str:
-    """Were there times in which some may have come and gone?"""
+    """A note on periods in which processes may have come and gone unseen."""
     if beat is None or beat.apart_ns <= _TIME_TO_BE_FOUND_NS:
         return ""
     return (

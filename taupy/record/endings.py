@@ -1,9 +1,10 @@
-"""The ends of processes that could not say so themselves, and what was open until then.
+"""The ends of processes that did not close their parts, and the routines open until then.
 
-A process that is killed leaves a part that ends with its last event, which may be long ago. The
-watch (`watch/process.py`) saw its end: what was open counts up to it. If the watch ended at the
-same time, as when a whole container is killed, its last heartbeat is the end. Otherwise the end
-is unknown, and what was open counts up to the last event. Both engines' parts, the same way.
+The part of a killed process ends with its last event, which may be long ago. If the watch
+(`watch/process.py`) saw the process end, open routines count up to that moment. If the watch ended
+at the same time, as when a whole container is killed, its last heartbeat is the end. Otherwise the
+end is unknown, and open routines count up to the last event. Both engines' parts are treated
+alike.
 """
 
 from __future__ import annotations
@@ -24,13 +25,13 @@ from taupy.state.values import Damaged
 from taupy.units import duration
 
 _WAIT_S = 2.0
-_SEEN_LATE_NS = 1_000_000_000  # even a pause has a heartbeat each 100 ms
-_SLACK_NS = 100_000_000  # a watch that was to write is late by so much
+_SEEN_LATE_NS = 1_000_000_000  # even while paused, a heartbeat comes every 100 ms
+_SLACK_NS = 100_000_000  # by this much a pending heartbeat may be late
 _THREADS_AT_MOST, _ROUTINES_AT_MOST = 64, 8
 
 
 def add_endings(folder: Folder, settings: RunSettings, parts: Iterable[Part]) -> None:
-    """Note how each process ended that did not close its part, and count what was open until
+    """Note how each process that did not close its part ended, and extend its open routines up to
     then."""
     cut = [part for part in parts if not part.complete]
     if not cut:
@@ -46,7 +47,7 @@ def add_endings(folder: Folder, settings: RunSettings, parts: Iterable[Part]) ->
 
 
 def count_until(part: Part, until_ns: int) -> None:
-    """Let what was open go on until a moment; nothing becomes less."""
+    """Extend open routines up to a moment; no value decreases."""
     more = until_ns - part.end_ns
     if more <= 0:
         return
@@ -61,9 +62,9 @@ def count_until(part: Part, until_ns: int) -> None:
 def _watched(
     folder: Folder, settings: RunSettings, cut: Sequence[Part]
 ) -> tuple[Beat | None, list[End], str]:
-    """What the watch has kept of these processes, and why there is nothing.
+    """What the watch recorded about these processes, or why there is nothing.
 
-    A watch that still runs is about to note their ends.
+    A watch that is still running is about to record their ends.
     """
     until = time.monotonic() + _WAIT_S
     is_here = settings.boot_id == boot_id()
@@ -96,7 +97,7 @@ def _ending(part: Part, beat: Beat | None, end: End | None, why: str) -> tuple[i
 
 
 def watch_facts(folder: Folder, parts: Sequence[Part]) -> dict[str, str]:
-    """What the watch of a run has achieved, as metadata of its trial; empty if there was none."""
+    """The coverage of a run's watch, as metadata of its trial; empty if there was none."""
     try:
         kept = heartbeat.read(folder)
     except (Damaged, OSError):
@@ -115,7 +116,7 @@ def watch_facts(folder: Folder, parts: Sequence[Part]) -> dict[str, str]:
 
 
 def _unwatched(beat: Beat, parts: Sequence[Part]) -> str:
-    """What it did not see."""
+    """What the watch did not see."""
     text = ""
     unseen_ns = max((part.end_ns for part in parts), default=0) - beat.beat_ns
     if not beat.is_over and unseen_ns > _SEEN_LATE_NS:
@@ -128,7 +129,7 @@ def _unwatched(beat: Beat, parts: Sequence[Part]) -> str:
 
 
 def exit_code(ending: Ending | None) -> int | None:
-    """As of a trial: negative for a signal; None if it is not known."""
+    """The exit code as in a trial: negative for a signal; None if unknown."""
     if ending is None or ending.status is None:
         return None
     with suppress(ValueError):
@@ -137,7 +138,7 @@ def exit_code(ending: Ending | None) -> int | None:
 
 
 def sentence(part: Part) -> str:
-    """How a process ended, and until when its open routines count."""
+    """A sentence on how a process ended, and until when its open routines count."""
     ending = part.ending or Ending("unknown", why="the run was not watched")
     ran = duration(part.end_ns - part.start_ns)
     then = "then" + _doubt(ending)
@@ -159,7 +160,8 @@ def sentence(part: Part) -> str:
 
 
 def _doubt(ending: Ending) -> str:
-    """The compiled engine keeps at every moment what is open; the plain engine notes it."""
+    """A note on uncertainty: the plain engine, unlike the compiled one, records open routines only
+    at intervals."""
     if not ending.unseen_ns:
         return ""
     ago = duration(ending.unseen_ns)
@@ -170,7 +172,7 @@ def _doubt(ending: Ending) -> str:
 
 
 def open_routines(part: Part) -> dict[str, str]:
-    """What each thread was in when the process ended, as metadata of its node."""
+    """The open routines of each thread when the process ended, as metadata of its node."""
     facts = {}
     doubt = _doubt(part.ending) if part.ending else ""
     for number, thread in enumerate(part.threads[:_THREADS_AT_MOST]):
@@ -182,7 +184,7 @@ def open_routines(part: Part) -> dict[str, str]:
 
 
 def open_path(part: Part, thread: PartThread) -> str:
-    """The open routines of a thread, the innermost first, each with how long it was open."""
+    """The open routines of a thread, innermost first, each with how long it was open."""
     shown = []
     for row, entered_ns in thread.open[:_ROUTINES_AT_MOST]:
         name = part.routines[thread.routine[row]].name

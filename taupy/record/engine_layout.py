@@ -26,10 +26,10 @@ NODE = np.dtype(
 """A call path. Addresses are those of the measured process, times are ticks."""
 
 METRICS = np.dtype(("<u8", (_METRICS_AT_MOST, 2)))
-"""Beside a node: of each further metric its value at the last entry, and the inclusive value."""
+"""Next to a node: for each further metric, its value at the last entry, and inclusive value."""
 
 MEASURED_NODE = np.dtype([*NODE.descr, ("metrics", METRICS)])
-"""A call path of a part with further metrics."""
+"""A call path in a part with further metrics."""
 
 THREAD = np.dtype(
     [
@@ -47,7 +47,7 @@ THREAD = np.dtype(
         ("name", "S64"),
     ]
 )
-"""What a thread's block holds; the process's own fields follow."""
+"""A thread's block; the process's own fields follow."""
 
 STEP = np.dtype(
     [
@@ -73,7 +73,7 @@ COMMUNICATOR = np.dtype(
         ("ranks", "S160"),
     ]
 )
-"""A group of processes (`_native/collectives.h`)."""
+"""A process group (`_native/collectives.h`)."""
 
 OPERATION_BYTES = 64
 """The name of an operation."""
@@ -106,7 +106,7 @@ COLLECTIVE_SUM = np.dtype(
         ("cause", "<u8"),
     ]
 )
-"""All of one communicator, operation and call path."""
+"""The sums for one communicator, operation and call path."""
 
 STRETCH = np.dtype(
     [
@@ -127,10 +127,10 @@ LAYER = np.dtype(
         *(("input", "S160"), ("output", "S160"), ("unknown", "S512")),
     ]
 )
-"""What a layer is made of and computes (`_native/layer_facts.h`)."""
+"""Parameters, shapes and operations of a layer (`_native/layer_facts.h`)."""
 
 SPAN = np.dtype([("node", "<u8"), ("start", "<u8"), ("end", "<u8")])
-"""When a layer or phase began and ended (`_native/spans.h`)."""
+"""Start and end of a layer or phase (`_native/spans.h`)."""
 
 HIDDEN_BYTES = MEASURED_NODE.itemsize
-"""From a thread to its hidden node, which stands in for call paths that are not recorded."""
+"""Offset from a thread to its hidden node, which represents unrecorded call paths."""

@@ -1,13 +1,13 @@
 """Forks that left no part: what such a child did is lost, and the trial says so.
 
-A forked child begins a part of its own. Where it can open no file (no descriptor is left, the
-state folder is full or not writable any more), its part is lost with its end. So both engines note
-each fork of Python's in the process that forks, as metadata of its part, `taupy.fork.N`:
+A forked child begins its own part. If it cannot open a file (no free descriptor, or the state
+folder is full or no longer writable), its part is lost when it ends. Both engines therefore note
+each fork made by Python in the forking process, as metadata of its part, `taupy.fork.N`:
 
     PID BEGAN
 
-with PID 0 if the engine could not find it out, BEGAN in ns of CLOCK_MONOTONIC. Here the notes are
-compared with the parts that forked children have left.
+with PID 0 if the engine could not determine it, BEGAN in ns of CLOCK_MONOTONIC. This module
+compares the notes with the parts that forked children left.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _NAMED_AT_MOST = 8
 
 @dataclass(frozen=True, slots=True)
 class Fork:
-    """A fork, as it was noted by the process that forked."""
+    """A fork, as noted by the process that forked."""
 
     parent: int
     pid: int
@@ -33,7 +33,7 @@ class Fork:
 
 
 def take_forks(part: Part) -> list[Fork]:
-    """Take the notes on forks out of a part's metadata."""
+    """Remove the notes on forks from a part's metadata."""
     names = [name for name in part.metadata if name.startswith(PREFIX)]
     words = [part.metadata.pop(name).split() for name in names]
     return [Fork(part.pid, *map(int, pair)) for pair in words if _are_numbers(pair)]
@@ -49,13 +49,13 @@ def lost_forks(
     reached: Collection[int],
     is_running: Callable[[int], bool],
 ) -> str:
-    """What is to be said of forked children without a part; "" if each has left one.
+    """A message about forked children without a part; "" if each left one.
 
     Args:
         forks: as noted in all parts of the run.
         parts: all parts of the run.
-        reached: ids of processes that are accounted for although no part of theirs was read.
-        is_running: does the process of this id go on?
+        reached: ids of processes that are accounted for although none of their parts was read.
+        is_running: whether the process with this id is still running.
     """
     children = [part for part in parts if part.forked]
     lost = _without_part(forks, children, reached)
@@ -80,9 +80,9 @@ def lost_forks(
 def _without_part(
     forks: Sequence[Fork], children: Sequence[Part], reached: Collection[int]
 ) -> list[Fork]:
-    """The forks, of those whose process id is known, that no part and no running process is of.
+    """The forks with a known process id that match no part and no running process.
 
-    The same id may be used again: a part belongs to the last fork before it.
+    Process ids are reused: a part belongs to the last fork before it.
     """
     of_pid: dict[int, list[Fork]] = defaultdict(list)
     for fork in forks:

@@ -1,4 +1,4 @@
-"""Single activities, with their start and end, read from a trace when they are asked for."""
+"""Single activities, with their start and end, read from a trace on demand."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from taupy.record.gpu_part import Trace
 
 @dataclass(slots=True)
 class Activities:
-    """The activities of one thread, read from the trace file when they are asked for."""
+    """The activities of one thread, read from the trace file on demand."""
 
     trace: Trace
     slots: set[int]
@@ -37,7 +37,7 @@ class Activities:
 
 @dataclass(frozen=True, slots=True)
 class Together:
-    """The activities of one thread from several places, one after the other."""
+    """The activities of one thread from several sources, one after the other."""
 
     parts: tuple[Iterable[Activity], ...]
 

@@ -1,8 +1,8 @@
-"""What the collector has counted of a process's kernels, read and added to the profile.
+"""Read the counters of a process's kernels and add them to the profile.
 
-Counting is a mode of its own beside the timed run (`_native/gpu_counters.c`; what it is told is
-prepared by `collectors/cupti_counters.py`). The values of single launches are summed up under the
-call paths that launched them.
+Counting is a separate mode from the timed run (`_native/gpu_counters.c`, configured by
+`collectors/cupti_counters.py`). The values of single launches are summed under the call paths that
+launched them.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Find = Callable[[int], tuple[ThreadProfile, int] | None]
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """Launches that are alike: kernel, configuration and the call path that launched them."""
+    """What identical launches share: kernel, configuration and launching call path."""
 
     device: int
     place: int  # address of the call path in the process, 0: unknown
@@ -42,15 +42,15 @@ class Key:
 
 @dataclass(slots=True)
 class CountPart:
-    """All that was counted in one process.
+    """Everything counted in one process.
 
     Attributes:
         counted: values of each counted launch, in the order of the device's metrics.
-        seen: launches in all.
+        seen: total number of launches.
         regions: values of each counted region, by device and the address of its call path.
-        metrics: of each device.
-        passes: of each device.
-        refused: kernels that were left alone, and why.
+        metrics: per device.
+        passes: per device.
+        refused: kernels that were not counted, and why.
         notes: what went wrong or is missing, one line each.
     """
 
@@ -72,10 +72,10 @@ class CountPart:
 
 
 def read_count_part(path: Path | File) -> CountPart:
-    """What one process has counted; a last line that was cut off is left out.
+    """Read what one process counted; a truncated last line is ignored.
 
     Raises:
-        FormatError: it is no such file.
+        FormatError: it is not such a file.
     """
     pid, _, ticks = path.stem.partition("-")
     try:
@@ -176,14 +176,14 @@ _WHY = {
 def add_count_part(
     profile: Profile, node: int, part: CountPart, names: Sequence[str], find: Find
 ) -> dict[str, str]:
-    """Add what a process has counted to its node, under the call paths that launched it.
+    """Add a process's counters to its node, under the call paths that launched the kernels.
 
     Args:
-        names: of the counters that were asked for.
+        names: of the requested counters.
         find: the thread and row of a call path by its address.
 
     Returns:
-        What is missing: name of the health metadata -> what to say.
+        What is missing: name of the health metadata -> message.
     """
     builder = StreamBuilder(profile.timers)
     units: dict[str, str] = {COUNTED_LAUNCHES: "launch"}
@@ -242,7 +242,7 @@ def _values(
     metrics: list[str],
     recipes: Sequence[spelling.Recipe] | None,
 ) -> Iterator[dict[str, float]]:
-    """Our metrics of each counted launch; whole numbers as such."""
+    """taupy's metrics for each counted launch; whole numbers stay integers."""
     for launch in launches:
         counted = dict(zip(metrics, launch, strict=False))
         counts = {}

@@ -1,18 +1,18 @@
-"""What a GPU part lacks: messages about records that were dropped, lent, lost or not written."""
+"""Messages about records missing from a GPU part: dropped, still lent, lost or not written."""
 
 from __future__ import annotations
 
 from taupy.record.gpu_part import GpuPart
 
 _UNANSWERED = 100
-"""So many last launches may have no record: of captured graphs, for one."""
+"""Number of trailing launches that may lack a record, for example in captured graphs."""
 
 
 def health(part: GpuPart, placeless: int) -> dict[str, str]:
-    """What to say of a part: name of the health metadata -> text.
+    """Messages about a part: name of the health metadata -> text.
 
     Args:
-        placeless: calls of the API that found no place in a host tree.
+        placeless: number of API calls that could not be placed in a host tree.
     """
     counters, notes = part.counters, part.notes
     count = {name: counters.get(name, 0) for name in counters}

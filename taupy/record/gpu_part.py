@@ -1,8 +1,8 @@
-"""Read a GPU part: what one process did on its GPUs, whole or cut off.
+"""Read a GPU part, complete or cut off: what one process did on its GPUs.
 
 The file is written by `_native/cupti.c` (layout in
 `_native/gpu_part.h`, for Python in `collectors/gpu_layout.py`) while the program
-runs. Here it becomes plain data; what it means for the profile is `gpu_profile`'s.
+runs. Here it becomes plain data; `gpu_profile` interprets it for the profile.
 """
 
 from __future__ import annotations
@@ -24,24 +24,24 @@ from taupy.state.folder import File
 SUFFIX = ".gpu"
 TRACE_SUFFIX = ".gputrace"
 SNAPSHOT_SUFFIX = ".gpucopy"
-"""Of a GPU part as it stood when the program took a snapshot, beside the snapshot."""
+"""Suffix of a copy of a GPU part made when the program took a snapshot, beside the snapshot."""
 
 
 @dataclass(slots=True)
 class GpuPart:
-    """All that one process did on its GPUs.
+    """Everything one process did on its GPUs.
 
     Attributes:
         start_ticks: of the engine's part of the same process; 0 if that had none yet.
-        work: in the order in which `Span.work` counts them.
+        work: in the order to which `Span.work` refers.
         threads: number -> (native id, name) of threads without routines.
-        ranges: number -> (number of the outer one or 0, name) of NVTX ranges that such threads
-            pushed; work that was launched in one has `Work.node` = number << 6.
+        ranges: number -> (number of the outer one or 0, name) of NVTX ranges pushed by such
+            threads; work launched in one has `Work.node` = number << 6.
         call_names: (domain, callback id) -> CUPTI's name, `cudaLaunchKernel_v7000`.
         counters: see `GpuCounters` in gpu_part.h.
         notes: facts, and what went wrong (`error.step`, `error.code`, `error.text`).
         trace: the file of single activities, if there is one.
-        lost_bytes: of those in use, so many are in no file.
+        lost_bytes: how many of the bytes in use are not in any file.
     """
 
     path: Path | File
@@ -63,14 +63,14 @@ class GpuPart:
 
 
 def read_gpu_part(path: Path | File, trace: File | None = None) -> GpuPart | None:
-    """Decode a GPU part; None if nothing stands in it yet.
+    """Decode a GPU part; None if it is still empty.
 
     Args:
         path: the part.
-        trace: the file of single activities; None: it lies beside the part.
+        trace: the file of single activities; None: it is beside the part.
 
     Raises:
-        FormatError: the file is no GPU part, or damaged.
+        FormatError: the file is not a GPU part, or damaged.
     """
     file = container.read(path.name, path.read_bytes(), gpu_layout.LAYOUT)
     if file is None:
@@ -152,8 +152,8 @@ def _take(part: GpuPart, kind: int, file: Container, start: int, end: int) -> No
 class Trace:
     """The single activities of a process, block by block from its file.
 
-    Each stream's activities stand in blocks of their own, so that one stream is read
-    without the others. A block that was cut off by a kill ends its file.
+    Each stream's activities are in separate blocks, so that one stream can be read
+    without the others. If the process was killed, the last block may be truncated.
     """
 
     def __init__(self, path: Path | File) -> None:
@@ -175,7 +175,7 @@ class Trace:
                 at += count * gpu_layout.TRACE_ITEM.size
 
     def spans(self, slots: set[int]) -> Iterator[Span]:
-        """The activities in the blocks of some slots (`Work.slot`), as they were written."""
+        """The activities in the blocks of these slots (`Work.slot`), in file order."""
         blocks = sorted(block for slot in slots for block in self._blocks.get(slot, ()))
         with self.path.open("rb") as file:
             for at, count in blocks:

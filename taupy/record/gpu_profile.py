@@ -1,9 +1,9 @@
-"""GPU parts become part of a profile.
+"""Add GPU parts to a profile.
 
-Kernels and copies go onto streams under the host call paths that launched them, calls of
-CUDA's API into the trees of the threads that made them, memory into user events. What is
-missing is said. Where a call path lies in the profile is told by a function that is
-handed in: this module does not know the engine.
+Kernels and copies go onto streams under the host call paths that launched them, CUDA API
+calls into the trees of the threads that made them, memory into user events. Anything
+missing is reported. A function passed in locates call paths in the profile: this module
+does not know the engine.
 """
 
 from __future__ import annotations
@@ -55,13 +55,13 @@ _VERSION = re.compile(r"(_pt[sd]z)?(_v\d+)?(_pt[sd]z)?\Z")
 
 
 def api_name(name: str) -> str:
-    """The function as programmers know it: `cudaLaunchKernel_ptsz_v7000` is cudaLaunchKernel."""
+    """The documented name of a function: `cudaLaunchKernel_ptsz_v7000` is cudaLaunchKernel."""
     return _VERSION.sub("", name.lstrip("_"))
 
 
 @dataclass(slots=True)
 class _Node:
-    """One process while its GPU part is taken in."""
+    """One process whose GPU part is being added."""
 
     profile: Profile
     number: int
@@ -78,7 +78,7 @@ class _Node:
     range_tree: CallTree | None = None
 
     def timer(self, timer: Timer) -> int:
-        """Its position in the profile; made if need be."""
+        """Its position in the profile; added if missing."""
         if not self.timers:
             self.timers = {timer: at for at, timer in enumerate(self.profile.timers)}
         if timer not in self.timers:
@@ -97,17 +97,17 @@ class _Node:
 def add_gpu_part(
     profile: Profile, node: int, part: GpuPart, find: Find, ns_per_tick: float
 ) -> dict[str, str]:
-    """Take what a process did on its GPUs into its node of the profile.
+    """Add what a process did on its GPUs to its node of the profile.
 
     Args:
         profile: with the node's host threads.
-        node: whose process it was.
+        node: of the process.
         part: its GPU part.
-        find: where a call path of that process went.
+        find: locates a call path of that process in the profile.
         ns_per_tick: of the engine's clock in that process.
 
     Returns:
-        What is missing or degraded: name of the health metadata -> what to say.
+        What is missing or degraded: name of the health metadata -> message.
     """
     taken = _Node(profile, node, part, find, ns_per_tick, StreamBuilder(profile.timers))
     profile.devices += _devices(part, node)
@@ -128,7 +128,8 @@ def add_gpu_part(
 
 
 def _drop_own_threads(taken: _Node) -> None:
-    """The debugging collector's threads are Python and so were seen: they are not the program's."""
+    """Drop the debugging collector's threads: they run Python and so were measured, but are not
+    the program's."""
     own = {int(number) for number in taken.part.notes.get("backend.threads", "").split()}
     hosts = taken.host_threads() if own else []
     dropped = [host for host in hosts if host.thread.native_id in own and len(host.tree) == 1]
@@ -198,7 +199,7 @@ def _add_calls(taken: _Node) -> None:
 
 
 def _bare_thread(taken: _Node, number: int) -> ThreadProfile:
-    """The row of a thread that called CUDA and never ran Python (autograd's, for one)."""
+    """The thread profile of a thread that called CUDA but never ran Python (such as autograd's)."""
     bare = taken.bare_threads.get(number)
     if bare is not None:
         return bare
@@ -257,7 +258,7 @@ def _add_work(taken: _Node) -> list[ThreadProfile]:
 
 
 def _owner(taken: _Node, node: int) -> Owner | None:
-    """The call path of a launch, or the ranges of NVTX in which a thread without one made it."""
+    """The call path of a launch, or the NVTX ranges in which a thread without one made it."""
     if node >> 6 in taken.part.ranges:
         return _ranges(taken, node >> 6)
     place = taken.find(node) if node else None
@@ -265,7 +266,7 @@ def _owner(taken: _Node, node: int) -> Owner | None:
 
 
 def _ranges(taken: _Node, number: int) -> Owner:
-    if not taken.ranges:  # a call tree of its own, with a row for each range after the root
+    if not taken.ranges:  # a call tree of its own, with one row per range after the root
         ranges = taken.part.ranges
         taken.ranges = {0: 0} | {
             range_id: row for row, range_id in enumerate(sorted(ranges), start=1)
@@ -295,7 +296,7 @@ _KINDS: dict[int, ActivityKind] = {
 
 
 def _stream_threads(part: GpuPart, node: int) -> dict[tuple[int, int, int], Thread]:
-    """A thread for each stream, numbered on its device by CUDA context and CUPTI's number."""
+    """One thread per stream, numbered on its device by CUDA context and CUPTI's stream number."""
     streams = sorted(
         {(work.device, work.context, work.stream) for work in part.work if work.kind in _KINDS}
     )

@@ -1,6 +1,6 @@
-"""Why GPU work that was expected is not there, in one line.
+"""Why expected GPU work is missing, in one line.
 
-The causes of CUPTI's answers are in `collectors/cupti_errors.py`.
+`collectors/cupti_errors.py` explains CUPTI's errors.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from taupy.record.gpu_part import GpuPart
 
 
 def verdict(asked: str, parts: Sequence[GpuPart], missed: Collection[str]) -> str | None:
-    """Why an expected capture is empty, in one line; None if it is not, or none was expected.
+    """Why an expected capture is empty, in one line; None if it is not empty or not expected.
 
     Args:
         asked: "auto", "yes" (--gpu was given) or "no".
         parts: GPU parts of all processes of the run.
-        missed: what processes without one have noted: "late", "other tool", "not initialised",
-            "", or else why the collector could not be loaded.
+        missed: notes of processes without a GPU part: "late", "other tool", "not initialised",
+            "", or why the collector could not be loaded.
     """
     for part in parts:
         if part.counters.get("state") == FAILED or "error.step" in part.notes:
@@ -66,7 +66,7 @@ def verdict(asked: str, parts: Sequence[GpuPart], missed: Collection[str]) -> st
 
 
 def _states(parts: Sequence[GpuPart]) -> str:
-    """The errors that CUPTI reported about itself; "" if there are none."""
+    """The errors reported by CUPTI; "" if there are none."""
     told = [part.notes["states"] for part in parts if "states" in part.notes]
     return f"CUPTI reported an internal error: {'; '.join(told)}" if told else ""
 
@@ -81,7 +81,7 @@ def shared(timers: Iterable[Timer], parts: Sequence[GpuPart]) -> str | None:
     if not used or not any(part.counters.get("launches") for part in parts):
         return None
     if any(part.counters.get("lent") for part in parts):
-        return None  # it had its records, and the trial says how many
+        return None  # the program's profiler got its records, and the trial says how many
     return (
         "the program used torch.profiler, and only one client at a time can use CUPTI: its trace "
         "may lack GPU work, or this trial the records that it took; for a complete trace, run "
@@ -90,7 +90,7 @@ def shared(timers: Iterable[Timer], parts: Sequence[GpuPart]) -> str | None:
 
 
 def failure(notes: Mapping[str, str]) -> str:
-    """One line on a collector that could not begin.
+    """One line about a collector that could not start.
 
     Args:
         notes: of the GPU part.

@@ -31,7 +31,7 @@ MEMORY = {
 
 
 def launch_of(work: Work) -> Launch:
-    """Sums of all launches of a kernel or copy at one place [ns]."""
+    """The sums of all launches of a kernel or copy at one place [ns]."""
     timed = work.launches > work.untimed
     return Launch(
         0,
@@ -48,9 +48,9 @@ def kernel_launch(work: Work, capability: str) -> Launch:
     """The same with the configuration, and the occupancy that it allows.
 
     Args:
-        capability: of the GPU, such as "9.0"; occupancy is None where that is not known.
+        capability: of the GPU, such as "9.0"; occupancy is None if it is unknown.
     """
-    if work.flags & gpu_layout.FOLDED:  # configurations of several launches
+    if work.flags & gpu_layout.FOLDED:  # launches of several configurations
         return launch_of(work)
     threads = work.block[0] * work.block[1] * work.block[2]
     shared = work.static_shared + work.dynamic_shared
@@ -69,7 +69,7 @@ def kernel_launch(work: Work, capability: str) -> Launch:
 
 
 def copy_timer(work: Work) -> Timer:
-    """The timer of a copy by its way, or of a memset."""
+    """The timer of a copy, by its direction, or of a memset."""
     if work.kind == gpu_layout.MEMSET:
         return Timer("Memset", groups=("GPU_COPY",))
     way = WAYS.get(work.name & 0xFF, "of unknown kind")
@@ -77,7 +77,7 @@ def copy_timer(work: Work) -> Timer:
 
 
 def bytes_events(work: Work, row: int) -> list[UserEvent]:
-    """Bytes of a copy by its way, and by the kinds of memory; sampled once a copy."""
+    """Bytes of a copy, by direction and by the kinds of memory; one sample per copy."""
     if work.kind == gpu_layout.KERNEL or not work.launches:
         return []
     if work.kind == gpu_layout.MEMSET:

@@ -1,7 +1,7 @@
-"""What the processes of a run did on GPUs joins their nodes: kernels, counts, facts, timelines.
+"""Add the GPU work of a run's processes to their nodes: kernels, counts, facts, timelines.
 
-Each step changes the profile in place, says in its metadata what is missing, and returns the
-files whose content it has taken.
+Each step changes the profile in place, records in its metadata what is missing, and returns the
+files it has consumed.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _GPU_LOSSES = ("gpu_part", "gpu_dropped", "gpu_refused", "gpu_calls", "gpu_trace
 
 
 def add_losses(profile: Profile, lost: list[str]) -> None:
-    """Say what is lost: such a trial is incomplete."""
+    """Record what is lost, which makes the trial incomplete."""
     if lost:
         texts = [profile.metadata[LOST]] if LOST in profile.metadata else []
         profile.metadata[LOST] = "\n".join(dict.fromkeys([*texts, *lost]))
@@ -39,7 +39,7 @@ def add_gpus(
     missed: set[str],
     spilled: Mapping[str, File],
 ) -> list[File]:
-    """What the processes did on GPUs joins their nodes; returns the files it was taken from."""
+    """Add what the processes did on GPUs to their nodes; returns the files read."""
     parts: list[GpuPart] = []
     done: list[File] = []
     lost: list[str] = []
@@ -79,7 +79,7 @@ def add_gpus(
     add_losses(profile, lost)
     asked = settings.gpu
     if asked == "yes" and all(place.part.pid != settings.root_pid for place in places.values()):
-        asked = "auto"  # these are late children: the run itself has been stored
+        asked = "auto"  # late children: the run itself has been stored
     if asked != "no" and (text := gpu_verdict.verdict(asked, parts, missed)):
         profile.metadata[f"{HEALTH}gpu"] = text
     if text := gpu_verdict.shared(profile.timers, parts):
@@ -90,7 +90,7 @@ def add_gpus(
 def add_gpu_counts(
     profile: Profile, places: dict[int, HostPlaces], folder: Folder, settings: RunSettings
 ) -> list[File]:
-    """What the processes counted of their kernels joins their nodes; returns the files."""
+    """Add the processes' kernel counters to their nodes; returns the files read."""
     done: list[File] = []
     names = settings.engine_options.get("gpu_counter_names", [])
     for path in folder.files(COUNT_SUFFIX):
@@ -123,7 +123,7 @@ def _complete_devices(profile: Profile) -> None:
 
 
 def describe_gpus(profile: Profile, folder: Folder) -> None:
-    """Facts of the GPUs that were used, and how they fared, as the sampler saw it."""
+    """Add facts about the GPUs used, and their condition as seen by the sampler."""
     from taupy.collectors import nvml
 
     _complete_devices(profile)
@@ -134,12 +134,12 @@ def describe_gpus(profile: Profile, folder: Folder) -> None:
 
 
 def add_timelines(profile: Profile, folder: Folder, settings: RunSettings) -> list[File]:
-    """What was sampled of the GPUs that the program used, as user events and over time;
-    returns the files it was taken from."""
+    """Add what was sampled on the GPUs that the program used, as user events and over time;
+    returns the files read."""
     from taupy.collectors import sampled_timelines
 
     used = {device.uuid: device.ordinal for device in profile.devices if device.uuid}
-    # Of several ranks one samples for all. Nobody knows what was used where GPU work is not
+    # One of several ranks samples for all. It is unknown which GPUs were used if GPU work is not
     # recorded, or the program was killed before its first records came.
     every = settings.world_size > 1 or settings.gpu == "no"
     every = every or (not used and profile.state == "incomplete")
@@ -170,15 +170,15 @@ def add_timelines(profile: Profile, folder: Folder, settings: RunSettings) -> li
 
 
 def _node_of(part: GpuPart | CountPart, places: dict[int, HostPlaces]) -> int | None:
-    """The node of the process that made a GPU part. A process that replaces itself
-    (os.exec*) keeps its number, and has one part for each of its images."""
+    """The node of the process that wrote a GPU part. A process that replaces itself
+    (os.exec*) keeps its id, and has one part per image."""
     same = [node for node, place in places.items() if place.part.pid == part.pid]
     exact = [node for node in same if places[node].part.start_ticks == part.start_ticks]
     return exact[0] if exact else same[0] if len(same) == 1 else None
 
 
 def add_gpu_copy(profile: Profile, file: File, node: int, place: HostPlaces) -> None:
-    """What had completed on the GPUs when a snapshot was taken."""
+    """Add what had completed on the GPUs when a snapshot was taken."""
     from taupy.record.gpu_profile import add_gpu_part
 
     try:
@@ -189,5 +189,5 @@ def add_gpu_copy(profile: Profile, file: File, node: int, place: HostPlaces) -> 
             _complete_devices(profile)
     except (FormatError, OSError, ValueError) as problem:
         texts = {"gpu_part": f"GPU work could not be read: {problem}"}
-    texts.pop("gpu_taken", None)  # what is under way has no record yet
+    texts.pop("gpu_taken", None)  # work in progress has no record yet
     profile.metadata.update({f"{HEALTH}{name}": text for name, text in texts.items()})

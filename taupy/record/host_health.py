@@ -1,4 +1,4 @@
-"""What is missing or degraded in the host's side of a measurement, as metadata of its trial."""
+"""What is missing or degraded in the host side of a measurement, as metadata of its trial."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from taupy.record.part_data import Part
 from taupy.units import duration
 
 HEALTH = "taupy.health."
-"""Metadata of these names say what is missing or degraded in a measurement."""
+"""Names of the metadata that say what is missing or degraded in a measurement."""
 
-_UNCOUNTED_AT_MOST = 0.001  # of a process's CPU time, without a word
+_UNCOUNTED_AT_MOST = 0.001  # of a process's CPU time, without a message
 
 
 def is_whole(settings: RunSettings, parts: Mapping[int, Part]) -> bool:
-    """Is all that the processes did recorded?
+    """Whether everything the processes did is recorded.
 
-    A process that could not close its part has lost nothing, unless it is the program itself, or
-    the plain engine's, which writes its part now and then.
+    A process that did not close its part has lost nothing, unless it is the program itself or
+    was measured by the plain engine, which writes its part only at intervals.
     """
     return not any(
         part.loss
@@ -31,7 +31,7 @@ def is_whole(settings: RunSettings, parts: Mapping[int, Part]) -> bool:
 
 
 def of_parts(parts: Mapping[int, Part], roots: Sequence[Part]) -> dict[str, str]:
-    """What the processes' parts do not hold.
+    """What is missing from the processes' parts.
 
     Args:
         parts: node -> part.
@@ -52,7 +52,7 @@ def of_parts(parts: Mapping[int, Part], roots: Sequence[Part]) -> dict[str, str]
 def of_settings(
     settings: RunSettings, timers: Sequence[Timer], threads: Sequence[ThreadProfile]
 ) -> dict[str, str]:
-    """What the run was asked for and the profile does not have."""
+    """What the run requested but the profile lacks."""
     health = {}
     wanted = settings.engine_options.get("include")
     if wanted and len(timers) <= 1:
@@ -81,7 +81,7 @@ def of_settings(
 
 
 def _counters(part: Part, suffix: str) -> dict[str, str]:
-    """What the part's counters do not hold."""
+    """What is missing from the part's counters."""
     health = {}
     refused = [thread for thread in part.threads if thread.refused is not None]
     if refused:
@@ -105,8 +105,8 @@ def _counters(part: Part, suffix: str) -> dict[str, str]:
 
 
 def _cut_off(parts: Mapping[int, Part], roots: Sequence[Part]) -> dict[str, str]:
-    """What is to be said of processes that did not close their parts: how the program ended, what
-    its first thread was in, and which others were killed."""
+    """Messages about processes that did not close their parts: how the program ended, where its
+    first thread was, and which others were killed."""
     health = {}
     if roots and not roots[-1].complete:
         root = roots[-1]
@@ -138,7 +138,8 @@ def _cut_off(parts: Mapping[int, Part], roots: Sequence[Part]) -> dict[str, str]
 
 
 def _noted(cut: list[Part]) -> str:
-    """The compiled engine counts in the file; the plain engine writes it now and then."""
+    """A note for the plain engine, which writes its file only at intervals; the compiled engine
+    counts directly in the file."""
     if all(part.engine != "python" for part in cut):
         return ""
     return " when the plain engine last noted it (counts are lower bounds)"
