@@ -1,9 +1,9 @@
-"""Read a part: what one process has measured, whole or cut off.
+"""Read a part, complete or cut off: what one process measured.
 
 Two kinds of part exist: the compiled engine's mapped file (`*.part`, a container with the
 blocks of `_native/part.h`) and the plain-Python engine's snapshot (`*.pypart`, a record). Both
-come out as a `Part`: the same columns, in nanoseconds. A part may have been cut off anywhere,
-or damaged, or made by hand; what cannot be is a FormatError, whatever it is.
+are decoded to a `Part` with the same columns, in nanoseconds. A part may be cut off anywhere,
+damaged, or crafted by hand; any impossible content raises FormatError.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ from taupy.state import container
 from taupy.state.container import Block, Container
 
 UNKNOWN = "<unknown>"
-"""The routine of call paths whose own was not read: there was no room for it, or it is newer."""
+"""The routine of call paths whose own was not read: it did not fit, or is too recent."""
 _COUNTER_FAULTS = {  # as in _native/counters.h
     1: "they did not count all the time: others used the processor's counters, too",
     2: "they could no longer be read: the program has closed their descriptors",
@@ -72,7 +72,7 @@ _PLAIN_SUFFIXES = (".pypart", ".pysnapshot")
 
 
 class Readable(Protocol):
-    """A file that a part may stand in."""
+    """A file that may contain a part."""
 
     @property
     def name(self) -> str: ...
@@ -87,9 +87,9 @@ def read_part(
 
     Args:
         file: the part.
-        clock_now: ticks and CLOCK_MONOTONIC of now, if the part was made since this
-            host was booted: it tells a tick's length for a process that was killed.
-        is_changing: the process may be writing it, so that its end may be missing.
+        clock_now: current ticks and CLOCK_MONOTONIC, if the part was made since this
+            host booted: they give the length of a tick if the process was killed.
+        is_changing: the process may still be writing, so the end may be missing.
 
     Raises:
         FormatError: the file is not a part, or damaged.
@@ -109,9 +109,9 @@ def read_part(
 
 
 def peek_process(file: Readable) -> tuple[int, int, bool, bool]:
-    """(pid, its start time, has it closed the part?, is it a helper?), not decoding more.
+    """(pid, start time, whether it closed the part, whether it is a helper), decoding nothing else.
 
-    A helper is a process of multiprocessing's own: its part is not a node of the trial.
+    A helper is one of multiprocessing's own processes: its part is not a node of the trial.
 
     Raises:
         FormatError: the file is not a part.
@@ -128,7 +128,7 @@ def peek_process(file: Readable) -> tuple[int, int, bool, bool]:
 
 @contextmanager
 def _refusing(name: str) -> Iterator[None]:
-    """Damage that no check has thought of."""
+    """Turn errors from damage that no check anticipated into FormatError."""
     try:
         yield
     except (ArithmeticError, LookupError, TypeError, ValueError, struct.error) as problem:
@@ -139,7 +139,7 @@ def _refusing(name: str) -> Iterator[None]:
 
 
 class _NativePart:
-    """Decoding of one mapped file."""
+    """Decodes one mapped file."""
 
     def __init__(self, file: Container, is_changing: bool = False) -> None:
         self.file = file
@@ -152,7 +152,7 @@ class _NativePart:
             raise FormatError(f"{self.name} is damaged: it claims {self.metric_count} metrics")
         self.layout = MEASURED_NODE if self.metric_count else NODE
         self.places = Places()
-        self.at_calls = False  # are counters read at every call?
+        self.at_calls = False  # counters are read at every call
         self.cpu_time = False
         self.end_ticks = 0
         self.ns_per_tick = 1.0
@@ -217,7 +217,7 @@ class _NativePart:
         return float((ns - header.early_ns) / (ticks - header.early_ticks))
 
     def last_ticks(self, blocks: Blocks) -> int:
-        """The last moment that a killed process has left a trace of."""
+        """The last moment of which a killed process left a trace."""
         last: int = max(self.header.last_ticks, self.header.start_ticks)
         for block in blocks.threads:
             (thread,) = np.frombuffer(self.data, THREAD_LAYOUT, 1, block.start)
@@ -265,7 +265,7 @@ class _NativePart:
         return thread
 
     def place(self, rows: Rows, thread: int) -> None:
-        """Note where the call paths of a thread lay."""
+        """Note the addresses of a thread's call paths."""
         for address, row, count in [(rows.root, 0, 1), *rows.stretches]:
             self.places.address.append(address)
             self.places.rows.append(count)
@@ -281,7 +281,7 @@ class _NativePart:
         return parent
 
     def row_at(self, rows: Rows, address: int) -> int | None:
-        """The row of a call path; None if it is newer than what was read of a file that changes."""
+        """The row of a call path; None if it is newer than what was read of a changing file."""
         try:
             return int(rows.at(np.array([address], "u8"))[0])
         except FormatError:
@@ -290,7 +290,8 @@ class _NativePart:
             return None
 
     def times(self, own: Any, rows: Rows, parent: Array) -> tuple[Array, list[tuple[int, int]]]:
-        """Inclusive times in nanoseconds, frames still open counted up to the end; and these."""
+        """Inclusive times in nanoseconds, with open frames counted up to the end; and the open
+        frames."""
         end = int(own["ended_ticks"]) or self.end_ticks
         ticks = _behind(0, rows.nodes["inclusive"])
         cursor = int(own["cursor"])
@@ -315,7 +316,7 @@ class _NativePart:
         return int(self.header.start_ns + since * self.ns_per_tick)
 
     def samples(self, rows: Rows, index: int, blocks: Blocks) -> list[Sampled]:
-        """User events; a killed process may have made room for one, and no more."""
+        """User events; a killed process may have allocated one without filling it."""
         sampled = []
         for start in blocks.samples[index]:
             record = _SAMPLE.unpack_from(self.data, start)
@@ -327,7 +328,7 @@ class _NativePart:
         return sampled
 
     def rows(self, layout: np.dtype[Any], blocks: list[Block]) -> Iterator[Array]:
-        """The whole rows of each block."""
+        """The complete rows of each block."""
         for block in blocks:
             count = (block.end - block.start) // layout.itemsize
             yield np.frombuffer(self.data, layout, count, block.start)
@@ -373,7 +374,7 @@ class _NativePart:
     def spans(
         self, rows: Rows, block: Block, blocks: Blocks, at_work: list[int], until: int
     ) -> part_spans.PartSpans | None:
-        """Those of a thread's layers and phases, and of those at work, which end with it."""
+        """The spans of a thread's layers and phases, including open ones, which end with it."""
         stretches = self.rows(SPAN, blocks.spans[block.thread])
         pieces = [stretch[stretch["node"] != 0] for stretch in stretches]
         last = self.timeline_until(blocks) or (LARGEST, 0)
@@ -396,7 +397,7 @@ class _NativePart:
         return spans
 
     def timeline_until(self, blocks: Blocks) -> tuple[int, int] | None:
-        """When the process kept no more spans, in ticks, and why."""
+        """When the process stopped keeping spans, in ticks, and why."""
         noted = [(block.words[3], block.words[4]) for block in blocks.threads if block.words[4]]
         return min(noted) if noted else None
 
@@ -446,8 +447,8 @@ def _text(value: Any) -> str:
 
 
 def _behind(first: int, column: Array) -> Array:
-    """The root's number and those of the rows behind it, with a sign; `check` refuses
-    numbers that are too large for one."""
+    """The root's number followed by those of the other rows, as signed integers; `check` refuses
+    numbers too large for that."""
     whole = np.empty(len(column) + 1, "i8")
     whole[0] = min(int(first), LARGEST + 1)
     whole[1:] = np.minimum(column, LARGEST + 1) if column.dtype == "u8" else column
@@ -455,7 +456,7 @@ def _behind(first: int, column: Array) -> Array:
 
 
 def _numbers(keys: Array, blocks: Blocks) -> Array:
-    """The routine of each key; one more stands for those whose record did not fit."""
+    """The routine of each key; an extra one represents those whose record did not fit."""
     noted = np.array(sorted(blocks.routine_at), "u8")
     position = np.array([blocks.routine_at[key] for key in noted.tolist()], "i8")
     keys = keys & ~np.uint64(4)
@@ -474,12 +475,12 @@ def _numbers(keys: Array, blocks: Blocks) -> Array:
 
 
 def _is_native(block: Block) -> bool:
-    """Did the thread of this block never run Python?"""
+    """Whether the thread of this block never ran Python."""
     return bool(block.words[0])
 
 
 def _refusal(block: Block) -> str | None:
-    """Why the counters of a thread are not to be believed."""
+    """Why the counters of a thread are unreliable; None if they are not."""
     _, faults, number, *_ = block.words
     for bit, why in _COUNTER_FAULTS.items():
         if faults & bit:

@@ -1,9 +1,9 @@
-"""The parts of a run become one Profile.
+"""Combine the parts of a run into one Profile.
 
-Here routines get their names for people (files relative to the program, the installed
+Routines get their display names (files relative to the program, the installed
 packages or the standard library), equal routines of different code objects become one
-timer, exclusive times and subroutines are computed, and what was asked for at the
-launch (compensation, folding of library code) is applied.
+timer, exclusive times and subroutines are computed, and the options of the
+launch (compensation, folding of library code) are applied.
 """
 
 from __future__ import annotations
@@ -50,11 +50,11 @@ from taupy.record.rows import (
 
 CPU_TIME = Metric("cpu_time", "ns")
 COMPENSATED = Metric("time_compensated", "ns")
-_RANGES = frozenset({"NVTX", "RECORD_FUNCTION"})  # phases that may go on where they did not begin
+_RANGES = frozenset({"NVTX", "RECORD_FUNCTION"})  # phases that may continue elsewhere
 
 
 class FileNames:
-    """How source files are shown: relative to a known folder where that stays unique."""
+    """How source files are shown: relative to a known folder if that is unique."""
 
     def __init__(self, settings: RunSettings) -> None:
         self.cwd = settings.cwd
@@ -73,7 +73,7 @@ class FileNames:
         return self._absolute[file]
 
     def shown(self, file: str) -> str:
-        """`file` for people; two files never get one name."""
+        """The display name of `file`; no two files share one."""
         if file in self._shown:
             return self._shown[file]
         path = self.absolute(file)
@@ -149,14 +149,15 @@ class Timers:
 
 @dataclass(frozen=True, slots=True)
 class HostPlaces:
-    """Where the call paths of one process went: from its memory into its node's threads."""
+    """Maps addresses of call paths in one process to rows of its node's threads."""
 
     part: Part
     threads: list[ThreadProfile]
     row_of: list[Column]
 
     def find(self, address: int) -> tuple[ThreadProfile, int] | None:
-        """The thread and row of the call path that lay at an address of the process."""
+        """The thread and row of the call path at an address in the process; None if there is
+        none."""
         place = self.part.places.find(address) if self.part.places is not None else None
         if place is None:
             return None
@@ -176,8 +177,8 @@ def profile_of(
     Args:
         settings: of the run.
         parts: node -> part.
-        finished: nothing of the run is still going on.
-        places: gets for every node where its call paths went.
+        finished: no process of the run is still running.
+        places: receives, for each node, where its call paths went.
     """
     timers = Timers(FileNames(settings))
     facts: list[LayerFacts] = []
@@ -188,11 +189,11 @@ def profile_of(
         places_of[node] = _threads(settings, node, part, timers, timer_of)
     threads = [thread for node in parts for thread in places_of[node].threads]
     for node, part in sorted(parts.items()):
-        if part.collectives is not None:  # other processes' threads have numbers by now
+        if part.collectives is not None:  # the threads of other processes are numbered by now
             place = places_of[node]
             threads += collectives.thread_of(place.threads, timers.timers, part, place.find)
     threads.sort(key=lambda measured: measured.thread)
-    # More than one where the program replaced itself (os.exec*): images in their order.
+    # Several if the program replaced itself (os.exec*): its images in order.
     roots = sorted(
         (part for part in parts.values() if part.pid == settings.root_pid),
         key=lambda part: part.start_ns,
@@ -247,7 +248,7 @@ def _threads(
 
 
 def _facts(settings: RunSettings, part: Part) -> dict[str, str]:
-    """What is known of a process: its metadata as a node."""
+    """The metadata of a process's node."""
     return {
         "Process ID": str(part.pid),
         "Parent Process ID": str(part.parent_pid),
@@ -259,7 +260,7 @@ def _facts(settings: RunSettings, part: Part) -> dict[str, str]:
 
 
 def _metrics(settings: RunSettings, parts: dict[int, Part]) -> list[Metric]:
-    """The metrics of the profile, the time first."""
+    """The metrics of the profile, time first."""
     metrics = [TIME]
     if any(
         thread.counters and thread.refused is None
@@ -276,8 +277,8 @@ def _metrics(settings: RunSettings, parts: dict[int, Part]) -> list[Metric]:
 
 
 def _thread_name(settings: RunSettings, part: Part, number: int, name: str) -> str:
-    """The name of a thread, with the rank if there are several: that of a rank's main thread is
-    `rank 1`, that of a process that it has started ends with it."""
+    """The name of a thread, with the rank if there are several: a rank's main thread is `rank 1`;
+    names of threads in processes started by a rank end with it."""
     if settings.world_size == 1 or number > 0:
         return name
     if part.pid != settings.root_pid:
@@ -286,7 +287,7 @@ def _thread_name(settings: RunSettings, part: Part, number: int, name: str) -> s
 
 
 def _place(settings: RunSettings, part: Part) -> dict[str, str]:
-    """Which rank of which attempt of a job a process belongs to, and what tells it from others."""
+    """The rank and attempt of the job that a process belongs to, and what identifies it."""
     if not settings.attempt:
         return {}
     code = _exit_code(part) if part.pid == settings.root_pid else None
@@ -321,7 +322,7 @@ def _user_event(sampled: Sampled, row_of: Column) -> UserEvent:
 def _tree(
     thread: PartThread, timer_of: list[int], timers: Timers, settings: RunSettings
 ) -> tuple[CallTree, Column]:
-    """The thread's tree, and for every row of the part the tree's row it went into."""
+    """The thread's tree, and for each row of the part, its row in the tree."""
     rows, row_of = _rows(thread, timer_of, timers, settings)
     parent = rows.parent
     tree = CallTree(
@@ -354,9 +355,9 @@ def _tree(
 def _rows(
     thread: PartThread, timer_of: list[int], timers: Timers, settings: RunSettings
 ) -> tuple[Rows, Column]:
-    """The thread's call paths by timer, and for every row of the part the row it went into."""
+    """The thread's call paths by timer, and for each row of the part, the row it went into."""
     rows = Rows(
-        np.array([*timer_of, timers.root], "i8")[thread.routine],  # -1: the last of them
+        np.array([*timer_of, timers.root], "i8")[thread.routine],  # -1 selects the last entry
         thread.parent,
         thread.calls,
         thread.resumes,
@@ -388,7 +389,7 @@ def _column(values: np.ndarray[Any, Any]) -> array[Any]:
 
 
 def _compensated(rows: Rows, exclusive: Column, overhead: dict[str, float]) -> Column:
-    """Exclusive times without what measuring has added to them."""
+    """Exclusive times minus the overhead of measuring."""
     inner = overhead["inner_ns"]
     outer = max(0.0, overhead["call_ns"] - inner)
     entries = rows.calls + rows.resumes
@@ -399,7 +400,7 @@ def _compensated(rows: Rows, exclusive: Column, overhead: dict[str, float]) -> C
 
 
 def _further(thread: PartThread, settings: RunSettings) -> dict[str, Column]:
-    """The thread's columns beside the time; none of counters that are not to be believed."""
+    """The thread's columns other than time, without unreliable counters."""
     further = {}
     if thread.cpu_time is not None and not thread.native:
         further[CPU_TIME.name] = thread.cpu_time
@@ -413,8 +414,8 @@ def assign_nodes(
     settings: RunSettings, parts: Iterable[Part], node_of: dict[str, int]
 ) -> dict[int, Part]:
     """A node number for every part: the rank for the launched process, then its children
-    in order of their start; `node_of` (part name -> node) keeps earlier answers and is
-    extended. The program's own `set_node` wins where the number is free."""
+    in order of their start; `node_of` (part name -> node) holds earlier assignments and is
+    extended. The program's own `set_node` wins if the number is free."""
     ordered = sorted(parts, key=lambda part: (part.pid != settings.root_pid, part.start_ns))
     taken = set(node_of.values())
     nodes: dict[int, Part] = {}

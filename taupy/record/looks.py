@@ -1,5 +1,5 @@
-"""What the watch saw at its looks, brought to where it belongs: into the parts, before they become
-a profile, what threads were doing and were in; into the profile memory over time.
+"""Add what the watch sampled: the states and positions of threads to the parts, before they become
+a profile; memory over time to the profile.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from taupy.state.values import Damaged
 from taupy.watch.part_threads import identity
 
 _UNREAD = "taupy.health.watch_looks"
-_NUMBER = math.nan  # of what is not kept: the smallest, the largest, the squares
+_NUMBER = math.nan  # for what is not kept: minimum, maximum, squares
 
 
 def add_looks(folder: Folder, parts: Iterable[Part]) -> dict[str, str]:
-    """Add what the watch saw to the user events of the parts' threads.
+    """Add the watch's samples to the user events of the parts' threads.
 
     Returns:
         What could not be read, as metadata.
@@ -87,7 +87,7 @@ def add_series(folder: Folder, profile: Profile, nodes: Mapping[int, Part]) -> N
 
 
 def _event(memory: Memory) -> str:
-    """The name of its user event; empty if it is of a kind that a newer watch has kept."""
+    """The name of its user event; empty for a kind that only a newer watch knows."""
     _, kind, device = memory
     if kind == looks.RESIDENT:
         return RESIDENT
@@ -96,7 +96,7 @@ def _event(memory: Memory) -> str:
 
 
 def _series(event: str, rows: Sequence[Held], part: Part) -> Samples:
-    """Each point lasts until the next one."""
+    """The samples of one event; each point lasts until the next one."""
     epoch_ns = int(part.started_at * 1e9) - part.start_ns
     moments = [row.at_ns for row in rows] + [max(part.end_ns, rows[-1].at_ns)]
     ends = [later for _, later in pairwise(moments)]

@@ -1,4 +1,4 @@
-"""Collectives of NCCL, out of the file that our plug-in keeps (`_native/nccl.h`)."""
+"""NCCL collectives, from the file written by taupy's plug-in (`_native/nccl.h`)."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ Array = np.ndarray[Any, Any]
 
 
 def add_nccl(profile: Profile, places: Mapping[int, HostPlaces], folder: Folder) -> list[File]:
-    """Add what NCCL did on behalf of each process; the files that tell it."""
+    """Add what NCCL did on behalf of each process; returns the files read."""
     nodes = {str(here.part.pid): node for node, here in places.items()}
     done = []
     for file in folder.files(SUFFIX):
@@ -59,7 +59,7 @@ def _read(data: bytes) -> tuple[Any, Array]:
     """The header and the rows in use.
 
     Raises:
-        ValueError: it is no such file, or damaged.
+        ValueError: it is not such a file, or damaged.
     """
     if len(data) < _HEADER.itemsize or not data.startswith(b"TAUPYNCC"):
         raise ValueError("it is not a file of taupy's NCCL plug-in")
@@ -106,7 +106,7 @@ def _is_host(thread: Thread, node: int) -> bool:
 
 
 class _Owners:
-    """Call paths that asked for collectives, by a number for each node of the engine."""
+    """Call paths that requested collectives, by a number per node of the engine's tree."""
 
     def __init__(self, here: HostPlaces) -> None:
         self._here = here

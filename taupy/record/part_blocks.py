@@ -1,6 +1,6 @@
-"""The blocks of a part that the compiled engine mapped: what kinds there are, and call paths.
+"""The blocks of a part mapped by the compiled engine: their kinds, and call paths.
 
-`host_part.py` makes threads of them. Offsets and sizes are those of `_native/part.h`.
+`host_part.py` turns them into threads. Offsets and sizes are those of `_native/part.h`.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(slots=True)
 class Blocks:
-    """The blocks of a mapped file by kind: texts decoded, the others by where they begin."""
+    """The blocks of a mapped file by kind: texts decoded, the others by their positions."""
 
     routines: list[Routine] = field(default_factory=list)
     routine_at: dict[int, int] = field(default_factory=dict)  # key -> position
@@ -120,14 +120,14 @@ class Blocks:
 
 @dataclass(slots=True)
 class Rows:
-    """The call paths of one thread as they lie in the file, and which row is at which address."""
+    """The call paths of one thread as stored in the file, and the address of each row."""
 
     name: str  # of the part
-    nodes: Array  # of NODE or MEASURED_NODE: row 1 and on, row 0 is the root
-    root: int  # where it lay
+    nodes: Array  # of NODE or MEASURED_NODE: rows from 1 on; row 0 is the root
+    root: int  # its address
     stretches: list[tuple[int, int, int]]  # address, first row, number of rows
-    address: Array  # of each stretch, rising; at first of one without rows
-    first: Array  # row of each stretch
+    address: Array  # of each stretch, ascending; the first stretch has no rows
+    first: Array  # first row of each stretch
 
     @classmethod
     def of(cls, file: Container, root: int, blocks: list[Block], layout: np.dtype[Any]) -> Rows:
@@ -146,10 +146,10 @@ class Rows:
         return cls(file.name, nodes, root, stretches, address, first)
 
     def at(self, addresses: Array) -> Array:
-        """The rows of the call paths at some addresses.
+        """The rows of the call paths at these addresses.
 
         Raises:
-            FormatError: there is none at one of them.
+            FormatError: an address holds no call path.
         """
         rows = self.find(addresses)
         if (rows < 0).any():
@@ -157,7 +157,7 @@ class Rows:
         return rows
 
     def find(self, addresses: Array) -> Array:
-        """As `at`; below 0 where there is none."""
+        """Like `at`, but negative where there is none."""
         stretch = np.searchsorted(self.address, addresses, "right") - 1
         behind = (addresses - self.address[stretch]) // np.uint64(self.nodes.itemsize)
         rows = np.where(addresses == self.root, 0, self.first[stretch] + behind.astype("i8"))

@@ -1,4 +1,4 @@
-"""Is what was read of a part something that a process can have measured?"""
+"""Check that a process can have measured what was read from a part."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ LARGEST = (1 << 62) - 1
 
 
 def check(part: Part) -> None:
-    """Numbers that no process can have measured would break what is computed from them.
+    """Reject numbers that no process can have measured, which would break later computations.
 
     Raises:
-        FormatError: there is one.
+        FormatError: there is such a number.
     """
     for thread in part.threads:
         rows = len(thread.routine)
@@ -26,8 +26,8 @@ def check(part: Part) -> None:
         if not rows or any(len(column) != rows for column in (thread.parent, *columns)):
             raise FormatError(f"{part.name} is damaged: its columns differ in length")
         # Sums over rows are stored, and must fit as well.
-        # Times of the plain engine were refused here as below 0; where they come from is not
-        # known yet, and a whole profile is not given up for them.
+        # The plain engine has produced times below 0, which were refused here. Their cause is
+        # not known yet, and they are no reason to reject a whole profile.
         if min(thread.calls.min(), thread.resumes.min()) < 0 or any(
             column.min() < -LARGEST or abs(column.sum(dtype=float)) > LARGEST for column in columns
         ):

@@ -1,4 +1,4 @@
-"""The collectives of a process as its part has them."""
+"""The collectives of a process as stored in its part."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ class Communicator:
 
 @dataclass(slots=True)
 class PartCollectives:
-    """The collectives of a part, as they lie there.
+    """The collectives of a part, as stored there.
 
     Attributes:
-        communicators, operations: by the places that rows and sums name.
+        communicators, operations: by the positions to which rows and sums refer.
         rows: of COLLECTIVE, those in use; sums: of COLLECTIVE_SUM; stretches: of STRETCH.
     """
 

@@ -1,4 +1,4 @@
-"""What one process has measured, as plain data: the same for both engines."""
+"""One process's measurement as plain data, the same for both engines."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ RUNNING, ENDED, EXEC, SNAPSHOT = 0, 1, 2, 3
 
 
 class Routine(NamedTuple):
-    """What a part calls a routine; `kind` is "python", "c" or "timer"."""
+    """A routine in a part; `kind` is "python", "c" or "timer"."""
 
     name: str
     file: str
@@ -30,7 +30,7 @@ class Routine(NamedTuple):
 
 @dataclass(slots=True)
 class Sampled:
-    """A user event as a part holds it; `row` is None for the thread as a whole."""
+    """A user event in a part; `row` is None for the thread as a whole."""
 
     name: str
     unit: str
@@ -60,14 +60,14 @@ class PartThread:
     inclusive: Column = field(default_factory=_column)
     cpu_time: Column | None = None
     samples: list[Sampled] = field(default_factory=list)
-    counters: list[Column] = field(default_factory=list)  # a column a metric, inclusive
+    counters: list[Column] = field(default_factory=list)  # one column per metric, inclusive
     counted: np.ndarray[Any, np.dtype[np.bool_]] | None = None
-    """Rows with counters; None: all of them."""
-    native: bool = False  # never ran Python: only its counters are known
-    refused: str | None = None  # why its counters are not to be believed
+    """Rows with counters; None: all rows."""
+    native: bool = False  # never ran Python: it has counters only
+    refused: str | None = None  # why its counters are unreliable
     open: list[tuple[int, int]] = field(default_factory=list)
-    """Rows that were open when the part was written last, the innermost first, and when each was
-    entered (ns of CLOCK_MONOTONIC); none of a thread that has ended."""
+    """Rows that were open when the part was last written, innermost first, and when each was
+    entered (ns of CLOCK_MONOTONIC); empty for a thread that has ended."""
     ended: bool = False
     steps: list[Steps] = field(default_factory=list)
     spans: PartSpans | None = None
@@ -75,10 +75,10 @@ class PartThread:
 
 @dataclass(slots=True)
 class Places:
-    """Where call paths lay in the measured process: their addresses, in stretches.
+    """The addresses of call paths in the measured process, in stretches.
 
-    Columns in the order of `address`: a stretch of `rows` call paths, `step` bytes each, of a
-    thread (position in `Part.threads`) from a row of its on.
+    Columns sorted by `address`: a stretch of `rows` call paths, `step` bytes each, belonging to a
+    thread (position in `Part.threads`), starting at one of its rows.
     """
 
     address: list[int] = field(default_factory=list)
@@ -106,15 +106,15 @@ class Places:
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """How a process ended that could not say so itself.
+    """How a process ended that did not close its part.
 
     Attributes:
         source: "seen" by the watch; its last "heartbeat", if the two ended together; "unknown";
-            or "running" still.
-        late_ns: it may have ended so much earlier; after a heartbeat, so much later.
-        status: as `os.wait` gives it; None if the kernel did not tell.
-        why: it is unknown.
-        unseen_ns: so long before its end the plain engine noted for the last time what was open.
+            or still "running".
+        late_ns: it may have ended earlier by this much; after a heartbeat, later by this much.
+        status: as returned by `os.wait`; None if the kernel did not report it.
+        why: the reason if it is unknown.
+        unseen_ns: time between the plain engine's last record of open routines and the end.
     """
 
     source: Literal["seen", "heartbeat", "unknown", "running"]
@@ -129,9 +129,9 @@ class Part:
     """One process's measurement.
 
     Attributes:
-        lost_bytes: of those that the process had in use, so many are in no file.
-        used_bytes: all of them.
-        ending: None where the process has closed the part itself.
+        lost_bytes: how many of the bytes used by the process are not in any file.
+        used_bytes: total bytes used.
+        ending: None if the process closed the part itself.
         layers: of networks; their timers are positions in `routines`.
     """
 
@@ -162,12 +162,12 @@ class Part:
 
     @property
     def runs(self) -> bool:
-        """Does the process still run?"""
+        """Whether the process is still running."""
         return self.ending is not None and self.ending.source == "running"
 
     @property
     def complete(self) -> bool:
-        """Did the process end where we could see it?"""
+        """Whether the end of the process is known."""
         return self.state in (ENDED, EXEC, SNAPSHOT)
 
     @property

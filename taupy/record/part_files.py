@@ -1,9 +1,9 @@
-"""Where the parts of a run lie: in files of their own, folded into one, or beside the database.
+"""Locate the parts of a run: in separate files, folded into one, or beside the database.
 
-Each process writes a file of its own into the run folder. A child that ends appends its part
-to the file `folded` under a lock and removes its own (`_native/part.c`), and the deliverer
-takes that file away first, under the same lock, so that what comes later goes into a new one.
-A part that did not fit into the run folder is beside the database: a *spilled* one.
+Each process writes its own file into the run folder. A child that ends appends its part
+to the file `folded` under a lock and removes its own file (`_native/part.c`). The deliverer
+first takes `folded` away, under the same lock, so that later parts go into a new one.
+A part that did not fit into the run folder is beside the database: a *spilled* part.
 """
 
 from __future__ import annotations
@@ -35,11 +35,12 @@ _WAIT_S = 10.0
 
 @dataclass(frozen=True, slots=True)
 class PartFile:
-    """A part, wherever it lies.
+    """A part, wherever it is stored.
 
     Attributes:
-        name: of the file that it was written into.
-        file: what it is in now, from byte `at` on, `size` bytes; all of it if `size` is -1.
+        name: of the file into which it was written.
+        file: the file it is in now, from byte `at` on, `size` bytes; the whole file if `size`
+            is -1.
     """
 
     name: str
@@ -49,7 +50,7 @@ class PartFile:
 
     @property
     def pid(self) -> int:
-        """Of the process that it is of."""
+        """The id of its process."""
         return pid_of(self.name)
 
     def read_bytes(self, *, first: int = -1) -> bytes:
@@ -62,18 +63,18 @@ class PartFile:
         return self.file.read_bytes(PART_BYTES, size, self.at)
 
     def bytes(self) -> int:
-        """How many bytes it has; raises as `read_bytes` does."""
+        """Its size in bytes; raises the same errors as `read_bytes`."""
         return self.file.size() if self.size < 0 else self.size
 
 
 def pid_of(name: str) -> int:
-    """Of the process that a part of this name is of; 0 if the name does not say."""
+    """The process id in a part's name; 0 if there is none."""
     text = name.split("-")[0]
     return int(text) if text.isdecimal() and len(text) < 20 else 0
 
 
 def take_folded(folder: Folder) -> bool:
-    """Take the file of folded parts away from those who append to it.
+    """Take away the file of folded parts, so that later parts go into a new one.
 
     Returns:
         False if another process holds its lock: its contents are not available now.
@@ -126,7 +127,7 @@ def folded_parts(file: File) -> Iterator[PartFile]:
 
 
 def parts_so_far(folder: Folder) -> Iterator[PartFile]:
-    """All parts of a run that goes on, each once, and nothing is taken away from it.
+    """All parts of a running program, each once, leaving its files in place.
 
     Raises:
         FormatError, OSError: as `folded_parts`.
@@ -141,12 +142,12 @@ def parts_so_far(folder: Folder) -> Iterator[PartFile]:
 
 
 def spilled(settings: RunSettings, *suffixes: str) -> dict[str, File]:
-    """The files of this run beside its database, by the names that they have in the run folder."""
+    """The files of this run beside its database, by their names in the run folder."""
     folder, _, prefix = spill_prefix(settings).rpartition("/")
     spills: dict[str, File] = {}
     with suppress(FileNotFoundError, NotADirectoryError, PermissionError):
         beside = open_any(folder or "/")
-        beside.is_ours = True  # others may have put files there, and those are not ours
+        beside.is_ours = True  # others may have put files there that are not this run's
         for file in beside.files(*suffixes):
             if file.name.startswith(prefix):
                 spills[file.name[len(prefix) :]] = file
@@ -154,5 +155,5 @@ def spilled(settings: RunSettings, *suffixes: str) -> dict[str, File]:
 
 
 def part_files(folder: Folder) -> list[PartFile]:
-    """The parts in files of their own."""
+    """The parts in separate files."""
     return [PartFile(file.name, file) for file in folder.files(*PART_SUFFIXES)]

@@ -1,4 +1,4 @@
-"""Facts of layers in a part: records of `_native/layer_facts.h` become those of the model."""
+"""Facts of layers in a part: convert the records of `_native/layer_facts.h` to the model's."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _COUNTS = ("parameters", "parameter_bytes", "output_bytes", "calls", "flop", "ba
 
 
 def facts(data: Any, start: int, routine_at: Mapping[int, int]) -> LayerFacts | None:
-    """Those of one record; its timer is a routine of the part, its node the part's: 0.
+    """The facts in one record; `timer` is a routine of the part, `node` is 0.
 
-    None if its routine is not in the part: the process was killed before.
+    None if its routine is not in the part, because the process was killed before writing it.
 
     Raises:
-        FormatError: they cannot be what a process has measured.
+        FormatError: no process can have measured such values.
     """
     (record,) = np.frombuffer(data, LAYER, 1, start)
     if any(not -1 <= int(record[name]) <= _LARGEST for name in _COUNTS):
@@ -57,6 +57,6 @@ def _text(bytes_: Any) -> str:
 
 
 def placed(layers: Sequence[LayerFacts], node: int, timer_of: Sequence[int]) -> list[LayerFacts]:
-    """The same with the node's number and positions of timers: one for each timer."""
+    """The same facts with the node's number and positions of timers, one per timer."""
     by_timer = {timer_of[layer.timer]: layer for layer in layers}
     return [replace(layer, node=node, timer=timer) for timer, layer in by_timer.items()]

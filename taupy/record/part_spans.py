@@ -1,7 +1,7 @@
-"""Spans of a part: when layers and phases began and ended become activities of the model.
+"""Spans of a part: convert starts and ends of layers and phases to activities of the model.
 
-They are stamped where the engine adds to a call path's time (`_native/spans.h`), so those of a
-call path sum up to its time, but for a nanosecond a span by which moments are rounded.
+They are recorded where the engine adds to a call path's time (`_native/spans.h`), so the spans of
+a call path add up to its time, except for rounding by up to a nanosecond per span.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ _ENDS = {
 
 @dataclass(slots=True)
 class PartSpans:
-    """Those of one thread, as they lie in the part.
+    """The spans of one thread, as stored in the part.
 
     Attributes:
         row: of the part's thread.
         start, end: ticks.
-        is_open: it had not ended when the part was written last.
-        late_ns: for so much longer were those open.
+        is_open: it had not ended when the part was last written.
+        late_ns: how much longer the open ones lasted.
     """
 
     clock: Clock
@@ -47,16 +47,16 @@ class PartSpans:
     late_ns: int = 0
 
     def check(self) -> None:
-        """Raises FormatError: they cannot be what a process has measured."""
+        """Raises FormatError if no process can have measured such values."""
         if (self.end < self.start).any() or (self.end > _LARGEST).any():
             raise FormatError("impossible spans")
 
     def activities(self, row_of: Array, kept: Array) -> Activities:
-        """As activities of the profile's thread.
+        """The spans as activities of the profile's thread.
 
         Args:
-            row_of: the row that each of the part's became.
-            kept: of the part's rows, those that became one of the same timer.
+            row_of: for each row of the part, the row it went into.
+            kept: the rows of the part that went into a row of the same timer.
         """
         keep = kept[self.row]
         rows = row_of[self.row[keep]]
@@ -69,7 +69,7 @@ class PartSpans:
 
 @dataclass(frozen=True, slots=True)
 class Activities:
-    """Spans by start, the outer ones first."""
+    """Spans sorted by start, outer ones first."""
 
     row: array[int]
     start_ns: array[int]
@@ -81,7 +81,7 @@ class Activities:
 
 
 def cut_off(reason: int, after_ns: int) -> str:
-    """What is to be said of a timeline that ends before the process does."""
+    """A message about a timeline that ends before the process does."""
     why = _ENDS.get(reason, "the reason is not known")
     return f"the timeline ends {after_ns / 1e9:.3f} s after the process began: {why}"
 

@@ -1,4 +1,4 @@
-"""Steps of a part: rows of `_native/steps.h` become columns of the model."""
+"""Steps of a part: convert the rows of `_native/steps.h` to columns of the model."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Clock:
     ns_per_tick: float
 
     def span(self, ticks: Array) -> array[int]:
-        """Nanoseconds of so many ticks."""
+        """Convert durations in ticks to nanoseconds."""
         return _whole(ticks * self.ns_per_tick)
 
     def moment(self, ticks: Array) -> array[int]:
@@ -41,12 +41,12 @@ def series(kind: int, rows: Array, clock: Clock, names: Mapping[int, str]) -> St
 
     Args:
         kind: as in the part: 0 for training.
-        rows: of STEP, as they lie there; rows without steps, and rows that were being joined when
+        rows: of STEP, as stored; rows without steps, and rows that were being merged when
             the process was killed, are left out.
-        names: of values, by their place in a row.
+        names: of values, by their position in a row.
 
     Raises:
-        FormatError: they cannot be what a process has measured.
+        FormatError: no process can have measured such values.
     """
     rows = _once(rows[rows["count"] > 0])
     if kind >= len(_KINDS) or (rows["ticks"] > _LARGEST / max(clock.ns_per_tick, 1)).any():
@@ -69,7 +69,7 @@ def series(kind: int, rows: Array, clock: Clock, names: Mapping[int, str]) -> St
 
 
 def _once(rows: Array) -> Array:
-    """Each two rows were about to become one: those whose steps a row before has are left out."""
+    """Drop rows whose steps an earlier row already contains: pairs were being merged."""
     until = np.maximum.accumulate(rows["number"] + rows["count"])
     begins_behind = np.concatenate([[True], rows["number"][1:] >= until[:-1]])
     kept: Array = rows[begins_behind]

@@ -1,4 +1,4 @@
-"""Read the plain-Python engine's part: a record, whose content `engine_part.py` describes."""
+"""Read the plain-Python engine's part, a record whose content `engine_part.py` describes."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def read(name: str, data: bytes) -> Part | None:
 
 
 def peek(name: str, data: bytes) -> tuple[int, int, bool, bool]:
-    """As `parts.peek_process`."""
+    """Like `host_part.peek_process`."""
     values = _loaded(name, data)
     closed = values["state"] != "running"
     return values["pid"], values["process_start"], closed, values["helper"]

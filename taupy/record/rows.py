@@ -1,8 +1,8 @@
-"""Steps over the call paths of one thread, each from rows to rows.
+"""Passes over the call paths of one thread, each from rows to rows.
 
-Equal call paths of different code objects become one, library code called by library code
-becomes its caller, and ranges that went on elsewhere leave no row. Each step also says for every
-row which row it went into.
+Equal call paths of different code objects are merged, library code called by library code is
+folded into its caller, and ranges that continued elsewhere leave no row. Each pass also returns,
+for each row, the row it went into.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from taupy.record.part_data import Column
 
 Mask = np.ndarray[Any, np.dtype[np.bool_]]
 _ROUNDS = 64
-"""So deep are merged call paths of merged call paths looked for with whole columns."""
+"""Maximum number of column-wise passes for merging below merged call paths."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Columns of equal length: row 0 is the root, a parent stands before its children."""
+    """Columns of equal length: row 0 is the root, a parent precedes its children."""
 
     timer: Column
     parent: Column
@@ -36,11 +36,11 @@ class Rows:
         return len(self.timer)
 
     def put(self, into: Column, heads: Column, summed: Mask | None = None) -> Rows:
-        """Rows added up.
+        """Merge rows, adding their numbers.
 
         Args:
-            into: the row that each becomes a part of.
-            heads: of each row to be, the row whose timer and place it has.
+            into: for each row, the new row it becomes part of.
+            heads: for each new row, the row that gives its timer and place.
             summed: rows whose numbers count; None: all.
         """
         parent = self.parent[heads].copy()
@@ -66,12 +66,12 @@ class Rows:
 
 
 def merged(rows: Rows, timers: int) -> tuple[Rows, Column]:
-    """Rows of equal timers under equal parents become one.
+    """Merge rows of equal timers under equal parents.
 
     Args:
-        timers: how many there are.
+        timers: number of timers.
     """
-    head = np.arange(len(rows))  # the row that each is a part of
+    head = np.arange(len(rows))  # the row that each is part of
     parent = rows.parent
     candidates = head
     for _ in range(_ROUNDS):
@@ -87,7 +87,7 @@ def merged(rows: Rows, timers: int) -> tuple[Rows, Column]:
         gone = in_order != heads
         head[in_order[gone]] = heads[gone]
         parent = np.where(parent >= 0, head[parent], -1)
-        # Only the children of rows that have taken others in may be alike now.
+        # Only the children of rows that absorbed others can have become equal.
         grown = np.zeros(len(rows), bool)
         grown[heads[gone]] = True
         candidates = np.flatnonzero((head == np.arange(len(rows))) & grown[parent] & (parent >= 0))
@@ -101,11 +101,11 @@ def merged(rows: Rows, timers: int) -> tuple[Rows, Column]:
 
 
 def folded(rows: Rows, library: Sequence[bool]) -> tuple[Rows, Column]:
-    """Library code that library code has called is part of its caller: its time lies in the
-    caller's already, its calls are not told.
+    """Fold library code called by library code into its caller, whose time already includes it;
+    its calls are dropped.
 
     Args:
-        library: of each timer, whether it is library code.
+        library: for each timer, whether it is library code.
     """
     of_library = np.array(library, bool)[rows.timer]
     goes = of_library & of_library[rows.parent] & (rows.parent > 0)
@@ -118,21 +118,21 @@ def folded(rows: Rows, library: Sequence[bool]) -> tuple[Rows, Column]:
 
 
 def one_by_one(rows: Rows, timers: int, ranges: frozenset[int]) -> tuple[Rows, Column]:
-    """As `merged`, also where ranges went on elsewhere than they began.
+    """Like `merged`, but also handles ranges that continued elsewhere than they began.
 
     Args:
-        ranges: timers of ranges. A row of one that was never called went on above, or began in
-            a wrapper of the program's.
+        ranges: timers of ranges. A range's row without calls continued one from above, or began
+            in a wrapper of the program.
     """
     calls, resumes = rows.calls.tolist(), rows.resumes.tolist()
     into: list[int] = []
     heads: list[int] = []
     at: dict[int, int] = {}
-    called: list[int] = []  # calls of the rows to be
+    called: list[int] = []  # calls of the new rows
     summed = np.ones(len(rows), bool)
-    again: list[tuple[int, int]] = []  # a row's numbers count in a second row, too
+    again: list[tuple[int, int]] = []  # a row's numbers also count in a second row
     has_rows_below = set(rows.parent.tolist())
-    went_on: dict[int, int] = {}  # rows in a range that went on: the range
+    went_on: dict[int, int] = {}  # rows in a range that continued -> the range
     for row, (timer, up) in enumerate(zip(rows.timer.tolist(), rows.parent.tolist(), strict=True)):
         under = -1 if up < 0 else into[up]
         if timer in ranges and calls[row] == 0 and under >= 0:
@@ -142,7 +142,7 @@ def one_by_one(rows: Rows, timers: int, ranges: frozenset[int]) -> tuple[Rows, C
                 went_on[row] = timer
                 continue
         elif up in went_on and calls[row] == 0:
-            # A generator goes on: in the range, if that had begun in it.
+            # A generator resumes: in the range, if that began inside it.
             outside = at.get((under + 1) * timers + timer, -1)
             inside = at.get((outside + 1) * timers + went_on[up], -1)
             if min(outside, inside) >= 0 and called[inside]:
@@ -175,8 +175,8 @@ def sums_below(column: Column, parent: Column) -> Column:
 def believed(inclusive: Column, parent: Column) -> tuple[Column, Column]:
     """Inclusive values that are at least their children's sum, and exclusive values.
 
-    Only a process that was killed between two writes can have less than its children; then the
-    children's values are used.
+    A row can have less than its children only if the process was killed between two writes; then
+    the children's values are used.
     """
     below = sums_below(inclusive, parent)
     if (inclusive < below).any():
@@ -193,10 +193,10 @@ def believed(inclusive: Column, parent: Column) -> tuple[Column, Column]:
 def believed_where_counted(
     inclusive: Column, parent: Column, counted: Mask
 ) -> tuple[np.ndarray[Any, np.dtype[np.float64]], np.ndarray[Any, np.dtype[np.float64]]]:
-    """As `believed`, where only some call paths were counted: the others' values are absent.
+    """Like `believed`, if only some call paths were counted; the others have no values.
 
-    The exclusive value of a call path is its inclusive one less those of the nearest call
-    paths below it that were counted.
+    A call path's exclusive value is its inclusive value minus those of the nearest counted call
+    paths below it.
     """
     values, up, here = inclusive.tolist(), parent.tolist(), counted.tolist()
     below = [0] * len(values)

@@ -1,7 +1,7 @@
-"""What a run that is under way has measured so far, read from outside: nothing changes in it.
+"""Read what a running program has measured so far, from outside and without changing anything.
 
-The engine keeps its counts in files that are mapped into the program, so that they can be read at
-any moment. A file that changes while it is read may not make sense: then it is read again.
+The engine keeps its counts in files mapped into the program, so they can be read at any moment. A
+file that changes while being read may be inconsistent: then it is read again.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ class SoFar:
     """What a run has measured so far.
 
     Attributes:
-        parts: of processes, by node; what is open counts up to now.
-        profile: of all of them.
+        parts: by node; open routines count up to now.
+        profile: of all processes.
     """
 
     parts: dict[int, Part]
@@ -39,10 +39,10 @@ class SoFar:
 
 
 def so_far(path: str, settings: RunSettings) -> SoFar | None:
-    """What a run has measured up to now; None before its first routine, or if it has ended.
+    """What a run has measured so far; None before its first routine, or if it has ended.
 
     Args:
-        path: its run folder.
+        path: of its run folder.
     """
     try:
         with open_run(path) as folder:
@@ -69,7 +69,7 @@ def so_far(path: str, settings: RunSettings) -> SoFar | None:
 
 
 def _parts(folder: Folder, settings: RunSettings) -> tuple[list[Part], list[str]]:
-    """The parts as they are now, and what could not be read, a line each."""
+    """The parts as they are now, and what could not be read, one line each."""
     parts, lost = [], []
     try:
         for file in parts_so_far(folder):
@@ -87,7 +87,7 @@ def _parts(folder: Folder, settings: RunSettings) -> tuple[list[Part], list[str]
 
 
 def _read(file: PartFile, settings: RunSettings) -> Part | None:
-    """A part, of a process that may go on; None if there is nothing in it, or it is a helper's."""
+    """The part of a process that may still be running; None if it is empty or a helper's."""
     if not file.bytes() or peek_process(file)[3]:
         return None
     part = read_changing(file, clock_now(settings))
