@@ -1,4 +1,4 @@
-"""What a page about a trial holds: asked of the database, in the order of the tabs."""
+"""The contents of a page about a trial, queried from the database, in the order of the tabs."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ _KIB = 1024
 _MICROSECOND = timedelta(microseconds=1)
 _GROWN_BY = ("routine", "phase", "layer", "callpath", "thread")
 _MOST_STEPS = 100
-"""Of ranks, in a table; the map has them all."""
+"""Maximum number of ranks in a table; the map shows them all."""
 _MOST_LINES = 8
-"""Processes whose memory is drawn."""
+"""Maximum number of processes whose memory is drawn."""
 
 _ROUTINES = (
     Column("thread", heading="Thread"),
@@ -65,7 +65,7 @@ class Series:
     """A quantity over time or steps, as a line.
 
     Attributes:
-        points: place, value; the places are seconds since the start, or numbers of steps.
+        points: (x, value); x is seconds since the start, or the number of a step.
         kind: how values are formatted.
     """
 
@@ -80,7 +80,7 @@ class Part:
     """A heading with lines, tables or a line chart below it.
 
     Attributes:
-        is_folded: one sees the title alone, and the rest after a click.
+        is_folded: only the title is visible until clicked.
     """
 
     title: str = ""
@@ -93,7 +93,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """One tab: its name in addresses, its title, and what stands on it."""
+    """One tab: its name in addresses, its title, and its contents."""
 
     name: str
     title: str
@@ -105,7 +105,7 @@ class Contents:
     """Everything on a page.
 
     Attributes:
-        roofline: a page of its own, shown in a frame; "" where there is none.
+        roofline: a separate page, shown in a frame; "" if there is none.
     """
 
     title: str
@@ -140,7 +140,7 @@ def of_trial(db: ProfileDB, trial: TrialRow) -> Contents:
 
 
 def add_trees(db: ProfileDB, trial: TrialRow, forest: Forest, aligned: Aligned = ALONE) -> None:
-    """Add a trial's call paths, those of GPUs included."""
+    """Add a trial's call paths, including those of GPUs."""
     table = values(db, Question((trial.id,), by=DIMENSIONS, values=VALUES))
     forest.add(table, sources.timer_paths(db, trial.id), aligned)
 
@@ -232,13 +232,13 @@ def _steps(db: ProfileDB, trial: TrialRow) -> list[Part]:
 
 
 def _line(name: str, series: Steps, values: Sequence[float], kind: Kind) -> Series:
-    """A quantity over the numbers of steps, where it is aligned."""
+    """A quantity by step number."""
     points = zip(map(float, series.number), values, strict=True)
     return Series(name, [point for point in points if math.isfinite(point[1])], kind, "step")
 
 
 def _ranks(db: ProfileDB, trial: TrialRow, contents: Contents) -> list[Part]:
-    """Who was waited for, and each rank; their steps become the map of colours."""
+    """The ranks, and which was waited for; their steps become the heat map."""
     job, _ = read_ranks(db, trial.id)
     if not job.matched:
         return []

@@ -11,7 +11,7 @@ from taupy.report.report import Report
 
 
 def text(report: Report) -> str:
-    """As JSON."""
+    """The report as JSON."""
     lines = json.dumps(document(report), ensure_ascii=False, indent=1).split("\n")
     return "".join(f"{json_visible(line)}\n" for line in lines)
 

@@ -1,4 +1,4 @@
-"""What rules ask a trial, answered by the database: `analysis` and `profiledb` meet here."""
+"""Answer the rules' questions about a trial from the database: joins `analysis` and `profiledb`."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from taupy.profiledb.steps import steps_of
 from taupy.profiledb.values import values
 
 _LARGEST_SOURCE = 1 << 20
-"""Bytes: nobody writes a larger module by hand."""
+"""Maximum size in bytes: larger modules are not written by hand."""
 
 _COMMAND = "Command Line"
 _KIB = 1024
 
 
 def trial_of(db: ProfileDB, trial: TrialRow) -> Trial:
-    """The trial as rules are given it."""
+    """The trial in the form that rules take."""
     metadata: dict[str, str] = {}
     nodes: dict[int, dict[str, str]] = {}
     for node, name, value in query.trial_metadata(db, trial.id):
@@ -58,7 +58,7 @@ def trial_of(db: ProfileDB, trial: TrialRow) -> Trial:
 
 
 def _memory(db: ProfileDB, trial: TrialRow) -> list[Moment]:
-    """Of the process that was launched."""
+    """The memory of the launched process over time."""
     return [
         Moment(row.end_s * 1e9, row.mean * _KIB)
         for row in query.timeline(db, trial.id, RESIDENT)
@@ -90,7 +90,7 @@ def _arguments(commands: Mapping[int, str], trial_id: int) -> str:
 def _sources(
     trial: TrialRow, metadata: Mapping[str, str], paths: Mapping[str, str | None]
 ) -> Callable[[TimerRow], str | None]:
-    """Reads source files that are as they were when the trial ran, on this machine."""
+    """A reader of source files on this machine that have not changed since the trial ran."""
     here = trial.source == "taupy run" and metadata.get("Hostname") == platform.node()
     started = datetime.fromisoformat(trial.started_at).timestamp()
 
@@ -106,7 +106,7 @@ def _sources(
 
 
 def _unchanged(path: str, since: float) -> str | None:
-    """A regular file's text, if nobody has written to it since then."""
+    """The text of a regular file that was not modified since then."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except (OSError, ValueError):

@@ -1,6 +1,6 @@
-"""The call paths of trials as a few bytes each, for a page that draws them.
+"""The call paths of trials at a few bytes each, for a page that draws them.
 
-Rows stand in depth-first order, thread after thread, siblings from large to small
+Rows are in depth-first order, thread by thread, the largest siblings first
 (`static/forest.js` reads this).
 """
 
@@ -20,12 +20,12 @@ from taupy.pprof.fold import is_library_code
 from taupy.report import planes
 
 DIMENSIONS = ("thread", "callpath", "parent", "timer")
-"""What the table is grouped by."""
+"""The dimensions of the table."""
 
 COLUMNS = ("depth", "timer", "calls", "own", "rest", "verdict")
 """Calls are stored plus one, 0 for calls that were not counted; `own` is exclusive time [ns];
-`rest` is what inclusive time [ns] has beyond own time and the children's: 0 but in files of other
-tools; `verdict` is one of `VERDICTS`."""
+`rest` is inclusive time [ns] minus own time and the children's: 0 except in files of other tools;
+`verdict` is one of `VERDICTS`."""
 
 VERDICTS = {"": 0, "same": 1, "unclear": 1, "more": 2, "less": 2}
 """0: not tested; 1: within noise; 2: a change."""
@@ -36,11 +36,11 @@ KINDS = {False: 0, True: 1, None: 2}
 
 @dataclass(frozen=True, slots=True)
 class Aligned:
-    """What a comparison knows of one of its sides.
+    """What a comparison knows about one of its sides.
 
     Attributes:
         side: 0, or 1 for the second trial.
-        key_of: the timers' names there; those of one identity are one.
+        key_of: the timers' keys in the comparison; timers with equal keys are merged.
         verdict_of: call path -> a value of `VERDICTS`, on its inclusive time.
     """
 
@@ -58,12 +58,12 @@ class Forest:
     """Trees of one or two trials.
 
     Attributes:
-        columns: by the names of `COLUMNS`, one number for each row.
+        columns: by the names of `COLUMNS`, one number per row.
         names: each timer once: name, place, kind (a key of `KINDS`), groups; in a comparison,
-            timers that it takes for the same are one, with the verdict on their own time.
+            matching timers are merged, with the verdict on their own time.
         threads: name, kind, node, side (0, or 1 for the second trial), start (first row).
         unmeasured: rows without a time; they count as 0.
-        judged: some changes were tested, so that what has no verdict was too small for it.
+        judged: changes were tested, so rows without a verdict were too small to test.
     """
 
     columns: dict[str, array[int]] = field(
@@ -78,7 +78,7 @@ class Forest:
     def add(
         self, table: Table, path_of: Mapping[str, str | None], aligned: Aligned = ALONE
     ) -> None:
-        """The trees of one trial.
+        """Add the trees of one trial.
 
         Args:
             table: calls, inclusive and exclusive time of call paths by `DIMENSIONS`.
@@ -121,7 +121,7 @@ class Forest:
         return number
 
     def judge(self, verdict_of: Mapping[Hashable, int]) -> None:
-        """Note verdicts on own times, by what identifies a timer in its comparison."""
+        """Record verdicts on own times, by the timers' keys in the comparison."""
         for identity, verdict in verdict_of.items():
             number = self._numbers.get(identity)
             if number is not None:
@@ -165,7 +165,7 @@ def thread_name(thread: ThreadRow) -> str:
 
 
 def source_of(timer: Named) -> str:
-    """`file:line`, as much as is known of it."""
+    """`file:line`, as far as known."""
     return "" if timer.file is None else f"{timer.file}:{timer.line or ''}".rstrip(":")
 
 

@@ -1,7 +1,7 @@
-"""Ranks and steps as a map of colours: how long each step took on each rank, and its waiting.
+"""Ranks and steps as a heat map: how long each step took on each rank, and how long it waited.
 
-Where there are more steps than have room, a column is a stretch of steps and shows the longest of
-them, so that one slow step in many stays in sight (`static/heat.js` reads this).
+If there are more steps than columns, a column covers several steps and shows the longest, so that
+a single slow step remains visible (`static/heat.js` reads this).
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from taupy.model.step_times import per_step
 from taupy.report import planes
 
 MOST = 200_000
-"""Cells of the map: some 1 MB on a page."""
+"""Maximum number of cells: about 1 MB on a page."""
 _WIDEST = 1000
-"""Columns, at most: a screen has few more pixels."""
+"""Maximum number of columns: a screen has few more pixels."""
 _UNIT_NS = 1000
 """Cells hold microseconds."""
 NOT_KNOWN = -1
@@ -29,13 +29,13 @@ Matrix = np.ndarray[Any, np.dtype[np.float64]]
 
 @dataclass(slots=True)
 class HeatMap:
-    """A row for each rank, a column for each stretch of steps.
+    """One row per rank, one column per step or range of steps.
 
     Attributes:
-        ranks: the number of each row.
-        first: the first step of each column, and behind them all the one after the last.
-        cells: of "time", "own" (time without waiting) and "wait" all cells, row by row [us];
-            `NOT_KNOWN` where a rank did not do such a step.
+        ranks: the rank of each row.
+        first: the first step of each column, followed by the step after the last one.
+        cells: for "time", "own" (time without waiting) and "wait", all cells, row by row [us];
+            `NOT_KNOWN` if a rank did not do such a step.
     """
 
     ranks: list[int] = field(default_factory=list)
@@ -52,7 +52,7 @@ class HeatMap:
 
 
 def heat_map(job: Ranks) -> HeatMap:
-    """Of the ranks that have steps; empty if there are not two of them with two steps."""
+    """The map of the ranks that have steps; empty for fewer than two ranks or two steps."""
     ranks = [rank for rank in job.ranks if rank.steps is not None and len(rank.steps)]
     numbers = sorted({n for rank in ranks if rank.steps for n in rank.steps.number})
     if len(ranks) < 2 or len(numbers) < 2:
@@ -78,7 +78,7 @@ def heat_map(job: Ranks) -> HeatMap:
 
 
 def _together(rows: int, columns: int) -> int:
-    """So many steps are one column."""
+    """The number of steps per column."""
     room = max(1, min(_WIDEST, MOST // rows))
     return -(-columns // room)
 

@@ -1,7 +1,7 @@
 """A report as one self-contained HTML page, which loads nothing and opens from a file.
 
-Its scripts are the modules in `static/`, one after the other: a page from a file cannot import.
-Names and numbers travel deflated, and only as text into the page's elements.
+Its scripts are the modules in `static/`, concatenated: a page opened from a file cannot import.
+Names and numbers are embedded deflated, and enter the page's elements only as text.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ MODULES = (
     *("numbers", "address", "table", "chart", "columns", "forest", "flame_tree", "change", "flame"),
     *("timeline", "timeline_panel", "heat", "heat_panel", "page"),
 )
-"""In an order in which each stands after what it imports."""
+"""In an order in which each module follows those it imports."""
 
 _PAGE = """{head}
 <body>
@@ -102,7 +102,7 @@ _EXPORT = re.compile(r"^export ((?:async )?function\*?|class|const) (\w+)", re.M
 
 
 def html_page(contents: Contents) -> str:
-    """The page, as text of a file."""
+    """The page as the text of a file."""
     columns, widths = contents.forest.packed()
     activities, activity_widths = contents.timeline.packed()
     heats, heat_widths = contents.heat.packed()
@@ -127,7 +127,7 @@ def html_page(contents: Contents) -> str:
 
 
 def _head(contents: Contents, script: str) -> str:
-    """A frame inherits the policy of the page that it stands in, beside its own."""
+    """The head of the page; a frame is also subject to the policy of the page that contains it."""
     framed = re.findall(r"<script>(.*?)</script>", contents.roofline, re.DOTALL)
     images = "img-src data: blob:" if framed else ""
     return page_head(contents.title, _static("page.css"), [script, *framed], images)
@@ -138,7 +138,7 @@ def _static(name: str) -> str:
 
 
 def _script() -> str:
-    """All modules as one script, each in a scope of its own."""
+    """All modules as one script, each in its own scope."""
     return "\nconst modules = {};\n" + "\n".join(map(_scoped, MODULES))
 
 

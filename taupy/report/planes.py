@@ -1,7 +1,7 @@
-"""Columns of numbers as bytes for a page: all lowest bytes first, then all second ones.
+"""Columns of numbers as bytes for a page: all lowest bytes first, then all second bytes ...
 
-Numbers of a column are mostly small and alike, so the higher planes are nearly empty and deflate
-leaves little of them (`static/columns.js` reads this).
+The numbers of a column are mostly small and similar, so the higher planes are nearly empty and
+compress well (`static/columns.js` reads this).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 
 def packed(columns: Mapping[str, array[int]]) -> tuple[bytes, dict[str, int]]:
-    """The columns one after the other, and how many bytes a number of each has."""
+    """The columns one after the other, and the bytes per number of each."""
     planes, widths = [], {}
     for name, values in columns.items():
         own = _planes(values)
@@ -22,7 +22,7 @@ def packed(columns: Mapping[str, array[int]]) -> tuple[bytes, dict[str, int]]:
 
 
 def _planes(values: array[int]) -> list[bytes]:
-    """Bytes of zigzag-coded numbers, the lowest of all numbers first."""
+    """The byte planes of zigzag-coded numbers, the lowest plane first."""
     coded = array("Q", ((value << 1) ^ (value >> 63) for value in values))
     if sys.byteorder == "big":
         coded.byteswap()

@@ -20,7 +20,7 @@ from taupy.report.evidence import trial_of
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """One kind of phase on the thread that is shown; times add up to that of the thread."""
+    """One kind of phase on the thread shown; times add up to the thread's."""
 
     kind: str
     ns: float
@@ -29,14 +29,14 @@ class Phase:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What is to be said of one trial.
+    """The report on one trial.
 
     Attributes:
-        command: without the interpreter's path; "" where it is not known.
-        remarks: what the trial says of its own measurement, by name.
+        command: without the interpreter's path; "" if unknown.
+        remarks: the trial's remarks on its own measurement, by name.
         unmeasured: what was not measured, with the option that measures it.
         thread: whose phases are shown: the main thread of the first process.
-        steps: of the training; 0 where none is known.
+        steps: number of training steps; 0 if none are known.
     """
 
     trial: TrialRow
@@ -53,7 +53,7 @@ class Report:
 
 
 def report(db: ProfileDB, trial: TrialRow) -> Report:
-    """Of one trial."""
+    """The report on one trial."""
     asked = trial_of(db, trial)
     threads = asked.calls.threads
     first = min(threads, default=None)

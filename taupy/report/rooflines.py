@@ -16,7 +16,7 @@ from taupy.roofline.page import html_page
 
 
 def roofline_page(db: ProfileDB, trial: TrialRow) -> str:
-    """Kernels, or routines where no kernel was counted, and the layers of a network; "" without
+    """Kernels, or routines if no kernel was counted, and the layers of a network; "" without
     operations or bytes."""
     (work,) = trial_work(db, [trial])
     try:

@@ -12,14 +12,14 @@ from taupy.report.report import Report
 from taupy.units import duration, percent, several, size
 
 WIDTH, HEIGHT = 80, 24
-"""Of a terminal that nobody has made larger."""
+"""The size of a standard terminal."""
 
 _BAR = 34
 _REMARKS = 3
 
 
 def text(report: Report, width: int = WIDTH, height: int = HEIGHT) -> str:
-    """As many details as the height allows; all findings in any case.
+    """The report as text: all findings, and as many details as the height allows.
 
     Args:
         width: 0 for no limit.

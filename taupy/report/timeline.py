@@ -1,7 +1,7 @@
-"""The activities of a traced trial as a few bytes each, for a page that draws them over time.
+"""The activities of a traced trial at a few bytes each, for a page that draws them over time.
 
-A thread or stream is a lane. What lies within another activity of its lane stands a row lower, so
-that no two of a row overlap (`static/timeline.js` reads this).
+Each thread or stream is a lane. Activities nested in another of the same lane go one row lower, so
+that no two in a row overlap (`static/timeline.js` reads this).
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from taupy.report import planes
 from taupy.report.forest import thread_name
 
 MOST = 300_000
-"""Activities on a page: some 2 MB."""
+"""Maximum number of activities on a page: about 2 MB."""
 
 COLUMNS = ("gap", "length", "name")
-"""`gap` is the time from the start before, in a row of a lane, or from time 0 [ns]; `length` is the
-duration [ns]; `name` is a position among the names."""
+"""`gap` is the time since the previous start in the same row of a lane, or since time 0 [ns];
+`length` is the duration [ns]; `name` is a position among the names."""
 
 
 @dataclass(slots=True)
@@ -30,11 +30,11 @@ class Timeline:
     """Activities over time.
 
     Attributes:
-        columns: by the names of `COLUMNS`, one number for each activity.
+        columns: by the names of `COLUMNS`, one number per activity.
         names: name and kind of activities, each pair once.
         lanes: name, kind, and the number of activities in each row.
         end_ns: of the last activity, from time 0.
-        count: how many activities there are in the trial; the longest are shown.
+        count: number of activities in the trial; the longest are shown.
     """
 
     columns: dict[str, array[int]] = field(
@@ -46,7 +46,7 @@ class Timeline:
     count: int = 0
 
     def add(self, activities: Iterable[ActivityRow], begun_ns: int) -> None:
-        """Activities by thread and start, the outer ones first; `begun_ns` is time 0."""
+        """Add activities, sorted by thread and start, outer ones first; `begun_ns` is time 0."""
         for thread, mine in groupby(activities, lambda activity: activity.thread):
             rows = list(_rows(mine))
             lane = {"name": visible(thread_name(thread)), "kind": thread.kind}
@@ -82,7 +82,7 @@ class Timeline:
 
 
 def _rows(activities: Iterable[ActivityRow]) -> Iterator[list[ActivityRow]]:
-    """Each activity in the first row whose last one has ended."""
+    """The rows: each activity goes into the first row whose last activity has ended."""
     rows: list[list[ActivityRow]] = []
     for activity in activities:
         for row in rows:

@@ -1,4 +1,4 @@
-"""What a page about two sides of a comparison holds: differences, and both call trees as one."""
+"""The contents of a page comparing two sides: differences, and both call trees merged."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from taupy.report.contents import Contents, Part, Section, add_trees
 from taupy.report.forest import VERDICTS, Aligned, Forest
 
 GATE = "time > +5%"
-"""The condition where none is given."""
+"""The default condition."""
 
 _RULE = Rule()
 
 
 @dataclass(frozen=True, slots=True)
 class _Compared:
-    """Two sides, how they differ, and the answers to which all tables belong."""
+    """Two sides, how they differ, and the answers shown in all tables."""
 
     db: ProfileDB
     sides: Sequence[Side]
@@ -42,7 +42,7 @@ class _Compared:
 
     @property
     def few(self) -> str | None:
-        """Why no change can be told from noise, if so."""
+        """Why no change can be distinguished from noise, if so."""
         return verdicts.too_few([len(side.trials) for side in self.sides], _RULE.alpha)
 
     def view(self, answer: Answer) -> View:
@@ -83,7 +83,7 @@ def of_sides(
 
 
 def _add_trees(compared: _Compared, forest: Forest) -> None:
-    """Both trees, with what the comparison takes for the same as one."""
+    """Add both trees, merging what the comparison matches."""
     paths = None if compared.few else _of_paths(compared)
     for at, side in enumerate(compared.sides):
         trial = side.trials[-1]
@@ -100,7 +100,7 @@ def _keys(answers: Sequence[Answer], side: int) -> dict[TimerRow, Key]:
 
 
 def _of_paths(compared: _Compared) -> Answer:
-    """By call path and inclusive time: what the boxes of the flame graph show."""
+    """The answer by call path and inclusive time, shown as boxes of the flame graph."""
     asked = Question(by="callpath", value="inclusive")
     return comparison.answers(compared.db, compared.sides, asked)[0]
 
@@ -168,7 +168,7 @@ def _by(compared: _Compared, name: str, title: str, by: By) -> list[Section]:
 
 
 def _several(answers: Sequence[Answer]) -> bool:
-    """One row is what belongs to no phase or layer: there are none."""
+    """Whether there are several rows; a single row means no phases or layers."""
     return any(len(answer.comparison.rows) > 1 for answer in answers)
 
 
