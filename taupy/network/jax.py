@@ -1,7 +1,7 @@
 """JAX: which routines prepare a jitted function, and which of their variables is the function.
 
-A jitted function runs in Python the first time it meets arguments of new shapes and types: it is
-traced, lowered and compiled, and runs. From then on XLA's runtime calls it without Python.
+A jitted function runs in Python the first time it is called with arguments of new shapes and types:
+it is traced, lowered and compiled, then runs. After that, XLA's runtime calls it without Python.
 """
 
 from __future__ import annotations

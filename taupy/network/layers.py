@@ -1,4 +1,4 @@
-"""Layers of networks: the options that the engine gets, and how their timers are named."""
+"""Network layers: the engine's options for them, and how their timers are named."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:  # the launcher imports this
     from taupy.model.profile import Timer
 
 GROUP = "LAYER"
-"""Of the timers that are layers, and of their backward passes."""
+"""Groups of the timers of layers, and of their backward passes."""
 
 ESTIMATOR = "ESTIMATOR"
 """Of layers that are fitted and asked: not a forward pass."""
@@ -22,12 +22,12 @@ BACKWARD = "backward of "
 _BACKWARD_GROUP = "PHASE_BACKWARD"
 
 AUTOGRAD = "taupy.autograd"
-"""The fact that says how backward passes are divided: `by layer: ...` or `one phase: WHY`."""
+"""Metadata that says how backward passes are divided: `by layer: ...` or `one phase: WHY`."""
 
 ONE_PHASE = "one phase: "
 
 OPERATORS = "taupy.operators"
-"""The fact that says whether shapes and operations of layers are known: `counted: ...`."""
+"""Metadata that says whether shapes and operations of layers are known: `counted: ...`."""
 
 COUNTED = "counted: "
 
@@ -38,7 +38,7 @@ _FILES = tuple(code.partition(":")[0] for code in torch.LAYERS)
 
 
 def engine_options() -> dict[str, list[str]]:
-    """Options of the engine by which calls of modules become layers."""
+    """The engine's options that turn calls of modules into layers."""
     return {
         "layers": [
             f"{framework.LAYER_KIND} {code}"
@@ -66,22 +66,22 @@ def layer_type(timer: str) -> str:
 
 
 def is_layer(groups: str) -> bool:
-    """Do a timer's stored groups, joined by `|`, tell a call or a backward pass of a layer?"""
+    """Whether a timer's stored groups, joined by `|`, mark a call or backward pass of a layer."""
     return GROUP in groups.split("|")
 
 
 def is_call(groups: str) -> bool:
-    """Do they tell a call?"""
+    """Whether they mark a call of a layer."""
     return is_layer(groups) and not is_backward(groups)
 
 
 def is_backward(groups: str) -> bool:
-    """Do they tell a layer's backward pass?"""
+    """Whether they mark a layer's backward pass."""
     return {GROUP, _BACKWARD_GROUP} <= {*groups.split("|")}
 
 
 def undivided(timers: Iterable[Timer], facts: Mapping[str, str]) -> str | None:
-    """Why backward passes of layers are one phase; None: they are not, or there are none."""
+    """Why the backward passes of layers are one phase; None if they are not, or there are none."""
     way = facts.get(AUTOGRAD, "")
     groups = {group for timer in timers for group in timer.groups}
     if not way.startswith(ONE_PHASE) or not {GROUP, _BACKWARD_GROUP} <= groups:
@@ -90,14 +90,14 @@ def undivided(timers: Iterable[Timer], facts: Mapping[str, str]) -> str | None:
 
 
 def unknown_because(operators: str) -> str:
-    """Why shapes and operations are not known, from the fact `OPERATORS`; "" if they are."""
+    """Why shapes and operations are unknown, from the metadata `OPERATORS`; "" if known."""
     if not operators.startswith(NOT_KNOWN):
         return ""
     return f"shapes, parameters and flop are not known: {operators.removeprefix(NOT_KNOWN)}"
 
 
 def doubt(timers: Iterable[Timer]) -> str | None:
-    """Why layers are not told apart, or not all of them; None: they are, or there are none."""
+    """Why some or all layers are not distinguished; None if they are, or there are none."""
     layers, calls = [], []
     for timer in timers:
         if is_call("|".join(timer.groups)):

@@ -1,4 +1,4 @@
-"""PyTorch Lightning, as of 2.6: `pytorch_lightning`, and `lightning`, which holds it."""
+"""PyTorch Lightning, as of 2.6: `pytorch_lightning`, and `lightning`, which contains it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Loggers of experiments: the routines that are told loss, accuracy and the like."""
+"""Experiment loggers: the routines that receive loss, accuracy and the like."""
 
 from __future__ import annotations
 

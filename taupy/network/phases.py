@@ -1,7 +1,7 @@
-"""Kinds of phases of a training: which timers are one, by the tables of the frameworks.
+"""Kinds of training phases: which timers are phases, from the tables of the frameworks.
 
 A kind is stored with the timer, as the group `PHASE_KIND` (`PHASE_BACKWARD`). Frameworks are
-told from a timer's name and file alone, so a timer of another program is none of theirs.
+recognised by a timer's name and file only, so timers of other programs do not match.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ STEP = "Optimizer.step#"
 
 @cache
 def _routines() -> Mapping[tuple[str, str], str]:
-    """The kind of each routine that is known, by file and name."""
+    """The kind of each known routine, by file and name."""
     from taupy.network import huggingface, jax, keras, lightning, torch
 
     kinds = {}
@@ -41,14 +41,14 @@ def _names() -> frozenset[str]:
 
 @cache
 def _ranges() -> Mapping[str, str]:
-    """The kind of each range with a name, by how that begins."""
+    """The kind of named ranges, by prefix of the name."""
     from taupy.network import torch
 
     return torch.RANGES
 
 
 def group_of(name: str, file: str | None, groups: Collection[str]) -> str | None:
-    """The group that says which kind of phase a timer is; None: it is no known one.
+    """The group for the kind of phase that a timer is; None if it is not a known phase.
 
     Args:
         name: of the timer, without file and line.
@@ -69,7 +69,7 @@ def _kind(name: str, file: str | None, groups: Collection[str]) -> str | None:
 
 
 def kind_of(groups: str) -> str | None:
-    """The kind that a timer's stored groups, joined by `|`, tell."""
+    """The kind of phase in a timer's stored groups, joined by `|`."""
     named = groups.split("|")
     for group in named:
         if group.startswith(GROUP):
@@ -82,8 +82,8 @@ def kind_of(groups: str) -> str | None:
 def meant(kind: str | None, inside: Collection[str]) -> str | None:
     """The kind of a phase inside others.
 
-    A forward pass in a backward pass is a recomputation; while code is compiled, or in a
-    validation, it and its loss are that.
+    A forward pass in a backward pass is a recomputation; during compilation or
+    validation, a forward pass and its loss count as those.
     """
     if kind == "forward" and "backward" in inside:
         return "recompute"
@@ -93,7 +93,7 @@ def meant(kind: str | None, inside: Collection[str]) -> str | None:
 
 
 def nearest(groups: Iterable[str | None]) -> str | None:
-    """The phase that the timers of a call path are in, from their groups, the root's first."""
+    """The innermost phase of a call path, from its timers' groups, the root's first."""
     phase, inside = None, frozenset[str]()
     for group in groups:
         if (kind := meant(kind_of(group or ""), inside)) is not None:

@@ -1,4 +1,4 @@
-"""Steps of a training: the options by which the engine recognises them."""
+"""Training steps: the options by which the engine recognises them."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ if TYPE_CHECKING:  # the launcher imports this
     from taupy.model.profile import Steps, Timer
 
 WINDOW = "taupy.steps"
-"""The fact that says in which steps details were recorded: `100:120`, both included, or `100:`."""
+"""Metadata: the steps in which details were recorded, `100:120`, both included, or `100:`."""
 
 UNSEEN = "taupy.health.steps_window"
-"""What a trial with such a window has no details of."""
+"""What a trial with such a window lacks details of."""
 
 FRAMEWORKS = (torch, lightning, huggingface, keras, jax, loggers)
 
@@ -80,7 +80,7 @@ def window_options(window: str) -> dict[str, int]:
 
 
 def unseen(window: str | None, trainings: Iterable[Steps]) -> str | None:
-    """What a trial has no details of, by the fact `WINDOW`; None: it was recorded whole.
+    """What a trial lacks details of, by the metadata `WINDOW`; None if it was recorded entirely.
 
     Args:
         trainings: its series of steps.
@@ -99,7 +99,7 @@ def unseen(window: str | None, trainings: Iterable[Steps]) -> str | None:
 
 
 def doubt(timers: Iterable[Timer]) -> str | None:
-    """Why a trial without steps has none, though an optimizer has stepped; None: none has."""
+    """Why a trial has no steps although an optimizer has stepped; None if none has."""
     if not any(timer.name.startswith(STEP) and timer.file is None for timer in timers):
         return None
     return (

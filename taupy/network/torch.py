@@ -1,4 +1,4 @@
-"""PyTorch: through which routines modules are called, and what is which phase of a training."""
+"""PyTorch: the routines through which modules are called, and those that are training phases."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ LAYERS = (f"{_MODULE}:Module._wrapped_call_impl",)
 """FILE:NAME of the routines that call a module, their first argument; since PyTorch 2.1."""
 
 OLDER = (f"{_MODULE}:Module._call_impl",)
-"""Those of before, which newer versions call in between."""
+"""The older ones, which newer versions call in between."""
 
 PLUMBING = (f"{_MODULE}:Module._call_impl.<locals>.inner",)
 """Those between them and the module's own `forward`."""

@@ -55,7 +55,7 @@ Fitting = tuple[int | None, float | None, str]
 
 
 def table(rows: Iterable[tuple[KernelCode, Fitting]], notes: Sequence[str] = ()) -> View:
-    """One line a kernel and chip."""
+    """One line per kernel and chip."""
     cells = [_row(code, fitting) for code, fitting in rows]
     shown = told_apart(str(row[_FULL_NAME]) for row in cells)
     cells = [(shown[str(row[_FULL_NAME])], *row[1:]) for row in cells]
@@ -81,7 +81,7 @@ def _row(code: KernelCode, fitting: Fitting) -> tuple[Cell, ...]:
 
 
 def mix(code: KernelCode) -> View:
-    """Instructions by kind, pipe and depth of loops."""
+    """Instructions by kind, pipe and loop depth."""
     depths = sorted({part.depth for part in code.counts})
     sums: dict[tuple[str, str, str], dict[int, int]] = {}
     for part in code.counts:
@@ -109,7 +109,7 @@ def mix(code: KernelCode) -> View:
 
 
 def memory(code: KernelCode) -> View:
-    """Loads, stores and atomics by space, bytes of a thread and pattern."""
+    """Loads, stores and atomics by space, bytes per thread and pattern."""
     rows = [
         (part.what, part.space, part.bytes, part.pattern, part.stride, part.depth, int(part.spill),
          part.number, part.number * part.bytes)
@@ -157,7 +157,7 @@ def loops(code: KernelCode) -> View:
 def occupancies(
     fits: Mapping[int, Mapping[str, tuple[float, str] | None]], code: KernelCode
 ) -> View:
-    """Occupancy by block size, a column for each chip."""
+    """Occupancy by block size, one column per chip."""
     own, launch = code.chip, code.launch
     chips = list(next(iter(fits.values()), {}))
     rows = [
@@ -185,7 +185,7 @@ def occupancies(
 
 
 def estimate(bound: Estimate, threads: int, trips: Sequence[float]) -> View:
-    """What each pipe and memory needs at least."""
+    """The minimum time of each pipe and memory."""
     columns = (Column("what", heading="Bound by"), Column("time_ns", "time_ns", "At least"))
     runs = ", ".join(f"{times:g}" for times in trips) or "1"
     notes = [
@@ -197,7 +197,7 @@ def estimate(bound: Estimate, threads: int, trips: Sequence[float]) -> View:
 
 
 def advice(rows: Sequence[tuple[str, str, str, float | None]]) -> View:
-    """Rule, finding, change, and the share of the kernel's time that can be saved at most."""
+    """Rule, finding, change, and an upper bound on the share of the kernel's time saved."""
     columns = (
         Column("rule", heading="Rule"),
         Column("finding", heading="The code has"),

@@ -1,4 +1,4 @@
-"""Cells of a table of layers: what each layer is made of and computes."""
+"""Cells of a table of layers: parameters, shapes and operations of each layer."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _NAMED_AT_MOST = 12
 
 @dataclass(slots=True)
 class Described:
-    """Facts of the layers of one row, and of how many calls each."""
+    """Facts of the layers in one row, each with its number of calls."""
 
     facts: list[LayerFacts] = field(default_factory=list)
     calls: list[int] = field(default_factory=list)
@@ -37,7 +37,7 @@ class Described:
             self.calls.append(calls)
 
     def cells(self) -> tuple[Cell, ...]:
-        """Of `COLUMNS`. Of several layers, shapes are those that they have in common."""
+        """The cells of `COLUMNS`. For several layers, only shapes that they share are shown."""
         return (
             self._sum("parameters"),
             self._sum("parameter_bytes"),
@@ -76,7 +76,7 @@ class Described:
 
 
 def notes(rows: Sequence[Described]) -> list[str]:
-    """What is to be said of the numbers."""
+    """Notes on the numbers."""
     facts = [layer for row in rows for layer in row.facts]
     if not facts:
         return []

@@ -1,8 +1,8 @@
 """Layers of a network: where the time of each thread goes, module by module.
 
-A moment belongs to the innermost layer that is at work, or whose backward pass is: `own` times of
-all rows add up to the thread's whole time, and what no layer owns has rows by phase. Forward,
-backward and recompute time count the layers within, too.
+A moment belongs to the innermost layer that is running, forward or backward: `own` times of
+all rows add up to the thread's total time, and time outside layers has rows by phase. Forward,
+backward and recompute times include nested layers.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Choice:
     """What is shown.
 
     Attributes:
-        by: one row a layer, or one a class.
+        by: one row per layer, or one per class.
         depth: names of layers are cut after so many parts; None for whole names.
         tree: in the order of calls, indented; else the largest own time first.
     """
@@ -60,7 +60,7 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Beside:
-    """What is known of layers beside their times.
+    """Facts about layers other than their times.
 
     Attributes:
         facts: by node and timer.
@@ -124,7 +124,7 @@ class _Layers:
         self.described = {label: Described() for label in self.numbers}
 
     def know(self, thread: ThreadRow, beside: Beside, choice: Choice) -> None:
-        """What is known beside the times."""
+        """Take the facts other than times."""
         facts = layer_facts.of_node(beside.facts, thread.node)
         calls: dict[tuple[str, str], int] = {}
         counts = self.table.column("calls")
@@ -209,9 +209,9 @@ class _Layers:
         return 0
 
     def nested(self) -> dict[str, int]:
-        """Labels with what they call below them, by name, and how many layers are around each.
+        """Labels in tree order, siblings by name, each with the number of layers around it.
 
-        A layer that is called in several places stands where layers call it, if they do.
+        A layer called from several places is listed where layers call it, if any do.
         """
         depth_of: dict[str, int] = {}
         by_name = sorted(range(self.table.size), key=lambda row: _with_numbers(self._labels[row]))
@@ -230,14 +230,14 @@ class _Layers:
 
 
 def _with_numbers(label: str) -> list[str | tuple[int, str]]:
-    """A key by which `layers.2` stands before `layers.10`, and `(no layer)` last."""
+    """A sort key that places `layers.2` before `layers.10`, and `(no layer)` last."""
     parts = re.split(r"([0-9]+)", label)
     names = [(int(part), part) if at % 2 else part for at, part in enumerate(parts)]
     return ["1" if label.startswith("(") else "0", *names]
 
 
 def is_of_layers(label: str) -> bool:
-    """Is a label that of layers, not of time which none owns? (`(other Linear)` is.)"""
+    """Whether a label is of layers rather than of time outside them; `(other Linear)` is."""
     return not label.startswith("(") or label.startswith("(other ")
 
 
@@ -278,7 +278,7 @@ def _view(thread: ThreadRow, layers: _Layers, on_gpu: Sequence[_Layers], choice:
 
 
 def _cells(label: str, layers: _Layers, on_gpu: Sequence[_Layers]) -> tuple[Cell, ...]:
-    """From the share on; what no layer owns has own times alone."""
+    """The cells from the share on; time outside layers has own times only."""
     own = layers.value(label, "exclusive")
     share = 100 * own / layers.whole if layers.whole else None
     if not is_of_layers(label):

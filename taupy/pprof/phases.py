@@ -1,4 +1,4 @@
-"""Phases of a training: where a thread's time goes, by kind.
+"""Training phases: where a thread's time goes, by kind.
 
 A moment belongs to the nearest phase above it, so the times of all kinds and of `(no phase)` add
 up to the thread's time. The forward pass inside a backward pass is a recomputation.

@@ -16,7 +16,7 @@ from taupy.pprof.view import Cell, Column, View
 
 BETWEEN_LOOKS = "(growth between looks)"
 APART = {events.between: BETWEEN_LOOKS for events in (HOST, CUDA)}
-"""Growth of which only the routines around it are known has a row of its own."""
+"""Growth known only to lie within certain routines has a row of its own."""
 
 _KIB = 1024
 _MUCH = 0.1  # of the growth
@@ -52,7 +52,7 @@ def growth(
 ) -> View:
     """Where memory grew [KiB in the samples, byte here], the most first.
 
-    Net is what was given back taken off.
+    Net growth is growth minus what was released.
     """
     added = (of.growth, of.between)
     own = {label: sum(entry.own.get(name, 0) for name in added) for label, entry in sums.items()}
@@ -98,7 +98,7 @@ _STATE_COLUMNS = (
 def states(
     sums: Mapping[str, Sampled], by: str, gpu_ns: Mapping[str, float], notes: Sequence[str]
 ) -> View:
-    """What threads were seen to do, those seen most first.
+    """What threads were sampled doing, the most frequent first.
 
     Args:
         gpu_ns: of each row the time in calls that wait for a GPU, as CUPTI measured it; empty if
@@ -111,7 +111,7 @@ def states(
     rows: list[tuple[Cell, ...]] = []
     for label in sorted({*sums, *gpu_ns}, key=lambda label: (-time_ns.get(label, 0), label)):
         waits = (gpu_ns.get(label),) if gpu_ns else ()
-        if not looks.get(label):  # it was too short for one
+        if not looks.get(label):  # too short to be sampled
             if gpu_ns.get(label):
                 rows.append((*(None for _ in STATES), None, 0, *waits, label))
             continue

@@ -1,4 +1,4 @@
-"""Steps of a training: a row for each iteration, the first, last and unusual ones for people."""
+"""Training steps: one row per iteration; people see the first, last and unusual ones."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from taupy.pprof.view import Cell, Column, View
 from taupy.units import duration, tau_count
 
 _ENDS, _OUTLIERS = 3, 10
-"""Rows at either end, and outliers, that are shown where not all are asked for."""
+"""Number of rows at either end, and of outliers, shown unless all are requested."""
 _TOKENS = "tokens"
 _PLACE = (
     Column("node", "int", audience="machines"),
