@@ -1,9 +1,9 @@
 """taupy's own processes, which run beside the program and are not its children.
 
-The launcher becomes the program: what it started would be a child that the program did not
-start, which `os.wait` would find. So a sampler's parent is gone before the program begins.
-Whoever adopts it may be the launcher itself (process 1 of a container, or a subreaper): then
-there is none.
+The launcher becomes the program: a process it started would be a child that the program did not
+start, and `os.wait` would find it. A sampler's parent therefore ends before the program begins.
+If the launcher itself adopts it (as process 1 of a container, or a subreaper), no sampler is
+started.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def begin(
     answer, ours = os.pipe()
     try:
         child = os.fork()
-    except OSError:  # so many processes are not allowed
+    except OSError:  # the limit on processes is reached
         child = -1
     if child == 0:
         _double_fork(command, ours)
@@ -61,7 +61,7 @@ def begin(
 
 
 def _double_fork(command: Sequence[str], answer: int) -> None:
-    """The child's side: start the process, tell its id, and end. Never returns."""
+    """The child's side: start the process, report its id, and exit. Never returns."""
     try:
         os.setsid()
         if process := os.fork():
@@ -87,7 +87,7 @@ def _execute(command: Sequence[str], answer: int) -> None:
 
 
 def _is_adopted(answer: int) -> bool:
-    """Has this process become the parent of the one that it has just started? Then end that."""
+    """Whether this process became the parent of the one it just started, which it then ends."""
     from taupy.model.processes import parent
 
     text = b""

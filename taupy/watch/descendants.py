@@ -1,9 +1,9 @@
-"""The processes below the program: found while they run, for a trial to account for.
+"""Find the program's descendants while they run, so that a trial can account for them.
 
-A new process is one of them if its parent is, or if it inherited the variable that names the run
-folder (a daemon, whose parent has ended). The kernel tells in one number which process or thread
-began last: if few have begun since the last look each is looked at, else /proc is listed. A process
-that is started lives on as its parent at first, and soon becomes a command: that is read again.
+A new process is a descendant if its parent is, or if it inherited the variable that names the run
+folder (a daemon, whose parent has ended). The kernel reports the id of the latest process or
+thread: if few have begun since the last look, each is examined, else /proc is listed. A new process
+at first has its parent's command and soon executes its own, so the command is read again.
 """
 
 import posix
@@ -25,8 +25,8 @@ class Descendant(Found):
     """A process below the program, while it runs.
 
     Attributes:
-        pidfd: -1 if the kernel gives none; who takes it over closes it.
-        start: as in `processes.process_start`; 0 if it was not asked for.
+        pidfd: -1 if the kernel has none; the receiver closes it.
+        start: as in `processes.process_start`; 0 if not requested.
     """
 
     __slots__ = ("pidfd", "start")
@@ -37,7 +37,7 @@ class Descendant(Found):
 
 
 class Descendants:
-    """Those of one process.
+    """The descendants of one process.
 
     Args:
         root: its id.
@@ -55,13 +55,13 @@ class Descendants:
         self.tree = {root}
         self.listed: set[int] = set()
         self.newest = 0
-        self.unborn: set[int] = set()  # numbers that are given, of processes not yet seen
+        self.unborn: set[int] = set()  # ids already assigned to processes not yet seen
         self.pending: list[Descendant] = []  # they may still become another program
         self.found_ns = self.longest_ns = self.unseen = 0
         self.is_hurried = False
 
     def look(self, now: int, hurried: bool = False) -> list[Descendant]:
-        """Those found at the last look, with what they have become; and find new ones.
+        """Return those found at the last look, with their current commands, and find new ones.
 
         Args:
             hurried: find new ones only if that does not take long, and read their commands at the
@@ -149,7 +149,7 @@ a process's other threads is -1."""
 
 
 def _born(pid: int) -> "Born | None":
-    """None if there is nothing of this number."""
+    """None if there is no process or thread with this id."""
     try:
         pidfd = posix.pidfd_open(pid)
     except ProcessLookupError:
@@ -163,7 +163,7 @@ def _born(pid: int) -> "Born | None":
 
 
 def _born_by_stat(pid: int, pidfd: int) -> "Born | None":
-    """The same of an older kernel."""
+    """The same for older kernels."""
     fields = stat_fields(pid)
     if fields and int(fields[_EXIT_SIGNAL]) >= 0:
         return pidfd, int(fields[1]), int(fields[19])
@@ -177,13 +177,13 @@ def _close(born: "Born") -> None:
 
 
 def _last_begun() -> int:
-    """The process or thread that began last; 0 if that is not known."""
+    """The id of the process or thread that began last; 0 if unknown."""
     number = _contents("/proc/loadavg", 128).rpartition(b" ")[2]
     return int(number) if number.strip().isdigit() else 0
 
 
 def _command(pid: int) -> bytes:
-    """The command line of a process, words ended by zeros; empty if it has ended."""
+    """The command line of a process, each word followed by a zero; empty if it has ended."""
     return _contents(f"/proc/{pid}/cmdline", 1024)
 
 

@@ -1,4 +1,4 @@
-"""How a process ended, as far as the kernel tells others than its parent."""
+"""How a process ended, as far as the kernel tells processes other than its parent."""
 
 from taupy.model.processes import stat_fields
 from taupy.watch import pidfds
@@ -7,11 +7,11 @@ from taupy.watch import pidfds
 def status(pid: int, start: int, pidfd: int) -> int | None:
     """Its wait status; None if the kernel does not tell.
 
-    As long as its parent has not waited for it, /proc knows it; from then on its pidfd.
+    Until its parent has waited for it, /proc has the status; afterwards, its pidfd.
 
     Args:
-        start: as in `processes.process_start`, 0 if that is not known.
-        pidfd: of it, or -1.
+        start: as in `processes.process_start`, 0 if unknown.
+        pidfd: of the process, or -1.
     """
     told = pidfds.status(pidfd)
     if told is None:

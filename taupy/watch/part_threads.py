@@ -1,4 +1,4 @@
-"""The threads of a part, read from its file while the process writes it: what each is in.
+"""The threads of a part and their open call paths, read while the process writes the file.
 
 Blocks are found one after another (`_native/part.h`) and are looked at once: a thread's block
 stays where it is. Of a thread the first bytes are read (`_native/calltree.h`): the call path that
@@ -35,7 +35,7 @@ def identity(name: str) -> tuple[int, int]:
 
 
 class PartThreads:
-    """The threads of one part. Those of the plain engine's are not known.
+    """The threads of one part. Those of a plain engine's part are unknown.
 
     Args:
         name: of its file, PID-TICKS.part or PID-NUMBER.pypart.
