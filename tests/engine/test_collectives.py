@@ -223,6 +223,8 @@ def test_stretches_that_last_no_longer_than_looking_for_them_are_joined(run):
     trial = run(
         BETWEEN
         + """
+for number in range(5000):  # call paths that a look has to pass
+    exec(f"def routine{number}(): pass\\nroutine{number}()")
 for _ in range(1000):
     dist.barrier()
 work(400)
