@@ -1,4 +1,4 @@
-"""What formats hold of a trial, and what an export therefore leaves out."""
+"""What parts of a trial formats hold, and what an export therefore leaves out."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final, Literal, get_args
 from taupy.model.profile import TIME, Metric, Profile, ThreadProfile
 
 SAMPLES: Final = Metric("samples", "count")
-"""What a sampler counted that does not say what its samples are."""
+"""The metric of a sampler that does not say what its samples are."""
 
 Part = Literal[
     "routines",
@@ -33,7 +33,7 @@ Part = Literal[
 
 EVERYTHING: Final = frozenset[Part](get_args(Part))
 VALUES: Final = frozenset[Part](("routines", "calls", "metrics", "threads", "streams"))
-"""What a table of routines holds."""
+"""The parts that a table of routines holds."""
 
 
 def one_metric(profile: Profile) -> Metric | None:
@@ -44,7 +44,7 @@ def one_metric(profile: Profile) -> Metric | None:
 
 
 def left_out(profile: Profile, holds: frozenset[Part]) -> list[tuple[Part, str]]:
-    """What the trial has and a format does not hold, each with the words for it."""
+    """What the trial has but a format does not hold, each part with its wording."""
     texts = ((part, words(profile)) for part, words in _WORDS.items() if part not in holds)
     return [(part, text) for part, text in texts if text]
 

@@ -23,7 +23,7 @@ class Folding:
     Attributes:
         share: those with less than this part of the trial's total, 0 to 1, in every metric; the
             total is the sum over the threads' roots.
-        depth: those more than so many calls below their root; None for no limit.
+        depth: those more than this many calls below their root; None for no limit.
     """
 
     share: float = 0.0

@@ -30,7 +30,7 @@ _PRAGMAS: Final = {"table_info", "quick_check", "query_only", "trusted_schema", 
 
 
 def tables(path: Path) -> set[str]:
-    """The names of its tables; nothing where it is no SQLite file that can be read."""
+    """The names of its tables; empty if it is not a readable SQLite file."""
     try:
         with opened(path) as connection:
             return set(table_columns(connection))
@@ -70,7 +70,7 @@ def opened(path: Path) -> Iterator[sqlite3.Connection]:
 
 
 def check(path: Path, connection: sqlite3.Connection) -> None:
-    """Look whether the file's pages are as they should be.
+    """Check that the file's pages are as they should be.
 
     Raises:
         FormatError: they are not.
@@ -82,7 +82,7 @@ def check(path: Path, connection: sqlite3.Connection) -> None:
 
 
 def table_columns(connection: sqlite3.Connection) -> dict[str, tuple[str, ...]]:
-    """The columns of each plain table; views and virtual tables are not there.
+    """The columns of each plain table; views and virtual tables are left out.
 
     Raises:
         sqlite3.Error: the file is damaged.
@@ -100,7 +100,7 @@ def table_columns(connection: sqlite3.Connection) -> dict[str, tuple[str, ...]]:
 
 
 def is_found_fast(connection: sqlite3.Connection, table: str, column: str) -> bool:
-    """Does the table's primary key begin with that column?"""
+    """Whether the table's primary key begins with that column."""
     rows = connection.execute(f"PRAGMA table_info({quoted(table)})")
     return any(row[1] == column and row[5] == 1 for row in rows)
 

@@ -2,8 +2,8 @@
 
 A record is one kernel, copy, memset or wait on one stream, with start and end times. Records of
 one configuration under one host call path are one launch with a count; the stamps of
-each are kept in columns, so that a million records stay small. Where they were launched
-is found out by the reader.
+each are kept in columns, so that a million records stay small. The reader finds out
+where they were launched.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ DIRECTIONS: Final = {
     "HtoH": "Host to Host",
     "PtoP": "Device to another Device",
 }
-"""What TAU's user events call the ways of a copy."""
+"""TAU's user-event names for the directions of a copy."""
 
 
 class Work(NamedTuple):
@@ -159,7 +159,7 @@ class StreamRecords:
             summed.bytes_largest = max(summed.bytes_largest, moved)
 
     def deliver(self, builder: StreamBuilder, owner: Callable[[int], Owner]) -> None:
-        """Hang everything under the call paths that `owner` gives for the codes."""
+        """Put everything under the call paths that `owner` gives for the codes."""
         self.stamps.rows = [(0, "kernel")] * len(self._sums)
         for (code, work), place in self._places.items():
             summed = self._sums[place]
@@ -194,7 +194,7 @@ class StreamRecords:
 class Waits:
     """How long calls waited for the GPU, as the GPU's side saw it: user events of those calls.
 
-    Such a record is no work of a GPU; its time lies in the call that waited.
+    Such a record is not GPU work; its time is within the call that waited.
     """
 
     def __init__(self) -> None:
@@ -259,7 +259,7 @@ def stream_threads(
 
 
 def copy_work(way: str) -> Work:
-    """A copy between two kinds of memory, `HtoD`; what is unknown stays as it is said."""
+    """A copy between two kinds of memory, `HtoD`; an unknown one stays as given."""
     long = DIRECTIONS.get(way)
     event = f"Bytes copied from {long}" if long else f"Bytes copied, {way}"
     return Work(Timer(f"Memcpy {way}", groups=("GPU_COPY",)), "copy", moves=event)

@@ -236,10 +236,10 @@ def _profile(document: dict[str, Any], pieces: Pieces) -> Profile:
 
 
 def _checked(kind: type[Checked], value: object, pieces: Pieces) -> Checked:
-    """A value of this type; what is not known is left out.
+    """A value of this type; unknown members are left out.
 
     Raises:
-        FormatError: something in it has another type, or lacks.
+        FormatError: something in it is missing or has another type.
     """
     import msgspec
 
@@ -393,7 +393,7 @@ def _objects(pieces: Pieces) -> Iterator[dict[str, Any]]:
 
 
 def _real(value: Any) -> Any:
-    """A number that JSON has not: null is none, infinity a text."""
+    """A number that JSON lacks: null is none, infinity a text."""
     if value is None:
         return math.nan
     return float(value) if value in ("inf", "-inf") else value

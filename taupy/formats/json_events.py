@@ -1,8 +1,8 @@
-"""The events of a Chrome trace, one after the other, out of a file of any size.
+"""The events of a Chrome trace, one after another, from a file of any size.
 
 Profilers write their JSON by hand, and some write it wrong: cut off in the middle, with
-bytes that are no UTF-8, lone backslashes, `nan`, commas too many. What can be told is
-read all the same, what cannot is left out, and both are counted. Memory holds one piece
+bytes that are not UTF-8, lone backslashes, `nan`, surplus commas. What can be made out is
+read anyway, what cannot is left out, and both are counted. Memory holds one piece
 of the file and one event. What events mean is left to others.
 """
 
@@ -50,7 +50,7 @@ _NEXT_EVENT: Final = re.compile(
     r'[,\[]\s*(\{\s*"(?:ph|cat|name|pid|tid|ts|dur|id|args|bp|s|tts)"\s*:)'
 )
 _EDGE: Final = 16
-"""An error so near to the end of what was read may come from that end."""
+"""An error this close to the end of what was read may come from that end."""
 
 
 class Number(str):
@@ -67,7 +67,7 @@ class Events:
         cut_off: where a truncated file ends, as text.
         broken: number of unreadable events.
         mended: number of repaired events.
-        not_utf8: some bytes were no UTF-8.
+        not_utf8: some bytes were not UTF-8.
     """
 
     def __init__(self, path: Path, progress: Progress) -> None:
@@ -90,7 +90,7 @@ class Events:
         self._scan: Any = make_scanner(decoder)  # type: ignore[arg-type]  # C's, which is ten times faster than the other
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
-        """Raises FormatError where the file holds no trace, or is made to do harm."""
+        """Raises FormatError if the file holds no trace, or was made to do harm."""
         with CountedFile(self.path, self._progress) as file:
             self._pieces = self._decoded(file)
             try:
@@ -174,7 +174,7 @@ class Events:
                 self._note_broken("no object")
 
     def _value(self, *, in_array: bool = False) -> Any:
-        """The value that begins here; _CUT where the file ends in it."""
+        """The value that begins here; _CUT if the file ends within it."""
         self._skip(_BLANKS)
         while True:
             try:
@@ -269,7 +269,7 @@ class Events:
         return self._text[self._at : self._at + 1]
 
     def _more(self) -> bool:
-        """Read on; what is done with is dropped. False at the end of the file."""
+        """Read on; what has been processed is dropped. False at the end of the file."""
         piece = next(self._pieces, None)
         if piece is None:
             self._end = True
@@ -337,7 +337,7 @@ class Events:
 
 
 class _Unpacked:
-    """Reads gzip as far as it is sound; `problem` says why no further."""
+    """Reads gzip as far as it is sound; `problem` says why it stopped."""
 
     def __init__(self, file: CountedFile) -> None:
         self._file = file
@@ -352,7 +352,7 @@ class _Unpacked:
                 if not self._packed:
                     self.problem = "" if self._unpacker.eof else "the end is missing"
                     return b""
-            if self._unpacker.eof:  # files may be put one behind the other
+            if self._unpacker.eof:  # gzip files may be concatenated
                 self._unpacker = zlib.decompressobj(31)
             try:
                 data = self._unpacker.decompress(self._packed, size)
@@ -370,7 +370,7 @@ _BROKEN: Final = object()
 
 
 def _end_of_value(text: str, at: int, end: int) -> int | None:
-    """Where the object or array that begins at `at` ends; None where that is not before `end`."""
+    """Where the object or array that begins at `at` ends; None if that is not before `end`."""
     depth = 0
     for token in _TOKENS.finditer(text, at, end):
         mark = token[0]

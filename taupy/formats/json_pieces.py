@@ -1,6 +1,6 @@
 """JSON read piece by piece: as events, so that a file of any size needs little memory.
 
-What is not JSON, or nested without end, is refused with the place where that was seen.
+What is not JSON, or is nested without end, is refused with the place where that was seen.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from taupy.formats.progress import CountedFile, Progress
 from taupy.formats.reading import refusal
 
 Event = tuple[str, Any]
-"""What ijson says: start_map, map_key, end_map, start_array, end_array, string, number,
+"""ijson's events: start_map, map_key, end_map, start_array, end_array, string, number,
 boolean, null; and the value of those that have one."""
 
 _START = ("start_map", "start_array")
@@ -39,7 +39,7 @@ class Pieces:
         """The next event.
 
         Raises:
-            FormatError: the file ends, is no JSON, or nests deeper than any profile.
+            FormatError: the file ends, is not JSON, or nests deeper than any profile.
         """
         from ijson.common import JSONError
 
@@ -115,7 +115,7 @@ class Pieces:
         return f"the file ends in the middle of the JSON, at byte {self._read()}"
 
     def _fault(self, message: str) -> str:
-        """The parser's words, without the picture of the place that it draws."""
+        """The parser's message, without its drawing of the place."""
         first = " ".join((message.splitlines() or [""])[0].split())
         if "premature EOF" in first or "Incomplete JSON" in first:
             return self._ends()

@@ -1,6 +1,6 @@
 """Python's marshal, as far as cProfile's files use it, read without trusting the file.
 
-`marshal.loads` is not made for files of others: damaged ones can crash the interpreter
+`marshal.loads` is not meant for other people's files: damaged ones can crash the interpreter
 or take all memory. Here sizes are checked against the bytes that are there, and only the
 types that a profile holds are known. `python -m profile` names what it ran by its code
 object; of that its name is taken, in the layout of any Python. Python 2 wrote names as
@@ -20,7 +20,7 @@ _LONG_INT = Struct("<q")
 
 
 class _End:
-    """What ends a dictionary."""
+    """Marks the end of a dictionary."""
 
 
 _END = _End()
@@ -51,7 +51,7 @@ class Reader:
         """The value.
 
         Raises:
-            Damaged: the data end before, or hold something else.
+            Damaged: the data end too early, or hold something else.
         """
         value = self._value(0)
         if value is _END:
@@ -156,7 +156,7 @@ class Reader:
         return f"<code object {name}, line {line}>"
 
     def _is_bytes_after(self, distance: int) -> bool:
-        """Are there bytes, as a code object's code is, so far ahead? They may be a reference."""
+        """Whether bytes (like a code object's code) are that far ahead; maybe as a reference."""
         at = self._at + distance
         head = self._data[at : at + 1 + _INT.size]
         if len(head) < 1 + _INT.size:

@@ -114,7 +114,7 @@ def _inner(message: Message, number: int) -> Message | None:
 
 @dataclass(slots=True)
 class _Sequence:
-    """What one writer of packets has told once, by its number."""
+    """What one packet writer has interned, by number."""
 
     names: dict[int, str] = field(default_factory=dict)
     categories: dict[int, str] = field(default_factory=dict)

@@ -38,7 +38,7 @@ _WIRES: Final = {
 
 
 def recognises(path: Path, first: bytes) -> bool:
-    """Are these the fields that a profile has, with a sample type of two numbers among them?"""
+    """Whether these are a profile's fields, among them a sample type of two numbers."""
     seen = 0
     sampled = False
     try:

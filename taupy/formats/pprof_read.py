@@ -54,7 +54,7 @@ def read(path: Path, progress: Progress) -> Iterator[Profile]:
     """The one trial of a profile.
 
     Raises:
-        FormatError: it is no profile, or one that contradicts itself.
+        FormatError: it is not a profile, or contradicts itself.
     """
     data = reading.whole(path, progress, limits.PPROF_BYTES, "a pprof profile")
     try:
@@ -177,7 +177,7 @@ class _Reader:
         return strings[number] if number else ""
 
     def _choose_metrics(self) -> None:
-        """Which sample type is the time; what the others are called."""
+        """Choose the sample type that is the time, and name the others."""
         names = [(self._text(kind), self._text(unit)) for kind, unit in self._tables.types]
         times = [name for name, unit in names if unit in _TIMES]
         default = self._text(self._tables.numbers.get(14, 0))
@@ -325,7 +325,7 @@ class _Reader:
         return "" if name.startswith("group ") else name[:1000]
 
     def _placed(self) -> list[tuple[Thread, _Paths]]:
-        """Our own places where the labels hold them, else host threads by their numbers."""
+        """Our own places if the labels hold them, else host threads by number."""
         placed: list[tuple[Thread, _Paths]] = []
         taken: set[tuple[int, int, int]] = set()
         free = 0

@@ -1,4 +1,4 @@
-"""How far the reading or writing of a foreign file is: told by formats, shown by commands."""
+"""How far reading or writing a foreign file has got: reported by formats, shown by commands."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import BinaryIO, Protocol
 
 
 class Progress(Protocol):
-    """Takes what a reader or writer says of itself. Both calls are cheap."""
+    """Takes a reader's or writer's reports. Both calls are cheap."""
 
     def begin(self, what: str, total: int | None = None) -> None:
-        """A stretch of work begins: so many bytes or rows of it, None where not known."""
+        """A stretch of work begins, of `total` bytes or rows; None if not known."""
 
     def advance(self, amount: int = 1) -> None:
-        """So much more of it is done."""
+        """Another `amount` of it is done."""
 
 
 class Silent:
@@ -28,7 +28,7 @@ SILENT = Silent()
 
 
 class CountedFile:
-    """A binary file whose reads are told to a progress; what parsers and gzip read from.
+    """A binary file that reports its reads to a progress; what parsers and gzip read from.
 
     A context manager; `read(n)` and `readline(n)` are those of a plain file.
 

@@ -1,4 +1,4 @@
-"""What is rejected in foreign files, and with which message.
+"""What is rejected in foreign files, and the message for it.
 
 Files come from anywhere: they may be cut off, lie about their counts, or be made to
 exhaust memory. Readers read in pieces, and refuse what no profiler writes.
@@ -23,7 +23,7 @@ _LONGEST_REASON = 400  # characters
 
 
 def refusal(path: Path | str, place: str, reason: str) -> FormatError:
-    """The one line that a file is refused with: file, place, reason.
+    """The one line with which a file is refused: file, place, reason.
 
     Args:
         place: "line 12", "byte 4096", "profiles[3].samples"; empty for the whole file.

@@ -1,4 +1,4 @@
-"""Which formats there are, which one a file is in, who reads and who writes it.
+"""The formats: which ones exist, which one a file is in, what reads and writes it.
 
 A format is one module of this room with a `FORMAT`, or `FORMATS` where it has variants
 (one for each table, say); its line stands in `_MODULES`.
@@ -39,7 +39,7 @@ from taupy.formats.reading import UTF16_MARKS, gzip_fault
 from taupy.model.profile import Profile
 
 FIRST_BYTES = 65_536
-"""So much of a file is read to recognise it."""
+"""How much of a file is read to recognise it."""
 
 IMPORT_NOTES = "taupy.health.import"
 """Metadata of a profile: what its reader left out or made up, a line each."""
@@ -90,7 +90,7 @@ class Format:
         name: what people write after --format; lower case, no blanks.
         title: what it is, for lists.
         suffixes: of files that are written in it, the usual one first; may be empty.
-        recognises: is the file at `path` with these first bytes in this format?
+        recognises: whether the file at `path` with these first bytes is in this format.
         read: the profiles of a file. Several with one `uuid` are parts of one trial (one
             for each node, say). It streams, and raises FormatError (`reading.refusal`)
             with file, place and reason for invalid content. What a reader
@@ -107,7 +107,7 @@ class Format:
         keeps_source: files carry uuid and source of their trial; import leaves them.
         read_together: reads several files of one folder as one trial, for formats that
             write a file for each thread, rank or section.
-        belong_together: are two files parts of one trial? None where all of a folder are.
+        belong_together: whether two files are parts of one trial; None if all in a folder are.
     """
 
     name: str
@@ -194,7 +194,7 @@ def recognised(path: Path) -> Format:
     """The format that the file or folder is in.
 
     Raises:
-        FormatError: it is not there, no regular file or folder, or in no format we read.
+        FormatError: it does not exist, is no regular file or folder, or is in no format we read.
     """
     first = first_bytes(path)
     for beginning, words in _OF_OTHERS:

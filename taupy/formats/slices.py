@@ -27,12 +27,12 @@ class Timeline:
 
     Args:
         root: the place of the root's timer among the profile's.
-        slack_ns: so much a slice may outlast the one around it, for stamps that were
+        slack_ns: how long a slice may outlast the one around it, since timestamps may be
             rounded: it is cut off there.
 
     Attributes:
-        cut_off: so many lost their place, since too many overlapped: their rest counts at
-            the top.
+        cut_off: how many lost their place because too many overlapped: their rest counts
+            at the top.
         tree: the call paths, once `finish` has been called.
     """
 
@@ -126,7 +126,7 @@ class Timeline:
         return row
 
     def _splitting(self, start: int, end: int, timer: int, frames: Sequence[int]) -> int:
-        """Count a slice that outlasts open ones: what is left of those goes into it."""
+        """Count a slice that outlasts open ones: the rest of those goes into it."""
         rows, ends = self._rows, self._ends
         level = len(ends) - 1
         while ends[level] < end:
@@ -158,7 +158,7 @@ class Timeline:
 
 
 def overlaps(timeline: Timeline) -> list[str]:
-    """What there is to say of slices that lay across each other."""
+    """Notes on slices that overlapped without nesting."""
     if not timeline.cut_off:
         return []
     return [

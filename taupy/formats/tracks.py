@@ -1,7 +1,7 @@
 """A trial as tracks of slices, for formats that show a timeline.
 
-Where activities were kept, a track has them at their moments: one track a stream and a
-host thread, none of whose slices overlap; what does overlap gets a further track. A trial
+Where activities were kept, a track has them at their moments: one track for each stream
+and host thread, none of whose slices overlap; any that do get a further track. A trial
 without activities has no moments: its call paths are laid out instead, each one slice as
 long as its inclusive time, side by side in its caller.
 """
@@ -22,7 +22,7 @@ from taupy.model.profile import ROOT_TIMER, TIME, Profile, Samples, Thread, Thre
 TIMELINE: Final = frozenset[Part](
     ("routines", "call paths", "calls", "threads", "streams", "launches", "activities", "samples")
 )
-"""What of a trial a timeline holds."""
+"""The parts of a trial that a timeline holds."""
 
 _KINDS: dict[str, ActivityKind] = {"GPU_KERNEL": "kernel", "GPU_COPY": "copy", "GPU_SYNC": "sync"}
 
@@ -175,7 +175,7 @@ def _has(laid: Tracks, measured: ThreadProfile) -> bool:
 
 
 def _lanes(activities: list[Activity], *, nested: bool) -> list[list[Slice]]:
-    """Activities in order of start, on as many lanes as it takes."""
+    """Activities by start, on as many lanes as it takes."""
     activities.sort(key=lambda activity: (activity.start_ns, -activity.end_ns))
     lanes: list[list[Slice]] = []
     open_ends: list[list[int]] = []

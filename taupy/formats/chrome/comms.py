@@ -1,8 +1,8 @@
-"""Collectives and steps of a training in torch.profiler's traces.
+"""Collectives and training steps in torch.profiler's traces.
 
-`record_param_comms` describes each collective that was requested, the NCCL kernel with the same
-`External id` when it ran. Gloo has neither: there a range `gloo:all_reduce` on a thread of the
-backend is all that is known.
+`record_param_comms` describes each requested collective; the NCCL kernel with the same
+`External id` tells when it ran. Gloo has neither: a range `gloo:all_reduce` on a thread of the
+backend is then all that is known.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Comms:
     def host_slice(
         self, key: ThreadKey, name: str, start: int, duration: int, args: dict[str, Any]
     ) -> None:
-        """Look at a slice of the host. It is cheap for those that are neither."""
+        """Look at a host slice. This is cheap for slices that are neither."""
         if name == CALL:
             id = values.integer(args.get("External id"))
             self._calls.append((start, duration, id, args))
@@ -67,7 +67,7 @@ class Comms:
             self._kernels.append((start, duration, id, args))
 
     def add_steps(self, threads: list[ThreadProfile], host: Host, base_ns: int) -> None:
-        """Give the threads their steps. Torch counts them from 0, taupy from 1."""
+        """Give the threads their steps. Torch numbers them from 0, taupy from 1."""
         by_place = {measured.thread: measured for measured in threads}
         for key, numbered in self._steps.items():
             place = host.place_of(key)
@@ -78,7 +78,7 @@ class Comms:
     def threads(
         self, timers: list[Timer], host: Host, header: Header, threads: list[ThreadProfile]
     ) -> list[ThreadProfile]:
-        """The thread of the collectives, behind the others of the process; none without any."""
+        """The collectives' thread, after the process's other threads; empty if there are none."""
         calls = self._of_calls(host, header) or self._of_ranges(host, header)
         home = host.home()
         mine = [
@@ -124,7 +124,7 @@ class Comms:
         return calls
 
     def _of_ranges(self, host: Host, header: Header) -> list[Call]:
-        """Ranges of gloo do not tell the group: they are counted as of one."""
+        """Gloo's ranges do not name the group: all are counted as one group's."""
         only = next(iter(header.groups)) if len(header.groups) == 1 else "(unknown)"
         ranks = header.groups.get(only, ())
         base = header.base_ns or 0
@@ -139,7 +139,7 @@ class Comms:
 
 
 def _members(args: dict[str, Any], header: Header, group: str) -> tuple[str, int]:
-    """The ranks of a group as text, as far as they are told, and how many they are."""
+    """The ranks of a group as text, as far as they are given, and their number."""
     size = values.integer(args.get("Group size")) or 0
     size = size if 0 < size < _MOST_RANKS else 0
     told, count = _told(str(args.get("Process Group Ranks", "")))
@@ -157,7 +157,7 @@ def _members(args: dict[str, Any], header: Header, group: str) -> tuple[str, int
 
 @lru_cache(maxsize=64)
 def _told(text: str) -> tuple[str, int]:
-    """The ranks in a text, and how many they are: each collective of a group has the same one."""
+    """The ranks in a text, and their number; all collectives of a group have the same text."""
     ranks = sorted(map(int, re.findall(r"\d{1,7}", text)))
     return spans(ranks), len(ranks)
 

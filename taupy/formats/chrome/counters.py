@@ -1,8 +1,8 @@
-"""Counters in a Chrome trace: values over time, and what CUPTI counted of single kernels.
+"""Counters in a Chrome trace: values over time, and CUPTI's counts for single kernels.
 
 Kineto's range profiler (`cuda_profiler_range`) runs every kernel several times and gives each a
-slice with its counters. These slices come in the order of the launches; their times are made up
-(it divides the profiled span evenly), so that the kernels stand as launches without a duration.
+slice with its counters. These slices come in launch order; their times are made up (it divides
+the profiled span evenly), so the kernels are kept as launches without a duration.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class _Range(NamedTuple):
 
 
 class KernelCounters:
-    """What was counted of kernels, by device."""
+    """What was counted for kernels, by device."""
 
     def __init__(self) -> None:
         self._ranges: dict[int, list[_Range]] = {}
@@ -94,9 +94,9 @@ class KernelCounters:
         """A thread for each device.
 
         Args:
-            capabilities: device -> compute capability, where the trace tells it.
-            launches: the calls that launched a kernel, in order of time.
-            used: device -> how many streams it has already.
+            capabilities: device -> compute capability, where the trace gives it.
+            launches: the calls that launched a kernel, in time order.
+            used: device -> how many streams it already has.
         """
         builder = StreamBuilder(timers)
         number = sum(map(len, self._ranges.values()))

@@ -16,8 +16,8 @@ class StackFrames:
     """The frames of a trace, as timers.
 
     Args:
-        header: what stands under `stackFrames`; anything.
-        place: gives a timer its place among the profile's.
+        header: the value of `stackFrames`, which may be anything.
+        place: maps a timer to its place among the profile's timers.
     """
 
     def __init__(self, header: Any, place: Callable[[Timer], int]) -> None:
@@ -31,7 +31,7 @@ class StackFrames:
         return bool(self._frames)
 
     def of(self, number: int) -> tuple[int, ...]:
-        """The timers of a frame and those around it, the outermost first."""
+        """The timers of a frame and of those around it, outermost first."""
         stack = self._known.get(number)
         if stack is None:
             places: list[int] = []
@@ -46,7 +46,7 @@ class StackFrames:
         return stack
 
     def owner_row(self, number: int) -> int | None:
-        """The row of a frame in a tree of frames alone, for work that has no other owner."""
+        """A frame's row in a tree of frames alone, for work that has no other owner."""
         path = self.of(number)
         if not path:
             return None

@@ -1,4 +1,4 @@
-"""GPU slices of a Chrome trace: kept as numbers, then set under the calls that launched them."""
+"""GPU slices of a Chrome trace: kept as numbers, then placed under the calls that launched them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _ALL_STREAMS: Final = -1
 
 
 class Host(Protocol):
-    """Where on the host things were launched."""
+    """Where on the host work was launched."""
 
     codes: Launchers
     operators: dict[int, int]
@@ -65,7 +65,7 @@ class GpuSlices:
         self.streams: list[tuple[int, int]] = []  # node and device of each stream
         self.span: tuple[int, int] | None = None
         self.notes: list[str] = []
-        self.linked: set[int] = set()  # External ids that others ask for
+        self.linked: set[int] = set()  # External ids that others refer to
 
     def __len__(self) -> int:
         return len(self._start)
@@ -104,14 +104,14 @@ class GpuSlices:
             self._without_correlation = True
 
     def add_wait(self, name: str, duration: int, args: dict[str, Any]) -> None:
-        """Keep one wait for the GPU; it is no work of it."""
+        """Keep one wait for the GPU; it is not GPU work."""
         correlation = values.integer(args.get("correlation"))
         self._wait_names.append(self._wait_places.setdefault(name, len(self._wait_places)))
         self._wait_ns.append(duration)
         self._wait_correlation.append(_NONE if correlation is None else correlation)
 
     def waits(self, host: Host) -> Waits:
-        """The waits by the calls that waited."""
+        """The waits, by the calls that waited."""
         waits = Waits()
         names = list(self._wait_places)
         columns = zip(self._wait_names, self._wait_ns, self._wait_correlation, strict=True)
@@ -132,7 +132,7 @@ class GpuSlices:
         return self._without_correlation and bool(self._heads)
 
     def wanted_operators(self) -> set[int]:
-        """External ids of GPU slices, and of what else is to be found by them."""
+        """External ids of GPU slices, and of anything else that is looked up by them."""
         return (set(self._operator) | self.linked) - {_NONE}
 
     def threads(self, timers: list[Timer], host: Host, base_ns: int) -> list[ThreadProfile]:
@@ -208,7 +208,7 @@ def _stream_code(device: int | None, stream: int | None) -> int:
 
 
 def _config(kind: ActivityKind, name: str, args: dict[str, Any]) -> tuple[Any, ...]:
-    """Grid, block, registers, shared memory, occupancy of a kernel; the way of a copy."""
+    """A kernel's grid, block, registers, shared memory and occupancy; a copy's direction."""
     if kind == "copy":
         return (values.direction(name, args),)
     if kind != "kernel":
@@ -227,7 +227,7 @@ def _work(name: str, kind: ActivityKind, config: tuple[Any, ...]) -> Work:
     timer = values.gpu_timer(name, kind)
     if kind == "kernel":
         grid, block, registers, shared, occupancy = config
-        # One number for both kinds of shared memory; the static part is not told apart.
+        # One number for both kinds of shared memory; the static part is not given separately.
         return Work(timer, kind, grid, block, registers, None, shared, None, occupancy)
     if kind == "copy":
         (way,) = config

@@ -33,8 +33,8 @@ class Header:
     """Facts of a trace.
 
     Attributes:
-        base_ns: what its stamps count from, nanoseconds since the epoch; None: not known.
-        rank: of the process in a parallel job; None where it is not said.
+        base_ns: what its timestamps count from, in ns since the epoch; None if not known.
+        rank: of the process in a parallel job; None if not given.
         groups: the ranks of each group of processes, ascending, by the group's name.
     """
 
@@ -46,7 +46,7 @@ class Header:
     gpus: dict[int, dict[str, Any]] = field(default_factory=dict)
 
     def devices(self, used: set[tuple[int, int]], names: dict[int, str]) -> list[Device]:
-        """The devices that were used, by (node, ordinal), as far as the trace knows them.
+        """The devices that were used, by (node, ordinal), as far as the trace describes them.
 
         Args:
             names: by ordinal, of devices that the header does not describe.
@@ -96,7 +96,7 @@ def _groups(groups: Any) -> dict[str, tuple[int, ...]]:
 
 
 def _take_ours(header: Header, facts: Any) -> None:
-    """What a trace that we have written says of its trial; of others' traces nothing."""
+    """Take what a trace that we wrote says of its trial; nothing from other tools' traces."""
     if not isinstance(facts, dict) or not {"application", "uuid", LAID_OUT} <= facts.keys():
         return
     if isinstance(facts["application"], str) and facts["application"]:

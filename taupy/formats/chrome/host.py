@@ -1,4 +1,4 @@
-"""Host threads of a Chrome trace: slices in order, one in the other, become call paths."""
+"""Host threads of a Chrome trace: slices, ordered and nested, become call paths."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from taupy.model.streams import Owner
 BEGIN: Final = -1
 END: Final = -2
 MARK: Final = -3
-"""In place of a duration: a begin, an end, or the foot of an arrow to the GPU."""
+"""Stands in for a duration: a begin, an end, or the start of an arrow to the GPU."""
 
 _CODE_BITS: Final = 40
 _FRAMES: Final = -2
@@ -35,7 +35,7 @@ ThreadKey = tuple[Hashable, Hashable]
 
 
 class Slices:
-    """What was traced on one thread, in the order of the file."""
+    """What was traced on one thread, in file order."""
 
     __slots__ = ("duration", "frame", "has_pairs", "link", "number", "start", "timer")
 
@@ -173,7 +173,7 @@ class Host:
         self.span = (min(span[0], first), max(span[1], last))
 
     def _ordered(self, slices: Slices) -> Iterator[tuple[int, int, int, int, int]]:
-        """Slices in order of start, the longest first; pairs of begin and end made one."""
+        """Slices by start, longest first; each pair of begin and end is joined into one."""
         import numpy
 
         if slices.has_pairs:
@@ -199,7 +199,7 @@ class Host:
             )
 
     def _join_pairs(self, slices: Slices) -> None:
-        """Each end closes the begin before it, as a stack; in order of time, then of the file."""
+        """Each end closes the begin before it, as on a stack; in time order, then file order."""
         import numpy
 
         start = numpy.frombuffer(slices.start, dtype=numpy.int64)
@@ -247,7 +247,7 @@ class Host:
         return profiles
 
     def add_event(self, threads: list[ThreadProfile], code: int, event: UserEvent) -> None:
-        """Give a user event to the call at its code; `threads` are those that were made here."""
+        """Give a user event to the call at its code; `threads` are those made here."""
         row = code & ((1 << _CODE_BITS) - 1)
         threads[code >> _CODE_BITS].user_events.append(replace(event, row=row))
 

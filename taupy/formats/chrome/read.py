@@ -1,7 +1,7 @@
-"""The events of a Chrome trace, gathered in columns and made into a profile.
+"""A Chrome trace's events, gathered in columns and turned into a profile.
 
 Events come in any order. Slices are kept as numbers, a few dozen bytes each, and are
-put in order thread by thread when the last one is there.
+sorted thread by thread once the last one has been read.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from taupy.model.profile import TIME, Profile, ThreadProfile, Timer
 
 
 class TraceReader:
-    """Takes events, gives a profile."""
+    """Takes events and makes a profile."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -47,12 +47,12 @@ class TraceReader:
 
     @property
     def anything(self) -> bool:
-        """Was there a slice, a piece of GPU work or a counter?"""
+        """Whether there was a slice, a piece of GPU work or a counter."""
         slices = any(len(thread.start) for thread in self._threads.values())
         return slices or bool(len(self.gpu)) or bool(self._counters) or bool(self._counted)
 
     def add(self, event: dict[str, Any]) -> None:
-        """Take one event. What has no kind or no time is counted and left out."""
+        """Take one event. Events without a kind or a time are counted and left out."""
         kind = event.get("ph")
         if kind == "X":
             self._slice(event)
@@ -132,7 +132,7 @@ class TraceReader:
             slices.has_pairs = True
 
     def _asynchronous_half(self, event: dict[str, Any], begins: bool) -> None:
-        """Asynchronous slices lie on no thread; each category of a process is drawn as one."""
+        """Asynchronous slices have no thread; each category of a process is shown as one."""
         moment = self._time(event.get("ts"))
         category = str(event.get("cat", ""))[:1000]
         name = event.get("name")
@@ -246,7 +246,7 @@ class TraceReader:
         return place
 
     def timer_place(self, timer: Timer) -> int:
-        """The place of a timer, a new one for one that was not seen before."""
+        """The place of a timer; a timer not seen before gets a new one."""
         place = self._timer_places.setdefault(timer, len(self.timers))
         if place == len(self.timers):
             self.timers.append(timer)
@@ -256,7 +256,7 @@ class TraceReader:
         if what in self._left_out or len(self._left_out) < 50:
             self._left_out[what] = self._left_out.get(what, 0) + 1
 
-    # Everything is there: the profile is made.
+    # All events have been read: make the profile.
 
     def profile(self, path: Path, events: Events, progress: Progress) -> Profile:
         header = describe(events.header, path)
@@ -314,7 +314,7 @@ class TraceReader:
         return {device[1]: device[0] for device in devices if device is not None}
 
     def _take_device_threads(self) -> None:
-        """What a process that is called a device did is work of that device, or waits there."""
+        """Turn the slices of processes named as devices into those devices' work or waits."""
         for key, slices in list(self._threads.items()):
             facts = self.process_facts.get(key[0], {})
             label = values.device_label(facts.get("Process Labels", ""))
@@ -343,7 +343,7 @@ class TraceReader:
                     self.gpu.add({}, timer.name, work or "kernel", start, took, args)
 
     def _launching_timers(self) -> frozenset[int]:
-        """Timers of calls that launch one kernel each, where counted kernels are to be put
+        """Timers of calls that launch one kernel each, where counted kernels are to be placed
         under them."""
         if not self._counted:
             return frozenset()

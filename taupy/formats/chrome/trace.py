@@ -1,10 +1,10 @@
 """Chrome trace JSON, plain and .gz, read: torch.profiler's (Kineto), viztracer's, anyone's.
 
-Slices of a thread become its call paths by how they lie in each other; those that
+A thread's slices become its call paths according to how they nest; those that
 overlap are split (`slices.py`). GPU slices (kernels, copies, memsets) go to
 streams, under the runtime call that launched them: by its `correlation`, else the
 operator of the same `External id`, else the arrow (`ac2g`) between them. Counters become
-user events. Writing is `write.py`'s, JSON is `json_events.py`'s.
+user events. `write.py` writes traces, `json_events.py` parses the JSON.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def read(path: Path, progress: Progress) -> Iterator[Profile]:
     """The one trial of a trace. A trace that is cut off gives an incomplete one.
 
     Raises:
-        FormatError: no JSON at all, nothing was traced, or it is made to do harm.
+        FormatError: it is not JSON, nothing was traced, or it was made to do harm.
     """
     events = Events(path, progress)
     reader = TraceReader(path.name)

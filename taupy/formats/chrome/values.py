@@ -30,7 +30,7 @@ GPU_CATEGORIES: Final[dict[str, ActivityKind]] = {
 }
 
 ACCELERATOR: Final = "mtia_ccp_events"
-"""What ran on an accelerator, whatever it was; its name says that."""
+"""Any work on an accelerator; its name says which kind."""
 
 KERNEL_COUNTERS: Final = "cuda_profiler_range"
 
@@ -41,7 +41,7 @@ _DEVICE: Final = re.compile(
 )
 
 LEFT_OUT: Final = frozenset(("gpu_user_annotation", "overhead", "trace"))
-"""Categories that repeat what others say, or that the profiler says of itself."""
+"""Categories that repeat what others say, or that are about the profiler itself."""
 
 _GROUPS: Final = {
     "cpu_op": "OPERATOR",
@@ -66,7 +66,7 @@ _Kind = Literal["python", "viztracer", "api", "other"]
 
 
 def nanoseconds(value: Any) -> int | None:
-    """A time in microseconds, exactly; None for what is none."""
+    """A time in microseconds as nanoseconds, exactly; None if it is not a time."""
     if type(value) is int:
         stamp = value * 1000
     elif isinstance(value, str):
@@ -98,7 +98,7 @@ def integer(value: Any) -> int | None:
 
 
 def real(value: Any) -> float | None:
-    """A number; None for anything else, and for what is not finite."""
+    """A number; None for anything else, and for values that are not finite."""
     if type(value) is int:
         return float(value) if abs(value) < 1 << 1000 else None
     if type(value) is not str and isinstance(value, str):  # json_events.Number
@@ -118,9 +118,9 @@ def extent(value: Any) -> tuple[int, int, int] | None:
 
 
 def host_timer(name: str, category: str) -> Timer:
-    """What a host slice is called, with its file and line where the name holds them."""
+    """The timer of a host slice, with file and line where the name holds them."""
     name = name[: limits.TRACE_NAME] or "(unnamed)"
-    # Most names have no place at their end: that is told without a search.
+    # Most names do not end in a place: that can be told without a search.
     if name.endswith("}]") and (match := TAU_NAME.fullmatch(name)):
         groups = tuple(word for word in category.split(",") if word) or ("USER",)
         return Timer(match["name"], match["file"], int(match["line"]), groups, match["file"])
@@ -145,7 +145,7 @@ def host_timer(name: str, category: str) -> Timer:
 def _kind_of(
     category: str,
 ) -> tuple[Literal["python", "viztracer", "api", "other"], tuple[str, ...]]:
-    """Who writes names of a category, and the groups of those that hold no place."""
+    """Who writes a category's names, and the groups of those that hold no place."""
     words = [_GROUPS.get(word.strip().lower(), word.strip()) for word in category.split(",")]
     groups = tuple(dict.fromkeys(word for word in words if word)) or ("USER",)
     match category.lower():
@@ -163,7 +163,7 @@ def _routine(match: re.Match[str]) -> Timer:
 
 
 def gpu_timer(name: str, kind: ActivityKind) -> Timer:
-    """The timer of work on a GPU, its name cut at the limit."""
+    """The timer of GPU work, its name cut at the limit."""
     name = name[: limits.TRACE_NAME] or "(unnamed)"
     if kind == "kernel":
         return kernel_timer(name)
@@ -171,7 +171,7 @@ def gpu_timer(name: str, kind: ActivityKind) -> Timer:
 
 
 def device_work(category: str, name: str) -> ActivityKind | None:
-    """What kind of work of a device a slice is; None for one of the host."""
+    """The kind of device work that a slice is; None for a host slice."""
     if category == ACCELERATOR:
         return "copy" if name in _COPIES else "sync" if name in _WAITS else "kernel"
     return GPU_CATEGORIES.get(category)

@@ -1,8 +1,8 @@
 """A trial written as Chrome trace JSON, for chrome://tracing, Perfetto and our own reader.
 
 Processes are nodes, each GPU of a node is a separate process, streams are its threads. A kernel's
-stack frame (`sf`, `stackFrames`) names its launching code; `correlation` links it to the call, if
-that was kept.
+stack frame (`sf`, `stackFrames`) names the code that launched it; `correlation` links it to the
+call, if that was kept.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _CATEGORIES: Final = {
 
 
 def write(profile: Profile, target: Path, progress: Progress) -> list[str]:
-    """Write the trace; returns what it cannot hold."""
+    """Write the trace; return what it cannot hold."""
     laid = tracks(profile)
     progress.begin(target.name, len(laid.tracks))
     stacks = _Stacks(profile)
@@ -63,7 +63,7 @@ def write(profile: Profile, target: Path, progress: Progress) -> list[str]:
 
 
 def _base(profile: Profile) -> int:
-    """Stamps count from the second in which the trial began: small numbers stay exact."""
+    """Timestamps count from the second in which the trial began: small numbers stay exact."""
     return int(profile.started_at) * 1_000_000_000
 
 
@@ -132,7 +132,7 @@ def _process_names(
 
 
 def _counter(profile: Profile, counter: Counter, base: int) -> Iterator[str]:
-    """Counter events: the value holds from their moment on."""
+    """Counter events: each value holds from its moment on."""
     named = {
         "ph": "C",
         "name": f"{counter.title} [{counter.samples.unit}]",
@@ -149,7 +149,7 @@ def _meta(what: str, process: int, thread: int, **args: Any) -> dict[str, Any]:
 
 
 def _place(profile: Profile, track: Track) -> tuple[int, int]:
-    """Process and thread of a track: the real ones on a host, numbers of their own on a GPU."""
+    """Process and thread of a track: real ids on a host, made-up ones on a GPU."""
     at = track.thread
     process = _process(profile, at.node, at.context)
     if at.context:

@@ -24,14 +24,14 @@ _DEVICE: Final = re.compile(r"(.*?)\s*\((\d{1,3})\)")
 class TableReader:
     """The tables of a file.
 
-    A format finds the headers (`_begin`) and takes the rows (`_row`). Columns go by nvprof's names.
+    A format finds the headers (`_begin`) and takes the rows (`_row`). Columns have nvprof's names.
 
     Attributes:
         sums: what the rows say.
     """
 
     tool: ClassVar[str]
-    no_table: ClassVar[str]  # what is said of a file without one, and of tables without rows
+    no_table: ClassVar[str]  # the message for a file without one, and for tables without rows
     no_rows: ClassVar[str]
     plain_ns: ClassVar[float]  # of a time in a column without a unit
     sizes: ClassVar[Mapping[str, int]]  # bytes of a unit
@@ -79,7 +79,7 @@ class TableReader:
             self.sums.notes.append(note)
 
     def _begin(self, cells: list[str]) -> bool:
-        """Are these the columns of a table? Then what follows is of that table."""
+        """Whether these are a table's columns; if so, the rows that follow are that table's."""
         raise NotImplementedError
 
     def _row(self, cells: Mapping[str, str]) -> None:
@@ -130,7 +130,7 @@ class TableReader:
 
 
 def cells_of(line: str) -> list[str]:
-    """The cells of a line; none where it is no CSV."""
+    """The cells of a line; none if it is not CSV."""
     try:
         return [cell.strip() for cell in next(csv.reader([line]), [])]
     except csv.Error:
@@ -144,7 +144,7 @@ def device_of(text: str) -> tuple[str, int]:
 
 
 def whole(text: str | None) -> int | None:
-    """A whole number of a cell; None where there is none."""
+    """The whole number in a cell; None if there is none."""
     digits = (text or "").strip()
     return int(digits) if digits.isdigit() and len(digits) < 19 else None
 
@@ -159,7 +159,7 @@ def decimal(text: str | None) -> float | None:
 
 
 def extent(parts: Iterable[str | None]) -> Extent | None:
-    """A grid or block from its three cells."""
+    """A grid or block, from its three cells."""
     axes = [whole(part) for part in parts]
     if len(axes) != 3 or None in axes or 0 in axes:
         return None

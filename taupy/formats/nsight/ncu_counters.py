@@ -1,9 +1,9 @@
-"""Our counters of one launch, made of the metrics that Nsight Compute gave for it.
+"""Our counters for one launch, made from the metrics that Nsight Compute gave for it.
 
 Sums are taken as they are. NVIDIA's roofline sections hold rates only (operations per cycle,
 bytes per second): with a duration they become sums, without one they stay rates. Nothing is
-guessed: operations of tensor cores come from counters of operations alone, since the
-instructions on the tensor pipe tell neither their shape nor how many of them are HFMA2.
+guessed: tensor-core operations come only from counters of operations, since the
+instructions on the tensor pipe show neither their shape nor how many of them are HFMA2.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from taupy.formats import limits
 
 DURATION: Final = "gpu__time_duration.sum"
 
-# Bytes of a level where they were not counted as such: the first sum that the file has.
+# A level's bytes where they were not counted directly: the first sum that the file has.
 _BYTES: Final = {
     "bytes_dram": (
         (("dram__bytes_read.sum", 1), ("dram__bytes_write.sum", 1)),
@@ -31,7 +31,7 @@ _BYTES: Final = {
     "bytes_l1": ((("l1tex__t_sectors.sum", 32),),),
 }
 
-# What NVIDIA's hierarchical rooflines take instead: what the caches hand out.
+# NVIDIA's hierarchical rooflines use the bytes that the caches hand out instead.
 _HANDED_OUT: Final = {
     "bytes_l2": ("derived__lts__lts2xbar_bytes.sum",),
     "bytes_l1": (
@@ -44,7 +44,7 @@ _RATE: Final = re.compile(
     r"(?P<unit>\w+?)__(?P<rest>[^.]+)\.sum\.(?P<per>per_second|per_cycle_elapsed)"
 )
 
-# Whose cycles, with the clocks that may stand beside them.
+# Whose cycles, with the clocks that may accompany them.
 _CYCLES: Final = tuple(
     (f"{unit}__cycles_elapsed.{part}", f"{clock}__cycles_elapsed.avg.per_second")
     for part in ("avg", "max")
@@ -67,17 +67,17 @@ _MMA: Final = tuple(
 
 
 class Counters(NamedTuple):
-    """What was counted of one launch, under our names; what is not in them was not counted.
+    """What was counted for one launch, under our names; what is missing was not counted.
 
     Attributes:
         sums: of the launch; `counted_time` [ns] among them where its duration is known.
-        per_second: flop and bytes per second of a launch without duration, by the counter's
+        per_second: flop and bytes per second of a launch without a duration, by counter
             name.
-        time_ns: its duration; None where the file does not tell.
-        from_rates: were sums made of rates and the duration?
-        handed_out: are bytes of a cache those it handed out, not those asked of it?
-        tensor_unknown: did instructions run on the tensor pipe whose operations were not
-            counted?
+        time_ns: its duration; None if the file does not give it.
+        from_rates: whether sums were made from rates and the duration.
+        handed_out: whether a cache's bytes are those it handed out, not those requested.
+        tensor_unknown: whether instructions ran on the tensor pipe whose operations were not
+            counted.
     """
 
     sums: dict[str, float]
@@ -89,12 +89,12 @@ class Counters(NamedTuple):
 
 
 def counters(values: Mapping[str, float], capability: str = "") -> Counters:
-    """Our counters of a launch.
+    """Our counters for a launch.
 
     Args:
         values: by metric, in base units (B, ns, Hz, 1).
-        capability: the chip's compute capability, "9.0"; it says which types its tensor
-            cores have, all of which make up `flop_tensor`. Empty where not known.
+        capability: the chip's compute capability, "9.0"; it determines which types its
+            tensor cores have, all of which make up `flop_tensor`. Empty if not known.
     """
     time_ns = duration_ns(values)
     counted = _with_sparsity(values)
@@ -145,10 +145,10 @@ def of_ours_alone(names: frozenset[str]) -> frozenset[str]:
 def _sums(
     counted: Mapping[str, float], capability: str, idle: bool | None
 ) -> tuple[dict[str, float], bool]:
-    """Our counters made of sums, and whether some bytes are those that a cache handed out.
+    """Our counters made from sums, and whether some bytes are those that a cache handed out.
 
     Args:
-        idle: did nothing run on the tensor cores? None where the file does not tell.
+        idle: whether nothing ran on the tensor cores; None if the file does not tell.
     """
     sums = {
         recipe.name: value
@@ -173,9 +173,9 @@ def _sums(
 
 
 def _tensor_cores_idle(values: Mapping[str, float], capability: str) -> bool | None:
-    """Did nothing run on the tensor cores? None where no counter tells.
+    """Whether nothing ran on the tensor cores; None if no counter tells.
 
-    False says only that something ran on their pipe: since Ampere that may be HFMA2 alone.
+    False only means that something ran on their pipe: since Ampere that may be just HFMA2.
     """
     text = capability.partition(".")[0]
     major = int(text) if text.isdecimal() and len(text) < 4 else 0
@@ -193,7 +193,7 @@ def _tensor_cores_idle(values: Mapping[str, float], capability: str) -> bool | N
 
 
 def _alike(metric: str) -> tuple[str, ...]:
-    """The metric, and the one that has the same value: sums of sm and smsp are equal."""
+    """The metric, and the one with the same value: sm and smsp sums are equal."""
     unit, _, rest = metric.partition("__")
     if unit in ("sm", "smsp") and rest.endswith(".sum"):
         return metric, f"{'smsp' if unit == 'sm' else 'sm'}__{rest}"
@@ -207,12 +207,12 @@ _SPELLED: Final = frozenset(
     for term in spelling.terms(text)
     for alike in _alike(term.metric)
 )
-"""All metrics that our counters are made of."""
+"""All metrics that our counters are made from."""
 
 
 @functools.lru_cache(maxsize=1024)
 def _recipes(names: frozenset[str], capability: str) -> tuple[spelling.Recipe, ...]:
-    """How our counters are made of these metrics; sums over SMs and their parts are equal."""
+    """How our counters are made from these metrics; sums over SMs and their parts are equal."""
     recipes = []
     for counter in COUNTERS:
         for wanted in _spellings(counter.name, capability):
@@ -232,8 +232,8 @@ def _recipes(names: frozenset[str], capability: str) -> tuple[spelling.Recipe, .
 
 
 def _spellings(name: str, capability: str) -> list[tuple[spelling.Term, ...]]:
-    """The ways to a counter. A sum over the types of tensor cores is one only with all the types
-    that the chip has; of an unknown chip, with those of Ampere at least."""
+    """The ways to a counter. A sum over tensor-core types counts only if it has all the types
+    that the chip has; for an unknown chip, at least Ampere's."""
     every = [spelling.terms(text) for text in BY_NAME[name].spellings]
     if not name.startswith("flop_tensor"):
         return every
@@ -247,7 +247,7 @@ def _spellings(name: str, capability: str) -> list[tuple[spelling.Term, ...]]:
 
 
 def _with_sparsity(values: Mapping[str, float]) -> Mapping[str, float]:
-    """Operations of dense and sparse products added up, where they were counted apart."""
+    """Add up the operations of dense and sparse products where they were counted separately."""
     added = {}
     for name, value in values.items():
         match = _SPARSE.fullmatch(name)
@@ -260,7 +260,7 @@ def _with_sparsity(values: Mapping[str, float]) -> Mapping[str, float]:
 
 
 def _from_rates(values: Mapping[str, float], time_ns: float) -> dict[str, float]:
-    """Sums of what the file gives as rates only, as NVIDIA's roofline sections do."""
+    """Sums for what the file gives only as rates, as NVIDIA's roofline sections do."""
     totals = {}
     for name, value in values.items():
         rate = _rate(name)

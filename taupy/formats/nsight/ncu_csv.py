@@ -1,7 +1,7 @@
-"""Nsight Compute's CSV, read: raw and details pages, summaries, and pivot tables made of them.
+"""Nsight Compute's CSV, read: raw and details pages, summaries, and pivot tables made from them.
 
-`ncu_table.py` tells the rows; here they become launches. Sections of the same launches that were
-written into several files join each other.
+`ncu_table.py` yields the rows; here they become launches. Sections of the same launches that were
+written to several files are joined.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _LAUNCH: Final = ("ID", "Process ID", "Host Name", "Kernel Name", "Device")
 _NUMBER: Final = re.compile(r"\d+")
 
 Key = tuple[str, ...]
-"""What tells a launch from all others of a file, and is the same in another file of that run."""
+"""Identifies a launch within a file, and is the same in another file of that run."""
 
 
 def recognises(path: Path, first: bytes) -> bool:
@@ -39,7 +39,7 @@ def recognises(path: Path, first: bytes) -> bool:
         return True
     if b"==PROF==" not in first and b"==WARNING==" not in first:
         return False
-    with open(path, "rb") as file:  # a talkative program: look further
+    with open(path, "rb") as file:  # the program printed a lot: look further
         seen = first[-4096:]
         for _ in range(limits.NCU_LOOKED >> 20):
             piece = file.read(1 << 20)
@@ -67,7 +67,7 @@ def launches(path: Path, progress: Progress) -> Iterator[Counted]:
 
 
 def share_launches(path: Path, other: Path) -> bool:
-    """Do two files hold sections of the same launches of one run?"""
+    """Whether two files hold sections of the same launches of one run."""
     keys = [
         {launch.key for launch in islice(_Reader(report).launches(SILENT), _ENOUGH_TO_KNOW)}
         for report in (path, other)
@@ -76,7 +76,7 @@ def share_launches(path: Path, other: Path) -> bool:
 
 
 def read(path: Path, progress: Progress) -> Iterator[Profile]:
-    """The one trial of a file; processes are nodes in order of appearance.
+    """The file's one trial; processes are nodes, in order of appearance.
 
     Raises:
         FormatError: there is no header, no launch, or an impossible row.
@@ -86,7 +86,7 @@ def read(path: Path, progress: Progress) -> Iterator[Profile]:
 
 
 def read_together(paths: Sequence[Path], progress: Progress) -> Iterator[Profile]:
-    """One trial of several files of one run: each launch with what all of them say of it.
+    """One trial from several files of one run: each launch with what all of them say of it.
 
     Raises:
         FormatError: as `read`; or a file has more launches than fit into memory.
@@ -190,7 +190,7 @@ class _Reader:
         return notes
 
     def launches(self, progress: Progress) -> Iterator[_Launch]:
-        """Each launch when its last row was seen."""
+        """Each launch once its last row has been seen."""
         current: _Launch | None = None
         for row in self.table.rows(progress):
             cells = row.cells
@@ -255,7 +255,7 @@ def _kernel(cells: Mapping[str, str], pivot: bool) -> str:
 
 
 def _take(counted: Counted, value: Value) -> None:
-    """Add one metric's value; a value that is not numeric is a text, or missing."""
+    """Add one metric's value; a value that is not a number is text, or missing."""
     name = value.name
     if value.number is None:
         text = value.text.strip()
@@ -279,7 +279,7 @@ def _take(counted: Counted, value: Value) -> None:
 
 
 def _whole(launch: _Launch) -> _Launch:
-    """A launch of which nothing was counted, and that had no extents, has failed."""
+    """A launch for which nothing was counted and that has no extents has failed."""
     launch.counted.failed = not launch.counted.values and launch.counted.block is None
     return launch
 

@@ -56,7 +56,7 @@ def metric_name(name: str, label: str = "") -> str:
     """The metric that a name on a page stands for; empty where there is no name.
 
     Args:
-        label: of the part of a section that the name stands in ("Body Item Label").
+        label: of the part of the section where the name appears ("Body Item Label").
     """
     name = name.strip()[: limits.LONGEST_NAME]
     if not name or "__" in name:
@@ -65,5 +65,5 @@ def metric_name(name: str, label: str = "") -> str:
 
 
 def is_metric(name: str) -> bool:
-    """Does a column of this name hold a metric that we know as such?"""
+    """Whether a column of this name holds a metric that we recognize."""
     return METRIC.fullmatch(name.strip()) is not None or name.strip() in _LABELS

@@ -1,9 +1,9 @@
-"""Launches that Nsight Compute counted, made into a profile: timers, metrics, user events.
+"""Launches that Nsight Compute counted, turned into a profile: timers, metrics, user events.
 
 Sums (`*.sum`) are metrics: our counters (`ncu_counters.py`), all others under their own names.
-Values that are not sums (rates, percentages, averages) would be nonsense when added up, and become
-a user event with minimum, maximum and mean. Launches of one kernel that differ have call paths of
-their own (`alike.py`). Reading files is `ncu_csv.py`'s, `ncu_rep.py`'s and `nvprof.py`'s.
+Values that are not sums (rates, percentages, averages) would be nonsense when added up, so they
+become a user event with minimum, maximum and mean. Differing launches of one kernel have their
+own call paths (`alike.py`). `ncu_csv.py`, `ncu_rep.py` and `nvprof.py` read the files.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ class Counted:
 
     Attributes:
         values: by metric, in base units (B, ns, Hz, 1); missing values are absent.
-        units: of them.
+        units: of the values, by metric.
         absent: metrics that the file names without a value (`n/a`).
-        sums: further metrics that are sums over the launch, of which no more has to be made.
-        count: how many launches it is the mean of.
-        ranges: least and largest value of a metric in them, where it is the mean of several.
-        squares_ns2: the sum of their squared durations, where that is known.
+        sums: further metrics that already are sums over the launch.
+        count: the number of launches that it is the mean of.
+        ranges: a metric's least and largest value in them, if it is the mean of several.
+        squares_ns2: the sum of their squared durations, if known.
     """
 
     kernel: str
@@ -136,7 +136,7 @@ class CountedLaunches:
             group.add_sample(f"{name}{PER_SECOND}", unit, value, launch.count)
 
     def counts(self, launch: Counted) -> LaunchCounts:
-        """One launch by itself, for joining a trial; without values if it failed."""
+        """One launch by itself, to be joined to a trial; without values if it failed."""
         values: dict[str, float] = {}
         if (launch.values or launch.sums) and not launch.failed:
             counters = ncu_counters.counters(launch.values, launch.capability)
@@ -151,11 +151,11 @@ class CountedLaunches:
 
     @property
     def units(self) -> dict[str, str]:
-        """Of the metrics so far."""
+        """The units of the metrics so far."""
         return self._units
 
     def _counted(self, launch: Counted, counters: ncu_counters.Counters) -> dict[str, float]:
-        """taupy's counters, then all sums that do not merely repeat one of them."""
+        """taupy's counters, then all sums that do not just repeat one of them."""
         values: dict[str, float] = {**counters.sums, COUNTED_LAUNCHES: 1}
         self.by_rates += counters.from_rates
         self.rates_alone += bool(counters.per_second)
@@ -206,7 +206,7 @@ class CountedLaunches:
         """All launches, summed up by kernel, and by configuration and duration where they differ.
 
         Args:
-            when: seconds since the epoch; files of ncu do not say it, so that of the file.
+            when: seconds since the epoch; ncu's files do not say, so the file's own time.
         """
         threads = self._groups.threads()
         facts = {
@@ -276,7 +276,7 @@ class CountedLaunches:
 
 
 def _launch(counted: Counted, time_ns: float | None) -> Launch:
-    """What is known of its durations in whole nanoseconds, and what it asks of an SM."""
+    """What is known of its durations, in whole nanoseconds, and what it needs of an SM."""
     if time_ns is None:
         untimed = Launch(0, counted.count, 0, 0, 0, 0.0, counted.count, counted.grid, counted.block)
         return replace(untimed, **_resources(counted.values))
@@ -298,18 +298,18 @@ def _launch(counted: Counted, time_ns: float | None) -> Launch:
 
 
 def _work(counted: Mapping[str, float], per_second: Mapping[str, float]) -> frozenset[str]:
-    """Which flop and bytes were counted: launches with others are not of one group."""
+    """Which flop and bytes were counted: launches that differ in this are not grouped."""
     sums = (name for name in counted if name in BY_NAME and name.startswith(("flop", "bytes")))
     return frozenset((*sums, *(name + PER_SECOND for name in per_second)))
 
 
 def _is_fact(name: str) -> bool:
-    """Is it a property of the launch or the machine rather than something measured?"""
+    """Whether it is a property of the launch or the machine rather than a measurement."""
     return name.startswith(_FACTS) and name != "launch__waves_per_multiprocessor"
 
 
 def _whole(name: str, value: float) -> int | float:
-    """A count as a whole number, as long as sums of it fit one; times in whole nanoseconds."""
+    """A count as a whole number as long as its sums fit one; times in whole nanoseconds."""
     if name == "counted_time":
         return round(value)
     return int(value) if value == int(value) and value < limits.NCU_WHOLE else float(value)
@@ -320,7 +320,7 @@ def _is_sum(name: str) -> bool:
 
 
 class _Resources(TypedDict):
-    """What a launch asks of a multiprocessor, as `Launch` has it."""
+    """What a launch needs of a multiprocessor, as in `Launch`."""
 
     registers: int | None
     shared_static_bytes: int | None

@@ -1,8 +1,8 @@
-"""Peaks in Nsight Compute's files: what the GPU could do at the clocks at which it counted.
+"""Peaks in Nsight Compute's files: what the GPU could do at the clock rates it was counted at.
 
-Its roofline sections hold for each launch what a unit can do in a cycle
+For each launch, its roofline sections hold what a unit can do per cycle
 (`.sum.peak_sustained`) and how fast the unit's clock ran; the product is the roof over
-that launch. They become facts of the device, `model.machine.reported` makes them ceilings.
+that launch. They become facts of the device, `model.machine.reported` turns them into ceilings.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def _tensor(*sources: str) -> tuple[_Way, ...]:
     )
 
 
-# Of several ways the first that the file has counts, of those to tensor cores the fastest.
+# Of several ways, the first that the file has counts; for tensor cores, the fastest.
 _COMPUTE: Final = {
     "fp64": _vector("d", 2),
     "fp32": _vector("f", 2),
@@ -71,7 +71,7 @@ _MEMORY: Final = {
     "DRAM": (_Way("dram__bytes", 1, "dram"),),
 }
 
-# Whose clock stands for a unit's: SMs, their parts and their caches share one.
+# Whose clock is used for a unit's: SMs, their parts and their caches share one.
 _CLOCKS: Final = {"sm": ("sm", "smsp", "l1tex"), "lts": ("lts",), "dram": ("dram",)}
 
 
@@ -82,7 +82,7 @@ class Peaks:
         self._best: dict[str, tuple[float, str]] = {}
 
     def add(self, values: Mapping[str, float]) -> None:
-        """Those of one launch, by metric in base units."""
+        """Add those of one launch, by metric in base units."""
         for name, unit, value in _found(values):
             if 0 < value < float("inf") and value > self._best.get(name, (0.0, ""))[0]:
                 self._best[name] = value, unit
@@ -104,7 +104,7 @@ def _found(values: Mapping[str, float]) -> Iterator[tuple[str, str, float]]:
 
 
 def _rate(values: Mapping[str, float], way: _Way) -> float | None:
-    """What a unit reaches in a second at most; None where the file does not say it."""
+    """The most a unit can do in a second; None if the file does not say."""
     if way.metric + _PEAK_RATE in values:
         return way.weight * values[way.metric + _PEAK_RATE]
     derived = way.metric if way.metric.startswith("derived__sm__") else ""

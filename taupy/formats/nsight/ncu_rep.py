@@ -33,7 +33,7 @@ def recognises(path: Path, first: bytes) -> bool:
 
 
 def launches(path: Path, progress: Progress) -> Iterator[Counted]:
-    """The launches one by one, in their order."""
+    """The launches one by one, in order."""
     progress.begin(path.name, path.stat().st_size)
     return NcuReport(path).launches(progress)
 
@@ -42,7 +42,7 @@ def read(path: Path, progress: Progress) -> Iterator[Profile]:
     """The one trial of a report.
 
     Raises:
-        FormatError: it is no report, cut short, or holds no kernel.
+        FormatError: it is not a report, is cut short, or holds no kernel.
     """
     launches = CountedLaunches()
     progress.begin(path.name, path.stat().st_size)
@@ -120,7 +120,7 @@ class NcuReport:
         return data[at + 4 : at + 4 + size], at + 4 + size
 
     def _block(self, header: bytes, at: int) -> tuple[int, int, int]:
-        """Sources, results, bytes of payload; its strings are taken in."""
+        """Sources, results, bytes of payload; its strings are collected."""
         numbers = {1: 0, 2: 0, 5: 0}
         try:
             for number, _, value in protowire.fields(header):
@@ -197,7 +197,7 @@ def _complete(counted: Counted) -> Counted:
     counted.stream = whole("launch__stream_id", 1 << 32)
     counted.failed = not counted.values
     for name in [name for name in counted.values if name.startswith("device__attribute_")]:
-        del counted.values[name]  # facts of the chip, no measurements
+        del counted.values[name]  # facts about the chip, not measurements
     return counted
 
 

@@ -3,11 +3,11 @@
 long      a row for each launch and metric: raw and details pages
 wide      a row for each launch, a column for each metric, units in the second line
 summary   a row for each kernel and metric: `ncu --print-summary`, with mean, least and largest
-pivot     a wide table that a script made of these: its index, then a column for each metric
+pivot     a wide table that a script made from these: its index, then a column for each metric
 
-The program's own output may stand before, between and after the rows, a byte order mark before
-all; a header may come again for the next process. Of numbers it is found out first whether
-they are written 1,234.5 or 1.234,5.
+The program's own output may come before, between and after the rows, and a byte order mark before
+everything; the header may be repeated for the next process. Whether numbers are written 1,234.5 or
+1.234,5 is found out first.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ VALUES: Final = frozenset(
      "Rule Type", "Rule Description", "Estimated Speedup Type", "Estimated Speedup", "Minimum",
      "Maximum", "Average")
 )  # fmt: skip
-"""Columns that say something of a metric or a rule; all others tell which launch it is."""
+"""Columns that describe a metric or a rule; all others identify the launch."""
 
 _IDENTITY: Final = frozenset(
     ("ID", "Process ID", "Process Name", "Host Name", "Kernel Name", "Kernel Time", "Context",
@@ -50,7 +50,7 @@ _IDENTITY: Final = frozenset(
 
 
 class Value(NamedTuple):
-    """One metric of one row; `number` is None where the text is none."""
+    """One metric of one row; `number` is None if the text is not a number."""
 
     name: str
     unit: str
@@ -61,7 +61,7 @@ class Value(NamedTuple):
 
 
 class Row(NamedTuple):
-    """What a row says: of which launch, and which values."""
+    """A row: its launch and its values."""
 
     cells: Mapping[str, str]
     values: list[Value]
@@ -75,7 +75,7 @@ class Header(NamedTuple):
 
 
 def header(line: str) -> Header | None:
-    """The header that a line is; None where it is none."""
+    """The line as a header; None if it is not one."""
     columns = tuple(cell.strip() for cell in split(line.removeprefix("\ufeff")))
     numbered = columns[:2] == ("ID", "Process ID")
     named = "Metric Name" in columns and (numbered or "Kernel Name" in columns)
@@ -94,12 +94,12 @@ def header(line: str) -> Header | None:
 
 
 def may_be_header(line: bytes) -> bool:
-    """Is a line worth being looked at as a header?"""
+    """Whether a line is worth checking for a header."""
     return _MAY_BE_HEADER.search(line) is not None
 
 
 def split(line: str) -> list[str]:
-    """The cells of a row, which may hold line ends; none where it is no CSV."""
+    """The cells of a row, which may hold line ends; none if it is not CSV."""
     line = line.replace("\r", "")
     lines = line.splitlines(keepends=True) if "\n" in line else [line]
     try:
@@ -112,9 +112,9 @@ class Table:
     """The rows of a file.
 
     Attributes:
-        number: of the line that was read last.
-        kind: of the table, None before its header.
-        errors: what the profiler said of itself.
+        number: of the line read last.
+        kind: of the table; None before its header.
+        errors: what the profiler reported about itself.
     """
 
     def __init__(self, path: Path) -> None:
@@ -129,10 +129,10 @@ class Table:
         self._left_out: dict[str, None] = {}
 
     def rows(self, progress: Progress) -> Iterator[Row]:
-        """All rows in their order.
+        """All rows, in order.
 
         Raises:
-            FormatError: a header or row cannot be, or the file ends within one.
+            FormatError: a header or row is impossible, or the file ends within one.
         """
         self._decimal = Table(self.path)._decimal_mark()
         for row in self._split_rows(progress):
@@ -157,7 +157,7 @@ class Table:
         return notes
 
     def _decimal_mark(self) -> str:
-        """What the first values say that can be read in one way only; see `ncu_units.decimal`."""
+        """The decimal mark of the first values with only one reading; see `ncu_units.decimal`."""
         marks: Counter[str] = Counter()
         try:
             for row in islice(self._split_rows(SILENT), limits.NCU_SURVEYED):
@@ -241,7 +241,7 @@ class Table:
 
     @property
     def _numbered(self) -> bool:
-        """Do rows begin with the number of their launch?"""
+        """Whether rows begin with the number of their launch."""
         return self._columns[:1] == ("ID",)
 
     def _take_header(self, header_here: Header) -> None:
@@ -260,7 +260,7 @@ class Table:
         return "," in line and not line.startswith("==")
 
     def _padded(self, row: list[str]) -> list[str]:
-        """Rows without a rule have no cells for it in some versions, or one too many."""
+        """Fit a row to the header: some versions omit the cells of a rule, or add an extra one."""
         missing = len(self._columns) - len(row)
         if missing == 1 or (missing > 0 and "Rule Name" in self._columns):
             return row + [""] * missing
@@ -269,7 +269,7 @@ class Table:
         return row
 
     def _is_units(self, row: list[str]) -> bool:
-        """The second line of a wide table, with units under the metrics."""
+        """Whether this is the second line of a wide table, with units under the metrics."""
         if self.kind not in ("wide", "pivot") or len(row) != len(self._columns):
             return False
         first = row[0].strip()

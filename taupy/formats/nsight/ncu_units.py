@@ -1,4 +1,4 @@
-"""Values and units as Nsight Compute prints them, made into numbers in base units."""
+"""Values and units as Nsight Compute prints them, turned into numbers in base units."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _TIMES: Final = {
     "ns": 1.0, "nsecond": 1.0,
 }  # fmt: skip
 
-# How a country writes numbers shows where only one way of reading them is possible.
+# A locale's number format shows where a number can be read in only one way.
 _WITH_COMMA: Final = re.compile(
     r"[-+]?(?:\d{1,3}(?:\.\d{3})+,\d+|\d{1,3}(?:\.\d{3}){2,}|\d+,(?:\d{1,2}|\d{4,})|0,\d+"
     r"|\d{1,3}(?: \d{3})+(?:,\d+)?)"
@@ -41,11 +41,11 @@ _SWAPPED: Final = str.maketrans(".,", ",.")
 
 
 def decimal(name: str, unit: str, text: str) -> str:
-    """The decimal mark that a value shows: "." or ",", else "" where it may be either.
+    """The decimal mark that a value shows: "." or ","; "" if it could be either.
 
-    ncu writes numbers as the country of its system does, 117,344.50 or 117.344,50. It
-    writes 1, 2 or 6 decimals, so three digits behind the only mark are thousands; of
-    whole numbers, such as sums in `ns`, they are that for certain.
+    ncu writes numbers as its system's locale does, 117,344.50 or 117.344,50. It writes
+    1, 2 or 6 decimals, so three digits after the only mark are thousands; for whole
+    numbers, such as sums in `ns`, this is certain.
     """
     text = text.strip().replace("\u202f", " ").replace("\xa0", " ").replace("\ufffd", " ")
     if _WITH_POINT.fullmatch(text):
@@ -61,10 +61,10 @@ def decimal(name: str, unit: str, text: str) -> str:
 
 
 def number(text: str, decimal: str = ".") -> int | float | None:
-    """A value with or without thousands separators; None for `nan` and other texts.
+    """A value with or without thousands separators; None for `nan` and other text.
 
     Args:
-        decimal: the decimal mark; "," has points or blanks between thousands.
+        decimal: the decimal mark; "," goes with points or blanks between thousands.
     """
     if text.isascii() and text.isdigit() and len(text) < 19:
         return int(text)  # as most are
@@ -83,10 +83,10 @@ def number(text: str, decimal: str = ".") -> int | float | None:
 
 
 def base(unit: str) -> tuple[float, str]:
-    """What a value in this unit is multiplied by, and the base unit it is then in.
+    """The factor for a value in this unit, and the base unit that it is then in.
 
     `Gbyte/s` is 1e9 and `B/s`, `usecond` 1e3 and `ns`, `cycle/nsecond` 1e9 and `cycle/s`;
-    a word that is not known stays as it is.
+    an unknown word stays as it is.
     """
     over, slash, under = unit.strip().partition("/")
     factor, name = _word(over)
@@ -100,7 +100,7 @@ def base(unit: str) -> tuple[float, str]:
 
 
 def extent(text: str) -> Extent | None:
-    """`(128, 1, 1)`; None where a launch failed or nothing is said."""
+    """`(128, 1, 1)`; None if the launch failed or none is given."""
     match = _EXTENT.fullmatch(text.strip())
     if match is None or any(len(group) > 18 for group in match.groups()):
         return None

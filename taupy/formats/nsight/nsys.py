@@ -1,11 +1,11 @@
 """Nsight Systems: the SQLite file that `nsys export --type sqlite` makes, read.
 
 Each process is a node. A host thread's call paths are its NVTX ranges (phases), in them its API
-calls (CUDA, cuDNN, cuBLAS, MPI, the operating system's), between the two the frames of the call's
+calls (CUDA, cuDNN, cuBLAS, MPI, the operating system's), and between them the frames of the call's
 backtrace where the file has them. A kernel, copy or memset is placed under the call that launched
 it, by correlation id; a wait is a user event of the call that waited. CPU samples become a thread
-of their own with the metric `samples`. Tables and columns that a file lacks are done without, since
-nsys makes a table only when it has rows for it.
+of their own with the metric `samples`. Missing tables and columns are tolerated, since nsys makes a
+table only when it has rows for it.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def recognises(path: Path, first: bytes) -> bool:
     if not first.startswith(foreign_sqlite.MAGIC) or first[68:72] == b"TAUP":
         return False
     names = foreign_sqlite.tables(path)
-    if not names:  # damaged: the schema's text may still say it
+    if not names:  # damaged: the schema's text may still name them
         return b"CUPTI_ACTIVITY_KIND_" in first or b"META_DATA_EXPORT" in first
     return "StringIds" in names and any(
         name in names
@@ -62,7 +62,7 @@ def recognises(path: Path, first: bytes) -> bool:
 
 
 def read(path: Path, progress: Progress) -> Iterator[Profile]:
-    """The one trial of a file, processes in the order in which they appear."""
+    """The file's one trial, with processes in the order in which they appear."""
     if path.suffix in (".nsys-rep", ".qdrep", ".qdstrm"):
         raise refusal(
             path, "", "a report of nsys itself; make it readable with: "
@@ -207,7 +207,7 @@ def _streams(
 def _numbered(
     tables: Tables, hosts: Hosts, base_ns: int
 ) -> dict[tuple[int, int, int, int], StreamRecords]:
-    """Streams of a device, numbered by their ids; those of a second CUDA context after."""
+    """Streams of a device, numbered by their ids; those of a second CUDA context follow."""
     all_streams: set[tuple[int, int, int, int]] = set()
     for table in GPU_TABLES:
         all_streams |= tables.streams(table)
@@ -250,7 +250,7 @@ def _copy(tables: Tables, row: tuple[Any, ...]) -> Work:
 
 
 def _read_waits(tables: Tables, hosts: Hosts, notes: list[str]) -> None:
-    """Records of waiting become user events of the calls that waited."""
+    """Turn records of waiting into user events of the calls that waited."""
     if WAITS not in tables:
         return
     waits = Waits()

@@ -1,7 +1,7 @@
 """Collectives in exports of Nsight Systems: NCCL's kernels.
 
-The file tells neither their groups nor their numbers: each of a process's streams with such kernels
-is taken for a group, and kernels are counted in it. It does not tell their bytes.
+The file gives neither their groups nor their numbers: each of a process's streams with such kernels
+is taken for a group, and kernels are counted in it. It does not give their bytes either.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Comms:
         self._times: dict[_Key, list[tuple[int, int]]] = {}
 
     def look_at(self, key: _Key, name: str) -> None:
-        """Take note of a kernel."""
+        """Note a kernel."""
         match = _KERNEL.match(name)
         if match and (what := operation("nccl", match[1])):
             self.kernels[key] = what
@@ -41,7 +41,7 @@ class Comms:
     def threads(
         self, hosts: Hosts, threads: list[ThreadProfile], base_ns: int, notes: list[str]
     ) -> list[ThreadProfile]:
-        """A thread of collectives for each process that did some."""
+        """A thread of collectives for each process that had any."""
         calls: dict[int, list[Call]] = {}
         for key, times in self._times.items():
             code, process, _, _, stream = key[:5]

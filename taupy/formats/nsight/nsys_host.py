@@ -1,7 +1,7 @@
 """Host threads of an nsys SQLite file: ranges, API calls, backtraces, CPU samples.
 
-Call paths are made in one pass over all slices in order of thread and start. Where API
-calls stand is kept by correlation id, for the GPU work that is placed under them.
+Call paths are made in one pass over all slices in order of thread and start. The places of API
+calls are kept by correlation id, for the GPU work that is placed under them.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _RESOLVED: Final = "EXTRAP_RESOLVED_CALLPATHS"  # Extra-P adds it to nsys files
 _NO_CALLS: Final = {_NVTX, _RESOLVED, "PROFILER_OVERHEAD", "SCHED_EVENTS", "NVTX_PAYLOAD_SCHEMAS"}
 
 _RANGES: Final = "59, 60, 70, 71"
-"""Event types of NVTX that are ranges: pushed and popped, started and ended; of both kinds."""
+"""NVTX event types that are ranges: pushed and popped, started and ended; of both kinds."""
 
 _CODE_BITS: Final = 40
 _OPEN: Final = (1 << 61) - 1
@@ -76,7 +76,7 @@ class Hosts:
         return tables
 
     def node(self, process: int) -> int:
-        """The node of a process, a new one for one that was not seen before."""
+        """The node of a process; a process not seen before gets a new one."""
         return self.nodes.setdefault(process, len(self.nodes))
 
     def owner(self, code: int) -> Owner:
@@ -142,14 +142,14 @@ class Hosts:
         return threads
 
     def add_events(self, events: Iterator[tuple[int, UserEvent]]) -> None:
-        """Give user events to the calls at their codes; `threads` has been asked before."""
+        """Give user events to the calls at their codes; `threads` must have been called before."""
         for code, event in events:
             timeline = self._timelines[code >> _CODE_BITS][1]
             row = code & ((1 << _CODE_BITS) - 1)
             self._made[id(timeline)].user_events.append(replace(event, row=row))
 
     def sampled_threads(self) -> list[ThreadProfile]:
-        """CPU samples by call path, a thread for each that was sampled; metric `samples`."""
+        """CPU samples by call path, one thread for each that was sampled; metric `samples`."""
         tables = self._tables
         if not tables.has("SAMPLING_CALLCHAINS", "id", "symbol", "stackDepth"):
             return []
@@ -185,7 +185,7 @@ class Hosts:
         return Thread(node, 0, number, "host", (name + what).strip(), thread & 0xFFFFFF)
 
     def _order_processes(self, tables: Sequence[str]) -> None:
-        """Processes become nodes in the order in which they begin."""
+        """Make processes nodes, in the order in which they begin."""
         began: dict[int, int] = {}
         for table in tables:
             for process, start in self._tables.connection.execute(
@@ -197,7 +197,7 @@ class Hosts:
             self.node(process)
 
     def _query(self, tables: Sequence[str]) -> str:
-        """All slices: thread, start, end, number of the table, name, correlation, chain."""
+        """All slices: thread, start, end, table number, name, correlation, chain."""
         parts = []
         for number, table in enumerate(tables):
             column = self._tables.column
@@ -228,14 +228,14 @@ class Hosts:
         return " UNION ALL ".join(parts) + " ORDER BY 1, 2, 3 DESC, 4"
 
     def _slices_of(self, table: str) -> int:
-        """How many slices a table should give."""
+        """How many slices a table should yield."""
         query = f"SELECT count(*) FROM {quoted(table)}"
         if table == _NVTX and self._tables.has(table, "eventType"):
             query += f" WHERE eventType IN ({_RANGES})"
         return int(self._tables.connection.execute(query).fetchone()[0])
 
     def _last(self, tables: Sequence[str]) -> int:
-        """The last end of anything on the host."""
+        """The latest end of anything on the host."""
         ends = []
         for table in tables:
             query = f"SELECT max({quoted('end')}) FROM {quoted(table)} WHERE"
@@ -305,7 +305,7 @@ class _Frames:
         return frames
 
     def _chain(self, rows: Sequence[tuple[Any, ...]]) -> tuple[int, ...]:
-        """Python's frames alone where there are some, else all that have a name."""
+        """Only Python's frames if there are any, else all that have a name."""
         text = self._tables.text
         named = [
             (text(symbol, ""), module)

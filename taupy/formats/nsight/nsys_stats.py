@@ -1,8 +1,8 @@
 """CSV of `nsys stats`, read: sums of kernels, copies and API calls, and traces of the GPU.
 
-A file holds one report or several, with lines of nsys' own between them. A report that says
-again what another one said (`cuda_gpu_sum` after `cuda_gpu_kern_sum`) is left out, as are those of
-NVTX ranges, whose times overlap, and of what taupy has no place for.
+A file holds one report or several, with nsys' own lines between them. A report that
+repeats another (`cuda_gpu_sum` after `cuda_gpu_kern_sum`) is left out, as are those of NVTX ranges,
+whose times overlap, and those that taupy has no place for.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ def _column(cell: str) -> tuple[str, str]:
 
 
 def _kind(columns: Mapping[str, object]) -> Kind | None:
-    """Which report these are the columns of; None where they are no header."""
+    """The report that these columns belong to; None if they are not a header."""
     if {"Start", "Duration", "CorrId", "Grid X", "Name"} <= columns.keys():
         return "trace"
     if {"Total", "Count", "Operation"} <= columns.keys():

@@ -1,8 +1,8 @@
-"""The tables of an nsys SQLite file: which are there, and their rows in one shape.
+"""The tables of an nsys SQLite file: which ones exist, and their rows in a uniform shape.
 
 nsys leaves out tables without rows and has added columns over the years; queries are
-therefore made from the columns that are there, with NULL for those that are not. Rows
-whose stamps are no whole numbers, or lie where no clock runs, are not given.
+therefore made from the columns that exist, with NULL for those that do not. Rows
+whose timestamps are not whole numbers, or are impossible for a clock, are skipped.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ GPU_TABLES: Final = (
 
 WAITS: Final = "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION"
 
-# What makes two records of a table the same work, after the stream they ran on.
+# Besides the stream they ran on, what makes two records of a table the same work.
 _WORK: Final = {
     "CUPTI_ACTIVITY_KIND_KERNEL": (
         "name", "gridX", "gridY", "gridZ", "blockX", "blockY", "blockZ", "registersPerThread",
@@ -59,7 +59,7 @@ class Tables:
         return table in self.columns and set(columns) <= set(self.columns[table])
 
     def rows(self, table: str) -> int:
-        """About how many rows it has; 0 where it is not there."""
+        """About how many rows it has; 0 if it does not exist."""
         if table not in self.columns:
             return 0
         query = f"SELECT max(rowid) FROM {quoted(table)}"
@@ -76,7 +76,7 @@ class Tables:
         return int(self.connection.execute(query).fetchone()[0])
 
     def select(self, table: str, *columns: str, more: str = "") -> Iterator[tuple[Any, ...]]:
-        """These columns of a table's rows; None where a column, or the table, is not there."""
+        """These columns of a table's rows; None where a column, or the table, does not exist."""
         if table not in self.columns:
             return iter(())
         wanted = ", ".join(self.column(table, name) for name in columns)
@@ -86,14 +86,14 @@ class Tables:
         return quoted(name) if name in self.columns[table] else "NULL"
 
     def integer(self, table: str, name: str) -> str:
-        """The column where it holds whole numbers, else NULL."""
+        """The column if it holds whole numbers, else NULL."""
         column = self.column(table, name)
         if column == "NULL":
             return column
         return f"CASE typeof({column}) WHEN 'integer' THEN {column} END"
 
     def sane(self, table: str) -> str:
-        """The condition that stamps are such."""
+        """The SQL condition that timestamps are plausible whole numbers."""
         limit, longest = limits.STAMP_NS, limits.SLICE_NS
         return (
             f"typeof(start) = 'integer' AND typeof({quoted('end')}) = 'integer'"
@@ -125,7 +125,7 @@ class Tables:
     def gpu_query(self, table: str) -> str:
         """start, end, bytes, correlation, then the stream, then what was done.
 
-        bytes and correlation are -1 where they are not known.
+        bytes and correlation are -1 where unknown.
         """
         if not self.has(table, "start", "end"):
             return "SELECT NULL WHERE 0"
@@ -144,7 +144,7 @@ class Tables:
         return f"SELECT {columns} FROM {quoted(table)} WHERE {self.sane(table)}"
 
     def text(self, value: Any, unknown: str) -> str:
-        """A text, or the one that a number of StringIds stands for."""
+        """A text itself, or the one that a number in StringIds stands for."""
         if isinstance(value, str):
             return value[: limits.LONGEST_NAME] or unknown
         if not isinstance(value, int):
@@ -159,7 +159,7 @@ class Tables:
         return text or unknown
 
     def enum(self, table: str, value: Any, column: str) -> str:
-        """What a number means by one of the file's ENUM_ tables; empty where it is not said."""
+        """What a number means in one of the file's ENUM_ tables; empty if it is not listed."""
         names = self._enums.get((table, column))
         if names is None:
             names = {}

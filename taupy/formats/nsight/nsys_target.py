@@ -42,7 +42,7 @@ _FACTS: Final = {
 
 
 def metadata(tables: Tables) -> dict[str, str]:
-    """Facts of the recording; names that nsys gives begin with `nsys.`."""
+    """Facts of the recording; names given by nsys begin with `nsys.`."""
     facts: dict[str, str] = {}
     for table in ("META_DATA_EXPORT", "EXPORT_META_DATA", "META_DATA_CAPTURE"):
         if tables.has(table, "name", "value"):
@@ -64,7 +64,7 @@ def metadata(tables: Tables) -> dict[str, str]:
 
 
 def start_ns(tables: Tables) -> int | None:
-    """When the stamps count from, in nanoseconds since the epoch."""
+    """What the timestamps count from, in nanoseconds since the epoch."""
     if tables.has("TARGET_INFO_SESSION_START_TIME", "utcEpochNs"):
         for (value,) in tables.select("TARGET_INFO_SESSION_START_TIME", "utcEpochNs"):
             if isinstance(value, int) and 0 < value < 1 << 62:
@@ -73,7 +73,7 @@ def start_ns(tables: Tables) -> int | None:
 
 
 def application(tables: Tables, nodes: Mapping[int, int]) -> str:
-    """The program of the first process; empty where the file does not say it."""
+    """The program of the first process; empty if the file does not name it."""
     names = _process_names(tables)
     for process in sorted(nodes, key=lambda node: nodes[node]):
         if names.get(process):
@@ -94,7 +94,7 @@ def node_metadata(tables: Tables, nodes: Mapping[int, int]) -> dict[int, dict[st
 
 
 def devices(tables: Tables, nodes: Mapping[int, int], streams: set[Thread]) -> list[Device]:
-    """The GPUs that were used, on the nodes that used them; all of them where none was."""
+    """The GPUs that were used, on the nodes that used them; all of them if none was used."""
     used = {(stream.node, stream.context - 1) for stream in streams}
     by_ordinal = _by_ordinal(tables)
     if not used:
@@ -108,7 +108,7 @@ def devices(tables: Tables, nodes: Mapping[int, int], streams: set[Thread]) -> l
 
 
 def _by_ordinal(tables: Tables) -> dict[int, dict[str, Any]]:
-    """Facts of each GPU by CUDA's number for it."""
+    """Facts about each GPU, by CUDA's number for it."""
     rows: dict[int, dict[str, Any]] = {}
     for table, key in (("TARGET_INFO_GPU", "id"), ("TARGET_INFO_GPU", "deviceId"),
                        ("TARGET_INFO_CUDA_GPU", "deviceId")):  # fmt: skip

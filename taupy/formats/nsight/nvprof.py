@@ -1,6 +1,6 @@
 """nvprof's CSV (`nvprof --csv`), read: summaries, traces of the GPU, events and metrics.
 
-A file may hold several tables one after another, each behind a line such as `==7== Profiling
+A file may hold several tables one after another, each after a line such as `==7== Profiling
 result:`. Metrics of a kernel come without its duration; durations come from another run.
 """
 
@@ -25,7 +25,7 @@ from taupy.formats.registry import Format
 from taupy.model.profile import UserEvent
 from taupy.model.work import COUNTED_LAUNCHES
 
-# Tables by columns that only they have.
+# Tables, by the columns that only they have.
 _SUMMARY: Final = frozenset(("Time(%)", "Time", "Calls", "Avg", "Min", "Max", "Name"))
 _COUNTS: Final = frozenset(("Device", "Kernel", "Invocations", "Min", "Max", "Avg"))
 _METRICS: Final = _COUNTS | {"Metric Name"}
@@ -38,7 +38,7 @@ _IDLE: Final = re.compile(r"Idle \(0\)")
 _WHOLE: Final = re.compile(r"\d+")
 _SIZES: Final = {"B": 1, "KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30}
 
-# Those of nvprof's metrics that count what ours do.
+# The nvprof metrics that count what ours do.
 _OURS: Final = {
     "flop_count_dp": ("flop_fp64", "flop"),
     "flop_count_sp": ("flop_fp32", "flop"),
@@ -48,7 +48,7 @@ _OURS: Final = {
     "dram_read_bytes": ("dram_read_bytes", "B"),
     "dram_write_bytes": ("dram_write_bytes", "B"),
 }
-# Bytes of a level: the first of these of which the file has both parts.
+# A level's bytes: the first of these for which the file has both parts.
 _BYTES: Final = (
     ("bytes_dram", ("dram_read_bytes", "dram_write_bytes"), 1),
     ("bytes_dram", ("dram_read_transactions", "dram_write_transactions"), 32),
@@ -100,7 +100,7 @@ class _Reader(TableReader):
             self._counted(cells)
 
     def _is_units(self, cells: Mapping[str, str]) -> bool:
-        """The line below a header, with units of the columns."""
+        """Whether this is the line below a header, with the columns' units."""
         return (
             self._kind in (_SUMMARY, _TRACE)
             and not cells["Name"]
@@ -153,7 +153,7 @@ class _Reader(TableReader):
 
 
 class _Metrics:
-    """What was counted of one kernel."""
+    """What was counted for one kernel."""
 
     def __init__(self, device: str) -> None:
         self.count = 0
@@ -209,7 +209,7 @@ def _plain(value: float) -> float:
 
 
 def _table(cells: list[str]) -> frozenset[str] | None:
-    """Which table these are the columns of; None where they are no header."""
+    """The table that these columns belong to; None if they are not a header."""
     columns = frozenset(cells)
     return next((table for table in _TABLES if table <= columns), None)
 

@@ -1,8 +1,8 @@
-"""Tables of sums, as `nvprof` and `nsys stats` print them, made into a profile.
+"""Tables of sums, as `nvprof` and `nsys stats` print them, turned into a profile.
 
-Such a table has a row for each kernel, copy or API call, with how often it was and how long it
-took; who called it is not told. GPU work is of one stream unless the table says more, API calls
-are of one host thread, under `(callers not recorded)`.
+Such a table has a row for each kernel, copy or API call, with how often it ran and how long it
+took, but not its callers. GPU work is put on one stream unless the table says more, API calls
+on one host thread, under `(callers not recorded)`.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _MEMSET: Final = re.compile(r"\[?(?:CUDA )?memset\]?", re.IGNORECASE)
 
 
 class Times(NamedTuple):
-    """How often something was and how long it took, in ns."""
+    """How often something ran and how long it took, in ns."""
 
     number: int
     total: int
@@ -62,7 +62,7 @@ class Times(NamedTuple):
 
     @property
     def sound(self) -> bool:
-        """Can a program have done that?"""
+        """Whether a program can have done that."""
         return 0 < self.number < limits.EXACT and 0 <= self.total < limits.SLICE_NS
 
 
@@ -76,7 +76,7 @@ def times(
     """Times of a row, in ns.
 
     Args:
-        deviation: standard deviation of a sample; None where the table has none: then the sum
+        deviation: standard deviation of a sample; None if the table has none: then the sum
             of squares is the least that it can be.
     """
     mean = total / count if count else 0.0
@@ -88,7 +88,7 @@ def times(
 
 
 def least_squares(count: int, mean: float, least: float, largest: float) -> float:
-    """The least that the sum of squares of so many values can be; of three or fewer, what it is."""
+    """The least possible sum of squares of `count` values; exact for three or fewer."""
     if count <= 1:
         return float(mean * mean)
     between = count - 2
@@ -97,7 +97,7 @@ def least_squares(count: int, mean: float, least: float, largest: float) -> floa
 
 
 def work_of(name: str) -> Work:
-    """What a row of GPU work is: a copy or memset by its name in brackets, else a kernel."""
+    """The kind of GPU work in a row: a copy or memset if its name is in brackets, else a kernel."""
     copy = _COPY.fullmatch(name)
     if copy is not None:
         return copy_work(_WAYS.get(copy[1].lower(), copy[1]))
@@ -106,7 +106,7 @@ def work_of(name: str) -> Work:
 
 @dataclass(slots=True)
 class SummedTables:
-    """What the tables of a file say, on its way to a profile.
+    """What a file's tables say, on its way to a profile.
 
     Attributes:
         notes: what was left out, a line each.
@@ -124,7 +124,7 @@ class SummedTables:
     _api: dict[Timer, Times] = field(default_factory=dict)
 
     def stream(self, device: int = 0, context: int = 0, stream: int | None = None) -> Thread:
-        """The thread of a stream; None where the table does not tell streams apart."""
+        """The thread of a stream; None if the table does not tell streams apart."""
         if stream is None:
             return Thread(0, 1 + device, 0, "stream", "all streams")
         key = (device, context, stream)
@@ -164,10 +164,10 @@ class SummedTables:
         end: int,
         moved: int | None = None,
     ) -> None:
-        """Count one kernel, copy or memset with its moments in ns; `key` as of `stream`.
+        """Count one kernel, copy or memset with its times in ns; `key` is as from `stream`.
 
         Raises:
-            OverflowError: no program runs so long, or moves so much.
+            OverflowError: no program runs that long, or moves that much.
         """
         if not (0 <= start <= end <= limits.SUM and (moved or 0) < limits.EXACT):
             raise OverflowError("no program takes so long")
@@ -179,7 +179,7 @@ class SummedTables:
     def add_values(
         self, name: str, values: Mapping[str, float], units: Mapping[str, str], device: int = 0
     ) -> None:
-        """Add counted sums of a kernel; it must have been added."""
+        """Add counted sums of a kernel, which must have been added."""
         sums = self._values.setdefault((self.stream(device), work_of(name).timer), {})
         for metric, value in values.items():
             sums[metric] = sums.get(metric, 0) + value
@@ -215,7 +215,7 @@ class SummedTables:
         return not self._gpu and not self._api and not self.records
 
     def profile(self, path: Path, tool: str, metadata: Mapping[str, str] = {}) -> Profile:
-        """All of it; the file's time stands for the run's, which tables do not tell."""
+        """The whole profile; the file's time stands in for the run's, which tables do not give."""
         threads = [self._host()] if self._api else []
         threads += self._streams()
         notes = {IMPORT_NOTES: "\n".join(self.notes)} if self.notes else {}

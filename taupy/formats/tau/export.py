@@ -1,7 +1,7 @@
 """Our profile as TAU's text files, for TAU's pprof, ParaProf and PerfExplorer.
 
-Times are written in microseconds with all their nanoseconds. A stream of a GPU is a
-thread of context 1 + ordinal, as with us. Call paths stand in addition to routines, as
+Times are written in microseconds, to the nanosecond. A GPU's stream is a thread of
+context 1 + ordinal, as in taupy. Call paths are listed in addition to routines, as
 TAU writes them with TAU_CALLPATH; readers of TAU take lines of at most 64 KiB.
 """
 
@@ -22,7 +22,7 @@ from taupy.model.profile import Metric, Profile
 
 
 def write(profile: Profile, target: Path, progress: Progress) -> list[str]:
-    """Make the folder. Several metrics have a folder each."""
+    """Make the folder. If there are several metrics, each has its own."""
     lost = Lost()
     names = [tau_flat.one_line(timer.full_name, lost) for timer in profile.timers]
     progress.begin(target.name, sum(len(thread.tree) for thread in profile.threads))
@@ -91,7 +91,7 @@ def _write_thread(
 
 
 def _folders(metrics: list[Metric]) -> dict[Metric, str]:
-    """A folder for each metric; names that TAU's rule makes equal get numbers."""
+    """A folder for each metric; names that become equal under TAU's rule get numbers."""
     folder_of: dict[Metric, str] = {}
     for metric in metrics:
         name = unhidden(tau_names.folder_name(tau_names.metric_name(metric)))
@@ -114,7 +114,7 @@ def _shown_in_microseconds(nanoseconds: float) -> str:
 
 
 def _real(value: float) -> str:
-    """A number that C, Java and we read; whole ones without a point, as TAU's %G."""
+    """A number that C, Java and taupy can read; whole ones without a point, like TAU's %G."""
     if isinstance(value, int):
         return str(value)
     if value != value:

@@ -1,7 +1,7 @@
 """A profile in TAU's terms: routines, call paths, events and metadata of each thread.
 
-What `export.py` (text files) and `packed_write.py` (ParaProf's packed file) have in
-common, and the account of what neither of them can carry.
+Shared by `export.py` (text files) and `packed_write.py` (ParaProf's packed file), with
+the account of what neither can carry.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from taupy.model.profile import CallTree, Metric, Profile, ThreadProfile, Timer
 
 
 def size(text: str) -> int:
-    """Bytes that a text takes at most, in UTF-8 and in Java's, which has two for NUL and
-    six beyond 16 bits."""
+    """The most bytes that a text takes, in UTF-8 or in Java's variant, which uses two for NUL
+    and six beyond 16 bits."""
     if text.isascii():
         return len(text) + text.count("\0")
     plain = len(text.encode("utf-8", "surrogatepass"))
@@ -42,12 +42,12 @@ def metrics(profile: Profile) -> list[Metric]:
 
 
 HOLDS: Final[frozenset[Part]] = VALUES | {"call paths", "user events", "metadata", "node metadata"}
-"""What of a trial TAU's files hold."""
+"""The parts of a trial that TAU's files hold."""
 
 
 @dataclass(slots=True)
 class Lost:
-    """What TAU's files cannot carry of what they hold."""
+    """What is lost of the parts that TAU's files hold."""
 
     names: int = 0
     paths: int = 0
@@ -94,7 +94,7 @@ class Flat:
             self.below_cut[row] = above >= 0 and (
                 self.below_cut[above] or tree.timer[above] in self.cuts
             )
-        # One routine may be several of taupy's timers, in different groups.
+        # One routine may be several taupy timers, in different groups.
         self.routine = [names[timer] for timer in tree.timer]
         self.size = array("q")  # bytes of a row's path
         sizes = list(map(size, names))
@@ -114,7 +114,7 @@ class Flat:
                 self._groups_of.setdefault(name, self.groups[tree.timer[row]])
 
     def routines(self, metric: str) -> dict[str, tuple[int, int, float, float, str]]:
-        """Calls, subroutines, exclusive, inclusive, groups; not of what was not measured."""
+        """Calls, subroutines, exclusive, inclusive, groups; only of what was measured."""
         values: dict[str, tuple[int, int, float, float, str]] = {}
         for name, groups in self._groups_of.items():
             sums = self._sums[self._number_of[name]]
@@ -132,7 +132,7 @@ class Flat:
         )
 
     def path(self, row: int) -> str | None:
-        """The row's path as TAU writes it; None where it is too long.
+        """The row's path as TAU writes it; None if it is too long.
 
         It begins below the last `(callers not recorded)`.
         """
@@ -146,7 +146,7 @@ class Flat:
         return ARROW.join(reversed(routines))
 
     def listed(self, row: int) -> bool:
-        """Is the row more than a place under which others stand?"""
+        """Whether the row is more than a place for others to stand under."""
         if self.tree.timer[row] in self.cuts:
             return False
         if self.stream:
@@ -213,7 +213,7 @@ def facts(profile: Profile, measured: ThreadProfile) -> dict[str, str]:
     node = measured.thread.node
     facts = {**profile.metadata, **profile.node_metadata.get(node, {})}
     for name in (tau_thread.CALLPATHS, "taupy.invariants"):
-        facts.pop(name, None)  # remarks on our tree, not on the measurement
+        facts.pop(name, None)  # about our tree, not about the measurement
     place = re.compile(r"(.*) \[(\d+\.\d+\.\d+)\]", re.DOTALL)
     thread = measured.thread
     here = f"{thread.node}.{thread.context}.{thread.thread}"

@@ -1,7 +1,7 @@
 """TAU's spelling of timers, groups, metrics and user events, and ours.
 
-Nothing is lost on the way there and back: what our model cannot take apart without
-changing its spelling stays whole.
+Nothing is lost in a round trip: what our model cannot take apart without changing its
+spelling stays whole.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def metric_name(metric: Metric) -> str:
 
 
 def folder_name(metric_name: str) -> str:
-    """TAU's folder of a metric: what file systems may not like as `_`."""
+    """TAU's folder for a metric: `_` replaces what file systems may not accept."""
     return "MULTI__" + re.sub(r'[/\\?%*:|"<>= ]', "_", metric_name)
 
 

@@ -54,10 +54,10 @@ class _Data:
         self._before = 0  # bytes that have left the buffer
 
     def take(self, size: int) -> bytes:
-        """So many bytes.
+        """The next `size` bytes.
 
         Raises:
-            FormatError: the file ends before, or its packing is damaged.
+            FormatError: the file ends too early, or its compression is damaged.
         """
         end = self._at + size
         if end > len(self._buffer):
@@ -121,7 +121,7 @@ class _Data:
 
 
 def _from_java(data: bytes) -> str:
-    """Java writes NUL as two bytes, and what is beyond 16 bits as two surrogates."""
+    """Decode Java's UTF-8: NUL is two bytes, anything beyond 16 bits two surrogates."""
     try:
         halves = data.replace(b"\xc0\x80", b"\0").decode("utf-8", "surrogatepass")
         return halves.encode("utf-16", "surrogatepass").decode("utf-16")
@@ -175,7 +175,7 @@ def _profiles(data: _Data) -> Iterator[Profile]:
 
 @dataclass(frozen=True, slots=True)
 class _Whole:
-    """What holds for all nodes of a file.
+    """What applies to all nodes of a file.
 
     Attributes:
         metrics: by their names in the file.
@@ -196,7 +196,7 @@ class _Whole:
 
 
 def _metadata(data: _Data) -> tuple[dict[str, str], dict[Place, dict[str, str]]]:
-    """Of the trial, and of each thread."""
+    """The metadata of the trial, and of each thread."""
     data.count("bytes of header")
     data.skip(data.count("bytes of a later version"))
     common = {}
@@ -214,7 +214,7 @@ def _metadata(data: _Data) -> tuple[dict[str, str], dict[Place, dict[str, str]]]
 
 
 def _metrics(names: list[str], ours: str) -> dict[str, Metric]:
-    """By their names in the file; `ours`: names and units that our own export wrote."""
+    """The metrics by their names in the file; `ours`: names and units that our own export wrote."""
     lines = ours.split("\n")
     if len(lines) != len(names) or not all(line.endswith("]") and " [" in line for line in lines):
         return {name: tau_names.metric(name) for name in names}

@@ -1,7 +1,7 @@
 """Our profile as ParaProf's packed file (.ppk), as `packed.py` describes it.
 
-One file has the threads of all nodes, and each of their rows all metrics, so what one
-thread has not measured can only be written as 0. A file begins with the names of all
+One file has the threads of all nodes, and each of their rows all metrics, so what a
+thread did not measure can only be written as 0. A file begins with the names of all
 functions; the threads' values wait in a temporary file until these are known.
 """
 
@@ -63,7 +63,7 @@ def write(profile: Profile, target: Path, progress: Progress) -> list[str]:
 
 
 def _in_order(profile: Profile) -> dict[Place, int]:
-    """The threads by place: those of a node stand together."""
+    """The threads by place, those of a node together."""
     places = {
         (thread.thread.node, thread.thread.context, thread.thread.thread): number
         for number, thread in enumerate(profile.threads)
@@ -72,8 +72,8 @@ def _in_order(profile: Profile) -> dict[Place, int]:
 
 
 def _routine_names(profile: Profile, lost: Lost) -> list[str]:
-    """TAU's names of our timers. To ParaProf an arrow in a name makes a call path of it,
-    whatever its group says, so the arrows of a routine's own name are written as ` -> `."""
+    """TAU's names of our timers. To ParaProf any name with an arrow is a call path,
+    whatever its group says, so arrows in a routine's own name are written as ` -> `."""
     names = [timer.full_name for timer in profile.timers]
     others = {name for name in names if _ARROW not in name}
     spelled_names: dict[str, str] = {}
@@ -110,7 +110,7 @@ class _Texts:
         return number
 
     def _free(self, text: str) -> bytes:
-        """The text as the file has it; one that is there already gets a number."""
+        """The text as written to the file; one that is already there gets a number."""
         data = _java(text, self._lost)
         number = 2
         while data in self._taken:
@@ -151,7 +151,7 @@ class _Functions:
 
 @dataclass(frozen=True, slots=True)
 class _Tables:
-    """What the threads of a file share: numbers stand for names; and what could not be written."""
+    """What the threads of a file share: the numbers for names, and what could not be written."""
 
     metrics: Sequence[Metric]
     functions: _Functions
@@ -177,7 +177,7 @@ def _write_thread(out: IO[bytes], measured: ThreadProfile, flat: Flat, tables: _
 
 
 def _function_rows(flat: Flat, tables: _Tables) -> dict[int, list[float]]:
-    """By function: calls, subroutines, then exclusive and inclusive of each metric."""
+    """By function: calls, subroutines, then each metric's exclusive and inclusive values."""
     metrics, functions, lost = tables.metrics, tables.functions, tables.lost
     rows: dict[int, list[float]] = {}
     measured = 0
@@ -197,7 +197,7 @@ def _function_rows(flat: Flat, tables: _Tables) -> dict[int, list[float]]:
 def _by_function(
     flat: Flat, metric: str, functions: _Functions
 ) -> dict[int, tuple[int, int, float, float]]:
-    """What one metric has: calls, subroutines, exclusive, inclusive of routines and paths."""
+    """One metric's calls, subroutines, exclusive and inclusive values, of routines and paths."""
     sums: dict[int, tuple[int, int, float, float]] = {}
     tree = flat.tree
     inclusive, exclusive = tree.inclusive[metric], tree.exclusive[metric]
@@ -209,7 +209,7 @@ def _by_function(
             continue
         groups = f"{CALLPATH_GROUP}|{flat.groups[tree.timer[row]]}"
         id = functions.id(flat.path(row) or "", groups)
-        # Timers of one name are one routine to TAU, so a path may come twice.
+        # Timers of the same name are one routine to TAU, so a path may occur twice.
         calls, subroutines, others, above = sums.get(id, (0, 0, 0, 0))
         calls, subroutines = calls + tree.calls[row], subroutines + tree.subroutines[row]
         sums[id] = (calls, subroutines, others + own, above + whole)
@@ -217,7 +217,7 @@ def _by_function(
 
 
 def _metadata(profile: Profile, metrics: Sequence[Metric], lost: Lost) -> bytes:
-    """What all threads have in common, then what is each one's own."""
+    """What all threads have in common, then what is particular to each."""
     facts = {
         place: tau_flat.facts(profile, profile.threads[number])
         for place, number in _in_order(profile).items()
@@ -242,7 +242,7 @@ def _pairs(facts: Iterable[tuple[str, str]], lost: Lost) -> bytes:
 
 
 def _metric_names(metrics: Sequence[Metric], lost: Lost) -> list[bytes]:
-    """TAU's names, each once: a metric of another tool may be called TIME, too."""
+    """TAU's names, each once: another tool's metric may be called TIME, too."""
     names: list[str] = []
     for metric in metrics:
         name = plain = tau_names.metric_name(metric)
@@ -259,8 +259,8 @@ def _table(texts: Sequence[bytes]) -> bytes:
 
 
 def _java(text: str, lost: Lost) -> bytes:
-    """A text as Java's `writeUTF` has it: its length in 16 bits, two bytes for NUL, and what
-    is beyond 16 bits as two surrogates of three bytes each."""
+    """A text as Java's `writeUTF` writes it: its length in 16 bits, two bytes for NUL, and
+    anything beyond 16 bits as two surrogates of three bytes each."""
     if tau_flat.size(text) > limits.PACKED_TEXT:
         lost.long_texts += 1
         while tau_flat.size(text) > limits.PACKED_TEXT:
@@ -273,7 +273,7 @@ def _java(text: str, lost: Lost) -> bytes:
 
 
 def _swapped(data: bytes) -> bytes:
-    """Big-endian 16-bit numbers in the order of this machine."""
+    """Big-endian 16-bit numbers in this machine's byte order."""
     numbers = array("H", data)
     if array("H", b"\0\1")[0] != 1:
         numbers.byteswap()

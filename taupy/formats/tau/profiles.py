@@ -1,8 +1,8 @@
 """TAU's profiles: folders of `profile.N.C.T` or `dump.N.C.T`, a file a thread, a folder a metric.
 
 Reading takes all header variants and what ParaProf writes; summaries (`profile.Mean`) are
-left out, for they follow from the threads. Writing makes what TAU's pprof and ParaProf
-open. How rows become a tree is told in `tree.py`, names in `names.py`.
+left out, since they follow from the threads. Writing makes what TAU's pprof and ParaProf
+open. `tree.py` explains how rows become a tree, `names.py` how names are spelled.
 """
 
 from __future__ import annotations
@@ -51,11 +51,11 @@ def read(source: Path, progress: Progress) -> Iterator[Profile]:
 
 
 def read_together(files: Sequence[Path], progress: Progress) -> Iterator[Profile]:
-    """Some files, of one trial."""
+    """Several files of one trial."""
     regular = [file for file in files if PLACE.fullmatch(file.name)]
     summaries = [file.name for file in files if not PLACE.fullmatch(file.name)]
     if not regular and len(files) == 1:
-        regular, summaries = list(files), []  # one file under whatever name
+        regular, summaries = list(files), []  # a single file may have any name
     if not regular:
         raise refusal(
             files[0], "", "a summary written by ParaProf; import the files of the threads"
@@ -114,7 +114,7 @@ def _surveyed(
 
 
 def _metric(header: Header) -> Metric:
-    """The metric, by the name and unit that our own export wrote where it did."""
+    """The metric, by the name and unit that our own export wrote, if it did."""
     ours = header.metadata.get(tau_thread.METRIC, "")
     if ours.endswith("]") and " [" in ours:
         return Metric(*ours[:-1].rsplit(" [", 1))

@@ -1,8 +1,8 @@
-"""The rows of one thread of a TAU profile, collected; `tree.py` makes its tree of them.
+"""The rows of one thread of a TAU profile; `tree.py` makes the thread's tree from them.
 
 TAU lists routines (*flat rows*) and, in addition, call paths `A => B => C` (*path rows*).
-Path rows are kept as a trie: its row 0 is above all, the children of that are the
-*heads*, routines that paths begin with.
+Path rows are kept as a trie: its row 0 is above all others, and that row's children
+are the *heads*, the routines that paths begin with.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Row:
     def add(
         self, metric: int, calls: int, subroutines: int, exclusive: Number, inclusive: Number
     ) -> None:
-        """Values of one metric; what comes twice in it adds up, as in ParaProf."""
+        """Add values of one metric; those that come twice add up, as in ParaProf."""
         if self.counted == metric:
             self.calls += calls
             self.subroutines += subroutines
@@ -54,9 +54,9 @@ class Rows:
 
     Attributes:
         names: of routines, by id.
-        rounded: some time was no whole number of nanoseconds; a routine's sum may be off by
+        rounded: some time was not a whole number of nanoseconds; a routine's sum may be off by
             as many nanoseconds as it has rows.
-        tolerance: so much, relatively, sums may be off where the file has few digits.
+        tolerance: how far off sums may be, relatively, where the file has few digits.
         flat: the flat rows, by id of their routine.
         leaf, parent: of each trie row, the id of its routine and the row above.
         paths: of each trie row, what the file says; None if it only leads to others.
@@ -102,16 +102,16 @@ class Rows:
         self.add_flat(name, groups, values)
 
     def value(self, metric: int, measured: str | float) -> Number:
-        """A value of the file in our unit.
+        """A value from the file in our unit.
 
         TAU's microseconds become whole nanoseconds, the nearest; whole numbers of other
         metrics become integers, others stay real.
 
         Args:
-            measured: as the file has it; text is read exactly.
+            measured: as in the file; text is read exactly.
 
         Raises:
-            ValueError, OverflowError: it is no finite number, or a time of centuries.
+            ValueError, OverflowError: it is not a finite number, or is a time of centuries.
         """
         is_time = self.metrics[metric].unit == "ns"
         result = self._nanoseconds(measured) if is_time else self._number(measured)
@@ -130,7 +130,7 @@ class Rows:
         if not isfinite(measured):
             raise ValueError
         nanoseconds = round(measured * MICROSECOND_NS)
-        # 0.001 microseconds are no double, but the one next to it means that nanosecond.
+        # No double is exactly 0.001 microseconds, but the nearest one means that nanosecond.
         self.rounded = self.rounded or nanoseconds / MICROSECOND_NS != measured
         return nanoseconds
 
@@ -144,14 +144,14 @@ class Rows:
         return int(measured) if measured.is_integer() and abs(measured) < limits.EXACT else measured
 
     def add_path(self, names: Sequence[str], values: Values) -> None:
-        """A path row whose routines are known one by one."""
+        """Add a path row whose routines are known one by one."""
         row = 0
         for name in names:
             row = self._below(row, self._id(name))
         self._at(row, values[0]).add(*values)
 
     def add_flat(self, name: str, groups: str, values: Values) -> None:
-        """A flat row, whatever its name holds."""
+        """Add a flat row, whatever its name holds."""
         id = self._id(name)
         flat = self.flat.get(id)
         if flat is None:
@@ -181,7 +181,7 @@ class Rows:
                 self._placed[name] = row
 
     def find(self, path: str) -> int | None:
-        """The trie row of a path; None where there is none. Settle first."""
+        """The trie row of a path; None if there is none. Call `settle` first."""
         row, routines = self._caller_of(path)
         for routine in routines:
             id = self._meant(routine)
@@ -221,8 +221,8 @@ class Rows:
         return row
 
     def _caller_of(self, path: str) -> tuple[int, list[str]]:
-        """The row of the caller and the routines below it. Where names hold arrows a caller
-        that the file has a row of tells best where they begin; the row is 0 without one."""
+        """The caller's row and the routines below it. Where names hold arrows, a caller that has
+        a row in the file best shows where they begin; the row is 0 if there is none."""
         if self._arrows_in_names:
             pieces = path.split(ARROW)
             for end in range(len(pieces) - 1, max(0, len(pieces) - limits.TAU_ARROWS), -1):
@@ -234,7 +234,7 @@ class Rows:
         return 0, self._routines(path)
 
     def _plain_row(self, path: str) -> int:
-        """The row of a path of routines without arrows that the file has; 0 without one."""
+        """The row of a path whose routines have no arrows and are in the file; 0 if none."""
         row = 0
         for routine in path.split(ARROW):
             id = self._meant(routine)
@@ -244,8 +244,8 @@ class Rows:
         return row if self.paths[row] is not None or self.parent[row] == 0 else 0
 
     def _routines(self, path: str) -> list[str]:
-        """The routines of a path, whose caller the file has no row of. Known names that
-        hold arrows win, the longest first."""
+        """The routines of a path whose caller has no row in the file. Known names that hold
+        arrows win, the longest first."""
         pieces = path.split(ARROW)
         if not self._arrows_in_names:
             return pieces

@@ -2,7 +2,7 @@
 
 A snapshot holds one thread, a merged file all of them, as documents one after another. Definitions
 name metrics, routines and user events by number; a `<profile>` has their values. Of several
-profiles of one thread, taken while the program ran, the last has all that the others had.
+profiles of one thread, taken while the program ran, the last has all that the others have.
 Totals and means over threads (`<derivedprofile>`) are left out: they follow from the threads.
 """
 
@@ -29,7 +29,7 @@ from taupy.model.profile import Metric, Profile
 
 _START = re.compile(rb"(?:\xef\xbb\xbf)?\s*(?:<\?xml[^>]*\?>\s*)?<profile_xml[\s>]")
 _BETWEEN_DOCUMENTS = re.compile(rb"<\?xml[^>]*\?>|(?<=</profile_xml>\n)\x00+")
-"""What an XML parser refuses inside of one document. TAU writes the final NUL of each rank's buffer
+"""What an XML parser rejects inside a document. TAU writes the final NUL of each rank's buffer
 into a merged file."""
 _PLACE = re.compile(r"([0-9]{1,9})\.([0-9]{1,9})\.([0-9]{1,9})(?:\.[0-9]{1,18})?", re.ASCII)
 _SNAPSHOT = re.compile(r"snapshot(?:\.[0-9]{1,9}){3,4}", re.ASCII)
@@ -98,7 +98,7 @@ def read_together(files: Sequence[Path], progress: Progress) -> Iterator[Profile
 
 @dataclass(slots=True)
 class _Definitions:
-    """What numbers mean: of one thread, or of all."""
+    """What numbers mean, for one thread or for all."""
 
     metrics: dict[int, str] = field(default_factory=dict)
     routines: dict[int, tuple[str, str]] = field(default_factory=dict)
@@ -107,7 +107,7 @@ class _Definitions:
 
 @dataclass(slots=True)
 class _Values:
-    """The rows of one `<profile>`, with the text of each as it stands there."""
+    """The rows of one `<profile>`, with the text of each as in the file."""
 
     metrics: list[int] = field(default_factory=list)
     intervals: list[str] = field(default_factory=list)
@@ -152,7 +152,7 @@ class _Thread:
         try:
             number, calls, subroutines = (_count(word) for word in words[:3])
             if not calls and not subroutines and not any(float(word) for word in words[3:]):
-                return  # defined, and not entered
+                return  # defined, but never entered
             routine = self.own.routines.get(number) or self.common.routines.get(number)
             if routine is None:
                 raise self.refusal(f"routine {number} is not defined")
@@ -183,7 +183,7 @@ def _count(text: str) -> int:
 
 
 class _Document:
-    """Reads one file; the elements that are open are on a stack."""
+    """Reads one file; open elements are on a stack."""
 
     def __init__(self, path: Path) -> None:
         self.threads: dict[Place, _Thread] = {}
@@ -214,7 +214,7 @@ class _Document:
         """Read the documents of a file.
 
         Raises:
-            FormatError: it is no XML, or not TAU's.
+            FormatError: it is not XML, or not TAU's.
         """
         try:
             self._parser.Parse(b"<documents>", False)
@@ -301,7 +301,7 @@ class _Document:
 
     def _atomics(self, text: str) -> None:
         rows = (line for line in text.splitlines() if line.strip())
-        # An event that was never sampled has no least value.
+        # An event that was never sampled has no minimum.
         self._values().atomics = [line for line in rows if line.split()[1:2] != ["0"]]
 
 

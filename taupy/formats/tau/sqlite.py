@@ -1,9 +1,9 @@
 """The database that TAU's own SQLite plugin writes (`tau_exec -sqlite3`, tauprofile.db), read.
 
-Timers stand there as a tree: those without a parent are the routines, those with one the
-call paths. Each value is a row of (timer, metric, thread), with six significant digits;
+Timers form a tree: those without a parent are the routines, those with one the call
+paths. Each value is a row of (timer, metric, thread), with six significant digits;
 calls are a metric of their own. There are no groups. The number of subroutines follows
-from the call paths, where there are any; it is 0 where not.
+from the call paths where there are any; otherwise it is 0.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def recognises(path: Path, first_bytes: bytes) -> bool:
 
 
 def _is_taus(tables: set[str]) -> bool:
-    # Our own database and TAUdb have tables of some of these names, but others, too.
+    # Our own database and TAUdb have tables with some of these names, but also others.
     return tables >= _TABLES and "timer_callpath" not in tables and "callpath" not in tables
 
 
@@ -122,7 +122,7 @@ class _Reader:
         return {str(name): "" if value is None else str(value) for name, value in rows}
 
     def _metrics(self, trial: Any) -> tuple[list[Metric], dict[Any, tuple[str, int]]]:
-        """The metrics, and what each metric of the file is: a column and a place in them."""
+        """The metrics, and what each of the file's metrics is: a column and a place in them."""
         metrics: dict[str, Metric] = {}
         meaning: dict[Any, tuple[str, int]] = {}
         for id, name in self.connection.execute(

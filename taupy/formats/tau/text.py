@@ -1,6 +1,6 @@
 """One `profile.N.C.T` file: its header, its function rows, its user events.
 
-Names are written raw, with quotes and newlines in them. A row ends where its numbers and
+Names are written raw, including quotes and newlines. A row ends where its numbers and
 its GROUP do; a name runs to the last quote before these.
 """
 
@@ -59,7 +59,7 @@ class Header:
 
 
 class _Lines:
-    """The lines of a file with their numbers, and one that was read too early."""
+    """The lines of a file with their numbers; a line read too early can be put back."""
 
     def __init__(self, path: Path, source: Iterator[bytes]) -> None:
         self.path = path
@@ -87,7 +87,7 @@ def read_header(path: Path) -> Header:
     """The header alone.
 
     Raises:
-        FormatError: the file is no TAU profile.
+        FormatError: the file is not a TAU profile.
     """
     with closing(reading.lines(path, SILENT)) as source:
         return _header(_Lines(path, source))
@@ -96,10 +96,10 @@ def read_header(path: Path) -> Header:
 def read(
     path: Path, progress: Progress, rows: Rows, metric: int, *, one_of_many: bool = False
 ) -> list[Event]:
-    """Add the file's rows to `rows` as values of that metric; its user events come back.
+    """Add the file's rows to `rows` as values of that metric; return its user events.
 
     Raises:
-        FormatError: the file is cut off, or not as it says.
+        FormatError: the file is cut off, or differs from what it says.
     """
     with closing(reading.lines(path, progress, one_of_many=one_of_many)) as source:
         lines = _Lines(path, source)
@@ -149,7 +149,7 @@ def _header(lines: _Lines) -> Header:
 
 
 def metadata(text: str) -> dict[str, str]:
-    """Names and values of a metadata block. It is no XML to us: nothing in it is expanded."""
+    """Names and values of a metadata block. It is not parsed as XML: nothing in it is expanded."""
     facts = {}
     place = text.find(_ATTRIBUTE)
     while place >= 0:
@@ -162,9 +162,9 @@ def metadata(text: str) -> dict[str, str]:
 
 
 def _element(text: str, tag: str, start: int) -> tuple[str | None, int]:
-    """What stands between <tag> and </tag>, and where that ends; CDATA may hold </tag>.
+    """The text between <tag> and </tag>, and where it ends; CDATA may hold </tag>.
 
-    An element without an end ends the text: nothing after it can have one.
+    An unclosed element ends the text: nothing after it can be closed.
     """
     begin = text.find(f"<{tag}>", start, start + limits.TAU_GAP)
     if begin < 0:
@@ -219,10 +219,10 @@ def _read_row(lines: _Lines, rows: Rows, metric: int, header: Header, done: int)
 
 
 def _record(lines: _Lines, end: re.Pattern[str], what: str) -> str:
-    """A row; one whose name holds newlines is on several lines.
+    """A row; if its name holds newlines, it spans several lines.
 
     Raises:
-        FormatError: it does not come to its end.
+        FormatError: it does not end.
     """
     line = lines.next()
     if line is None:
@@ -245,7 +245,7 @@ def _record(lines: _Lines, end: re.Pattern[str], what: str) -> str:
 
 
 def _counted(lines: _Lines, what: str) -> int | None:
-    """The number in a line `12 what`; None where the next line is another."""
+    """The number in a line `12 what`; None if the next line is a different one."""
     line = lines.next()
     match = _COUNT.fullmatch(line or "")
     return int(match[1]) if match and match[2] == what else None

@@ -1,4 +1,4 @@
-"""What TAU's sources have in common: rows, events and metadata of threads become profiles."""
+"""Shared by TAU's formats: threads' rows, events and metadata become profiles."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from taupy.model.profile import TIME, Metric, Profile, Thread, ThreadProfile, Us
 CONTEXT = " : "
 _GPU_GROUPS = {"GPU_KERNEL", "GPU_COPY", "GPU_SYNC", "GPU_NO_OWNER"}
 
-# Metadata that our own export writes of a thread, for its way back.
+# Metadata that our own export writes about a thread, for reading it back.
 THREAD_NAME = "taupy.thread.name"
 THREAD_ID = "taupy.thread.id"
 METRIC = "taupy.metric"
@@ -43,7 +43,7 @@ def thread_profile(
     metadata: dict[str, str],
     timers: Timers,
 ) -> ThreadProfile:
-    """One thread. Takes what belongs to the thread itself out of `metadata`."""
+    """Make one thread. Takes what belongs to the thread itself out of `metadata`."""
     stream = _is_stream(rows)
     tree, places = call_tree(rows, timers, stream=stream)
     native_id = _whole(metadata.pop(THREAD_ID, ""))
@@ -57,7 +57,7 @@ def thread_profile(
 
 
 def _is_stream(rows: Rows) -> bool:
-    """All that ran there is a GPU's work, but for the root."""
+    """Whether all that ran there, except for the root, is GPU work."""
     groups = [
         set(tau_names.our_groups(flat.groups))
         for id, flat in rows.flat.items()
@@ -69,8 +69,8 @@ def _is_stream(rows: Rows) -> bool:
 def _user_events(events: Sequence[Event], places: Places) -> list[UserEvent]:
     """Events with their call paths: `Event : A => B` belongs to A => B if there is such a path.
 
-    TAU writes the event over all its paths, too. What those with paths do not account for
-    was sampled without one. Where they account for more, all stay as TAU named them.
+    TAU also writes the event over all its paths. What those with paths do not account for
+    was sampled without one. If they account for more, all stay as TAU named them.
     """
     together = _added_up(events)
     with_path: dict[str, list[tuple[Event, int]]] = {}
@@ -98,7 +98,7 @@ def _user_event(event: Event, row: int | None) -> UserEvent:
 
 
 def _rest(total: Event, parts: Sequence[Event]) -> Event | None:
-    """The samples of `total` that are in none of its parts; extremes that are not known are
+    """The samples of `total` that are in none of its parts; unknown extremes are
     NaN."""
     count = total.count - sum(part.count for part in parts)
     if not count:
@@ -115,7 +115,7 @@ def _rest(total: Event, parts: Sequence[Event]) -> Event | None:
 
 
 def _context(name: str, events: dict[str, Event], places: Places) -> tuple[str, int] | None:
-    """The event that is meant, and the tree row of its path; None for a plain event."""
+    """The event meant, and the tree row of its path; None for a plain event."""
     without_total = None
     for colon in re.finditer(CONTEXT, name):
         event, path = name[: colon.start()], name[colon.end() :]
@@ -129,7 +129,7 @@ def _context(name: str, events: dict[str, Event], places: Places) -> tuple[str, 
 
 
 def _added_up(events: Iterable[Event]) -> dict[str, Event]:
-    """Each name once; what comes twice adds up, as in ParaProf."""
+    """Each name once; duplicates add up, as in ParaProf."""
     sums: dict[str, Event] = {}
     for event in events:
         other = sums.get(event.name)
@@ -156,7 +156,7 @@ def profile(
     metadata: dict[str, str],
     node_metadata: dict[int, dict[str, str]],
 ) -> Profile:
-    """The profile of some nodes; application and times are what the metadata say."""
+    """The profile of some nodes; application and times come from the metadata."""
     facts = {**next(iter(node_metadata.values()), {}), **metadata}
     duration = _whole(facts.get(DURATION, ""))
     largest = [
@@ -200,7 +200,7 @@ def application(facts: dict[str, str], source: Path) -> str:
 
 
 def _started_at(facts: dict[str, str], source: Path) -> float:
-    """Seconds since the epoch: what the metadata say, else when the file was written."""
+    """Seconds since the epoch: from the metadata, else when the file was written."""
     stamp = _whole(facts.get("Starting Timestamp", ""))
     if stamp is not None:
         return stamp / 1e6
@@ -219,10 +219,10 @@ def _whole(text: str) -> int | None:
 def separated(
     headers: dict[Place, dict[str, str]],
 ) -> tuple[dict[str, str], dict[int, dict[str, str]]]:
-    """Metadata of threads as those of the whole trial and of its nodes.
+    """Threads' metadata as that of the whole trial and of its nodes.
 
-    What all threads agree on is the trial's. A node has what its first thread says; where
-    another one differs, the name gets that thread's place: `NAME [0.0.1]`.
+    What all threads agree on is the trial's. A node has what its first thread says; if
+    another differs, the name gets that thread's place: `NAME [0.0.1]`.
     """
     common: dict[str, str] | None = None
     for facts in headers.values():

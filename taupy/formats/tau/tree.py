@@ -1,8 +1,8 @@
-"""TAU's rows of one thread become one call tree, and no number changes.
+"""One thread's TAU rows become one call tree, and no number changes.
 
 A path row counts the activations of its last routine under these callers; a file may
 hold only the last n callers (TAU_CALLPATH_DEPTH), or no path rows at all. The tree is made
-such that summing it up by timer gives the flat rows again, and its rows the path rows:
+so that summing it by timer gives the flat rows again, and its rows the path rows:
 
 - Paths that begin with the root (`.TAU application`, or the only routine that begins
   paths and is called by none) are placed under it.
@@ -12,9 +12,9 @@ such that summing it up by timer gives the flat rows again, and its rows the pat
 - The excess of a flat row over its path rows goes to the row of the routine at the beginning of
   paths; it is negative if TAU's inclusive times disagree.
 - The inclusive time of a recursive routine is that of its outermost activation, and cut
-  paths do not tell which one is that. Then the routine's row directly under `(callers not
+  paths do not tell which one that is. Then the routine's row directly under `(callers not
   recorded)` carries what its outermost activations took, with the cut paths beneath.
-- Where even so the sums would not be TAU's, because its rows contradict each other, they
+- Where the sums would still not be TAU's, because its rows contradict each other, the rows
   are kept as TAU shows them: one timer for each row, also for `A => B`.
 """
 
@@ -36,7 +36,7 @@ _CUT_ID = -1
 
 
 class Timers:
-    """A profile's timers, by what TAU calls them."""
+    """A profile's timers, by TAU's names for them."""
 
     def __init__(self) -> None:
         self.timers: list[Timer] = []
@@ -44,7 +44,7 @@ class Timers:
         self._groups: dict[str, str] = {}
 
     def groups_of(self, name: str) -> str:
-        """TAU's groups of a routine that the thread has no row of; other threads may."""
+        """TAU's groups of a routine without a row in this thread; other threads may have one."""
         return self._groups.get(name) or ("TAU_TAUPY" if name in ROOT_NAMES else "TAU_DEFAULT")
 
     def routine(self, name: str, groups: str) -> int:
@@ -56,7 +56,7 @@ class Timers:
         return place
 
     def place(self, timer: Timer) -> int:
-        """The position of a timer, put in if it is new."""
+        """The position of a timer, added if it is new."""
         place = self._at.setdefault(timer, len(self.timers))
         if place == len(self.timers):
             self.timers.append(timer)
@@ -67,7 +67,7 @@ class Places:
     """The places of a thread's paths in its tree.
 
     Args:
-        row_of: for each trie row its row in the tree, -1 where it has none.
+        row_of: for each trie row, its row in the tree; -1 if it has none.
         heads: routine -> its row where it begins paths, or is not on any.
     """
 
@@ -83,14 +83,14 @@ class Places:
 
 
 def call_tree(rows: Rows, timers: Timers, *, stream: bool = False) -> tuple[CallTree, Places]:
-    """The thread's tree; its timers are put into `timers`.
+    """The thread's tree; its timers are added to `timers`.
 
     Args:
-        stream: a GPU's: routines without calls stand for the place of launches, and have
-            what was launched from there as their inclusive.
+        stream: it is a GPU's: routines without calls mark where launches came from, and
+            their inclusive value is that of what was launched from there.
 
     Returns:
-        The tree, and where the paths of `rows` stand in it.
+        The tree, and where the paths of `rows` are in it.
     """
     rows.settle()
     plan = _Plan(rows)
@@ -149,7 +149,7 @@ class _Plan:
                 self._head_of(id)
 
     def _root(self) -> int:
-        """The routine at the top of all paths; -1 where there is none."""
+        """The routine at the top of all paths; -1 if there is none."""
         rows = self.rows
         for name in ROOT_NAMES:
             id = rows.ids.get(name, -1)
@@ -182,7 +182,7 @@ class _Plan:
         return under
 
     def _below(self, parent: int, id: int) -> int:
-        """The row of a routine under a row, made if it is new."""
+        """The row of a routine under a row, added if it is new."""
         row = self._children.get((parent, id))
         if row is None:
             row = self._children[parent, id] = self._new(id, parent)
@@ -197,7 +197,7 @@ class _Plan:
     # --- sums --------------------------------------------------------------------
 
     def seen_too_often(self) -> frozenset[int]:
-        """Routines of whose inclusive time the tree would show more than their flat row."""
+        """Routines for which the tree would show more inclusive time than their flat row."""
         visible = self._visible()
         rows_of = Counter(self.leaf)
         return frozenset(
@@ -211,12 +211,12 @@ class _Plan:
         )
 
     def _visible(self) -> dict[int, list[Number | None]]:
-        """Inclusive of each routine, summed over rows that have no ancestor of the same."""
+        """Each routine's inclusive value, summed over rows with no ancestor of that routine."""
         rows = (row for row in outermost(self.parent, self.leaf))
         return _sums((self.leaf[row], self.values[row].inclusive) for row in rows)
 
     def complete(self) -> bool:
-        """Put what flat rows have beyond their paths where these begin.
+        """Put what flat rows have beyond their paths where those paths begin.
 
         Returns:
             False if some flat row has less than its paths: no tree gives its numbers.
@@ -257,7 +257,7 @@ class _Plan:
         ]
 
     def add_launches_up(self) -> None:
-        """On a stream a row without calls has the calls and inclusive of what is beneath it."""
+        """On a stream, give rows without calls the calls and inclusive of what is beneath."""
         for row in range(len(self.leaf) - 1, 0, -1):
             above = self.parent[row]
             if not self.values[above].calls:
@@ -343,7 +343,7 @@ def _sums(values: Iterable[tuple[int, list[Number | None]]]) -> dict[int, list[N
 
 
 def _left(total: Number | None, seen: Number | None, slack: int, tolerance: float) -> Number | None:
-    """What a sum has beyond what is seen; what rounding explains is nothing.
+    """The part of a sum beyond what is seen; a difference that rounding explains is zero.
 
     Args:
         slack, tolerance: how far sums of rounded values may be off, in all and relatively.
