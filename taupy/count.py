@@ -10,7 +10,7 @@ as well as it can, and `--timing PLAIN` takes the times of a plain run instead.
 NumPy: operators and calls of known functions in the script and in modules beside it, whose
 source is rewritten as it is loaded (`a @ b` becomes `matmul(a, b)` that counts); what
 libraries do inside is not seen. PyTorch: all operators of the main thread, by a dispatch
-mode. What is not known is not counted, and its names are told at the end.
+mode. Unknown operations are not counted; their names are listed at the end.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ def _product(
     read: int,
     itemsize: int,
 ) -> operations.Work:
-    """Products that are no plain matrix product."""
+    """Products that are not plain matrix products."""
     moved = float((read + produced) * itemsize)
     if name == "outer":
         return operations.Work(float(produced), moved)
@@ -143,7 +143,7 @@ def binary(name: str, left: Any, right: Any) -> Any:
 
 
 def in_place(name: str, left: Any, right: Any) -> Any:
-    """`left OP= right`; what `left` shall be afterwards."""
+    """`left OP= right`; returns what `left` is to be afterwards."""
     result = _IN_PLACE[name](left, right)
     _note_numpy(name, (left, right), result)
     return result

@@ -91,7 +91,7 @@ class Delivery:
     Attributes:
         trial_id: the trial it is now, None if it is none (yet).
         rescue: the file it was kept in instead.
-        running: processes of the run that still go on; their parts follow later.
+        running: processes of the run that are still going; their parts follow later.
         problem: why there is no trial, in one line.
         profile: what was stored.
         joined: how its counters joined the trial of another run, as text; then `trial_id`
@@ -110,7 +110,7 @@ class Delivery:
 
 
 class _Gone(Exception):
-    """Somebody else has delivered the run meanwhile."""
+    """Another process has delivered the run in the meantime."""
 
 
 @contextmanager
@@ -170,8 +170,8 @@ class _Run:
     Attributes:
         facts: of the machine and the program; None until this machine is asked for them.
         parts: what is to be stored.
-        was_stored: some of its parts are stored already.
-        spilled: files of its that lie elsewhere.
+        was_stored: whether some of its parts are already stored.
+        spilled: its files that lie elsewhere.
     """
 
     folder: Folder
@@ -206,7 +206,7 @@ class _Run:
         return self.collected.running
 
     def remove(self, done: list[File]) -> None:
-        """What is stored goes; all else once nothing is running any more.
+        """Remove what is stored, and everything else once nothing is running any more.
 
         What lies elsewhere goes first, as long as it can be found.
         """
@@ -301,7 +301,7 @@ def _lost(run: _Run) -> dict[str, str]:
 
 
 def _add_lost_forks(run: _Run, notes: Notes, is_running: Callable[[int], bool]) -> None:
-    """What forked children measured may be lost without a trace but their parent's note."""
+    """What forked children measured may be lost, with no trace but their parent's note."""
     helpers = [fork for helper in run.collected.helpers for fork in take_forks(helper)]
     forks = [*notes.forks, *helpers]
     if text := lost_forks(forks, run.parts, run.collected.pids, is_running):
@@ -311,7 +311,7 @@ def _add_lost_forks(run: _Run, notes: Notes, is_running: Callable[[int], bool]) 
 def _add_gpus(
     run: _Run, profile: Profile, places: dict[int, HostPlaces], missed: set[str]
 ) -> list[File]:
-    """Add what GPUs did; the files that tell it."""
+    """Add what GPUs did; returns the files that it is from."""
     folder, settings = run.folder, run.settings
     done = add_gpus(profile, places, folder, settings, missed, run.spilled)
     done += add_gpu_counts(profile, places, folder, settings)
@@ -413,7 +413,7 @@ def _store_snapshots(db: ProfileDB, run: _Run, trial: str, facts: Mapping[str, s
 
 
 def _of_snapshot(settings: RunSettings, part: Part, copy: File) -> Profile:
-    """What the host did until then, and the GPUs, where there is a copy of their part."""
+    """What the host did until then, and what the GPUs did, if there is a copy of their part."""
     places: dict[int, HostPlaces] = {}
     node = node_of(settings.rank, settings.attempt)
     profile = profile_of(settings, {node: part}, finished=True, places=places)
@@ -430,7 +430,7 @@ def _trial_name(db: ProfileDB, trial_id: int) -> str:
 
 
 def _facts(settings: RunSettings) -> dict[str, str]:
-    """Of this machine, as it is now, and of the program."""
+    """Facts of this machine, as it is now, and of the program."""
     command = [*settings.interpreter, *settings.arguments]
     program = host.program_metadata(command, settings.cwd, settings.program_folder)
     return {**host.host_metadata(), **program}

@@ -1,7 +1,7 @@
 """Untrusted text on its way to a terminal, a page, a picture or a spreadsheet.
 
 Names, metadata and values come from measured programs and foreign files, and may hold
-anything: terminal escapes, line breaks, letters that turn the direction of text, markup,
+anything: terminal escapes, line breaks, letters that reverse the direction of text, markup,
 spreadsheet formulas. Whatever leaves taupy for a reader passes one of these functions:
 
 - `visible` for one line on a terminal or in a log; `guarded` for lines that are complete
@@ -124,7 +124,7 @@ def markdown(text: str) -> str:
 
 _FORMULA = tuple("=+-@\uff1d\uff0b\uff0d\uff20")
 _SEPARATOR = ";"
-"""What parts cells in locales whose decimal point is a comma."""
+"""What separates cells in locales whose decimal point is a comma."""
 
 
 def csv_cell(text: str) -> str:

@@ -1,4 +1,4 @@
-"""Runs that are under way: which there are. `record/so_far.py` reads what they have measured."""
+"""Finds the runs that are under way. `record/so_far.py` reads what they have measured."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ class LiveRun:
 
 
 def is_live(settings: RunSettings) -> bool:
-    """Does the run's program still run, on this machine?"""
+    """Whether the run's program is still running, on this machine."""
     is_here = settings.host == os.uname().nodename and settings.boot_id == boot_id()
     return is_here and is_alive(settings.root_pid, settings.root_start)
 
 
 def is_same(path: str, other: Path) -> bool:
-    """Are two databases the same file?"""
+    """Whether two databases are the same file."""
     try:
         return os.path.realpath(path) == os.path.realpath(other)
     except ValueError:  # a zero byte in it

@@ -1,4 +1,4 @@
-"""Runs that nobody has stored: found, recovered, imported.
+"""Runs that have not been stored: found, recovered, imported.
 
 Delivering (`delivery.py`) is the same work whoever does it: the storer right after the program, the
 next command after a kill, or `taupy import` from a rescue file. It is loaded when there is
@@ -41,7 +41,7 @@ _DAMAGE = (ArithmeticError, LookupError, TypeError, ValueError, MemoryError, Rec
 
 
 def is_kept_run(path: Path) -> bool:
-    """Is it a run that is kept in a file, or a run folder?"""
+    """Whether it is a run that is kept in a file, or a run folder."""
     if not path.is_dir():
         from taupy.state import rescue
 
@@ -59,10 +59,10 @@ def import_rescue(path: Path, database: str, places: Mapping[str, Any]) -> Deliv
     """Store a rescue file, or a run folder, as the trial that it should have become.
 
     Args:
-        places: `application`, `experiment`, `trial` where they are to be others than the run's.
+        places: `application`, `experiment`, `trial` where they are to differ from the run's.
 
     Raises:
-        FormatError: the file is no rescue file, or damaged.
+        FormatError: the file is not a rescue file, or is damaged.
         TaupyError: the database refuses it.
     """
     from taupy import delivery
@@ -119,11 +119,11 @@ def _import_folder(
 
 @dataclass(frozen=True, slots=True)
 class Leftovers:
-    """Runs of this user whose program is gone and that nobody has stored yet.
+    """Runs of this user whose program is gone and that have not been stored yet.
 
     Attributes:
         runs: run folders with their settings.
-        refused: what lies there and is not trusted, or not understood, a line each.
+        refused: what is there but not trusted, or not understood, one line each.
     """
 
     runs: list[tuple[Path, RunSettings]]
@@ -131,7 +131,7 @@ class Leftovers:
 
 
 def leftovers(database: Path | None = None) -> Leftovers:
-    """Find them, and change nothing.
+    """Find leftovers, and change nothing.
 
     Args:
         database: only those meant for this database.
@@ -158,7 +158,7 @@ def leftovers(database: Path | None = None) -> Leftovers:
 
 
 def recover(database: Path) -> list[Delivery]:
-    """Store all leftovers of a database; a run that others are storing is waited for. What
+    """Store all leftovers of a database; waits for runs that others are storing. What
     cannot be stored, or is not trusted, comes as a `problem`."""
     _remove_abandoned()
     left = leftovers(database)
@@ -194,7 +194,7 @@ def _remove_abandoned() -> None:
 
 
 def _is_unmade(folder: Folder) -> bool:
-    """Is there nothing in it but what is there before the run's settings are? The watch begins
+    """Whether it holds only what is there before the run's settings are. The watch begins
     before them."""
     of_the_watch = {heartbeat.NAME, heartbeat.FOUND, looks.MEMORY, looks.PEAKS, looks.THREADS}
     return set(folder.names()) <= {"lock", "room", "run.new", *of_the_watch}

@@ -1,4 +1,4 @@
-"""How quantities are printed. Nobody else formats numbers.
+"""How quantities are printed. No other module formats numbers.
 
 Two families: TAU's own cells, digit for digit (`tau_*`), and plain ones for
 people (`duration`, `size`, `count`). All take nanoseconds where time is meant.
@@ -103,7 +103,7 @@ def count(value: int) -> str:
 
 
 def several(value: int, noun: str) -> str:
-    """So many of something: `1 trial`, `0 trials`, `12 trials`."""
+    """A number of things: `1 trial`, `0 trials`, `12 trials`."""
     return f"{value} {noun}" if value == 1 else f"{value} {noun}s"
 
 

@@ -85,7 +85,7 @@ def chip(name: str) -> Chip:
 
 def _within(name: str) -> Chip | None:
     """The chip of a product that a longer name contains, as the driver spells it, or whose
-    number alone is given; of several the one that says most."""
+    number alone is given; of several, the most specific."""
     words = re.split(r"[^a-z0-9]+", name.lower())
     best: tuple[int, Chip] | None = None
     for listed_chip in CHIPS:

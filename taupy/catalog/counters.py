@@ -1,11 +1,11 @@
 """Our short names for hardware counters, and how NVIDIA spells each on each chip.
 
 A counter is a sum over a kernel's launches. Its spelling is one or several PerfWorks metrics
-with weights: `flop_fp32` is adds + multiplies + 2 x fused ones. Which chip has which metric
-stands in `recorded.py`, taken from NVIDIA's own database (CUPTI) by `scripts/record_counters.py`
+with weights: `flop_fp32` is adds + multiplies + 2 x fused ones. Which chip has which
+metric is in `recorded.py`, taken from NVIDIA's own database (CUPTI) by `scripts/record_counters.py`
 and compared with it in the tests: a name that no chip has cannot land here.
 
-Spellings are read in `spelling.py`. What a counter does not count is part of it: `caution`.
+Spellings are read in `spelling.py`. A counter's `caution` says what it does not count.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class Counter(NamedTuple):
         spellings: as sums of PerfWorks metrics, `A + 2*B`; a chip takes the first one of
             which it has every metric.
         description: what it counts.
-        caution: what it does not, or how it must be read; empty where it says all.
+        caution: what it does not count, or how to read it; empty if the description says it all.
         legacy: names of nvprof, of CUPTI's old events and of TAU for the same.
         missing: why some chips do not have it; empty where all do.
     """
@@ -309,4 +309,4 @@ COUNTERS = (
 BY_NAME = {counter.name: counter for counter in COUNTERS}
 
 COUNTED_LAUNCHES = "counted_launches"
-"""Metric that tells how many launches were counted, beside every set of counters."""
+"""The metric that says how many launches were counted, beside every set of counters."""

@@ -31,7 +31,7 @@ class Event(NamedTuple):
 
 
 class Cpu(NamedTuple):
-    """What /proc/cpuinfo says of the processor."""
+    """What /proc/cpuinfo says about the processor."""
 
     vendor: str = ""
     family: int = 0
@@ -41,7 +41,7 @@ class Cpu(NamedTuple):
 
     @property
     def virtual(self) -> bool:
-        """Are we in a virtual machine?"""
+        """Whether this is a virtual machine."""
         return "hypervisor" in self.flags
 
 
@@ -110,7 +110,7 @@ def cpu_of(cpuinfo: str) -> Cpu:
 
 
 def is_name(name: str) -> bool:
-    """Is this a metric of the CPU: ours, or perf's spelling of a raw event, `r1f03`?"""
+    """Whether this is a metric of the CPU: ours, or perf's spelling of a raw event, `r1f03`."""
     return name in NAMES or _RAW_NAME.fullmatch(name) is not None
 
 

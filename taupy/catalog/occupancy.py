@@ -72,7 +72,7 @@ def occupancy(
     shared_bytes: int,
     shared_set_bytes: int | None = None,
 ) -> Occupancy | None:
-    """The theoretical occupancy of a kernel; None where it cannot be told.
+    """The theoretical occupancy of a kernel; None if it cannot be determined.
 
     Args:
         compute_capability: "9.0".

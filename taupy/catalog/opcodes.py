@@ -137,7 +137,7 @@ _FAMILIES = (
     (90, _HOPPER),
     (100, _BLACKWELL),
 )
-"""From which compute capability on a table holds; each adds to those before."""
+"""The compute capability from which a table applies; each adds to those before."""
 
 
 @cache

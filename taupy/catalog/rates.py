@@ -1,4 +1,4 @@
-"""What a multiprocessor does at most in a clock, by compute capability and pipe.
+"""The most that a multiprocessor does in a clock, by compute capability and pipe.
 
 Source: NVIDIA, CUDA C++ Best Practices Guide 13, "Throughput of Native Arithmetic
 Instructions" (the Programming Guide's table until 12.9), as public repositories quote it, since
@@ -7,7 +7,7 @@ the guide itself was not at hand: 7.x to 9.0 from the Programming Guide 9.1 to 1
 Not found quoted: double precision of 7.5 and 8.9, 1/32 and 1/64 of single.
 
 Values are instructions of single threads in a clock: packed half precision counts as one. Where
-sources differ the larger stands, so that a bound stays a bound: half precision of 8.6 is 256
+sources differ, the larger is taken, so that a bound stays a bound: half precision of 8.6 is 256
 results in the guide, and as many as single precision in the GA102 whitepaper. `alu` is the fastest
 integer operation: since 12.0 additions, of which 128 start in a clock, against 64 shifts and
 logical operations. 32 banks of 4 bytes of shared memory. What the guide does not give is left out.
@@ -18,11 +18,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 SHARED_BYTES = 128
-"""Bytes in a clock that shared memory and L1 move."""
+"""Bytes that shared memory and L1 move in a clock."""
 
 
 class Rates(NamedTuple):
-    """Instructions of threads in a clock on one multiprocessor.
+    """Thread instructions per clock on one multiprocessor.
 
     Attributes:
         issue: what its schedulers start: four warps in a clock.

@@ -1,4 +1,4 @@
-"""Derived metrics that everybody has: TAU's ratios of 2017, rates and intensities.
+"""Derived metrics that are always available: TAU's ratios of 2017, rates and intensities.
 
 Expressions over the names of `counters.py`; they are computed when asked for, from the
 sums of a trial. Counters of launches go with the time of just those launches.
@@ -176,4 +176,4 @@ RATIOS = (
         better="high",
     ),
 )
-"""In the order in which people read them. Their units come out of the counters' units."""
+"""In the order in which people read them. Their units follow from the counters' units."""

@@ -70,7 +70,7 @@ def sets(project: Mapping[str, object] | None = None) -> dict[str, CounterSet]:
         project: [tool.taupy.sets] of pyproject.toml: name = ["counter", ...].
 
     Raises:
-        UsageError: the project's are no lists of names.
+        UsageError: the project's sets are not lists of names.
     """
     by_name = {counters.name: counters for counters in SETS}
     for name, listed in (project or {}).items():

@@ -43,7 +43,7 @@ def spelled(name: str, chip: str) -> tuple[Term, ...] | None:
 
 
 def has(chip: str, metric: str) -> bool:
-    """Has the chip this PerfWorks metric, as far as is recorded?"""
+    """Whether the chip has this PerfWorks metric, as far as is recorded."""
     if chip not in CHIPS:
         return True
     return bool(METRICS.get(metric, 0) >> CHIPS.index(chip) & 1)
@@ -73,7 +73,7 @@ def canonical(name: str) -> str | None:
 
 
 def is_perfworks(name: str) -> bool:
-    """Does this look like a PerfWorks metric: `dram__bytes.sum`?"""
+    """Whether this looks like a PerfWorks metric: `dram__bytes.sum`."""
     return "__" in name and "." in name
 
 
@@ -89,7 +89,7 @@ def near(name: str, among: Iterable[str] = ()) -> list[str]:
 
 
 class Recipe(NamedTuple):
-    """How one metric of a trial is made of what CUPTI counts."""
+    """How one metric of a trial is computed from what CUPTI counts."""
 
     name: str
     unit: str
@@ -155,7 +155,7 @@ def plan(names: Iterable[str], chip: str) -> Plan:
 
 
 def measured(counted: Mapping[str, float]) -> dict[str, float]:
-    """Our counters that can be made of these PerfWorks values, whatever the chip.
+    """Our counters that can be computed from these PerfWorks values, whatever the chip.
 
     For files of Nsight Compute. The sums of `sm__X` and `smsp__X` are the same, so that one
     stands in for the other; not so of cycles, which each of an SM's four parts has.

@@ -1,4 +1,4 @@
-"""What can be sampled of a GPU while a program runs: names, their spellings, their units.
+"""What can be sampled on a GPU while a program runs: names, their spellings, their units.
 
 PM sampling reads counters of the whole GPU at a fixed interval, in one pass. A *channel* is one
 value over time: a share of the chip's best in percent, or a rate per second. Names are those
@@ -53,7 +53,7 @@ SAMPLED = (
 BY_NAME = {channel.name: channel for channel in SAMPLED}
 
 TIMELINE = "timeline"
-"""The set of what most programs are looked at for; one pass on every chip that samples."""
+"""What most programs are examined for, as a set; one pass on every chip that samples."""
 
 TIMELINE_NAMES = (
     "sm_active", "sm_occupancy", "tensor_active", "gpu_active", "dram_read_bytes",
@@ -75,7 +75,7 @@ class Channel(NamedTuple):
     per_second: bool
 
     def value(self, sampled: Mapping[str, float], duration_ns: int) -> float:
-        """From PerfWorks values of one sample; not a number where one of them is none."""
+        """From PerfWorks values of one sample; not a number (NaN) if one of them is not."""
         total = sum(term.weight * sampled[term.metric] for term in self.terms)
         if not self.per_second:
             return total
@@ -131,7 +131,7 @@ def plan(names: Iterable[str], chip: str, can_sample: Callable[[str], bool]) -> 
 
     Args:
         names: as `names_of` gives them.
-        can_sample: does the chip sample this PerfWorks metric, by itself in one pass?
+        can_sample: whether the chip samples a PerfWorks metric, by itself in one pass.
     """
     channels: list[Channel] = []
     missing: list[tuple[str, str]] = []
@@ -163,7 +163,7 @@ def _channel(name: str, unit: str, terms: tuple[Term, ...]) -> Channel:
 
 
 def adds_up(metric: str) -> bool:
-    """Is the metric of two samples together the sum of both, as its name tells?
+    """Whether the metric of two samples together is the sum of both, going by its name.
 
     `dram__bytes.sum` is, and so is `sm__cycles_active.avg`, an average over the SMs; shares,
     ratios and rates (`.pct`, `.ratio`, `.per_second`, `.per_cycle_active`, `.peak_sustained`)
@@ -180,7 +180,7 @@ def adds_up(metric: str) -> bool:
 def fitting(
     metrics: Iterable[str], passes: Callable[[tuple[str, ...]], int | None]
 ) -> tuple[str, ...]:
-    """The first metrics of these that one pass can take together."""
+    """The first of these metrics that one pass can take together."""
     kept: tuple[str, ...] = ()
     for metric in metrics:
         if passes((*kept, metric)) == 1:

@@ -2,8 +2,8 @@
 
 Counting is a mode of its own beside the timed run (`_native/gpu_counters.c`): kernels run one
 at a time, some of them several times over. Before the program starts, the names asked for are
-spelled for the chips of this machine, and the number of passes is known. What the collector brought
-back is read by `record/gpu_counts.py`.
+spelled for the chips of this machine, and the number of passes is known. `record/gpu_counts.py`
+reads what the collector brought back.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class PreparedGpu:
     """What the collector is told.
 
     Attributes:
-        text: of the file SETTINGS; "" if nothing can be counted.
+        text: content of the file SETTINGS; "" if nothing can be counted.
         notes: what was left out, and how many passes it takes, one line each.
     """
 
@@ -45,7 +45,7 @@ def prepare(
 
     Args:
         names: counters, ours or PerfWorks metrics.
-        launches: of each kernel, grid and call path that are counted.
+        launches: how many of each kernel, grid and call path are counted.
         regions: count whole regions instead, where one pass is enough for all.
         open_host: given by tests.
     """

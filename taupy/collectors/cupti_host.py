@@ -3,11 +3,11 @@
 It answers for every chip that the library knows, with no GPU: which metrics there are, what
 they mean, and how many passes a set of them takes. Nothing is measured here.
 
-Which library: the one that this process has mapped already (PyTorch brings one), else those of
-`cupti_paths.py`: the one that $TAUPY_CUPTI names, of wheels, of toolkits. libcupti opens
+Which library: the one that this process has already mapped (PyTorch brings one), else those of
+`cupti_paths.py`: the one that $TAUPY_CUPTI names, then those of wheels and toolkits. libcupti opens
 libnvperf_host.so by bare name and might find another version's, so that one is loaded first, by
-its full path from the same folder. Where there is a driver it is started first; without one, CUPTI
-13.2 and later do not work.
+its full path from the same folder. If there is a driver, it is started first; CUPTI 13.2 and
+later do not work without one.
 
 Layouts are from cupti_profiler_host.h and cupti_target.h, the same from 12.6 to 13.5 but for what
 was appended. `structSize` is the offset and size of the last field, without padding.
@@ -57,7 +57,7 @@ class CuptiError(TaupyError):
 
 
 class Properties(NamedTuple):
-    """What NVIDIA says of a metric. `unit` is its own word: byte, inst, gpc_cyclewarp."""
+    """What NVIDIA says about a metric. `unit` is its own word: byte, inst, gpc_cyclewarp."""
 
     description: str
     hardware: str
@@ -66,8 +66,8 @@ class Properties(NamedTuple):
 
 
 class Parameters(ctypes.Structure):
-    """Parameters of one of CUPTI's functions. It refuses a size that its version does not know; it
-    knows those of older versions."""
+    """Parameters of one of CUPTI's functions. CUPTI refuses a size that its version does not know,
+    but it knows those of older versions."""
 
     _head: ClassVar[list[tuple[str, Any]]] = [("structSize", c_size_t), ("pPriv", c_void_p)]
     older_sizes: ClassVar[tuple[int, ...]] = ()
@@ -85,7 +85,7 @@ def _end(structure: type[Parameters], field: str) -> int:
 def parameters(
     name: str, *fields: tuple[str, Any], older_end: str | None = None
 ) -> type[Parameters]:
-    """A structure of parameters; `older_end`: its last field in an older version that is served."""
+    """A structure of parameters; `older_end`: its last field in an older, supported version."""
     structure: type[Parameters] = type(
         name, (Parameters,), {"_fields_": [*Parameters._head, *fields]}
     )
@@ -210,7 +210,7 @@ class CuptiHost:
         Args:
             profiler: PM_SAMPLING for those that can be sampled.
             availability: CUPTI's image of what a GPU of this machine can count now, an array of
-                bytes; without it all that the chip has.
+                bytes; without it, everything the chip has.
 
         Raises:
             CuptiError: it has none, or the chip is unknown.
@@ -219,14 +219,14 @@ class CuptiHost:
 
     @property
     def can_sample(self) -> bool:
-        """Has this CUPTI PM sampling: since CUDA 12.6?"""
+        """Whether this CUPTI has PM sampling, which came with CUDA 12.6."""
         return hasattr(self._library, "cuptiPmSamplingEnable")
 
     def ask(self, function: str, parameters: Any) -> Any:
         """Call a function of CUPTI, which returns its result in the parameters.
 
         Raises:
-            CuptiError: its result is another than 0.
+            CuptiError: its result is not 0.
         """
         call = getattr(self._library, function)
         code = call(ctypes.byref(parameters))
@@ -309,7 +309,7 @@ class ChipMetrics:
         return []
 
     def properties(self, metric: str) -> Properties | None:
-        """What NVIDIA says of a metric; None where the chip has none of that name."""
+        """What NVIDIA says about a metric; None if the chip has none of that name."""
         try:
             answer = self._host.ask(
                 "cuptiProfilerHostGetMetricProperties",
@@ -325,11 +325,11 @@ class ChipMetrics:
         return Properties(description, hardware, unit, kind)
 
     def has(self, metric: str) -> bool:
-        """Can the metric (in full: `dram__bytes.sum`) be counted on this chip?"""
+        """Whether this chip can count the metric, named in full: `dram__bytes.sum`."""
         return self.passes([metric]) is not None
 
     def passes(self, metrics: Sequence[str]) -> int | None:
-        """How often a kernel must run to count these; None where one is unknown, or none given."""
+        """How often a kernel must run to count these; None if one is unknown or none is given."""
         if not metrics:
             return None
         # Metrics accumulate in a host object: each question takes a fresh one.
@@ -347,8 +347,8 @@ class ChipMetrics:
         return int(answer.numOfPasses)
 
     def configuration(self, metrics: Sequence[str]) -> Any:
-        """The configuration that takes these metrics, as an array of bytes; once only, since
-        metrics accumulate in this object.
+        """The configuration that counts these metrics, as an array of bytes. To be called once
+        only, since metrics accumulate in this object.
 
         Raises:
             CuptiError: one of them is unknown.
@@ -419,7 +419,7 @@ def _mapped() -> Iterator[str]:
 
 
 def _start_driver() -> bool:
-    """Is there a driver that works? CUPTI asks for it from 13.2 on."""
+    """Whether there is a working driver, which CUPTI needs from 13.2 on."""
     try:
         driver = ctypes.CDLL("libcuda.so.1")
         return int(driver.cuInit(0)) == 0

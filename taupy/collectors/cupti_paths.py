@@ -1,7 +1,7 @@
 """Where libcupti may lie: pip wheels first, then CUDA toolkits.
 
-One that the program itself has loaded (torch's) goes before all of these; that is seen in
-the measured process only, by the native collector.
+One that the program itself has loaded (torch's) takes precedence over all of these; only the
+native collector, in the measured process, sees that.
 """
 
 from __future__ import annotations

@@ -56,7 +56,7 @@ _KINDS = (  # kind, indispensable, with a trace only
 
 
 def begin(engine: Any, native: Any) -> None:
-    """Begin to record this process's GPU work. Where that cannot be, the GPU part says why.
+    """Begin to record this process's GPU work. If that is impossible, the GPU part says why.
 
     Args:
         engine: the compiled engine, with its `__file__`.
@@ -117,10 +117,10 @@ class Collector:
     # ------------------------------------------------------------- the beginning
 
     def begin(self) -> None:
-        """Subscribe, and choose what is to come.
+        """Subscribe, and choose what CUPTI is to report.
 
         Raises:
-            Refused: it cannot be.
+            Refused: recording cannot begin.
         """
         self.driver = cupti_python_host.Driver()
         note = self.native.note
@@ -163,7 +163,7 @@ class Collector:
             raise Refused(step, problem) from None
 
     def _check_library(self, version: str, path: str) -> None:
-        """Older versions of the package open their wheel's libcupti, whatever is there."""
+        """Older versions of the package open their wheel's libcupti, whatever else is there."""
         with contextlib.suppress(Exception):
             self.cupti.get_callback_name(RUNTIME_DOMAIN, 1)  # it opens one with its first call
         paths = cupti_python_host.all_mapped("libcupti.so")
@@ -226,7 +226,7 @@ class Collector:
     # ------------------------------------------------------------- the worker
 
     def work(self) -> None:
-        """The thread that sums up, begun with the first call of CUDA's API."""
+        """The thread that sums up, started by the first call of CUDA's API."""
         self.native.be_ours()
         self.native.note("backend.threads", str(_thread.get_native_id()))
         pause_s = (self.wanted["flush_ms"] or 1000) / 1000
@@ -260,7 +260,7 @@ class Collector:
                 return
 
     def _drain(self) -> None:
-        """Take in all records that have come; what else was asked for keeps its turn."""
+        """Take in all records that have arrived; other requests keep their place in the queue."""
         others = []
         while True:
             try:
@@ -298,7 +298,7 @@ class Collector:
         self.native.keep(dropped.value)
 
     def _leave_cupti(self) -> None:
-        """Nothing of CUPTI's is to call Python when Python has ended."""
+        """See to it that CUPTI calls no Python code after Python has ended."""
         self.native.close()
         try:
             for kind in self.kinds:
@@ -310,7 +310,7 @@ class Collector:
     # ------------------------------------------------------------- the end
 
     def end(self, last: int) -> None:
-        """Deliver what is under way; `last`: and nothing follows. Waits for the GPUs."""
+        """Deliver what is under way, waiting for the GPUs; `last`: nothing follows."""
         if self.closed or self.pid != posix.getpid():
             return
         late = False

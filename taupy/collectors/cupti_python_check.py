@@ -1,6 +1,6 @@
-"""Whether NVIDIA's cupti-python can record GPU work here: asked before the program starts.
+"""Whether NVIDIA's cupti-python can record GPU work here, found out before the program starts.
 
-Nothing of it is imported: its metadata tell.
+The package is not imported: its metadata suffice.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from typing import Any
 
 
 def all_mapped(prefix: str) -> list[str]:
-    """Paths of the libraries in this process whose file names begin so, each once."""
+    """Paths of the libraries in this process whose file names have this prefix, each once."""
     paths: dict[str, None] = {}
     with open("/proc/self/maps", encoding="utf-8", errors="surrogateescape") as file:
         for line in file:
@@ -22,12 +22,12 @@ def all_mapped(prefix: str) -> list[str]:
 
 
 def mapped(prefix: str) -> str:
-    """One of them; "" if there is none."""
+    """The path of one such library; "" if there is none."""
     return next(iter(all_mapped(prefix)), "")
 
 
 class Driver:
-    """The CUDA driver in this process, as far as the collector calls it. The GIL is released."""
+    """The functions of the CUDA driver that the collector calls; they release the GIL."""
 
     def __init__(self) -> None:
         path = mapped("libcuda.so")
@@ -60,7 +60,7 @@ class Library:
     Args:
         paths: of libraries in wheels and toolkits, best first.
         major: of the CUDA that cupti-python is made for.
-        driver: what cuDriverGetVersion tells; 0: not known.
+        driver: what cuDriverGetVersion returns; 0 if not known.
 
     Attributes:
         path, version: of the library; problem: why there is none, else "".

@@ -2,7 +2,7 @@
 
 The whole GPU is sampled, whichever process works on it, without replaying anything: any process
 may do it, and ours is one beside the program (`sampler.py`). Samples lie in a buffer of the
-hardware until they are decoded; `Sampling.drain` must come often enough.
+hardware until they are decoded, so `Sampling.drain` must be called often enough.
 
 Layouts are from cupti_pmsampling.h of CUDA 12.6 to 13.5, compared with it in the tests.
 """
@@ -74,7 +74,7 @@ _CYCLES_A_NS = 1.0  # of the system clock, 1 to 2 GHz; samples say how long they
 
 
 def counts_cycles(chip: str) -> bool:
-    """Can the chip be sampled at a number of cycles of its system clock only? (Turing, GA100)"""
+    """Whether the sampling interval must be in cycles of the system clock (Turing, GA100)."""
     return chip.startswith("TU") or chip == "GA100"
 
 
@@ -92,8 +92,8 @@ class Sampling:
     Attributes:
         interval: as CUPTI was told, in `unit`: "ns", or "cycles" of the system clock.
         overflows: how often the hardware's buffer was full.
-        behind: there were more samples than there was time to read.
-        notes: what had to be done otherwise than asked.
+        behind: whether there were more samples than there was time to read.
+        notes: what had to be done differently from what was asked.
     """
 
     def __init__(self, host: CuptiHost, ordinal: int, metrics: Sequence[str], interval_ns: int):
@@ -170,10 +170,10 @@ class Sampling:
                     raise
 
     def drain(self, seconds: float) -> Iterator[Sample]:
-        """Samples that are complete and were not given before, oldest first.
+        """Complete samples that have not been returned before, oldest first.
 
         Args:
-            seconds: about how long it may take; what is left then comes with the next call.
+            seconds: roughly how long it may take; the next call returns what is left then.
 
         Raises:
             CuptiError: sampling has ended: CUPTI refuses to go on.
@@ -220,7 +220,7 @@ class Sampling:
         self.behind = full
 
     def stop(self, seconds: float) -> Iterator[Sample]:
-        """End it; gives what is left, as far as the time goes.
+        """Stop sampling, and return what is left, as far as the time allows.
 
         Raises:
             CuptiError: CUPTI refuses.
@@ -235,12 +235,12 @@ class Sampling:
         self._host.ask(f"cuptiPmSampling{what}", OnObject(pPmSamplingObject=self._object))
 
     def _end(self, what: str) -> None:
-        with suppress(CuptiError):  # nothing more is wanted of it
+        with suppress(CuptiError):  # nothing more is wanted from it
             self._do(what)
 
 
 def _availability(host: CuptiHost, ordinal: int) -> Any:
-    """What the GPU can count now; None where CUPTI does not tell."""
+    """What the GPU can count now; None if CUPTI does not tell."""
     function = "cuptiPmSamplingGetCounterAvailability"
     try:
         asked = host.ask(function, Availability(deviceIndex=ordinal))
@@ -253,7 +253,7 @@ def _availability(host: CuptiHost, ordinal: int) -> Any:
 
 
 def problem_of(chip: str, problem: CuptiError | CudaError) -> str:
-    """Why a GPU cannot be sampled, with what to do where something can be done."""
+    """Why a GPU cannot be sampled, and what to do about it where anything can be done."""
     if isinstance(problem, CudaError):
         return str(problem)
     special = {

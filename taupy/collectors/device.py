@@ -1,7 +1,7 @@
 """The facts of a node's GPUs, from the CUDA driver and from NVML.
 
-Runs in the process that stores a trial, never in the measured one. What neither tells is
-left out. The rows are those of TAU's GPU metadata, then what an engineer asks today.
+Runs in the process that stores a trial, never in the measured one. What neither
+tells is left out. The rows are those of TAU's GPU metadata, then what an engineer asks today.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ _COUNTS = (
 
 
 def devices(node: int, ordinals: Iterable[int] | None = None) -> list[Device]:
-    """The GPUs of this machine as CUDA numbers them here.
+    """The GPUs of this machine, as CUDA numbers them here.
 
     Args:
-        node: whose they are.
+        node: the node that they belong to.
         ordinals: only these; None for all. One that is not there is left out.
     """
     count = driver.device_count()

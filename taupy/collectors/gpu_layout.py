@@ -1,6 +1,6 @@
 """The layout of a GPU part (`_native/gpu_part.h`), described once for all Python that needs it.
 
-`tests/unit/record/test_gpu_layout.py` compares it with the header, by the C compiler's offsets.
+`tests/unit/record/test_gpu_layout.py` compares it with the header, using the C compiler's offsets.
 
 `record/gpu_part.py` reads such parts.
 """
@@ -102,7 +102,7 @@ class Call(NamedTuple):
 
 
 class DeviceFacts(NamedTuple):
-    """What CUPTI says of a device; sizes in bytes, clock in kHz, bandwidth in KiB/s."""
+    """What CUPTI says about a device; sizes in bytes, clock in kHz, bandwidth in KiB/s."""
 
     ordinal: int
     major: int

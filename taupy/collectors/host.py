@@ -1,7 +1,7 @@
 """Facts of the machine and of the program, under the names that TAU and ParaProf use.
 
 Read from /proc, `os.uname` and `git`; nothing here runs in the measured process. A fact
-that this machine does not tell is left out, never guessed.
+that this machine does not report is left out, never guessed.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _ALLOWED = """
 """
 ENVIRONMENT_NAMES = frozenset(_ALLOWED.split())
 """What a trial keeps of the environment: settings that change how a program performs.
-All else may hold a secret and is left out."""
+Everything else may hold a secret and is left out."""
 
 
 def hostname() -> str:
@@ -79,7 +79,7 @@ def program_metadata(
     Args:
         argv: the command, its interpreter first.
         cwd: where it ran.
-        path: the program's file or folder; its git commit is told if it has one.
+        path: the program's file or folder; its git commit is included if it has one.
         started_at: seconds since the epoch, if known.
         environ: of the program; only `ENVIRONMENT_NAMES` are taken from it.
     """

@@ -1,7 +1,7 @@
-"""Where `taupy avail` has its answers from: CUPTI where it can be asked, else the record.
+"""Where `taupy avail` gets its answers: from CUPTI if it can be asked, else from the record.
 
-A chip is asked for by name, or is one of this machine's GPUs. With CUPTI, what is said of it
-is NVIDIA's own answer; without, what `catalog/recorded.py` holds.
+A chip is asked for by name, or is one of this machine's GPUs. With CUPTI, the answers are
+NVIDIA's own; without it, they are those in `catalog/recorded.py`.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ _MOST_GPUS = 64
 
 
 class MetricSource(Protocol):
-    """Answers of one chip."""
+    """Answers about one chip."""
 
     name: str
     title: str
     notes: tuple[str, ...]
 
     def has(self, metric: str) -> bool:
-        """Is there such a PerfWorks metric?"""
+        """Whether there is such a PerfWorks metric."""
 
     def passes_of(self, name: str, metrics: Sequence[str]) -> int | None:
         """Passes of one of our counters or sets, and its metrics; None where not known."""
@@ -44,10 +44,10 @@ class MetricSource(Protocol):
         """A line on the passes of several of them at once."""
 
     def can_sample(self, metric: str) -> bool:
-        """Can this PerfWorks metric be sampled, by itself in one pass?"""
+        """Whether this PerfWorks metric can be sampled, by itself in one pass."""
 
     def sampled_together(self, names: Sequence[str]) -> None:
-        """Raises TaupyError where one pass cannot sample all of these; it says which fit."""
+        """Raise TaupyError, which says what fits, if one pass cannot sample all of these."""
 
     def near(self, metric: str) -> list[str]:
         """PerfWorks metrics whose names come close."""
@@ -57,7 +57,7 @@ class MetricSource(Protocol):
 
 
 class Found(NamedTuple):
-    """The chips that a question is about, and what must be said of how they were found."""
+    """The chips that a question is about, and what must be said about how they were found."""
 
     chips: list[MetricSource]
     notes: list[str]
@@ -188,7 +188,7 @@ class _Asked:
 
 
 class _Recorded:
-    """What was recorded of CUPTI's answers."""
+    """The recorded answers of CUPTI."""
 
     def __init__(self, name: str, problem: str) -> None:
         self.name = name

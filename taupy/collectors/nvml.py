@@ -1,7 +1,7 @@
 """NVIDIA's management library: facts of GPUs, and how they fared while a program ran.
 
 The *sampler* (`begin`, `watch`) is a process beside the program, not its child, that asks
-power, clocks, temperature and utilisation some times a second until the program is gone,
+for power, clocks, temperature and utilisation a few times a second until the program is gone,
 and keeps sums in the file `nvml` of the run folder. libnvidia-ml comes with the driver and is
 asked through nvidia-ml-py; where either is missing nothing is sampled.
 """
@@ -83,7 +83,7 @@ def problem() -> str | None:
 
 
 def _asked(function: str, *arguments: Any) -> Any:
-    """What a function of pynvml answers; None where NVML cannot be asked or refuses."""
+    """What a function of pynvml returns; None where NVML cannot be asked or refuses."""
     if problem() is not None:
         return None
     import pynvml
@@ -95,7 +95,7 @@ def _asked(function: str, *arguments: Any) -> Any:
 
 
 def driver_version() -> str | None:
-    """NVIDIA's own number of the driver: "580.65.06"."""
+    """NVIDIA's own version number of the driver: "580.65.06"."""
     version: str | None = _asked("nvmlSystemGetDriverVersion")
     return version
 
@@ -139,7 +139,7 @@ def _whole(value: float) -> float | int:
 
 
 def sample(uuid: str) -> dict[tuple[str, str], float]:
-    """One look at a GPU: (name, unit) -> value, of what can be read now."""
+    """One look at a GPU: (name, unit) -> value, for everything that can be read now."""
     handle = _asked("nvmlDeviceGetHandleByUUID", uuid)
     if handle is None:
         return {}
@@ -153,7 +153,7 @@ def sample(uuid: str) -> dict[tuple[str, str], float]:
 
 
 def added(sums: Sums, values: dict[tuple[str, str], float]) -> None:
-    """Take one look into the sums."""
+    """Add the values of one look to the sums."""
     for key, value in values.items():
         count, low, high, total, squares = sums.get(key, (0, value, value, 0.0, 0.0))
         sums[key] = (
@@ -203,13 +203,13 @@ def watch(folder: Folder, pid: int, start: int, interval_s: float = INTERVAL_S) 
 
 
 def record(kept: dict[str, Sums]) -> bytes:
-    """What is kept in the run folder: a row for each value of each GPU."""
+    """The file kept in the run folder: a row for each value of each GPU."""
     rows = {uuid: [(*key, *row) for key, row in sums.items()] for uuid, sums in kept.items()}
     return values.dumps(rows)
 
 
 def begin(folder: Folder, pid: int, start: int) -> bool:
-    """Start the sampler where there is an NVIDIA driver. Is it started?
+    """Start the sampler if there is an NVIDIA driver; returns whether it was started.
 
     It runs beside this process and is not its child: the program, which takes this process
     over, must not find a child that it did not start.

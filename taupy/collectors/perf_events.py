@@ -1,7 +1,7 @@
 """Counters of the CPU: which ones this machine has, and whether they are reliable.
 
-All is found out before the program starts, in the launcher, which becomes the program: what
-is allowed here is allowed there. Events are opened as one group, so that all count at once;
+Everything is found out before the program starts, in the launcher, which becomes the program:
+what is allowed here is allowed there. Events are opened as one group, so that all count at once;
 known work is run under them, and a metric that is off by more than one per cent, or a
 group that did not count all the time, is not used. What is left is described to the
 engine; reading and attribution are its work (`_native/counters.h`).
@@ -58,8 +58,8 @@ class Prepared:
         events: (type, config, weight, position in `metrics`) of each event.
         metrics: (name, unit) of each metric.
         at_calls: read at every call; else at regions and phases only.
-        by_rdpmc: the kernel lets the program read its counters by itself.
-        whole: there is room to count all threads together, too, so that nothing that native
+        by_rdpmc: the kernel lets the program read its counters directly.
+        whole: there is also room to count all threads together, so that nothing that native
             threads do is lost.
         reading_ns: cost of one reading of all of them.
         notes: what was left out, degraded or decided, one line each, for people.
@@ -89,7 +89,7 @@ class Prepared:
 
 
 def this_cpu(cpuinfo: Path = Path("/proc/cpuinfo")) -> Cpu:
-    """The processor we run on."""
+    """The processor that we run on."""
     try:
         return cpu_events.cpu_of(cpuinfo.read_text("utf-8", "replace"))
     except OSError:
@@ -105,7 +105,7 @@ def _native_try() -> Try | None:
 
 
 def available(cpu: Cpu | None = None, try_: Try | None = None) -> list[Counter]:
-    """All metrics of the CPU that have a name here, each tried by itself."""
+    """All metrics of the CPU that have a name here, each tried on its own."""
     cpu = cpu or this_cpu()
     try_ = try_ or _native_try()
     counters = []
@@ -125,8 +125,8 @@ def prepare(
     cpu: Cpu | None = None,
     try_: Try | None = None,
 ) -> Prepared:
-    """Find out which of these metrics can be counted here, and how. Never raises for what
-    this machine cannot do: the notes say it.
+    """Find out which of these metrics can be counted here, and how. What this machine cannot
+    do never raises an error: it goes into the notes.
 
     Args:
         names: metrics of the CPU, as in `catalog/cpu_events.py`, in order of importance.
@@ -170,7 +170,7 @@ def _events(metrics: Sequence[CpuMetric]) -> list[tuple[int, int, int, int]]:
 
 
 def _on_processor(metric: CpuMetric) -> int:
-    """Events of it that take one of the processor's counters."""
+    """How many of its events take one of the processor's counters."""
     return sum(event.type in (HARDWARE, RAW) for event in metric.events)
 
 
@@ -197,12 +197,12 @@ def _fitting(metrics: list[CpuMetric], cpu: Cpu, room: int, notes: list[str]) ->
 
 
 def _most_events(cpu: Cpu) -> int:
-    """Events of the processor that can be trusted at once."""
+    """How many events of the processor can be trusted at once."""
     return EVENTS_IN_A_GUEST if cpu.virtual and cpu.vendor == "AuthenticAMD" else EVENTS_AT_MOST
 
 
 def _fits_twice(metrics: list[CpuMetric], cpu: Cpu, try_: Try) -> bool:
-    """Can each event be counted a second time beside itself, and all of them all the time?"""
+    """Whether each event can be counted a second time beside itself, all of them all the time."""
     events = _events(metrics)
     if 2 * len(events) > EVENTS_AT_MOST:
         return False
@@ -222,7 +222,7 @@ def _failing(
     metrics: list[CpuMetric], cpu: Cpu, try_: Try, notes: list[str], tested: dict[str, str]
 ) -> set[str]:
     """Names of the metrics that cannot be opened or fail the test, now that the others are
-    counted, too; `tested` gets the results of those that pass."""
+    counted as well; `tested` gets the results of those that pass."""
     events = _events(metrics)
     probe = _Probe(metrics, events, notes, tested)
     try:
@@ -245,7 +245,7 @@ def _failing(
 
 @dataclass(frozen=True, slots=True)
 class _Probe:
-    """Metrics that are counted together, their events, and what the tests of them give.
+    """Metrics that are counted together, their events, and the results of their tests.
 
     Attributes:
         notes: gets a line for each metric that fails.
@@ -426,7 +426,7 @@ _DEVICES = Path("/sys/bus/event_source/devices")
 
 
 def _has_pmu(devices: Path = _DEVICES) -> bool:
-    """Does the kernel know hardware counters of this processor?"""
+    """Whether the kernel knows hardware counters of this processor."""
     return any((devices / name).exists() for name in ("cpu", "cpu_core", "armv8_pmuv3_0"))
 
 

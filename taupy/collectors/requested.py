@@ -1,8 +1,8 @@
 """What `taupy run --metrics` asks for: names become counters of the CPU and of GPUs.
 
 A name is a metric of the CPU, one of a GPU (ours, a legacy one, a PerfWorks name), a set of
-either, or a set of the project's. What this machine cannot count is said in one line each
-and left out; the time is measured anyway.
+either, or a set of the project's. What this machine cannot count is left out, with one line
+for each; the time is measured anyway.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ CPU_SETS = {
 """What the sets of these names mean where there is no GPU."""
 
 ANALYTIC = "analytic"
-"""Asks for flop and bytes of BLAS calls, told from their shapes."""
+"""Asks for flop and bytes of BLAS calls, computed from their shapes."""
 
 
 class Wanted:
@@ -34,8 +34,8 @@ class Wanted:
     Attributes:
         cpu: of the CPU, to be counted in routines.
         gpu: of GPUs, our names where they have one.
-        cpu_time: the thread's CPU time, too.
-        analytic: operations told from the shapes of BLAS calls: "always", or "fallback"
+        cpu_time: whether the thread's CPU time is wanted, too.
+        analytic: operations computed from the shapes of BLAS calls: "always", or "fallback"
             where the CPU's own counters of operations are missing.
         notes: what was requested and is not available, one line each.
     """
@@ -53,7 +53,7 @@ def listed(given: Sequence[str] | None, project: Mapping[str, object]) -> tuple[
     asks for none, whatever the others say.
 
     Raises:
-        UsageError: the project's are no list of names.
+        UsageError: the project's setting is not a list of names.
     """
     if given is None:
         return [], ""
@@ -107,7 +107,7 @@ def interval_ns(text: object) -> int:
     """A time between samples: "1ms", "100us"; a number alone is milliseconds.
 
     Raises:
-        UsageError: it is none, or one that cannot be kept up.
+        UsageError: it is not a time, or is one that cannot be kept up.
     """
     match = re.fullmatch(r"\s*(\d+(?:\.\d*)?)\s*(ns|us|\u00b5s|ms|s|)\s*", str(text))
     if not match:
@@ -120,7 +120,7 @@ def interval_ns(text: object) -> int:
 
 
 def local_rank() -> int:
-    """This process's number among the ranks of its machine; 0 for a program of its own."""
+    """This process's number among the ranks of its machine; 0 for a program on its own."""
     names = ("LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID")
     for name in names:
         if (text := os.environ.get(name, "")).isdigit():
@@ -136,7 +136,7 @@ _DRIVER = "libcuda.so.1"
 
 
 def has_gpu() -> bool:
-    """Does this machine show an NVIDIA GPU (or WSL's stand-in) to us?"""
+    """Whether this machine shows us an NVIDIA GPU (or WSL's stand-in)."""
     if any(os.path.exists(f"/dev/{name}") for name in ("nvidiactl", "nvidia0", "dxg")):
         return True
     from _ctypes import dlopen  # all of ctypes takes four times as long to import
@@ -164,7 +164,7 @@ def metrics(names: Sequence[str], source: str, project: Mapping[str, object], gp
         source: where they were typed: an unknown name from the environment is a
             note only, since it may be meant for another TAU.
         project: settings of the project; its `sets` are sets, too.
-        gpu: is there a GPU?
+        gpu: whether there is a GPU.
 
     Raises:
         UsageError: a name that is neither a metric nor a set.

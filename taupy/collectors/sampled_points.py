@@ -1,4 +1,4 @@
-"""Samples of counters in bounded room: when there are too many, neighbours become one point."""
+"""Samples of counters in bounded space: when there are too many, neighbours become one point."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ MOST_POINTS = 32_768
 
 @dataclass(slots=True)
 class Points:
-    """Samples of some channels, at most `most` points: then each two neighbours become one.
+    """Samples of some channels, in at most `most` points; beyond that, two neighbours become one.
 
     Attributes:
         sums: of all samples, by channel: count, least, largest, sum, sum of squares.
@@ -101,7 +101,7 @@ class Points:
 
 
 def _mean(values: list[float], lengths: list[int]) -> float:
-    """By time; of those that are numbers."""
+    """The mean weighted by time, over the values that are numbers."""
     weighted = [(value, length) for value, length in zip(values, lengths, strict=True)
              if value == value]  # fmt: skip
     total = sum(length for _, length in weighted)

@@ -1,4 +1,4 @@
-"""What the sampler has kept of each GPU, read before a trial is stored.
+"""What the sampler has kept about each GPU, read before a trial is stored.
 
 `timelines` ends the sampler first, by the file STOP in the run folder.
 """
@@ -27,14 +27,14 @@ _END_S = 20.0
 
 @dataclass(frozen=True, slots=True)
 class GpuTimeline:
-    """What was sampled of one GPU.
+    """What was sampled on one GPU.
 
     Attributes:
         facts: chip, interval, and its unit, "ns" or "cycles".
-        said: what is missing, a line each.
+        said: what is missing, one line each.
         events: statistics of all samples; names as NVML's, `GPU[0] sm_active`.
         samples: the same over time.
-        samples_a_point: as many samples became one point.
+        samples_a_point: how many samples became one point.
     """
 
     uuid: str
@@ -105,7 +105,7 @@ _KEPT_FIELDS: dict[str, Any] = {
 
 
 def _is_kept(gpu: dict[str, Any]) -> bool:
-    """Is it what `Sampled.kept` gives, with columns of one length?"""
+    """Whether it is what `Sampled.kept` gives, with columns of equal length."""
     if any(not fits(gpu.get(name), hint) for name, hint in _KEPT_FIELDS.items()):
         return False
     columns = [gpu["mean"], gpu["low"], gpu["high"]]

@@ -41,8 +41,8 @@ _DEVICES_AT_MOST = 64
 
 
 def begin(folder: Folder, prepared: Prepared, pid: int, start: int) -> tuple[int, list[str]]:
-    """Start the sampler, and wait until it samples: how many GPUs, and what went wrong, a line
-    each."""
+    """Start the sampler, and wait until it samples. Returns how many GPUs it samples, and what
+    went wrong, one line each."""
     (folder / SETTINGS).write_bytes(prepared.settings)
     answer = beside.begin(__name__, [folder.path, str(pid), str(start)])
     if answer is None:
@@ -55,7 +55,7 @@ def begin(folder: Folder, prepared: Prepared, pid: int, start: int) -> tuple[int
 
 
 def _heard(descriptor: int, seconds: float) -> str:
-    """All that is said until the other side closes, or the time is up."""
+    """Everything said until the other side closes or the time is up."""
     until = time.monotonic() + seconds
     heard = b""
     try:
@@ -89,7 +89,7 @@ class Sampled:
         self.notes = self.sampling.notes
 
     def look(self, *, last: bool = False) -> None:
-        """Take what has been sampled since; a GPU that refuses is left alone from then on."""
+        """Take what was sampled since the last look; a GPU that refuses is not asked again."""
         if self.sampling is None:
             return
         try:
@@ -133,7 +133,7 @@ class Sampled:
             )
 
     def kept(self) -> dict[str, Any]:
-        """All of it, as a record takes it."""
+        """Everything sampled, as a record takes it."""
         points = self.points
         return {
             "uuid": self.uuid,
@@ -152,7 +152,7 @@ class Sampled:
 
 
 def watch(folder: Folder, pid: int, start: int, say: Callable[[str], None]) -> None:
-    """Sample until the process is gone, STOP is there, or the run folder is not.
+    """Sample until the process is gone, STOP appears, or the run folder is gone.
 
     Args:
         say: called once, with the number of GPUs and a line for each thing that went wrong.

@@ -24,8 +24,8 @@ class Prepared:
 
     Attributes:
         settings: content of the file SETTINGS; empty if nothing can be sampled.
-        notes: what was left out, a line each.
-        said: what is sampled, a line a chip.
+        notes: what was left out, one line each.
+        said: what is sampled, one line for each chip.
     """
 
     settings: bytes
@@ -43,11 +43,11 @@ def prepare(
 
     Args:
         names: as `timeline.names_of` gives them.
-        optional: those of them that a chip may lack without a word.
+        optional: those that a chip may lack without a note.
         open_host: given by tests.
 
     Raises:
-        TaupyError: they take more than one pass; says which fit.
+        TaupyError: they take more than one pass; the message says which fit.
     """
     try:
         host = open_host()
@@ -88,7 +88,7 @@ def planned(host: CuptiHost, chip: str, names: Iterable[str]) -> timeline.Plan:
     """What is sampled on a chip, if one pass takes it all.
 
     Raises:
-        TaupyError: it takes more; says which of them fit.
+        TaupyError: it takes more; the message says which of them fit.
         CuptiError: the chip cannot sample, or is unknown.
     """
     with host.chip(chip, PM_SAMPLING) as chip_metrics:

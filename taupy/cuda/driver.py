@@ -123,7 +123,7 @@ class Gpu:
 
     @property
     def name(self) -> str:
-        """As the driver says it: "NVIDIA H200"."""
+        """As the driver reports it: "NVIDIA H200"."""
         text = ctypes.create_string_buffer(256)
         call("cuDeviceGetName", text, len(text), self._device)
         return text.value.decode("utf-8", "replace")
@@ -210,7 +210,7 @@ class Context:
         return Module(handle)
 
     def allocate(self, size: int) -> int:
-        """The address of so many bytes, set to 0."""
+        """Allocate this many bytes, set to 0, and return their address."""
         address = c_uint64()
         call("cuMemAlloc_v2", byref(address), c_size_t(size))
         self._memory.append(address)
@@ -219,7 +219,7 @@ class Context:
         return address.value
 
     def read(self, address: int, size: int) -> bytes:
-        """Copy so many bytes from the GPU, once all work is done."""
+        """Copy this many bytes from the GPU, once all work is done."""
         self.synchronize()
         target = ctypes.create_string_buffer(size)
         call("cuMemcpyDtoH_v2", target, c_uint64(address), c_size_t(size))
@@ -237,7 +237,7 @@ class Context:
         call("cuLaunchKernel", kernel, *grid, *block, c_uint(0), self._stream, pointers, None)
 
     def launched(self, kernel: c_void_p, count: int, *, events: bool = False) -> float | None:
-        """Launch a kernel without arguments so often, one block of one thread each, and wait.
+        """Launch a kernel without arguments `count` times, one block of one thread each, and wait.
 
         Returns:
             Seconds it took here; with events, those between one before and one after on the
@@ -265,7 +265,7 @@ class Context:
         return milliseconds.value / 1000
 
     def synchronize(self) -> None:
-        """Wait for all that was launched."""
+        """Wait for everything that was launched."""
         call("cuStreamSynchronize", self._stream)
 
     def begin(self) -> None:

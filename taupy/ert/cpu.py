@@ -1,7 +1,7 @@
 """The ceilings of this CPU: arithmetic by precision and vector width, bandwidth by level.
 
 The kernels are in C (`_native/micro.c`), each in windows of about a millisecond, until
-the best has not improved for a while; so other users of the machine disturb little. Each
+the best has not improved for a while, so that other users of the machine disturb little. Each
 ceiling carries the clock seen right beside it. Without the compiled kernels NumPy's own
 loops are timed: they do not reach the ceilings, and say so in their pattern.
 """
@@ -45,7 +45,7 @@ class Cache:
 
 
 def caches(cpu: int = 0, root: Path = _SYSFS) -> list[Cache]:
-    """The data caches of a CPU, the nearest first; empty where the system does not tell."""
+    """The data caches of a CPU, the nearest first; empty if the system does not tell."""
     caches = []
     for folder in sorted((root / f"cpu{cpu}" / "cache").glob("index*")):
         try:

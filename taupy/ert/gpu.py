@@ -129,7 +129,7 @@ def characterize(subject: Subject, gpu: Gpu, progress: Progress) -> Iterator[Cei
 
 
 def _micro(subject: Subject, gpu: Gpu, progress: Progress) -> Iterator[Ceiling]:
-    """By kernels of our own."""
+    """Measure with kernels of our own."""
     progress("compiling")
     code = nvrtc.compile(SOURCE.read_text("utf-8"), gpu.capability)
     with gpu.context() as context:

@@ -1,10 +1,10 @@
 """The in-code API: timers, phases, user events and metadata, named by the program itself.
 
-Reached as `taupy.timer` and so on; docs/api.md tells how to use it. When the program is not
-being profiled everything here is one shared object that does nothing. When it is, calls go
+Reached as `taupy.timer` and so on; docs/api.md says how to use it. When the program is not
+being profiled, everything here is one shared object that does nothing. When it is, calls go
 to the engine at work, compiled or plain, which does not record the functions of this file.
 
-Runs inside the measured process: built-in modules only. What is wrong with a call is told
+Runs inside the measured process: built-in modules only. An error in a call is reported
 whether or not the program is profiled, or never: profiling must not change the program.
 """
 
@@ -80,7 +80,7 @@ class Timer:
 
 
 class DynamicPhase(Timer):
-    """A phase that is another one every time: `epoch 1`, `epoch 2`, ..."""
+    """A phase that is a new one every time: `epoch 1`, `epoch 2`, ..."""
 
     __slots__ = ("_open",)
 
@@ -126,7 +126,7 @@ class UserEvent:
         self.unit = _text(unit)
 
     def sample(self, value: "Any") -> None:
-        """Add one value. What is no finite number is left out, and said in the trial."""
+        """Add one value. A value that is not finite is left out, and the trial says so."""
         try:
             # PyTorch warns of numbers made of tensors with gradients. Files have a `detach`, too.
             if getattr(value, "requires_grad", False) is True:
@@ -212,7 +212,7 @@ def phase(name: str, dynamic: bool = False, group: str = "PHASE") -> Timer:
 
     Args:
         name: of the phase.
-        dynamic: every time it begins it is another phase, numbered from 1.
+        dynamic: each time it begins, it is a new phase, numbered from 1.
         group: besides this the same as a timer.
     """
     if _engine is None:
@@ -223,19 +223,19 @@ def phase(name: str, dynamic: bool = False, group: str = "PHASE") -> Timer:
 def region(name: str) -> Timer:
     """A whole stretch of work that hardware counters are read around, on CPU and GPU.
 
-    In time it is what a phase is. Its counters contain all that was done in it, also where
+    Its time is that of a phase. Its counters contain everything that was done in it, even where
     counters cannot be read in every routine.
     """
     return _nothing if _engine is None else Timer(name, "REGION")
 
 
 def step(kind: str = "training") -> Step:
-    """One iteration of a training or validation, where taupy is not to find them itself.
+    """One iteration of training or validation, for when taupy is not to find them itself.
 
-    From a thread's first one on, its steps are those that the program names.
+    From a thread's first such step on, its steps are those that the program names.
 
     Raises:
-        ValueError: it is of neither kind, whether or not the program is profiled.
+        ValueError: it is neither kind, whether or not the program is profiled.
     """
     if kind not in ("training", "validation"):
         raise ValueError(f"a step is of 'training' or 'validation', not of {kind!r}")
@@ -298,7 +298,7 @@ def timer_names() -> "list[str]":
 
 
 def timer_values(name: str) -> "TimerValues | None":
-    """What the timer or routine of this name has so far; None if there is none.
+    """The values of the timer or routine of this name so far; None if there is none.
 
     Args:
         name: plain or full. A plain name is that of a timer, if there is one; else of all

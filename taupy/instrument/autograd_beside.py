@@ -1,6 +1,6 @@
-"""Compile libraries of `torch_library.py` beside the program, once that imports PyTorch.
+"""Compile libraries of `torch_library.py` beside the program, once it imports PyTorch.
 
-A process of taupy's own holds a lock on a file of the run folder from before the program begins.
+A process of taupy's own holds a lock on a file in the run folder from before the program begins.
 The engine writes a byte into it when PyTorch is being imported; the process then compiles, appends
 the facts, and ends. The engine waits for the lock when the first module is called. A program
 that never imports PyTorch costs nothing but this process, which ends with it.
@@ -18,7 +18,7 @@ from taupy.state.folder import Folder, Untrusted
 from taupy.watch import beside
 
 NAME = "autograd"
-"""The file in the run folder: empty, `w`, or `w` and the facts, one a line."""
+"""The file in the run folder: empty, `w`, or `w` and the facts, one per line."""
 
 KINDS = torch_library.OF_LAYERS
 

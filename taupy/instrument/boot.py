@@ -5,9 +5,10 @@ modules is imported, and afterwards no module, variable or file of taupy is visi
 measurement that cannot start leaves a line in the run folder and never harms the program.
 (No `from __future__` here: that would be an import.)
 
-Whoever sets our variable names the program that stores the run. So it counts only if it names
-a folder of this user's in which nobody else may write; and in an interpreter that is to ignore
-its environment (-I, -E) only if this process descends from the program that the run measures.
+Whoever sets our variable chooses the program that stores the run. So the variable counts only if
+it names a folder of this user's in which nobody else may write; and in an interpreter that is to
+ignore its environment (-I, -E), only if this process descends from the program that the run
+measures.
 """
 
 import posix
@@ -94,8 +95,8 @@ def _start_in(folder: Folder, path: bytes) -> None:
 
 
 def _is_live(settings: "dict[str, Any]") -> bool:
-    """Is the measured program still running? Process ids in a file are valid only for the same
-    boot of the same machine."""
+    """Whether the measured program is still running. Process ids in a file are valid only for
+    the same boot of the same machine."""
     root = settings["root_pid"]
     if _file("/proc/sys/kernel/random/boot_id").strip() != settings["boot_id"]:
         return False
@@ -104,7 +105,7 @@ def _is_live(settings: "dict[str, Any]") -> bool:
 
 
 def _descends_from(settings: "dict[str, Any]") -> bool:
-    """Is this process the program that the run measures, or has it such an ancestor?"""
+    """Whether this process is the program that the run measures, or descends from it."""
     root, pid = settings["root_pid"], posix.getpid()
     while pid not in (0, root):
         pid = _parent_and_start(pid)[0]
@@ -112,7 +113,7 @@ def _descends_from(settings: "dict[str, Any]") -> bool:
 
 
 def _parent_and_start(pid: int) -> "tuple[int, int]":
-    """Of a process; zeros if there is none."""
+    """The parent and start time of a process; zeros if there is none."""
     text = _file(f"/proc/{pid}/stat")
     fields = text[text.rfind(")") + 2 :].split()  # the name may hold blanks and brackets
     return (int(fields[1]), int(fields[19])) if len(fields) > 19 else (0, 0)

@@ -4,11 +4,11 @@ Calls are timed natively and under the engine, in the launcher, just before the 
 takes its place: same interpreter, same engine, same machine.
 
 * `call_ns`: what one call costs altogether, added to the routine's caller and its callers;
-  that of a small routine with one argument;
-* `inner_ns`: the share of it that the routine's own time contains; that of an empty one,
-  whose time holds nothing else.
+  measured with a small routine with one argument;
+* `inner_ns`: the share of it that the routine's own time contains; measured with an empty
+  routine, whose time holds nothing else.
 
-The same way TAU does it (TAU_COMPENSATE): time many empty timers, subtract their cost.
+This is how TAU does it (TAU_COMPENSATE): time many empty timers, subtract their cost.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def _fastest(loop: Callable[[int], None]) -> float:
 
 
 def calibrate(early: tuple[int, int], options: dict[str, Any]) -> dict[str, float]:
-    """Cost of one call under the compiled engine, in ns; {} if it cannot be told."""
+    """Cost of one call under the compiled engine, in ns; {} if it cannot be determined."""
     from taupy._native import engine
 
     bare, empty, small = map(_fastest, (_bare_loop, _empty_loop, _small_loop))

@@ -15,7 +15,7 @@ is written about once a second and at the end.
     engine_part.py      what is written
     engine_guard.py     setting the profile function again when it was removed
 
-What it cannot do, and the compiled engine does, stands in docs/api.md.
+docs/api.md lists what the compiled engine does and this one cannot.
 
 Runs inside the measured process: built-in modules only.
 """
@@ -90,7 +90,7 @@ def stop() -> None:
 
 
 def active() -> bool:
-    """Is the engine recording?"""
+    """Whether the engine is recording."""
     return _engine is not None and _engine.state.running
 
 
@@ -175,7 +175,7 @@ def set_node(number: int) -> None:
 
 
 def set_group(group: str, enabled: bool) -> None:
-    """Record a group of timers, or no longer. The group PYTHON is all Python routines."""
+    """Start or stop recording a group of timers. The group PYTHON is all Python routines."""
     if _engine is not None and _engine.state.running:
         if group == "PYTHON":
             _engine.state.routines.enable(bool(enabled))
@@ -204,7 +204,7 @@ def flat() -> list[tuple[str, int, int, int, int]]:
     """[(name, calls, inclusive_ns, exclusive_ns, kind)] of all threads so far.
 
     A row for each plain name, timers and routines apart, and one for each full name of a
-    Python routine. What is inside another of its name and kind adds no inclusive time;
+    Python routine. One inside another of its name and kind adds no inclusive time;
     open activations count up to now.
     """
     if _engine is None or not _engine.state.running:

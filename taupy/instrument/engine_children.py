@@ -1,8 +1,8 @@
 """Notes of the plain-Python engine on processes that the program starts.
 
 A profile function learns that a C function is called and that it returned, but not its arguments
-or result. After the return of a function that starts a process, the kernel therefore provides the
-thread's children. Of a process that becomes another program, only that fact is known.
+or result. After a function that starts a process has returned, the thread's children are therefore
+read from the kernel. If a process becomes another program, only that fact is known.
 
 Runs inside the measured process: built-in modules only.
 """
@@ -147,7 +147,7 @@ def _command(pid: bytes) -> bytes:
 
 
 def _has_executed(pid: bytes) -> bool:
-    """Has it executed another program since the fork?"""
+    """Whether it has executed another program since the fork."""
     fields = _status(pid)
     return len(fields) > 6 and not int(fields[6]) & _HAS_NOT_EXECUTED
 

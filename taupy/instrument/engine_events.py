@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from typing import Protocol
 
     class Process(Protocol):
-        """What a thread's events need of the process."""
+        """What a thread's events need from the process."""
 
         def guard(self) -> None: ...
         def is_refused(self, frame: FrameType) -> bool: ...
@@ -117,7 +117,7 @@ class ThreadEvents:
             self.calls[child] += 1
 
     def _is_in_import(self, frame: "FrameType") -> bool:
-        """Is it library code, inside an import?"""
+        """Whether it is library code, inside an import."""
         return (
             self.known_imports is not None
             and self.stack[-1][1] in self.imports

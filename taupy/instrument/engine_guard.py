@@ -1,12 +1,12 @@
 """Setting the plain-Python engine's profile function again when it was removed.
 
 The interpreter removes a profile function written in Python as soon as it raises. It raises
-without a fault of its own when the program reaches its recursion limit, or when a signal handler
+through no fault of its own when the program reaches its recursion limit, or when a signal handler
 of the program raises in it. A program may also set a profile function of its own and remove it.
-What ran until the function is set again is missing, and the trial says so. After an error that is
-at once where the program handles the error, which `sys.monitoring` tells from 3.12 on; else, and
-for a profile function of the program, it is the next garbage collection. Both are watched from the
-first deep recursion, signal handler or profile function of the program on.
+What ran until the function is set again is missing, and the trial says so. After an error, it
+is set again as soon as the program handles the error, which `sys.monitoring` reports from 3.12 on;
+otherwise, and after a profile function of the program, at the next garbage collection. Both are
+watched from the program's first deep recursion, signal handler or profile function on.
 
 Runs inside the measured process: built-in modules only.
 """
@@ -59,7 +59,7 @@ def set_again_when_removed(state: "EngineState", threads: "dict[int, ThreadTree]
 
 
 def set_again_after_errors(state: "EngineState", threads: "dict[int, ThreadTree]") -> None:
-    """Check it where the program handles an error, if the interpreter tells, else as above.
+    """Check it where the program handles an error, if the interpreter reports that, else as above.
 
     A collection at the recursion limit would find no room for our function, and say so on the
     program's stderr.
@@ -73,7 +73,7 @@ def set_again_after_errors(state: "EngineState", threads: "dict[int, ThreadTree]
 
 
 def rest() -> None:
-    """Look no more: the interpreter's end takes our functions apart."""
+    """Stop checking: the interpreter's end takes our functions apart."""
     global _tool
     if _tool is not None:
         _set_events(_tool, 0)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from typing import Protocol
 
     class Routines(Protocol):
-        """What imports need of the routines of a process."""
+        """What imports need from the routines of a process."""
 
         def on_new_code(self) -> object: ...
         def of_timer(self, name: str, group: str) -> int: ...
@@ -32,7 +32,7 @@ _module = type(sys)
 
 
 class Imports:
-    """What is known of imports in this process.
+    """What is known about imports in this process.
 
     Args:
         folders: of libraries, each with a `/` at its end.
@@ -45,7 +45,7 @@ class Imports:
         self._names: set[str] = set()
 
     def skips(self, frame: "FrameType") -> bool:
-        """Is the code of this frame passed over while an import is open?"""
+        """Whether the code of this frame is passed over while an import is open."""
         file = frame.f_code.co_filename
         origin = self._origins.get(file)
         if origin is None:
@@ -64,8 +64,8 @@ class Imports:
         return _OF_LIBRARY if any(map(file.startswith, self._folders)) else _OF_PROGRAM
 
     def routine_of(self, frame: "FrameType") -> "int | None":
-        """The routine that is entered by the import of this frame (`_find_and_load`). None: the
-        module is there already."""
+        """The routine that the import of this frame (`_find_and_load`) enters. None: the module
+        is there already."""
         name = frame.f_locals.get("name")
         if type(name) is not str or name in _modules:
             return None

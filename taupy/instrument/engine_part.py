@@ -178,8 +178,8 @@ def health(state: "EngineState") -> dict[str, str]:
 
 
 def is_the_programs(error: BaseException) -> bool:
-    """Did a signal handler of the program raise this inside the engine? Then the program must
-    receive it."""
+    """Whether a signal handler of the program raised this inside the engine: then the program
+    must receive it."""
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next

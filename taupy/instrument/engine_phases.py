@@ -1,11 +1,11 @@
 """`torch.profiler.record_function` as a phase, in the plain-Python engine.
 
 Its `__enter__` and `__exit__` are known by name and file when their code is first met
-(`Routines.add_code`). When `__enter__` returns a phase begins, with the name that the object
-has; when `__exit__` begins it ends. Nothing is added to the program, and none of its code is run.
+(`Routines.add_code`). When `__enter__` returns, a phase begins, with the name that the object
+has; when `__exit__` begins, it ends. Nothing is added to the program, and none of its code is run.
 
 A phase continues where the routine that it began in returns or yields, until its end, or until the
-object is gone, which ends the range in PyTorch, too. As `_native/phases.h` does it.
+object is gone, which ends the range in PyTorch, too. `_native/phases.h` does the same.
 
 Runs inside the measured process: built-in modules only.
 """
@@ -60,8 +60,8 @@ class OpenPhase:
         object_id: of the record_function.
         reference: a weak one; None where the object allows none: then the phase ends with
             the routine that it began in.
-        thread: that it is open on.
-        row: its call path there; None: it is open no more.
+        thread: the one it is open on.
+        row: its call path there; None: it is no longer open.
     """
 
     __slots__ = ("object_id", "reference", "row", "thread")
@@ -117,7 +117,7 @@ class Phases:
         return imports.routine_of(frame)
 
     def returned(self, thread: "ThreadTree", frame: "FrameType") -> None:
-        """It has returned, or an exception has left it; it is no more on the stack."""
+        """It has returned, or an exception has left it; it is no longer on the stack."""
         routines = self.state.routines
         method = routines.of_code.get(id(frame.f_code), 0)
         if method > FIRST_PHASE_METHOD:
@@ -206,7 +206,7 @@ class Phases:
     # ------------------------------------------------------------ what goes on elsewhere
 
     def carried(self, thread: "ThreadTree", entries: "list[Entry]") -> "list[Entry]":
-        """Those of the entries, which are about to be closed, that are phases and go on."""
+        """Of the entries, which are about to be closed, those that are phases and go on."""
         rows = {
             phase.row
             for phase in self.open
@@ -215,7 +215,7 @@ class Phases:
         return [entry for entry in entries if entry[1] in rows and entry[2] >= 0]
 
     def go_on(self, thread: "ThreadTree", entries: "list[Entry]", now: int) -> None:
-        """Open entries that have been closed once more, under what is the top now. A phase's
+        """Reopen entries that have been closed, under what is the top now. A phase's
         call counts where something is first called in it."""
         records = self.state.routines.records
         stack, calls = thread.stack, thread.calls

@@ -121,8 +121,8 @@ class Engine:
         engine_guard.set_again_after_errors(self.state, self.by_ident)
 
     def is_refused(self, frame: "FrameType") -> bool:
-        """Does an audit hook of the program refuse what we do, such as to look at a frame or to
-        open a file? Then we cannot go on, and the program can."""
+        """Whether an audit hook of the program refuses what we do, such as looking at a frame or
+        opening a file. Then we cannot go on, but the program can."""
         signals = engine_part.hold_signals()  # what a handler raises here is no refusal
         try:
             engine_part.process_start_time()
@@ -168,7 +168,7 @@ class Engine:
         return thread
 
     def look_at_modules(self) -> None:
-        """Have the threads to come begin with us, and know what starts processes. Asked at every
+        """Make future threads begin with us, and learn what starts processes. Called at every
         new routine: `threading` and `subprocess` themselves have many, so that the first thread
         and process cannot start before."""
         if not self.threads_reached:
@@ -232,7 +232,7 @@ class Engine:
                 self.writing.release()
 
     def sample_memory(self, thread: ThreadTree) -> None:
-        """Resident memory of the process; where it grew is not known at so few moments."""
+        """Resident memory of the process; with so few samples, where it grew is not known."""
         if kib := engine_part.resident_kib():
             thread.add_sample("Resident Memory", "KiB", 0, kib)
 
@@ -325,9 +325,9 @@ class Engine:
             engine_part.store(argv, environment, self.stderr)
 
     def note_end_of_main(self, frame: "FrameType") -> None:
-        """The program's outermost frame ends: with which exit code, as far as can be told?
+        """The program's outermost frame ends: note the exit code, as far as it can be told.
 
-        It ends by an exception where its last instruction is no return. The exception
+        It ends by an exception if its last instruction is not a return. The exception
         itself is out of reach, but a SystemExit that is under way is among all objects
         (on 3.11 `sys.exit` may not have made one yet: then the code stays unknown).
         """
@@ -400,7 +400,7 @@ class Engine:
             self.forked_child()
 
     def forked_child(self) -> None:
-        """We are a forked child: begin a part of our own, with the open path in it."""
+        """In a forked child: begin a part of its own, with the open path in it."""
         thread = self.by_ident.get(_get_ident())
         self.state.forked = True
         self.state.due[0], self.state.running = (
@@ -441,7 +441,7 @@ def _status_of(code: object) -> int:
 
 
 def _attributes(thing: object) -> "dict[str, Any]":
-    """An object's variables, past a `__getattribute__` that its class may have."""
+    """An object's variables, bypassing any `__getattribute__` of its class."""
     if thing is None:
         return {}
     try:

@@ -72,12 +72,12 @@ _c_attributes = (
 
 
 def is_ours(file: str) -> bool:
-    """Does code of this file belong to us? Only what runs in measured processes does."""
+    """Whether code of this file is ours: only what runs in measured processes is."""
     return file.startswith(_OURS)
 
 
 def start_offset(code: "CodeType") -> int:
-    """Where in the bytecode the body begins; a generator that is resumed stands behind."""
+    """Where in the bytecode the body begins; a generator that is resumed is past it."""
     instructions = code.co_code
     for at in range(0, len(instructions), 2):
         if instructions[at] == _RESUME and instructions[at + 1] == 0:
@@ -150,7 +150,7 @@ class Routines:
         return number
 
     def _phase_method(self, name: str, file: str, number: int) -> int:
-        """Which of the known ones this is; 0: none of them."""
+        """Which of the known phase methods this is; 0: none of them."""
         if (name, file) == _FIND_AND_LOAD:
             return IMPORT if self.imports is not None and number >= 0 else 0
         if name in _PHASE_METHODS and ("/" + file).endswith("/" + _PHASE_FILE):
@@ -158,7 +158,7 @@ class Routines:
         return 0
 
     def _forget(self, reference: "_CodeReference") -> None:
-        """A code object is no more."""
+        """A code object has been freed."""
         if self._codes.get(reference.address) is reference:
             del self._codes[reference.address]
             self.of_code.pop(reference.address, None)
@@ -202,7 +202,7 @@ class Routines:
         return len(self.records) - 1
 
     def enable(self, enabled: bool) -> None:
-        """Record Python routines, or none of them from now on."""
+        """Record Python routines from now on, or none of them."""
         if enabled is self._disabled:
             self._disabled = not enabled
             self.of_code.clear()  # each one is met anew

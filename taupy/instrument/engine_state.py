@@ -1,6 +1,6 @@
 """The plain-Python engine's shared state: settings, clocks, counts.
 
-Trees and writers get this object and nothing else of the engine, so they depend on it and not on
+Trees and writers get this object and nothing else from the engine, so they depend on it and not on
 each other.
 
 Runs inside the measured process: built-in modules only.

@@ -1,6 +1,6 @@
 """One thread's call paths in the plain-Python engine: columns and a stack.
 
-The tree is columns of equal length, a call path is a row. Beside it stands a stack with
+The tree is columns of equal length; a call path is a row. Beside it is a stack with
 an entry for every activation that is open:
 
     (owner, row, start)
@@ -36,7 +36,7 @@ _modules = sys.modules
 
 
 class ThreadTree:
-    """What is recorded on one thread. Columns may be copied by other threads any time:
+    """What is recorded on one thread. Other threads may copy columns at any time:
     they grow by appending, `parents` last."""
 
     def __init__(self, state: EngineState, native_id: int, ident: int, name: str) -> None:

@@ -81,12 +81,12 @@ def package_folder() -> str:
 
 
 def is_free_threaded() -> bool:
-    """Is this interpreter built without the GIL? (The GIL may be on nevertheless.)"""
+    """Whether this interpreter is built without the GIL. (The GIL may be on nevertheless.)"""
     return "t" in sys.abiflags
 
 
 def is_boot_installed(options: list[str]) -> bool:
-    """Will an interpreter with these options process our .pth?"""
+    """Whether an interpreter with these options processes our .pth."""
     letters = "".join(option[1:] for option in options if option[:1] == "-" != option[1:2])
     if "S" in letters:
         return False

@@ -1,4 +1,4 @@
-"""Which rank of which job is this process? torchrun, accelerate, mpirun and srun say so in the
+"""Which rank of which job this process is, as torchrun, accelerate, mpirun and srun say in the
 environment."""
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ class Job:
     """A rank's place in its job.
 
     Attributes:
-        rank, size: from 0; how many there are.
+        rank, size: its number, from 0, and how many there are.
         uuid: the same on all ranks, so that they become one trial; None: nothing names the job.
-        attempt: from 1; a launcher may start all ranks again after a failure. 0: it is no job.
+        attempt: from 1; a launcher may start all ranks again after a failure. 0: there is no job.
     """
 
     def __init__(self, rank: int, size: int, uuid: str | None, attempt: int) -> None:

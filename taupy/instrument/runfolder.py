@@ -1,6 +1,6 @@
 """The run folder: where a run lives between its launch and its storing.
 
-It holds the run's settings (`run`, a record) and one part a process. The state folder holds
+It holds the run's settings (`run`, a record) and one part per process. The state folder holds
 all run folders; it may lie where others can write, so both are opened by `state/folder.py`.
 """
 
@@ -82,11 +82,11 @@ class RunSettings:
 
     @property
     def trial_uuid(self) -> str:
-        """Of the trial: that of the job, unless an earlier run of the same name has it."""
+        """The trial's UUID: that of the job, unless an earlier run of the same name has it."""
         return derived_uuid(f"{self.uuid}/again/{self.again}") if self.again else self.uuid
 
     def record(self) -> dict[str, Any]:
-        """All of it by name, as it is written.
+        """All settings by name, as they are written.
 
         Raises:
             AttributeError: a setting has no value.
@@ -103,7 +103,7 @@ def new_uuid() -> str:
 
 
 def derived_uuid(text: str) -> str:
-    """The UUID (version 8) of a text: the same text has the same one everywhere."""
+    """The UUID (version 8) of a text: the same text gives the same UUID everywhere."""
     import hashlib
 
     digest = hashlib.blake2b(text.encode("utf-8", "surrogateescape"), digest_size=16).hexdigest()
@@ -132,7 +132,7 @@ def state_folders() -> Iterator[str]:
 
 
 def open_states() -> tuple[list[Folder], list[str]]:
-    """The state folders that are there and may be used, and why others may not, a line each."""
+    """The state folders that exist and may be used, and why others may not, one line each."""
     usable: list[Folder] = []
     refused: list[str] = []
     for path in dict.fromkeys(state_folders()):
@@ -200,7 +200,7 @@ def _with_room(folder: Folder) -> Folder:
 
 
 def has_run_folders() -> bool:
-    """Is there anything that `run_folders` would look at? For those who have no time to lose."""
+    """Whether there is anything for `run_folders` to look at; for callers with no time to lose."""
     return any(os.path.lexists(path) and _may_hold_runs(path) for path in state_folders())
 
 
@@ -212,7 +212,7 @@ def _may_hold_runs(path: str) -> bool:
 
 
 def run_folders() -> tuple[list[Path], list[str]]:
-    """Run folders of this user, whatever is in them; and what cannot be trusted, a line each."""
+    """Run folders of this user, whatever is in them; and what cannot be trusted, one line each."""
     from pathlib import Path
 
     states, refused = open_states()
@@ -233,7 +233,7 @@ def run_folders() -> tuple[list[Path], list[str]]:
 
 
 def is_import(path: Path) -> bool:
-    """Is this run folder that of a `taupy import`?"""
+    """Whether this run folder is that of a `taupy import`."""
     return path.name.startswith(f"{_PREFIX}{IMPORT}-")
 
 
@@ -302,7 +302,7 @@ def settings_of(record: Any) -> RunSettings:
 
 
 def boot_id() -> str:
-    """Identity of this boot of this host, "" where the kernel does not tell."""
+    """Identity of this boot of this host, "" if the kernel does not tell."""
     try:
         with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
             return file.read().strip()

@@ -1,4 +1,4 @@
-"""Which routines are recorded: glob patterns, compiled once, asked once a routine.
+"""Which routines are recorded: glob patterns, compiled once, matched once per routine.
 
 A pattern is `name:GLOB`, `file:GLOB`, `module:GLOB`, or a bare GLOB that may match any of
 the routine's qualified name, its full name `name [{file}{line}]`, its file and its file's
@@ -40,7 +40,7 @@ class Selection:
         self.exclude = [_split(pattern) for pattern in exclude]
 
     def selected(self, name: str, path: str | None, line: int | None, module: str = "") -> bool:
-        """Is this routine recorded?
+        """Whether this routine is recorded.
 
         Args:
             name: qualified name.
@@ -78,7 +78,7 @@ def _any(
 
 
 def matches(glob: str, text: str) -> bool:
-    """Does the glob match the whole text? Takes at most len(glob) * len(text) steps."""
+    """Whether the glob matches the whole text. Takes at most len(glob) * len(text) steps."""
     at = place = 0
     star, star_place = -1, 0  # the last `*`, and where what follows it was last tried
     while place < len(text):

@@ -1,4 +1,4 @@
-"""Libraries that hear of what PyTorch does: compiled once for each PyTorch, and kept.
+"""Libraries that are told what PyTorch does: compiled once for each PyTorch, and kept.
 
 One tells the engine of autograd's nodes, one of collectives, one of operators. They are made for
 the PyTorch that is installed beside this Python, as found without importing it, and lie in the
@@ -132,7 +132,7 @@ if host.tensor(object(), ctypes.byref(found)):
 
 
 class Kind:
-    """What a library hears of.
+    """What a library is told about.
 
     Attributes:
         name: its source is `_native/NAME_library.cpp`.
@@ -200,11 +200,11 @@ class Torch:
         self.library = os.path.realpath(os.path.join(self.libraries, "libtorch_cpu.so"))
 
     def fact(self, kind: Kind) -> str:
-        """What a trial says of a library that is there."""
+        """What a trial says about a library that is there."""
         return f"{kind.done}PyTorch {self.version}"
 
     def name(self, kind: Kind) -> str:
-        """What a library for it is called: another one for each build and place."""
+        """The name of a library for this PyTorch, which differs for each build and place."""
         import zlib
 
         status = os.stat(self.library)
@@ -279,7 +279,7 @@ def library(kind: Kind, torch: Torch, state: str, tell: Tell) -> bytes:
 
 
 def fact_of(kind: Kind, torch: Torch, state: str, tell: Tell) -> str:
-    """As `library`; what a trial says of it, there or not."""
+    """As `library`, but returns what a trial says about it, whether it is there or not."""
     try:
         library(kind, torch, state, tell)
     except Unusable as problem:
@@ -288,7 +288,7 @@ def fact_of(kind: Kind, torch: Torch, state: str, tell: Tell) -> str:
 
 
 def is_kept(kind: Kind, torch: Torch, state: str) -> bool:
-    """Is it there already?"""
+    """Whether it is there already."""
     try:
         return kept(kind, torch, state)[1]
     except Unusable:
@@ -326,11 +326,11 @@ def _kept(folder: Folder, kind: Kind, torch: Torch, tell: Tell) -> bytes:
 
 
 class _Refused(Unusable):
-    """It would be the same the next time."""
+    """There is no library, and trying again would not help."""
 
 
 def _compiler(kind: Kind, torch: Torch) -> str:
-    """The first one there is, if all that it needs is there, too."""
+    """The first compiler found, if everything it needs is there, too."""
     import shutil
 
     compiler = next(filter(None, map(shutil.which, _COMPILERS)), None)

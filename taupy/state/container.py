@@ -4,8 +4,8 @@ The layout is that of `_native/part.h`: a header, a table of chunks, and blocks 
 another. The engine's part and the GPU's part are containers with blocks of their own kinds.
 A chunk that was in memory only is marked in the table.
 The file may have been cut off at any byte, and it may have been made by hand: every size and
-offset is checked here, once, so that who reads a block's payload finds at least the bytes
-that its kind has.
+offset is checked here, once, so that the reader of a block's payload finds at least the
+bytes that its kind has.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _IN_MEMORY = 1  # in a chunk's offset: no file stands behind it
 
 
 class Header(NamedTuple):
-    """What a container says of its process. Ticks are the engine's clock, times nanoseconds."""
+    """What a container says about its process. Ticks are the engine's clock, times nanoseconds."""
 
     magic: bytes
     version: int
@@ -72,12 +72,12 @@ class Header(NamedTuple):
 
 
 HEADER_BYTES = _HEADER.size
-"""As many bytes of a file are enough for `header`."""
+"""How many bytes of a file are enough for `header`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """What tells one kind of container from the other.
+    """What distinguishes one kind of container from another.
 
     Attributes:
         title: for messages, such as "part of a run".

@@ -3,9 +3,8 @@
 A state folder may lie where others can write, as in a shared /tmp. So nothing in it is
 reached by its path: the folder is opened once, its owner and mode are looked at through the
 descriptor, and everything inside is opened relative to that descriptor, never through a
-symbolic link, never waiting for a pipe's other side, and only if it is a regular file of
-this user and not too large. Anything else raises `Untrusted`, is left as
-it is, and can be named in one line.
+symbolic link, never waiting for a pipe's other side, and only if it is a regular file of this user
+and not too large. Anything else raises `Untrusted`, is left as it is, and can be named in one line.
 
 Runs inside the measured process, too: built-in modules only.
 """
@@ -39,7 +38,7 @@ if TYPE_CHECKING:
 
 
 class Untrusted(OSError):
-    """Not a folder or file of this user's, or not such a one as taupy writes.
+    """Not a folder or file of this user's, or not one as taupy writes them.
 
     The message names it, and says why.
     """
@@ -89,7 +88,7 @@ class Folder:
         return sorted(posix.listdir(self.descriptor))
 
     def files(self, *endings: str) -> "list[File]":
-        """The files whose names end so, sorted; nothing is opened yet."""
+        """The files whose names have these endings, sorted; nothing is opened yet."""
         return [File(self, name) for name in self.names() if name.endswith(endings)]
 
     def folder(self, name: str) -> "Folder":
@@ -132,7 +131,7 @@ class Folder:
             return
 
     def is_gone(self) -> bool:
-        """Was the folder removed or replaced since it was opened?"""
+        """Whether the folder was removed or replaced since it was opened."""
         try:
             now, here = posix.stat(self.path), posix.fstat(self.descriptor)
         except OSError:
@@ -165,7 +164,7 @@ class File:
         return File(self.folder, self.stem + suffix)
 
     def exists(self) -> bool:
-        """Is there anything of this name, whatever it is?"""
+        """Whether there is anything of this name, whatever it is."""
         try:
             posix.stat(self.name, dir_fd=self.folder.descriptor, follow_symlinks=False)
         except OSError:
@@ -380,7 +379,7 @@ def _check_owner(path: str, status: posix.stat_result) -> None:
 
 
 def _is_hollow(descriptor: int, size: int) -> bool:
-    """Is it mostly holes, as a file that was made only to be large?"""
+    """Whether it is mostly holes, like a file that was made only to be large."""
     if size <= DENSE_BYTES:
         return False
     data = at = 0

@@ -2,8 +2,8 @@
 
 The file `watch` has a header, which is rewritten at each round, and behind it a record for each
 process that has ended. The file `watch.found` has a record for each process that was found below
-the program. Times are ns of CLOCK_MONOTONIC, like those of parts. Whoever writes it is
-a small process that is to stay small: only `struct` is imported.
+the program. Times are ns of CLOCK_MONOTONIC, like those of parts. The process that
+writes them is to stay small: only `struct` is imported.
 """
 
 from struct import Struct
@@ -71,7 +71,7 @@ class End:
     Attributes:
         start: its start time, as in `processes.process_start`.
         ended_ns: when it was seen to have ended.
-        late_ns: it may have ended so much earlier.
+        late_ns: how much earlier it may have ended.
         status: as `os.wait` gives it; None if the kernel did not tell.
     """
 

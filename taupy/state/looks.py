@@ -1,11 +1,11 @@
 """What the watch keeps of its looks at the measured processes, in three files of a run folder.
 
-`watch.memory` has a record for each look at which what a process held of some kind of memory was
-another amount, `watch.peaks` one for each process, with what its threads were in when its resident
-memory was largest, and
-`watch.threads` one for each call path that a thread was seen in, with what the thread was doing:
-so many looks, and the time that they stand for. A call path is told by the part's name and the
-address that it has in the process. Who writes this is to stay small: only `struct` is imported.
+`watch.memory` has a record for each look that found a process holding a different amount of some
+kind of memory. `watch.peaks` has one for each process, with what its threads were in when its
+resident memory was largest. `watch.threads` has one for each call path that a thread was seen in,
+with what the thread was doing: the number of looks, and the time that they stand for. A call path
+is identified by the part's name and its address in the process. The process that writes these
+files is to stay small: only `struct` is imported.
 """
 
 from struct import Struct
@@ -38,7 +38,7 @@ Memory = tuple[int, int, int]
 
 
 class Held:
-    """How much of it there is from a moment on.
+    """How much of a kind of memory is held from a moment on.
 
     Attributes:
         at_ns: of CLOCK_MONOTONIC.
@@ -84,7 +84,7 @@ class Peak:
 
 
 class InPath:
-    """What a thread was seen to do in a call path.
+    """What a thread was seen doing in a call path.
 
     Attributes:
         address: of the call path; 0 for all that did not fit.

@@ -27,7 +27,7 @@ _DAMAGE = (
 )  # fmt: skip
 
 Chosen = Callable[[str], bool]
-"""Does a file of this name belong to a run?"""
+"""Whether a file of this name belongs to a run."""
 
 
 def pack(target: Path, members: Mapping[str, File | bytes]) -> None:
@@ -63,7 +63,7 @@ def _add(archive: zipfile.ZipFile, name: str, file: File) -> None:
 
 
 def is_rescue(path: Path) -> bool:
-    """Is it an archive with a run in it?"""
+    """Whether it is an archive with a run in it."""
     try:
         with zipfile.ZipFile(path) as archive:
             return "run" in archive.namelist()

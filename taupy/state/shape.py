@@ -1,4 +1,4 @@
-"""Is a value that was read of the type that the program expects? For what is annotated."""
+"""Whether a value that was read has the type that the program expects, by its annotation."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _BITS = 63
 
 
 def fits(value: object, hint: Any) -> bool:
-    """Does a value of a record have the annotated type, all the way down?
+    """Whether a value of a record has the annotated type, all the way down.
 
     An int has 64 bits with its sign, a float is finite (an int will do for it).
 

@@ -1,6 +1,6 @@
 """taupy's records on disk: settings, node numbers, samples, the plain engine's part.
 
-marshal is not made for files of others: a damaged one can crash the interpreter or take all
+marshal is not made for untrusted files: a damaged one can crash the interpreter or take all
 memory. Here every length is checked against the bytes that are there, and nothing but plain
 values comes out. A record is MAGIC and one value; a value is a letter and what follows it:
 

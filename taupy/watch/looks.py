@@ -1,6 +1,6 @@
 """Looks at the measured processes: their resident memory, and what each thread is in and does.
 
-Each round looks at as many processes as there is time for, in turns. Whatever the program does
+Each round looks at as many processes as there is time for, in turn. Whatever the program does
 meanwhile, a look stands for the time since the one before at the same thread.
 """
 
@@ -37,7 +37,7 @@ class _Thread:
 
 
 class Looks:
-    """Those of one run."""
+    """The looks of one run."""
 
     def __init__(self, folder: Folder) -> None:
         self.folder = folder.descriptor
@@ -59,7 +59,7 @@ class Looks:
         self.parts[part.pid] = part
 
     def look(self) -> None:
-        """At one process after another, for as long as a round may take."""
+        """Look at one process after another, for as long as a round may take."""
         until = time.process_time_ns() + _ROUND_NS
         for pid in list(islice(self.parts, _PROCESSES_A_ROUND)):
             part = self.parts.pop(pid)
@@ -138,8 +138,8 @@ class Looks:
 
 
 def _does(state: bytes, earlier: _Thread, cpu_ns: int, delay_ns: int) -> int:
-    """One of `looks.STATES`. Of looks at a runnable thread, as many find it waiting for a
-    processor as that is of its time since the look before."""
+    """One of `looks.STATES`. Looks at a runnable thread count as waiting for a processor in
+    proportion to the share of the time since the look before that it spent waiting for one."""
     if state != b"R":
         return _DISK if state == b"D" else _SLEEPING
     ran, waited = cpu_ns - earlier.cpu_ns, delay_ns - earlier.delay_ns
@@ -161,7 +161,7 @@ class Series:
         self.file = file
         self.last: dict[Memory, int] = {}  # places in `rows`
         self.rows: list[Held] = []
-        self.apart_ns = 0  # new records of a process are so far apart at least
+        self.apart_ns = 0  # new records of a process are at least this far apart
 
     def add(self, memory: Memory, now: int, kib: int, most_kib: int) -> None:
         """What there is now.

@@ -4,10 +4,10 @@
 
 It holds a pidfd of every process that has a part in the run folder, and writes a heartbeat into
 the file `watch` there (`state/heartbeat.py`). It is nobody's child, has no descriptor of the
-program, sends no signal, and ends when no measured process is left, or the run folder is not.
+program, sends no signal, and ends when no measured process is left or the run folder is gone.
 
 It takes less than 1 % of a core over 20 s from its start: after rounds that cost more it pauses
-longer. So nothing is imported that is not needed.
+longer. So it imports only what it needs.
 """
 
 import posix
@@ -24,8 +24,8 @@ from taupy.watch.descendants import Descendants
 from taupy.watch.looks import Looks
 
 INTERVAL_NS = 100_000_000
-_JITTER_NS = 30_000_000  # rounds are shorter by so much at most: programs have periods, too
-SHARE = 150  # of its time it works one part in so many
+_JITTER_NS = 30_000_000  # rounds are shorter by this much at most: programs have periods, too
+SHARE = 150  # it works for one part of its time in this many
 CREDIT_NS = 60_000_000  # of CPU time that may be spent at first; starting takes half of it
 CREDIT_AT_MOST_NS = 500_000_000  # and at once, where little was spent before
 PAUSE_AT_MOST_NS = 20_000_000_000  # or what naps cost could lengthen a pause for ever
@@ -147,7 +147,7 @@ class Watch:
         self.take(Watched(pid, pidfd, start, now))
 
     def has(self, pid: int, start: int) -> bool:
-        """Is this process watched, not one that had its number before?"""
+        """Whether this process is watched, and not an earlier one with the same number."""
         before = self.living.get(pid)
         if before is None:
             return False
@@ -211,7 +211,7 @@ class Watch:
         posix.pwrite(self.file, beat.packed(), 0)
 
     def wait(self) -> None:
-        """Until the next round: for ends of processes, if there is time for that."""
+        """Wait until the next round: for ends of processes, if there is time for that."""
         began = self.looked_ns
         self.urgent_ns = 0
         self.chance = (self.chance * 1103515245 + 12345) % (1 << 31)
