@@ -1,4 +1,4 @@
-"""Are trials comparable? Find differences between them that are not results of the program.
+"""Whether trials are comparable: find differences between them that are not results of the program.
 
 The input is the metadata of the trials, name -> value; the output lists the entries that differ,
 with their kind. An entry that varies within one side (its repeated runs) is noise and is ignored.
@@ -163,7 +163,7 @@ def _listed(side: Sequence[Mapping[str, str]], name: str, values: Sequence[str])
 
 
 def _differ(values: Sequence[Sequence[str]], kind: Kind) -> bool:
-    """Does any side differ from the first? Ranges of sides that vary must not overlap."""
+    """Whether any side differs from the first. Ranges of sides that vary must not overlap."""
     first = set(values[0])
     for other in map(set, values[1:]):
         if first == other:
@@ -179,7 +179,7 @@ def _differ(values: Sequence[Sequence[str]], kind: Kind) -> bool:
 
 
 def _near(first: Sequence[str], other: Sequence[str]) -> bool:
-    """Do the two ranges of numbers overlap, within the tolerance?"""
+    """Whether the two ranges of numbers overlap, within the tolerance."""
     try:
         ones, others = [_number(text) for text in first], [_number(text) for text in other]
     except ValueError:

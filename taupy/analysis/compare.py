@@ -183,7 +183,7 @@ def _has_nan(first: Runs[K], second: Runs[K]) -> bool:
 
 
 def median(values: Sequence[float]) -> float:
-    """The middle value, or the mean of the two in the middle. NaN of none."""
+    """The middle value, or the mean of the middle two. NaN if there are no values."""
     if len(values) == 1:
         return values[0]
     ordered = sorted(value for value in values if value == value)

@@ -72,16 +72,16 @@ class Condition:
 
     Attributes:
         text: as the user wrote it.
-        scope: with a pattern always "each".
-        value: of routines; None where it was not said.
+        scope: always "each" if there is a pattern.
+        value: which value of routines; None where not stated.
         pattern: names of routines and kernels, or of user events; None for all.
         rises: True for `>`.
         amount: of a percentage as a factor: 0.05; else in the metric's unit, once
             `in_unit` has been asked.
-        percent: the amount is a share of the first side's value.
-        change: the amount is a change, not a value.
+        percent: whether the amount is a share of the first side's value.
+        change: whether the amount is a change, not a value.
         unit: as written; empty for none.
-        of_event: `metric` is one of `STATISTICS`, of user events.
+        of_event: whether `metric` is one of `STATISTICS`, for user events.
     """
 
     text: str
@@ -98,14 +98,14 @@ class Condition:
 
     @property
     def counted(self) -> bool:
-        """Its values are counts."""
+        """Whether its values are counts."""
         return self.metric == "samples" if self.of_event else self.metric in COUNTS
 
     def in_unit(self, unit: str) -> float:
         """The amount in the metric's unit.
 
         Raises:
-            UsageError: it was written in a unit that the metric does not have.
+            UsageError: it was written in a unit the metric does not have.
         """
         if self.percent or self.unit == unit:
             return self.amount
@@ -119,7 +119,7 @@ class Condition:
         raise UsageError(f"--fail-on '{self.text}': {self.metric} is in {scales_there}; {asked}")
 
     def met(self, first: float | None, second: float | None, amount: float) -> bool | None:
-        """Do these values meet the condition? None where they cannot: one is absent."""
+        """Whether these values meet the condition; None where one is absent."""
         if second is None or (self.change and first is None):
             return None
         if not self.change:
@@ -131,10 +131,10 @@ class Condition:
 
 
 def parse(text: str) -> Condition:
-    """A condition from its text.
+    """Parse a condition.
 
     Raises:
-        UsageError: it is none; says how one is written.
+        UsageError: it is not a condition; the message explains how to write one.
     """
     match = _CONDITION.fullmatch(text)
     if match is None:
@@ -183,7 +183,7 @@ def _unquoted(text: str | None) -> str | None:
 
 
 class Candidate(NamedTuple):
-    """A row that a condition is about: its name, and each side's runs."""
+    """A row that a condition applies to: its name, and each side's runs."""
 
     name: str
     first: tuple[float, ...]
@@ -194,10 +194,10 @@ class Ruling(NamedTuple):
     """The outcome of one condition for one row.
 
     Attributes:
-        change: of the medians, relative to the first side's; None where that is 0.
-        interval: of the ratio second / first; None where a value is 0 or runs are too few.
-        p: of a change up to the limit, adjusted for all rows of the condition; None where it
-            was not tested.
+        change: in the medians, relative to the first side's; None where that is 0.
+        interval: for the ratio second / first; None where a value is 0 or there are too few runs.
+        p: for a change up to the limit, adjusted for all rows of the condition; None where not
+            tested.
         why: the basis of the verdict, if that is not p.
     """
 
@@ -265,8 +265,8 @@ def exact_ruling(condition: Condition, row: Candidate, amount: float) -> Ruling 
 class _Tests:
     """The tests of all rows of a condition against its limit, made together.
 
-    The first side's values are moved to the limit (`> +5%`: times 1.05). What is tested then
-    is whether the second side differs from that.
+    The first side's values are moved to the limit (`> +5%`: times 1.05). The test is then
+    whether the second side differs from them.
     """
 
     def __init__(
@@ -279,7 +279,7 @@ class _Tests:
     ) -> None:
         self.alpha = alpha
         self.level = alpha / families
-        self._p: dict[int, float] = {}  # by identity: names need not differ
+        self._p: dict[int, float] = {}  # by identity: names may be equal
         self._limit: dict[int, tuple[float, ...]] = {}
         to_test = [row for row in rows if condition.change and not _exact(condition, row)]
         if not to_test:
@@ -296,7 +296,8 @@ class _Tests:
             self._p = {id(row): p for row, p in zip(to_test, result.adjusted, strict=True)}
 
     def p(self, row: Candidate) -> float | None:
-        """That chance alone puts a row so far from the limit, corrected for all rows."""
+        """The probability that chance alone puts a row so far from the limit, corrected for all
+        rows."""
         return self._p.get(id(row))
 
     def place(self, row: Candidate, rises: bool, confidence: float) -> Place:
@@ -335,7 +336,7 @@ def _ruling(condition: Condition, row: Candidate, amount: float, tests: _Tests) 
 
 
 def _exact(condition: Condition, row: Candidate) -> bool:
-    """A count without noise: all runs of each side agree."""
+    """Whether this is a count without noise: all runs of each side agree."""
     return condition.counted and len(set(row.first)) == 1 and len(set(row.second)) == 1
 
 

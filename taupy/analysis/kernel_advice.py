@@ -1,6 +1,6 @@
-"""What could be changed in a kernel, from its code: each proposal with a bound of the gain.
+"""What could be changed in a kernel, from its code: each proposal with a bound on the gain.
 
-A bound is the share of the kernel's time that the proposal can save at most; None where code alone
+A bound is the largest share of the kernel's time that the proposal can save; None where code alone
 cannot bound it. Bounds are reached only if the kernel waits for nothing else.
 """
 
@@ -30,7 +30,7 @@ class Advice(NamedTuple):
 
     Attributes:
         rule: occupancy, spills, access, width, barriers or tensor.
-        saved: share of the kernel's time, at most; None where it is not bounded.
+        saved: largest share of the kernel's time; None where there is no bound.
     """
 
     rule: str
@@ -45,10 +45,9 @@ def advice(
     """Proposals, those with the largest bound first.
 
     Args:
-        block: threads of a block, where the launch is known; by default those that the code
-            asks for.
-        dynamic: shared memory in bytes that the launch adds; by default as the compiler noted.
-        chip: for which occupancy is meant; the code's own if None.
+        block: threads per block, where the launch is known; by default, what the code asks for.
+        dynamic: shared memory in bytes that the launch adds; by default, what the compiler noted.
+        chip: the one to compute occupancy for; None for the code's own.
     """
     proposals = [*_spills(code), *_accesses(code), *_barriers(code), *_tensor(code)]
     block = block or code.launch.block
@@ -85,7 +84,7 @@ def _lifted(now: float, then: float, chip: str, change: str) -> Advice:
 def _registers(
     code: KernelCode, block: int, dynamic: int | None, chip: str, share: float
 ) -> tuple[int, float] | None:
-    """The most registers with which more warps fit, and the occupancy then."""
+    """The largest number of registers with which more warps fit, and the resulting occupancy."""
     start = (code.registers or 0) // _REGISTER_STEP * _REGISTER_STEP
     for registers in range(start, _REGISTER_STEP, -_REGISTER_STEP):
         fit = kernel_occupancy.at(code, block, chip, dynamic, registers)
@@ -97,8 +96,8 @@ def _registers(
 def ranked(
     code: KernelCode, blocks: Sequence[int], chip: str | None = None, dynamic: int | None = None
 ) -> list[Fit]:
-    """Block sizes by occupancy, the highest first, of equals the smaller; those that do not fit
-    last."""
+    """Block sizes by occupancy, highest first, and the smaller first if equal; those that do not
+    fit come last."""
     fits = kernel_occupancy.fits(code, [chip or code.chip], blocks, dynamic)
     return sorted(
         fits, key=lambda fit: (-(fit.occupancy.share if fit.occupancy else -1), fit.block)
@@ -132,7 +131,7 @@ def _at_depth(code: KernelCode, depth: int) -> int:
 
 
 def _accesses(code: KernelCode) -> Iterator[Advice]:
-    """Accesses of the deepest loops that have any: those run most often."""
+    """Accesses in the deepest loops that have any, since those run most often."""
     for space in ("global", "shared"):
         chosen = [
             access
@@ -180,7 +179,7 @@ def _number(number: int, what: str) -> str:
 def conflicts(stride: int, width: int) -> int:
     """How many threads of one request reach different words of one bank of shared memory.
 
-    Wider accesses than 4 bytes are served in parts of a warp that move 128 bytes each.
+    Accesses wider than 4 bytes are served in parts of a warp, each moving 128 bytes.
     """
     threads = min(_WARP, _WARP * _BANK_BYTES // width) if width > _BANK_BYTES else _WARP
     words: dict[int, set[int]] = {}
@@ -217,7 +216,7 @@ def _barriers(code: KernelCode) -> Iterator[Advice]:
 
 
 def _tensor(code: KernelCode) -> Iterator[Advice]:
-    """Products of matrices: multiply-adds fed from shared memory, in a loop."""
+    """Matrix products: multiply-adds fed from shared memory, in a loop."""
     if code.number("tensor"):
         return
     deepest = max((loop.depth for loop in code.loops), default=0)
@@ -240,7 +239,7 @@ def _tensor(code: KernelCode) -> Iterator[Advice]:
 
 
 def _tensor_ratio(chip: str, kind: str, tensor: str) -> float | None:
-    """How much faster tensor cores are, by the data sheets of the chip's GPUs."""
+    """How much faster tensor cores are, according to the data sheets of the chip's GPUs."""
     for sheet in DATASHEETS:
         plain, fast = sheet.peaks.get(kind), sheet.peaks.get(f"tensor {tensor}")
         if sheet.compute_capability == chip and plain and fast and fast > plain:

@@ -1,4 +1,4 @@
-"""A kernel's code beside what was measured of it, and where the two disagree.
+"""A kernel's code beside its measurements, and where the two disagree.
 
 The code's counts are scaled by what was executed: its share of a kind times all executed
 instructions. That is exact without loops and branches, and an expectation with them.
@@ -22,8 +22,8 @@ class Measured:
     """A kernel's launches of one configuration; None for what was not measured.
 
     Attributes:
-        threads, grid: of a block; blocks of the grid.
-        occupancy: theoretical, as the launch had it; 0 to 1.
+        threads, grid: threads per block; blocks in the grid.
+        occupancy: theoretical, for that launch; 0 to 1.
         counters: sums over the kernel's launches, by taupy's names.
         reached: the counted occupancy, 0 to 1.
     """
@@ -45,8 +45,8 @@ class Beside(NamedTuple):
     """One quantity.
 
     Attributes:
-        expected: of the code, scaled by what was executed.
-        disagrees: why code and measurement cannot both be right, or of the same code.
+        expected: from the code, scaled by what was executed.
+        disagrees: why code and measurement cannot both be right, or belong to the same code.
     """
 
     what: str
@@ -57,7 +57,7 @@ class Beside(NamedTuple):
     disagrees: str = ""
 
 
-# What counters count of each kind: kind, memory, counters that are added up.
+# What counters count for each kind: kind, memory, counters to add up.
 _COUNTED = (
     ("fp64", "", ("flop_fp64",)),
     ("fp32", "", ("flop_fp32",)),
@@ -81,7 +81,7 @@ COUNTERS = (
 
 
 def beside(code: KernelCode, measured: Measured) -> list[Beside]:
-    """Every quantity that code or measurement tell."""
+    """Every quantity known from code or measurement."""
     rows = [*_resources(code, measured), *_occupancies(code, measured)]
     rows += _executed(code, measured)
     if (time := _time(code, measured)) is not None:
@@ -168,7 +168,7 @@ def _time(code: KernelCode, measured: Measured) -> Beside | None:
     bound = kernel_bound.estimate(code, measured.gpu, threads, blocks=measured.grid)
     if bound is None or not bound.by:
         return None
-    # What is cached needs no DRAM, so the bound is that of the pipes.
+    # Cached data needs no DRAM, so the bound is that of the pipes.
     least = max((time for name, time in bound.by if not name.startswith("dram")), default=0.0)
     why = "less than its code needs" if measured.mean_ns < least else ""
     return Beside(_ESTIMATE, "ns", least, None, measured.mean_ns, why)
@@ -186,5 +186,5 @@ def error_of_estimate(rows: Sequence[Beside]) -> str | None:
 
 
 def disagreements(rows: Sequence[Beside]) -> list[str]:
-    """What cannot be, one line each."""
+    """What cannot be true, one line each."""
     return [f"{row.what}: {row.disagrees}" for row in rows if row.disagrees]

@@ -1,8 +1,9 @@
-"""The time that a kernel needs at least, from its code: an estimate without a GPU.
+"""The least time a kernel needs, judging by its code: an estimate without a GPU.
 
-Each pipe does so many instructions in a clock (`catalog/rates.py`), each memory moves so many
-bytes; the slowest alone gives the bound. Nothing waits for anything here, so a real launch takes
-longer. Loops run as often as the caller says; branches are taken to run both ways.
+Each pipe executes a fixed number of instructions per clock (`catalog/rates.py`), each memory moves
+a fixed number of bytes; the slowest alone gives the bound. Nothing waits for anything here, so a
+real launch takes longer. Loops run as often as the caller says; branches are
+assumed to run both ways.
 """
 
 from __future__ import annotations
@@ -31,9 +32,9 @@ def estimate(
     """The bound of one launch; None where the chip's rates or clock are not known.
 
     Args:
-        threads: of the whole grid.
-        trips: how often loops run, by depth, the outermost first; 1 for what is missing.
-        blocks: of the grid, where known: fewer than multiprocessors leave some of these idle.
+        threads: in the whole grid.
+        trips: how often loops run, by depth, the outermost first; 1 where missing.
+        blocks: in the grid, where known; fewer than multiprocessors leave some of them idle.
     """
     rates = RATES.get(gpu.compute_capability)
     if rates is None or not gpu.clock_hz:
@@ -60,7 +61,7 @@ def estimate(
 
 
 def runs(depth: int, trips: Sequence[float]) -> float:
-    """How often something inside so many loops runs."""
+    """How often something runs that is nested in `depth` loops."""
     product = 1.0
     for at in range(depth):
         product *= trips[at] if at < len(trips) else 1.0
@@ -89,7 +90,7 @@ def _of_memory(code: KernelCode, trips: Sequence[float], clocks: float) -> dict[
 
 
 def _moved(code: KernelCode, trips: Sequence[float], spaces: Sequence[str]) -> float:
-    """Bytes of a thread. What all threads of a warp read alike moves once for all of them."""
+    """Bytes per thread. What all threads of a warp read in common moves once for all of them."""
     return sum(
         part.number * part.bytes * runs(part.depth, trips) / (32 if part.pattern == "same" else 1)
         for part in code.accesses
@@ -98,7 +99,7 @@ def _moved(code: KernelCode, trips: Sequence[float], spaces: Sequence[str]) -> f
 
 
 def _tensor_flops(code: KernelCode, trips: Sequence[float]) -> dict[str, float]:
-    """Type -> operations of a thread."""
+    """Type -> operations per thread."""
     sums: dict[str, float] = {}
     for part in code.counts:
         if part.kind == "tensor" and (flop := flop_of(part.detail)):
@@ -108,8 +109,8 @@ def _tensor_flops(code: KernelCode, trips: Sequence[float]) -> dict[str, float]:
 
 
 def flop_of(opcode: str) -> float:
-    """Operations of a thread in one matrix instruction: `HMMA.16816.F32` does 2 x 16 x 8 x 16
-    in a warp of 32, `HGMMA.64x128x16.F32` in a group of 128. 0 where no shape stands there."""
+    """Operations per thread in one matrix instruction: `HMMA.16816.F32` does 2 x 16 x 8 x 16
+    in a warp of 32, `HGMMA.64x128x16.F32` in a group of 128. 0 where no shape is given."""
     for part in opcode.split("."):
         if match := _SHAPE.match(part):
             if match[1]:
@@ -120,7 +121,7 @@ def flop_of(opcode: str) -> float:
 
 
 def tensor_type(opcode: str) -> str:
-    """Of what it multiplies: fp16, bf16, tf32, fp64, int8, fp8."""
+    """The type of what it multiplies: fp16, bf16, tf32, fp64, int8, fp8."""
     name, *parts = opcode.split(".")
     for word, kind in _TYPES:
         if word in parts:

@@ -1,11 +1,11 @@
-"""Names of kernels cut shorter, step by step, so that those of other GPUs find their partners.
+"""Shorten kernel names step by step, so that kernels on other GPUs find their counterparts.
 
 Some kernels do what their template arguments say: `vectorized_elementwise_kernel` adds or
-multiplies, `cutlass::Kernel2` is any product. Such *wrappers* keep what tells them apart, and
+multiplies, `cutlass::Kernel2` is any product. Such *wrappers* keep what distinguishes them, and
 lose numbers, containers, then types; all other kernels lose their arguments as a whole. The last
-step takes away what names a GPU's generation, a tile or an instruction's shape.
+step removes what names a GPU's generation, a tile or an instruction's shape.
 
-Which names are then the same thing is `match.py`'s part.
+`match.py` decides which names then mean the same thing.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _TYPES = re.compile(
     r"|(__)?half2?|half_t|Half|BFloat16|bfloat16_t|(__)?nv_bfloat162?|tfloat32_t|Float8_\w+"
     r"|__nv_fp8_\w+|(float|double|int)[234]"
 )
-# What carries arguments and says nothing of the work, and goes by other names in other versions.
+# Carries arguments, says nothing about the work, and has other names in other versions.
 _CARRIERS = re.compile(
     r"const|volatile|true|false|tuple|pair|integral_constant|enable_if|type|Params|lambda|instance"
     r"|operator|TensorIterator(Base)?|TensorListMetadata|(Trivial)?OffsetCalculator"
@@ -83,17 +83,17 @@ def one_spelling(name: str) -> str:
 
 
 def is_wrapper(name: str) -> bool:
-    """Does this kernel do what its template arguments say?"""
+    """Whether this kernel does what its template arguments say."""
     return _WRAPPER.search(_short(name)) is not None
 
 
 def with_types(name: str) -> str:
-    """The short name, of wrappers with the words of their template arguments."""
+    """The short name; for wrappers, with the words of their template arguments."""
     return _told(name, types=True)
 
 
 def without_types(name: str) -> str:
-    """The same without types: an addition of half and one of single precision are one."""
+    """The same without types: additions in half and in single precision are the same."""
     return _told(name, types=False)
 
 

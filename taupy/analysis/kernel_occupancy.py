@@ -13,7 +13,7 @@ SHOWN_BLOCKS = (32, 64, 96, 128, 192, 256, 384, 512, 768, 1024)
 
 
 class Fit(NamedTuple):
-    """How a block size fits on a chip; `occupancy` is None where no block does."""
+    """How a block size fits on a chip; `occupancy` is None where no block fits."""
 
     chip: str
     block: int
@@ -26,12 +26,12 @@ def fits(
     blocks: Sequence[int] = BLOCKS,
     dynamic: int | None = None,
 ) -> Iterator[Fit]:
-    """Each block size on each chip. Another chip's own compiler may take other registers: these
-    are the numbers for code of as many.
+    """Each block size on each chip. Code compiled for another chip may use a different number of
+    registers; these numbers assume the same number.
 
     Args:
         dynamic: shared memory in bytes that the launch asks for besides the code's own; None
-            for what its compiler has noted, else 0.
+            for what the compiler noted, or 0.
     """
     for chip in chips:
         for block in blocks:
@@ -49,7 +49,7 @@ def at(
     known.
 
     Args:
-        registers: instead of the code's own.
+        registers: to use instead of the code's own.
     """
     taken = code.registers if registers is None else registers
     if taken is None or not code.is_kernel or not code.launch.allow(block):
@@ -59,7 +59,7 @@ def at(
 
 
 def best(code: KernelCode, chip: str | None = None, dynamic: int | None = None) -> Fit | None:
-    """The block size with the highest occupancy, the smallest of several; None where none fits."""
+    """The block size with the highest occupancy, the smallest if equal; None where none fits."""
     blocks = (code.launch.block,) if code.launch.block else BLOCKS
     fitting = [fit for fit in fits(code, [chip or code.chip], blocks, dynamic) if fit.occupancy]
     return max(fitting, key=lambda fit: (fit.occupancy.share if fit.occupancy else 0, -fit.block),

@@ -12,7 +12,7 @@ from taupy.model.kernel_code import KernelCode
 
 class Quantity(NamedTuple):
     """Attributes:
-    of: gives None where the code does not tell.
+    of: returns None where the code does not tell.
     """
 
     name: str

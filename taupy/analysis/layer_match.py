@@ -1,9 +1,9 @@
-"""Which layers of different trials are the same one.
+"""Which layers of different trials are the same.
 
 By qualified name first; a wrapper's prefix is not part of it: `torch.compile` puts `_orig_mod.`
-before all names, `DistributedDataParallel` and the like `module.`. What has no partner then is
-matched by class and position, if the sides have equally many of that class left: the first with
-the first.
+before all names, `DistributedDataParallel` and the like `module.`. Layers still without a partner
+are matched by class and position, the first with the first, if the sides have equally many of that
+class left.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ def all_have(sides: Sequence[Collection[str]], name: str) -> bool:
 
 
 def unwrapped(name: str, kind: str) -> str:
-    """`layer1.0` of `module._orig_mod.layer1.0`; of the wrapped model itself, its class: what it is
-    called where nothing wraps it."""
+    """`layer1.0` of `module._orig_mod.layer1.0`; for the wrapped model itself, its class, which is
+    its name where nothing wraps it."""
     first, _, rest = name.partition(".")
     while first in _WRAPPERS:
         if not rest:

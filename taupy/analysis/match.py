@@ -1,7 +1,7 @@
-"""Which timers of different trials are the same thing.
+"""Which timers of different trials are the same.
 
-A timer's id is made from its full name, so most match by themselves. What is left over
-is matched by rules, each of which says its name in the result:
+A timer's id is made from its full name, so most match by themselves. The rest are
+matched by rules, each of which is named in the result:
 
     same          the full name
     moved         the same name in the same file, on another line
@@ -12,7 +12,7 @@ is matched by rules, each of which says its name in the result:
     prefix        layers, without the prefix of a wrapper (`layer_match.py`)
     position      layers of one class, in the order of their first calls
 
-How names of kernels are cut is `kernel_cuts.py`'s part.
+`kernel_cuts.py` shortens kernel names.
 
 Nothing here reads names from a database or compares values.
 """
@@ -44,7 +44,7 @@ _PLACE = re.compile(r" \[\{[^{}]*\}\{\d+\}\]\Z")
 
 
 class Key(NamedTuple):
-    """What rows of different trials share. Equal identities are one row."""
+    """What rows of different trials share. Rows with equal identities are one row."""
 
     identity: Hashable
     timer: str
@@ -58,17 +58,16 @@ class Key(NamedTuple):
 class Table:
     """A user's table of patterns: name -> what it stands for.
 
-    A pattern with `*` or `?` is one for the whole of a full or short name; between
-    slashes it is a regular expression, found anywhere in the full name, and the name it
-    stands for may refer to its groups (`\\1`). Other texts are whole names. The first
-    that fits counts.
+    A pattern with `*` or `?` must match a whole full or short name; between slashes it is a
+    regular expression, found anywhere in the full name, and the name it stands for may refer to
+    its groups (`\\1`). Other texts are whole names. The first match counts.
     """
 
     def __init__(self, patterns: Mapping[str, object], source: str = "the table") -> None:
         """Read a table as TOML gives it: name = "pattern" or ["pattern", ...].
 
         Raises:
-            UsageError: it is no such table, or a regular expression is none.
+            UsageError: it is not such a table, or a regular expression is invalid.
         """
         self._tests: list[tuple[str, Callable[[Named], str | None]]] = []
         for name, given in patterns.items():
@@ -78,7 +77,7 @@ class Table:
             self._tests += [(name, _test(name, text, source)) for text in texts]
 
     def name_of(self, named: Named) -> str | None:
-        """What stands for this timer, None where no pattern fits."""
+        """The name the table gives this timer; None where no pattern matches."""
         for _, test in self._tests:
             name = test(named)
             if name is not None:
@@ -110,7 +109,7 @@ def _test(name: str, pattern: str, source: str) -> Callable[[Named], str | None]
 
         return new_name
     if "*" in pattern or "?" in pattern:
-        # Names of routines are full of brackets, which mean themselves.
+        # Routine names are full of brackets, which are literal.
         whole = re.compile(translate(pattern.replace("[", "[[]")))
         return lambda named: (
             name if whole.match(named.timer) or whole.match(named.short_name) else None
@@ -125,9 +124,9 @@ def matched(
 
     Args:
         sides: timer -> its names, of each side (the trials of a side together).
-        level: how far names of kernels are told apart. `auto` goes only as far as it takes
-            to find a partner; the others cut all names of kernels alike. `exact` matches
-            full names only, of routines too.
+        level: how finely kernel names are distinguished. `auto` shortens names only as far as it
+            takes to find a partner; the others shorten all kernel names alike. `exact` matches
+            only full names, of routines too.
     """
     keys: list[dict[K, Key]] = [{} for _ in sides]
     facts: dict[K, Named] = {}
@@ -151,7 +150,7 @@ def matched(
 
 
 def is_kernel(named: Named) -> bool:
-    """Is it work of a GPU?"""
+    """Whether it is work of a GPU."""
     return not KERNEL_GROUPS.isdisjoint(named.groups.split("|"))
 
 
@@ -169,7 +168,7 @@ def _with_table(
     keys: Sequence[dict[K, Key]],
     table: Table,
 ) -> set[K]:
-    """Give keys to what the table knows; what it does not know is left."""
+    """Give keys to the names in the table; leave the others."""
     left = set()
     for id, named in facts.items():
         name = table.name_of(named)
@@ -203,7 +202,7 @@ def _routines(
     ids: set[K],
     everywhere: set[K],
 ) -> None:
-    """Routines of one name in one file are one family, whose lines may move together.
+    """Routines with the same name in one file are one family, whose lines may move together.
 
     Two lambdas of a file, each four lines further down, must not be matched crosswise. So
     where a family's lines differ between the sides, its members are paired in order; where
@@ -247,7 +246,7 @@ def _kernels(
     facts: Mapping[K, Named],
     kernels: set[K],
 ) -> None:
-    """Names cut shorter and shorter, until a kernel of another side has the same."""
+    """Shorten names step by step, until a kernel of another side has the same name."""
     left_over = [kernels & side.keys() for side in sides]
     for level, cut in _STEPS:
         families: dict[str, list[set[K]]] = {}

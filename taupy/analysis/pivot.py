@@ -1,6 +1,6 @@
 """Tables of trials: labels down the side, labels across the top, one quantity in the cells.
 
-Values come in one by one with their labels; trials that meet in a cell are summed up by
+Values come in one by one with their labels; trials that share a cell are summarized by
 their median (or mean, minimum ...). A cell for which nothing was measured stays empty.
 """
 
@@ -43,8 +43,8 @@ class Pivot:
 
     Attributes:
         rows, columns: labels, in order.
-        cells: by row and column; what is not there was not measured.
-        counts: how many trials meet in each cell.
+        cells: by row and column; missing cells were not measured.
+        counts: how many trials share each cell.
     """
 
     rows: list[Labels]
@@ -53,7 +53,7 @@ class Pivot:
     counts: dict[tuple[Labels, Labels], int] = field(default_factory=dict)
 
     def row(self, labels: Labels) -> list[float | None]:
-        """The cells of a row, None where there is nothing."""
+        """The cells of a row, None where nothing was measured."""
         return [self.cells.get((labels, column)) for column in self.columns]
 
 
@@ -106,13 +106,13 @@ def by_size(table: Pivot, outer: int, limit: int | None = None) -> tuple[Pivot, 
 
 
 def relative_to(table: Pivot, wanted: str) -> tuple[Pivot, Labels]:
-    """Every cell over that of the baseline's column in the same row.
+    """Every cell divided by the one in the baseline's column of the same row.
 
-    A row without a baseline has no cells left. The label may be a part of one, as long as
+    A row without a baseline has no cells left. `wanted` may be part of a label, as long as
     only one column has it.
 
     Raises:
-        UsageError: no column is called so, or several are.
+        UsageError: no column has that name, or several have.
     """
     column = _column(table, wanted)
     cells = {}

@@ -1,7 +1,7 @@
 """A part of a program: what ran below a routine, or all but imports and start-up.
 
-An answer by trial, thread, call path, parent and timer comes in, one by trial, thread and
-timer goes out.
+Takes an answer by trial, thread, call path, parent and timer; returns one by trial, thread and
+timer.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ _KEPT = ("trial", "thread", "timer")
 
 
 def is_import(timer: Named) -> bool:
-    """Python's import machinery: what is below it is an import's, too."""
+    """Whether it is Python's import machinery; what is below it belongs to the import, too."""
     return timer.file in _IMPORTING or "IMPORT" in timer.groups.split("|")
 
 
 def below(answer: Answer, meant: Callable[[Named], bool]) -> Answer:
-    """The routines that are meant and all that ran below them."""
+    """The selected routines and everything that ran below them."""
     parent = _parents(answer.table)
     inside = _reached(answer, parent, meant)
     return _by_timer(answer, parent, inside)
 
 
 def without_imports(answer: Answer) -> Answer:
-    """All but imports and what no routine did; callers' inclusive values do not hold these."""
+    """All but imports and work outside routines; callers' inclusive values exclude these."""
     parent = _parents(answer.table)
     outside = _reached(answer, parent, is_import)
     columns = dict(answer.table.columns)
@@ -49,7 +49,7 @@ def without_imports(answer: Answer) -> Answer:
 
 
 def _parents(table: Table) -> list[int]:
-    """Each row's parent row; threads of one place are others in other trials."""
+    """Each row's parent row; the same thread position in another trial is another thread."""
     count = len(table.labels["thread"])
     pairs = zip(table.codes["trial"], table.codes["thread"], strict=True)
     apart = [trial * count + thread for trial, thread in pairs]
@@ -57,7 +57,7 @@ def _parents(table: Table) -> list[int]:
 
 
 def _reached(answer: Answer, parent: Sequence[int], meant: Callable[[Named], bool]) -> list[bool]:
-    """Is a row of such a timer, or below one?"""
+    """Whether each row is of a selected timer, or below one."""
     fits = [meant(timer) for timer in answer.table.labels["timer"]]
     fits_below = [fits[code] for code in answer.table.codes["timer"]]
     for row in preorder(parent):
@@ -67,7 +67,7 @@ def _reached(answer: Answer, parent: Sequence[int], meant: Callable[[Named], boo
 
 
 def _less(values: Sequence[Amount], parent: Sequence[int], outside: Sequence[bool]) -> list[Amount]:
-    """Inclusive values less those of the rows outside that are below."""
+    """Inclusive values minus those of the outside rows below."""
     lost: list[int | float] = [0] * len(parent)
     for row in reversed(preorder(parent)):
         above = parent[row]

@@ -1,7 +1,7 @@
-"""Clocks of several hosts, brought together by collectives.
+"""Align the clocks of several hosts by their collectives.
 
-No rank can leave an all_reduce before all have come, and all leave it within its transfer: when two
-ranks leave the same one differs by the difference of their clocks, and a little.
+No rank can leave an all_reduce before all have arrived, and all leave it within its transfer. So
+the times at which two ranks leave it differ by the difference of their clocks, plus a little.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ class Clock:
     """How a rank's clock differs from the reference rank's.
 
     Attributes:
-        offset_ns: by so much it is ahead in the middle of the run; drift: and gains a second.
-        residual_ns: median difference from that line: what the alignment leaves open.
-        pairs: collectives that it was found from.
+        offset_ns: how far it is ahead in the middle of the run; drift: its gain per second.
+        residual_ns: median difference from that line: the error left by the alignment.
+        pairs: collectives it was computed from.
         middle_ns: by the reference's clock.
     """
 
@@ -40,18 +40,18 @@ class Clock:
 
     @property
     def differs(self) -> bool:
-        """Is it another clock than the reference's?"""
+        """Whether it is another clock than the reference's."""
         return abs(self.offset_ns) > max(_LEAST_NS, _RESIDUALS * self.residual_ns)
 
     def aligned(self, moments: Array) -> Array:
-        """Moments by this clock, by the reference's."""
+        """Moments on this clock, converted to the reference's."""
         since = moments - self.offset_ns - self.middle_ns
         return moments - self.offset_ns - self.drift * since
 
 
 def clock(reference: Array, other: Array) -> Clock:
-    """The clock of a rank from the moments at which both have left the same collectives, at least
-    one."""
+    """The clock of a rank, from the moments at which both left the same collectives; at least one
+    is needed."""
     away = other - reference
     middle, drift = float(np.median(reference)), 0.0
     if len(away) >= _FOR_DRIFT and np.ptp(reference) >= _FOR_DRIFT_NS:
@@ -69,7 +69,7 @@ def clocks(left: Mapping[int, Mapping[tuple[str, int], float]]) -> dict[int, Clo
     """The clocks of ranks that differ from the first one's.
 
     Args:
-        left: rank -> collective -> when the rank left it, of those that all ranks leave together.
+        left: rank -> collective -> when the rank left it; only those that all ranks leave together.
 
     Returns:
         Ranks that share no collective with the first, directly or through others, have none.

@@ -1,8 +1,8 @@
 """What took the last rank longer since the previous collective.
 
-Each rank lists what its time went to between collectives (`Stretches`). Ranks may have joined
-different stretches: they are added up between the collectives at which all ranks of a communicator
-have an end of one, and compared there.
+Each rank lists where its time went between collectives (`Stretches`). Ranks may have joined
+different stretches, so these are added up between the collectives at which a stretch ends on all
+ranks of a communicator, and compared there.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ class Longer(NamedTuple):
     Attributes:
         number: of the collective; of several without an end of a stretch between them, the last.
         step: of that one; 0: in none.
-        key: of what took it longer.
-        path: with that key, the one with the most time.
-        excess_ns: its own time less the median of the other ranks; negative if it was shorter.
-            Of what other ranks do not list the most that it can be is taken.
+        key: what took it longer.
+        path: the call path with that key and the most time.
+        excess_ns: its own time minus the median of the other ranks; negative if it was shorter.
+            Where other ranks list no time, the most it can be is used.
     """
 
     rank: int
@@ -46,7 +46,7 @@ class Longer(NamedTuple):
 
 @dataclass
 class OwnTimes:
-    """What one rank's time went to.
+    """Where one rank's time went.
 
     Attributes:
         paths: of each entry of the stretches, a position; those of all ranks are the same.
@@ -72,7 +72,7 @@ class OwnTimes:
 
     @cached_property
     def at_most(self) -> Values:
-        """What a call path can have that is not listed, for each stretch."""
+        """The most time an unlisted call path can have, for each stretch."""
         least = np.full(len(self.ends), np.inf)
         np.minimum.at(least, self.of, self.own)
         is_full = np.bincount(self.of, minlength=len(self.ends)) >= STRETCH_PLACES
@@ -90,7 +90,7 @@ class _Summed:
 
 
 def longer(job: Ranks, held: Mapping[int, OwnTimes]) -> Iterator[Longer]:
-    """What took ranks longer, of each collective for which others waited.
+    """What took ranks longer, for each collective at which others waited.
 
     Args:
         held: by rank.
@@ -128,7 +128,7 @@ def _longer_of(job: Ranks, matched: Matched, held: Mapping[int, OwnTimes]) -> It
 
 
 def _labels(job: Ranks, matched: Matched, rank: int, own: OwnTimes) -> Numbers:
-    """The collective asked for last before each stretch ended; 0: none yet."""
+    """The last collective asked for before each stretch ended; 0: none yet."""
     for member in job.ranks:
         for kept in member.communicators:
             if member.number == rank and kept.communicator == matched.communicator:
@@ -140,13 +140,13 @@ def _labels(job: Ranks, matched: Matched, rank: int, own: OwnTimes) -> Numbers:
 
 
 def _group(common: Numbers, numbers: Numbers) -> Numbers:
-    """The group of each collective: of those up to the next number in common."""
+    """The group of each collective: those up to the next common number."""
     group: Numbers = np.searchsorted(common, numbers, "left")
     return group
 
 
 def _culprits(matched: Matched, common: Numbers, held: Mapping[int, OwnTimes]) -> Numbers:
-    """The rank for which others waited most, of each group; -1: nobody waited."""
+    """The rank that others waited for most, in each group; -1: nobody waited."""
     numbers = np.array(matched.number, "i8")
     group = _group(common, numbers)
     caused = np.zeros((len(matched.ranks), len(common) + 1))
@@ -157,7 +157,7 @@ def _culprits(matched: Matched, common: Numbers, held: Mapping[int, OwnTimes]) -
 
 
 def _summed(own: OwnTimes, labels: Numbers, common: Numbers, count: int) -> _Summed:
-    """Entries by group and key. Of stretches behind the last common number there is no group."""
+    """Entries by group and key. Stretches after the last common number have no group."""
     group = np.where(labels > 0, _group(common, labels), len(common))
     at_most = np.bincount(group, own.at_most, len(common) + 1).astype("f8")
     keys = own.keys[own.paths]
@@ -172,7 +172,7 @@ def _summed(own: OwnTimes, labels: Numbers, common: Numbers, count: int) -> _Sum
 
 
 def _at(summed: _Summed, places: Numbers, groups: Numbers) -> Values:
-    """A rank's time at some places; where it lists none, the most that it can be."""
+    """A rank's time at some places; where it lists none, the most it can be."""
     at = np.searchsorted(summed.places, places)
     at_end = np.append(summed.places, -1)[at] == places
     values: Values = np.where(at_end, np.append(summed.own, 0.0)[at], summed.at_most[groups])

@@ -1,7 +1,7 @@
 """Collectives matched across ranks: who waited for whom, and for how long.
 
-A rank's time in a collective is taken apart: *waiting* until the last rank has come, *transfer*, as
-long as the last one took, and the *rest*.
+A rank's time in a collective is split into *waiting* until the last rank has arrived, *transfer*,
+as long as the last one took, and the *rest*.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ class Rank:
     """What one rank did.
 
     Attributes:
-        steps: of its training, if there are any.
-        memory_bytes: its peak; None if that is not known.
+        steps: those of its training, if any.
+        memory_bytes: its peak; None if unknown.
         node: of its process; None: that of its number.
     """
 
@@ -47,14 +47,14 @@ class Rank:
 
 @dataclass(slots=True)
 class Matched:
-    """The collectives of one communicator that several ranks have kept.
+    """The collectives of one communicator that several ranks recorded.
 
     Attributes:
-        size: ranks that belong to it; 0 if that is not known.
-        ranks: those that are here, one per row of `asked` and `ended`.
+        size: number of ranks that belong to it; 0 if unknown.
+        ranks: those present, one per row of `asked` and `ended`.
         number, operation, bytes: of each collective, one per column.
-        asked, ended: ns after `Ranks.start_ns` by the first rank's clock; not a number where the
-            rank did not come, or where it did not end.
+        asked, ended: ns after `Ranks.start_ns` by the first rank's clock; NaN where the
+            rank did not arrive, or where the collective did not end.
         step: of the training; 0 outside.
     """
 
@@ -70,7 +70,7 @@ class Matched:
 
     @property
     def last(self) -> np.ndarray[Any, np.dtype[np.int64]]:
-        """The row of the rank that came last, of each collective."""
+        """The row of the rank that arrived last, for each collective."""
         latest: np.ndarray[Any, np.dtype[np.int64]] = np.argmax(
             np.where(np.isnan(self.asked), -np.inf, self.asked), axis=0
         )
@@ -78,34 +78,34 @@ class Matched:
 
     @property
     def arrival(self) -> Array:
-        """When it came."""
+        """When that rank arrived."""
         latest: Array = np.nanmax(self.asked, axis=0)
         return latest
 
     @property
     def waited(self) -> Array:
-        """How long each rank waited for it: 0 for itself."""
+        """How long each rank waited for that rank; 0 for itself."""
         until = np.fmin(self.arrival, np.where(np.isnan(self.ended), np.inf, self.ended))
         waited: Array = np.maximum(until - self.asked, 0)
         return waited
 
     @property
     def through(self) -> Array:
-        """When each rank had what the last one had when it left; the rest is its own. Where the
-        last one never left, that is when the rank did."""
+        """When each rank had what the last one had when it left; the remaining time is its own.
+        Where the last one never left, this is when the rank itself left."""
         left = self.ended[self.last, np.arange(self.ended.shape[1])]
         through: Array = np.where(np.isnan(self.ended), np.nan, np.fmin(self.ended, left))
         return through
 
     @property
     def transfer(self) -> Array:
-        """How long each rank was in it together with the last one."""
+        """How long each rank was in the collective together with the last one."""
         took: Array = np.maximum(self.through - np.fmax(self.arrival, self.asked), 0)
         return took
 
     @property
     def rest(self) -> Array:
-        """How long each rank was still in it when the last one had left."""
+        """How long each rank stayed in the collective after the last one had left."""
         longer: Array = np.maximum(self.ended - np.fmax(self.through, self.asked), 0)
         return longer
 
@@ -115,10 +115,10 @@ class Ranks:
     """All ranks of a trial.
 
     Attributes:
-        missing: ranks that belong to a communicator, of which nothing is here.
+        missing: ranks that belong to a communicator but left no data.
         apart: where ranks did different operations: these and what follows are not matched.
-        clocks: of ranks whose clock differs from the first one's.
-        never_ended: collectives that did not end on all ranks: who had come, and who had not.
+        clocks: those of ranks whose clock differs from the first one's.
+        never_ended: collectives that did not end on all ranks: who had arrived, and who had not.
         behind: communicators in which some ranks began fewer collectives than others.
     """
 
@@ -133,7 +133,7 @@ class Ranks:
 
 
 def listed(text: str) -> list[int]:
-    """`0-2,5` as numbers; without what has been cut off."""
+    """`0-2,5` as numbers, without anything that was cut off."""
     ranks: list[int] = []
     for piece in text.split(","):
         first, _, last = piece.partition("-")
@@ -233,7 +233,7 @@ def _agreed(
 
 
 def _note_behind(job: Ranks, name: str, mine: Mapping[int, Collectives]) -> None:
-    """Say which ranks did not come to the last collectives: they ended, or wait elsewhere."""
+    """Note which ranks did not reach the last collectives: they ended, or wait elsewhere."""
     most = max(kept.begun for kept in mine.values())
     by_count: dict[int, list[int]] = {}
     for rank, kept in mine.items():
@@ -250,8 +250,8 @@ def _ranks(numbers: Sequence[int]) -> str:
 
 
 def _arrivals(kept: Collectives) -> Iterable[int]:
-    """When the process came to its collectives. NCCL's are asked for long before the GPU has
-    done what stands before them in its stream."""
+    """When the process reached its collectives. NCCL's are requested long before the GPU has
+    finished what precedes them in its stream."""
     is_nccl = kept.operation[0].startswith("nccl:")
     return kept.begun_ns if is_nccl else kept.asked_ns
 
@@ -264,7 +264,7 @@ def _moments(job: Ranks, rank: int, column: Iterable[int]) -> Array:
 
 
 def _note_open(job: Ranks, matched: Matched) -> None:
-    """Say of collectives that never ended which ranks had come, and which had not."""
+    """Note which ranks had reached the collectives that never ended, and which had not."""
     for at in np.flatnonzero((~np.isnan(matched.asked) & np.isnan(matched.ended)).any(axis=0)):
         came = [rank for row, rank in enumerate(matched.ranks)
                 if not np.isnan(matched.asked[row, at])]  # fmt: skip
@@ -296,14 +296,14 @@ def _steps_of(job: Ranks, matched: Matched) -> np.ndarray[Any, np.dtype[np.int64
 
 @dataclass(frozen=True, slots=True)
 class RankTimes:
-    """Of one rank, over all steps of the training; over all collectives where there are none.
+    """One rank's times over all training steps, or over all collectives where there are no steps.
 
     Attributes:
-        wait_ns: during which it waited for a rank that came later, in some collective.
-        transfer_ns: during which it was in one with the last rank, and waited in none.
-        rest_ns: during which it was in one that the last rank had left, and in no other.
-        caused_ns: that other ranks waited for it, added up over ranks and collectives.
-        last: collectives in which it came last.
+        wait_ns: time in which it waited, in some collective, for a rank that came later.
+        transfer_ns: time in which it was in one with the last rank, and waited in none.
+        rest_ns: time in which it was in one that the last rank had left, and in no other.
+        caused_ns: time other ranks waited for it, summed over ranks and collectives.
+        last: number of collectives in which it came last.
     """
 
     rank: int
@@ -315,7 +315,7 @@ class RankTimes:
 
 
 def times(job: Ranks, step: int | None = None) -> list[RankTimes]:
-    """The times of each rank; in one step, if asked for."""
+    """The times of each rank; in one step only, if given."""
     waits: dict[int, list[Array]] = {rank.number: [] for rank in job.ranks}
     moves: dict[int, list[Array]] = {rank.number: [] for rank in job.ranks}
     rests: dict[int, list[Array]] = {rank.number: [] for rank in job.ranks}
@@ -354,7 +354,7 @@ def _chosen(job: Ranks, of_group: Matched, step: int | None) -> np.ndarray[Any, 
 
 
 def union(intervals: Sequence[Array]) -> float:
-    """How long at least one of the intervals (start, end) lasts."""
+    """Total time covered by at least one of the intervals (start, end)."""
     whole = np.concatenate(intervals) if intervals else np.empty((0, 2))
     whole = whole[~np.isnan(whole).any(axis=1) & (whole[:, 1] > whole[:, 0])]
     if not len(whole):
@@ -366,10 +366,10 @@ def union(intervals: Sequence[Array]) -> float:
 
 
 def waits_by_step(job: Ranks, numbers: Sequence[int]) -> dict[int, Array]:
-    """How long each rank waited for others in each of some steps, in some collective.
+    """How long each rank waited for others, in any collective, in each of the given steps.
 
     Args:
-        numbers: of the steps, rising.
+        numbers: step numbers, ascending.
     """
     steps = np.array(numbers, "i8")
     moments: dict[int, list[Array]] = {rank.number: [] for rank in job.ranks}
@@ -397,6 +397,6 @@ def numbers_of_steps(job: Ranks) -> list[int]:
 
 
 def straggler(sums: Sequence[RankTimes]) -> RankTimes | None:
-    """The rank for which others waited most; None: they waited for none."""
+    """The rank that others waited for most; None if they waited for none."""
     worst = max(sums, key=lambda rank: rank.caused_ns, default=None)
     return worst if worst is not None and worst.caused_ns > 0 else None

@@ -1,11 +1,11 @@
-"""Judge pairs of runs while they are made: decide early, and be wrong no more often for it.
+"""Judge pairs of runs while they are made: decide early, without being wrong more often.
 
 Baseline and candidate run in turns; each pair of runs lies beyond a condition's limit or
 within it. Without a change beyond the limit, at most half of the pairs lie beyond it (the
 limit bounds the median change). Betting against that, with the Krichevsky-Trofimov mixture
 over how often pairs lie beyond, gives a wealth that grows above 1/alpha with a chance of
 alpha at most, whenever one looks (Ville's inequality). So the gate may look after every pair
-and stop as soon as it knows. Nothing is assumed of the noise but that pairs are alike.
+and stop as soon as it knows. Nothing is assumed about the noise except that pairs are alike.
 
 The intervals are confidence sequences of the median change, by the same wealth: they hold at
 all times together.
@@ -28,7 +28,7 @@ FEWEST_EXACT = 3
 
 
 def wealth(beyond: int, pairs: int) -> float:
-    """What betting has made of 1, if so many of the pairs lie beyond: the mixture over all
+    """What betting has made of 1 if `beyond` of the pairs lie beyond: the mixture over all
     shares of 2^pairs share^beyond (1 - share)^(pairs - beyond)."""
     log = (
         pairs * math.log(2)
@@ -41,7 +41,7 @@ def wealth(beyond: int, pairs: int) -> float:
 
 
 def fewest_pairs(alpha: float) -> int:
-    """How many pairs it takes to decide anything: all of them on one side."""
+    """The fewest pairs that can decide anything: all of them on one side."""
     pairs = 1
     while wealth(0, pairs) < 1 / alpha:
         pairs += 1
@@ -52,7 +52,7 @@ def decision(beyond: Sequence[bool], level: float) -> tuple[Verdict, int, float]
     """What pairs that lie beyond the limit, or not, have decided; once decided it stays so.
 
     Returns:
-        The verdict, after how many pairs it stood, and the most wealth that there was.
+        The verdict, after how many pairs it was reached, and the largest wealth.
     """
     outside, most = 0, 1.0
     for pairs, lies_beyond in enumerate(beyond, 1):
@@ -65,7 +65,7 @@ def decision(beyond: Sequence[bool], level: float) -> tuple[Verdict, int, float]
 
 
 def median_sequence(values: Sequence[float], alpha: float) -> Interval | None:
-    """The interval of the median after all of `values`, valid however often one looked before.
+    """The interval of the median after all of `values`, valid however often one has looked before.
 
     None while there are too few of them.
     """

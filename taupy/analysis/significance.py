@@ -1,4 +1,4 @@
-"""Is a difference between repeated runs more than noise? For many routines at once.
+"""Whether differences between repeated runs are more than noise, for many routines at once.
 
 There are few runs and many routines: five runs per side, a thousand routines. The smallest p of a
 rank test of five against five, 2/252, survives no Bonferroni or Holm correction over more than six
@@ -62,7 +62,7 @@ def smallest_p(first: int, second: int) -> float:
 
 
 def can_tell(first: int, second: int, alpha: float) -> bool:
-    """Are there enough runs for any significant result at this level?"""
+    """Whether there are enough runs for any significant result at this level."""
     return smallest_p(first, second) <= alpha
 
 
@@ -80,7 +80,7 @@ def runs_needed(alpha: float) -> int:
 def ratio_interval(
     first: Sequence[float], second: Sequence[float], confidence: float = 0.95
 ) -> Interval | None:
-    """Of the ratio second / first: the Hodges-Lehmann interval; None for too few runs.
+    """The Hodges-Lehmann interval of the ratio second / first; None for too few runs.
 
     Exact where one side's distribution is the other's times a factor. Values must be
     above 0; None where they are not.
@@ -93,9 +93,9 @@ def ratio_interval(
 def difference_interval(
     first: Sequence[float], second: Sequence[float], confidence: float = 0.95
 ) -> Interval | None:
-    """Of the difference second - first: the Hodges-Lehmann interval; None for too few runs.
+    """The Hodges-Lehmann interval of the difference second - first; None for too few runs.
 
-    Exact where one side's distribution is the other's, moved.
+    Exact where one side's distribution is the other's, shifted.
     """
     return _of_pairs([y - x for x in first for y in second], first, second, confidence)
 
@@ -113,7 +113,7 @@ def _of_pairs(
 
 @lru_cache(maxsize=256)
 def _interval_cut(first: int, second: int, confidence: float) -> tuple[int, float] | None:
-    """How many of the ordered pairs lie below the interval's first, and what that gives."""
+    """How many ordered pairs lie below the interval's first, and the resulting confidence."""
     if first * second > 2500:  # the normal approximation is exact to all digits shown
         sigma = math.sqrt(first * second * (first + second + 1) / 12)
         z = _normal_quantile(0.5 + confidence / 2)
@@ -163,9 +163,9 @@ def tested(
     """Two-sided tests of equal distribution, by shuffling the runs' labels.
 
     Args:
-        first, second: the runs' values, one sequence a routine, all as long.
+        first, second: the runs' values, one sequence per routine, all equally long.
         correction: `maxt` and `holm` bound the chance of any false alarm; `bh` the share
-            of false ones among the alarms; `none` corrects nothing.
+            of false ones among the alarms; `none` applies no correction.
     """
     import numpy as np
 
@@ -187,7 +187,7 @@ def shuffled(
     """p of each routine by itself, and adjusted by step-down maxT.
 
     Args:
-        values: one row a routine, one column a run, the first side's runs first.
+        values: one row per routine, one column per run, the first side's runs first.
         first: how many runs the first side has.
     """
     import numpy as np
@@ -218,7 +218,7 @@ def shuffled(
 def _statistics(
     scaled: NDArray[np.float64], masks: NDArray[np.float64], steady: float
 ) -> NDArray[np.float64]:
-    """|difference of means| / (its standard error + steady): a row a shuffle."""
+    """|difference of means| / (its standard error + steady): one row per shuffle."""
     import numpy as np
 
     runs = scaled.shape[1]
@@ -245,7 +245,7 @@ def _shuffles(runs: int, first: int) -> Any:
         masks = np.zeros((math.comb(runs, first), runs))
         for row, chosen in enumerate(combinations(range(runs), first)):
             masks[row, list(chosen)] = 1
-        return masks  # the first of them is the true one
+        return masks  # the first is the true labelling
     random = np.random.default_rng(_SEED)
     masks = np.zeros((MOST_SHUFFLES + 1, runs))
     masks[0, :first] = 1

@@ -64,13 +64,13 @@ class Balance(NamedTuple):
 
 
 class Correlation(NamedTuple):
-    """How a quantity goes with a fact of the trials.
+    """How a quantity correlates with a fact about the trials.
 
     Attributes:
-        trials: that have both.
-        pearson, spearman: -1 to 1; None where the fact is words, or nothing varies.
+        trials: those that have both.
+        pearson, spearman: -1 to 1; None where the fact is text, or nothing varies.
         explained: share of the variance that the fact explains: pearson squared, or
-            eta squared (between groups / in all) where the fact is words.
+            eta squared (between groups / in all) where the fact is text.
     """
 
     fact: str
@@ -82,7 +82,7 @@ class Correlation(NamedTuple):
 
 
 def as_number(text: str) -> float | None:
-    """The number that a parameter's value is, None for a word."""
+    """A parameter's value as a number; None for a word."""
     try:
         value = float(text)
     except ValueError:
@@ -110,7 +110,7 @@ def scaled(
     Args:
         samples: value -> one time for each run; a value without runs is left out.
         scaling: how work grows with p: not at all (strong), with p (weak), or p is no
-            resource and only the ratio of times is told (none).
+            resource and only the ratio of times is given (none).
         baseline: one of the values; the first in order when None, or when it has no runs.
         series: for the rows.
     """
@@ -149,7 +149,7 @@ def _growth(value: str, first: str) -> float | None:
 
 
 def balance(values: Sequence[float]) -> Balance | None:
-    """Load balance of two parts or more, None where there is nothing to share."""
+    """Load balance of two or more parts; None where there is nothing to share."""
     if len(values) < 2:
         return None
     mean = fmean(values)
@@ -163,7 +163,7 @@ def balance(values: Sequence[float]) -> Balance | None:
 def correlations(
     facts: Mapping[str, Sequence[str | None]], quantities: Mapping[str, Sequence[float | None]]
 ) -> list[Correlation]:
-    """Every fact that varies with every quantity, the closest pairs first.
+    """Every varying fact against every quantity, the closest pairs first.
 
     Args:
         facts: name -> its value in each trial, None where the trial does not have it.
@@ -189,7 +189,7 @@ def correlations(
 
 
 def _sureness(row: Correlation) -> float:
-    """One point far away makes a high Pearson, but not a high Spearman."""
+    """Sort key: a single distant point makes a high Pearson, but not a high Spearman."""
     if row.pearson is None or row.spearman is None:
         return row.explained
     return min(row.pearson**2, row.spearman**2)
@@ -215,7 +215,7 @@ def _correlation(
 
 
 def _pearson(first: Sequence[float], other: Sequence[float]) -> float:
-    """Both vary. The scale of the numbers does not matter to the sums."""
+    """Both must vary. The scale of the numbers does not affect the sums."""
     ones, others = _standard(first), _standard(other)
     return max(-1.0, min(1.0, math.fsum(a * b for a, b in zip(ones, others, strict=True))))
 
@@ -256,7 +256,7 @@ def _eta_squared(texts: Sequence[str], values: Sequence[float]) -> float:
 
 
 def outliers(values: Sequence[float]) -> list[tuple[int, float]]:
-    """(place, modified z-score) of the values that lie apart; none of fewer than `LEAST_RUNS`.
+    """(place, modified z-score) of outlying values; none for fewer than `LEAST_RUNS` values.
 
     The score is 0.6745 (x - median) / MAD, where MAD is the median distance from the median;
     where more than half of the values are equal, (x - median) / (1.2533 mean distance).

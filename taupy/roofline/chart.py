@@ -30,10 +30,10 @@ TITLES: dict[Kind, str] = {
     "combined": "Time-based roofline",
 }
 COLORS = 10
-_WEIGHTY = 0.001  # share of the time from which on a point is always drawn
+_WEIGHTY = 0.001  # a point with at least this share of the time is always drawn
 _NEAR = 30.0
 _LEAST, _MOST = 1e-40, 1e40
-_WHOLE_AREA = 0.1  # of many points that share the time evenly none is large
+_WHOLE_AREA = 0.1  # if many points share the time evenly, none is drawn large
 MARKERS = 10
 SHAPE = 1.55  # of a plane: width over height
 
@@ -134,7 +134,7 @@ class Chart:
         level: the memory level; empty for all.
         x2, y2: secondary axes or None; their limits correspond to those of x and y.
         points: one record per point with every number of the chart, for JSON.
-        equal_decades: same length for a decade on both axes: slanted roofs rise at 45 degrees.
+        equal_decades: a decade is equally long on both axes, so slanted roofs rise at 45 degrees.
     """
 
     kind: Kind
@@ -228,17 +228,17 @@ def area(placement: Placement, largest: float) -> float:
 
 
 def drawable(*values: float) -> bool:
-    """Are these valid coordinates on logarithmic axes? Physically impossible values are not."""
+    """Whether these are valid on logarithmic axes; physically impossible values are not."""
     return all(_LEAST < value < _MOST for value in values)
 
 
 def span(values: Iterable[float], below: float, above: float) -> tuple[float, float]:
-    """Limits of an axis: a factor below the least and above the largest value."""
+    """Limits of an axis: a factor below the smallest and above the largest value."""
     finite = [value for value in values if drawable(value)]
     if not finite:
         return 0.1, 10.0
     low, high = min(finite) / below, max(finite) * above
-    if high / low < 30:  # so that an axis has ticks to read
+    if high / low < 30:  # leave room for enough readable ticks
         middle = math.sqrt(low * high)
         low, high = middle / 5.5, middle * 5.5
     return low, high
@@ -291,7 +291,7 @@ def in_chart(symbols: Iterable[Symbol], strips: Iterable[Strip]) -> set[int]:
 
 
 def strips(placements: Sequence[Placement], unmoved: Sequence[int]) -> tuple[Strip, ...]:
-    """Strips of the points without flop, and of those without bytes; their marks are grey.
+    """Strips for points without flop, and for those without bytes; their marks are grey.
 
     Args:
         unmoved: positions of points that have flop but no bytes at the levels of the chart.

@@ -109,7 +109,7 @@ def placed(
 
 
 def _on_one_thread(trial: TrialWork) -> bool:
-    """Did the program use no more CPU time than one thread could?"""
+    """Whether the program used no more CPU time than one thread could."""
     try:
         used = sum(float(trial.metadata[f"CPU Time {who} (s)"]) for who in ("User", "System"))
     except (KeyError, ValueError):

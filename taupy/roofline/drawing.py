@@ -1,4 +1,4 @@
-"""Which charts are drawn of placed points: kinds, levels, labels."""
+"""Which charts to draw from placed points: kinds, levels, labels."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Drawing:
         level: memory level; None for the default.
         top: number of points with labels.
         also: further roofs to draw.
-        equal_decades: same length for a decade on both axes.
+        equal_decades: a decade is equally long on both axes.
         title: of all charts; empty for their own.
         size: of pictures in inches; None for automatic.
     """

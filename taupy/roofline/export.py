@@ -25,7 +25,7 @@ _TENSOR = {
     "tensor fp4": "fp4_dst_fp32",
     "tensor int8": "int8",
 }
-# A sum over all types is known only where each of them was counted, be it none.
+# A sum over all types is known only where each of them was counted, even if as zero.
 _TENSOR_PATHS = (
     *("fp64", "tf32_dst_fp32", "fp16_dst_fp16", "fp16_dst_fp32", "bf16_dst_fp32"),
     *("fp8_dst_fp16", "fp8_dst_fp32", "fp4_fp6_dst_fp16", "fp4_fp6_dst_fp32", "fp4_dst_fp32"),
@@ -97,7 +97,7 @@ def _safe(value: Any) -> Any:
 
 
 def ncu_csv(points: Iterable[Point]) -> str:
-    """Kernels in the long form of `ncu --csv`, one "launch" per kernel with its sums.
+    """Kernels in the long form of `ncu --csv`: one "launch" per kernel, holding its sums.
 
     Flop are written as add instructions, so that add + mul + 2 fma gives them exactly.
     Half-precision instructions count as two flop (packed), as in NVIDIA's own section. Tensor

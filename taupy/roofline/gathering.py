@@ -55,7 +55,7 @@ class Sum:
 
 
 def has_work(values: Mapping[str, float]) -> bool:
-    """Were flop in any precision, or bytes at any level, counted?"""
+    """Whether flop in any precision, or bytes at any level, were counted."""
     return any(name in PRECISION_OF or name in LEVEL_OF for name in values)
 
 
@@ -173,7 +173,7 @@ def _program_of(work: TrialWork, sums: Mapping[Hashable, Sum]) -> Sum | None:
 
 
 def wanted(place: Place, of: Of) -> bool:
-    """Is a routine a point of this kind?"""
+    """Whether a routine is a point of this kind."""
     if of == "program":
         return place.name == PROGRAM
     if of in GROUP_OF:
@@ -185,7 +185,7 @@ def add_routine(total: Sum, routine: RoutineWork, whole: bool) -> None:
     """Add a routine on one thread to its point.
 
     Args:
-        whole: with all that it called.
+        whole: include everything it called.
     """
     values = routine.inclusive if whole else routine.exclusive
     took = routine.inclusive_ns if whole else routine.exclusive_ns

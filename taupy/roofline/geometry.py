@@ -42,7 +42,7 @@ class Rectangle:
         return not self._apart(other) and not other._apart(self)
 
     def _apart(self, other: Rectangle) -> bool:
-        """Does one of this rectangle's sides separate the two?"""
+        """Whether one of this rectangle's sides separates the two."""
         seen = [self.seen(corner) for corner in other.corners]
         along, aside = [x for x, _ in seen], [y for _, y in seen]
         return (
@@ -58,8 +58,8 @@ class Rectangle:
         return math.hypot(max(abs(along) - self.long, 0.0), max(abs(aside) - self.high, 0.0))
 
     def crossed(self, start: Spot, end: Spot) -> bool:
-        """Does a straight line from start to end run through the rectangle? (Liang and Barsky,
-        ACM Transactions on Graphics 3(1), 1984.)"""
+        """Whether a straight line from start to end crosses the rectangle (Liang and Barsky, ACM
+        Transactions on Graphics 3(1), 1984)."""
         first, last = 0.0, 1.0
         begin, finish = self.seen(start), self.seen(end)
         for origin, target, limit in zip(begin, finish, (self.long, self.high), strict=True):
@@ -73,7 +73,7 @@ class Rectangle:
         return first < last
 
     def within(self, width: float, height: float, margin: float) -> bool:
-        """Is it inside a plane from (0, 0) to (width, height)?"""
+        """Whether it is inside a plane from (0, 0) to (width, height)."""
         return all(
             margin <= x <= width - margin and margin <= y <= height - margin
             for x, y in self.corners

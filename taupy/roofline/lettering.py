@@ -24,7 +24,7 @@ _BOX_SIZE = 7.2
 _MARGIN = 1.5  # from the plane's edges, in points
 _GAP = 1.6  # between a label and its own line
 _STEPS = 24
-_LABEL, _SYMBOL = 100.0, 9.0  # what it costs to cover one
+_LABEL, _SYMBOL = 100.0, 9.0  # cost of covering one
 _CROSSING: dict[Role, float] = {
     "compute": 40.0,
     "bandwidth": 40.0,
@@ -35,11 +35,11 @@ _CROSSING: dict[Role, float] = {
     "pair": 3.0,
 }
 _EDGE = 20.0  # of an overhead box
-_STEP = 0.03  # to stand one place further down the list
-_FURTHER = 8.0  # to stand away from one's own line
-_UNREADABLE = 40.0  # from here on a label that can be missed is left out
+_STEP = 0.03  # cost of each place further down the list
+_FURTHER = 8.0  # cost of a place away from the label's own line
+_UNREADABLE = 40.0  # at this cost or more, an optional label is omitted
 _RANK: dict[Role, int] = {"compute": 0, "bandwidth": 1, "balance": 1, "launch": 2}
-# Along a line, where its label is looked for first.
+# Where along a line a reader looks for its label first.
 _FIRST: dict[Role, float] = {"compute": 1.0, "launch": 0.5, "bandwidth": 0.1, "balance": 0.8}
 _COMPASS = ((1, 0), (0, 1), (0, -1), (-1, 0), (1, 1), (1, -1), (-1, 1), (-1, -1))
 
@@ -49,9 +49,9 @@ class Label:
     """A label and its place.
 
     Attributes:
-        x, y: its middle, as parts of the plane's width and height from the lower left.
+        x, y: its centre, as fractions of the plane's width and height from the lower left.
         angle: degrees, counterclockwise; size: height of its letters in points.
-        point: the point that it names, by its position in `Chart.points`; -1 for none.
+        point: the point it names, as a position in `Chart.points`; -1 for none.
     """
 
     text: str
@@ -210,7 +210,7 @@ def _wanted(chart: Chart, plane: _Plane) -> Iterator[_Wanted]:
         if line.label and line.role == "isochrone":
             yield _of_isochrone(line, plane)
     for line in roofs:
-        if line.style == "dashed":  # the notes have them, too
+        if line.style == "dashed":  # the notes also name them
             yield _of_line(line, plane)
 
 
@@ -227,7 +227,7 @@ def _of_line(line: Line, plane: _Plane) -> _Wanted:
     half, high = _sizes(line.label, ROOF_SIZE)
     aside = high + _GAP
     room = sorted((half / whole, 1 - half / whole))
-    # The balance has isochrones' labels above it.
+    # The isochrones' labels are above the balance.
     sides = (-1, 1) if line.role == "balance" else (1, -1)
 
     def places() -> Iterator[Rectangle]:

@@ -44,14 +44,14 @@ _PAGE = """{head}
 
 
 _WIDTH = 960
-_PIXELS = 11 / ROOF_SIZE  # to a point: letters of the page are 11 pixels high
+_PIXELS = 11 / ROOF_SIZE  # per point: letters on the page are 11 pixels high
 
 
 def html_page(charts_drawn: Sequence[Chart], theme: Theme | None = None) -> str:
     """One page with all these charts of the same points.
 
     Args:
-        made: at least one chart; all of the same points.
+        charts_drawn: at least one chart; all of the same points.
         theme: light or dark; None to follow the reader's system.
     """
     data: dict[str, Any] = {
@@ -85,7 +85,7 @@ def _drawn(chart: Chart) -> dict[str, Any]:
 
 
 def _plane(chart: Chart, equal_decades: bool) -> dict[str, Any]:
-    """Position of the plane in the page, in pixels, and its labels."""
+    """Position of the plane on the page, in pixels, and its labels."""
     left, top = 74.0, 52.0 if chart.x2 else 16.0
     wide, high = _WIDTH - (78 if chart.y2 else 18) - left, 568 - top
     if equal_decades:

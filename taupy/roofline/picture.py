@@ -1,4 +1,4 @@
-"""A chart as a picture: PNG, SVG or PDF by matplotlib, in light or dark.
+"""A chart as a picture: PNG, SVG or PDF, drawn with matplotlib in a light or dark theme.
 
 The only module here that imports matplotlib. The chart contains the positions; `lettering` places
 the labels.
@@ -31,7 +31,7 @@ _AXIS = 0.62  # below the plane: ticks and the name of the axis, in inches
 _STRIP, _BAR = 0.36, 0.11  # height of a strip with its label, and without, in inches
 _WIDTH, _LEFT, _RIGHT, _RIGHT_OF_TWO = 11.2, 0.84, 7.95, 7.39  # inches
 _NARROWEST = 7.5
-_POINTS = 72.0  # to the inch
+_POINTS = 72.0  # per inch
 _LEAST_PLANE = 1.5
 _MOST_NOTES = 14
 _MORE_LETTERS = (
@@ -62,7 +62,7 @@ def write_picture(
         raise UsageError(f"{name}: the name of a picture must end in .{', .'.join(FORMATS)}")
     try:
         with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "Glyph")  # letters that its font does not have
+            warnings.filterwarnings("ignore", "Glyph")  # characters missing from its font
             figure = _figure(chart, theme, size)
             figure.savefig(name, format=ending, dpi=160, facecolor=figure.get_facecolor())
     except OSError as problem:
@@ -273,7 +273,7 @@ def _labels(axes: Axes, labels: Sequence[Label], colors: dict[str, str]) -> None
 
 
 def _symbols(axes: Axes, chart: Chart, colors: dict[str, str]) -> None:
-    # The named ones on top, small ones on top of large ones.
+    # Named symbols go on top, and small ones on top of large ones.
     for symbol in sorted(chart.symbols, key=lambda symbol: (symbol.color != "other", -symbol.area)):
         color = colors[symbol.color]
         axes.scatter(

@@ -26,8 +26,8 @@ class Placement:
     Attributes:
         compute: ideal compute time; `levels`: ideal time of each level's bytes.
         overhead: N x launch latency of the counted launches.
-        peak: attainable flop/s for its mix of precisions; `precision`: the one with most of the
-            ideal compute time.
+        peak: attainable flop/s for its mix of precisions; `precision`: the one that takes most
+            of the ideal compute time.
         nearest: "compute" or the level whose roof is nearest according to the counts; "" if
             unknown.
         bound_by: "compute", a level, "launch", or "" if unknown: without roofs, or if flop are
@@ -115,7 +115,7 @@ def place(point: Point, roofs: Roofs) -> Placement:
     if complete and point.time > 0:
         share = model.efficiency(point.time, ideals.values())
         if any(ideals.values()):
-            # Of equals, the one further from the processor.
+            # If equal, the one farther from the processor.
             nearest = max(ideals, key=lambda name: (ideals[name], name != "compute"))
         bound_by = "" if point.uncounted else nearest
     if overhead is not None and point.time > 0 and overhead >= point.time:

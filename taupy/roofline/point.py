@@ -16,7 +16,7 @@ GROUP_OF: dict[Of, str] = {"phase": "PHASE", "layer": "LAYER"}
 
 
 def is_whole(of: Of, inclusive: bool = False) -> bool:
-    """Does a point hold what is called below it?"""
+    """Whether a point includes everything called below it."""
     return inclusive or of == "program" or of in GROUP_OF
 
 
@@ -74,17 +74,17 @@ class Point:
 
     @property
     def idle(self) -> bool:
-        """Does it certainly have no flop?"""
+        """Whether it certainly has no flop."""
         return self.flop_tier != "unknown" and not self.total_flop
 
     @property
     def of_gpu(self) -> bool:
-        """Is it a kernel, or launches of one?"""
+        """Whether it is a kernel, or launches of one."""
         return self.of in ("kernel", "launch")
 
     @property
     def is_known(self) -> bool:
-        """Are its flop and the bytes of some level known?"""
+        """Whether its flop and the bytes of some level are known."""
         return self.flop_tier != "unknown" and bool(self.bytes)
 
     @property

@@ -38,12 +38,12 @@ REMEDY = "measure it with: taupy run --metrics roofline SCRIPT"
 
 
 def runs_on_gpu(work: TrialWork) -> bool:
-    """Were flop or bytes counted for any kernel of the trial?"""
+    """Whether flop or bytes were counted for any kernel of the trial."""
     return any(has_work(kernel.values) or kernel.per_second for kernel in work.kernels)
 
 
 def has_host_work(work: TrialWork) -> bool:
-    """Was work of the CPU counted, or stated by the program?"""
+    """Whether work of the CPU was counted, or stated by the program."""
     return bool(work.noted) or any(has_work(routine.inclusive) for routine in work.routines)
 
 
@@ -55,7 +55,7 @@ def points(
     timing: TrialWork | None = None,
     uncounted: bool = False,
 ) -> list[Point]:
-    """The points of a trial, by run time from large to small.
+    """The points of a trial, longest run time first.
 
     Args:
         of: what a point represents. Routines count their own work (and launches), or with
@@ -94,7 +94,7 @@ def points(
         )
     total = sum(point.run_time for point in all_points)
     if not of_gpu:
-        # These overlap, or are not all there is: their shares are of the whole program.
+        # These overlap or do not cover everything, so shares are of the whole program.
         whole = _whole_seconds(work if timing is None else timing)
         total = max([point.run_time for point in all_points] + [whole], default=0.0)
     shared = [

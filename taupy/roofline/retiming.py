@@ -35,14 +35,14 @@ def kernel_timings(timing: TrialWork, of: Of, inclusive: bool) -> dict[str, tupl
             for name in dict.fromkeys((_placeless(full), _SHORT + short)):
                 seconds, launches = times.get(name, (0.0, 0))
                 times[name] = (seconds + kernel.time_ns / 1e9, launches + kernel.calls)
-    # A short name that several kernels have tells nothing.
+    # A short name shared by several kernels identifies none of them.
     return {name: value for name, value in times.items() if len(full_names.get(name, ())) < 2}
 
 
 def retimed(point: Point, times: Mapping[str, tuple[float, int]], timing: TrialWork) -> Point:
     """The point with the times of the timing trial."""
     name = "" if point.of == "program" else _placeless(point.name)
-    # Tools spell template arguments differently; a short name will do where it is unique.
+    # Tools spell template arguments differently; a short name suffices where it is unique.
     seconds, number = times.get(name) or times.get(_SHORT + point.short) or (0.0, 0)
     if not number or seconds <= 0:
         note = f"{UNTIMED} {timing.trial_id}: timed while being counted"
@@ -57,7 +57,7 @@ def retimed(point: Point, times: Mapping[str, tuple[float, int]], timing: TrialW
             f"{here} {what} here, {number} in the timing trial: scaled to this trial's",
         )
     if point.rates_alone:
-        return replace(point, run_time=mean * here, notes=notes)  # rates are of their own time
+        return replace(point, run_time=mean * here, notes=notes)  # rates use their own time
     return replace(point, run_time=mean * here, time=mean * counted, notes=notes)
 
 

@@ -71,8 +71,8 @@ def machines(placements: Sequence[Placement]) -> list[Roofs]:
 
 
 def matters(placement: Placement, precision: str, flop: float) -> bool:
-    """Is the share of ideal compute time large enough for a separate roof? A few indices
-    computed in double precision do not justify an fp64 roof."""
+    """Whether the share of ideal compute time justifies a separate roof: a few indices computed
+    in double precision do not justify an fp64 roof."""
     peak = placement.roofs.peak(precision)
     if flop <= 0 or peak is None or not placement.compute:
         return False

@@ -20,9 +20,9 @@ PRECISIONS = (
 Best = Callable[[CeilingKind, str], Ceiling | None]
 """Returns the most reliable ceiling of a kind and name."""
 
-# What stands in for a precision that has no roof, or is unknown: a roof that is
-# not lower, so that no point is said to be nearer to it than it is. Only half precision without
-# a roof is held against fp32's: a roof of tensor cores is none of what did not run on them.
+# Substitutes for a precision that has no roof or is unknown: a roof that is not lower, so that
+# no point seems nearer to its roof than it is. The exception is half precision without a roof,
+# which uses fp32's: a tensor-core roof does not apply to work that did not run on tensor cores.
 _STAND_INS = {
     "any": ("fp32", "fp64"),
     "tensor": ("tensor fp16", "tensor bf16", "tensor tf32", "tensor fp64"),

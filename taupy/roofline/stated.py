@@ -27,7 +27,7 @@ class Statement:
     """The work of one launch of a kernel (one call of a routine).
 
     Attributes:
-        pattern: of names, with * and ?.
+        pattern: for names, with * and ?.
         formula: as typed; `node`: parsed.
         of: the precision of flop, "any" by default; the level of bytes.
     """
@@ -39,7 +39,7 @@ class Statement:
     of: str
 
     def names(self, point: Point) -> bool:
-        """Does it apply to this point?"""
+        """Whether it applies to this point."""
         return any(
             name == self.pattern or fnmatchcase(name, self.pattern)
             for name in (point.name, point.short)

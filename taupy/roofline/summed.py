@@ -171,7 +171,7 @@ def _flop(values: Mapping[str, float]) -> dict[str, float]:
         if name in values and name != "flop_tensor"
     }
     if "flop_tensor" in values:
-        # Integer operations are no flop, and not part of it.
+        # Integer operations are not flop, so they are not part of it.
         told = sum(
             value
             for name, value in by_precision.items()
@@ -182,5 +182,5 @@ def _flop(values: Mapping[str, float]) -> dict[str, float]:
         if rest > 1e-6 * values["flop_tensor"] or not told:
             by_precision["tensor"] = max(rest, 0.0)
     if "any" in by_precision and len(by_precision) > 1:
-        del by_precision["any"]  # the same operations, not told apart
+        del by_precision["any"]  # the same operations, not split by precision
     return by_precision

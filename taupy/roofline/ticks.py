@@ -15,7 +15,7 @@ def ticks(axis: Axis, most: int = 9) -> list[float]:
     step = max(1, -(-(last - first + 1) // most))
     if step > 1 and step % 3:
         step += 3 - step % 3  # whole SI prefixes
-    if last - first < 2:  # too few powers of ten to read from
+    if last - first < 2:  # too few powers of ten for a readable axis
         values = [
             part * 10.0**exponent for exponent in range(first - 1, last + 1) for part in (1, 2, 5)
         ]

@@ -134,7 +134,7 @@ class _Plane:
 
     @property
     def alone(self) -> bool:
-        """Is there one processor only?"""
+        """Whether there is only one processor."""
         return len(machines(self.placements)) == 1
 
     def limits(self, boxes: Sequence[Box], equal_decades: bool) -> Limits:
@@ -240,7 +240,7 @@ def _symbols(
 
 
 def _pairs(places: Sequence[Spot], symbols: Sequence[Symbol]) -> list[Line]:
-    """What joins the closed and the open symbol of a point; where there are many, of named ones."""
+    """Lines joining each point's closed and open symbols; if many, only for named points."""
     closed = {symbol.point: symbol for symbol in symbols if symbol.filled}
     lines = []
     for symbol in symbols:
@@ -258,7 +258,7 @@ def _balances(
     in_time: bool,
     style: Look,
 ) -> list[Line]:
-    """The diagonal where computing and moving take equal time; one a peak that is used."""
+    """Diagonals where computing and moving take equal time, one for each peak in use."""
     if in_time:
         low, high = limits[0]
         text = "compute time = bandwidth time"
@@ -332,7 +332,7 @@ def _boxes(
     style: Look,
     reference: tuple[float, str] | None,
 ) -> list[Box]:
-    """Overhead boxes: of one launch, or of each series' (trial's) largest number of them."""
+    """Overhead boxes: for one launch, or for each series' (trial's) largest number of launches."""
     wanted: dict[str, tuple[int, float, Placement, str]] = {}
     for number, placement in enumerate(placements):
         if placement.overhead is None or level not in placement.roofs.bandwidth:

@@ -1,7 +1,7 @@
-"""A cubin's functions in parts, each with the tools that are at work on it, to records.
+"""Turns the functions of a cubin into records, part by part.
 
-A part's tools begin with it and not when it is read, so that one part can be listed while another
-is read.
+The tools start when a part is created, not when it is read, so that one part can be listed while
+another is read.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ MOST_LIVE_BYTES = 16 << 20
 
 @dataclass(frozen=True)
 class Module:
-    """A cubin, and what holds for all of its functions.
+    """A cubin, and what applies to all its functions.
 
     Attributes:
-        shown: the file that it was found in.
-        digest: SHA-256 of it.
+        shown: the file it was found in.
+        digest: its SHA-256.
         usage: name of a function -> its resources.
         symbols: section -> name -> offset of each function in it.
-        noted: dynamic shared memory, as notes beside it say.
+        noted: dynamic shared memory, according to the notes beside it.
     """
 
     cubin: Cubin
@@ -69,10 +69,10 @@ class Module:
 
 
 class Part:
-    """Functions of a module that nvdisasm lists together. To be closed.
+    """Functions of a module that nvdisasm lists together. Must be closed.
 
     Attributes:
-        functions: how many; of several of one name it lists one.
+        functions: how many; nvdisasm lists only one of several with the same name.
     """
 
     def __init__(self, module: Module, functions: Sequence[Function], sources: bool) -> None:
@@ -101,7 +101,7 @@ class Part:
         """Its kernels, once the tools have ended.
 
         Raises:
-            FormatError: the listing breaks off. `ToolError`: a tool fails.
+            FormatError: the listing is cut short. `ToolError`: a tool fails.
         """
         module, told = self._module, Listed()
         live = self._live_registers()
@@ -128,8 +128,8 @@ class Part:
             )
 
     def _live_registers(self) -> dict[str, Live]:
-        """Empty where nvdisasm cannot follow this cubin's data flow, as with what CUDA 12 compiled
-        for chips before 10.0."""
+        """Live registers by function; empty where nvdisasm cannot follow the cubin's data flow, as
+        for code that CUDA 12 compiled for chips before 10.0."""
         try:
             return facts.live(self._live.output()) if self._live else {}
         except tools.ToolError:
@@ -141,7 +141,7 @@ class Part:
 
 
 def parts(functions: Sequence[Function], cubin_bytes: int) -> Iterator[list[Function]]:
-    """Functions in parts whose code is not too large."""
+    """Split functions into parts whose code is not too large."""
     most_bytes = max(PART_BYTES, cubin_bytes // PARTS_AT_MOST)
     part: list[Function] = []
     size = 0

@@ -26,7 +26,7 @@ _SYMBOL = struct.Struct("<IBBHQQ")
 _SYMTAB, _NOBITS, _FUNCTION = 2, 8, 2
 _INFO = ".nv.info."
 _ATTRIBUTE = struct.Struct("<BBH")
-_OF_SIZE = 4  # the form of an attribute whose value follows, of as many bytes as it says
+_OF_SIZE = 4  # the form of an attribute that states its size in bytes; the value follows
 _MOST_THREADS, _BLOCK = 0x05, 0x10
 _EXTENT = struct.Struct("<III")
 
@@ -35,9 +35,9 @@ class Function(NamedTuple):
     """A symbol of a cubin that is code.
 
     Attributes:
-        number: in the table of symbols. `offset`: in its section.
-        kernel: it can be launched.
-        code_bytes: of its section, which is what the disassembler prints for it.
+        number: its index in the symbol table. `offset`: within its section.
+        kernel: whether it can be launched.
+        code_bytes: size of its section, which is what the disassembler prints for it.
     """
 
     number: int
@@ -52,7 +52,7 @@ class Function(NamedTuple):
 class Cubin:
     """Attributes:
     chip: "9.0".
-    launches: name of a kernel -> what the code settles of its launches.
+    launches: name of a kernel -> what the code fixes about its launches.
     """
 
     path: Path
@@ -76,7 +76,7 @@ class Cubin:
 
 
 def kind(path: Path) -> Kind | None:
-    """What a file is, by its first bytes; None for anything else.
+    """The kind of a file, judged by its first bytes; None for any other kind.
 
     Raises:
         FormatError: it cannot be read.
@@ -99,7 +99,7 @@ def kind(path: Path) -> Kind | None:
 
 
 def read(path: Path) -> Cubin:
-    """The table of a cubin. Its code, which is most of it, is left where it is.
+    """The table of a cubin. The code, which is most of the file, is not read.
 
     Raises:
         FormatError: it is damaged or ends early.
@@ -113,7 +113,7 @@ def read(path: Path) -> Cubin:
 
 
 class _Section(NamedTuple):
-    """A section's header; `data` reads what it says."""
+    """A section's header; `data` reads the contents."""
 
     name: str
     kind: int
@@ -156,7 +156,7 @@ def _read(path: Path, stream: IO[bytes]) -> Cubin:
 
 
 def _chip(version: int, flags: int) -> str:
-    """The compute capability, which has moved within the flags: 90 is "9.0"."""
+    """The compute capability, whose place in the flags has changed: 90 is "9.0"."""
     number = flags & 0xFF if version < 8 else flags >> 8 & 0xFF
     return f"{number // 10}.{number % 10}"
 
@@ -190,7 +190,7 @@ def _limits(extents: Mapping[int, int]) -> LaunchLimits:
 
 
 def _extents(data: bytes) -> Iterator[tuple[int, int]]:
-    """The attributes of a kernel that are sizes of a block, in threads."""
+    """The kernel attributes that give block sizes, in threads."""
     at = 0
     while at < len(data):
         form, attribute, value = _ATTRIBUTE.unpack_from(data, at)

@@ -1,4 +1,4 @@
-"""What NVIDIA's tools say of each function besides its instructions: resources, live registers,
+"""What NVIDIA's tools say about each function besides its instructions: resources, live registers,
 source lines."""
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from typing import IO, NamedTuple
 
 
 class Resources(NamedTuple):
-    """As `cuobjdump -res-usage` tells them; constants as (bank, bytes). What it calls UNKNOWN, as
-    the stack of a recursion, is None."""
+    """As `cuobjdump -res-usage` reports them; constants as (bank, bytes). What it calls UNKNOWN,
+    such as the stack of a recursive function, is None."""
 
     registers: int | None
     stack: int | None
@@ -20,7 +20,7 @@ class Resources(NamedTuple):
 
 
 class Live(NamedTuple):
-    """Most general registers that are live at once, and the offset of the instruction there."""
+    """The most general registers live at once, and the offset of the instruction where that is."""
 
     registers: int
     offset: int
@@ -36,7 +36,7 @@ _LINE = re.compile(r'\s*//## File "([^"]*)", line (\d+)')
 
 
 def resources(text: str) -> dict[str, Resources]:
-    """Name of a function -> what it needs; constants of the whole module count for each."""
+    """Name of a function -> what it needs; module-wide constants count for every function."""
     by_name: dict[str, Resources] = {}
     name = ""
     common: list[tuple[int, int]] = []

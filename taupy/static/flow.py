@@ -29,7 +29,7 @@ class Block:
     Attributes:
         start, end: positions in the list of instructions; the end is not in it.
         to: the blocks that may follow.
-        depth: loops around it.
+        depth: number of loops around it.
     """
 
     start: int
@@ -52,9 +52,10 @@ class Flow:
     """Attributes:
     order: blocks that can be reached, in reverse postorder.
     above: block -> its immediate dominator; the entry's is itself.
-    irreducible: edges back into a loop that has several entrances.
-    indirect: there are jumps to computed addresses.
-    calls: their names, "?" for an address. `routines`: name -> first block, of those within.
+    irreducible: back edges into a loop with several entries.
+    indirect: whether there are jumps to computed addresses.
+    calls: names of the callees, "?" for an address.
+    routines: name -> first block, for routines within the function.
     """
 
     blocks: list[Block]
@@ -71,8 +72,8 @@ def flow(code: Sequence[Instruction], symbols: Mapping[str, int]) -> Flow:
     """The control flow of a function.
 
     Args:
-        symbols: name -> offset of the routines within it, which calls name. Where it calls an
-            address, any of them may be meant.
+        symbols: name -> offset of the routines within it, by the names used in calls. A call of
+            an address may mean any of them.
     """
     at = {instruction.offset: place for place, instruction in enumerate(code)}
     names = _calls(code)
@@ -92,14 +93,14 @@ def flow(code: Sequence[Instruction], symbols: Mapping[str, int]) -> Flow:
 
 
 def target(instruction: Instruction) -> int | None:
-    """The offset that a jump names."""
+    """The offset a jump names."""
     texts = [text for text in instruction.arguments if _TARGET.match(text)]
     return int(texts[-1], 16) if texts else None
 
 
 def is_jump(instruction: Instruction) -> bool:
-    """A jump to a named place; a call of a place within the function is one, too, as the
-    compiler uses it: it never returns."""
+    """Whether this jumps to a named place. A call to a place within the function counts, too: as
+    the compiler uses it, it never returns."""
     return instruction.name in _JUMPS or (
         instruction.name == "CALL"
         and "subroutine-call" not in instruction.attributes
@@ -108,7 +109,8 @@ def is_jump(instruction: Instruction) -> bool:
 
 
 def is_conditional(instruction: Instruction) -> bool:
-    """May the next instruction follow, too? A predicate stands before or among its operands."""
+    """Whether the next instruction may also follow: a predicate precedes the instruction or is
+    among its operands."""
     if instruction.predicate and instruction.predicate not in ("PT", "UPT"):
         return True
     return instruction.name in _JUMPS and (
@@ -118,7 +120,7 @@ def is_conditional(instruction: Instruction) -> bool:
 
 
 def _calls(code: Sequence[Instruction]) -> tuple[str, ...]:
-    """The names of all calls, ANY where the address is computed."""
+    """The names of all callees, ANY where the address is computed."""
     names = []
     for instruction in code:
         if instruction.name == "CALL" and not is_jump(instruction):
@@ -131,7 +133,7 @@ def _calls(code: Sequence[Instruction]) -> tuple[str, ...]:
 def _blocks(
     code: Sequence[Instruction], at: Mapping[int, int], called: Sequence[int]
 ) -> tuple[list[Block], dict[int, int]]:
-    """The blocks, and position of a first instruction -> number of its block."""
+    """The blocks, and a mapping: position of a first instruction -> number of its block."""
     leaders = {0, *called} if code else set()
     for place, instruction in enumerate(code):
         if is_jump(instruction) or instruction.name in _ENDS:
@@ -163,8 +165,8 @@ def _connect(
 def _connect_computed(
     code: Sequence[Instruction], blocks: Sequence[Block], starts: Sequence[int]
 ) -> bool:
-    """A jump to a computed address may lead to every block that nothing else leads to, which is
-    how a `switch` is compiled. What only fills up the end of the function is none."""
+    """A jump to a computed address may lead to any block that nothing else leads to, which is how
+    a `switch` is compiled. Padding at the end of the function is not such a block."""
     computed = [jump for jump in blocks if code[jump.end - 1].name in _COMPUTED]
     if computed:
         reached = {*starts, *(goal for block in blocks for goal in block.to)}
@@ -226,7 +228,7 @@ def _common(above: Mapping[int, int], rank: Mapping[int, int], first: int, secon
         if rank[first] > rank[second]:
             first, second = second, first
         if above[second] == second:
-            return first  # different entries have nothing in common: the earlier stands for both
+            return first  # no common dominator for different entries: the earlier stands for both
         second = above[second]
     return first
 
@@ -265,7 +267,7 @@ def _dominates(above: Mapping[int, int], upper: int, lower: int) -> bool:
 
 
 def _body(before: Mapping[int, Sequence[int]], header: int, tail: int) -> set[int]:
-    """The blocks from which the tail can be reached without the header."""
+    """The blocks from which the tail can be reached without passing the header."""
     inside, left = {tail}, [tail]
     while left:
         block = left.pop()

@@ -32,7 +32,7 @@ _MULTIPLY_ADDS = frozenset({"DFMA", "FFMA", "FFMA2", "FFMA32I", "HFMA2", "HFMA2_
 
 @dataclass(frozen=True)
 class Circumstances:
-    """What is known of a kernel besides its listing.
+    """What is known about a kernel besides its listing.
 
     Attributes:
         symbols: name -> offset of the routines within it.
@@ -103,7 +103,7 @@ def _branches(instruction: Instruction) -> bool:
 
 
 def what(instruction: Instruction, table: Mapping[str, Opcode]) -> Opcode:
-    """What an instruction is; some serve as plain moves."""
+    """The kind of an instruction; some are used as plain moves."""
     opcode = table.get(instruction.name, UNKNOWN)
     if opcode.kind == "unknown":
         return opcode
@@ -188,10 +188,10 @@ def _pattern(instruction: Instruction, followed: values.Followed | None) -> tupl
 
 
 def _spilled(code: Sequence[Instruction]) -> set[int]:
-    """Offsets of instructions that write out or read back registers.
+    """Offsets of instructions that spill registers or reload them.
 
-    The compiler's own word where the tool passes it on; else those fixed places on the stack
-    that are both written and read.
+    What the compiler says, where the tool passes it on; otherwise accesses to fixed stack
+    addresses that are both written and read.
     """
     told = {instruction.offset for instruction in code if instruction.spill}
     if told:
@@ -203,7 +203,7 @@ def _spilled(code: Sequence[Instruction]) -> set[int]:
         if place:
             places.setdefault(place, {}).setdefault(instruction.name, set()).add("")
     both = {place for place, names in places.items() if len(names) == 2}
-    # An array on the stack that is indexed is read at other addresses than those.
+    # An indexed array on the stack is read at other addresses.
     if any(
         not any(text.startswith("[R1") for text in instruction.arguments) for instruction in local
     ):
@@ -233,7 +233,7 @@ def _lines(
     table: Mapping[str, Opcode],
     lines: Mapping[int, str],
 ) -> tuple[Line, ...]:
-    """Instructions by source line, in the order of lines."""
+    """Instructions by source line, in line order."""
     spilled = _spilled([code[place] for place in depth])
     number: dict[str, list[int]] = {}
     for place, around in depth.items():

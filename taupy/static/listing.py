@@ -1,4 +1,4 @@
-"""Functions as nvdisasm lists them in JSON, one after another, whatever the length of the list."""
+"""Functions as nvdisasm lists them in JSON, one after another, however long the list."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ class Instruction(NamedTuple):
     """One instruction.
 
     Attributes:
-        offset: bytes from the function's first.
+        offset: bytes from the start of the function.
         name: up to the first dot: `LDG` of `LDG.E.64`.
-        modifiers: the rest of it.
+        modifiers: the rest of the opcode.
         arguments: its operands in order, as text.
         predicate: "P0", "!P0", "UP0"; empty for always.
-        attributes: what nvdisasm says of it: "control-flow", "subroutine-call".
-        spill: the compiler says that it writes out or reads back registers; None where it
-            says nothing of any.
+        attributes: what nvdisasm says about it: "control-flow", "subroutine-call".
+        spill: whether the compiler says it spills or reloads registers; None where the compiler
+            marks no instruction at all.
     """
 
     offset: int
@@ -57,10 +57,10 @@ class Listing:
 
 @dataclass
 class Listed:
-    """What stands before the functions.
+    """What comes before the functions.
 
     Attributes:
-        compiler: as the cubin tells, empty where it does not.
+        compiler: as named in the cubin; empty where it names none.
     """
 
     compiler: str = ""
@@ -69,13 +69,13 @@ class Listed:
 
 
 def functions(stream: IO[bytes], told: Listed) -> Iterator[Listing]:
-    """The functions of a listing, each as soon as it has been read.
+    """The functions of a listing, each yielded as soon as it has been read.
 
     Args:
-        told: is filled with what stands before them.
+        told: filled with what comes before them.
 
     Raises:
-        FormatError: the listing breaks off, or is not one.
+        FormatError: the input is cut short, or is not a listing.
     """
     for text in _pieces(stream, told):
         try:
@@ -87,7 +87,7 @@ def functions(stream: IO[bytes], told: Listed) -> Iterator[Listing]:
 
 
 def _pieces(stream: IO[bytes], told: Listed) -> Iterator[bytes]:
-    """The text of each function: what stands from one beginning to the next."""
+    """The text of each function: everything from one function's start to the next."""
     rest, first = b"", True
     while piece := stream.read(_PIECE):
         rest += piece
@@ -156,12 +156,12 @@ _NOTHING: frozenset[str] = frozenset()
 
 @lru_cache(1 << 14)
 def _opcode(text: str) -> tuple[str, tuple[str, ...]]:
-    """Name and modifiers."""
+    """An opcode split into name and modifiers."""
     name, *modifiers = text.split(".")
     return name, tuple(modifiers)
 
 
 @lru_cache(1 << 16)
 def arguments(text: str) -> tuple[str, ...]:
-    """Operands apart: commas in brackets belong to one."""
+    """The operands, separated; a comma inside brackets does not separate."""
     return tuple(part.strip() for part in _ARGUMENT.findall(text) if part.strip())

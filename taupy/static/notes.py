@@ -1,4 +1,4 @@
-"""What Triton writes beside a cubin in its cache: the shared memory that it launches with."""
+"""What Triton writes beside a cubin in its cache: the shared memory it launches with."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class _Notes(msgspec.Struct):
 
 
 def dynamic_shared(cubin: Path) -> int | None:
-    """Bytes of a block; None where no such notes lie beside the cubin."""
+    """Bytes per block; None where there are no such notes beside the cubin."""
     file = cubin.with_suffix(".json")
     try:
         with file.open("rb") as stream:

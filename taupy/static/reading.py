@@ -1,8 +1,8 @@
-"""Files with GPU code to records of their kernels, one after another.
+"""Turns files with GPU code into records of their kernels, one after another.
 
-What nvdisasm lists is read function by function, and a large cubin is listed in parts, so memory
-is bounded by the largest function and not by the file. While one part is read, the tools list the
-next.
+Listings from nvdisasm are read function by function, and a large cubin is listed in parts, so
+memory is bounded by the largest function, not by the file. While one part is read, the tools list
+the next.
 """
 
 from __future__ import annotations
@@ -29,14 +29,15 @@ _IN_FOLDERS = (".cubin", ".fatbin", ".so")
 
 @dataclass
 class Request:
-    """What is to be read.
+    """What to read.
 
     Attributes:
         chips: compute capabilities, such as "9.0"; empty for all.
-        names: takes a kernel's name as the code spells it.
-        sources: ask for source lines, too.
-        functions: also those that kernels call by address and that cannot be launched.
-        advance: is told how many more bytes of the files have been dealt with.
+        names: whether to read a kernel, given its name as the code spells it.
+        sources: whether to include source lines.
+        functions: whether to include functions that cannot be launched and that kernels call by
+            address.
+        advance: called with the number of further bytes of the files that are done.
     """
 
     chips: Collection[str] = ()
@@ -53,8 +54,7 @@ def kernels(files: Sequence[str], request: Request, toolset: Tools | None = None
     """The kernels of files and folders. `request.remarks` is filled as they are read.
 
     Raises:
-        FormatError: a file holds no GPU code, is damaged, or is for chips that the tool does not
-            know.
+        FormatError: a file holds no GPU code, is damaged, or is for chips the tool does not know.
         TaupyError: the tools are missing.
     """
     toolset = toolset or tools.find()
@@ -66,7 +66,7 @@ def kernels(files: Sequence[str], request: Request, toolset: Tools | None = None
                     empty = False
                     yield code
             except NoCodeError:
-                # Triton and Inductor keep libraries that only launch kernels beside these.
+                # Beside the kernels, Triton and Inductor keep libraries that only launch them.
                 if path == Path(given) or elf.kind(path) != "library":
                     raise
         if empty:
@@ -82,7 +82,7 @@ def size(files: Sequence[str]) -> int:
 
 
 def _files(path: Path) -> Iterator[Path]:
-    """A file itself; of a folder, such as Triton's cache, the files with code in it."""
+    """The file itself; for a folder, such as Triton's cache, the files in it with code."""
     if not path.exists():
         raise FormatError(f"there is no file {path}")
     if not path.is_dir():
@@ -120,7 +120,7 @@ class _Begun(NamedTuple):
 
 
 def _one_ahead(begun: Iterator[_Begun]) -> Generator[_Begun]:
-    """Each part, when the next has begun, too."""
+    """Each part, yielded once the next has begun."""
     waiting: deque[_Begun] = deque()
     try:
         for part in begun:
@@ -136,8 +136,8 @@ def _one_ahead(begun: Iterator[_Begun]) -> Generator[_Begun]:
 
 @contextlib.contextmanager
 def _cubins(path: Path, toolset: Tools) -> Iterator[list[Path]]:
-    """A cubin itself, what ptxas makes of PTX, what cuobjdump takes out of anything else: cubins,
-    and where there are none, PTX."""
+    """The cubin itself, what ptxas makes from PTX, or what cuobjdump extracts from anything else:
+    cubins or, where there are none, PTX."""
     kind = elf.kind(path)
     if kind is None:
         raise FormatError(
@@ -160,7 +160,7 @@ def _cubins(path: Path, toolset: Tools) -> Iterator[list[Path]]:
 
 
 def _extracted(path: Path, option: str, folder: Path, toolset: Tools) -> list[Path]:
-    """What cuobjdump takes out of a file, in its order."""
+    """What cuobjdump extracts from a file, in its order."""
     command = [str(toolset.cuobjdump), option, "all", str(path.resolve())]
     with tools.Run(command, path, cwd=str(folder)) as run:
         run.output()
@@ -168,7 +168,7 @@ def _extracted(path: Path, option: str, folder: Path, toolset: Tools) -> list[Pa
 
 
 def _assembled(path: Path, folder: Path, toolset: Tools) -> Path:
-    """A cubin made of PTX for the chip that it names."""
+    """A cubin assembled from PTX for the chip it names."""
     if toolset.ptxas is None:
         raise FormatError(
             f"{path} is PTX, which ptxas makes code of; there is none: pip install nvidia-cuda-nvcc"
@@ -185,8 +185,8 @@ class _Place:
     """Where a cubin was found.
 
     Attributes:
-        given: the file that was to be read. `cubin`: what lies in it, or was made of it.
-        scale: bytes of the given file that stand for a byte of the cubin.
+        given: the file to be read. `cubin`: what it contains, or what was made from it.
+        scale: bytes of the given file per byte of the cubin.
     """
 
     given: Path
@@ -195,7 +195,7 @@ class _Place:
 
     @contextlib.contextmanager
     def named(self) -> Iterator[None]:
-        """Problems name the given file: what was taken out of it lies in a passing folder."""
+        """Name the given file in problems: what was extracted from it is in a temporary folder."""
         try:
             yield
         except FormatError as problem:
@@ -228,7 +228,7 @@ def _wanted(
     """The functions to read.
 
     Raises:
-        FormatError: the tool does not know the chip of a cubin that was given as such.
+        FormatError: the tool does not know the chip of a cubin that was given directly.
     """
     if request.chips and cubin.chip not in request.chips:
         return []

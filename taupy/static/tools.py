@@ -1,7 +1,7 @@
 """NVIDIA's command line tools: where they are, what they know, and running them within limits.
 
-The disassembler reads files of any origin, so it runs in a process of its own with a limit of
-memory, time and output.
+The disassembler reads files of any origin, so it runs in a process of its own with limits
+on memory, time and output.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _MISSING = (
 
 
 class ToolError(FormatError):
-    """A tool refuses a file, or runs past its limits."""
+    """A tool rejects a file, or exceeds its limits."""
 
 
 class NoCodeError(ToolError):
@@ -47,7 +47,7 @@ _NO_CODE = "does not contain device code"
 @dataclass(frozen=True)
 class Tools:
     """Attributes:
-    nvdisasm, cuobjdump, ptxas: their files; None where there is none.
+    nvdisasm, cuobjdump, ptxas: paths of the tools; None where a tool is missing.
     """
 
     nvdisasm: Path
@@ -60,27 +60,27 @@ class Tools:
 
     @cached_property
     def chips(self) -> frozenset[str]:
-        """Compute capabilities that nvdisasm knows: "9.0"."""
+        """Compute capabilities that nvdisasm knows, such as "9.0"."""
         chips = re.findall(r"'SM(\d+)(\d)[af]?'", self._help)
         return frozenset(f"{major}.{minor}" for major, minor in chips)
 
     @cached_property
     def annotates(self) -> bool:
-        """Does nvdisasm tell which instructions are spills?"""
+        """Whether nvdisasm tells which instructions are spills."""
         return "--annotate" in self._help
 
     @cached_property
     def version(self) -> str:
-        """As NVIDIA writes it: "13.5.37"."""
+        """The version as NVIDIA writes it, such as "13.5.37"."""
         match = re.search(r"\bV(\d[\d.]+)", _text([str(self.nvdisasm), "--version"]))
         return match[1] if match else "unknown"
 
 
 def find() -> Tools:
-    """The tools of this environment, else of the machine.
+    """The tools of this environment, otherwise those of the machine.
 
     Raises:
-        TaupyError: nvdisasm or cuobjdump is missing; says how to get it.
+        TaupyError: nvdisasm or cuobjdump is missing; the message says how to get it.
     """
     paths = {name: next(libraries.programs(name), None) for name in ("nvdisasm", "cuobjdump")}
     for name, path in paths.items():
@@ -91,8 +91,8 @@ def find() -> Tools:
 
 
 class Run:
-    """A tool at work, until its block ends. What it prints goes into a file, so it never waits
-    for its reader.
+    """A tool that runs until its `with` block ends. Its output goes to a file, so it never waits
+    for a reader.
 
     Args:
         file: what the tool reads, for messages.
@@ -124,10 +124,10 @@ class Run:
         self._timer.start()
 
     def output(self) -> IO[bytes]:
-        """All that it prints, once it has ended.
+        """All its output, once it has ended.
 
         Raises:
-            ToolError: the tool fails or runs past its limits. `NoCodeError`: there is none.
+            ToolError: the tool fails or exceeds its limits. `NoCodeError`: there is no GPU code.
         """
         if self._process.wait():
             reason = self._reason()
@@ -162,7 +162,7 @@ _COMPLAINT = re.compile(r"\w+ (?:.*, (line \d+)\s*; )?(?:fatal|[Ee]rror|info)\s*
 
 
 def _why(text: bytes) -> str:
-    """The line that says most: the first error, else the last that is no warning."""
+    """The most telling line: the first error, otherwise the last line that is not a warning."""
     lines = [line.strip() for line in text.decode("utf-8", "replace").splitlines() if line.strip()]
     telling = [line for line in lines if "warning" not in line.lower()] or lines
     for line in telling:
@@ -173,7 +173,7 @@ def _why(text: bytes) -> str:
 
 
 def text(command: Sequence[str], file: Path, cwd: str | None = None) -> str:
-    """All that a tool prints."""
+    """All the output of a tool."""
     with Run(command, file, cwd) as run:
         return run.output().read().decode("utf-8", "replace")
 

@@ -1,11 +1,11 @@
 """How values differ between the threads of a warp: which branches may split it, and how far
-apart the addresses of neighbouring threads lie.
+apart the addresses of neighbouring threads are.
 
 A value is followed as `step * threadIdx.x + the same for all threads`. Where two paths meet with
 different values, the value is the same for all threads only if the branch above did not split
-the warp. What comes from memory at different addresses, from atomics, or from operations that
-are not followed differs in an unknown way. A block is taken to be a multiple of 32 threads wide;
-where it is narrower, a warp holds several rows.
+the warp. Values from memory at different addresses, from atomics, or from operations that
+are not followed differ in an unknown way. Blocks are assumed to be a multiple of 32 threads wide;
+where one is narrower, a warp holds several rows.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ _TEXTS = 1 << 15
 
 class Value(NamedTuple):
     """Attributes:
-    step: between neighbouring threads; 0 for none, infinite where only the launch knows it,
-        None where it is unknown.
-    constant: the part that all threads share, where that is a number.
-    rows: depends on threadIdx.y or z, too.
+    step: the difference between neighbouring threads; 0 for none, infinite where only the
+        launch determines it, None where it is unknown.
+    constant: the part all threads share, where it is a number.
+    rows: whether it also depends on threadIdx.y or z.
     """
 
     step: float | None
@@ -82,7 +82,7 @@ _ARGUMENTS = {f"R{number}": UNKNOWN for number in range(255) if number != 1}  # 
 class Followed:
     """Attributes:
     divergent: offsets of branches that may split a warp.
-    addresses: offset of an instruction that reaches memory -> its address.
+    addresses: offset of an instruction that accesses memory -> the address.
     """
 
     divergent: set[int] = field(default_factory=set)
@@ -90,8 +90,8 @@ class Followed:
 
 
 def followed(code: Sequence[Instruction], flow: Flow, is_kernel: bool = True) -> Followed | None:
-    """The data flow of a function, until nothing changes; None where it is too long or too
-    tangled for that. A kernel's arguments are the same for all threads, a function's unknown."""
+    """The data flow of a function, followed until nothing changes; None where the function is too
+    long or too tangled. A kernel's arguments are the same for all threads, a function's unknown."""
     if len(code) > MOST_INSTRUCTIONS:
         return None
     states: dict[int, State] = {} if is_kernel else {0: dict(_ARGUMENTS)}
@@ -110,7 +110,7 @@ def followed(code: Sequence[Instruction], flow: Flow, is_kernel: bool = True) ->
 def _walk(
     code: Sequence[Instruction], flow: Flow, block: int, states: dict[int, State], result: Followed
 ) -> set[int]:
-    """Follow one block; gives the blocks whose beginning has changed by it."""
+    """Follow one block; return the blocks whose initial state has changed as a result."""
     state = dict(states.setdefault(block, {}))
     changed: set[int] = set()
     body = flow.blocks[block]
@@ -133,7 +133,7 @@ def _walk(
 def _called(
     flow: Flow, call: Instruction, states: dict[int, State], state: State
 ) -> set[int]:  # fmt: skip
-    """A routine begins with what its callers have; what it leaves behind is unknown."""
+    """A routine starts from its callers' state; the state it leaves is unknown."""
     routine = flow.routines.get(call.arguments[-1].strip("`()"))
     goals = flow.routines.values() if routine is None else (routine,)  # by address: any of them
     changed = {goal for goal in goals if _merged(states, goal, state, False)}
@@ -142,7 +142,7 @@ def _called(
 
 
 def _merged(states: dict[int, State], goal: int, state: State, split: bool) -> bool:
-    """Add a state to what a block begins with. Has that changed?"""
+    """Merge a state into a block's initial state; return whether that changed it."""
     before = states.get(goal)
     if before is None:
         states[goal] = dict(state)
@@ -180,9 +180,10 @@ def _any_varies(names: Sequence[str], state: State) -> bool:
 
 class _Operand(NamedTuple):
     """Attributes:
-    register: empty for a number, and for what all threads have the same of, such as a constant.
-    fixed: its value, where there is no register.
-    part: only a byte or a half of the register.
+    register: empty for a number, and for anything that is the same for all threads, such as a
+        constant.
+    fixed: the value, where there is no register.
+    part: whether it is only a byte or a half of the register.
     """
 
     register: str
@@ -220,13 +221,13 @@ def value(text: str, state: Mapping[str, Value]) -> Value:
 
 @lru_cache(_TEXTS)
 def _address(arguments: tuple[str, ...]) -> str | None:
-    """The operand that is one."""
+    """The operand that is an address."""
     return next((text for text in arguments if text.endswith("]")), None)
 
 
 @lru_cache(_TEXTS)
 def _numbers(arguments: tuple[str, ...]) -> tuple[str, ...]:
-    """The operands that are no predicates."""
+    """The operands that are not predicates."""
     return tuple(text for text in arguments if not re.match(r"!?U?P(T|\d)", text))
 
 
@@ -268,7 +269,7 @@ def _product(left: Value, right: Value) -> Value:
 
 @lru_cache(_TEXTS)
 def _terms(text: str) -> tuple[tuple[str, Value, int], ...]:
-    """What is added up in an address: registers, or numbers, times what."""
+    """The terms of an address: registers or numbers, each with its factor."""
     terms = []
     for sign, number, name, modifier in _TERM.findall(text[text.rindex("[") + 1 : -1]):
         scale = int(modifier[1:]) if re.match(r"X\d", modifier) else 1
@@ -288,7 +289,7 @@ def address_value(text: str, state: Mapping[str, Value]) -> Value:
 
 
 def _step(instruction: Instruction, state: State) -> None:
-    """What an instruction does to the registers."""
+    """Apply the effect of an instruction on the registers."""
     if instruction.name in _NO_RESULT or not instruction.arguments:
         return
     targets, sources = _apart(instruction.name, instruction.modifiers, instruction.arguments)
@@ -313,7 +314,7 @@ def _step(instruction: Instruction, state: State) -> None:
 def _apart(
     name: str, modifiers: tuple[str, ...], arguments: tuple[str, ...]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The registers that are written, predicates last, and the operands that are read."""
+    """The registers written, predicates last, and the operands read."""
     registers: list[str] = []
     flags: list[str] = []
     place = 0
@@ -333,7 +334,7 @@ def _apart(
 
 
 def _wide(text: str, name: str, modifiers: Sequence[str]) -> list[str]:
-    """The registers of a result of several."""
+    """The registers of a result that takes several."""
     number = 1
     if {"64", "WIDE", "F64"} & set(modifiers) or name in ("DADD", "DMUL", "DFMA"):
         number = 2
@@ -348,8 +349,8 @@ def _wide(text: str, name: str, modifiers: Sequence[str]) -> list[str]:
 def _flag(
     instruction: Instruction, sources: tuple[str, ...], state: State, result: Value
 ) -> Value:  # fmt: skip
-    """A predicate: the same for all threads if all that it is made of is."""
-    if instruction.name == "LOP3":  # is any bit of the result set?
+    """A predicate: the same for all threads if all its inputs are."""
+    if instruction.name == "LOP3":  # whether any bit of the result is set
         varies = result.varies or _any_varies(_flags(sources), state)
     elif instruction.name in _WARP_WIDE or instruction.name in ("PLOP3", "UPLOP3"):
         varies = instruction.name == "PLOP3" and _any_varies(_flags(sources), state)
@@ -381,7 +382,7 @@ def _result(instruction: Instruction, sources: tuple[str, ...], state: State) ->
 
 
 def _halves(texts: Sequence[str]) -> Value:
-    """A number that the compiler writes as two of half precision, the lower one last."""
+    """A number the compiler writes as two in half precision, the lower one last."""
     try:
         high, low = (struct.unpack("<H", struct.pack("<e", float(text)))[0] for text in texts)
     except (ValueError, OverflowError):
@@ -408,7 +409,7 @@ def _multiplied(instruction: Instruction, values: Sequence[Value]) -> Value:
 
 
 def _scaled(instruction: Instruction, values: Sequence[Value]) -> Value:
-    """LEA: the first, shifted by the last, and the second."""
+    """LEA: the first shifted by the last, plus the second."""
     if "HI" in instruction.modifiers or len(values) < 3 or values[-1].constant is None:
         return _other(instruction, values)
     return _sum((_times(values[0], 1 << min(values[-1].constant, 63)), values[1]))
