@@ -27,7 +27,7 @@ PIECE: Final = 1 << 20
 
 
 _FURTHER: Final = 1024
-"""And so many where another event seems to begin before."""
+"""How far a value may run past the point where another event seems to begin."""
 
 
 _HEADER: Final = frozenset(

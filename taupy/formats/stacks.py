@@ -134,11 +134,11 @@ def nothing_to_write(what: str, profile: Profile) -> FormatError:
 
 
 def unsummed(profile: Profile, metric: str | None, kept: str) -> list[str]:
-    """What a format loses that keeps one of a call path's two values, a line.
+    """What a format loses that keeps only one of a call path's two values, one line each.
 
     Args:
         metric: None for all.
-        kept: exclusive or inclusive; readers make the other of it.
+        kept: exclusive or inclusive; readers derive the other from it.
     """
     count = sum(
         invariants.unsummed(thread.tree, name)

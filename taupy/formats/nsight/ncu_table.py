@@ -260,7 +260,7 @@ class Table:
         return "," in line and not line.startswith("==")
 
     def _padded(self, row: list[str]) -> list[str]:
-        """Fit a row to the header: some versions omit the cells of a rule, or add an extra one."""
+        """Fit a row to the header: without a rule, some versions omit its cells or add one."""
         missing = len(self._columns) - len(row)
         if missing == 1 or (missing > 0 and "Rule Name" in self._columns):
             return row + [""] * missing
