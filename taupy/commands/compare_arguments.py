@@ -25,7 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--baseline", metavar="TRIAL", help="compare the others with this, such as tag:main"
     )
-    options.add_database_argument(parser)
+    options.add_reading_arguments(parser)
     _add_question(parser)
     _add_matching(parser)
     _add_statistics(parser)

@@ -29,6 +29,17 @@ def add_database_argument(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_reading_arguments(parser: argparse.ArgumentParser) -> None:
+    """`--db`, and `--cluster` for questions about several trials of a store; for `opened`."""
+    add_database_argument(parser)
+    parser.add_argument(
+        "--cluster",
+        metavar="ADDRESS",
+        help="of a store: let the workers of this Dask scheduler add up, such as tcp://HOST:8786 "
+        "(default: $TAUPY_CLUSTER, else `cluster` of [tool.taupy] in pyproject.toml)",
+    )
+
+
 def add_form_arguments(parser: argparse._ActionsContainer, csv: Sequence[str] = ("--csv",)) -> None:
     """`--csv`, `--json`, `--markdown`; without them, text."""
     forms = parser.add_mutually_exclusive_group()
@@ -251,10 +262,18 @@ def file_and_store(args: argparse.Namespace) -> tuple[str, str]:
 
 
 def opened(args: argparse.Namespace) -> ProfileDB:
-    """The database or store, for reading."""
-    from taupy.profiledb.opening import opened
+    """The database or store, for reading.
 
-    return opened(database_or_store(args))
+    Raises:
+        UsageError: a cluster is named, for a file.
+    """
+    from taupy.profiledb.opening import opened
+    from taupy.profiledb.store.address import is_address
+
+    chosen, cluster = database_or_store(args), getattr(args, "cluster", None)
+    if cluster and not is_address(chosen):
+        raise UsageError(f"--cluster is for a store, and {chosen} is a file (--db ADDRESS)")
+    return opened(chosen, cluster)
 
 
 def store_address(given: str | None) -> str:

@@ -31,7 +31,7 @@ PEOPLE_ROWS = 10
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     options.add_trials_argument(parser, " (default: all trials)")
-    options.add_database_argument(parser)
+    options.add_reading_arguments(parser)
     table = parser.add_argument_group("the table")
     table.add_argument(
         "--by", "--rows", dest="rows", type=_names, default=("application",), metavar="DIMENSIONS",

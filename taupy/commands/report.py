@@ -42,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "CONDITION",
         "the gate on a page of two trials (default: time > +5%%); may be repeated",
     )
-    options.add_database_argument(parser)
+    options.add_reading_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:

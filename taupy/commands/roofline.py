@@ -155,7 +155,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar=("FORMAT", "FILE"),
         help=f"write a file for another tool: {', '.join(EXPORTS)}",
     )
-    options.add_database_argument(parser)
+    options.add_reading_arguments(parser)
     options.add_form_arguments(parser)
 
 

@@ -81,7 +81,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "beside times measured in these trials",
     )  # fmt: skip
     parser.add_argument("--kernel", metavar="NAME", help="with --block: only these kernels")
-    options.add_database_argument(parser)
+    options.add_reading_arguments(parser)
     options.add_form_arguments(parser)
 
 

@@ -6,11 +6,13 @@ from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.store.address import is_address
 
 
-def opened(name: str) -> ProfileDB:
+def opened(name: str, cluster: str | None = None) -> ProfileDB:
     """A trial database, or a store, for reading.
 
     Args:
         name: a file, or the address of a store.
+        cluster: of a store: the Dask scheduler whose workers add up values of several trials;
+            None for that of the environment or the project, if there is one.
 
     Raises:
         DatabaseError: it cannot be opened.
@@ -18,5 +20,5 @@ def opened(name: str) -> ProfileDB:
     if is_address(name):
         from taupy.profiledb.store.reading import StoreDB
 
-        return StoreDB(name)
+        return StoreDB(name, cluster)
     return ProfileDB.open(name)

@@ -98,6 +98,17 @@ def test_a_worker_that_is_killed_in_mid_question_changes_nothing(filled, workers
     assert answer == [expected]
 
 
+def test_a_command_names_a_cluster(filled, workers, monkeypatch):
+    monkeypatch.delenv("TAUPY_CLUSTER")
+    words = ("compare", "7", "8", "9", "--by", "callpath")
+    alone = filled(*words, "--db", filled.address)
+    assert not filled.asked
+    cluster = ("--cluster", workers.scheduler_address)
+    assert filled(*words, "--db", filled.address, *cluster) == alone
+    assert filled.asked[0][0] == workers.scheduler_address
+    assert "for a store" in filled(*words, *cluster, code=2)
+
+
 def test_a_scheduler_that_is_not_there_is_one_line(filled, monkeypatch):
     monkeypatch.setenv("TAUPY_CLUSTER", "tcp://127.0.0.1:9")
     with pytest.raises(DatabaseError, match=r"127\.0\.0\.1:9") as refused:

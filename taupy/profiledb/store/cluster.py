@@ -15,6 +15,7 @@ from typing import Any
 from taupy.errors import DatabaseError, UsageError
 from taupy.escaping import visible
 from taupy.model.project import project_settings
+from taupy.model.table import Column, Table, combine
 from taupy.profiledb.reading import Reading
 
 Columns = list[Sequence[Any]]
@@ -40,17 +41,18 @@ def scheduler() -> str:
     return chosen
 
 
-def columns(answer: Answer, address: str, reading: Reading) -> Columns | None:
+def columns(scheduler: str, answer: Answer, address: str, reading: Reading) -> Columns | None:
     """The answer, column by column; None if SQLite has to compute it.
 
     Args:
+        scheduler: its address.
         answer: called by the workers; a function of a module that they can import.
         address: of the store.
 
     Raises:
         DatabaseError: the scheduler cannot be reached, or the workers cannot answer.
     """
-    client = _client(scheduler())
+    client = _client(scheduler)
     trials = sorted(reading.trials)
     try:
         count = _PARTS_EACH * max(sum(client.nthreads().values()), 1)
@@ -64,7 +66,7 @@ def columns(answer: Answer, address: str, reading: Reading) -> Columns | None:
     except DatabaseError:
         raise
     except Exception as error:  # from any part of Dask
-        raise _refused(error) from error
+        raise _refused(scheduler, error) from error
     if None in answers or not any(answers):
         return None
     return combined(answers, reading.keys)
@@ -72,25 +74,26 @@ def columns(answer: Answer, address: str, reading: Reading) -> Columns | None:
 
 def combined(parts: Sequence[Columns], keys: int) -> Columns | None:
     """The sums of all parts, in the order of their keys; None if one is too large for SQLite."""
-    sums: dict[tuple[Any, ...], list[Any]] = {}
-    for part in parts:
-        for row in zip(*part, strict=True):
-            numbers = list(row[keys:])
-            if before := sums.get(row[:keys]):
-                numbers = [_added(*pair) for pair in zip(before, numbers, strict=True)]
-            sums[row[:keys]] = numbers
-    if any(
-        number is not None and abs(number) > _LARGEST for row in sums.values() for number in row
-    ):
+    whole = combine([_table(part, keys) for part in parts if part])
+    numbers = list(whole.columns.values())
+    if any(number is not None and abs(number) > _LARGEST for sums in numbers for number in sums):
         return None
-    order = sorted(sums, key=lambda key: [(part is not None, part or 0) for part in key])
-    return list(zip(*((*key, *sums[key]) for key in order), strict=True))
+    columns = [*map(whole.row_labels, whole.codes), *numbers]
+    rows = sorted(
+        zip(*columns, strict=True),
+        key=lambda row: [(part is not None, part or 0) for part in row[:keys]],
+    )
+    return list(zip(*rows, strict=True))
 
 
-def _added(number: int | None, other: int | None) -> int | None:
-    if number is None or other is None:
-        return other if number is None else number
-    return number + other
+def _table(columns: Columns, keys: int) -> Table:
+    count = len(columns[0])
+    return Table(
+        {str(at): range(count) for at in range(keys)},
+        {str(at): columns[at] for at in range(keys)},
+        {Column(str(at)): columns[at] for at in range(keys, len(columns))},
+        count,
+    )
 
 
 @cache
@@ -105,12 +108,12 @@ def _client(scheduler: str) -> Any:
     try:
         return Client(scheduler, timeout=10, set_as_default=False)
     except Exception as error:
-        raise _refused(error) from error
+        raise _refused(scheduler, error) from error
 
 
-def _refused(error: Exception) -> DatabaseError:
+def _refused(scheduler: str, error: Exception) -> DatabaseError:
     what = visible(" ".join(str(error).split()) or type(error).__name__)
     return DatabaseError(
-        f"the Dask cluster at {scheduler()} cannot answer: {what}; without TAUPY_CLUSTER, or "
-        "`cluster` in pyproject.toml, this machine answers alone"
+        f"the Dask cluster at {visible(scheduler)} cannot answer: {what}; without --cluster, "
+        "TAUPY_CLUSTER, and `cluster` in pyproject.toml, this machine answers alone"
     )

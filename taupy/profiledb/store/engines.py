@@ -33,10 +33,14 @@ _FLAT = {
 
 
 class Engines:
-    """The engines that hold a store's values."""
+    """The engines that hold a store's values.
 
-    def __init__(self, store: Store) -> None:
-        self._store = store
+    Args:
+        scheduler: of a Dask cluster; "" for none.
+    """
+
+    def __init__(self, store: Store, scheduler: str = "") -> None:
+        self._store, self._scheduler = store, scheduler
         self._files_of: dict[int, list[_File]] = {}
 
     def columns(self, reading: Reading) -> Columns | None:
@@ -46,8 +50,9 @@ class Engines:
             return None
         if reading.level == "timer":
             return self._of_catalogue(reading, trials)
-        if len(trials) > 1 and cluster.scheduler():
-            return cluster.columns(_on_a_worker, self._store.catalogue.address, reading)
+        if len(trials) > 1 and self._scheduler:
+            address = self._store.catalogue.address
+            return cluster.columns(self._scheduler, _on_a_worker, address, reading)
         return self.of_files(reading)
 
     def _are_integers(self, trials: Sequence[int], metrics: Sequence[int]) -> bool:

@@ -18,6 +18,7 @@ from taupy.profiledb.files import writing_connection
 from taupy.profiledb.migrations import migrate
 from taupy.profiledb.reading import Reading
 from taupy.profiledb.store.catalogue import Store
+from taupy.profiledb.store.cluster import scheduler
 from taupy.profiledb.store.engines import Engines
 from taupy.profiledb.store.layout import tables
 from taupy.profiledb.store.local import LocalCopy
@@ -32,7 +33,7 @@ class StoreDB(ProfileDB):
         file: the database that holds the copy.
     """
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, cluster: str | None = None) -> None:
         """
         Raises:
             UsageError: this is not the address of a store.
@@ -50,7 +51,7 @@ class StoreDB(ProfileDB):
             migrate(connection)
             self.copy = LocalCopy(connection, store)
             self.copy.add_trials()
-            self._engines = Engines(store)
+            self._engines = Engines(store, scheduler() if cluster is None else cluster)
         except BaseException:
             self._open.close()
             raise
