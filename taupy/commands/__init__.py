@@ -13,7 +13,7 @@ from taupy.commands.messages import say
 from taupy.errors import TaupyError, UsageError
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:  # `taupy run` is on its way to the program: it imports what it cannot do without
+if TYPE_CHECKING:  # importing delays the program that `taupy run` starts
     from collections.abc import Iterable, Sequence
     from typing import Any, NoReturn
 
@@ -58,7 +58,7 @@ _OWN_OPTIONS = ("-h", "--help", "-V", "--version")
 
 
 class Formatter(argparse.RawDescriptionHelpFormatter):
-    """As wide as the terminal, which argparse itself would ask `shutil` for."""
+    """Formats for the terminal's width without importing `shutil`, as argparse does."""
 
     def __init__(self, prog: str, **more: Any) -> None:
         super().__init__(prog, **{"width": _columns() - 2, **more})
@@ -75,14 +75,14 @@ def _columns() -> int:
 
 
 def _near(word: str, words: Iterable[str]) -> list[str]:
-    """The word that is nearest, if one is near."""
+    """The most similar word, if one is similar enough."""
     import difflib
 
     return difflib.get_close_matches(word, words, 1)
 
 
 class CommandLine(argparse.ArgumentParser):
-    """A command's options. A wrong one ends in a `UsageError`: one line, like any other error."""
+    """A command's parser, which reports errors as a `UsageError`: one line, like other errors."""
 
     def error(self, message: str) -> NoReturn:
         advice = f"`{self.prog} --help` lists the options"
@@ -97,7 +97,7 @@ class CommandLine(argparse.ArgumentParser):
 
 
 def top_level_parser() -> tuple[argparse.ArgumentParser, Any]:
-    """The parser of `taupy` itself, and its (still empty) table of commands."""
+    """The parser of `taupy` itself, and its subparsers, which are still empty."""
     parser = argparse.ArgumentParser(
         prog="taupy",
         description="Exact profiles of Python programs, stored as trials in one SQLite file.",
@@ -108,7 +108,7 @@ def top_level_parser() -> tuple[argparse.ArgumentParser, Any]:
 
 
 def command_module(name: str) -> Any:
-    """The module of a command: `add_arguments(parser)`, `run(args)`, maybe `parse`."""
+    """The module of a command: `add_arguments(parser)`, `run(args)` and, in some, `parse`."""
     from importlib import import_module
 
     return import_module(f"taupy.commands.{_MODULES.get(name, name)}")
@@ -159,8 +159,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _unwind(number: int, frame: object) -> NoReturn:
-    """End by a signal, and leave no temporary folder behind. (The program of `taupy run` begins
-    with the signals as they were.)"""
+    """Turn a signal into SystemExit, so that temporary folders are removed. (`exec` resets the
+    signals for the program of `taupy run`.)"""
     raise SystemExit(128 + number)
 
 
@@ -192,7 +192,7 @@ def _refuse(arguments: list[str]) -> None:
 
 
 def _parse_intermixed(parser: CommandLine, arguments: list[str]) -> argparse.Namespace:
-    """As `parse_intermixed_args`, whose way out fails where a signal interrupts it (3.12)."""
+    """Like `parse_intermixed_args`, which hides a signal behind an AttributeError (3.12)."""
     try:
         return parser.parse_intermixed_args(arguments)
     except AttributeError as problem:
@@ -215,13 +215,13 @@ def _run(arguments: list[str]) -> int:
     if name == "run":
         import warnings
 
-        warnings.simplefilter("ignore")  # what -W asks for is meant for the program
+        warnings.simplefilter("ignore")  # -W is meant for the program
     module = command_module(name)
     parser = command_parser(name)
     parse = getattr(module, "parse", None)
     if parse:
         parsed = parse(parser, arguments[1:])
-    elif "--" in arguments:  # the name of a trial of `taupy run -c` begins with a dash
+    elif "--" in arguments:  # a trial's name may begin with a dash, as of `taupy run -c`
         parsed = parser.parse_args(arguments[1:])
     else:  # options may come between arguments: taupy compare 3 --metric flop 4
         parsed = _parse_intermixed(parser, arguments[1:])

@@ -83,7 +83,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 class _By(argparse.Action):
-    """A dimension; for one version also a metric, which has an option of its own."""
+    """Takes a dimension; for one version also a metric, for which --metric is the new option."""
 
     def __call__(
         self,

@@ -38,7 +38,7 @@ from taupy.pprof import terminal
 from taupy.pprof.view import View
 from taupy.profiledb.database import ProfileDB
 
-if TYPE_CHECKING:  # conditions are loaded where there are some
+if TYPE_CHECKING:  # imported only if there are conditions
     from taupy.analysis.gate import Condition
 
 

@@ -1,4 +1,4 @@
-"""The arguments of `taupy compare`, some of which other comparing commands have, too."""
+"""The arguments of `taupy compare`, some of which other commands share."""
 
 from __future__ import annotations
 
@@ -148,24 +148,25 @@ def _kinds(text: str) -> tuple[str, ...]:
 
 
 def means_code(args: argparse.Namespace) -> bool:
-    """Are files with GPU code named, and not trials? One that ends like these is enough: what
-    else is named is a file, too, or missing."""
+    """Whether the arguments name files with GPU code rather than trials. One with the suffix of
+    such a file is enough: the others must be files, too."""
     paths = [of_chip(text)[0] for text in named(args)]
     return any(map(_CODE_FILE.fullmatch, paths)) or (bool(paths) and all(map(_is_code, paths)))
 
 
 def named(args: argparse.Namespace) -> list[str]:
-    """What is compared, the baseline first."""
+    """The arguments to compare, the baseline first."""
     return [*([args.baseline] if args.baseline else []), *args.trials]
 
 
 def _is_code(path: str) -> bool:
-    """A folder, or a file that is named as one; of a trial's name neither is true."""
+    """Whether it is a folder, or a path with a slash to an existing file; trials' names are
+    neither."""
     return os.path.isdir(path) or ("/" in path and os.path.exists(path))
 
 
 def of_chip(text: str) -> tuple[str, list[str]]:
-    """A file and its chips, of FILE@sm_90 one; none for all."""
+    """A file and the chips to read: one for FILE@sm_90, none for all chips."""
     path, at, chip = text.rpartition("@")
     return (path, [chip]) if at and not os.path.exists(text) else (text, [])
 

@@ -65,7 +65,7 @@ def _chosen(
 
 
 def _views(db: ProfileDB, trial_id: int, launches: gpu_query.Launched) -> list[View]:
-    """The launch sites of each kernel, and its code, where `taupy static --store` kept it."""
+    """The launch sites of each kernel, and its code if `taupy static --store` has stored it."""
     sites = gpu_query.sites(launches)
     views = []
     for name in dict.fromkeys(row.timer for row in gpu_query.kernels(launches)):

@@ -41,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _renamed(by: str) -> str:
-    """`type` was the spelling before classes were a dimension."""
+    """`type` is the old name of the dimension `layer_type`."""
     return "layer_type" if by == "type" else by
 
 
@@ -65,7 +65,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _growth(db: ProfileDB, trial: int) -> dict[tuple[ThreadRow, str, str], float]:
-    """What resident memory has grown by [bytes], by thread, layer and class."""
+    """Growth of resident memory [bytes], by thread, layer and class."""
     grown = Condition("event", (GROWTH,))
     by = ("thread", "layer", "layer_type")
     table = values(db, Question((trial,), (), by, where=(grown,), values=EVENTS))

@@ -98,7 +98,7 @@ def _bytes(kib: float | None) -> int | None:
 
 
 def _peaks(series: list[TimelineRow], largest: list[Peak], events: MemoryEvents) -> Iterator[str]:
-    """When there was most, in each process, and what threads were in."""
+    """For each process, when memory was largest, and where its threads were."""
     nodes = [(node, list(rows)) for node, rows in groupby(series, key=lambda row: row.node)]
     for node, rows in nodes[:_NODES_AT_MOST]:
         for event, moments in groupby(rows, key=lambda row: row.event):
@@ -118,7 +118,7 @@ def _largest(rows: list[TimelineRow]) -> str:
 
 
 def _reached(largest: list[Peak], events: MemoryEvents) -> Iterator[str]:
-    """What threads were in when resident memory was largest; on GPUs, where that was reached."""
+    """Where threads were when resident memory was largest; on GPUs, where it became largest."""
     if events == HOST:
         yield from (f"then thread {_within(peak)}" for peak in largest)
     elif largest:

@@ -62,7 +62,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _say_what_is_missing(target: str, results: Sequence[Merged]) -> None:
-    """Name the ranks of jobs that have not come yet."""
+    """Report the ranks of jobs that have not been merged yet."""
     from taupy.profiledb.database import ProfileDB
     from taupy.profiledb.query import node_facts
 
@@ -76,7 +76,7 @@ def _say_what_is_missing(target: str, results: Sequence[Merged]) -> None:
 
 
 def report(result: Merged, *, moved: bool = False) -> list[str]:
-    """What a source added: one line, and one for each thing that changed on the way."""
+    """What a source added: one line, followed by one for each change or conflict."""
     parts = []
     if result.added:
         verb = "moved" if moved else "added"

@@ -10,7 +10,7 @@ from taupy.errors import UsageError
 from taupy.model.project import project_settings as project_settings
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:  # `taupy run` is on its way to the program
+if TYPE_CHECKING:  # importing delays the program that `taupy run` starts
     from collections.abc import Callable, Sequence
 
     from taupy.profiledb.database import ProfileDB
@@ -63,7 +63,7 @@ def add_color_argument(parser: argparse._ActionsContainer) -> None:
 
 
 def colored(args: argparse.Namespace) -> bool | None:
-    """What `--color` asks for; None: as the output and NO_COLOR say."""
+    """The value of `--color`; None: decided by the output and NO_COLOR."""
     return {"auto": None, "always": True, "never": False}[args.color]
 
 
@@ -90,7 +90,7 @@ def add_switch_argument(parser: argparse._ActionsContainer, name: str, text: str
 
 
 def add_trials_argument(parser: argparse._ActionsContainer, text: str) -> None:
-    """Any number of trials; `text` says which ones those are, if none is given, or how many."""
+    """Any number of trials; `text` tells how many are needed, or which is the default."""
     parser.add_argument(
         "trials",
         nargs="*",
@@ -120,7 +120,7 @@ def add_matching_arguments(
 
 
 def add_table_arguments(parser: argparse._ActionsContainer, limit: str) -> None:
-    """How a table of trials is shown: how many rows, in which form and colors."""
+    """Options for a table of trials: number of rows, form and colors."""
     add_limit_argument(parser, limit)
     parser.add_argument("--all", action="store_true", help="all rows")
     add_form_arguments(parser)
@@ -128,7 +128,11 @@ def add_table_arguments(parser: argparse._ActionsContainer, limit: str) -> None:
 
 
 def not_step(text: str) -> str:
-    """A dimension that is no step."""
+    """A dimension other than `step`.
+
+    Raises:
+        ArgumentTypeError: it is `step`.
+    """
     if text == "step":
         raise argparse.ArgumentTypeError(
             "of a step its time, phases and logged values are stored, nothing else: see "
@@ -178,7 +182,7 @@ def steps(text: str) -> str:
 
 
 def traced(text: str) -> list[str]:
-    """An option's value that says what is recorded one by one: host, gpu, or both."""
+    """An option's value that names where single activities are recorded: host, gpu, or both."""
     kinds = text.split(",")
     if not {"host", "gpu"}.issuperset(kinds):
         raise argparse.ArgumentTypeError(f"{text!r} is not host, gpu or host,gpu")
@@ -252,7 +256,7 @@ def database_or_store(args: argparse.Namespace) -> str:
 
 
 def file_and_store(args: argparse.Namespace) -> tuple[str, str]:
-    """The file that a run is stored in, and the store that it is pushed to afterwards, or ""."""
+    """The file in which a run is stored, and the store to which it is then pushed, or ""."""
     from taupy.profiledb.store.address import checked, is_address
 
     chosen = database_or_store(args)
@@ -298,7 +302,7 @@ def _chosen_database(given: str | None) -> str | None:
 
 
 def recover_first(database: str) -> None:
-    """Store the runs of killed programs before reading anything; prints one line for each."""
+    """Store the runs of killed programs before reading anything; print one line for each."""
     from taupy.profiledb.store.address import is_address
 
     if is_address(database):

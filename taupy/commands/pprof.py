@@ -34,7 +34,7 @@ from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.dimensions import following
 from taupy.profiledb.meaning import Resolved
 
-if TYPE_CHECKING:  # the other views are loaded when they are asked for
+if TYPE_CHECKING:  # these views are imported only when they are shown
     from taupy.pprof import kernels, tree
 
 _REMARKS = ("taupy.health.", "taupy.invariants")
@@ -87,7 +87,7 @@ def _remarks(db: ProfileDB, trial_id: int, state: str) -> list[str]:
 
 @dataclass(slots=True)
 class Asked:
-    """The trial, and what the user asked for."""
+    """The trial, and what the user wants to see of it."""
 
     db: ProfileDB
     trial_id: int
@@ -96,7 +96,7 @@ class Asked:
 
     @property
     def limit(self) -> int | None:
-        """Rows per table; None for all, the default for CSV, JSON and pipes."""
+        """Rows per table; None for all, the default for trees, CSV, JSON and pipes."""
         args = self.args
         whole = args.all or args.tree or args.list or args.form != "text"
         if args.limit is not None or whole or not terminal.terminal_width(sys.stdout):

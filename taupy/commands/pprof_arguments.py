@@ -1,4 +1,4 @@
-"""The options of `taupy pprof`, and which of them go together."""
+"""The options of `taupy pprof`, and which of them can be combined."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TREE_MIN_PERCENT = 1.0
 """Default of --min-share in trees for people."""
 
 STEP = "step"
-"""A dimension of time alone: of the steps of a training."""
+"""The steps of a training, a dimension with times and phases only."""
 
 _CONDITION = re.compile(r"(\S.*?)\s*(<=|>=|=|<|>)\s*([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)")
 
@@ -112,7 +112,7 @@ def _add_views(parser: argparse.ArgumentParser) -> None:
     )
     views.add_argument(
         "--min-share",
-        "--min-percent",  # as it was called before
+        "--min-percent",  # its old name
         type=options.percent,
         metavar="PERCENT",
         help="hide call paths below this share of the whole in a tree (default: "

@@ -63,7 +63,7 @@ def _report(pushed: Pushed) -> None:
 
 
 def _numbers(trials: list[tuple[int, int]]) -> str:
-    """Where they are in the store, unless that would be long."""
+    """The numbers of the trials here and in the store, unless they are many."""
     if len(trials) > 8:
         return ""
     return " (" + ", ".join(f"{number} is {in_store}" for number, in_store in trials) + ")"

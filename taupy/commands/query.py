@@ -56,7 +56,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def parameters(texts: Sequence[str]) -> dict[str, object]:
-    """NAME=VALUE; text that reads as a number becomes one.
+    """The values of parameters given as NAME=VALUE; numeric text becomes a number.
 
     Raises:
         UsageError: there is no `=`, or no name before it.

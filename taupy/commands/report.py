@@ -78,7 +78,7 @@ def _write_page(args: argparse.Namespace, trials: list[str]) -> int:
 
 
 def _contents(args: argparse.Namespace, trials: list[str]) -> tuple[Contents, int]:
-    """What the page holds, and the exit code."""
+    """The contents of the page, and the exit code."""
     from taupy.analysis import gate
     from taupy.report import contents, versus
 

@@ -165,7 +165,7 @@ def run(args: argparse.Namespace) -> int:
         trials = selector.many(db, args.trials or ["latest"])
         work = trial_work(db, trials)
         timing = trial_work(db, [selector.trial(db, args.timing)])[0] if args.timing else None
-        if timing is not None:  # measured at other clocks than the counts' own roofs
+        if timing is not None:  # its clock rates differ from those of the counting run's roofs
             work = [replace(own_work, ceilings=()) for own_work in work]
         stored_ceilings = stored.ceilings(db)
     points_found = aliased(_points(args, work, timing), args.alias)

@@ -61,7 +61,11 @@ def _write(path: str, ending: str, drawing: Drawing) -> list[Chart]:
 
 
 def _need_roofs(kind: charts.Kind, level: str, placements: Sequence[Placement]) -> None:
-    """A time-based chart is drawn from roofs; without them it would be empty."""
+    """Reject a time-based chart without roofs, which would be empty.
+
+    Raises:
+        UsageError: no point has the roofs that the chart needs.
+    """
     if kind in ("classic", "hierarchical"):
         return
     if not any(placement.times(level) for placement in placements):

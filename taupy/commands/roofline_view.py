@@ -17,7 +17,7 @@ _SHORTEST = 60
 def points_view(
     placements: Sequence[Placement], title: str, notes: Sequence[str], full_names: bool = False
 ) -> View:
-    """One row per point; levels and precisions that no point has are left out."""
+    """One row per point; columns only for levels and precisions that some point has."""
     levels = [
         level for level in LEVELS if any(level in placement.point.bytes for placement in placements)
     ]

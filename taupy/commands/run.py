@@ -89,7 +89,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _watch(args: argparse.Namespace, folder: Any, settings: Any) -> None:
-    """Start the watch, and let the trial say if there is none."""
+    """Start the watch; if it does not run, the trial's metadata says why."""
     wanted = args.watch
     if wanted is None:
         wanted = options.project_settings().get("watch", True)
@@ -108,15 +108,15 @@ def _watch(args: argparse.Namespace, folder: Any, settings: Any) -> None:
 
 
 def _import_paths(settings: Any) -> list[str]:
-    """Where the program looks for modules; our own path may have another order (`__main__.py`)."""
+    """Where the program looks for modules; the order may differ in our own path (`__main__.py`)."""
     first = [] if sys.flags.safe_path else [settings.program_folder]
     told = "" if sys.flags.ignore_environment else os.environ.get("PYTHONPATH", "")
     return [*first, *(path for path in told.split(os.pathsep) if path), *sys.path]
 
 
 def _torch_libraries(args: argparse.Namespace, folder: Any, settings: Any) -> None:
-    """Have PyTorch report backward passes and collectives, if it is installed and the user does not
-    object."""
+    """Have PyTorch report backward passes and collectives, if it is installed and the user has not
+    turned that off."""
     by_layer = _is_wanted(args.autograd, "autograd")
     collectives = _is_wanted(args.collectives, "collectives", None)
     if settings.engine == "native" and settings.gpu != "no" and collectives is not False:
@@ -147,7 +147,8 @@ def _torch_libraries(args: argparse.Namespace, folder: Any, settings: Any) -> No
 
 
 def _of_layers(args: argparse.Namespace, folder: Any, settings: Any, torch: Any) -> None:
-    """The libraries that report layers, compiled while the program runs or else before it."""
+    """Choose the libraries that report layers; missing ones are compiled while the program runs,
+    or before it starts if that is impossible."""
     from taupy.instrument import torch_library
 
     state = os.path.dirname(folder.path)
@@ -171,7 +172,7 @@ def _of_layers(args: argparse.Namespace, folder: Any, settings: Any, torch: Any)
 
 
 def _is_left_to_a_process(args: argparse.Namespace, folder: Any, settings: Any, torch: Any) -> bool:
-    """Will a process compile what is missing, if the program imports PyTorch?"""
+    """Whether a process beside the program will compile the missing libraries."""
     if "autograd" not in settings.engine_options:
         return False
     from taupy.instrument import autograd_beside
@@ -187,7 +188,7 @@ def _is_left_to_a_process(args: argparse.Namespace, folder: Any, settings: Any, 
 
 
 def _is_wanted(asked: bool | None, name: str, otherwise: bool | None = True) -> bool | None:
-    """What the option says, or else the project, or else `otherwise`."""
+    """The option's value, or else the project's, or else `otherwise`."""
     wanted = options.project_settings().get(name, otherwise)
     if not isinstance(wanted, bool | None):
         raise UsageError(
@@ -332,7 +333,7 @@ def _settings(args: argparse.Namespace, target: list[str]) -> Any:
 
 
 def _job(args: argparse.Namespace) -> Job:
-    """The job that this process is a rank of; as a sweep or `--twice` has it, if they run us."""
+    """The job of which this process is a rank; set by a sweep or by `--twice` for its runs."""
     return getattr(args, "job", None) or launchers.job(os.environ, args.run_id)
 
 

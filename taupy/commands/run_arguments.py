@@ -8,7 +8,7 @@ from taupy.commands import options
 
 MODULES_MIB = 1024
 _ALONE = {"--trace": "gpu"}
-"""Options whose value may be left out, and then is this: it stands behind `=` only."""
+"""Options with an optional value, which must follow `=`, and the default of that value."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def count(plan: Plan) -> None:
-    """Find out how to count the metrics of `--metrics`, and put that into the settings."""
+    """Decide how to count the metrics of `--metrics`, and add that to the plan."""
     names, source = requested.listed(plan.args.metrics, plan.project)
     if not names:
         return
@@ -31,7 +31,7 @@ def count(plan: Plan) -> None:
         prepared = _prepared(plan, wanted.cpu)
         if wanted.analytic == "fallback" and "flop" in dict(prepared.metrics):
             return
-    if wanted.analytic and plan.args.target[:2] != ["-m", "taupy.count"]:  # which counts on its own
+    if wanted.analytic and plan.args.target[:2] != ["-m", "taupy.count"]:  # it counts by itself
         _tell_operations(plan)
 
 

@@ -1,4 +1,4 @@
-"""What a run measures of GPUs: times, counters, samples, the modules that it loads."""
+"""What a run measures on GPUs: times, counters, samples, and the modules that it loads."""
 
 from __future__ import annotations
 
@@ -90,10 +90,10 @@ def sampling(args: argparse.Namespace, settings: Any) -> Any:
 
 
 def keep_modules(plan: Plan, gpu: str) -> None:
-    """Where modules that the program loads are kept.
+    """Settings for keeping the modules that the program loads.
 
     Raises:
-        UsageError: nothing of GPUs is measured, or the folder cannot be made.
+        UsageError: GPUs are not measured natively, or the folder cannot be created.
     """
     args = plan.args
     if args.keep_modules is None:

@@ -1,7 +1,7 @@
-"""How a run is measured: by which engine, with which options, counting what.
+"""How a run is measured: the engine, its options, and what is counted.
 
-A `Plan` starts with what the user has said, and each step adds to it. Nothing here may import what
-a launch does not need.
+A `Plan` starts with the user's arguments, and each step adds to it. Nothing here may import modules
+that a launch does not need.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ if TYPE_CHECKING:
     from typing import Any
 
 _SPANS = 1_000_000
-"""Of layers and phases, in each process: 24 MB of its part."""
+"""Records of single layers and phases in each process: 24 MB of its part."""
 
 
 class Plan:
-    """What a run is told, as far as it is known; see `RunSettings`.
+    """The settings of a run as far as they are known; see `RunSettings`.
 
-    No dataclass: those import `inspect`.
+    Not a dataclass, because dataclasses import `inspect`.
 
     Attributes:
-        args: of the command line; `project`: settings of pyproject.toml.
+        args: arguments of the command line; `project`: settings of pyproject.toml.
         engine: "native" or "python"; `early`: a first reading of its clock.
-        options: of the engine.
-        metadata: of the trial; `notes`: for the user and the trial.
-        traces: what is recorded one by one, "host" and "gpu".
+        options: options of the engine.
+        metadata: metadata of the trial; `notes`: messages for the user and the trial.
+        traces: where single activities are recorded, "host" and "gpu".
     """
 
     def __init__(self, args: argparse.Namespace) -> None:
@@ -70,7 +70,7 @@ class Plan:
 
 
 def _traces(given: list[list[str]], project: Any) -> set[str]:
-    """What is recorded one by one, by `--trace` or else by `trace` of pyproject.toml."""
+    """Where single activities are recorded, by `--trace` or else by `trace` of pyproject.toml."""
     if not given and isinstance(project, str):
         try:
             given = [options.traced(project)]

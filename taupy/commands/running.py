@@ -27,11 +27,11 @@ if TYPE_CHECKING:
     from taupy.model.rows import TrialRow
 
 RUNNING = "running"
-"""Stands for the run that began last among those that are under way."""
+"""The selector of the newest run that is under way."""
 
 
 def here(database: str) -> list[LiveRun]:
-    """The live runs that a database will get."""
+    """The live runs that will be stored in a database."""
     from taupy.instrument.runfolder import has_run_folders
 
     if not has_run_folders():
@@ -44,16 +44,16 @@ def here(database: str) -> list[LiveRun]:
 def add_trial_argument(
     parser: argparse.ArgumentParser, text: str = "default: latest; `running`: of a run so far"
 ) -> None:
-    """The trial that a command shows, for `asked`."""
+    """Add the argument TRIAL, which `asked` uses."""
     parser.add_argument("selector", nargs="?", default=selector.LATEST, metavar="TRIAL", help=text)
 
 
 @contextmanager
 def asked(args: argparse.Namespace) -> Iterator[tuple[ProfileDB, TrialRow]]:
-    """The trial that was asked for, in its database; a live run's as if it were stored.
+    """The selected trial and its database; a live run is stored in a temporary one.
 
     Raises:
-        NoSuchTrial: there is none.
+        NoSuchTrial: no trial matches.
         TaupyError: the run has measured nothing yet.
     """
     database = options.database_or_store(args)
@@ -66,7 +66,7 @@ def asked(args: argparse.Namespace) -> Iterator[tuple[ProfileDB, TrialRow]]:
 
 
 def with_window(db: ProfileDB, trial: int, views: list[View]) -> list[View]:
-    """The same views, with what the trial says of a window of steps below the last one."""
+    """The same views; the last one notes if details were recorded in a window of steps only."""
     unseen = metadata_values(db, UNSEEN).get(trial)
     if unseen is None or not views:
         return views
@@ -74,7 +74,7 @@ def with_window(db: ProfileDB, trial: int, views: list[View]) -> list[View]:
 
 
 def _newest(runs: list[LiveRun]) -> Profile:
-    """What the first of these runs has measured so far."""
+    """What the first of these runs, the newest, has measured so far."""
     from taupy.record.so_far import so_far
 
     run, *others = runs
@@ -88,7 +88,7 @@ def _newest(runs: list[LiveRun]) -> Profile:
 
 @contextmanager
 def stored(profile: Profile) -> Iterator[str]:
-    """A database with nothing but a profile, for a while: its path."""
+    """The path of a temporary database that holds only this profile."""
     import tempfile
 
     from taupy.profiledb.writer import add_profile
@@ -101,7 +101,7 @@ def stored(profile: Profile) -> Iterator[str]:
 
 
 def row(run: LiveRun) -> tuple[Cell, ...]:
-    """As `taupy trials` lists it; it has no number yet."""
+    """The row of a live run in the list of `taupy trials`; it has no id yet."""
     settings = run.settings
     started = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(settings.launched_at))
     return (

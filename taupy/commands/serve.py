@@ -44,7 +44,7 @@ _SETTINGS = {
     "allow_download": False,
 }
 _ENCODED = "?#%"
-"""Names that have a meaning in addresses and are not names in the database."""
+"""Characters with a meaning in addresses; they are replaced in the database's name."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -84,7 +84,7 @@ def run(args: argparse.Namespace) -> int:
         "anyone who knows the address can read the database; Ctrl-C ends it",
     )
     metadata = functools.partial(pages.metadata, title=os.path.basename(path), columns=columns)
-    # Uvicorn ends in good order by SIGTERM only.
+    # Uvicorn shuts down cleanly on SIGTERM, but not on SIGHUP.
     signal.signal(signal.SIGHUP, lambda number, frame: signal.raise_signal(signal.SIGTERM))
     with _browser_page(address if args.open else None) as browser_page:
         return _serve(path, metadata, port, token, browser_page)
@@ -130,7 +130,7 @@ def _serve(
     import asyncio
     import warnings
 
-    warnings.simplefilter("ignore")  # of libraries
+    warnings.simplefilter("ignore")  # warnings of libraries
     import uvicorn
     from datasette.app import Datasette
     from datasette.plugins import pm

@@ -71,13 +71,13 @@ value="{{ taupy_over }}"> <input type="submit" value="Sweep"></form>
 
 
 class TrialDatabase(Database):  # type: ignore[misc]  # Datasette has no types
-    """A database opened for reading, under any file name.
+    """A database opened for reading, with any file name.
 
-    Its foreign keys name the table only, and mean its `id`.
+    Its foreign keys name only the table; the referenced column is `id`.
     """
 
     def connect(self, write: bool = False) -> sqlite3.Connection:
-        """As in Datasette, which would interpret `?`, `#` and `%` in a file name."""
+        """Like Datasette's method, which would interpret `?`, `#` and `%` in a file name."""
         if write:
             raise PermissionError("the database is served read-only")
         connection = sqlite3.connect(
@@ -87,12 +87,12 @@ class TrialDatabase(Database):  # type: ignore[misc]  # Datasette has no types
         return connection
 
     async def foreign_keys_for_table(self, table: str) -> list[dict[str, str]]:
-        """As in Datasette, with the missing column filled in."""
+        """Like Datasette's method, with the missing column filled in."""
         keys_of_table = await super().foreign_keys_for_table(table)
         return [{**key, "other_column": key["other_column"] or "id"} for key in keys_of_table]
 
     async def get_all_foreign_keys(self) -> dict[str, dict[str, list[dict[str, str]]]]:
-        """As in Datasette, with the missing columns filled in."""
+        """Like Datasette's method, with the missing columns filled in."""
         keys_of_tables = await super().get_all_foreign_keys()
         for keys in keys_of_tables.values():
             for key in (*keys["incoming"], *keys["outgoing"]):

@@ -3,7 +3,7 @@
     /TOKEN/-/report/12              the page of a trial
     /TOKEN/-/report?a=12&b=15       the page that compares two
 
-Each is made when it is asked for. All other addresses are Datasette's.
+Each page is created on request. Datasette answers all other addresses.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from taupy.profiledb import selector
 from taupy.profiledb.database import ProfileDB
 
 PLACE = "-/report"
-"""Below the base address; Datasette keeps names that begin with `-` free."""
+"""The path below the base address; Datasette does not use names that begin with `-`."""
 
 
 class Reports:
-    """An ASGI application that answers for pages of reports.
+    """An ASGI application that serves pages of reports.
 
     Args:
-        app: answers all else.
+        app: handles all other requests.
         base: the path of the start page, `/TOKEN/`.
-        path: of the database.
+        path: the file of the database.
     """
 
     def __init__(self, app: App, base: str, path: str) -> None:
@@ -47,7 +47,7 @@ class Reports:
         return path == self._place or path.startswith(f"{self._place}/")
 
     def _page(self, trials: list[str]) -> tuple[int, str, str]:
-        """Status, kind and text of the answer."""
+        """Status, content type and text of the answer."""
         from taupy.report import contents, page, versus
 
         try:

@@ -120,11 +120,11 @@ def read(
     functions: bool = False,
     progress: Progress = SILENT,
 ) -> tuple[Iterable[KernelCode], list[str]]:
-    """The kernels of files, and remarks that are complete once all have been read.
+    """The kernels of files, and remarks, which are complete once all kernels have been read.
 
     Raises:
         FormatError: a file cannot be read.
-        UsageError: there is no such chip.
+        UsageError: a chip is unknown.
     """
     from taupy.static import reading
 
@@ -140,7 +140,7 @@ def read(
 
 
 def capability(text: str) -> str:
-    """The compute capability that a chip's name means: "9.0" of sm_90a."""
+    """The compute capability of a chip: "9.0" for sm_90a."""
     if match := re.fullmatch(r"(?:sm_?)?(\d+)(\d)[af]?|(\d+\.\d)", text):
         return match[3] or f"{match[1]}.{match[2]}"
     return chip_of(text).compute_capability
@@ -157,10 +157,10 @@ def _meant(pattern: str):  # type: ignore[no-untyped-def]
 
 
 def _sheet(args: argparse.Namespace) -> Datasheet | None:
-    """The GPU to estimate for.
+    """The GPU for which to estimate; None without --gpu.
 
     Raises:
-        UsageError: no GPU, or several, go by that name; or something is missing.
+        UsageError: the GPU is unknown, or --kernel or --threads is missing.
     """
     if args.gpu is None:
         return None
@@ -219,7 +219,7 @@ def _occupancies(
 
 
 def _stored(args: argparse.Namespace, codes: Iterable[KernelCode]) -> Iterator[KernelCode]:
-    """The same kernels, each written to the database as it passes: all of them, or none."""
+    """The same kernels, each stored when it is read; after an error, none is stored."""
     from taupy.profiledb import kernel_codes
     from taupy.profiledb.database import ProfileDB
 

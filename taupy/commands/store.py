@@ -21,7 +21,7 @@ def store(folder: str) -> None:
     """Deliver the run and report it in one line on stderr. Never raises."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    gc.disable()  # as in other commands: many rows, and soon over
+    gc.disable()  # short-lived with many rows, like other commands
     # The program's resource limits should not apply to the storer.
     for limit in (resource.RLIMIT_FSIZE, resource.RLIMIT_AS, resource.RLIMIT_NOFILE):
         try:
@@ -30,7 +30,7 @@ def store(folder: str) -> None:
                 resource.setrlimit(limit, (hard, hard))
         except (ValueError, OSError):
             pass
-    # Nothing here multiplies matrices: without this, NumPy's import starts a thread on each core.
+    # Otherwise NumPy's import starts a thread on each core, which the storer does not need.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     quiet = False  # the engine closes our stderr to a quiet run
     try:
@@ -65,7 +65,7 @@ def store(folder: str) -> None:
 
 
 def _pushed(settings: RunSettings, delivery: Delivery) -> str:
-    """Push the trial, if it is whole; one line on what became of it."""
+    """Push the trial if it is complete; returns one line that tells the outcome."""
     address = settings.engine_options["push_to"]
     command = f"taupy push {delivery.trial_id} --db {settings.database} --to {address}"
     if settings.world_size > 1 or delivery.running:
@@ -110,7 +110,7 @@ def report(delivery: Delivery, told: Collection[str] = ()) -> list[str]:
             )
         return [
             text,
-            *dict.fromkeys(  # what holds for many nodes is said once
+            *dict.fromkeys(  # without duplicates: many nodes may have the same note
                 f"{'error' if name == 'taupy.health.gpu' else 'note'}: {value}"
                 for name, value in sorted(profile.metadata.items())
                 if name.startswith("taupy.health.") and "running" not in name and value not in told

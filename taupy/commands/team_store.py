@@ -1,4 +1,4 @@
-"""Create, check and tidy a team's store: a catalogue in PostgreSQL, and Parquet files beside it.
+"""Create, check and clean up a team's store: a catalogue in PostgreSQL, and Parquet files.
 
     taupy store create --db postgresql://me@host/profiles --files /shared/profiles
     taupy store check --db postgresql://me@host/profiles

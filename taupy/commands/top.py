@@ -110,7 +110,7 @@ def _views(run: LiveRun, limit: int) -> Iterator[View]:
 
 
 def _paces(profile: Profile) -> Iterator[str]:
-    """Of each thread that trains or validates: how many steps have ended, how many a second."""
+    """For each thread that trains or validates: steps so far, and recent steps per second."""
     for measured in profile.threads:
         place = f"node {measured.thread.node}, {measured.thread.name or measured.thread.thread}"
         for series in measured.steps:
@@ -120,14 +120,14 @@ def _paces(profile: Profile) -> Iterator[str]:
 
 
 def _pace(series: Steps) -> float:
-    """Steps per second over the last ten seconds, or the last row of steps if that is longer."""
+    """Steps per second over the last ten seconds, or over the last row of steps if it is longer."""
     ended_ns = series.start_ns[-1] + series.time_ns[-1]
     first = bisect_left(series.start_ns, ended_ns - _PACE_NS, 0, len(series) - 1)
     return sum(series.count[first:]) * 1e9 / max(1, ended_ns - series.start_ns[first])
 
 
 def _training(profile: Profile, limit: int) -> Iterator[View]:
-    """Phases and layers of the thread that trained longest; nothing where there are none."""
+    """Phases and layers of the thread that trained longest; no views if there are none."""
     kinds = {kind_of("|".join(timer.groups)) for timer in profile.timers}
     if kinds <= {None, "import"}:
         return
@@ -145,7 +145,7 @@ def _training(profile: Profile, limit: int) -> Iterator[View]:
 
 
 def _processes(run: LiveRun, now: SoFar) -> Iterator[tuple[Cell, ...]]:
-    """A row for each thread of each process that runs; what is the process's is said once."""
+    """A row for each thread of each running process; facts about the process in its first row."""
     from taupy.record.endings import open_path
 
     for node, part in sorted(now.parts.items()):
@@ -166,7 +166,7 @@ def _processes(run: LiveRun, now: SoFar) -> Iterator[tuple[Cell, ...]]:
 
 
 def _hottest(profile: Profile, limit: int) -> list[tuple[Cell, ...]]:
-    """Routines with the most time of their own, over all threads and processes."""
+    """Routines with the most exclusive time, over all threads and processes."""
     time_ns, calls = [0] * len(profile.timers), [0] * len(profile.timers)
     for thread in profile.threads:
         for timer, sums in flat_sums(thread.tree, thread.tree.timer).items():

@@ -48,9 +48,9 @@ class Alike:
     """One group of launches.
 
     Attributes:
-        counted: the flop and bytes that were counted of each of them.
-        shortest, longest: durations of launches in ns; None where none was timed.
-        mixed: it takes launches of any configuration and duration.
+        counted: names of the counters with a value for each launch.
+        shortest, longest: durations of launches in ns; None if none was timed.
+        mixed: launches of any configuration and duration belong to it.
     """
 
     grid: Extent | None
@@ -64,14 +64,14 @@ class Alike:
     samples: dict[str, _Sample] = field(default_factory=dict)
 
     def spread(self, time_ns: float | None) -> float:
-        """Its longest duration over its shortest one with this launch in it."""
+        """The longest duration divided by the shortest, as if this launch were in the group."""
         if time_ns is None or self.shortest is None or self.longest is None:
             return 1.0 if time_ns is self.shortest else float("inf")
         low, high = min(self.shortest, time_ns), max(self.longest, time_ns)
         return max(high, 1.0) / max(low, 1.0)
 
     def add(self, launch: Launch) -> None:
-        """Count launches; those of one configuration become one."""
+        """Count launches; those with the same configuration are summed."""
         shared = (launch.shared_static_bytes, launch.shared_dynamic_bytes)
         key = (launch.grid, launch.block, launch.registers, *shared)
         earlier = self.launches.get(key)
@@ -90,7 +90,8 @@ class Alike:
         count: int = 1,
         limits: tuple[float, float] | None = None,
     ) -> None:
-        """Take a value that is not a sum: one launch's, or a mean of `count` with these limits."""
+        """Add a value that is not a sum: one launch's, or the mean of `count` launches whose
+        smallest and largest values are `limits`."""
         sample = self.samples.get(name)
         if sample is None:
             sample = self.samples[name] = _Sample(unit)
@@ -102,7 +103,7 @@ class Alike:
         sample.squares += value * value * count
 
     def name(self) -> str:
-        """What its launches have in common."""
+        """A description of what its launches have in common."""
         if self.mixed:
             return "launches of further configurations"
         parts = [
@@ -141,7 +142,7 @@ class Groups:
         time_ns: float | None,
         counted: frozenset[str],
     ) -> Alike:
-        """The group that a launch belongs to, made if need be."""
+        """The group that a launch belongs to, created if necessary."""
         groups = self._groups.setdefault((thread, kernel), [])
         alike = [
             group

@@ -4,9 +4,9 @@
     # mode: wall
     P8374;T8374;<frozen zipimport>:find_spec:61;app.py:main:12 1034
 
-Process and thread stand first; a frame is file, routine and the line it was at, which is
-left out here: a routine is one, wherever it was. Modes wall and cpu give microseconds.
-Those of memory, and of all together (`austin -m`, `-f`), are refused.
+A line begins with process and thread; a frame is file, routine and current line. The line is
+dropped, so that all samples of a routine count for one timer. The modes wall and cpu give
+microseconds. Memory mode and full mode (`austin -m`, `-f`) are rejected.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def _timer(frame: str) -> Timer:
 
 
 def _threads(places: dict[str, Stacks]) -> Iterator[Thread]:
-    """Processes are nodes, in order of appearance; a thread's name is what the file calls it."""
+    """Processes become nodes, in order of appearance; threads keep their names from the file."""
     nodes: dict[str, int] = {}
     seen: dict[int, int] = {}
     for place in places:

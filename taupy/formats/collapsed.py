@@ -1,9 +1,9 @@
 """Collapsed stacks, the input of flame graphs: one line per call path, `main;f;g 417`.
 
-taupy writes the exclusive time in nanoseconds; above the routines a frame says so and names the
-thread: `thread 0.0.1 worker [ns];main;f 417`. A trial without times has its samples, or its first
+taupy writes the exclusive time in nanoseconds; the first frame names the thread and the unit:
+`thread 0.0.1 worker [ns];main;f 417`. For a trial without times it writes samples, or the first
 metric: `[inuse_space B]`. Any such file can be read. Files of other tools do not say what they
-count, so that becomes the metric `samples`, which round-trips unchanged.
+count; their numbers become the metric `samples`, which is exported unchanged.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _THREAD = re.compile(
 
 
 def recognises(path: Path, first_bytes: bytes) -> bool:
-    """Text of which all lines but comments and the last, which may be cut, end in a number."""
+    """Whether all lines end in a number, except comments and a last line that may be cut off."""
     if b"\0" in first_bytes:
         return False
     lines = first_bytes.split(b"\n")
@@ -62,7 +62,7 @@ def recognises(path: Path, first_bytes: bytes) -> bool:
 
 
 def _is_comment(line: bytes) -> bool:
-    """Nothing, a line after `#`, or one after `//` that is no stack."""
+    """An empty line, one that begins with `#`, or one that begins with `//` and is no stack."""
     text = line.strip()
     return not text or text[:1] == b"#" or (text[:2] == b"//" and not _LINE.fullmatch(line))
 
@@ -104,7 +104,8 @@ def read(source: Path, progress: Progress) -> Iterator[Profile]:
 
 
 def _merged(threads: dict[str, Stacks], timers: Timers) -> Stacks:
-    """Some lines name a thread, some do not: then the names are frames like others."""
+    """One tree of all lines, in which names of threads are ordinary frames: the lines differ in
+    their metric, because only some of them name a thread and its unit."""
     whole = threads.pop("", Stacks())
     for place, stacks in threads.items():
         whole.hang(timers.place(routine_timer(place)), stacks)
@@ -144,9 +145,9 @@ def write(profile: Profile, target: Path, progress: Progress) -> list[str]:
                 continue
             name = f" {_frame(thread.name)}" if thread.name else ""
             first = [f"thread {thread.node}.{thread.context}.{thread.thread}{name} [{unit}]"]
-            top = -1  # the frames of a path are those below this row
+            top = -1  # a stack has the frames below this row
             if metric == SAMPLES and thread == Thread(0, 0, 0) and len(profile.threads) == 1:
-                first = []  # as the file of another tool had it
+                first = []  # like the imported file of another tool
                 top = 0 if len(tree) and profile.timers[tree.timer[0]] == _ROOT else -1
             for row, value in enumerate(exclusive):
                 if value > 0:
@@ -176,7 +177,8 @@ def _stack(tree: CallTree, row: int, top: int, names: list[str], first: list[str
 
 
 def _frame(name: str) -> str:
-    """A name as a frame: semicolons part frames, line breaks part stacks."""
+    """A name as a frame, without semicolons, which separate frames, and line breaks, which
+    separate stacks."""
     return visible(name.replace(";", ":"))
 
 

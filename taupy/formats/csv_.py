@@ -1,7 +1,7 @@
 """Tables of a profile as CSV: the flat profile, call paths, or user events.
 
-A text that a spreadsheet would take for a formula gets a `'` in front, control characters
-are escapes; both are as in `taupy pprof --csv`.
+As in `taupy pprof --csv`, text that a spreadsheet would take for a formula is prefixed with `'`,
+and control characters are escaped.
 """
 
 from __future__ import annotations

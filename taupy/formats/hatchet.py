@@ -1,9 +1,9 @@
-"""Hatchet's own JSON, written: a file for `hatchet.GraphFrame.from_json(open(file).read())`.
+"""Write Hatchet's own JSON, for `hatchet.GraphFrame.from_json(open(file).read())`.
 `hatchet_read.py` reads it.
 
-Each thread is a graph of its own, each call path a node. The data frame has, for each
-metric M, `M` (exclusive) and `M (inc)`, and calls, subroutines, thread. Hatchet knows no
-units: values are in the metric's, so `time` is in nanoseconds; taupy's own key, which Hatchet
+Each thread is a separate graph, each call path a node. The data frame has the columns calls,
+subroutines, thread and, for each metric M, `M` (exclusive) and `M (inc)`. Hatchet has no units:
+values are in the metric's unit, so `time` is in nanoseconds; taupy's own key, which Hatchet
 ignores, names the units for reading the file back.
 """
 
@@ -95,7 +95,7 @@ def _frame(timer: Timer) -> dict[str, object]:
 
 
 def _value(columns: Mapping[str, Sequence[float]], metric: str, row: int) -> float | None:
-    """None where it was not measured."""
+    """None if it was not measured."""
     if metric not in columns:
         return None
     value = columns[metric][row]

@@ -1,7 +1,7 @@
-"""Hatchet's own JSON read: a graph of frames, and a data frame with values of its nodes.
+"""Read Hatchet's own JSON: a graph of frames, and a data frame with values of its nodes.
 
-Nodes with several callers (Hatchet's graphs may share them) are placed under each of them, with
-the values under the first, because the file does not separate them. Hatchet has no units: taupy's
+A node with several callers (Hatchet's graphs may share nodes) is placed under each of them, with
+all values under the first, because the file does not separate them. Hatchet has no units: taupy's
 own exports add them; times in other files become a separate metric, `hatchet.time`.
 """
 
@@ -36,7 +36,7 @@ _GRAPH = re.compile(rb"\s*\{\s*\"graph\"\s*:\s*\[\s*\{")
 _PLACE = re.compile(r"([0-9]{1,9})\.([0-9]{1,9})\.([0-9]{1,9})", re.ASCII)
 
 Values = dict[str, dict[Thread, dict[str, Any]]]
-"""By node of the graph, and by thread: what the data frame says."""
+"""Rows of the data frame, by node of the graph and thread."""
 
 
 def recognises(path: Path, first_bytes: bytes) -> bool:
@@ -92,7 +92,7 @@ class _Reading:
         self._roots += roots
 
     def _named(self, document: Any) -> dict[str, Metric]:
-        """Our metric for each column of the data frame that is one."""
+        """Our metric for each column of the data frame that holds one."""
         ours = document.get("taupy") if isinstance(document, dict) else None
         units = ours.get("units") if isinstance(ours, dict) else None
         units = units if isinstance(units, dict) else {}
@@ -121,7 +121,8 @@ class _Reading:
         self._values.setdefault(node, {})[thread] = row
 
     def _thread(self, row: dict[str, Any], place: str) -> Thread:
-        """taupy writes `thread` as node.context.thread; else `rank` and `thread` are numbers."""
+        """The row's thread: taupy writes `thread` as node.context.thread; in other files `rank`
+        and `thread` are numbers."""
         thread = row.get("thread", 0)
         if isinstance(thread, str) and (match := _PLACE.fullmatch(thread)):
             node, context, number = (int(part) for part in match.groups())
@@ -147,7 +148,7 @@ class _Reading:
         return profile
 
     def _tree(self, thread: Thread) -> CallTree:
-        """The nodes that the thread has values of, and what is above them."""
+        """The nodes for which the thread has values, and their callers."""
         order = self._order(thread)
         if len({root for root, above, _ in order if above < 0}) > 1:
             top = self._timers.place(Timer(ROOT_TIMER, groups=("TAUPY",)))
@@ -163,7 +164,7 @@ class _Reading:
             place = (at[above] if above >= 0 else shift - 1, self._nodes[key][0])
             row = row_of.setdefault(place, len(rows))
             at.append(row)
-            if row == len(rows):  # frames that came to be one timer add up
+            if row == len(rows):  # frames that become one timer are summed
                 parent.append(place[0])
                 timer.append(place[1])
                 rows.append([])
@@ -184,7 +185,8 @@ class _Reading:
         return CallTree(timer, parent, calls, subroutines, inclusive, exclusive)
 
     def _order(self, thread: Thread) -> list[tuple[str, int, bool]]:
-        """Nodes, callers first: key, row above, and whether it stands there for the first time."""
+        """Nodes, callers first: key, position of the caller, and whether this is the node's first
+        occurrence."""
         needed = self._needed(thread)
         order: list[tuple[str, int, bool]] = []
         placed: set[str] = set()
@@ -197,7 +199,7 @@ class _Reading:
             order.append((key, above, first))
             placed.add(key)
             if not first:
-                continue  # what is below a shared node is told once
+                continue  # the callees of a shared node are placed once
             row = len(order) - 1
             below = [child for child in self._nodes[key][1] if child in needed]
             stack += [(child, row, depth + 1) for child in reversed(below)]
@@ -243,7 +245,7 @@ def _timer(frame: dict[str, Any]) -> Timer:
     name, file, line = frame.get("name"), frame.get("file"), frame.get("line")
     named = name if isinstance(name, str) and name else str(frame.get("type", "(no name)"))
     if isinstance(file, str) and named.endswith(f" [{{{file}}}{{{line}}}]"):
-        return routine_timer(named)  # in our own spelling, with its place
+        return routine_timer(named)  # in our own spelling, with file and line
     return routine_timer(
         named, file if isinstance(file, str) else None, line if isinstance(line, int) else None
     )
@@ -252,7 +254,7 @@ def _timer(frame: dict[str, Any]) -> Timer:
 def _completed(
     parent: array[int], own: list[float], total: list[float]
 ) -> tuple[array[int], array[int]]:
-    """Inclusive and exclusive; of what the file has one, the other follows."""
+    """Inclusive and exclusive values; where the file has only one, compute the other."""
     below = [0.0] * len(own)
     for row in range(len(own) - 1, -1, -1):
         if total[row] != total[row] and (own[row] == own[row] or below[row]):

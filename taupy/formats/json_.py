@@ -1,11 +1,11 @@
-"""A whole profile as JSON, with nothing lost: written, and read piece by piece.
+"""Write a whole profile as JSON, without loss, and read it piece by piece.
 
     {"taupy_profile": 1, "uuid": ..., "application": ..., ...,
      "metrics": [{"name": "time", "unit": "ns"}], "timers": [...],
      "threads": [{"node": 0, ..., "tree": {"timer": [...], "parent": [...], ...}, ...}]}
 
-Trees are columns, as in the model. A value that was not measured is null; non-finite numbers are
-texts ("inf"). Keys may come in any order.
+Trees are columns, as in the model. A value that was not measured is null; infinite numbers are
+strings ("inf"). Keys may come in any order.
 """
 
 from __future__ import annotations
@@ -192,7 +192,7 @@ def read(source: Path, progress: Progress) -> Iterator[Profile]:
 
 @dataclass
 class _Head:
-    """What a file says before its threads."""
+    """All of a file but its timers and threads."""
 
     uuid: str
     application: str
@@ -230,13 +230,13 @@ def _profile(document: dict[str, Any], pieces: Pieces) -> Profile:
         raise pieces.refusal("the number of a node has more than 64 bits")
     if any(not 0 <= layer.timer < len(timers) for layer in head.layers):
         raise pieces.refusal("a layer of a missing timer")
-    # msgspec leaves what a file lacks to the class: it is not among the object's variables.
+    # msgspec does not set fields that the file lacks, so vars() would miss their defaults.
     facts = {field.name: getattr(head, field.name) for field in fields(_Head)}
     return Profile(timers=timers, threads=threads, **facts)
 
 
 def _checked(kind: type[Checked], value: object, pieces: Pieces) -> Checked:
-    """A value of this type; unknown members are left out.
+    """A value of this type; unknown members are ignored.
 
     Raises:
         FormatError: something in it is missing or has another type.
@@ -393,7 +393,7 @@ def _objects(pieces: Pieces) -> Iterator[dict[str, Any]]:
 
 
 def _real(value: Any) -> Any:
-    """A number that JSON lacks: null is none, infinity a text."""
+    """A number that JSON cannot hold: null stands for NaN, "inf" for infinity."""
     if value is None:
         return math.nan
     return float(value) if value in ("inf", "-inf") else value
@@ -430,7 +430,7 @@ def _read_tree(pieces: Pieces) -> CallTree:
 
 
 def _read_column(pieces: Pieces) -> array[int]:
-    """Numbers; null is one that was not measured."""
+    """A column of numbers, doubles if one is not a whole number; null was not measured."""
     column: array[Any] = array("q")
     pieces.expect("start_array", "a list of numbers")
     while True:

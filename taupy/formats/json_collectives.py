@@ -1,4 +1,4 @@
-"""Collectives, and what threads did between them, in JSON: columns checked and put together."""
+"""Collectives, and what threads did between them, in JSON: columns are checked and assembled."""
 
 from __future__ import annotations
 
@@ -40,7 +40,11 @@ class ReadCollectives:
 
 
 def collectives(read: ReadCollectives, pieces: Pieces) -> Collectives:
-    """Raises: FormatError: its columns cannot be."""
+    """The collectives of a file.
+
+    Raises:
+        FormatError: columns differ in length, or a number has more than 64 bits.
+    """
     columns = {name: value for name, value in vars(read).items() if isinstance(value, list)}
     if len({len(column) for column in columns.values()}) > 1:
         raise pieces.refusal("columns of collectives differ in length")
@@ -60,7 +64,12 @@ class ReadStretches:
 
 
 def stretches(read: ReadStretches, pieces: Pieces) -> Stretches:
-    """Raises: FormatError: its columns cannot be."""
+    """The stretches of a file.
+
+    Raises:
+        FormatError: columns differ in length, or refer to a stretch that does not exist, or a
+            number has more than 64 bits.
+    """
     ends = len(read.start_ns)
     lengths = {len(read.stretch), len(read.row), len(read.own_ns)}
     if len(read.end_ns) != ends or len(lengths) > 1:

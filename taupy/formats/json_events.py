@@ -1,9 +1,9 @@
 """The events of a Chrome trace, one after another, from a file of any size.
 
-Profilers write their JSON by hand, and some write it wrong: cut off in the middle, with
-bytes that are not UTF-8, lone backslashes, `nan`, surplus commas. What can be made out is
-read anyway, what cannot is left out, and both are counted. Memory holds one piece
-of the file and one event. What events mean is left to others.
+Profilers write JSON with code of their own, and some write it wrong: cut off in the middle, with
+bytes that are not UTF-8, lone backslashes, `nan`, surplus commas. Events that can be repaired are
+read, others are left out, and both are counted. Memory holds one piece of the file and one event.
+Others interpret the events.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _EDGE: Final = 16
 
 
 class Number(str):
-    """A number with a fraction or an exponent, as it is written; `float(it)` is its value."""
+    """A number with a fraction or an exponent, as written in the file; `float` converts it."""
 
     __slots__ = ()
 
@@ -87,10 +87,10 @@ class Events:
         self._blank = self._counted = 0
         self._pieces: Iterator[str] = iter(())
         decoder = json.JSONDecoder(strict=False, parse_float=Number)
-        self._scan: Any = make_scanner(decoder)  # type: ignore[arg-type]  # C's, which is ten times faster than the other
+        self._scan: Any = make_scanner(decoder)  # type: ignore[arg-type]  # the C scanner, ten times faster than the other
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
-        """Raises FormatError if the file holds no trace, or was made to do harm."""
+        """Raises FormatError if the file is not a trace, or exceeds a limit."""
         with CountedFile(self.path, self._progress) as file:
             self._pieces = self._decoded(file)
             try:
@@ -207,7 +207,7 @@ class Events:
             if following is None and not self._end:
                 self._grow()
                 return self._value(in_array=True)
-            # Quotes that do not pair would hide the end of the event: look for what follows too.
+            # Unpaired quotes would hide the end of the event: look for the next event, too.
             ends = [following.start()] if following else []
             limit = following.start() + _FURTHER if following else self._at + limits.TRACE_MENDED
             near = _end_of_value(self._text, self._at, limit)
@@ -234,7 +234,7 @@ class Events:
         raise self._refusal(f"damaged JSON ({words})")
 
     def _next_event(self, where: int, words: str) -> Any:
-        """Go to where the next event seems to begin."""
+        """Skip to the apparent beginning of the next event."""
         while True:
             match = _NEXT_EVENT.search(self._text, max(where, self._at + 1))
             if match is not None:
@@ -269,7 +269,7 @@ class Events:
         return self._text[self._at : self._at + 1]
 
     def _more(self) -> bool:
-        """Read on; what has been processed is dropped. False at the end of the file."""
+        """Read the next piece and drop what has been processed. False at the end of the file."""
         piece = next(self._pieces, None)
         if piece is None:
             self._end = True
@@ -284,7 +284,7 @@ class Events:
         return True
 
     def _grow(self) -> None:
-        """Read as much again as there is of the value that begins here."""
+        """Read at least as much as is in memory of the value that begins here."""
         if len(self._text) - self._at > limits.TRACE_VALUE:
             raise self._refusal(f"a value of more than {limits.TRACE_VALUE:,} characters")
         pieces = [self._text[self._at :]]
@@ -301,7 +301,7 @@ class Events:
         self._text = "".join(pieces)
 
     def _decoded(self, file: CountedFile) -> Iterator[str]:
-        """The file's text in pieces, unpacked where it is gzip."""
+        """The file's text in pieces, uncompressed if it is gzip."""
         with open(self.path, "rb") as other:
             packed = other.read(2) == b"\x1f\x8b"
         source: Any = _Unpacked(file) if packed else file
@@ -337,7 +337,7 @@ class Events:
 
 
 class _Unpacked:
-    """Reads gzip as far as it is sound; `problem` says why it stopped."""
+    """Reads gzip up to the first error, which `problem` describes."""
 
     def __init__(self, file: CountedFile) -> None:
         self._file = file
@@ -370,7 +370,7 @@ _BROKEN: Final = object()
 
 
 def _end_of_value(text: str, at: int, end: int) -> int | None:
-    """Where the object or array that begins at `at` ends; None if that is not before `end`."""
+    """The end of the object or array that begins at `at`; None if it is not before `end`."""
     depth = 0
     for token in _TOKENS.finditer(text, at, end):
         mark = token[0]
@@ -384,7 +384,7 @@ def _end_of_value(text: str, at: int, end: int) -> int | None:
 
 
 def _repaired(text: str) -> str:
-    """JSON as it was meant: lone backslashes doubled, `nan` and empty values made valid."""
+    """Repaired JSON: lone backslashes are doubled, `nan` and empty values made valid."""
     text = _ESCAPES.sub(lambda match: match[0] if match[1] else "\\\\", text)
     text = _NOT_NUMBERS.sub(r"\1NaN", text)
     text = _NOTHING.sub(r": null\1", text)

@@ -1,6 +1,6 @@
-"""JSON read piece by piece: as events, so that a file of any size needs little memory.
+"""Read JSON piece by piece, as events, so that a file of any size needs little memory.
 
-What is not JSON, or is nested without end, is refused with the place where that was seen.
+Invalid JSON, and JSON that is nested too deeply, is rejected with the place of the error.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from taupy.formats.progress import CountedFile, Progress
 from taupy.formats.reading import refusal
 
 Event = tuple[str, Any]
-"""ijson's events: start_map, map_key, end_map, start_array, end_array, string, number,
-boolean, null; and the value of those that have one."""
+"""An event of ijson and its value, if it has one: start_map, map_key, end_map, start_array,
+end_array, string, number, boolean, null."""
 
 _START = ("start_map", "start_array")
 _END = ("end_map", "end_array")
@@ -39,7 +39,7 @@ class Pieces:
         """The next event.
 
         Raises:
-            FormatError: the file ends, is not JSON, or nests deeper than any profile.
+            FormatError: the file ends, is not JSON, or is nested too deeply.
         """
         from ijson.common import JSONError
 
@@ -72,7 +72,7 @@ class Pieces:
         self.is_start(self.next(), kind, what)
 
     def is_start(self, event: Event, kind: str, what: str) -> None:
-        """Refuse an event that does not begin `what`."""
+        """Reject an event that does not begin `what`."""
         if event[0] != kind:
             raise self.refusal(f"expected {what}, not {_shown(event)}")
 
@@ -82,16 +82,16 @@ class Pieces:
             yield str(event[1])
 
     def value(self) -> Any:
-        """A whole value: for small ones."""
+        """A whole value, which must be small."""
         return self._whole(self.next(), [0])
 
     def rest_of_map(self) -> dict[str, Any]:
-        """The keys and values of a map that has begun: for small ones."""
+        """The keys and values of a map that has begun, which must be small."""
         budget = [0]
         return {key: self._whole(self.next(), budget) for key in self.members()}
 
     def skip(self) -> None:
-        """Pass over a value, however large."""
+        """Skip a value of any size."""
         depth = self._depth
         self.next()
         while self._depth > depth:
@@ -115,7 +115,7 @@ class Pieces:
         return f"the file ends in the middle of the JSON, at byte {self._read()}"
 
     def _fault(self, message: str) -> str:
-        """The parser's message, without its drawing of the place."""
+        """The parser's message without the lines that point to the place."""
         first = " ".join((message.splitlines() or [""])[0].split())
         if "premature EOF" in first or "Incomplete JSON" in first:
             return self._ends()
@@ -133,7 +133,7 @@ def _shown(event: Event) -> str:
 
 @contextmanager
 def opened(path: Path, progress: Progress) -> Iterator[Pieces]:
-    """The events of a file, unpacked where it is gzip."""
+    """The events of a file, uncompressed if it is gzip."""
     import ijson
 
     with CountedFile(path, progress) as file, open(path, "rb") as other:
@@ -146,10 +146,10 @@ def opened(path: Path, progress: Progress) -> Iterator[Pieces]:
 
 
 class _Guarded:
-    """The bytes of a JSON file, without the mark that editors may put in front.
+    """The bytes of a JSON file, without a byte order mark.
 
-    A parser that collects a text or number of many megabytes needs time that grows with
-    its square. So a stretch without quotation marks must be a list of numbers.
+    A parser needs time quadratic in the length of a string or number of many megabytes. Therefore
+    a stretch without quotation marks must be a list of numbers.
     """
 
     def __init__(self, path: Path, source: Any) -> None:

@@ -1,7 +1,7 @@
 """Tables of a profile as Parquet: the flat profile, call paths, or user events.
 
-Needs pyarrow (`pip install taupy-profiler[parquet]`). Numbers of a metric are 64-bit
-integers where all of them are whole, else doubles.
+Needs pyarrow (`pip install taupy-profiler[parquet]`). A column of values holds 64-bit integers if
+all values are whole, otherwise doubles.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def _write(table: Table, profile: Profile, target: Path, progress: Progress) -> 
 
 
 def _whole_columns(table: Table, profile: Profile) -> set[str]:
-    """Columns of numbers that hold nothing but integers."""
+    """Columns of numbers that hold only integers."""
     numbers = {name: place for place, (name, kind) in enumerate(table.columns) if kind == "number"}
     for row in table.rows(profile, SILENT):
         for name, place in [*numbers.items()]:
@@ -70,7 +70,7 @@ def _batches(rows: Iterator[tuple[Any, ...]]) -> Iterator[list[tuple[Any, ...]]]
 
 
 def _storable(value: Any) -> Any:
-    """Parquet's text is UTF-8: what that cannot hold becomes an escape."""
+    """Parquet's text is UTF-8: what UTF-8 cannot encode is escaped."""
     if isinstance(value, str) and not value.isascii():
         return value.encode("utf-8", "backslashreplace").decode("utf-8")
     return value

@@ -1,10 +1,9 @@
-"""A trial written as a Perfetto trace: protocol buffers for ui.perfetto.dev.
+"""Write a trial as a Perfetto trace: protocol buffers for ui.perfetto.dev.
 `perfetto_read.py` reads them.
 
-Each GPU of a node is a process track, each stream a thread track in it, and no two
-slices of a track overlap: Perfetto would drop them. An arrow leads from an API call to
-what it launched. The few messages needed are written here; their field numbers are those
-of perfetto_trace.proto.
+Each GPU of a node is a process track, each stream a thread track in it. Slices of a track never
+overlap, because Perfetto would drop them. An arrow leads from an API call to what it launched. The
+few messages needed are encoded here; their field numbers are those of perfetto_trace.proto.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ _VALUE: Final = wire.put_number(9, 4)
 
 
 def write(profile: Profile, target: Path, progress: Progress) -> list[str]:
-    """Write the trace; returns what it cannot hold."""
+    """Write the trace; returns what the format cannot hold."""
     laid = tracks(profile)
     progress.begin(target.name, len(laid.tracks))
     with open(target, "wb") as file:
@@ -80,7 +79,7 @@ class _Writer:
         self._file.write(wire.put_bytes(1, content + _SEQUENCE))
 
     def _process(self, node: int, context: int) -> int:
-        """The number by which Perfetto knows the process: the real one where it can be."""
+        """The process id for Perfetto: of a host process the real one, if it is known."""
         if context:
             return 1_000_000_000 + node * 1000 + context
         pid = self._profile.node_metadata.get(node, {}).get("PID", "")
@@ -128,7 +127,7 @@ class _Writer:
         return 1_500_000_000 + at.thread * 100 + track.lane
 
     def _slices(self, track: Track, number: int) -> None:
-        """Begins and ends in order of time; those that are open are on a stack."""
+        """Write begins and ends in order of time; a stack holds the ends of open slices."""
         to = wire.put_number(11, self._uuid(number))
         launches = launches_by_row(track.measured)
         heads: dict[int, bytes] = {}
@@ -161,7 +160,7 @@ class _Writer:
         self._packet(stamp + wire.put_bytes(11, event) + _NEEDS_STATE)
 
     def _head(self, track: Track, activity: Slice, launch: Launch | None) -> bytes:
-        """What all slices of a row have: name, categories, configuration, call path."""
+        """What all slices of a row share: name, categories, configuration, call path."""
         timer = self._profile.timers[track.measured.tree.timer[activity.row]]
         head = wire.put_number(10, self._interned(2, self._names, timer.full_name))
         for group in timer.groups:
@@ -192,7 +191,7 @@ class _Writer:
         return more
 
     def _text(self, name: str, text: str) -> bytes:
-        """A debug annotation; its text is told once."""
+        """A debug annotation; its text is interned."""
         key = wire.put_number(1, self._interned(3, self._keys, name))
         value = wire.put_number(17, self._interned(29, self._texts, text))
         return wire.put_bytes(4, key + value)  # TrackEvent.debug_annotations
@@ -202,7 +201,7 @@ class _Writer:
         return wire.put_bytes(4, key + wire.put_number(4, number))
 
     def _interned(self, kind: int, numbers_of: dict[str, int], text: str) -> int:
-        """The number of a text; a new one is told first (InternedData)."""
+        """The number of an interned text; a new text is written first (InternedData)."""
         number = numbers_of.get(text)
         if number is None:
             number = numbers_of[text] = len(numbers_of) + 1

@@ -1,8 +1,8 @@
-"""Perfetto's traces read: slices of tracks become the call paths of threads.
+"""Read Perfetto traces: slices of tracks become the call paths of threads.
 
-Reads track descriptors and TrackEvents, as written by taupy and Perfetto's SDK; other packets
-(scheduling, memory, counters) are ignored. In taupy's exports without single activities, each
-slice has the number of calls of its call path; other slices are one call each.
+Track descriptors and TrackEvents are read, as written by taupy and Perfetto's SDK; other packets
+(scheduling, memory, counters) are ignored. In taupy's exports without single activities, each slice
+has the number of calls of its call path; any other slice is one call.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Message = dict[int, list[int | bytes]]
 
 
 def recognises(path: Path, first_bytes: bytes) -> bool:
-    """Packets one after another, one of them of a track or a slice."""
+    """Whether the file is a sequence of packets, one of which describes a track or a slice."""
     at, tracks = 0, False
     while at < len(first_bytes):
         try:
@@ -61,7 +61,7 @@ def read(source: Path, progress: Progress) -> Iterator[Profile]:
 
 
 def _packets(source: Path, progress: Progress) -> Iterator[tuple[int, bytes]]:
-    """Each packet and the byte where it begins."""
+    """Each packet and the offset at which it begins."""
     with CountedFile(source, progress) as file:
         at = 0
         while key := file.read(1):
@@ -114,7 +114,7 @@ def _inner(message: Message, number: int) -> Message | None:
 
 @dataclass(slots=True)
 class _Sequence:
-    """What one packet writer has interned, by number."""
+    """The interned texts of one writer of packets, by number."""
 
     names: dict[int, str] = field(default_factory=dict)
     categories: dict[int, str] = field(default_factory=dict)
@@ -129,7 +129,7 @@ class _Open:
     row: int
     start: int
     calls: int
-    below: int = 0  # nanoseconds of the slices in it
+    below: int = 0  # nanoseconds of nested slices
 
 
 @dataclass(slots=True)
@@ -328,7 +328,8 @@ class _Reading:
     def _place(
         self, uuid: int, track: _Track, nodes: dict[int, tuple[int, int]]
     ) -> tuple[int, int]:
-        """Node and context: as our export numbers processes, else processes one by one."""
+        """Node and context: in our own exports from the track's number, otherwise a node for each
+        process."""
         above = track.parent
         if uuid >> 60 == 2 and above >> 60 == 1:
             return above >> 24 & 0xFFFF, above & 0xFFFF

@@ -1,4 +1,4 @@
-"""Files of routines as they are shown: without what differs between machines."""
+"""Paths of routines' files for display: without the parts that differ between machines."""
 
 from __future__ import annotations
 
@@ -11,5 +11,5 @@ _LIBRARY: Final = re.compile(
 
 
 def shown_file(path: str) -> str:
-    """Relative to site-packages or the standard library where it lies in one of them."""
+    """The path relative to site-packages or the standard library, if it lies in one of them."""
     return _LIBRARY.sub("", path, count=1) or path

@@ -1,9 +1,9 @@
-"""pprof profiles (Google's profile.proto, packed by gzip), both ways.
+"""Read and write pprof profiles (Google's profile.proto, compressed with gzip).
 
-A sample is a call path with what it did itself; its labels say the thread. Export writes `calls`
+A sample is a call path with its exclusive values; its labels name the thread. Export writes `calls`
 and every metric as sample types, timers as functions, groups as mappings (`group PYTHON`), metadata
-as comments. Import reads all sample types; the one that is a time becomes the metric `time`.
-Messages are taken apart by `protowire.py`.
+as comments. Import (`pprof_read.py`) reads all sample types; one that is a time becomes the metric
+`time`. `protowire.py` encodes and decodes messages.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _WIRES: Final = {
 
 
 def recognises(path: Path, first: bytes) -> bool:
-    """Whether these are a profile's fields, among them a sample type of two numbers."""
+    """Whether all fields are those of a profile, with a sample type among them."""
     seen = 0
     sampled = False
     try:
@@ -52,13 +52,13 @@ def recognises(path: Path, first: bytes) -> bool:
                 sampled = sampled or bool(parts)
             seen += 1
     except wire.WireError:
-        # The first bytes end in the middle of a field; or the file is cut short, which `read` says.
+        # The first bytes end in the middle of a field; a truncated file is rejected by `read`.
         return sampled and seen > 2
     return sampled and seen > 1
 
 
 def write(profile: Profile, target: Path, progress: Progress) -> list[str]:
-    """Write the profile; returns what it cannot hold."""
+    """Write the profile; returns what the format cannot hold."""
     progress.begin(target.name, sum(len(thread.tree) for thread in profile.threads))
     with open(target, "wb") as plain, gzip.GzipFile("", "wb", 6, plain, mtime=0) as file:
         writer = _Writer(profile, file)  # type: ignore[arg-type]
@@ -67,7 +67,7 @@ def write(profile: Profile, target: Path, progress: Progress) -> list[str]:
 
 
 class _Writer:
-    """Messages of one profile, written as they are made."""
+    """Writes the messages of one profile one after another."""
 
     def __init__(self, profile: Profile, file: BinaryIO) -> None:
         self._profile = profile
@@ -90,7 +90,7 @@ class _Writer:
         for pair in self._types():
             strings |= dict.fromkeys(pair)
         self._strings = {text: number for number, text in enumerate(strings)}
-        for kind, unit in self._types():  # first in the file, to be recognised by
+        for kind, unit in self._types():  # first in the file, so that it is recognised
             value = wire.put_number(1, self._string(kind)) + wire.put_number(2, self._string(unit))
             self._put(wire.put_bytes(1, value))
         for text in strings:
@@ -139,7 +139,7 @@ class _Writer:
             name = self._string(timer.name)
             line = timer.line or 0
             function = wire.put_number(1, number) + wire.put_number(2, name)
-            # With a system name like the name, pprof cuts `<module>` as template arguments.
+            # With a system name, pprof would remove `<module>` like template arguments.
             function += wire.put_number(4, self._string(timer.file or ""))
             self._put(wire.put_bytes(5, function + wire.put_number(5, line)))
             mapping = self._mapping(GROUP + ",".join(timer.groups))
@@ -149,7 +149,7 @@ class _Writer:
         return number
 
     def _samples(self, measured: ThreadProfile) -> None:
-        """A sample for each row that did something, was called, or called nothing."""
+        """A sample for each row with exclusive values, calls, or no callees."""
         tree = measured.tree
         labels = self._labels(measured)
         locations = [self._location(place) for place in tree.timer]

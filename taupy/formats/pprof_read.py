@@ -1,4 +1,4 @@
-"""pprof profiles read: samples with stacks become call paths of threads."""
+"""Read pprof profiles: samples with stacks become call paths of threads."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def _tables(path: Path, data: bytes) -> _Tables:
 
 
 def _numbers(message: bytes) -> dict[int, int]:
-    """The single numbers of a message, the last of each."""
+    """The numbers of a message by field; of a repeated field, the last."""
     return {number: value for number, _, value in wire.fields(message) if isinstance(value, int)}
 
 
@@ -254,7 +254,7 @@ class _Reader:
         return paths
 
     def _frames(self, location: int, place: str) -> tuple[int, ...]:
-        """The timers of a location, the outermost of what was inlined there first."""
+        """The timers of a location, callers of inlined functions first."""
         described = self._tables.locations.get(location)
         if described is None:
             raise refusal(self._path, place, f"location {location} does not exist")
@@ -325,7 +325,7 @@ class _Reader:
         return "" if name.startswith("group ") else name[:1000]
 
     def _placed(self) -> list[tuple[Thread, _Paths]]:
-        """Our own places if the labels hold them, else host threads by number."""
+        """Threads by the labels of our own exports, otherwise numbered host threads."""
         placed: list[tuple[Thread, _Paths]] = []
         taken: set[tuple[int, int, int]] = set()
         free = 0
@@ -376,7 +376,7 @@ class _Reader:
 
 
 def _columns(own: list[int], parent: array[int]) -> tuple[array[int], array[int]]:
-    """Exclusive and inclusive; real numbers where sums do not fit whole ones."""
+    """Exclusive and inclusive values; doubles if a sum does not fit 64 bits."""
     total = own[:]
     for row in range(len(own) - 1, 0, -1):
         total[parent[row]] += total[row]

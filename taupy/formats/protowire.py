@@ -1,7 +1,7 @@
-"""Protocol buffers on the wire: fields read from bytes, fields written to bytes.
+"""The wire format of protocol buffers: read fields from bytes, write fields to bytes.
 
-Three of our formats are protocol buffers of which we need a few fields each. What a
-field means stands with the format.
+Three of our formats are protocol buffers, and we need only a few fields of each. The module of
+each format knows what its fields mean.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Field = tuple[int, int, int | bytes]
 
 
 class WireError(ValueError):
-    """The bytes are no protocol buffer; `at` says from which on."""
+    """The bytes are not a valid protocol buffer; `at` is the offset of the invalid part."""
 
     def __init__(self, at: int, reason: str) -> None:
         super().__init__(reason)
@@ -29,7 +29,7 @@ class WireError(ValueError):
 
 
 def varint(data: bytes, at: int) -> tuple[int, int]:
-    """The number at a place, and the place after it.
+    """The number at an offset, and the offset after it.
 
     Raises:
         WireError: it does not end, or has more than 64 bits.
@@ -55,7 +55,7 @@ def fields(data: bytes) -> Iterator[Field]:
     """The fields of a message, in order.
 
     Raises:
-        WireError: the bytes are no message.
+        WireError: the bytes are not a message.
     """
     at, end = 0, len(data)
     while at < end:
@@ -89,7 +89,7 @@ def fields(data: bytes) -> Iterator[Field]:
 
 
 def signed(value: int) -> int:
-    """An int64 as it was meant: the wire has its two's complement."""
+    """The signed value of an int64, which is stored as its two's complement."""
     return value - (1 << 64) if value >> 63 else value
 
 
@@ -106,7 +106,7 @@ def numbers(wire: int, value: int | bytes) -> list[int]:
 
 
 def put_varint(value: int) -> bytes:
-    """A number in seven-bit groups, the lowest first; negative ones in 64 bits."""
+    """A number in seven-bit groups, the lowest first; negative numbers take 64 bits."""
     value &= _MASK64
     if value < 128:
         return bytes((value,))

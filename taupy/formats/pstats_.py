@@ -1,9 +1,9 @@
 """cProfile's and profile's files (`Profile.dump_stats`, `python -m cProfile -o`), both ways.
 
-Such a file holds each routine's totals, and for each of its direct callers the part that
-came from there. The call tree cannot be known from that. So a routine is stored under
-each of its callers, one level deep, as TAU's call paths of depth 2 are: totals, callers
-and callees are those of the file, deeper paths are not made up.
+Such a file holds each routine's totals, and for each direct caller the part that came from it.
+The call tree cannot be reconstructed from that. Therefore a routine is stored under each of its
+callers, one level deep, like TAU's call paths of depth 2: totals, callers and callees are those of
+the file, and no deeper paths are invented.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _COUNTED = (
 
 
 class Stat(NamedTuple):
-    """Primitive and all calls, own and cumulative seconds; callers as the file has them."""
+    """Primitive and all calls, own and cumulative seconds."""
 
     primitive: int
     calls: int
@@ -74,7 +74,7 @@ def read(source: Path, progress: Progress) -> Iterator[Profile]:
     rows = Rows([TIME])
     rows.rounded = True
     entered: dict[Key, int] = {}
-    keys: set[Key] = set()  # those that have been looked at
+    keys: set[Key] = set()  # callers' keys that have been checked
     counted_only = False
     checked: list[tuple[Key, Stat, dict[Key, Stat]]] = []
     for number, (key, value) in enumerate(stats.items()):
@@ -93,7 +93,7 @@ def read(source: Path, progress: Progress) -> Iterator[Profile]:
                 calls = part
             else:
                 of_caller = _stat(source, where, part)
-                # There, and only there, the number of all calls comes first.
+                # In callers' tuples, unlike elsewhere, the number of all calls comes first.
                 primitive, calls, own, cumulative = of_caller
                 primitive, calls = calls, primitive
                 callers[caller] = Stat(primitive, calls, own, cumulative)
@@ -144,7 +144,7 @@ def _key(path: Path, where: str, key: Any) -> Key:
 def _stat(path: Path, where: str, part: Any) -> Stat:
     if isinstance(part, tuple) and len(part) == 4:
         calls, primitive, own, cumulative = part
-        # Spelled out: a dump of routines that all call each other has a million of these.
+        # Written out for speed: a dump of routines that all call each other has a million of these.
         if (
             type(calls) is int
             and type(primitive) is int
@@ -173,7 +173,7 @@ def _ns(seconds: float) -> int:
 
 
 def _application(source: Path, stats: list[tuple[Key, Stat, dict[Key, Stat]]]) -> str:
-    """The script whose module took longest; its name, or the file's."""
+    """The name of the module with the largest cumulative time; empty if there is none."""
     modules = [
         (stat.cumulative, key[0])
         for key, stat, _ in stats
@@ -186,7 +186,7 @@ def _application(source: Path, stats: list[tuple[Key, Stat, dict[Key, Stat]]]) -
 
 
 def write(profile: Profile, target: Path, progress: Progress) -> list[str]:
-    """All threads together: the format has none."""
+    """Write the sums of all host threads: the format has no threads."""
     progress.begin(target.name, sum(len(thread.tree) for thread in profile.threads))
     totals: dict[Key, list[Any]] = {}
     host = [thread for thread in profile.threads if thread.thread.kind == "host"]

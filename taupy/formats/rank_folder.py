@@ -36,10 +36,10 @@ def recognises(path: Path, first: bytes) -> bool:
 
 
 def read(path: Path, progress: Progress) -> Iterator[Profile]:
-    """One part of the trial for each file.
+    """One part of the trial for each rank.
 
     Raises:
-        FormatError: a file is in no format that is read here, or damaged.
+        FormatError: no file of the folder is in a supported format, or one is damaged.
     """
     kinds = dict(_files(path))
     files = sorted(kinds, key=_natural)
@@ -70,7 +70,7 @@ def read(path: Path, progress: Progress) -> Iterator[Profile]:
             if (count := len(_mains(profile))) > 1:
                 notes[f"{file.name} holds {count} ranks: they are numbered in order of files"] += 1
             waiting = _part(profile, path, rank, len(files))
-        gc.collect(1)  # commands collect nothing: what the reader leaves would stay for good
+        gc.collect(1)  # commands run without the garbage collector: free the reader's cycles
         progress.advance(1)
     if waiting is not None:
         if lines := _summed(notes):
@@ -79,7 +79,7 @@ def read(path: Path, progress: Progress) -> Iterator[Profile]:
 
 
 def _summed(notes: Counter[str]) -> list[str]:
-    """Notes that several files share, once, each with the number of files."""
+    """Each note once, with the number of files that have it; numbers in notes may differ."""
     shapes: dict[str, tuple[str, int]] = {}
     for line, count in notes.items():
         shape = _NUMBER.sub("0", line)
@@ -94,8 +94,8 @@ def _summed(notes: Counter[str]) -> list[str]:
 
 
 def _part(profile: Profile, folder: Path, rank: int, files: int) -> Profile:
-    """The profile as a part of the trial: its first process is the rank's, others lie behind. If
-    several do collectives, each of them is a rank."""
+    """The profile as a part of the trial: its first process becomes the rank's node, further
+    processes get nodes after those of all ranks. Each process that does collectives is a rank."""
     size = profile.metadata.get("distributed world_size", "")
     mains = _mains(profile)
     first = rank * len(mains)
@@ -145,7 +145,7 @@ def _files(folder: Path) -> Iterator[tuple[Path, Format]]:
 
 
 def _rank_in(file: Path) -> int | None:
-    """The rank that a file's name tells: `rank12`, else its last number."""
+    """The rank according to the file's name: `rank12`, otherwise the last number in it."""
     if match := _RANK.search(file.name):
         return int(match[1])
     numbers = _NUMBER.findall(file.name)
@@ -153,7 +153,7 @@ def _rank_in(file: Path) -> int | None:
 
 
 def _natural(file: Path) -> list[tuple[int, str]]:
-    """Names in the order of their numbers: rank2 before rank10."""
+    """A sort key that orders names by the numbers in them: rank2 before rank10."""
     return [
         (int(piece), "") if piece.isdigit() and len(piece) < 18 else (-1, piece)
         for piece in re.split(r"(\d+)", file.name)

@@ -1,8 +1,8 @@
-"""The formats: which ones exist, which one a file is in, what reads and writes it.
+"""The formats: which exist, which one a file is in, and what reads and writes it.
 
-A format is one module of this room with a `FORMAT`, or `FORMATS` where it has variants
-(one for each table, say); its line stands in `_MODULES`.
-Modules import nothing heavy until they read or write. To add one:
+A format is a module of this room with a `FORMAT`, or with `FORMATS` if it has variants (one for
+each table, for instance), listed in `_MODULES`. Modules import nothing heavy until they read or
+write. To add one:
 
     FORMAT = Format(
         name="collapsed",                      # of --format
@@ -14,9 +14,9 @@ Modules import nothing heavy until they read or write. To add one:
         holds=frozenset(("routines", ...)),    # what of a trial it writes
     )
 
-A file is recognised by its content. `recognises` gets the first 64 KiB, unpacked where
-the file is gzip, and nothing (b"") of a folder; it may look further into the file, says
-no where it is in doubt, and raises nothing.
+A file is recognised by its content. `recognises` gets the first 64 KiB, uncompressed if the file
+is gzip, and b"" for a folder; it may read more of the file, returns False when in doubt, and raises
+nothing.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ FIRST_BYTES = 65_536
 """How much of a file is read to recognise it."""
 
 IMPORT_NOTES = "taupy.health.import"
-"""Metadata of a profile: what its reader left out or made up, a line each."""
+"""Metadata of a profile: what its reader left out or made up, one line each."""
 
-# In the order in which they are asked: what is sure before what is likely.
+# In the order in which files are tested: reliable tests before heuristics.
 _MODULES = (
     "tau.profiles",
     "tau.snapshot",
@@ -69,7 +69,7 @@ _MODULES = (
     "collapsed",
 )
 
-# Files that are often tried and that no module reads: how they begin, and what to do.
+# Files that users often try and no module reads: how they begin, and what to do.
 _OF_OTHERS = (
     (
         b"version https://git-lfs.github.com/spec/",
@@ -84,27 +84,27 @@ _OF_OTHERS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Format:
-    """One format of the field.
+    """One file format.
 
     Attributes:
-        name: what people write after --format; lower case, no blanks.
-        title: what it is, for lists.
-        suffixes: of files that are written in it, the usual one first; may be empty.
+        name: the value of --format; lower case, no blanks.
+        title: a short description, for lists.
+        suffixes: of files in this format, the usual one first; may be empty.
         recognises: whether the file at `path` with these first bytes is in this format.
         read: the profiles of a file. Several with one `uuid` are parts of one trial (one
-            for each node, say). It streams, and raises FormatError (`reading.refusal`)
-            with file, place and reason for invalid content. What a reader
-            left out or made up it says in the metadata IMPORT_NOTES. The command fills in
-            `source`, and real uuids: a reader writes "" into a single trial, "1", "2" ...
-            into several. None: this format is not read.
-        write: writes one profile to `target`, which is not there yet, and returns what of
-            the parts it holds is lost nevertheless, a line each. None: this format is not
-            written. (`exported` writes, and says all.)
+            for each node, for instance). It streams, and raises FormatError (`reading.refusal`)
+            with file, place and reason for invalid content. A reader states in the metadata
+            IMPORT_NOTES what it left out or made up. The command fills in `source` and real
+            uuids: a reader sets the uuid "" for a single trial, "1", "2" ... for several.
+            None: this format cannot be read.
+        write: writes one profile to `target`, which does not exist yet, and returns what is lost
+            of the parts in `holds`, one line each. None: this format cannot be written.
+            (`exported` writes, and reports all that is lost.)
         holds: the parts of a trial that `write` writes.
-        folder: `write` makes a folder, not a file.
-        folds: files hold call paths for people to look at, and small ones may be folded
+        folder: `write` creates a folder, not a file.
+        folds: files hold call paths for people to look at, and small call paths may be folded
             (`folding.py`).
-        keeps_source: files carry uuid and source of their trial; import leaves them.
+        keeps_source: files contain uuid and source of their trial, which import keeps.
         read_together: reads several files of one folder as one trial, for formats that
             write a file for each thread, rank or section.
         belong_together: whether two files are parts of one trial; None if all in a folder are.
@@ -125,7 +125,7 @@ class Format:
 
 
 def formats() -> list[Format]:
-    """All formats, in the order in which they are asked."""
+    """All formats, in the order in which files are tested."""
     return [format for module in _MODULES for format in _formats(module)]
 
 
@@ -140,7 +140,7 @@ def writers() -> list[Format]:
 
 
 def exported(profile: Profile, format: Format, target: Path, progress: Progress) -> list[str]:
-    """Write a profile in a format that is written; what the file does not hold, a line each."""
+    """Write a profile in a format that can be written; returns what is lost, one line each."""
     assert format.write is not None
     lost = format.write(profile, target, progress)
     for part, words in left_out(profile, format.holds):
@@ -150,28 +150,28 @@ def exported(profile: Profile, format: Format, target: Path, progress: Progress)
 
 
 def reader(name: str) -> Format:
-    """The format of that name, if it is one that is read.
+    """The format of that name, if it can be read.
 
     Raises:
-        UsageError: it is not; the message lists those that are.
+        UsageError: it cannot; the message lists the formats that can.
     """
     return _named(name, readers(), "read")
 
 
 def writer(name: str) -> Format:
-    """The format of that name, if it is one that is written.
+    """The format of that name, if it can be written.
 
     Raises:
-        UsageError: it is not; the message lists those that are.
+        UsageError: it cannot; the message lists the formats that can.
     """
     return _named(name, writers(), "written")
 
 
 def writer_for(target: Path) -> Format:
-    """The format that the name of the target means by its suffix, a further .gz aside.
+    """The format according to the suffix of the target's name, without .gz if necessary.
 
     Raises:
-        UsageError: none, or several; the message lists the formats.
+        UsageError: the suffix belongs to no format or to several; the message lists them.
     """
     name = target.name.lower()
     lengths = {
@@ -194,7 +194,8 @@ def recognised(path: Path) -> Format:
     """The format that the file or folder is in.
 
     Raises:
-        FormatError: it does not exist, is no regular file or folder, or is in no format we read.
+        FormatError: it does not exist, is neither a regular file nor a folder, or is in no format
+            that can be read.
     """
     first = first_bytes(path)
     for beginning, words in _OF_OTHERS:
@@ -212,7 +213,7 @@ def recognised(path: Path) -> Format:
 
 
 def _cut_off(path: Path) -> str | None:
-    """Why too little of a packed file can be unpacked to recognise it; None if enough can."""
+    """Why too little of a gzip file can be uncompressed to recognise it; None if enough can."""
     if path.is_dir():
         return None
     with open(path, "rb") as file:
@@ -228,10 +229,11 @@ def _cut_off(path: Path) -> str | None:
 
 
 def first_bytes(path: Path) -> bytes:
-    """The first 64 KiB, unpacked where the file is gzip, text in UTF-16 as UTF-8; b"" of a folder.
+    """The first 64 KiB, uncompressed if the file is gzip, UTF-16 text as UTF-8; b"" for a folder.
 
     Raises:
-        FormatError: there is nothing, it cannot be read, or it is a pipe, device, socket.
+        FormatError: the file does not exist, is empty, cannot be read, or is a pipe, device or
+            socket.
     """
     try:
         mode = path.stat().st_mode
@@ -254,14 +256,14 @@ def first_bytes(path: Path) -> bytes:
 
 
 def _in_utf8(data: bytes) -> bytes:
-    """Text in UTF-16 as UTF-8, and that without a mark, as `reading.lines` gives it."""
+    """Data without a byte order mark, text in UTF-16 as UTF-8, like `reading.lines`."""
     if data[:2] not in UTF16_MARKS:
         return data.removeprefix(BOM_UTF8)
     return data.decode("utf-16", "ignore").encode("utf-8", "backslashreplace")[:FIRST_BYTES]
 
 
 def _first_unpacked(file: BinaryIO) -> bytes:
-    """The first 64 KiB of packed data, or what comes before its end or first fault."""
+    """The first 64 KiB of uncompressed data, or what precedes the end or the first error."""
     unpacked_bytes = b""
     try:
         with gzip.GzipFile(fileobj=file) as unpacked:

@@ -1,9 +1,9 @@
-"""speedscope's JSON, both of its kinds of profile, both ways.
+"""Read and write speedscope's JSON, with both of its kinds of profile.
 
-Export writes one profile for each thread and metric: *sampled*, its samples the call paths, its
-weights what each did itself; and, for a thread with single activities (`--trace`), one
-*evented* profile of them. Import reads both kinds: samples add up to call paths with weights,
-events to call paths with calls. The file is read piece by piece, never as a whole.
+Export writes a *sampled* profile for each thread and metric: each sample is a call path, its weight
+the exclusive value; and, for a thread with single activities (`--trace`), an *evented* profile of
+them. Import reads both kinds: samples add up to call paths with weights, events to call paths with
+calls. The file is read piece by piece, never as a whole.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _OUR_UNITS = {"ns": "nanoseconds", "us": "microseconds", "ms": "milliseconds", "
               "B": "bytes", "bytes": "bytes"}  # fmt: skip
 TIMELINE = "timeline"
 OURS = "taupy"
-"""Key of our profiles that says which thread and metric; names are for people to read."""
+"""Our profiles' key with thread and metric; the profiles' names are for people to read."""
 
 _TITLE = re.compile(r"([0-9]{1,9})\.([0-9]{1,9})\.([0-9]{1,9})(?: (.*))?", re.ASCII | re.DOTALL)
 _WITH_METRIC = re.compile(r"(.*) \(([^()]+)\)", re.DOTALL)
@@ -169,7 +169,7 @@ def _read_profile(pieces: Pieces) -> _Profile:
 
 
 def _read_events(pieces: Pieces, profile: _Profile) -> None:
-    """Opening and closing frames; what a frame did itself is its time without others'."""
+    """Read the events that open and close frames; a frame's own time excludes frames in it."""
     profile.has_events = True
     stack: list[int] = [0]
     opened: list[int] = []
@@ -231,7 +231,7 @@ def _made(
     pieces: Pieces,
     ours: bool,
 ) -> Profile:
-    """Each profile of the file as a thread; those that we wrote of one thread together."""
+    """The file's profiles as threads; taupy's own profiles of one thread are joined."""
     own_places = _all_ours(profiles) if ours else None
     timers = Timers()
     places: dict[int, int] = {}
@@ -248,7 +248,7 @@ def _made(
         thread = Thread(0, 0, number, name=profile.name)
         if own_places is not None:
             thread, told = own_places[number]
-            if told is None:  # a timeline, whose times the samples have, too
+            if told is None:  # a timeline: the samples contain its times already
                 continue
             metric, factor = (told, 1) if profile.ours is not None else (told, factor)
         if factor != 1:
@@ -262,7 +262,8 @@ def _made(
 
 
 def _all_ours(profiles: list[_Profile]) -> list[tuple[Thread, Metric | None]] | None:
-    """Thread and metric of each profile, no metric for a timeline; None if one says neither."""
+    """Thread and metric of each profile, no metric for a timeline; None if a profile has no
+    thread that taupy wrote."""
     titles = {profile.name for profile in profiles}
     threads: dict[tuple[int, int, int], Thread] = {}
     places = []
@@ -298,10 +299,10 @@ def _told(ours: object) -> tuple[Thread, Metric | None] | None:
 
 
 def _from_title(profile: _Profile, titles: set[str]) -> tuple[Thread, Metric | None] | None:
-    """The same from the name alone, `0.0.1 Thread-1 (work) (bytes)`, of files without the key.
+    """The same from the name alone, `0.0.1 Thread-1 (work) (bytes)`, for files without the key.
 
-    The last parenthesis names a metric only if it cannot belong to the thread's name:
-    the values are no times, or the name without it is there, too.
+    The last parenthesis names a metric only if it cannot belong to the thread's name: if the
+    values are not times, or another profile has the name without the parenthesis.
     """
     metric: Metric | None = _UNITS[profile.unit][0]
     title = profile.name
@@ -373,7 +374,7 @@ def _title(thread: Thread, metric: str) -> str:
 
 
 def _name(thread: Thread, metric: Metric | None) -> str:
-    """The profile's name for people, and what it is for our reader."""
+    """The profile's name for people, and taupy's own key for our reader."""
     facts: dict[str, str | int] = {"node": thread.node, "context": thread.context,
                                    "thread": thread.thread, "kind": thread.kind,
                                    "name": thread.name}  # fmt: skip
@@ -412,7 +413,7 @@ def _write_sampled(
 
 
 def _write_evented(out: IO[str], measured: ThreadProfile, activities: list[Activity]) -> int:
-    """A timeline; the number of activities that do not nest comes back."""
+    """Write a timeline; returns the number of activities left out because they do not nest."""
     start = activities[0].start_ns
     end = max(activity.end_ns for activity in activities)
     out.write(

@@ -1,4 +1,4 @@
-"""Call trees from stacks with weights, as formats of samplers and flame graphs have them."""
+"""Call trees from stacks with weights, as in the formats of samplers and flame graphs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _OUR_PLACE = re.compile(r"(.*) \[\{([^{}]+)\}\{([1-9][0-9]{0,8})\}\]", re.DOTALL
 
 
 class Timers:
-    """A profile's timers, each once."""
+    """A profile's timers without duplicates."""
 
     def __init__(self) -> None:
         self.timers: list[Timer] = []
@@ -31,7 +31,7 @@ class Timers:
 
 
 def routine_timer(name: str, file: str | None = None, line: int | None = None) -> Timer:
-    """The timer of a frame; a name in our own spelling, `f [{file}{12}]`, is taken apart."""
+    """The timer of a frame; a name in our own spelling, `f [{file}{12}]`, is parsed."""
     if file is not None and line is not None and 0 < line < 1 << 31:
         return Timer(name, file, line)
     if file:
@@ -42,7 +42,7 @@ def routine_timer(name: str, file: str | None = None, line: int | None = None) -
 
 
 class Stacks:
-    """Call paths of one thread with what each did itself. Row 0 is above all of them."""
+    """Call paths of one thread with their own weights. Row 0 is above all of them."""
 
     def __init__(self) -> None:
         self.timer = array("q", [-1])
@@ -52,7 +52,7 @@ class Stacks:
         self._children: dict[tuple[int, int], int] = {}
 
     def below(self, row: int, timer: int) -> int:
-        """The row of a timer under another row, made if it is new."""
+        """The row of a timer under another row, created if necessary."""
         key = (row, timer)
         child = self._children.get(key)
         if child is None:
@@ -67,11 +67,11 @@ class Stacks:
         self.weight[row] += weight
 
     def hang(self, timer: int, other: Stacks) -> None:
-        """Take in another's paths, under that timer."""
+        """Add the paths of another, under that timer."""
         self.take(other, self.below(0, timer))
 
     def take(self, other: Stacks, under: int = 0) -> None:
-        """Take in another's paths; where different frames came to be one timer, they add up."""
+        """Add the paths of another; different frames that became the same timer are summed."""
         moved = [under]
         for row in range(1, len(other.timer)):
             moved.append(self.below(moved[other.parent[row]], other.timer[row]))
@@ -80,16 +80,16 @@ class Stacks:
             self.calls[place] += other.calls[row]
 
     def tree(self, metric: Metric, timers: Timers) -> CallTree:
-        """The tree of the one metric, see `joined_tree`."""
+        """The tree with these weights as the values of a metric; see `joined_tree`."""
         return joined_tree([(metric, self)], timers)
 
 
 def joined_tree(parts: Sequence[tuple[Metric, Stacks]], timers: Timers) -> CallTree:
-    """The tree of one thread, of which each metric has its own paths.
+    """The tree of one thread, from the separate paths of each metric.
 
-    Inclusive and subroutines follow from what the paths did themselves. Times become whole
-    nanoseconds, the nearest. The root is the first frame that all paths have; where there
-    is none, `.taupy application`.
+    Inclusive values are sums of weights; subroutines are sums of callees' calls. Times are rounded
+    to whole nanoseconds. The root is the first frame if all paths share it, otherwise
+    `.taupy application`.
     """
     whole = Stacks()
     weights: dict[str, list[int | float]] = {}
@@ -123,7 +123,7 @@ def joined_tree(parts: Sequence[tuple[Metric, Stacks]], timers: Timers) -> CallT
 
 
 def nothing_to_write(what: str, profile: Profile) -> FormatError:
-    """The refusal of a format that can hold nothing of the trial."""
+    """The error that a format can hold none of the trial's values."""
     names = [metric.name for metric in profile.metrics]
     more = [f"{len(names) - 5} more"] if len(names) > 6 else []
     names_there = ", ".join(names[:5] + more if more else names) or "none"
@@ -134,7 +134,7 @@ def nothing_to_write(what: str, profile: Profile) -> FormatError:
 
 
 def unsummed(profile: Profile, metric: str | None, kept: str) -> list[str]:
-    """What a format loses that keeps only one of a call path's two values, one line each.
+    """What a format loses that keeps only one of a call path's two values, as lines of text.
 
     Args:
         metric: None for all.
@@ -171,7 +171,7 @@ def profile_of(
     application: str = "",
     duration_ns: int | None = None,
 ) -> Profile:
-    """The profile of a file that tells little about its program."""
+    """A profile with the facts that a file without metadata gives: its name and date."""
     if duration_ns is None:
         tops = [
             thread.tree.inclusive["time"][0]

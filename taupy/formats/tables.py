@@ -1,7 +1,7 @@
 """A profile as flat tables, for spreadsheets and data frames: the rows of CSV and Parquet.
 
-One row for each metric, so that each value has a unit. Values are not rounded and are in the
-metric's unit.
+Each metric has a row of its own, so that each value has a unit. Values are in the metric's unit and
+are not rounded.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from taupy.model.profile import Profile, Thread, ThreadProfile, Timer, UserEvent
 Type = Literal["text", "int", "number"]
 
 LONGEST_PATH = 100
-"""So many routines of a call path are spelled out, counted from its end."""
+"""How many routines of a call path are written, counted from its end."""
 
 _THREAD: tuple[tuple[str, Type], ...] = (
     ("node", "int"),
@@ -54,10 +54,10 @@ class Table:
     """One table of a profile.
 
     Attributes:
-        what: for people.
-        columns: names and types; None stands in any column for what is absent.
-        rows: makes the rows, telling how far it is.
-        holds: what of a trial it has.
+        what: its title.
+        columns: names and types; None in any column means that the value is absent.
+        rows: generates the rows and reports progress.
+        holds: the parts of a trial that it contains.
     """
 
     name: str
@@ -68,12 +68,12 @@ class Table:
 
 
 def _flat(profile: Profile, progress: Progress) -> Rows:
-    """Routines, all their call paths summed; inclusive counts outermost activations only."""
+    """Routines, summed over their call paths; inclusive values count outermost calls only."""
     units = _units(profile)
     for measured in profile.threads:
         tree, place = measured.tree, _place(measured.thread)
         on_stream = measured.thread.kind == "stream"
-        # Timers of one name in different groups are different routines, as in the database.
+        # Timers with the same name in different groups are different, as in the database.
         sums = {
             timer: of_timer
             for timer, of_timer in flat_sums(tree, tree.timer).items()
@@ -201,7 +201,7 @@ TABLES = (
 def formats(
     name: str, title: str, write: Callable[[Table, Profile, Path, Progress], list[str]]
 ) -> tuple[Format, ...]:
-    """A format for each table; files are written, not read."""
+    """A format for each table; these formats are only written."""
     return tuple(
         Format(
             name=name if table.name == "flat" else f"{name}-{table.name}",
