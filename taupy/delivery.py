@@ -10,7 +10,7 @@ import fcntl
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -97,6 +97,10 @@ class Delivery:
         joined: how its counters joined the trial of another run, as text; then `trial_id`
             is that one's.
         job: which rank of a job it was, `rank 0 of 4`.
+        database: that has the trial.
+        push_to: the store that the trial is meant for, "" for none.
+
+    With a trial but no profile, the trial waited for processes that have left nothing more.
     """
 
     trial_id: int | None = None
@@ -107,6 +111,8 @@ class Delivery:
     name: str = ""
     joined: str = ""
     job: str = ""
+    database: str = ""
+    push_to: str = ""
 
 
 class _Gone(Exception):
@@ -154,7 +160,12 @@ def deliver(
     try:
         with _locked(folder):
             run = _Run.opened(folder, database, facts)
-            return _deliver(run, rescue, unclash) if run.parts else _without_parts(run)
+            delivery = _deliver(run, rescue, unclash) if run.parts else _without_parts(run)
+            return replace(
+                delivery,
+                database=os.fspath(run.database),
+                push_to=run.settings.engine_options.get("push_to") or "",
+            )
     except _Gone:
         return Delivery()
     except FileNotFoundError as problem:
@@ -219,11 +230,12 @@ class _Run:
 def _without_parts(run: _Run) -> Delivery:
     if run.was_stored and run.database.exists():
         # All that was measured is stored; whoever was still running then left nothing more.
-        if not run.running:
-            with ProfileDB.open(run.database, create=False, readonly=False) as db:
-                complete_trial(db, run.settings.trial_uuid, "\n".join(run.collected.lost))
-            run.remove([])
-        return Delivery(running=run.running)
+        if run.running:
+            return Delivery(running=run.running)
+        with ProfileDB.open(run.database, create=False, readonly=False) as db:
+            trial = complete_trial(db, run.settings.trial_uuid, "\n".join(run.collected.lost))
+        run.remove([])
+        return Delivery(trial)
     if not run.running:
         run.remove(run.collected.files)
     why = [*run.settings.notes, *run.collected.lost]

@@ -37,10 +37,12 @@ def is_live(settings: RunSettings) -> bool:
     return is_here and is_alive(settings.root_pid, settings.root_start)
 
 
-def is_same(path: str, other: Path) -> bool:
-    """Whether two databases are the same file."""
+def is_for(settings: RunSettings, database: str) -> bool:
+    """Whether a run is meant for this database, or will be pushed to this store."""
+    if settings.engine_options.get("push_to") == database:
+        return True
     try:
-        return os.path.realpath(path) == os.path.realpath(other)
+        return os.path.realpath(settings.database) == os.path.realpath(database)
     except ValueError:  # a zero byte in it
         return False
 
@@ -53,13 +55,13 @@ def at(path: Path) -> LiveRun | None:
     return None
 
 
-def live_runs(database: Path | None = None) -> list[LiveRun]:
+def live_runs(database: str | None = None) -> list[LiveRun]:
     """The runs of this user that are under way, the newest first.
 
     Args:
-        database: only those meant for this database.
+        database: only those meant for this database, or store.
     """
     runs = [run for path in run_folders()[0] if (run := at(path)) is not None]
     if database is not None:
-        runs = [run for run in runs if is_same(run.settings.database, database)]
+        runs = [run for run in runs if is_for(run.settings, database)]
     return sorted(runs, key=lambda run: run.settings.launched_at, reverse=True)

@@ -88,7 +88,7 @@ def import_rescue(path: Path, database: str, places: Mapping[str, Any]) -> Deliv
                 raise FormatError(f"{path} could not be unpacked ({problem})") from None
             finally:
                 folder.remove()
-    if delivered.trial_id is None:
+    if delivered.profile is None or delivered.trial_id is None:
         raise TaupyError(delivered.problem or f"{path} contains nothing that can be stored")
     return delivered
 
@@ -130,11 +130,11 @@ class Leftovers:
     refused: list[str]
 
 
-def leftovers(database: Path | None = None) -> Leftovers:
+def leftovers(database: str | None = None) -> Leftovers:
     """Find leftovers, and change nothing.
 
     Args:
-        database: only those meant for this database.
+        database: only those meant for this database, or store.
     """
     folders, refused = run_folders()
     runs = []
@@ -149,7 +149,7 @@ def leftovers(database: Path | None = None) -> Leftovers:
         except (OSError, values.Damaged) as problem:
             refused.append(f"the run in {path} is left alone: {problem}")
             continue
-        if database is not None and not live.is_same(settings.database, database):
+        if database is not None and not live.is_for(settings, database):
             continue
         if settings.host != os.uname().nodename or live.is_live(settings):
             continue
@@ -157,9 +157,9 @@ def leftovers(database: Path | None = None) -> Leftovers:
     return Leftovers(runs, refused)
 
 
-def recover(database: Path) -> list[Delivery]:
-    """Store all leftovers of a database; waits for runs that others are storing. What
-    cannot be stored, or is not trusted, comes as a `problem`."""
+def recover(database: str) -> list[Delivery]:
+    """Store all leftovers of a database, or those meant for a store; waits for runs that others are
+    storing. What cannot be stored, or is not trusted, comes as a `problem`."""
     _remove_abandoned()
     left = leftovers(database)
     if not left.runs and not left.refused:

@@ -60,22 +60,32 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    database = options.database_path(args)
+    database, store = options.file_and_store(args)
     chosen = registry.reader(args.format) if args.format else None
     sources = _sources([Path(name) for name in args.file], chosen)
     if args.merge_into is not None:
         from taupy.commands import import_metrics
 
-        import_metrics.run(sources, args.merge_into, database)
+        database, uuid = options.trial_to_grow(args, args.merge_into)
+        trials = [import_metrics.run(sources, uuid, database)]
+        _push(database, store, trials)
         return 0
     if args.name is not None and len(sources) > 1:
         raise UsageError(f"--name needs a single trial, but {len(sources)} are imported")
     for format, paths in sources:
         if format is None:
-            _import_rescue(paths[0], args, database)
+            trials = [_import_rescue(paths[0], args, database)]
         else:
-            _import(format, paths, args, database)
+            trials = _import(format, paths, args, database)
+        _push(database, store, trials)
     return 0
+
+
+def _push(database: str, store: str, trials: Sequence[int]) -> None:
+    if store:
+        from taupy.commands.pushing import pushed
+
+        say(pushed(database, store, trials))
 
 
 def _sources(
@@ -121,7 +131,7 @@ def _is_kept_run(path: Path, first: bytes) -> bool:
     return is_kept_run(path)
 
 
-def _import_rescue(path: Path, args: argparse.Namespace, database: str) -> None:
+def _import_rescue(path: Path, args: argparse.Namespace, database: str) -> int:
     from taupy.session import import_rescue
 
     chosen = {
@@ -130,10 +140,15 @@ def _import_rescue(path: Path, args: argparse.Namespace, database: str) -> None:
         "trial": args.name,
     }
     places = {name: text for name, text in chosen.items() if text is not None}
-    say(*report(import_rescue(path, database, places)))
+    delivery = import_rescue(path, database, places)
+    say(*report(delivery))
+    assert delivery.trial_id is not None
+    return delivery.trial_id
 
 
-def _import(format: Format, paths: list[Path], args: argparse.Namespace, database: str) -> None:
+def _import(
+    format: Format, paths: list[Path], args: argparse.Namespace, database: str
+) -> list[int]:
     from taupy.profiledb import query
     from taupy.profiledb.database import ProfileDB
     from taupy.profiledb.writer import add_profile, unclashing_name
@@ -167,6 +182,7 @@ def _import(format: Format, paths: list[Path], args: argparse.Namespace, databas
         say(f"trial {id} ({trial.name}): {trial.what(format)}")
         for note in trial.notes:
             say(f"note: {note}")
+    return list(stored)
 
 
 @dataclass(slots=True)

@@ -14,8 +14,8 @@ from taupy.model.launch_counts import LaunchCounts
 from taupy.units import listing
 
 
-def run(sources: Sequence[tuple[Format | None, list[Path]]], text: str, database: str) -> None:
-    """Add the metrics of files to a trial.
+def run(sources: Sequence[tuple[Format | None, list[Path]]], text: str, database: str) -> int:
+    """Add the metrics of files to a trial; returns its number.
 
     Args:
         sources: files with their formats; None for a saved run of taupy's own.
@@ -37,6 +37,7 @@ def run(sources: Sequence[tuple[Format | None, list[Path]]], text: str, database
             for path in paths:
                 for line in _merged(db, trial, format, path):
                     say(line)
+    return trial
 
 
 def _merged(db: object, trial: int, format: Format, path: Path) -> Iterator[str]:

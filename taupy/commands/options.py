@@ -6,7 +6,7 @@ import argparse
 import os
 
 from taupy.commands.messages import say
-from taupy.errors import UsageError
+from taupy.errors import DatabaseError, UsageError
 from taupy.model.project import project_settings as project_settings
 
 TYPE_CHECKING = False
@@ -265,6 +265,25 @@ def file_and_store(args: argparse.Namespace) -> tuple[str, str]:
     return chosen, ""
 
 
+def trial_to_grow(args: argparse.Namespace, text: str) -> tuple[str, str]:
+    """The file with a trial that will get more metrics, and its uuid; a store's is pulled first.
+
+    Raises:
+        NoSuchTrial: there is none.
+    """
+    from taupy.profiledb import selector
+    from taupy.profiledb.opening import opened
+
+    file, store = file_and_store(args)
+    with opened(store or file) as db:
+        uuid = selector.trial(db, text).uuid
+    if store:
+        from taupy.profiledb.store.pull import pull
+
+        pull(store, file, [uuid])
+    return file, uuid
+
+
 def opened(args: argparse.Namespace) -> ProfileDB:
     """The database or store, for reading.
 
@@ -288,7 +307,10 @@ def store_address(given: str | None) -> str:
     """
     from taupy.profiledb.store.address import checked
 
-    return checked(_chosen_database(given) or "")
+    chosen = _chosen_database(given)
+    if not chosen:
+        raise UsageError("name the store: postgresql://USER@HOST/DATABASE, here or in TAUPY_DB")
+    return checked(chosen)
 
 
 def _chosen_database(given: str | None) -> str | None:
@@ -302,22 +324,23 @@ def _chosen_database(given: str | None) -> str | None:
 
 
 def recover_first(database: str) -> None:
-    """Store the runs of killed programs before reading anything; print one line for each."""
-    from taupy.profiledb.store.address import is_address
-
-    if is_address(database):
-        return  # runs are stored in files
+    """Store the runs of killed programs before reading anything, and push those meant for a store;
+    print a line for each."""
     from taupy.instrument.runfolder import has_run_folders
 
     if not has_run_folders():
         return
-    from pathlib import Path
-
+    from taupy.commands import pushing
     from taupy.session import recover
 
-    for delivery in recover(Path(database)):
+    for delivery in recover(database):
         if delivery.trial_id is not None and delivery.profile is not None:
             state = " (incomplete)" if delivery.profile.state == "incomplete" else ""
             say(f"recovered an interrupted run: trial {delivery.trial_id}, {delivery.name}{state}")
         elif delivery.problem:
             say(f"not recovered: {delivery.problem}")
+        try:
+            if line := pushing.delivered(delivery):
+                say(line)
+        except DatabaseError as problem:  # which its own command reports as well
+            say(str(problem))

@@ -26,9 +26,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--from",
         dest="store",
-        required=True,
         metavar="ADDRESS",
-        help="postgresql://USER@HOST/DATABASE",
+        help="postgresql://USER@HOST/DATABASE (default: $TAUPY_DB, or `db` in pyproject.toml)",
     )
 
 
@@ -36,7 +35,8 @@ def run(args: argparse.Namespace) -> int:
     from taupy.profiledb.store.pull import pull
     from taupy.profiledb.store.reading import StoreDB
 
-    address = options.store_address(args.store)
+    file, meant = options.file_and_store(args)
+    address = options.store_address(args.store or meant)
     if not args.trial:
         from taupy.commands.trials import table
 
@@ -46,7 +46,7 @@ def run(args: argparse.Namespace) -> int:
         terminal.show(table(trials, notes), form=args.form)
         return 0
     with terminal.busy("pulling"):
-        merged = pull(address, options.database_path(args), args.trial)
+        merged = pull(address, file, args.trial)
     for result in merged:
         for line in report(result):
             say(line)

@@ -28,18 +28,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     options.add_database_argument(parser)
     parser.add_argument(
-        "--to", required=True, metavar="ADDRESS", help="postgresql://USER@HOST/DATABASE"
+        "--to",
+        metavar="ADDRESS",
+        help="postgresql://USER@HOST/DATABASE (default: $TAUPY_DB, or `db` in pyproject.toml)",
     )
 
 
 def run(args: argparse.Namespace) -> int:
     from taupy.profiledb.store.push import Pushed, push
 
-    address = options.store_address(args.to)
+    file, store = options.file_and_store(args)
+    address = options.store_address(args.to or store)
     pushed = Pushed()
     try:
         with terminal.busy("pushing"):
-            for so_far in push(options.database_path(args), address, args.trial):
+            for so_far in push(file, address, args.trial):
                 pushed = so_far
     finally:
         _report(pushed)

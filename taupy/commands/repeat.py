@@ -80,7 +80,7 @@ def run(args: argparse.Namespace, once: Once, target: list[str], job: Job) -> in
                     break
             if passing.ended:
                 break
-    options.recover_first(options.database_path(args))  # runs that a signal killed
+    options.recover_first(options.database_or_store(args))  # runs that a signal killed
     if not quiet:
         say(_summary(args, runs, done, failed, [*values[0].metadata], repeats))
     return failed[0] if failed else (130 if passing.ended else 0)

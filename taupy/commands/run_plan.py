@@ -184,12 +184,6 @@ def merge_into(plan: Plan) -> str:
     if text and not args.metrics:
         raise UsageError("--merge-into adds counters to a trial: name them with --metrics")
     if text:
-        from pathlib import Path
-
-        from taupy.profiledb import selector
-        from taupy.profiledb.database import ProfileDB
-
-        with ProfileDB.open(Path(options.database_path(args)), create=False) as db:
-            uuid = selector.trial(db, text).uuid
+        uuid = options.trial_to_grow(args, text)[1]
     counts = ("counters", "blas", "gpu_counters")
     return uuid if any(plan.options.get(name) for name in counts) else ""

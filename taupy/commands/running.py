@@ -38,7 +38,7 @@ def here(database: str) -> list[LiveRun]:
         return []
     from taupy.live import live_runs
 
-    return live_runs(Path(database))
+    return live_runs(database)
 
 
 def add_trial_argument(

@@ -7,14 +7,12 @@ import gc
 import os
 import resource
 import signal
-from pathlib import Path
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection
 
     from taupy.delivery import Delivery
-    from taupy.instrument.runfolder import RunSettings
 
 
 def store(folder: str) -> None:
@@ -43,10 +41,9 @@ def store(folder: str) -> None:
             quiet = settings.quiet
             delivery = deliver(run)
             lines = report(delivery, settings.notes)
-            if delivery.trial_id is not None and settings.engine_options.get("push_to"):
-                lines.append(_pushed(settings, delivery))
             if settings.rank and delivery.trial_id is not None:
-                quiet = True  # rank 0 speaks for the job
+                lines = []  # rank 0 speaks for the job
+            lines += _pushed(delivery, waiting=not settings.rank)
     except BaseException as problem:  # whatever went wrong, the run folder still exists
         lines = [
             f"the run could not be stored ({type(problem).__name__}: {problem}); it is saved in "
@@ -56,29 +53,27 @@ def store(folder: str) -> None:
         with contextlib.suppress(BaseException):  # the next command recovers them as well
             from taupy.session import recover
 
-            recover(Path(settings.database))
-    if not quiet:
+            for late in recover(settings.database):
+                lines += _pushed(late, waiting=False)
+    if lines and not quiet:
         with contextlib.suppress(BaseException):
             from taupy.commands.messages import say
 
             say(*lines)
 
 
-def _pushed(settings: RunSettings, delivery: Delivery) -> str:
-    """Push the trial if it is complete; returns one line that tells the outcome."""
-    address = settings.engine_options["push_to"]
-    command = f"taupy push {delivery.trial_id} --db {settings.database} --to {address}"
-    if settings.world_size > 1 or delivery.running:
-        return f"not pushed while other processes of it may run; when they have ended: {command}"
-    from taupy.errors import TaupyError
-    from taupy.profiledb.store.push import push
+def _pushed(delivery: Delivery, *, waiting: bool) -> list[str]:
+    """Push the trial if it is meant for a store; returns the lines to print."""
+    if not delivery.push_to:
+        return []
+    from taupy.commands import pushing
+    from taupy.errors import DatabaseError
 
     try:
-        (done,) = push(settings.database, address, [str(delivery.trial_id)])
-    except (TaupyError, OSError) as problem:
-        return f"the trial is not in the store ({problem}); push it later with: {command}"
-    ((_, number),) = done.added + done.replaced + done.present
-    return f"pushed to {address} as trial {number}"
+        line = pushing.delivered(delivery, waiting=waiting)
+    except DatabaseError as problem:
+        line = str(problem)
+    return [line] if line else []
 
 
 def report(delivery: Delivery, told: Collection[str] = ()) -> list[str]:

@@ -14,7 +14,6 @@ import sys
 import time
 from bisect import bisect_left
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from taupy.commands import options
@@ -79,7 +78,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _runs(args: argparse.Namespace) -> list[LiveRun]:
-    return live_runs(Path(args.db) if args.db else None)
+    return live_runs(args.db)
 
 
 def _once(args: argparse.Namespace) -> int:

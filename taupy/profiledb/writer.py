@@ -110,12 +110,16 @@ def _is_plainly_lawful(profile: Profile) -> bool:
     )
 
 
-def complete_trial(db: ProfileDB, uuid: str, lost: str = "") -> None:
+def complete_trial(db: ProfileDB, uuid: str, lost: str = "") -> int | None:
     """Mark a trial complete if it only waited for running processes: nothing more will come.
 
     Args:
         lost: measurements of theirs that are lost; if any, the trial stays incomplete.
+
+    Returns:
+        Its number, None if there is no such trial.
     """
+    trial: int | None = None
     with db.transaction() as connection:
         for (trial,) in connection.execute(
             "SELECT id FROM trial WHERE uuid = ?", (uuid,)
@@ -130,6 +134,7 @@ def complete_trial(db: ProfileDB, uuid: str, lost: str = "") -> None:
                 " (SELECT * FROM metadata WHERE trial_id = trial.id AND name IN (?, ?))",
                 (trial, *INCOMPLETE),
             )
+    return trial
 
 
 def _trial(connection: sqlite3.Connection, profile: Profile) -> tuple[int, set[int]]:
