@@ -21,6 +21,11 @@ def of_ranks(job: Ranks, causes: Causes, step: int | None = None) -> View:
     sums = analysis.times(job, step)
     worst = analysis.straggler(sums)
     notes = [] if worst is None else _why(job, sums, worst, step, causes)
+    if step is None and (measuring := causes.of_measuring()) is not None:
+        notes.append(
+            f"up to {duration(measuring[1])} of a rank's time is taupy's own and left out of "
+            f"causes: {measuring[0]}"
+        )
     return view(job, sums, step, notes)
 
 

@@ -19,6 +19,7 @@ from taupy.analysis.rank_stretches import LEFT_OUT, Longer, OwnTimes, longer
 from taupy.analysis.ranks import Ranks
 from taupy.comparison.ranks import places
 from taupy.model.collectives import THREAD_NAME
+from taupy.model.metric import ROOT_TIMER
 from taupy.model.names import is_library
 from taupy.model.question import Condition, Question
 from taupy.model.rows import TimerRow
@@ -39,6 +40,8 @@ _PARTS = ("<genexpr>", "<listcomp>", "<setcomp>", "<dictcomp>")
 """Groups of routines that are lines of other routines."""
 _MOST = 0.6
 _NOT_WORK = ("import", "communication")
+_MEASURING = "TAUPY"
+"""Group of what taupy itself does in a process, and of the root of call paths."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +83,7 @@ class Causes:
     """What took the ranks of a trial longer.
 
     Imports, collectives and the creation of process groups are left out: they wait for other ranks.
+    So is what taupy itself does: the next run may be without it.
     """
 
     def __init__(self, db: ProfileDB, trial: int, job: Ranks) -> None:
@@ -102,6 +106,21 @@ class Causes:
             if item.rank == rank and (item.step == step if step is not None else
                                       item.step > 0 or not has_steps)
         )  # fmt: skip
+
+    def of_measuring(self) -> tuple[str, float] | None:
+        """What taupy itself did on the ranks, and how long on the rank where it took longest
+        [ns]; None: nothing."""
+        times: dict[str, dict[int, float]] = defaultdict(lambda: defaultdict(float))
+        where = (Condition("kind", ("host",)), Condition("group", (_MEASURING,)))
+        table = values(self.db, Question((self.trial,), by=("thread", "timer"), where=where))
+        for thread, timer, time in zip(
+            table.row_labels("thread"), table.row_labels("timer"),
+            table.column("exclusive", "time"), strict=True,
+        ):  # fmt: skip
+            if timer.timer != ROOT_TIMER and time:
+                times[timer.timer][thread.node] += time
+        longest = {timer: max(by_rank.values()) for timer, by_rank in times.items()}
+        return max(longest.items(), key=lambda item: item[1], default=None)
 
     def of_collective(self, communicator: str, number: int) -> Cause | None:
         """What delayed the last rank to arrive at a collective."""
@@ -191,7 +210,8 @@ class Causes:
         return {
             callpath: _Path(
                 timer, layer, phase, parent,
-                parent is not None and phase not in _NOT_WORK and callpath not in left_out,
+                parent is not None and phase not in _NOT_WORK and callpath not in left_out
+                and _MEASURING not in timer.groups.split("|"),
             )
             for callpath, parent, timer, layer, phase in zip(*columns.values(), strict=True)
         }  # fmt: skip

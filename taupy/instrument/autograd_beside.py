@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import stat
 import time
 
 from taupy.instrument import torch_library
@@ -79,10 +80,26 @@ def main(arguments: list[str]) -> None:
 
 
 def _say(pid: int, line: str) -> None:
-    """A line on the program's standard error, as far as that can be opened again."""
+    """A line on the program's standard error, as far as that can be opened again.
+
+    Not in a file to which the program writes at a position of its own: it would overwrite the line.
+    """
     try:
         stderr = os.open(f"/proc/{pid}/fd/2", os.O_WRONLY | os.O_APPEND | os.O_NOCTTY)
     except OSError:
         return
-    os.write(stderr, line.encode())
-    os.close(stderr)
+    try:
+        if not stat.S_ISREG(os.fstat(stderr).st_mode) or _appends(pid):
+            os.write(stderr, line.encode())
+    finally:
+        os.close(stderr)
+
+
+def _appends(pid: int) -> bool:
+    """Does a process append to its standard error, as after `2>>`?"""
+    try:
+        with open(f"/proc/{pid}/fdinfo/2", encoding="ascii") as file:
+            facts = dict(line.split(":", 1) for line in file if ":" in line)
+        return bool(int(facts["flags"], 8) & os.O_APPEND)
+    except (OSError, KeyError, ValueError):
+        return False

@@ -314,15 +314,42 @@ def _usable(folder: Folder, kind: Kind, torch: Torch) -> File:
 def _kept(folder: Folder, kind: Kind, torch: Torch, tell: Tell) -> bytes:
     kept = _usable(folder, kind, torch)
     if not kept.exists():
-        refused = kept.with_suffix(".refused")
-        compiler = _compiler(kind, torch)
-        tell(f"compiling a library for {kind.what} (once for PyTorch {torch.version})")
+        lock = _lock(folder)
         try:
-            _make(kept, kind, torch, compiler)
-        except _Refused as problem:
-            refused.write_bytes(f"{problem} (remove {refused} to try again)".encode())
-            raise
+            kept = _usable(folder, kind, torch)
+            if not kept.exists():
+                _make_or_refuse(kept, kind, torch, tell)
+        finally:
+            os.close(lock)
     return os.fsencode(str(kept))
+
+
+def _lock(folder: Folder) -> int:
+    """Wait until no other process compiles: of many ranks, one does so for all.
+
+    On a file system without locks each process compiles a library of its own.
+
+    Returns:
+        A descriptor, which holds the lock until it is closed.
+    """
+    import contextlib
+    import fcntl
+
+    descriptor = (folder / "compiling").lock_descriptor()
+    with contextlib.suppress(OSError):
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+    return descriptor
+
+
+def _make_or_refuse(kept: File, kind: Kind, torch: Torch, tell: Tell) -> None:
+    refused = kept.with_suffix(".refused")
+    compiler = _compiler(kind, torch)
+    tell(f"compiling a library for {kind.what} (once for PyTorch {torch.version})")
+    try:
+        _make(kept, kind, torch, compiler)
+    except _Refused as problem:
+        refused.write_bytes(f"{problem} (remove {refused} to try again)".encode())
+        raise
 
 
 class _Refused(Unusable):

@@ -18,12 +18,15 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 # Under a limit on the size of files, Python would leave truncated bytecode behind.
+# taupy is imported first, from where this process has it: another one may be installed.
 _BOOTSTRAP = (
     "import resource, sys;"
     "sys.dont_write_bytecode |= resource.getrlimit(resource.RLIMIT_FSIZE)[0] != -1;"
     "sys.path.extend(p for p in {paths!r} if p not in sys.path);"
+    "sys.path.insert(0, {home!r}); import taupy; del sys.path[0];"
     "from {module} import main; main(sys.argv[1:])"
 )
+_HOME = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 _OUT_OF_THE_WAY = 10
 
 
@@ -44,7 +47,8 @@ def begin(
     Returns:
         A descriptor from which its answer can be read; None if it could not be started.
     """
-    code = _BOOTSTRAP.format(paths=paths or [path for path in sys.path if path], module=module)
+    searched = paths or [path for path in sys.path if path]
+    code = _BOOTSTRAP.format(paths=searched, home=_HOME, module=module)
     command = [sys.executable, *options, "-c", code, *arguments]
     answer, ours = os.pipe()
     try:

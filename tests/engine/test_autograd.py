@@ -10,10 +10,12 @@ import importlib.util
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+from taupy.profiledb.database import ProfileDB
 from tests.engine.conftest import has_native
 from tests.engine.test_layers import HEAD as LAYERS
 from tests.engine.test_layers import STAND_IN
@@ -373,6 +375,33 @@ def test_the_library_is_compiled_once_and_lies_in_the_state_folder(run_alone, ru
     trial = run_alone(PROGRAM)
     assert passes(trial) == {}
     assert "is a symbolic link" in trial.metadata()["taupy.autograd"]
+
+
+def test_programs_that_start_together_compile_it_once(runner, torch):
+    (runner.folder / "prog.py").write_text(HEAD + PROGRAM)
+    command = [sys.executable, "-m", "taupy", "run", "--db", "taupy.db", "prog.py"]
+    both = [
+        subprocess.Popen(command, cwd=runner.folder, env=runner.environment, stderr=subprocess.PIPE)
+        for _ in range(2)
+    ]
+    texts = [process.communicate(timeout=300)[1].decode() for process in both]
+    assert [process.returncode for process in both] == [0, 0], texts
+    assert "".join(texts).count("compiling a library for backward passes") == 1
+    with ProfileDB.open(runner.folder / "taupy.db") as db:
+        facts = db.rows("SELECT value FROM metadata WHERE name = 'taupy.autograd'")
+    assert [value for (value,) in facts] == ["by layer: PyTorch 2.99.0"] * 2
+
+
+def test_a_file_of_messages_stays_as_the_program_wrote_it(runner, torch):
+    source = HEAD + PROGRAM + "\nimport sys, time; time.sleep(0.1); print('end', file=sys.stderr)"
+    (runner.folder / "prog.py").write_text(source)
+    command = [sys.executable, "-m", "taupy", "run", "--db", "taupy.db", "prog.py"]
+    messages = runner.folder / "messages"
+    with messages.open("wb") as file:
+        subprocess.run(command, cwd=runner.folder, env=runner.environment, stderr=file, check=True)
+    first, *others = messages.read_text().splitlines()
+    assert first == "end"
+    assert all(line.startswith("taupy: ") for line in others)
 
 
 def test_a_program_without_pytorch_has_nothing_compiled_for_it(runner, torch):

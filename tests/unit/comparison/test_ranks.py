@@ -22,15 +22,17 @@ BACKWARD = Timer("Tensor.backward", "torch/_tensor.py", 600, ("PYTHON", "PHASE_B
 MAKES = Timer("init_process_group", "torch/distributed/distributed_c10d.py", 1666)
 CHECKS = Timer("_verify_param_shape_across_processes", "torch/distributed/utils.py", 281)
 SCALES = Timer("scale", "torch/amp/grad_scaler.py", 7)
+OWN = Timer("wait for a library", groups=("TAUPY",))
 LAYER = Timer("head [Linear]", groups=("LAYER",), short="head")
 
 
 def rank(number: int, augment: int, asked: list[int]):
-    """Of 2 steps; rank 1 waits long for the other while groups are made."""
+    """Of 2 steps; rank 1 waits long for the other while groups are made, and for taupy."""
     tree = call(ROOT, 1, 5, [
         call(MAKES, 1, 900 * number),
         call(CHECKS, 1, 800 * number),
         call(MAIN, 1, 10, [
+            call(OWN, 1, 1000 * number),
             call(LAYER, 2, 4, [call(SLOW, 2, augment)]),
             call(BACKWARD, 2, 200 - augment),
         ]),
@@ -74,6 +76,7 @@ def test_the_one_that_was_waited_for_is_named_with_its_routine(ask):
         "over the whole run, augment [{train.py}{17}] took rank 1 140 ns longer than the others "
         "(forward, head, called by main [{train.py}{3}]): 100 % of what took it longer" in text
     )
+    assert "up to 1.00 us of a rank's time is taupy's own and left out of causes: wait for" in text
     assert "rank 2 is missing" in text
     rows = list(csv.DictReader(ask("1", "--csv").splitlines()))
     assert [row["wait_ns"] for row in rows] == ["125.0", "0.0"]
