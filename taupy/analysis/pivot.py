@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple, get_args
 
 from taupy.analysis.compare import median
@@ -89,20 +89,25 @@ def by_size(table: Pivot, outer: int, limit: int | None = None) -> tuple[Pivot, 
     Returns:
         The table, and how many rows were left out.
     """
+
+    def size(row: Labels) -> float:
+        return max((abs(value) for value in table.row(row) if value is not None), default=0.0)
+
+    rows = sorted(table.rows, key=lambda row: (natural(row[:outer]), -size(row)))
+    return first(replace(table, rows=rows), outer, limit)
+
+
+def first(table: Pivot, outer: int, limit: int | None = None) -> tuple[Pivot, int]:
+    """The first rows with the same first `outer` labels, which are next to each other.
+
+    Returns:
+        The table, and how many rows were left out.
+    """
     groups: dict[Labels, list[Labels]] = {}
     for row in table.rows:
         groups.setdefault(row[:outer], []).append(row)
-
-    def size(row: Labels) -> float:
-        return -max((abs(value) for value in table.row(row) if value is not None), default=0.0)
-
-    rows: list[Labels] = []
-    left = 0
-    for members in groups.values():
-        members.sort(key=size)
-        rows += members[:limit]
-        left += len(members) - len(members[:limit])
-    return Pivot(rows, table.columns, table.cells, table.counts), left
+    rows = [row for members in groups.values() for row in members[:limit]]
+    return replace(table, rows=rows), len(table.rows) - len(rows)
 
 
 def relative_to(table: Pivot, wanted: str) -> tuple[Pivot, Labels]:

@@ -149,7 +149,8 @@ def _by_metric(db: ProfileDB, trial: TrialRow, name: str, args: argparse.Namespa
         shown_as = "time_ns"
     seen: Audience = "machines" if metric.name == "time" else "all"
     value = Column("value", shown_as, f"{metric.name}\n{metric.unit}", seen)
-    columns = _columns(value, score, kind, any(routine.time_ns for routine in routines))
+    timed = any(routine.time_ns for routine in routines)
+    columns = _columns(value, score, kind, timed, args.by.replace("_", " ").capitalize())
     return View(f"TUNING CANDIDATES of trial {trial.id} by {what}:", columns, rows, notes)
 
 
@@ -241,10 +242,12 @@ def _by_roofline(db: ProfileDB, trial: TrialRow, args: argparse.Namespace) -> Vi
 # --- the table ---------------------------------------------------------------
 
 
-def _columns(value: Column, score: str, kind: str, timed: bool = True) -> list[Column]:
+def _columns(
+    value: Column, score: str, kind: str, timed: bool = True, of: str = "Routine"
+) -> list[Column]:
     columns = [
         Column("rank", "int", "#"),
-        Column("routine", heading="Routine", audience="people"),
+        Column("routine", heading=of, audience="people"),
         Column("timer", audience="machines"),
         Column("calls", "int", "#Call"),
         Column("time_ns", "time_ns", "Time"),

@@ -28,8 +28,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", nargs="?", metavar="NAME", help="see above")
     parser.add_argument("--trial", default=selector.LATEST, help="default: latest")
     parser.add_argument(
-        "--by", choices=OF_LAUNCHES, metavar="DIMENSION", help="sums by " + ", ".join(OF_LAUNCHES)
-    )
+        "--by", type=options.not_step, choices=OF_LAUNCHES, metavar="DIMENSION",
+        help="sums by " + ", ".join(OF_LAUNCHES),
+    )  # fmt: skip
     options.add_database_argument(parser)
     options.add_form_arguments(parser)
 

@@ -136,7 +136,7 @@ def not_step(text: str) -> str:
     if text == "step":
         raise argparse.ArgumentTypeError(
             "of a step its time, phases and logged values are stored, nothing else: see "
-            "`taupy steps`, or `taupy compare --by step`"
+            "`taupy steps`, `taupy pivot --by step,phase` and `taupy compare --by step`"
         )
     return text
 

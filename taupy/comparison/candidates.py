@@ -5,7 +5,7 @@ Queries the database; `analysis/candidates.py` ranks.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -19,14 +19,15 @@ from taupy.model.gpu import NO_OWNER
 from taupy.model.rows import TimerRow
 from taupy.profiledb import gpu_query, metrics
 from taupy.profiledb.database import ProfileDB
-from taupy.profiledb.dimensions import OF_TIMERS, following
+from taupy.profiledb.dimensions import OF_TIMERS, written
 
 USUAL = ("warps_per_inst", "ipc", "occupancy", "cpu_ipc")
 """Ratios to rank by; the first one in the trial is the default."""
 
 _EVIDENCE = ("warps_per_inst", "gld_per_inst", "gst_per_inst", "ipc", "occupancy", "divergence",
              "intensity_dram", "flop_rate", "cpu_ipc", "cache_miss_rate")  # fmt: skip
-DIMENSIONS = ("routine", *OF_TIMERS)
+STEP = "step"
+DIMENSIONS = ("routine", *OF_TIMERS, "layer", "layer_type", "phase", STEP)
 """The dimensions of which candidates can be made."""
 
 _NOT_CODE = {"GPU_NO_OWNER", "TAUPY", "GPU_SYNC"}
@@ -100,29 +101,48 @@ def program(
     Raises:
         TaupyError: no routine of these groups has the metric to rank by.
     """
+    times = _if_there(db, trial_id, "time", ("thread", "node", "timer"))
+    if by == STEP:
+        return Program(_steps(db, trial_id, ranking or "time"), *_wall(times))
+    more = () if by == "routine" else (by,)
     values = None
     if ranking is not None:
-        values = _of_groups(_profile(db, trial_id, ranking), groups)
+        values = _of_groups(_profile(db, trial_id, ranking, ("timer", *more)), groups)
         if not len(values):
             raise TaupyError(
                 f"trial {trial_id} has no {ranking} for routines in "
                 f"{' or '.join(groups) or 'any group'}"
             )
-    times = _if_there(db, trial_id, "time", ("thread", "node", "timer"))
     evidence = {}
     for name in _EVIDENCE:
-        if name != ranking and (answer := _if_there(db, trial_id, name)) is not None:
-            evidence[name] = _of_groups(answer, groups)
-    of_groups = None if times is None else _of_groups(times, groups)
-    if by != "routine":
-        names = following(db, trial_id, by)[1]
-        of_groups = None if of_groups is None else _named(of_groups, names)
-        values = None if values is None else _named(values, names)
-        evidence = {name: _named(answer, names) for name, answer in evidence.items()}
+        if name != ranking:
+            answer = _if_there(db, trial_id, name, ("timer", *more))
+            if answer is not None:
+                evidence[name] = _of_groups(answer, groups)
+    of_groups = None
+    if times is not None:
+        whole = _profile(db, trial_id, "time", ("node", "timer", *more)) if more else times
+        of_groups = _of_groups(whole, groups)
+    if more:
+        of_groups = None if of_groups is None else _named(of_groups, by)
+        values = None if values is None else _named(values, by)
+        evidence = {name: _named(answer, by) for name, answer in evidence.items()}
     routines = candidates.routines(of_groups, values, evidence)
     if [*groups] == [_KERNELS] and by == "routine":
         _add_launches(db, trial_id, routines)
     return Program(routines, *_wall(times))
+
+
+def _steps(db: ProfileDB, trial_id: int, ranking: str) -> list[Routine]:
+    """The steps of a training or validation in place of routines.
+
+    Raises:
+        TaupyError: the trial has none.
+    """
+    steps = _named(_profile(db, trial_id, ranking, ("node", STEP)), STEP)
+    if not len(steps):
+        raise TaupyError(f"trial {trial_id} has no steps: see docs/steps.md")
+    return candidates.routines(steps if ranking == "time" else None, steps, {})
 
 
 def _profile(db: ProfileDB, trial_id: int, name: str, by: Sequence[str] = ("timer",)) -> Answer:
@@ -148,14 +168,16 @@ def _of_groups(answer: Answer, groups: Sequence[str]) -> Answer:
     return answer.taken(rows)
 
 
-def _named(answer: Answer, names: Mapping[TimerRow, Sequence[str]]) -> Answer:
-    """Each timer under other names; one with several counts under each."""
-    pairs = [(row, name) for row, timer in enumerate(answer.timers) for name in names[timer]]
-    numbers = {name: code for code, name in enumerate(dict.fromkeys(name for _, name in pairs))}
-    table = answer.taken([row for row, _ in pairs]).table
-    codes = {**table.codes, "timer": [numbers[name] for _, name in pairs]}
-    labels = {**table.labels, "timer": [TimerRow(name, name, None, None, "") for name in numbers]}
-    return replace(answer, table=replace(table, codes=codes, labels=labels))
+def _named(answer: Answer, by: str) -> Answer:
+    """The labels of a dimension in place of timers; what has none is left out."""
+    labelled = [label is not None or by == "group" for label in answer.table.row_labels(by)]
+    table = answer.taken([row for row, here in enumerate(labelled) if here]).table
+    labels = [written(by, label) for label in table.labels[by]]
+    codes = {**table.codes, "timer": table.codes[by]}
+    timers = [TimerRow(name, name, None, None, "") for name in labels]
+    return replace(
+        answer, table=replace(table, codes=codes, labels={**table.labels, "timer": timers})
+    )
 
 
 def _wall(times: Answer | None) -> tuple[float, str]:

@@ -13,23 +13,21 @@ from typing import Literal, get_args
 
 from taupy.analysis import match
 from taupy.analysis.compare import Comparison, Row, compared
-from taupy.analysis.layer_match import matched_layers
 from taupy.analysis.match import Key, Level, Table
 from taupy.comparison.calls import CallsOfPaths, Medians
+from taupy.comparison.layer_names import layer_keys
 from taupy.comparison.path_names import PathsById, path_keys
 from taupy.comparison.sides import Side
-from taupy.comparison.step_times import step_times
 from taupy.comparison.trial_values import VALUES, Over, Runs, TrialValues, Value, Where
 from taupy.errors import MissingMetric, UsageError
 from taupy.model import answer as values
-from taupy.model.metric import TIME, Metric
+from taupy.model.metric import Metric
 from taupy.model.question import COUNTS
 from taupy.model.rows import TimerRow
 from taupy.pprof.selection import name_test
 from taupy.profiledb import trial_facts
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.dimensions import WITHIN, written
-from taupy.profiledb.steps import only_time
 from taupy.profiledb.trial_facts import EventSums
 
 By = str
@@ -107,8 +105,6 @@ def answers(db: ProfileDB, sides: Sequence[Side], question: Question) -> list[An
     _check(question)
     if question.by == "event":
         return [_events(db, sides, question)]
-    if question.by == "step":
-        return [_steps(db, sides, question)]
     asked = _Asked(db, sides, question)
     if question.by == "routine":
         of_places = [asked.answer(where) for where in ("host", "gpu") if asked.has(where)]
@@ -134,6 +130,8 @@ def answers(db: ProfileDB, sides: Sequence[Side], question: Question) -> list[An
         raise UsageError(
             f"no {what} of these trials matches {asked_for}; `taupy pprof -l` lists them"
             if asked_for
+            else "these trials have no steps: see docs/steps.md"
+            if question.by == "step"
             else f"these trials have no {what} with '{question.metric}'"
         )
     return of_places
@@ -198,7 +196,9 @@ class _Asked:
         names = {written(by, label) for answer in of_sides for label in answer.table.labels[by]}
         of_side: Sequence[Mapping[str, Key]] = [{} for _ in self.sides]
         if by == "layer" and self.question.level != "exact":
-            of_side = self._layers()
+            of_side = layer_keys(
+                self.values, [{run.id for run in side.trials} for side in self.sides]
+            )
         keys: dict[Hashable, Key] = {
             name: Key(name, name, name, None, None, "", "same") for name in names
         }
@@ -210,18 +210,8 @@ class _Asked:
                 of_side[side][name].identity if name in of_side[side] else name for name in rows
             ]
 
-        return self._answer(None, self._runs(of_sides, keyed, None), keys)
-
-    def _layers(self) -> list[dict[str, Key]]:
-        """The keys of each side's layers."""
-        kinds: list[dict[str, str]] = [{} for _ in self.sides]
-        for answer in self.values.answers("layer", "layer_type", calls=False):
-            rows = (answer.table.row_labels(name) for name in ("trial", "layer", "layer_type"))
-            for trial, layer, kind in zip(*rows, strict=True):
-                for side, of_side in zip(self.sides, kinds, strict=True):
-                    if layer is not None and trial in {run.id for run in side.trials}:
-                        of_side.setdefault(layer, kind)
-        return matched_layers(kinds)
+        runs = self._runs(of_sides, keyed, None)
+        return self._answer(None, runs, keys, by == "step")
 
     def _callpaths(self) -> Answer:
         of_sides = self.values.answers("callpath", limits=self._limits)
@@ -290,12 +280,21 @@ class _Asked:
         )
 
     def _answer(
-        self, where: Where | None, runs: Sequence[Sequence[Runs]], keys: Mapping[Hashable, Key]
+        self,
+        where: Where | None,
+        runs: Sequence[Sequence[Runs]],
+        keys: Mapping[Hashable, Key],
+        alone: bool = False,
     ) -> Answer:
+        """One table; `alone`: the rows are the whole, not parts of the trial."""
         question = self.question
         counts = question.value in COUNTS
         additive = counts or (self.values.additive and not question.value.endswith("per-call"))
-        totals = None if question.value.endswith("per-call") else self._totals(where)
+        totals = None
+        if alone:
+            totals = [[sum(run.values.values()) for run in side] for side in runs]
+        elif not question.value.endswith("per-call"):
+            totals = self._totals(where)
         rows = compared([[run.values for run in side] for side in runs], totals, additive)
         if not additive:
             rows.totals = ()
@@ -335,27 +334,6 @@ def metric_shown(metric: Metric, value: str) -> Metric:
     if value.endswith("per-call") and metric.unit != "ns":
         return Metric(metric.name, f"{metric.unit}/call")
     return metric
-
-
-# --- steps ---------------------------------------------------------------------
-
-
-def _steps(db: ProfileDB, sides: Sequence[Side], question: Question) -> Answer:
-    only_time(question.metric)
-    if question.value not in ("exclusive", "inclusive"):
-        raise UsageError(f"rows by step have no value '{question.value}' (only: inclusive)")
-    if question.groups or question.names:
-        raise UsageError("--group and --filter choose routines, which steps are not told apart by")
-    steps = step_times(db, sides, question.over)
-    totals = [[float(sum(trial.values())) for trial in side] for side in steps.of_sides]
-    comparison = compared(steps.of_sides, totals)
-    if not comparison.rows:
-        raise UsageError("these trials have no steps: see docs/steps.md")
-    return Answer(
-        *("step", None, TIME, "inclusive", comparison),
-        keys=steps.keys,
-        calls=Medians(steps.calls),
-    )
 
 
 # --- user events ---------------------------------------------------------------

@@ -13,6 +13,7 @@ from taupy.analysis import match, pivot
 from taupy.analysis.match import Key, Level, Table
 from taupy.analysis.pivot import Across, Entry, Labels, Pivot
 from taupy.comparison.comparison import metric_shown
+from taupy.comparison.layer_names import layer_keys, remarks
 from taupy.comparison.peaks import Peaks
 from taupy.comparison.trial_values import Over, TrialValues, Value, Where
 from taupy.errors import MissingMetric, UsageError
@@ -25,8 +26,8 @@ from taupy.profiledb import trial_facts
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.dimensions import WITHIN, written
 
-ROW_DIMENSIONS = ("routine", *WITHIN)
-"""Labels of timers and threads; all others are labels of trials."""
+ROW_DIMENSIONS = ("routine", *WITHIN, "step")
+"""Labels of timers, threads and steps; all others are labels of trials."""
 
 TRIAL_DIMENSIONS = ("application", "experiment", "trial", "id", "gpu", "tag", "host", "state")
 METRIC = "metric"
@@ -105,6 +106,8 @@ def pivot_table(db: ProfileDB, trials: Sequence[TrialRow], layout: Layout) -> Pi
         notes += source.notes
     table = pivot.pivoted(entries, layout.across)
     if not table.rows:
+        if "step" in (*layout.rows, *layout.columns):
+            raise MissingMetric("these trials have no steps: see docs/steps.md")
         reasons = [note for note in notes if not note.startswith("peak ")]
         raise MissingMetric(
             f"these {len(trials)} trials have no values for this table"
@@ -156,8 +159,6 @@ class _Labels:
             names_there = trial_facts.metadata_names(db)
             near = get_close_matches(wanted, names_there, n=4, cutoff=0.5)
             more = f", metadata such as {', '.join(map(visible, near))}" if near else ""
-            if name == "step":
-                more += "; of steps only times are stored: see `taupy compare --by step`"
             raise UsageError(
                 f"'{name}' is not a label of these trials (labels: "
                 f"{', '.join((*TRIAL_DIMENSIONS, *ROW_DIMENSIONS, METRIC))}{more})"
@@ -261,9 +262,10 @@ class _Cells:
         own = [name for name in self.timer_names if name not in ("routine", "kernel")]
         of_sides = values.answers(*(["timer"] if named else []), *own, where=where, limits=limits)
         names = self._names(of_sides) if named else {}
+        layers = self._layers() if "layer" in self.timer_names else {}
         rows = {trial.id: trial for trial in self.trials}
         for answer in of_sides:
-            keys = list(self._keys(answer, names))
+            keys = list(self._keys(answer, names, layers))
             for trial, runs in values.runs(answer, keys, where).items():
                 for key, number in runs.values.items():
                     labels = dict(zip(self.timer_names, key, strict=True))  # type: ignore[call-overload]
@@ -277,7 +279,10 @@ class _Cells:
         return "host" if "routine" in self.timer_names else None
 
     def _keys(
-        self, answer: Answer, names: dict[int, dict[TimerRow, str]]
+        self,
+        answer: Answer,
+        names: dict[int, dict[TimerRow, str]],
+        layers: dict[int, dict[str, Key]],
     ) -> Iterator[tuple[Hashable, ...]]:
         """Labels of each row's timer, in the order of the layout."""
         table = answer.table
@@ -286,9 +291,23 @@ class _Cells:
             if name in ("routine", "kernel"):
                 pairs = zip(table.row_labels("trial"), answer.timers, strict=True)
                 columns.append([names[trial][timer] for trial, timer in pairs])
+            elif name == "layer" and layers:
+                rows = zip(table.row_labels("trial"), table.row_labels(name), strict=True)
+                keyed = ((layers[trial].get(layer), layer) for trial, layer in rows)
+                columns.append(
+                    [key.short_name if key else written(name, own) for key, own in keyed]
+                )
             else:
                 columns.append([written(name, label) for label in table.row_labels(name)])
         return zip(*columns, strict=True)
+
+    def _layers(self) -> dict[int, dict[str, Key]]:
+        """Trial -> layer -> its key, the same for layers that match."""
+        if self.layout.level == "exact":
+            return {}
+        keys = layer_keys(self.values, [{trial.id} for trial in self.trials])
+        self.notes += remarks(keys)
+        return {trial.id: of_trial for trial, of_trial in zip(self.trials, keys, strict=True)}
 
     def _names(self, of_sides: Sequence[Answer]) -> dict[int, dict[TimerRow, str]]:
         """Trial -> timer -> its name, matched across columns, so that equal names share a row."""

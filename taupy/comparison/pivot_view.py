@@ -25,9 +25,11 @@ def view(answer: PivotTable, limit: int | None = None) -> View:
     table = answer.table
     notes = list(answer.notes)
     if outer < len(layout.rows):
-        table, left = pivot.by_size(table, outer, limit)
+        steps = layout.rows[outer] == "step"  # these stay in order
+        table, left = (pivot.first if steps else pivot.by_size)(table, outer, limit)
         if left:
-            notes.insert(0, f"{units.count(left)} smaller rows: --limit N or --all shows them")
+            what = "more steps" if steps else "smaller rows"
+            notes.insert(0, f"{units.count(left)} {what}: --limit N or --all shows them")
     kind, unit = _kind(answer)
     columns = [Column(_plain(name), "text", _title(name), "machines") for name in layout.rows]
     columns += [Column(f"{_plain(name)}_", "text", _title(name), "people") for name in layout.rows]

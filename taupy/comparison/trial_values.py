@@ -67,7 +67,7 @@ class TrialValues:
     value: Value
     over: Over = "total"
     timed: bool = False
-    _threads: dict[Where | None, dict[int, int]] = field(default_factory=dict)
+    _threads: dict[tuple[Where | None, bool], dict[int, int]] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -213,7 +213,7 @@ class TrialValues:
             if number == number:
                 runs.values[key] = self._joined(runs.values.get(key), number)
         for trial_id, runs in runs_of.items():
-            self._finish(runs, trial_id, where)
+            self._finish(runs, trial_id, where, "step" in codes)
         return runs_of
 
     def totals(self, where: Where | None = None) -> dict[int, float]:
@@ -237,13 +237,13 @@ class TrialValues:
             return number
         return before + number if self.value in COUNTS else max(before, number)
 
-    def _finish(self, runs: Runs, trial_id: int, where: Where | None) -> None:
+    def _finish(self, runs: Runs, trial_id: int, where: Where | None, of_steps: bool) -> None:
         """The divisor: number of threads for a mean, or calls."""
         if not self.additive or self.value in COUNTS:
             return
         values = runs.values
         if self.over == "mean":
-            threads = self._thread_counts(where).get(trial_id) or 1
+            threads = self._thread_counts(where, of_steps).get(trial_id) or 1
             values.update({key: value / threads for key, value in values.items()})
         if self.value.endswith("per-call"):
             for key, value in list(values.items()):
@@ -252,18 +252,23 @@ class TrialValues:
                 else:
                     del values[key]
 
-    def _thread_counts(self, where: Where | None) -> dict[int, int]:
-        """Number of threads of each trial on which the metric was measured."""
-        if where not in self._threads:
-            counts: dict[int, int] = {}
+    def _thread_counts(self, where: Where | None, of_steps: bool) -> dict[int, int]:
+        """Number of threads of each trial on which the metric was measured, or that had steps."""
+        if (where, of_steps) not in self._threads:
+            measured_on: dict[int, set[Hashable]] = {}
             for meant in self.meant:
-                by = ("trial", "thread")
+                by = ("trial", "thread", *(["step"] if of_steps else []))
                 counted = metrics.of_meant(self.db, meant, by, _kind(where), (*COUNTS, "exclusive"))
                 measured = counted.formula.is_measured(counted.table, "exclusive")
-                for trial, here in zip(counted.table.row_labels("trial"), measured, strict=True):
-                    counts[trial] = counts.get(trial, 0) + here
-            self._threads[where] = counts
-        return self._threads[where]
+                rows = zip(
+                    *map(counted.table.row_labels, ("trial", "thread")), measured, strict=True
+                )
+                for trial, thread, here in rows:
+                    measured_on.setdefault(trial, set()).update([thread] if here else [])
+            self._threads[where, of_steps] = {
+                trial: len(threads) for trial, threads in measured_on.items()
+            }
+        return self._threads[where, of_steps]
 
 
 def _kind(where: Where | None) -> list[Condition]:

@@ -21,7 +21,7 @@ from taupy.network.phases import nearest
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.reading import Reading
 
-Id = Literal["trial", "thread", "timer", "callpath", "launch", "event"]
+Id = Literal["trial", "thread", "timer", "callpath", "launch", "event", "step"]
 
 METADATA = "meta."
 """`meta.NAME` is also a dimension of trials."""
@@ -257,9 +257,11 @@ DIMENSIONS: dict[str, Dimension] = {
     "depth": Dimension("callpath", across="equal numbers"),
     "configuration": Dimension("launch", _CONFIGURATION, _configuration, across="all of it equal"),
     "event": Dimension("event", _EVENT, Event, lambda label: getattr(label, "name", label)),
+    "step": Dimension("step", across="equal kinds and numbers"),
 }
 """By name. `callpath`, `parent` and `depth` are columns of a call path's row; a parent is a
-call-path id. `configuration` applies to launches, `event` to user events."""
+call-path id. `configuration` applies to launches, `event` to user events, `step` to the time of
+steps (`step_values.py`)."""
 
 
 WITHIN = (

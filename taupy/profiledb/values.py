@@ -7,7 +7,8 @@
 SQL filters and sums by id; the sums get the labels of their dimensions afterwards. Many
 trials take one statement. Two things need whole call trees: inclusive values of groups of
 timers, whose routines call each other (each moment counts once), and sums of metrics that
-were measured on different call paths (`coverage.py`).
+were measured on different call paths (`coverage.py`). Steps are not call paths and have a table
+of their own (`step_values.py`).
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from taupy.profiledb.asked import OF_PATH, Asked
 from taupy.profiledb.database import ProfileDB, of_a_sound_file
 from taupy.profiledb.dimensions import dimension, labels
 from taupy.profiledb.statements import Statement
+from taupy.profiledb.step_values import STEP, step_values
 
 Choices = list[tuple[int, ...]]
 """For each id, the codes of its labels."""
@@ -53,6 +55,8 @@ def _all_of(db: ProfileDB, question: Question) -> Table:
         apart = dict.fromkeys((*question.by, "trial", "thread"))
         of_threads = replace(question, by=tuple(apart), over="sum", largest=None)
         return _largest(_all_of(db, of_threads), question.by)
+    if STEP in question.dimensions:
+        return step_values(db, question)
     asked = Asked.of(db, question)
     nested = "timer" not in question.by and not asked.by_path
     if nested and "inclusive" in question.values:

@@ -233,3 +233,33 @@ def test_layers_of_a_list_stand_in_the_order_of_their_numbers(tmp_path, monkeypa
     assert main(["layers", "--tree", "--csv"]) == 0
     rows = csv.DictReader(io.StringIO(capsys.readouterr().out))
     assert [row["layer"].strip() for row in rows][-4:] == ["Net", "b.1", "b.2", "b.10"]
+
+
+def renamed(profile, names):
+    for before, after in names.items():
+        profile.timers = [
+            layer(after, one.name.split()[1].strip("[]")) if one.short == before else one
+            for one in profile.timers
+        ]
+    return profile
+
+
+def test_layers_of_different_names_share_a_row_of_a_pivot(tmp_path, monkeypatch, capsys):
+    """`body.0` under a wrapper is the same; `body.1` is `tail` there, the only linear one left."""
+    monkeypatch.setenv("TAUPY_DB", str(tmp_path / "layers.db"))
+    with ProfileDB.open(str(tmp_path / "layers.db"), create=True) as db:
+        add_profile(db, network())
+        other = network(number=2)
+        add_profile(db, renamed(other, {"body.0": "module.body.0", "body.1": "tail"}))
+    pivot = ["pivot", "--by", "layer", "--columns", "trial"]
+    assert main([*pivot, "--csv"]) == 0
+    rows = [line.split(",") for line in capsys.readouterr().out.splitlines()[1:]]
+    times = {name: cells for name, *cells in rows}
+    assert times["body.0"] == ["47.0", "47.0"] and times["body.1"] == ["20.0", "20.0"]
+    assert {*times} == {"(no layer)", "Net", "body", "body.0", "body.1"}
+    assert main(pivot) == 0
+    text = capsys.readouterr().out
+    assert "layers matched without a wrapper's prefix: body.0 = module.body.0" in text
+    assert "layers matched by class and position: body.1 = tail" in text
+    assert main([*pivot, "--match", "exact", "--csv"]) == 0
+    assert "tail,,20.0" in capsys.readouterr().out

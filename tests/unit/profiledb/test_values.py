@@ -19,7 +19,7 @@ from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.dimensions import DIMENSIONS
 from taupy.profiledb.values import values
 from taupy.profiledb.writer import add_profile
-from tests.builders import call, gpu_profile, host, profile_of, random_profile, small_profile
+from tests.builders import call, gpu_profile, host, profile_of, random_profile, small_profile, steps
 from tests.unit.analysis.counted import counted_profile
 
 
@@ -334,13 +334,14 @@ def fleet(tmp_path_factory):
                 tree.exclusive["share"] = type(tree.calls)("d", share)
                 tree.inclusive["share"] = type(tree.calls)("d", whole)
                 add_launches_and_events(thread, random)
+                thread.steps = [steps([random.randrange(1, 999) for _ in range(3)])]
             profile.metrics = [*profile.metrics, type(profile.metrics[0])("share", "s")]
             add_profile(db, profile)
     with ProfileDB.open(path) as db:
         yield db
 
 
-OF_ONE_SOURCE = ("configuration", "event")
+OF_ONE_SOURCE = ("configuration", "event", "step")
 ANY = ["meta.library", *(name for name in DIMENSIONS if name not in OF_ONE_SOURCE)]
 PLACES = [f"{node}.{place}" for node in range(2) for place in ("0.0", "0.1", "1.2")]
 
@@ -381,6 +382,19 @@ beside = st.one_of(
     )
 )
 
+of_steps = st.builds(
+    Question,
+    trials=st.just((1, 2, 3)),
+    by=st.lists(
+        st.sampled_from(["step", "phase", "trial", "thread", "rank", "application"]),
+        unique=True,
+        max_size=3,
+    ).map(tuple),
+    where=st.sampled_from(["1", "2"]).map(lambda step: (Condition("step", (step, "3")),)),
+    over=st.sampled_from(["sum", "max"]),
+    values=st.sampled_from([VALUES, ("exclusive",), ("calls",)]),
+)
+
 
 def told(table):
     """Labels -> numbers, whatever the order of rows."""
@@ -390,7 +404,10 @@ def told(table):
 
 
 @settings(max_examples=50)
-@given(question=questions | beside, parts=st.lists(st.integers(0, 2), min_size=18, max_size=18))
+@given(
+    question=questions | beside | of_steps,
+    parts=st.lists(st.integers(0, 2), min_size=18, max_size=18),
+)
 def test_the_parts_of_a_question_add_up_to_the_whole(fleet, question, parts):
     """The data cut in three, by trials and threads; sums of each part together are the whole."""
     tables = []
@@ -412,6 +429,29 @@ def test_the_parts_of_a_question_add_up_to_the_whole(fleet, question, parts):
                 assert other == pytest.approx(number, rel=1e-12)
             else:
                 assert other == number and type(other) is type(number)
+
+
+def test_the_phases_of_a_step_are_its_time(fleet):
+    whole = values(fleet, Question((1, 2, 3), by=("trial", "thread", "step")))
+    parts = values(fleet, Question((1, 2, 3), by=("trial", "thread", "step", "phase")))
+    assert {*parts.row_labels("phase")} == {"data", None}
+    assert told(parts.by("trial", "thread", "step")) == told(whole)
+    alone = values(fleet, Question((2,), by=("step",), where=(Condition("phase", ("data",)),)))
+    assert {*told(alone)} == {("1",), ("2",), ("3",)}
+
+
+@pytest.mark.parametrize(
+    ("question", "said"),
+    [
+        (Question((1,), by=("step", "layer")), "divided by layer"),
+        (Question((1,), by=("step",), where=(Condition("timer", ("x",)),)), "divided by routine"),
+        (Question((1,), ("share",), ("step",)), "'share' was not measured step by step"),
+        (Question((1,), (), ("step",), values=LAUNCHES), "are not recorded step by step"),
+    ],
+)
+def test_what_is_not_known_of_steps_is_refused(fleet, question, said):
+    with pytest.raises(UsageError, match=said):
+        values(fleet, question)
 
 
 def fields(question):
