@@ -3,7 +3,7 @@
     taupy query "SELECT * FROM pprof WHERE trial_id = :t LIMIT 20" --param t=3
 
 Views for queries: trials, pprof, function_summary, callpaths, user_events, trial_metadata.
-docs/database.md describes them and the tables.
+docs/database.md describes them and the tables. They are the same for a store.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from taupy.commands.messages import say
 from taupy.errors import UsageError
 from taupy.pprof import terminal
 from taupy.pprof.view import Column, View
-from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.sql import run_sql
 
 _MOST_ROWS = 100_000
@@ -41,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     statement = sys.stdin.read() if args.sql == "-" else args.sql
-    with ProfileDB.open(options.database_path(args)) as db:
+    with options.opened(args) as db:
         names, answer = run_sql(db, statement, parameters(args.param))
         rows = list(islice(answer, args.limit + 1))
     notes = []

@@ -12,23 +12,24 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import functools
 import os
 import secrets
 import signal
 import socket
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
 
 from taupy.commands import options
 from taupy.commands.messages import say
 from taupy.errors import TaupyError, UsageError
 from taupy.escaping import html
 from taupy.profiledb import pages
-from taupy.profiledb.database import ProfileDB
+from taupy.profiledb.opening import opened
+from taupy.profiledb.store.address import is_address
 from taupy.units import several
 
 _HOST = "127.0.0.1"
@@ -48,7 +49,9 @@ _ENCODED = "?#%"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", nargs="?", metavar="FILE", help="the database")
+    parser.add_argument(
+        "file", nargs="?", metavar="FILE", help="the database, or the address of a store"
+    )
     parser.add_argument(
         "--port",
         type=int,
@@ -63,12 +66,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     if args.file and args.db:
         raise UsageError("name only one database: taupy serve FILE, or --db FILE")
-    path = os.path.abspath(args.file) if args.file else options.database_path(args)
+    args.db = args.db or args.file
+    path = options.database_or_store(args)
     if not 0 <= args.port <= 65535:
         raise UsageError(f"--port must be a number from 0 to 65535, got {args.port}")
     if args.file:
         options.recover_first(path)
-    with ProfileDB.open(path) as db:  # reports an unusable database, upgrades an old one
+    with opened(path) as db:  # reports an unusable database, upgrades an old one
         columns = pages.columns(db)
         trials = len(db.trials())
     if find_spec("datasette") is None or find_spec("uvicorn") is None:
@@ -83,11 +87,27 @@ def run(args: argparse.Namespace) -> int:
         f"{path} ({several(trials, 'trial')}) at {address}",
         "anyone who knows the address can read the database; Ctrl-C ends it",
     )
-    metadata = functools.partial(pages.metadata, title=os.path.basename(path), columns=columns)
+    title = os.path.basename(urlsplit(path).path if is_address(path) else path) or path
+    name = "".join("_" if letter in _ENCODED else letter for letter in Path(title).stem)
+    metadata = pages.metadata(name, title=title, columns=columns)
     # Uvicorn shuts down cleanly on SIGTERM, but not on SIGHUP.
     signal.signal(signal.SIGHUP, lambda number, frame: signal.raise_signal(signal.SIGTERM))
     with _browser_page(address if args.open else None) as browser_page:
-        return _serve(path, metadata, port, token, browser_page)
+        return _serve(_Site(path, name, metadata), port, token, browser_page)
+
+
+class _Site(NamedTuple):
+    """What is served.
+
+    Attributes:
+        path: of a database, or the address of a store.
+        name: in Datasette.
+        metadata: for Datasette.
+    """
+
+    path: str
+    name: str
+    metadata: dict[str, Any]
 
 
 @contextlib.contextmanager
@@ -120,13 +140,7 @@ def _free_port(wanted: int) -> int:
         return int(probe.getsockname()[1])
 
 
-def _serve(
-    path: str,
-    metadata: Callable[[str], dict[str, Any]],
-    port: int,
-    token: str,
-    browser_page: Path | None,
-) -> int:
+def _serve(site: _Site, port: int, token: str, browser_page: Path | None) -> int:
     import asyncio
     import warnings
 
@@ -138,6 +152,7 @@ def _serve(
     from taupy.commands import serve_plugin
     from taupy.commands.serve_guard import Guard
     from taupy.commands.serve_reports import Reports
+    from taupy.commands.serve_store import Copied, StoreDatabase
 
     pm.register(serve_plugin, name="taupy")
 
@@ -148,12 +163,15 @@ def _serve(
     async def serve() -> None:
         datasette = Datasette([], settings={**_SETTINGS, "base_url": f"/{token}/"})
         datasette.remove_database("_memory")
-        name = "".join("_" if letter in _ENCODED else letter for letter in Path(path).stem)
-        datasette.add_database(serve_plugin.TrialDatabase(datasette, path=path), name=name)
-        datasette._metadata_local = metadata(name)
+        if copied is None:
+            database = serve_plugin.TrialDatabase(datasette, path=site.path)
+        else:
+            database = StoreDatabase(datasette, copied)
+        datasette.add_database(database, name=site.name)
+        datasette._metadata_local = site.metadata
         await datasette.invoke_startup()
         hosts = frozenset((f"{_HOST}:{port}", f"localhost:{port}"))
-        reports = Reports(datasette.app(), f"/{token}/", path)
+        reports = Reports(datasette.app(), f"/{token}/", site.path)
         app = Guard(reports, token, hosts, entered)
         config = uvicorn.Config(
             app,
@@ -169,6 +187,9 @@ def _serve(
             asyncio.get_running_loop().call_later(1.0, webbrowser.open, browser_page.as_uri())
         await uvicorn.Server(config).serve()
 
-    with contextlib.suppress(KeyboardInterrupt):
+    with (
+        contextlib.suppress(KeyboardInterrupt),
+        Copied(site.path) if is_address(site.path) else contextlib.nullcontext() as copied,
+    ):
         asyncio.run(serve())
     return 0

@@ -81,7 +81,7 @@ class TrialDatabase(Database):  # type: ignore[misc]  # Datasette has no types
         if write:
             raise PermissionError("the database is served read-only")
         connection = sqlite3.connect(
-            f"file:{quote(self.path)}?mode=ro", uri=True, check_same_thread=False
+            f"file:{quote(self.path)}?mode=ro", uri=True, check_same_thread=False, timeout=60
         )
         self._all_file_connections.append(connection)
         return connection

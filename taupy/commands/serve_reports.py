@@ -14,7 +14,7 @@ from urllib.parse import parse_qs
 from taupy.commands.serve_guard import App, Receive, Scope, Send
 from taupy.errors import NoSuchTrial, TaupyError
 from taupy.profiledb import selector
-from taupy.profiledb.database import ProfileDB
+from taupy.profiledb.opening import opened
 
 PLACE = "-/report"
 """The path below the base address; Datasette does not use names that begin with `-`."""
@@ -51,7 +51,7 @@ class Reports:
         from taupy.report import contents, page, versus
 
         try:
-            with ProfileDB.open(self._path, readonly=True) as db:
+            with opened(self._path) as db:
                 if len(trials) == 1:
                     held = contents.of_trial(db, selector.trial(db, trials[0]))
                 else:

@@ -195,6 +195,10 @@ class ProfileDB:
         """The answer of a statement over values, column by column; empty for no rows."""
         return list(zip(*self.rows(reading.sql), strict=True))
 
+    def file_for(self, sql: str, parameters: Sequence[object] | Mapping[str, object] = ()) -> str:
+        """The file in which SQLite finds the answer to this statement of a user."""
+        return self.path
+
     def trials(self) -> list[TrialRow]:
         """All trials, in the order they were stored."""
         return self._trials("1", ())

@@ -72,7 +72,7 @@ def run_sql(
         DatabaseError: the answer exceeds the limits (also while iterating).
         KeyboardInterrupt: Ctrl-C, also while SQLite works.
     """
-    connection = reading_connection(db.path)
+    connection = reading_connection(db.file_for(sql, parameters or {}))
     try:
         for limit, value in _LIMITS:
             connection.setlimit(limit, value)

@@ -8,6 +8,7 @@ import pytest
 
 import taupy as package
 from taupy.profiledb.database import ProfileDB
+from taupy.profiledb.store import reading
 from taupy.profiledb.store.create import create
 from taupy.profiledb.store.files import Folder
 from taupy.profiledb.store.layout import tables
@@ -94,7 +95,70 @@ def test_flat_profiles_read_nothing_of_call_paths(both, monkeypatch, tmp_path):
     assert {"call", "interval_value"} <= {*opened}
 
 
-def test_what_writes_or_asks_in_sql_refuses_a_store(both, tmp_path):
-    for command in ("trials tag 1 x", "trials delete 1 --yes", "derive add a time", "query SELECT"):
+def test_what_writes_refuses_a_store(both, tmp_path):
+    for command in ("trials tag 1 x", "trials delete 1 --yes", "derive add a time"):
         refused = taupy(*command.split(), "--db", both[1], cwd=tmp_path)
         assert refused.returncode == 2 and "taupy pull" in refused.stderr, command
+
+
+QUERIES = [
+    "SELECT * FROM trials",
+    "SELECT trial_id, timer, exclusive FROM function_summary WHERE trial_id = 2",
+    "select Trial_ID, timer, inclusive from PPROF where trial_id in (1, 4)",
+    "SELECT * FROM callpaths WHERE trial_id = (SELECT max(id) FROM trial)",
+    "SELECT * FROM callpaths WHERE trial_id = coalesce(nullif(:t, ''), 3)",
+    "SELECT * FROM comparison WHERE trial_id = 1",
+    "SELECT trial_id, count(*) FROM interval_value WHERE trial_id = :t GROUP BY trial_id",
+    "SELECT count(b.id) FROM thread AS a FULL JOIN launch AS b"
+    " ON a.trial_id = b.trial_id AND b.trial_id = 1",
+    "WITH a AS (SELECT * FROM steps WHERE trial_id = 4) SELECT * FROM a ORDER BY 1, 2, 3, 4",
+    "SELECT * FROM timeline UNION ALL SELECT * FROM timeline ORDER BY 1, 2, 3, 4, 5, 6",
+    "SELECT count(*) FROM kernels JOIN user_events USING (trial_id)",
+    "SELECT name FROM pragma_table_info('call')",
+    "PRAGMA table_info(call)",
+    "EXPLAIN QUERY PLAN SELECT * FROM metadata",
+    "SELECT nothing FROM trials",
+    "DELETE FROM trial",
+    "SELEC",
+]
+
+
+@pytest.mark.parametrize(
+    ("sql", "value"),
+    [(sql, value) for sql in QUERIES for value in ("4", "") if value or ":t" in sql],
+)
+def test_a_query_has_the_same_answer(both, tmp_path, sql, value):
+    file, store = (
+        taupy("query", sql, "--param", f"t={value}", "--csv", "--db", db, cwd=tmp_path)
+        for db in both
+    )
+    assert (
+        store.returncode,
+        sorted(store.stdout.splitlines()),
+        store.stderr.replace(both[1], "DB"),
+    ) == (file.returncode, sorted(file.stdout.splitlines()), file.stderr.replace(both[0], "DB"))
+
+
+def test_a_query_copies_only_the_trials_it_names(both, tmp_path, monkeypatch):
+    copied = []
+    add = LocalCopy.add
+
+    def noted(self, table, trials=None):
+        copied.append((table.name, trials))
+        return add(self, table, trials)
+
+    monkeypatch.setattr(LocalCopy, "add", noted)
+    for sql in (
+        "SELECT * FROM callpaths WHERE trial_id = 2",
+        "SELECT * FROM callpaths WHERE trial_id = coalesce(nullif('2', ''), 3)",
+        "SELECT * FROM callpaths WHERE trial_id = (SELECT min(id) + 1 FROM trial)",
+    ):
+        assert taupy("query", sql, "--db", both[1], cwd=tmp_path).returncode == 0
+    assert {name for name, _ in copied} >= {"call", "interval_value"}
+    assert all(trials == {2} for _, trials in copied)
+
+
+def test_a_query_of_too_much_is_refused(both, tmp_path, monkeypatch):
+    monkeypatch.setattr(reading, "_MOST_ROWS", 10)
+    refused = taupy("query", "SELECT * FROM callpaths", "--db", both[1], cwd=tmp_path)
+    assert refused.returncode == 2 and "WHERE trial_id = " in refused.stderr

@@ -91,6 +91,18 @@ class LocalCopy:
             condition = "trial_id = ANY(%s)"
             self._insert(table, self._store.catalogue.select(table, condition, (lacking,)))
 
+    def rows_of(self, table: Table, trials: Iterable[int] | None) -> int:
+        """How many rows `add` would copy, from files or from tables of trials."""
+        wanted = self._trials.keys() if trials is None else self._trials.keys() & {*trials}
+        lacking = list(wanted - self._copied.get(table.name, set()))
+        if not (lacking and table.of_a_trial):
+            return 0
+        sql = f"SELECT count(*) FROM {table.name} WHERE trial_id = ANY(%s)"
+        if table.in_files:
+            sql = "SELECT coalesce(sum(rows), 0) FROM file WHERE trial_id = ANY(%s) AND holds = %s"
+        parameters = (lacking, table.name) if table.in_files else (lacking,)
+        return int(self._store.catalogue.row(sql, parameters)[0])
+
     def _add_files(self, table: Table, trials: Sequence[int]) -> None:
         open_ends = self._files(table, trials)
         while open_ends:

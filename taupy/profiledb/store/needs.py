@@ -8,7 +8,7 @@ such a column of another table. In case of doubt, everything is read.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -27,6 +27,10 @@ Needs = dict[str, set[int] | None]
 """Table -> the trials whose rows are read, or EVERYTHING; for shared tables, the ids requested
 explicitly. Their other rows are copied because rows already present refer to them."""
 
+Evaluate = Callable[[str, Mapping[str, object]], object]
+"""Computes an expression of SQLite from its named parameters; DatabaseError if it cannot."""
+
+_EXPRESSION = "="
 _LISTS = re.compile(r"\bIN\s*\((\s*-?\d+(?:\s*,\s*-?\d+)*\s*)\)", re.IGNORECASE)
 _MARKS = re.compile(r"'[^']*'|\"[^\"]*\"|\?|:[A-Za-z_]\w*")
 _OF_TRIALS = {"trial_id": 0, "thread_id": THREAD_BITS, "device_id": THREAD_BITS}
@@ -58,8 +62,15 @@ class _Named(NamedTuple):
     values: tuple[tuple[str, int], ...] | None
 
 
+class NotAQuery(DatabaseError):
+    """A statement that is no SELECT."""
+
+
 def needs(
-    sql: str, parameters: Sequence[object] | Mapping[str, object], tables: frozenset[str]
+    sql: str,
+    parameters: Sequence[object] | Mapping[str, object],
+    tables: frozenset[str],
+    evaluate: Evaluate | None = None,
 ) -> Needs:
     """The trials whose rows a statement reads, for each table that it names.
 
@@ -67,8 +78,10 @@ def needs(
         sql: one SELECT, in SQLite's dialect.
         parameters: of the statement.
         tables: those to look for.
+        evaluate: for expressions that name a trial, such as `(SELECT max(id) FROM trial)`.
 
     Raises:
+        NotAQuery: this is another statement.
         DatabaseError: sqlglot is not installed.
     """
     values: dict[str, Any] = {}
@@ -80,15 +93,30 @@ def needs(
             if table not in SHARED:
                 read[table] = EVERYTHING
             continue
-        trials = {
-            int(number) >> shift
-            for name, shift in held
-            for number in _numbers(int(name) if name.isdecimal() else values.get(name))
-        }
+        meant = [(_meant(name, values, evaluate), shift) for name, shift in held]
         before = read.setdefault(table, set())
-        if before is not EVERYTHING:
-            before |= trials
+        if before is EVERYTHING:
+            continue
+        for numbers, shift in meant:
+            if numbers is EVERYTHING:
+                read[table] = EVERYTHING
+                break
+            before |= {number >> shift for number in numbers}
     return read
+
+
+def _meant(name: str, values: dict[str, Any], evaluate: Evaluate | None) -> list[int] | None:
+    """The numbers that a condition compares with; EVERYTHING if unknown."""
+    if name.isdecimal():
+        return [int(name)]
+    if not name.startswith(_EXPRESSION):
+        return _numbers(values.get(name))
+    if evaluate is None:
+        return EVERYTHING
+    try:
+        return _numbers(evaluate(name.removeprefix(_EXPRESSION), values))
+    except DatabaseError:  # it reads more than the list of trials
+        return EVERYTHING
 
 
 def _listed(numbers: str, values: dict[str, Any]) -> str:
@@ -109,16 +137,24 @@ def _marked(
             values[text[1:]] = parameters[text[1:]]
         return text
     position = sum(name.startswith("mark_") for name in values)
+    if isinstance(parameters, Mapping) or position >= len(parameters):
+        return text  # SQLite refuses it
     name = f"mark_{position}"
-    assert not isinstance(parameters, Mapping)
     values[name] = parameters[position]
     return f":{name}"
 
 
-def _numbers(value: Any) -> list[Any]:
+def _numbers(value: Any) -> list[int]:
+    """The integers that SQLite finds equal to a value, which may be text."""
     if isinstance(value, list):
         return value
-    return [value] if isinstance(value, int) else []
+    if isinstance(value, int):
+        return [value]
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        return []
+    return [int(number)] if number.is_integer() else []
 
 
 @lru_cache(maxsize=1000)
@@ -131,13 +167,16 @@ def _named(sql: str, tables: frozenset[str]) -> tuple[_Named, ...]:
             f"reading a store needs sqlglot ({error}); install it with: "
             "pip install 'taupy-profiler[store]'"
         ) from error
-    tree = sqlglot.parse_one(sql, read="sqlite")
+    try:
+        tree = sqlglot.parse_one(sql, read="sqlite")
+    except sqlglot.errors.SqlglotError as error:
+        raise NotAQuery(f"{sql}: {error}") from error
     if not isinstance(tree, exp.Query):
-        raise DatabaseError(f"a store is read-only, and this is not a query: {sql}")
+        raise NotAQuery(f"a store is read-only, and this is not a query: {sql}")
     return tuple(
-        _Named(table.name, _told(table.find_ancestor(exp.Select), table))
+        _Named(table.name.lower(), _told(table.find_ancestor(exp.Select), table))
         for table in tree.find_all(exp.Table)
-        if table.name in tables
+        if table.name.lower() in tables
     )
 
 
@@ -153,7 +192,7 @@ def _told(select: Any, table: Any) -> tuple[tuple[str, int], ...] | None:
     where = select.args.get("where")
     conditions = [(None, where.this)] if where is not None else []
     for join in select.args.get("joins") or ():
-        if join.args.get("on") is not None:
+        if join.args.get("on") is not None and join.side not in ("RIGHT", "FULL"):
             only = join.this.alias_or_name if join.side == "LEFT" else None
             conditions.append((only, join.args["on"]))
     for only, condition in conditions:
@@ -241,8 +280,14 @@ def _constant(part: Any, sources: Mapping[str, str]) -> tuple[_Place, list[str]]
 
 
 def _named_value(value: Any) -> str:
-    """The name of a parameter, or the digits of a number; "" for anything else."""
+    """The name of a parameter, the digits of a number, or `=` and an expression that reads no
+    table but that of trials; "" for anything else."""
     from sqlglot import exp
 
-    is_number = isinstance(value, exp.Literal) and value.is_int
-    return value.name if is_number or isinstance(value, exp.Placeholder) else ""
+    if (isinstance(value, exp.Literal) and value.is_int) or isinstance(value, exp.Placeholder):
+        return str(value.name)
+    if isinstance(value, exp.Coalesce | exp.Subquery) and all(
+        table.name.lower() == "trial" for table in value.find_all(exp.Table)
+    ):
+        return _EXPRESSION + str(value.sql(dialect="sqlite"))
+    return ""

@@ -13,16 +13,22 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+from taupy import units
+from taupy.errors import UsageError
 from taupy.profiledb.database import ProfileDB
-from taupy.profiledb.files import writing_connection
+from taupy.profiledb.files import PATIENCE_S, refusing, wait_for_locks, writing_connection
 from taupy.profiledb.migrations import migrate
 from taupy.profiledb.reading import Reading
+from taupy.profiledb.store.asked import asked
 from taupy.profiledb.store.catalogue import Store
 from taupy.profiledb.store.cluster import scheduler
 from taupy.profiledb.store.engines import Engines
 from taupy.profiledb.store.layout import tables
 from taupy.profiledb.store.local import LocalCopy
-from taupy.profiledb.store.needs import SHARED, needs
+from taupy.profiledb.store.needs import SHARED, Needs, needs
+
+_MOST_ROWS = 5_000_000
+"""Rows that a user's statement may copy."""
 
 
 class StoreDB(ProfileDB):
@@ -77,10 +83,42 @@ class StoreDB(ProfileDB):
         answer = self._engines.columns(reading)
         return super().columns(reading) if answer is None else answer
 
+    def file_for(self, sql: str, parameters: Sequence[object] | Mapping[str, object] = ()) -> str:
+        """
+        Raises:
+            UsageError: the statement does not say which trials it is about, and they are many.
+        """
+        read = asked(sql, parameters, self._tables, self._evaluated)
+        rows = sum(
+            self.copy.rows_of(tables()[name], ids)
+            for name, ids in read.items()
+            if name not in SHARED
+        )
+        if rows > _MOST_ROWS:
+            raise UsageError(
+                f"this reads {units.count(rows)} rows of the store, more than {_MOST_ROWS:,}: "
+                "restrict it to some trials, as in WHERE trial_id = 12, or pull them"
+            )
+        if not self.connection.in_transaction:
+            self.connection.execute("BEGIN")
+        self._copy(read)
+        with refusing(self.path):
+            wait_for_locks(self.connection, PATIENCE_S)  # of those who read the file
+            self.connection.execute("COMMIT")
+        return self.file
+
+    def _evaluated(self, expression: str, parameters: Mapping[str, object]) -> object:
+        single = {name: value for name, value in parameters.items() if type(value) is not list}
+        ((value,),) = super().rows(f"SELECT {expression}", single)
+        return value
+
     def _copy_for(self, sql: str, parameters: Sequence[object] | Mapping[str, object]) -> None:
         if not sql.lstrip().startswith("PRAGMA"):
-            for name, ids in needs(sql, parameters, self._tables).items():
-                if name in SHARED:
-                    self.copy.add_shared(SHARED[name], ids or set())
-                else:
-                    self.copy.add(tables()[name], ids)
+            self._copy(needs(sql, parameters, self._tables))
+
+    def _copy(self, read: Needs) -> None:
+        for name, ids in read.items():
+            if name in SHARED:
+                self.copy.add_shared(SHARED[name], ids or set())
+            else:
+                self.copy.add(tables()[name], ids)
