@@ -32,6 +32,7 @@ from taupy.profiledb import derived, derived_sql, metrics, selector
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.derived import Definition
 from taupy.profiledb.meaning import COUNTS, TrialMetrics
+from taupy.profiledb.opening import editable
 
 _COLUMNS = (
     Column("name", heading="Name"),
@@ -65,11 +66,7 @@ def run(args: argparse.Namespace) -> int:
     if (args.unit or args.description) and action != "add":
         raise UsageError("--unit and --description apply to `taupy derive add NAME EXPRESSION`")
     writes = action in ("add", "delete")
-    with (
-        ProfileDB.open(options.database_path(args), readonly=False)
-        if writes
-        else options.opened(args)
-    ) as db:
+    with editable(options.database_or_store(args)) if writes else options.opened(args) as db:
         return _ACTIONS[action](db, words, args)
 
 

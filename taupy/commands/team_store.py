@@ -135,7 +135,7 @@ def _retain(address: str, args: argparse.Namespace) -> int:
         say(f"{trial.id} {trial.application}/{trial.experiment}/{trial.name}, {trial.started_at}")
     if args.yes and trials:
         with Store.open(address) as store:
-            deleted = delete(store, trials)
+            deleted = delete(store, [trial.id for trial in trials])
         say(f"{units.several(deleted, 'trial')} deleted")
     else:
         hint = "; --yes deletes them" if trials else ""

@@ -30,7 +30,8 @@ from taupy.pprof import terminal
 from taupy.pprof.view import Cell, Column, View
 from taupy.profiledb import query, selector
 from taupy.profiledb.database import ProfileDB
-from taupy.profiledb.opening import opened
+from taupy.profiledb.opening import editable, opened
+from taupy.profiledb.store.address import is_address
 from taupy.units import listing
 
 _LIST_COLUMNS = (
@@ -73,14 +74,16 @@ def run(args: argparse.Namespace) -> int:
     if args.limit is not None and action != "list":
         raise UsageError("--limit applies to the list of trials: taupy trials [list] [TRIAL...]")
     writes = action not in ("list", "show")
-    path = options.database_path(args) if writes else options.database_or_store(args)
+    path = options.database_or_store(args)
+    if args.compact and is_address(path):
+        raise UsageError("--compact is for a file; in a store, `taupy store compact` joins files")
     if action == "list" and (words == [running.RUNNING] or not os.path.exists(path)):
         runs = running.here(path)
         if runs:
             rows = [running.row(run) for run in runs]
             terminal.show(View("", _LIST_COLUMNS, rows), form=args.form)
             return 0
-    with ProfileDB.open(path, readonly=False) if writes else opened(path) as db:
+    with editable(path) if writes else opened(path) as db:
         return _ACTIONS[action](db, words, args)
 
 

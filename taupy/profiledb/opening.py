@@ -6,6 +6,19 @@ from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.store.address import is_address
 
 
+def editable(name: str) -> ProfileDB:
+    """A trial database, or a store, open for changes of its trials and derived metrics.
+
+    Raises:
+        DatabaseError: it cannot be opened.
+    """
+    if is_address(name):
+        from taupy.profiledb.store.editing import EditableStore
+
+        return EditableStore(name)
+    return ProfileDB.open(name, readonly=False)
+
+
 def opened(name: str, cluster: str | None = None) -> ProfileDB:
     """A trial database, or a store, for reading.
 

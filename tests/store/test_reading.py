@@ -95,12 +95,6 @@ def test_flat_profiles_read_nothing_of_call_paths(both, monkeypatch, tmp_path):
     assert {"call", "interval_value"} <= {*opened}
 
 
-def test_what_writes_refuses_a_store(both, tmp_path):
-    for command in ("trials tag 1 x", "trials delete 1 --yes", "derive add a time"):
-        refused = taupy(*command.split(), "--db", both[1], cwd=tmp_path)
-        assert refused.returncode == 2 and "taupy pull" in refused.stderr, command
-
-
 QUERIES = [
     "SELECT * FROM trials",
     "SELECT trial_id, timer, exclusive FROM function_summary WHERE trial_id = 2",

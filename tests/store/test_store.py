@@ -204,7 +204,7 @@ def test_what_is_no_store_is_refused_in_one_line(place, server, tmp_path):
     words = ("store", "create", "--db", elsewhere, "--files", "files")
     assert "another store" in place(*words, code=1)
     assert "has no store" in place("pull", "--from", elsewhere, code=1)
-    assert "taupy pull" in place("query", "SELECT 1", "--db", place.address, code=2)
+    assert "taupy pull" in place("doctor", "--db", place.address, code=2)
     (tmp_path / "files" / "taupy-store.json").unlink()
     assert "mounted" in place("push", "--to", place.address, code=1)
 

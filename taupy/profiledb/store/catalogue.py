@@ -7,6 +7,7 @@ file exists for readers once its row is committed).
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -181,6 +182,19 @@ class Catalogue:
     def setting(self, name: str) -> str:
         """A setting of the store: `id`, `files` or `schema`."""
         return str(self.row("SELECT value FROM store WHERE name = %s", (name,))[0])
+
+    def names_taken(self, application: str, experiment: str, uuid: str) -> set[str]:
+        """The names of an experiment's other trials, which cannot change until the end of this
+        transaction."""
+        self.connection.execute(
+            "SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))",
+            (json.dumps([application, experiment]),),
+        )
+        rows = self.connection.execute(
+            "SELECT name FROM trial WHERE (application, experiment) = (%s, %s) AND uuid <> %s",
+            (application, experiment, uuid),
+        )
+        return {name for (name,) in rows}
 
     # --- the tables ---------------------------------------------------------------
 

@@ -133,10 +133,15 @@ def _join(rows: _Rows, store: Store, result: Pushed, present: tuple[int, str]) -
             copy = LocalCopy(connection, store)
             copy.add_trials([number])
             copy.add_all([number])
+            before = _Rows(copied, copied.trial(number)).content
         merge(path, [rows.db.path], [rows.trial.uuid])
         with ProfileDB.open(path) as joined:
             whole = _Rows(joined, selector.trial(joined, rows.trial.uuid))
-            if whole.content == content:
+            if whole.content == before:
+                store.catalogue.connection.execute(
+                    "UPDATE trial SET content = %s WHERE (id, content) = (%s, %s)",
+                    (rows.content, number, content),
+                )
                 return False
             _write(whole, store, result, content)
     return True
@@ -179,14 +184,15 @@ def _write(rows: _Rows, store: Store, result: Pushed, replaces: str) -> int:
 
 
 def _make_way(connection: Any, trial: TrialRow, content: str) -> tuple[int, list[str]]:
-    """Delete everything of the trial but its row; returns its number and its files' names."""
+    """Delete everything of the trial but its row, and tags, which may be the store's own; returns
+    its number and its files' names."""
     row = connection.execute(
         "SELECT id, content FROM trial WHERE uuid = %s FOR UPDATE", (trial.uuid,)
     ).fetchone()
     if row is None or row[1] != content:
         raise _Changed
     for table in tables().values():
-        if table.of_a_trial and not table.in_files:
+        if table.of_a_trial and not table.in_files and table.name != "tag":
             connection.execute(f"DELETE FROM {table.name} WHERE trial_id = %s", (row[0],))
     names = connection.execute(
         "DELETE FROM file WHERE trial_id = %s RETURNING name", (row[0],)
@@ -201,17 +207,8 @@ def _catalogued(catalogue: Catalogue, rows: _Rows, replaced: int | None, result:
         replaced: the number of the trial it replaces; None for none.
     """
     connection, trial = catalogue.connection, rows.trial
-    # Two pushes may want the same name in an experiment.
-    connection.execute(
-        "SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))",
-        (json.dumps([trial.application, trial.experiment]),),
-    )
     place = (trial.application, trial.experiment)
-    taken = connection.execute(
-        "SELECT name FROM trial WHERE (application, experiment) = (%s, %s) AND uuid <> %s",
-        (*place, trial.uuid),
-    ).fetchall()
-    name = free_among({other for (other,) in taken}, trial.name)
+    name = free_among(catalogue.names_taken(*place, trial.uuid), trial.name)
     facts = (
         *(trial.started_at, trial.duration_ns, trial.exit_code, trial.state),
         *(rows.content, rows.real_metrics()),

@@ -35,6 +35,7 @@ class StoreDB(ProfileDB):
     """A store open for reading.
 
     Attributes:
+        store: its catalogue and files.
         copy: what has been copied from it.
         file: the database that holds the copy.
     """
@@ -48,7 +49,7 @@ class StoreDB(ProfileDB):
         self._open = ExitStack()
         try:
             folder = self._open.enter_context(tempfile.TemporaryDirectory(prefix="taupy-store-"))
-            store = self._open.enter_context(Store.open(address))
+            self.store = store = self._open.enter_context(Store.open(address))
             store.catalogue.rows("SELECT set_config('default_transaction_read_only', 'on', false)")
             self.file = str(Path(folder) / "copied.db")
             connection = writing_connection(self.file, create=True)

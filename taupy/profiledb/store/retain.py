@@ -27,7 +27,7 @@ def expired(address: str, days: float, kept: Sequence[str]) -> list[TrialRow]:
         ]
 
 
-def delete(store: Store, trials: Sequence[TrialRow]) -> int:
+def delete(store: Store, ids: Sequence[int]) -> int:
     """Delete trials in one transaction, then their files; returns the number of trials deleted.
 
     Files that also hold other trials stay until they are joined again.
@@ -38,10 +38,9 @@ def delete(store: Store, trials: Sequence[TrialRow]) -> int:
     catalogue = store.catalogue
     with catalogue.alone():
         with catalogue.transaction() as connection:
-            ids = [trial.id for trial in trials]
             names = connection.execute(
-                "SELECT DISTINCT name FROM file WHERE trial_id = ANY(%s)", (ids,)
+                "SELECT DISTINCT name FROM file WHERE trial_id = ANY(%s)", ([*ids],)
             ).fetchall()
-            deleted = connection.execute("DELETE FROM trial WHERE id = ANY(%s)", (ids,)).rowcount
+            deleted = connection.execute("DELETE FROM trial WHERE id = ANY(%s)", ([*ids],)).rowcount
         store.remove_unused(name for (name,) in names)
     return int(deleted)
