@@ -69,7 +69,7 @@ def compared(db: ProfileDB) -> None:
 def shown(db: ProfileDB) -> None:
     """The tables of `taupy pprof 1`, unprinted."""
     args = command_parser("pprof").parse_args(["1"])
-    pprof.Asked(db, 1, args).views()
+    pprof.Request(db, 1, args).views()
 
 
 def measured(questions: dict[str, Callable[[], object]], rounds: int) -> None:

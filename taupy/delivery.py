@@ -77,7 +77,7 @@ _KEPT_NAMES = (
     "sampling",
     "sampled",
     heartbeat.NAME,
-    heartbeat.FOUND,
+    heartbeat.SEEN,
     *looks.FILES,
     FACTS,
 )
@@ -246,7 +246,7 @@ def _without_parts(run: _Run) -> Delivery:
 
 
 def _deliver(run: _Run, rescue: bool, unclash: bool) -> Delivery:
-    node_of = _known_nodes(run.folder)
+    node_of = _stored_nodes(run.folder)
     run.collected.pids |= set(map(part_files.pid_of, node_of))
     nodes = assign_nodes(run.settings, run.parts, node_of)
     try:
@@ -374,7 +374,7 @@ def _parts_of(spilled: Mapping[str, File]) -> dict[str, File]:
     return {name: file for name, file in spilled.items() if name.endswith(PART_SUFFIXES)}
 
 
-def _known_nodes(folder: Folder) -> dict[str, int]:
+def _stored_nodes(folder: Folder) -> dict[str, int]:
     """The nodes of parts that are stored: name of the part -> node."""
     try:
         nodes = values.loads((folder / "nodes").read_record())

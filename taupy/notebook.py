@@ -189,13 +189,13 @@ class Database(api.Database):
         """
         import pandas as pd
 
-        for what, asked, allowed in (
+        for what, choice, allowed in (
             ("by", by, comparison.BYS),
             ("match", match, LEVELS),
             ("over", over, get_args(Over)),
             ("value", value, (None, *VALUES, *comparison.STATISTICS)),
         ):
-            _check(what, asked, allowed)
+            _check(what, choice, allowed)
         question = Question(
             by=by,
             metric=metric,
@@ -337,13 +337,13 @@ class Database(api.Database):
         Raises:
             taupy.errors.NoSuchTrial, MissingMetric, UsageError: as for `taupy pivot`.
         """
-        for what, asked, allowed in (
+        for what, choice, allowed in (
             ("match", match, LEVELS),
             ("over", over, get_args(Over)),
             ("value", value, VALUES),
             ("across", across, get_args(Across)),
         ):
-            _check(what, asked, allowed)
+            _check(what, choice, allowed)
         layout = Layout(
             rows=tuple(rows),
             columns=tuple(columns),
@@ -372,10 +372,10 @@ class Database(api.Database):
         return frame
 
 
-def _check(what: str, asked: object, allowed: Sequence[object]) -> None:
-    if asked not in allowed:
+def _check(what: str, choice: object, allowed: Sequence[object]) -> None:
+    if choice not in allowed:
         names = ", ".join(str(value) for value in allowed if value is not None)
-        raise UsageError(f"{what} must be one of {names}, not {asked!r}")
+        raise UsageError(f"{what} must be one of {names}, not {choice!r}")
 
 
 def _frames(views: Sequence[View]) -> pd.DataFrame:

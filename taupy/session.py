@@ -196,5 +196,5 @@ def _remove_abandoned() -> None:
 def _is_unmade(folder: Folder) -> bool:
     """Whether it holds only what is there before the run's settings are. The watch begins
     before them."""
-    of_the_watch = {heartbeat.NAME, heartbeat.FOUND, looks.MEMORY, looks.PEAKS, looks.THREADS}
+    of_the_watch = {heartbeat.NAME, heartbeat.SEEN, looks.MEMORY, looks.PEAKS, looks.THREADS}
     return set(folder.names()) <= {"lock", "room", "run.new", *of_the_watch}

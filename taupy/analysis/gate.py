@@ -114,9 +114,9 @@ class Condition:
             return self.amount * scales[self.unit] / scales[unit]
         if not self.unit and (self.amount == 0 or not scales):
             return self.amount
-        scales_there = ", ".join([*(scales or [unit]), "%"]) if unit else "%"
-        asked = f"'{self.unit}' is not a unit of it" if self.unit else "its amount needs a unit"
-        raise UsageError(f"--fail-on '{self.text}': {self.metric} is in {scales_there}; {asked}")
+        unit_names = ", ".join([*(scales or [unit]), "%"]) if unit else "%"
+        problem = f"'{self.unit}' is not a unit of it" if self.unit else "its amount needs a unit"
+        raise UsageError(f"--fail-on '{self.text}': {self.metric} is in {unit_names}; {problem}")
 
     def met(self, first: float | None, second: float | None, amount: float) -> bool | None:
         """Whether these values meet the condition; None where one is absent."""

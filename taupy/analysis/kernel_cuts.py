@@ -89,12 +89,12 @@ def is_wrapper(name: str) -> bool:
 
 def with_types(name: str) -> str:
     """The short name; for wrappers, with the words of their template arguments."""
-    return _told(name, types=True)
+    return _with_words(name, types=True)
 
 
 def without_types(name: str) -> str:
     """The same without types: additions in half and in single precision are the same."""
-    return _told(name, types=False)
+    return _with_words(name, types=False)
 
 
 def without_architecture(name: str) -> str:
@@ -121,7 +121,7 @@ def _short(name: str) -> str:
 
 
 @lru_cache(maxsize=4096)
-def _told(name: str, types: bool) -> str:
+def _with_words(name: str, types: bool) -> str:
     short = _short(name)
     if not is_wrapper(name):
         return short

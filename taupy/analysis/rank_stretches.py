@@ -133,8 +133,8 @@ def _labels(job: Ranks, matched: Matched, rank: int, own: OwnTimes) -> Numbers:
         for kept in member.communicators:
             if member.number == rank and kept.communicator == matched.communicator:
                 numbers = np.array([0, *kept.number], "i8")
-                asked = np.array(kept.asked_ns, "i8")
-                labels: Numbers = numbers[np.searchsorted(asked, own.ends, "right")]
+                requested_ns = np.array(kept.asked_ns, "i8")
+                labels: Numbers = numbers[np.searchsorted(requested_ns, own.ends, "right")]
                 return np.where(np.isin(labels, matched.number), labels, 0)
     return np.zeros(len(own.ends), "i8")
 

@@ -51,9 +51,9 @@ class Matched:
 
     Attributes:
         size: number of ranks that belong to it; 0 if unknown.
-        ranks: those present, one per row of `asked` and `ended`.
+        ranks: those present, one per row of `requested` and `ended`.
         number, operation, bytes: of each collective, one per column.
-        asked, ended: ns after `Ranks.start_ns` by the first rank's clock; NaN where the
+        requested, ended: ns after `Ranks.start_ns` by the first rank's clock; NaN where the
             rank did not arrive, or where the collective did not end.
         step: of the training; 0 outside.
     """
@@ -64,7 +64,7 @@ class Matched:
     number: list[int]
     operation: list[str]
     bytes: list[int]
-    asked: Array
+    requested: Array
     ended: Array
     step: np.ndarray[Any, np.dtype[np.int64]]
 
@@ -72,21 +72,21 @@ class Matched:
     def last(self) -> np.ndarray[Any, np.dtype[np.int64]]:
         """The row of the rank that arrived last, for each collective."""
         latest: np.ndarray[Any, np.dtype[np.int64]] = np.argmax(
-            np.where(np.isnan(self.asked), -np.inf, self.asked), axis=0
+            np.where(np.isnan(self.requested), -np.inf, self.requested), axis=0
         )
         return latest
 
     @property
     def arrival(self) -> Array:
         """When that rank arrived."""
-        latest: Array = np.nanmax(self.asked, axis=0)
+        latest: Array = np.nanmax(self.requested, axis=0)
         return latest
 
     @property
     def waited(self) -> Array:
         """How long each rank waited for that rank; 0 for itself."""
         until = np.fmin(self.arrival, np.where(np.isnan(self.ended), np.inf, self.ended))
-        waited: Array = np.maximum(until - self.asked, 0)
+        waited: Array = np.maximum(until - self.requested, 0)
         return waited
 
     @property
@@ -100,13 +100,13 @@ class Matched:
     @property
     def transfer(self) -> Array:
         """How long each rank was in the collective together with the last one."""
-        took: Array = np.maximum(self.through - np.fmax(self.arrival, self.asked), 0)
+        took: Array = np.maximum(self.through - np.fmax(self.arrival, self.requested), 0)
         return took
 
     @property
     def rest(self) -> Array:
         """How long each rank stayed in the collective after the last one had left."""
-        longer: Array = np.maximum(self.ended - np.fmax(self.through, self.asked), 0)
+        longer: Array = np.maximum(self.ended - np.fmax(self.through, self.requested), 0)
         return longer
 
 
@@ -184,13 +184,13 @@ def _match(job: Ranks, name: str) -> Matched | None:
             operations.setdefault(number, Counter())[operation] += 1
     numbers = _agreed(job, name, mine, operations)
     column = {number: at for at, number in enumerate(numbers)}
-    asked = np.full((len(mine), len(numbers)), np.nan)
-    ended = np.full_like(asked, np.nan)
+    requested = np.full((len(mine), len(numbers)), np.nan)
+    ended = np.full_like(requested, np.nan)
     moved = [UNKNOWN_BYTES] * len(numbers)
     for row, (rank, kept) in enumerate(mine.items()):
         at = [(place, column[n]) for place, n in enumerate(kept.number) if n in column]
         places, columns = [place for place, _ in at], [to for _, to in at]
-        asked[row, columns] = _moments(job, rank, _arrivals(kept))[places]
+        requested[row, columns] = _moments(job, rank, _arrivals(kept))[places]
         ended[row, columns] = _moments(job, rank, kept.ended_ns)[places]
         for place, to in at:
             moved[to] = max(moved[to], kept.bytes[place])
@@ -201,7 +201,7 @@ def _match(job: Ranks, name: str) -> Matched | None:
         numbers,
         [next(iter(operations[number])) for number in numbers],
         moved,
-        asked,
+        requested,
         ended,
         np.zeros(len(numbers), "i8"),
     )
@@ -223,8 +223,8 @@ def _agreed(
         for rank, kept in mine.items():
             if apart in kept.number:
                 by_name.setdefault(kept.operation[kept.number.index(apart)], []).append(rank)
-        told = ", ".join(f"{what} on {_ranks(who)}" for what, who in by_name.items())
-        job.apart.append(f"collective {apart} of communicator {name} is {told}")
+        differing = ", ".join(f"{what} on {_ranks(who)}" for what, who in by_name.items())
+        job.apart.append(f"collective {apart} of communicator {name} is {differing}")
     return sorted(
         number
         for number, names in operations.items()
@@ -265,9 +265,9 @@ def _moments(job: Ranks, rank: int, column: Iterable[int]) -> Array:
 
 def _note_open(job: Ranks, matched: Matched) -> None:
     """Note which ranks had reached the collectives that never ended, and which had not."""
-    for at in np.flatnonzero((~np.isnan(matched.asked) & np.isnan(matched.ended)).any(axis=0)):
+    for at in np.flatnonzero((~np.isnan(matched.requested) & np.isnan(matched.ended)).any(axis=0)):
         came = [rank for row, rank in enumerate(matched.ranks)
-                if not np.isnan(matched.asked[row, at])]  # fmt: skip
+                if not np.isnan(matched.requested[row, at])]  # fmt: skip
         lacking = sorted({*matched.ranks} - {*came})
         text = f"{matched.operation[at]} {matched.number[at]} of communicator "
         text += f"{matched.communicator} never ended on all ranks: {_ranks(came)} had come"
@@ -284,9 +284,9 @@ def _steps_of(job: Ranks, matched: Matched) -> np.ndarray[Any, np.dtype[np.int64
             continue
         start = _moments(job, number, steps.start_ns)
         end = start + np.array(steps.time_ns, "f8")
-        asked = matched.asked[row]
-        at = np.clip(np.searchsorted(start, asked, "right") - 1, 0, None)
-        inside = (asked >= start[at]) & (asked < end[at]) & (step == 0)
+        requested = matched.requested[row]
+        at = np.clip(np.searchsorted(start, requested, "right") - 1, 0, None)
+        inside = (requested >= start[at]) & (requested < end[at]) & (step == 0)
         step[inside] = np.array(steps.number, "i8")[at[inside]]
     return step
 
@@ -326,10 +326,10 @@ def times(job: Ranks, step: int | None = None) -> list[RankTimes]:
         arrival, waited = matched.arrival[chosen], matched.waited[:, chosen]
         through = matched.through[:, chosen]
         for row, rank in enumerate(matched.ranks):
-            asked, ended = matched.asked[row, chosen], matched.ended[row, chosen]
-            waits[rank].append(np.stack([asked, asked + waited[row]], 1))
-            moves[rank].append(np.stack([np.fmax(arrival, asked), through[row]], 1))
-            rests[rank].append(np.stack([np.fmax(through[row], asked), ended], 1))
+            requested, ended = matched.requested[row, chosen], matched.ended[row, chosen]
+            waits[rank].append(np.stack([requested, requested + waited[row]], 1))
+            moves[rank].append(np.stack([np.fmax(arrival, requested), through[row]], 1))
+            rests[rank].append(np.stack([np.fmax(through[row], requested), ended], 1))
         for row, total in zip(matched.last[chosen].tolist(), np.nansum(waited, 0), strict=True):
             caused[matched.ranks[row]] += total
             last[matched.ranks[row]] += 1
@@ -376,8 +376,8 @@ def waits_by_step(job: Ranks, numbers: Sequence[int]) -> dict[int, Array]:
     for matched in job.matched:
         waited = matched.waited
         for row, rank in enumerate(matched.ranks):
-            asked = matched.asked[row]
-            moments[rank].append(np.stack([asked, asked + waited[row], matched.step], 1))
+            requested = matched.requested[row]
+            moments[rank].append(np.stack([requested, requested + waited[row], matched.step], 1))
     waits = {}
     for rank, pieces in moments.items():
         whole = np.concatenate(pieces) if pieces else np.empty((0, 3))

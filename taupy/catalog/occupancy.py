@@ -105,11 +105,11 @@ def occupancy(
     )
 
 
-def _shared_memory(limits: Limits, block: int, asked: int | None) -> int:
+def _shared_memory(limits: Limits, block: int, configured: int | None) -> int:
     """Bytes that the multiprocessor's shared memory has: what it was set to, if a block fits."""
     most = limits.shared_kib[-1] * _KIB
-    if asked is None:
+    if configured is None:
         return most
-    if asked >= block:
-        return min(asked, most)
+    if configured >= block:
+        return min(configured, most)
     return next((kib * _KIB for kib in limits.shared_kib if kib * _KIB >= block), 0)

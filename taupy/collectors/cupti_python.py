@@ -72,7 +72,7 @@ def begin(engine: Any, native: Any) -> None:
         collector.fail(refused)
         return
     native.connect(
-        collector.asked.put,
+        collector.orders.put,
         collector.end,
         collector.snapshot,
         collector.work,
@@ -107,7 +107,7 @@ class Collector:
         self.pid = posix.getpid()
         self.missing: dict[str, None] = {}
         self.closed = False
-        self.asked: Any = _queue.SimpleQueue()  # lists of records, snapshots; 0 or 1: the end
+        self.orders: Any = _queue.SimpleQueue()  # lists of records, snapshots; 0 or 1: the end
         self.answered = _thread.allocate_lock()
         self.answered.acquire()
         self.kinds: list[int] = []
@@ -233,30 +233,30 @@ class Collector:
         seen = 0
         while True:
             try:
-                asked = self.asked.get(True, pause_s)
+                orders = self.orders.get(True, pause_s)
             except _queue.Empty:
                 launches = self.native.progress()[0]
                 if launches != seen:  # what is complete goes to the file: it outlives a kill
                     seen = launches
                     self._flush(0)
                 continue
-            if isinstance(asked, list):
-                self._add(asked)
+            if isinstance(orders, list):
+                self._add(orders)
                 self.native.keep(0)
                 continue
-            if isinstance(asked, tuple):
-                self._copy(*asked)
+            if isinstance(orders, tuple):
+                self._copy(*orders)
                 continue
             for context in self.native.progress()[2]:
                 self.driver.synchronize(context)
             for forced in (0, 1):
                 self._flush(forced)
-            if asked:
+            if orders:
                 self._leave_cupti()
                 self._drain()
                 self.native.keep(0)
             self.answered.release()
-            if asked:
+            if orders:
                 return
 
     def _drain(self) -> None:
@@ -264,15 +264,15 @@ class Collector:
         others = []
         while True:
             try:
-                asked = self.asked.get_nowait()
+                orders = self.orders.get_nowait()
             except _queue.Empty:
                 break
-            if isinstance(asked, list):
-                self._add(asked)
+            if isinstance(orders, list):
+                self._add(orders)
             else:
-                others.append(asked)
-        for asked in others:
-            self.asked.put(asked)
+                others.append(orders)
+        for orders in others:
+            self.orders.put(orders)
 
     def _copy(self, path: bytes, done: Any, late: list[bool]) -> None:
         """The part as it stands, for a snapshot: what is complete on the GPUs."""
@@ -315,7 +315,7 @@ class Collector:
             return
         late = False
         if self.native.progress()[1]:
-            self.asked.put(1 if last else 0)
+            self.orders.put(1 if last else 0)
             late = not self.answered.acquire(True, max(self.wanted["end_ms"], 1) / 1000)
         if last or late:  # once late, not again
             self.native.close()
@@ -329,7 +329,7 @@ class Collector:
         done: Any = _thread.allocate_lock()
         late: list[bool] = []
         done.acquire()
-        self.asked.put((path, done, late))
+        self.orders.put((path, done, late))
         if done.acquire(True, max(self.wanted["end_ms"], 1) / 1000):
             return True
         late.append(True)

@@ -25,7 +25,7 @@ def installed() -> str:
         return ""
 
 
-def made_for() -> int:
+def cuda_major() -> int:
     """The major version of CUDA that it is made for; 0 if it is not there."""
     number = installed().rpartition(" ")[2].partition(".")[0]
     return int(number) if number.isdigit() else 0

@@ -75,10 +75,10 @@ class Library:
         number = ctypes.c_uint32()
         if library.cuptiGetVersion(ctypes.byref(number)) == 0:
             self.version = number.value
-        made_for = self.version // 10000 if self.version >= 130000 else 12
-        if made_for != major:
+        cuda_major = self.version // 10000 if self.version >= 130000 else 12
+        if cuda_major != major:
             self.problem = (
-                f"the program has loaded {self.path}, for CUDA {made_for}, and the cupti-python "
+                f"the program has loaded {self.path}, for CUDA {cuda_major}, and the cupti-python "
                 f"that is installed is for CUDA {major}"
             )
 

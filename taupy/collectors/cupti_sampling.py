@@ -243,10 +243,10 @@ def _availability(host: CuptiHost, ordinal: int) -> Any:
     """What the GPU can count now; None if CUPTI does not tell."""
     function = "cuptiPmSamplingGetCounterAvailability"
     try:
-        asked = host.ask(function, Availability(deviceIndex=ordinal))
-        image = (c_uint8 * asked.counterAvailabilityImageSize)()
-        asked.pCounterAvailabilityImage = ctypes.cast(image, c_void_p)
-        host.ask(function, asked)
+        availability = host.ask(function, Availability(deviceIndex=ordinal))
+        image = (c_uint8 * availability.counterAvailabilityImageSize)()
+        availability.pCounterAvailabilityImage = ctypes.cast(image, c_void_p)
+        host.ask(function, availability)
     except CuptiError:  # for example while another profiler uses the GPU
         return None
     return image

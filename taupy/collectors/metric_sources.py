@@ -56,14 +56,14 @@ class MetricSource(Protocol):
         """NVIDIA's own metrics: name, kind, unit, description."""
 
 
-class Found(NamedTuple):
+class Sources(NamedTuple):
     """The chips that a question is about, and what must be said about how they were found."""
 
     chips: list[MetricSource]
     notes: list[str]
 
 
-def chips(wanted: str | None) -> Found:
+def chips(wanted: str | None) -> Sources:
     """The chip of that name, or those of this machine's GPUs.
 
     Raises:
@@ -75,9 +75,9 @@ def chips(wanted: str | None) -> Found:
     except CuptiUnavailable as unavailable:
         host, problem = None, str(unavailable)
     if wanted is not None:
-        return Found([_source(host, problem, _chip_name(wanted, host))], [])
+        return Sources([_source(host, problem, _chip_name(wanted, host))], [])
     if host is None or not host.has_driver:
-        return Found([], ["no NVIDIA GPU responds here; --chip H100 shows those of a chip"])
+        return Sources([], ["no NVIDIA GPU responds here; --chip H100 shows those of a chip"])
     names: list[str] = []
     for ordinal in range(_MOST_GPUS):
         try:
@@ -85,7 +85,7 @@ def chips(wanted: str | None) -> Found:
         except CuptiError:
             break
     notes = [] if names else ["there is no NVIDIA GPU here; --chip H100 shows those of a chip"]
-    return Found([_source(host, problem, name) for name in dict.fromkeys(names)], notes)
+    return Sources([_source(host, problem, name) for name in dict.fromkeys(names)], notes)
 
 
 def cpu_counters() -> list[CpuCounter]:
@@ -143,8 +143,8 @@ class _Asked:
         self._sampling: ChipMetrics | None = None
         self.name = chip.chip
         self.title = _title(chip.chip)
-        asked = f"as CUPTI {host.version_text} answers ({host.path})"
-        self.notes = (*_general_notes(chip.chip), asked)
+        origin = f"as CUPTI {host.version_text} answers ({host.path})"
+        self.notes = (*_general_notes(chip.chip), origin)
 
     def has(self, metric: str) -> bool:
         return self._chip.has(metric)

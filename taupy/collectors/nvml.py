@@ -82,7 +82,7 @@ def problem() -> str | None:
     return None
 
 
-def _asked(function: str, *arguments: Any) -> Any:
+def _queried(function: str, *arguments: Any) -> Any:
     """What a function of pynvml returns; None where NVML cannot be asked or refuses."""
     if problem() is not None:
         return None
@@ -96,29 +96,31 @@ def _asked(function: str, *arguments: Any) -> Any:
 
 def driver_version() -> str | None:
     """NVIDIA's own version number of the driver: "580.65.06"."""
-    version: str | None = _asked("nvmlSystemGetDriverVersion")
+    version: str | None = _queried("nvmlSystemGetDriverVersion")
     return version
 
 
 def uuids() -> list[str]:
     """The UUIDs of all GPUs that NVML sees, which may be more than CUDA may use."""
     handles = (
-        _asked("nvmlDeviceGetHandleByIndex", index)
-        for index in range(_asked("nvmlDeviceGetCount") or 0)
+        _queried("nvmlDeviceGetHandleByIndex", index)
+        for index in range(_queried("nvmlDeviceGetCount") or 0)
     )
-    return [uuid for handle in handles if handle and (uuid := _asked("nvmlDeviceGetUUID", handle))]
+    return [
+        uuid for handle in handles if handle and (uuid := _queried("nvmlDeviceGetUUID", handle))
+    ]
 
 
 def _read(handle: Any, readings: Iterable[_Reading]) -> Iterator[tuple[_Reading, float]]:
     for reading in readings:
-        value = _asked(reading.function, handle, *reading.arguments)
+        value = _queried(reading.function, handle, *reading.arguments)
         if value is not None:
             yield reading, value * reading.scale
 
 
 def facts(uuid: str) -> list[Fact]:
     """What NVML reports about a GPU; empty if it reports nothing."""
-    handle = _asked("nvmlDeviceGetHandleByUUID", uuid)
+    handle = _queried("nvmlDeviceGetHandleByUUID", uuid)
     if handle is None:
         return []
     version = driver_version()
@@ -126,9 +128,9 @@ def facts(uuid: str) -> list[Fact]:
     for reading, value in _read(handle, _FACTS):
         facts.append(Fact(reading.name, _whole(value), reading.unit))
     for name, function in _MODES:
-        if (modes := _asked(function, handle)) is not None:
+        if (modes := _queried(function, handle)) is not None:
             facts.append(Fact(name, "on" if modes[0] else "off"))
-    links = [_asked("nvmlDeviceGetNvLinkState", handle, link) for link in range(_MOST_LINKS)]
+    links = [_queried("nvmlDeviceGetNvLinkState", handle, link) for link in range(_MOST_LINKS)]
     if any(state is not None for state in links):
         facts.append(Fact("NVLink Links", sum(filter(None, links))))
     return facts
@@ -140,14 +142,14 @@ def _whole(value: float) -> float | int:
 
 def sample(uuid: str) -> dict[tuple[str, str], float]:
     """One look at a GPU: (name, unit) -> value, for everything that can be read now."""
-    handle = _asked("nvmlDeviceGetHandleByUUID", uuid)
+    handle = _queried("nvmlDeviceGetHandleByUUID", uuid)
     if handle is None:
         return {}
     values = {(reading.name, reading.unit): value for reading, value in _read(handle, _SAMPLED)}
-    if rates := _asked("nvmlDeviceGetUtilizationRates", handle):
+    if rates := _queried("nvmlDeviceGetUtilizationRates", handle):
         values["Utilization", "%"] = float(rates.gpu)
         values["Memory Utilization", "%"] = float(rates.memory)
-    if memory := _asked("nvmlDeviceGetMemoryInfo", handle):
+    if memory := _queried("nvmlDeviceGetMemoryInfo", handle):
         values["Memory Used", "B"] = float(memory.used)
     return values
 

@@ -260,7 +260,7 @@ class _Probe:
 
 def _failing_at(work: str, probe: _Probe, try_: Try) -> set[str]:
     count = {"lines": _LINES, "pages": _PAGES}.get(work, _ITERATIONS)
-    ranges = {metric.name: _known(metric.name, work, count) for metric in probe.metrics}
+    ranges = {metric.name: _expected_range(metric.name, work, count) for metric in probe.metrics}
     if not any(ranges.values()):
         return set()
     for rdpmc in (False, True):  # regions of other threads are read by read() even then
@@ -320,7 +320,7 @@ def _doubted(
     return set()
 
 
-def _known(name: str, work: str, count: int) -> tuple[float, int, float] | None:
+def _expected_range(name: str, work: str, count: int) -> tuple[float, int, float] | None:
     """(least, expected, most) that a metric may give for known work; None if it is not known.
 
     An expected 0 stands for a value that is merely bounded.

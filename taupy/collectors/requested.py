@@ -150,8 +150,8 @@ def has_gpu() -> bool:
     count = ctypes.c_int()
     try:
         driver = ctypes.CDLL(_DRIVER)
-        asked = driver.cuInit(0) or driver.cuDeviceGetCount(ctypes.byref(count))
-        return not asked and count.value > 0
+        status = driver.cuInit(0) or driver.cuDeviceGetCount(ctypes.byref(count))
+        return not status and count.value > 0
     except (OSError, AttributeError):
         return False
 

@@ -31,7 +31,7 @@ class GpuTimeline:
 
     Attributes:
         facts: chip, interval, and its unit, "ns" or "cycles".
-        said: what is missing, one line each.
+        problems: what is missing, one line each.
         events: statistics of all samples; names as NVML's, `GPU[0] sm_active`.
         samples: the same over time.
         samples_a_point: how many samples became one point.
@@ -40,7 +40,7 @@ class GpuTimeline:
     uuid: str
     ordinal: int
     facts: tuple[str, int, str]
-    said: list[str]
+    problems: list[str]
     events: list[UserEvent]
     samples: list[Samples]
     samples_a_point: int

@@ -55,7 +55,7 @@ def begin(folder: Folder, prepared: Prepared, pid: int, start: int) -> tuple[int
 
 
 def _heard(descriptor: int, seconds: float) -> str:
-    """Everything said until the other side closes or the time is up."""
+    """Everything that is written until the other side closes or the time is up."""
     until = time.monotonic() + seconds
     heard = b""
     try:
@@ -73,8 +73,8 @@ def _heard(descriptor: int, seconds: float) -> str:
 class Sampled:
     """One GPU that the sampler looks at."""
 
-    def __init__(self, host: CuptiHost, ordinal: int, told: Any, interval_ns: int) -> None:
-        self.metrics, channels = told
+    def __init__(self, host: CuptiHost, ordinal: int, plan: Any, interval_ns: int) -> None:
+        self.metrics, channels = plan
         self.channels = [
             Channel(name, unit, tuple(Term(*term) for term in terms), rate)
             for name, unit, terms, rate in channels
@@ -82,7 +82,7 @@ class Sampled:
         self.ordinal = ordinal
         self.uuid = driver.Gpu(ordinal).uuid
         self.points = Points(len(self.channels))
-        self.said: list[str] = []
+        self.problems: list[str] = []
         self.shift_ns: int | None = None
         self.sampling: Sampling | None = Sampling(host, ordinal, self.metrics, interval_ns)
         self.facts = (self.sampling.chip, self.sampling.interval, self.sampling.unit)
@@ -97,7 +97,7 @@ class Sampled:
             for sample in samples:
                 self._add(sample)
         except CuptiError as problem:
-            self.said.append(f"sampling ended early: {problem_of(self.facts[0], problem)}")
+            self.problems.append(f"sampling ended early: {problem_of(self.facts[0], problem)}")
             last = True
         if last:
             self._judge(self.sampling.overflows, self.sampling.behind)
@@ -109,7 +109,9 @@ class Sampled:
             away = time.time_ns() - sample.end
             self.shift_ns = away if abs(away) > _OTHER_CLOCK_NS else 0
             if self.shift_ns:
-                self.said.append("CUPTI's timestamps are from another clock: times are estimates")
+                self.problems.append(
+                    "CUPTI's timestamps are from another clock: times are estimates"
+                )
         counted = dict(zip(self.metrics, sample.values, strict=True))
         start, end = sample.start + self.shift_ns, sample.end + self.shift_ns
         values = [channel.value(counted, end - start) for channel in self.channels]
@@ -120,15 +122,15 @@ class Sampled:
     def _judge(self, overflows: int, behind: bool) -> None:
         points = self.points
         if behind:
-            self.said.append("the last samples were too many to be read: use a longer interval")
+            self.problems.append("the last samples were too many to be read: use a longer interval")
         if overflows:
-            self.said.append(
+            self.problems.append(
                 f"the hardware's sample buffer overflowed {overflows} times: use a longer "
                 "--pm-interval"
             )
         span = points.end[-1] - points.start[0] if points.end else 0
         if points.gaps_ns * 1000 > span:
-            self.said.append(
+            self.problems.append(
                 f"{units.duration(points.gaps_ns)} of {units.duration(span)} have no samples"
             )
 
@@ -139,7 +141,7 @@ class Sampled:
             "uuid": self.uuid,
             "ordinal": self.ordinal,
             "facts": self.facts,
-            "said": list(self.said),
+            "said": list(self.problems),
             "channels": [(channel.name, channel.unit) for channel in self.channels],
             "samples_a_point": points.samples_a_point,
             "sums": points.sums,
@@ -157,10 +159,10 @@ def watch(folder: Folder, pid: int, start: int, say: Callable[[str], None]) -> N
     Args:
         say: called once, with the number of GPUs and a line for each thing that went wrong.
     """
-    told = values.loads((folder / SETTINGS).read_record())
-    gpus, said = _begun(told)
+    plan = values.loads((folder / SETTINGS).read_record())
+    gpus, lines = _begun(plan)
     (folder / KEPT).write_bytes(values.dumps([]))
-    say("\n".join([str(len(gpus)), *said]))
+    say("\n".join([str(len(gpus)), *lines]))
     saved = time.monotonic()
     while gpus:
         last = not is_alive(pid, start) or (folder / STOP).exists() or folder.is_gone()
@@ -175,10 +177,10 @@ def watch(folder: Folder, pid: int, start: int, say: Callable[[str], None]) -> N
         time.sleep(_PAUSE_S)
 
 
-def _begun(told: Any) -> tuple[list[Sampled], list[str]]:
+def _begun(plan: Any) -> tuple[list[Sampled], list[str]]:
     """The GPUs that are being sampled now, and why the others are not."""
     gpus: list[Sampled] = []
-    said: list[str] = []
+    lines: list[str] = []
     try:
         host = CuptiHost.open()
     except CuptiUnavailable as problem:
@@ -187,12 +189,12 @@ def _begun(told: Any) -> tuple[list[Sampled], list[str]]:
         chip = ""
         try:
             chip = host.device_chip(ordinal)
-            if chip in told["chips"]:
-                gpus.append(Sampled(host, ordinal, told["chips"][chip], told["interval_ns"]))
-                said += [f"GPU {ordinal}: {note}" for note in gpus[-1].notes]
+            if chip in plan["chips"]:
+                gpus.append(Sampled(host, ordinal, plan["chips"][chip], plan["interval_ns"]))
+                lines += [f"GPU {ordinal}: {note}" for note in gpus[-1].notes]
         except (CuptiError, CudaError) as problem:
-            said.append(f"GPU {ordinal} is not sampled: {problem_of(chip, problem)}")
-    return gpus, said
+            lines.append(f"GPU {ordinal} is not sampled: {problem_of(chip, problem)}")
+    return gpus, lines
 
 
 def main(arguments: Sequence[str]) -> None:

@@ -25,12 +25,12 @@ class Prepared:
     Attributes:
         settings: content of the file SETTINGS; empty if nothing can be sampled.
         notes: what was left out, one line each.
-        said: what is sampled, one line for each chip.
+        announced: what is sampled, one line for each chip.
     """
 
     settings: bytes
     notes: list[str]
-    said: list[str] = field(default_factory=list)
+    announced: list[str] = field(default_factory=list)
 
 
 def prepare(
@@ -61,7 +61,7 @@ def prepare(
         return Prepared(b"", [f"GPUs are not sampled: {problem}"])
     plans: dict[str, Any] = {}
     notes: list[str] = []
-    said: list[str] = []
+    announced: list[str] = []
     for chip in chips:
         try:
             plan = planned(host, chip, names)
@@ -74,14 +74,14 @@ def prepare(
             plans[chip] = (list(plan.metrics), [tuple(channel) for channel in plan.channels])
             number, every = len(plan.channels), units.duration(interval_ns)
             what = "1 value is" if number == 1 else f"{number} values are"
-            said.append(
+            announced.append(
                 f"{chip}: {what} sampled every {every}, on the whole GPU; its clocks may be "
                 "locked in the meantime"
             )
     if not plans:
         return Prepared(b"", [*notes, "no GPU here can sample any of this"])
-    told = {"interval_ns": interval_ns, "chips": _plain(plans)}
-    return Prepared(values.dumps(told), notes, said)
+    content = {"interval_ns": interval_ns, "chips": _plain(plans)}
+    return Prepared(values.dumps(content), notes, announced)
 
 
 def planned(host: CuptiHost, chip: str, names: Iterable[str]) -> timeline.Plan:

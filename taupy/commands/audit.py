@@ -64,8 +64,12 @@ def _audited(path: str) -> tuple[View, bool]:
     problems = sum(finding.state == "PROBLEM" for finding in findings)
     findings.sort(key=lambda finding: finding.state != "PROBLEM")
     what = f"{trials} trial{'' if trials == 1 else 's'}"
-    told = any(finding.check == "laws" for finding in findings)
-    laws = "all invariants hold" if not told else "exceptions only where the trial notes them"
+    has_exceptions = any(finding.check == "laws" for finding in findings)
+    laws = (
+        "all invariants hold"
+        if not has_exceptions
+        else "exceptions only where the trial notes them"
+    )
     summary = f"no problems: {what}, {laws}"
     if problems:
         summary = _advice(path, findings, problems)

@@ -71,9 +71,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     questions = ("chips", "sets", "raw", "sampling") + (() if args.sampling else ("check",))
-    asked = [name for name in questions if getattr(args, name)]
-    if len(asked) > 1:
-        raise UsageError(f"--{asked[0]} and --{asked[1]} cannot be combined: use one of them")
+    chosen = [name for name in questions if getattr(args, name)]
+    if len(chosen) > 1:
+        raise UsageError(f"--{chosen[0]} and --{chosen[1]} cannot be combined: use one of them")
     if args.chips:
         terminal.show_all([_chips()], form=args.form)
         return 0
@@ -146,13 +146,9 @@ def _chips() -> View:
 def _listed(chips: Sequence[MetricSource], search: str | None, with_cpu: bool) -> list[View]:
     exact = spelling.canonical(search) if search else None
     if exact is not None:
-        return [_one(BY_NAME[exact], chips)]
+        return [_counter(BY_NAME[exact], chips)]
     ratio = next(
-        (
-            ratio_asked
-            for ratio_asked in RATIOS
-            if search in (ratio_asked.name, *ratio_asked.legacy)
-        ),
+        (candidate for candidate in RATIOS if search in (candidate.name, *candidate.legacy)),
         None,
     )
     if ratio is not None:
@@ -240,7 +236,7 @@ def _cpu(search: str | None) -> View | None:
     return View("COUNTERS OF THE CPU:", _COUNTER_COLUMNS, rows, notes)
 
 
-def _one(counter: Counter, chips: Sequence[MetricSource]) -> View:
+def _counter(counter: Counter, chips: Sequence[MetricSource]) -> View:
     facts: list[tuple[str, str]] = [
         ("Name", counter.name),
         ("Unit", counter.unit),
@@ -250,7 +246,7 @@ def _one(counter: Counter, chips: Sequence[MetricSource]) -> View:
         facts.append(("Caution", counter.caution))
     if counter.legacy:
         facts.append(("Also called", ", ".join(counter.legacy)))
-    shown = [chip.name for chip in chips] or _one_of_each_architecture()
+    shown = [chip.name for chip in chips] or _chip_of_each_architecture()
     for name in shown:
         terms = spelling.spelled(counter.name, name)
         facts.append((name, _spelling(terms) if terms else f"not available: {counter.missing}"))
@@ -277,7 +273,7 @@ def _ratio(ratio: Ratio, chips: Sequence[MetricSource]) -> View:
     return View(f"DERIVED METRIC {ratio.name}:", _FACTS, facts)
 
 
-def _one_of_each_architecture() -> list[str]:
+def _chip_of_each_architecture() -> list[str]:
     first: dict[str, Chip] = {}
     for chip in architectures.CHIPS:
         if chip.name != "GV11B":
@@ -430,22 +426,22 @@ def _checked_without_gpu(names: Sequence[str]) -> tuple[View, bool]:
         # A raw event needs the same permissions as `instructions`.
         states = {event: cpu.get(event, cpu["instructions"]).status for event in wanted.cpu}
         lacks = [f"{event}: {state}" for event, state in states.items() if state != "ok"]
-        means, asked, status = (
+        means, source, status = (
             [f"{event} of the CPU" for event in wanted.cpu],
             "perf_event_open",
             "",
         )
         if wanted.analytic == "always" or (wanted.analytic and lacks):
-            means, asked, lacks = ["operations and bytes of BLAS calls"], "their shapes", []
+            means, source, lacks = ["operations and bytes of BLAS calls"], "their shapes", []
         elif wanted.cpu_time or not (wanted.cpu or wanted.notes):
-            means, asked = ["measured in every run" if not wanted.cpu_time else "CPU time"], ""
+            means, source = ["measured in every run" if not wanted.cpu_time else "CPU time"], ""
         if not means:
             status = "needs an NVIDIA GPU, and this machine has none; --chip CHIP checks for a chip"
         elif lacks:
             status = lacks[0] if len(wanted.cpu) > 1 else lacks[0].partition(": ")[2]
         bad |= bool(status)
         unit = cpu[wanted.cpu[0]].unit if len(wanted.cpu) == 1 and wanted.cpu[0] in cpu else None
-        rows.append(("cpu", name, ", ".join(means) or None, unit, None, asked if means else None,
+        rows.append(("cpu", name, ", ".join(means) or None, unit, None, source if means else None,
                      status))  # fmt: skip
     return View("CHECKED FOR THIS MACHINE:", _CHECK_COLUMNS, rows), bad
 

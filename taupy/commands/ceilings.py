@@ -104,13 +104,13 @@ def _listed(args: argparse.Namespace) -> list[Ceiling]:
 def _papers(args: argparse.Namespace) -> list[Ceiling]:
     from taupy.catalog import datasheets
 
-    sheets_there = ", ".join(sheet.gpu for sheet in datasheets.DATASHEETS)
+    gpus_with_sheet = ", ".join(sheet.gpu for sheet in datasheets.DATASHEETS)
     if not args.processor:
-        raise UsageError(f"name a GPU: taupy ceilings datasheet GPU; known: {sheets_there}")
+        raise UsageError(f"name a GPU: taupy ceilings datasheet GPU; known: {gpus_with_sheet}")
     sheets = datasheets.candidates(args.processor)
     published = [ceiling for sheet in sheets for ceiling in datasheets.ceilings(sheet)]
     if not published:
-        raise TaupyError(f"no datasheet for '{args.processor}'; known: {sheets_there}")
+        raise TaupyError(f"no datasheet for '{args.processor}'; known: {gpus_with_sheet}")
     if args.keep:
         _keep(options.database_path(args), published)
     return published

@@ -77,20 +77,20 @@ def _list(db: ProfileDB, words: Sequence[str], args: argparse.Namespace) -> int:
     of_trial = None if trial is None else TrialMetrics(db, trial)
     rows: list[tuple[Cell, ...]] = []
     for definition in derived.definitions(db).values():
-        unit, is_there = definition.unit, ""
+        unit, availability = definition.unit, ""
         if of_trial is not None:
             try:
-                unit, is_there = of_trial.meaning(definition.name)[0].unit, "yes"
+                unit, availability = of_trial.meaning(definition.name)[0].unit, "yes"
             except MissingMetric:
-                is_there = "no"
+                availability = "no"
             except TaupyError as problem:
-                is_there = f"no: {problem}"
+                availability = f"no: {problem}"
         rows.append(
             (
                 definition.name,
                 definition.expression,
                 unit,
-                is_there,
+                availability,
                 definition.source,
                 definition.description,
             )

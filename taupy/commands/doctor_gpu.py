@@ -26,15 +26,15 @@ def checks() -> list[Check]:
     except TaupyError as problem:
         without = ("gpu", NOTE, f"{problem}; CPU profiling is unaffected")
         return [without, _cupti_python(0)] if cupti_python_check.installed() else [without]
-    checks_made: list[Check | None] = [
+    results: list[Check | None] = [
         _driver(major, minor),
         *_gpus(),
         _nvml(),
         _cupti(major),
         _nvrtc(),
     ]
-    checks_made += [_cupti_python(major), _permission()]
-    return [check for check in checks_made if check is not None]
+    results += [_cupti_python(major), _permission()]
+    return [check for check in results if check is not None]
 
 
 def _driver(major: int, minor: int) -> Check:
@@ -101,7 +101,7 @@ def _cupti_python(cuda: int) -> Check:
     if problem := cupti_python_check.problem():
         return name, NOTE, f"{problem}; needed for `taupy run --cupti-backend python` only"
     version = cupti_python_check.installed().rpartition(" ")[2]
-    if cuda and cupti_python_check.made_for() != cuda:
+    if cuda and cupti_python_check.cuda_major() != cuda:
         return name, NOTE, f"{version} does not match this driver's CUDA {cuda}"
     return name, OK, f"{version}, for `taupy run --cupti-backend python`"
 

@@ -48,7 +48,7 @@ def _renamed(by: str) -> str:
 def run(args: argparse.Namespace) -> int:
     if args.depth == 0:
         raise UsageError("--depth must be at least 1")
-    with running.asked(args) as (db, trial):
+    with running.selected_trial(args) as (db, trial):
         table = values(db, layers.question(trial.id))
         why = metadata_values(db, OPERATORS).get(trial.id, COUNTED)
         beside = layers.Beside(facts_of(db, trial.id), _growth(db, trial.id), unknown_because(why))

@@ -53,7 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     events, title = (CUDA, "MEMORY OF PYTORCH ON GPUS") if args.gpu else (HOST, "RESIDENT MEMORY")
     why = _WHY_NO_GPU if args.gpu else _WHY
-    with running.asked(args) as (db, trial):
+    with running.selected_trial(args) as (db, trial):
         series = _gpu_series(db, trial.id) if args.gpu else query.timeline(db, trial.id, RESIDENT)
         grown = sampled_by(db, trial.id, events.grown, args.by, sampled.APART)
         largest = peaks(db, trial.id, events.peak)

@@ -27,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    with running.asked(args) as (db, trial):
+    with running.selected_trial(args) as (db, trial):
         table = values(db, phases.question(trial.id, args.by))
         views = phases.views(table, steps_of(db, trial.id), args.by)
         views = running.with_window(db, trial.id, views)

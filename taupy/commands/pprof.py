@@ -53,15 +53,19 @@ _COMPARISONS: dict[str, Callable[[float, float], bool]] = {
 
 def run(args: argparse.Namespace) -> int:
     check(args)
-    with running.asked(args) as (db, trial):
-        asked = Asked(db, trial.id, args)
+    with running.selected_trial(args) as (db, trial):
+        request = Request(db, trial.id, args)
         with terminal.busy(f"reading trial {trial.id} ..."):
-            views = asked.views()
+            views = request.views()
         notes = [*views[-1].notes, *_remarks(db, trial.id, trial.state)]
-    if args.limit is None and asked.limit and any(len(view.rows) > asked.limit for view in views):
+    if (
+        args.limit is None
+        and request.limit
+        and any(len(view.rows) > request.limit for view in views)
+    ):
         notes.insert(
             0,
-            f"only the first {asked.limit} rows of each table and the sum of the rest; "
+            f"only the first {request.limit} rows of each table and the sum of the rest; "
             "--all shows all rows",
         )
     views[-1] = replace(views[-1], notes=notes)
@@ -86,7 +90,7 @@ def _remarks(db: ProfileDB, trial_id: int, state: str) -> list[str]:
 
 
 @dataclass(slots=True)
-class Asked:
+class Request:
     """The trial, and what the user wants to see of it."""
 
     db: ProfileDB
@@ -130,14 +134,14 @@ class Asked:
         Raises:
             UsageError: the trial has several metrics, none of them `time`.
         """
-        metrics_there = [metric.name for metric in query.metrics(self.db, self.trial_id)]
-        if len(metrics_there) > 1 and TIME.name not in metrics_there:
-            names = ", ".join(metrics_there)
+        names_of_metrics = [metric.name for metric in query.metrics(self.db, self.trial_id)]
+        if len(names_of_metrics) > 1 and TIME.name not in names_of_metrics:
+            names = ", ".join(names_of_metrics)
             raise UsageError(
                 f"trial {self.trial_id} has no metric 'time'; choose one with "
                 f"--metric NAME (it has: {names})"
             )
-        return metrics_there[0] if len(metrics_there) == 1 else TIME.name
+        return names_of_metrics[0] if len(names_of_metrics) == 1 else TIME.name
 
     def _others(self, threads: Sequence[ThreadRow]) -> list[Answer]:
         """The metrics of --also."""

@@ -183,20 +183,22 @@ def check(args: argparse.Namespace) -> None:
         "--kernels": args.kernels,
         "--list": args.list,
     }
-    asked = [name for name, given in modes.items() if given]
-    if len(asked) > 1:
-        raise UsageError(f"{' and '.join(asked)} are different views: choose one")
+    chosen_modes = [name for name, given in modes.items() if given]
+    if len(chosen_modes) > 1:
+        raise UsageError(f"{' and '.join(chosen_modes)} are different views: choose one")
     chosen = args.filter or args.group or args.where or args.fold_libraries or args.kernels
     if args.by == STEP and chosen:
         raise UsageError(
             "--by step shows whole steps, which know no routines and kernels: leave out --filter, "
             "--group, --where, --fold-libraries and --kernels"
         )
-    if args.also and asked and not args.tree:
-        raise UsageError(f"--also works with TAU's tables and with --tree, not with {asked[0]}")
+    if args.also and chosen_modes and not args.tree:
+        raise UsageError(
+            f"--also works with TAU's tables and with --tree, not with {chosen_modes[0]}"
+        )
     if not args.tree and (args.depth is not None or args.min_share is not None):
         raise UsageError("--depth and --min-share apply to the call tree: add --tree")
-    if asked and args.summary:
-        raise UsageError(f"--summary applies to TAU's tables, not to {asked[0]}")
-    if asked and args.sort == "stddev":
-        raise UsageError(f"--sort stddev applies to TAU's tables, not to {asked[0]}")
+    if chosen_modes and args.summary:
+        raise UsageError(f"--summary applies to TAU's tables, not to {chosen_modes[0]}")
+    if chosen_modes and args.sort == "stddev":
+        raise UsageError(f"--sort stddev applies to TAU's tables, not to {chosen_modes[0]}")

@@ -150,7 +150,7 @@ def run_once(become: Callable[[], int], passing: Passing, feeder: Feeder | None)
             stream.flush()
     if feeder is not None:
         feeder.begin()
-    told, refusal = os.pipe()  # closed by exec: any data was written before the program began
+    reports, refusal = os.pipe()  # closed by exec: any data was written before the program began
     child = os.fork()
     if child == 0:
         _in_child(become, passing, feeder, refusal)
@@ -158,11 +158,11 @@ def run_once(become: Callable[[], int], passing: Passing, feeder: Feeder | None)
     passing.child = child
     try:
         status = wait(child) if feeder is None else feeder.feed(child)
-        if os.read(told, 1):
+        if os.read(reports, 1):
             passing.ended = True  # the next run would fail with the same message
     finally:
         passing.child = 0
-        os.close(told)
+        os.close(reports)
     code = os.waitstatus_to_exitcode(status)
     if code < 0:
         note_ending(child, code)

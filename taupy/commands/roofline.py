@@ -168,9 +168,9 @@ def run(args: argparse.Namespace) -> int:
         if timing is not None:  # its clock rates differ from those of the counting run's roofs
             work = [replace(own_work, ceilings=()) for own_work in work]
         stored_ceilings = stored.ceilings(db)
-    points_found = aliased(_points(args, work, timing), args.alias)
+    named_points = aliased(_points(args, work, timing), args.alias)
     wishes = Wishes(args.ceilings, args.peak, args.latency, args.threads)
-    placements = placed(wishes, points_found, work, known_ceilings(stored_ceilings))
+    placements = placed(wishes, named_points, work, known_ceilings(stored_ceilings))
     drawing = Drawing(
         placements,
         args.chart or (),

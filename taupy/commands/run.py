@@ -66,16 +66,16 @@ def run(args: argparse.Namespace) -> int:
         ) from None
     if text := settings.engine_options.get("gpu_counters"):
         (folder / "gpu.counters").write_bytes(text.encode())
-    said = refused
+    messages = refused
     if sampling:
         from taupy.collectors import sampler
 
         number, problems = sampler.begin(folder, sampling, settings.root_pid, settings.root_start)
         settings.notes += problems
-        said += sampling.said if number else []
+        messages += sampling.announced if number else []
     args.quiet = args.quiet or settings.rank > 0  # rank 0 speaks for the job
     if not args.quiet:
-        say(*settings.notes, *said, *_database_doubts(settings.database))
+        say(*settings.notes, *messages, *_database_doubts(settings.database))
     try:
         if settings.gpu != "no" and requested.has_gpu():
             from taupy.collectors import nvml
@@ -110,8 +110,8 @@ def _watch(args: argparse.Namespace, folder: Any, settings: Any) -> None:
 def _import_paths(settings: Any) -> list[str]:
     """Where the program looks for modules; the order may differ in our own path (`__main__.py`)."""
     first = [] if sys.flags.safe_path else [settings.program_folder]
-    told = "" if sys.flags.ignore_environment else os.environ.get("PYTHONPATH", "")
-    return [*first, *(path for path in told.split(os.pathsep) if path), *sys.path]
+    python_path = "" if sys.flags.ignore_environment else os.environ.get("PYTHONPATH", "")
+    return [*first, *(path for path in python_path.split(os.pathsep) if path), *sys.path]
 
 
 def _torch_libraries(args: argparse.Namespace, folder: Any, settings: Any) -> None:
@@ -155,13 +155,13 @@ def _of_layers(args: argparse.Namespace, folder: Any, settings: Any, torch: Any)
     missing = []
     for kind in torch_library.OF_LAYERS:
         try:
-            path, is_there = torch_library.kept(kind, torch, state)
+            path, is_compiled = torch_library.kept(kind, torch, state)
         except torch_library.Unusable as problem:
             settings.metadata[kind.fact] = f"{kind.undone}{problem}"
             continue
         settings.engine_options[kind.name] = path
         settings.metadata[kind.fact] = torch.fact(kind)
-        missing += [] if is_there else [kind]
+        missing += [] if is_compiled else [kind]
     if missing and not _is_left_to_a_process(args, folder, settings, torch):
         tell = (lambda line: None) if args.quiet else say
         for kind in missing:
@@ -187,14 +187,14 @@ def _is_left_to_a_process(args: argparse.Namespace, folder: Any, settings: Any, 
     return True
 
 
-def _is_wanted(asked: bool | None, name: str, otherwise: bool | None = True) -> bool | None:
+def _is_wanted(option: bool | None, name: str, otherwise: bool | None = True) -> bool | None:
     """The option's value, or else the project's, or else `otherwise`."""
     wanted = options.project_settings().get(name, otherwise)
     if not isinstance(wanted, bool | None):
         raise UsageError(
             f"`{name}` of [tool.taupy] in pyproject.toml must be true or false, not {wanted!r}"
         )
-    return wanted if asked is None else asked
+    return wanted if option is None else option
 
 
 def _has_input() -> bool:

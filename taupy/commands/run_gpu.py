@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 def measured(plan: Plan) -> str:
     """Whether to measure GPUs: "auto", "yes" (requested) or "no"."""
     args, project = plan.args, plan.project
-    asked = args.gpu if args.gpu is not None else project.get("gpu")
-    if asked is False:
+    wanted = args.gpu if args.gpu is not None else project.get("gpu")
+    if wanted is False:
         return "no"
     if not plan.is_native:
-        if asked or "gpu" in plan.traces:
+        if wanted or "gpu" in plan.traces:
             plan.notes.append(
                 "measuring GPUs needs the compiled engine: this run does not measure them"
             )
@@ -39,7 +39,7 @@ def measured(plan: Plan) -> str:
     for name in ("gpu_flush_ms", "gpu_end_ms"):
         if (value := number(name, None, None, project)) is not None:
             plan.options[name] = int(value)
-    return "yes" if asked else "auto"
+    return "yes" if wanted else "auto"
 
 
 def count(plan: Plan, names: list[str]) -> None:

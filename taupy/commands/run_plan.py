@@ -40,8 +40,8 @@ class Plan:
         self.project = options.project_settings()
         self.notes: list[str] = []
         self.metadata = _metadata(args.meta)
-        asked = args.engine or self.project.get("engine") or "auto"
-        self.engine, self.early = _engine(asked, self.notes)
+        engine_name = args.engine or self.project.get("engine") or "auto"
+        self.engine, self.early = _engine(engine_name, self.notes)
         self.options = _engine_options(args, self.project)
         if args.steps:
             self._take_window(args.steps)
@@ -91,10 +91,10 @@ def _metadata(given: list[str]) -> dict[str, str]:
     return metadata
 
 
-def _engine(asked: str, notes: list[str]) -> tuple[str, tuple[int, int]]:
+def _engine(engine_name: str, notes: list[str]) -> tuple[str, tuple[int, int]]:
     """The engine to use, and a first reading of its clock."""
-    if asked not in ("auto", "native", "python"):
-        raise UsageError(f"unknown engine {asked!r}: use auto, native or python")
+    if engine_name not in ("auto", "native", "python"):
+        raise UsageError(f"unknown engine {engine_name!r}: use auto, native or python")
     from taupy.instrument import launch
 
     if launch.is_free_threaded():
@@ -103,12 +103,12 @@ def _engine(asked: str, notes: list[str]) -> tuple[str, tuple[int, int]]:
             "threads would miscount each other's calls; run the program with "
             f"python{sys.version_info.major}.{sys.version_info.minor}, the build with the GIL"
         )
-    if asked == "python":
+    if engine_name == "python":
         return "python", (0, 0)
     try:
         from taupy._native import engine
     except ImportError as problem:
-        if asked == "native":
+        if engine_name == "native":
             raise TaupyError(
                 f"the compiled engine is missing ({problem}); see `taupy doctor`"
             ) from None

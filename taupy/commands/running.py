@@ -44,12 +44,12 @@ def here(database: str) -> list[LiveRun]:
 def add_trial_argument(
     parser: argparse.ArgumentParser, text: str = "default: latest; `running`: of a run so far"
 ) -> None:
-    """Add the argument TRIAL, which `asked` uses."""
+    """Add the argument TRIAL, which `selected_trial` uses."""
     parser.add_argument("selector", nargs="?", default=selector.LATEST, metavar="TRIAL", help=text)
 
 
 @contextmanager
-def asked(args: argparse.Namespace) -> Iterator[tuple[ProfileDB, TrialRow]]:
+def selected_trial(args: argparse.Namespace) -> Iterator[tuple[ProfileDB, TrialRow]]:
     """The selected trial and its database; a live run is stored in a temporary one.
 
     Raises:

@@ -39,8 +39,8 @@ class Reports:
         if scope["type"] != "http" or place or not self._is_here(scope["path"]):
             await self._app(scope, receive, send)
             return
-        asked = parse_qs(scope["query_string"].decode("latin-1"))
-        trials = [trial.strip("/")] if trial else [asked.get(side, [""])[0] for side in "ab"]
+        query = parse_qs(scope["query_string"].decode("latin-1"))
+        trials = [trial.strip("/")] if trial else [query.get(side, [""])[0] for side in "ab"]
         await _answer(send, *await asyncio.to_thread(self._page, trials))
 
     def _is_here(self, path: str) -> bool:

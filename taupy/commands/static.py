@@ -213,8 +213,10 @@ def _occupancies(
     blocks = (block,) if block else kernel_occupancy.SHOWN_BLOCKS
     by_block: dict[int, dict[str, tuple[float, str] | None]] = {}
     for fit in kernel_occupancy.fits(code, chips, blocks, args.dynamic_shared):
-        told = None if fit.occupancy is None else (fit.occupancy.share, fit.occupancy.limiter)
-        by_block.setdefault(fit.block, {})[fit.chip] = told
+        share_and_limiter = (
+            None if fit.occupancy is None else (fit.occupancy.share, fit.occupancy.limiter)
+        )
+        by_block.setdefault(fit.block, {})[fit.chip] = share_and_limiter
     return by_block
 
 

@@ -28,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    with running.asked(args) as (db, trial):
+    with running.selected_trial(args) as (db, trial):
         tables = [
             (thread, series)
             for thread, series in steps_of(db, trial.id)

@@ -76,11 +76,11 @@ def _pushed(delivery: Delivery, *, waiting: bool) -> list[str]:
     return [line] if line else []
 
 
-def report(delivery: Delivery, told: Collection[str] = ()) -> list[str]:
+def report(delivery: Delivery, printed: Collection[str] = ()) -> list[str]:
     """Describe the outcome of a run: one line, and one for each problem.
 
     Args:
-        told: messages that the launcher printed before the program began.
+        printed: messages that the launcher printed before the program began.
     """
     from taupy.units import several
 
@@ -108,7 +108,9 @@ def report(delivery: Delivery, told: Collection[str] = ()) -> list[str]:
             *dict.fromkeys(  # without duplicates: many nodes may have the same note
                 f"{'error' if name == 'taupy.health.gpu' else 'note'}: {value}"
                 for name, value in sorted(profile.metadata.items())
-                if name.startswith("taupy.health.") and "running" not in name and value not in told
+                if name.startswith("taupy.health.")
+                and "running" not in name
+                and value not in printed
             ),
         ]
     if delivery.rescue is not None:

@@ -29,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    with running.asked(args) as (db, trial):
+    with running.selected_trial(args) as (db, trial):
         sums = sampled_by(db, trial.id, STATES, args.by, {})
         number, time_ns = looks(db, trial.id, STATES)
         gpu_ns = waits_by(db, trial.id, _WAITS_FOR_GPU, args.by)

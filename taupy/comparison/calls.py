@@ -57,8 +57,8 @@ class CallsOfPaths(Medians):
 
     def _calls(self, where: tuple[Condition, ...]) -> list[list[dict[Hashable, float]]]:
         ids = tuple(trial for side in self._of for trial in side)
-        asked = Question(ids, (), ("trial", "callpath"), where, values=("calls",))
-        table = values(self._db, asked)
+        of_calls = Question(ids, (), ("trial", "callpath"), where, values=("calls",))
+        table = values(self._db, of_calls)
         of_trial: dict[int, dict[Hashable, float]] = {trial: {} for trial in ids}
         for trial, path, calls in zip(
             table.row_labels("trial"),

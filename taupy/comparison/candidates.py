@@ -66,23 +66,23 @@ def usual_order(metric: str) -> Way:
     return "shortfall" if better == "high" else "product"
 
 
-def chosen_groups(db: ProfileDB, trial_id: int, metric: str, asked: Sequence[str]) -> list[str]:
+def chosen_groups(db: ProfileDB, trial_id: int, metric: str, requested: Sequence[str]) -> list[str]:
     """The groups to rank: those requested, or kernels if they have the metric.
 
     Raises:
         UsageError: no routine of a group has the metric.
     """
     profile = metrics.flat_profile(db, trial_id, metric)
-    groups_there = {name for timer in profile.timers for name in timer.groups.split("|")}
-    for group in asked:
-        if group.upper() not in groups_there:
+    measured_groups = {name for timer in profile.timers for name in timer.groups.split("|")}
+    for group in requested:
+        if group.upper() not in measured_groups:
             raise UsageError(
                 f"no routine in group '{group}' has that metric (groups that have it: "
-                f"{', '.join(sorted(groups_there))})"
+                f"{', '.join(sorted(measured_groups))})"
             )
-    if asked:
-        return [group.upper() for group in asked]
-    return [_KERNELS] if _KERNELS in groups_there else []
+    if requested:
+        return [group.upper() for group in requested]
+    return [_KERNELS] if _KERNELS in measured_groups else []
 
 
 def program(
@@ -101,7 +101,7 @@ def program(
     Raises:
         TaupyError: no routine of these groups has the metric to rank by.
     """
-    times = _if_there(db, trial_id, "time", ("thread", "node", "timer"))
+    times = _if_measured(db, trial_id, "time", ("thread", "node", "timer"))
     if by == STEP:
         return Program(_steps(db, trial_id, ranking or "time"), *_wall(times))
     more = () if by == "routine" else (by,)
@@ -116,7 +116,7 @@ def program(
     evidence = {}
     for name in _EVIDENCE:
         if name != ranking:
-            answer = _if_there(db, trial_id, name, ("timer", *more))
+            answer = _if_measured(db, trial_id, name, ("timer", *more))
             if answer is not None:
                 evidence[name] = _of_groups(answer, groups)
     of_groups = None
@@ -150,7 +150,7 @@ def _profile(db: ProfileDB, trial_id: int, name: str, by: Sequence[str] = ("time
     return answer.taken([row for row, here in enumerate(answer.measured()) if here])
 
 
-def _if_there(
+def _if_measured(
     db: ProfileDB, trial_id: int, name: str, by: Sequence[str] = ("timer",)
 ) -> Answer | None:
     try:

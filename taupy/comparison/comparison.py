@@ -105,21 +105,21 @@ def answers(db: ProfileDB, sides: Sequence[Side], question: Question) -> list[An
     _check(question)
     if question.by == "event":
         return [_events(db, sides, question)]
-    asked = _Asked(db, sides, question)
+    comparing = _Comparing(db, sides, question)
     if question.by == "routine":
-        of_places = [asked.answer(where) for where in ("host", "gpu") if asked.has(where)]
+        of_places = [comparing.answer(where) for where in ("host", "gpu") if comparing.has(where)]
     elif question.by == "kernel":
-        if not asked.has("gpu"):
+        if not comparing.has("gpu"):
             raise MissingMetric(
                 f"none of these trials has '{question.metric}' for kernels: no GPU was "
                 "measured; `taupy doctor` shows what works here"
             )
-        of_places = [asked.answer("gpu")]
+        of_places = [comparing.answer("gpu")]
     else:
-        of_places = [asked.answer(None)]
+        of_places = [comparing.answer(None)]
     if not any(answer.comparison.rows for answer in of_places):
         what = "routine or kernel" if question.by == "routine" else question.by
-        asked_for = " and ".join(
+        conditions = " and ".join(
             text
             for text, given in (
                 (f"--filter {', '.join(question.names)}", question.names),
@@ -128,8 +128,8 @@ def answers(db: ProfileDB, sides: Sequence[Side], question: Question) -> list[An
             if given
         )
         raise UsageError(
-            f"no {what} of these trials matches {asked_for}; `taupy pprof -l` lists them"
-            if asked_for
+            f"no {what} of these trials matches {conditions}; `taupy pprof -l` lists them"
+            if conditions
             else "these trials have no steps: see docs/steps.md"
             if question.by == "step"
             else f"these trials have no {what} with '{question.metric}'"
@@ -146,7 +146,7 @@ def _check(question: Question) -> None:
         )
 
 
-class _Asked:
+class _Comparing:
     """Answers a question from the sides' trials."""
 
     def __init__(self, db: ProfileDB, sides: Sequence[Side], question: Question) -> None:
@@ -172,11 +172,11 @@ class _Asked:
     def _routines(self, where: Where | None) -> Answer:
         of_sides = self.values.answers("timer", where=where, limits=self._limits)
         timers_of = _timers_of_trials(of_sides)
-        timers_there = [
+        timers_of_sides = [
             {timer: timer for trial in side.trials for timer in timers_of.get(trial.id, ())}
             for side in self.sides
         ]
-        keys_of = match.matched(timers_there, self.question.level, self.question.table)
+        keys_of = match.matched(timers_of_sides, self.question.level, self.question.table)
         keys = {key.identity: key for side in keys_of for key in side.values()}
 
         def keyed(side: int, answer: values.Answer) -> Sequence[Hashable]:

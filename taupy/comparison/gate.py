@@ -175,7 +175,7 @@ def _candidates(
     if condition.metric == gate.DURATION:
         runs = [tuple(float(trial.duration_ns) for trial in side.trials) for side in sides]
         return _There([Candidate("duration", *runs)], Metric("duration", "ns"), [])
-    of_tables = answers(db, sides, _asked(condition, question))
+    of_tables = answers(db, sides, _question_of(condition, question))
     names: dict[str, tuple[Answer, Row[Hashable]]] = {}
     candidates: list[Candidate] = []
     left: list[str] = []
@@ -218,8 +218,8 @@ def _of_events(
 ) -> _There:
     del rule  # events are not parts of a whole
     assert condition.pattern is not None
-    asked = replace(question, by="event", value=condition.metric, names=())  # type: ignore[arg-type]
-    (answer,) = answers(db, sides, asked)
+    of_condition = replace(question, by="event", value=condition.metric, names=())  # type: ignore[arg-type]
+    (answer,) = answers(db, sides, of_condition)
     test = name_test(condition.pattern)
     rows: list[Candidate] = []
     left: list[str] = []
@@ -248,13 +248,13 @@ def _of_events(
     return _There(rows, Metric(condition.metric, units.pop() if len(units) == 1 else ""), left, own)
 
 
-def _asked(condition: Condition, question: Question) -> Question:
+def _question_of(condition: Condition, question: Question) -> Question:
     """The default value: inclusive for routines named in a condition, exclusive for all."""
     value = condition.value or ("inclusive" if condition.pattern is not None else "exclusive")
-    asked = replace(question, by="routine", groups=(), names=())
+    of_condition = replace(question, by="routine", groups=(), names=())
     if condition.metric in gate.COUNTS:
-        return replace(asked, metric="time", value=condition.metric)  # type: ignore[arg-type]
-    return replace(asked, metric=condition.metric, value=value)
+        return replace(of_condition, metric="time", value=condition.metric)  # type: ignore[arg-type]
+    return replace(of_condition, metric=condition.metric, value=value)
 
 
 def _meant(test: object, pattern: str | None, timer: str, short_name: str) -> bool:

@@ -60,8 +60,8 @@ def gate_view(
     ]
     rows: list[list[Cell]] = []
     if not machines:
-        told = [ruling for ruling in rulings if ruling[0].verdict != "passes"]
-        rulings = told or rulings[:PASSED_ROWS]
+        not_passed = [ruling for ruling in rulings if ruling[0].verdict != "passes"]
+        rulings = not_passed or rulings[:PASSED_ROWS]
     for judged, metric in rulings:
         low = judged.interval.low if judged.interval else None
         high = judged.interval.high if judged.interval else None

@@ -128,7 +128,7 @@ def _view(code: KernelCode, rows: Sequence[Beside], doubt: str) -> View:
         f"code at rest of {code.file}, module {code.module[:12]}, {code.compiler}".rstrip(", ")
     ]
     notes += [doubt] if doubt else []
-    if told := error_of_estimate(rows):
-        notes.append(told)
+    if error_note := error_of_estimate(rows):
+        notes.append(error_note)
     notes += [f"disagrees: {text}" for text in disagreements(rows)]
     return View(f"CODE AND MEASUREMENT of {code.full_name} on {code.chip}:", columns, cells, notes)

@@ -70,10 +70,10 @@ def by_kernel(db: ProfileDB, trial_id: int) -> dict[str, list[Advice]]:
         rows = proposals(db, trial_id)
     except TaupyError:  # nothing of it ran on a GPU
         return {}
-    told: dict[str, list[Advice]] = {}
+    advice_of: dict[str, list[Advice]] = {}
     for row in rows:
-        told.setdefault(row.timer, []).append(row.advice)
-    return told
+        advice_of.setdefault(row.timer, []).append(row.advice)
+    return advice_of
 
 
 def remarks(db: ProfileDB, trial_id: int) -> Mapping[str, list[str]]:
@@ -133,8 +133,8 @@ def blocks_view(
     codes = [code for code in kernel_codes.stored(db, lambda full, chip: True)
              if code.is_kernel and test(code.full_name, code.short_name)]  # fmt: skip
     if not codes:
-        asked = f"matches '{name}'" if name else "is there"
-        raise UsageError(f"no stored code of a kernel {asked}: {STORE_FIRST}")
+        condition = f"matches '{name}'" if name else "is there"
+        raise UsageError(f"no stored code of a kernel {condition}: {STORE_FIRST}")
     measured = _measured(db, trials)
     rows: list[tuple[Cell, ...]] = []
     for code in codes:

@@ -39,7 +39,7 @@ class Peaks:
                 f"'{metric.name}' has several possible peaks: choose one with "
                 "--ceiling NAME, such as fp32, 'tensor bf16' or DRAM"
             )
-        self._known: dict[str, Ceiling | None] = {}
+        self._roofs: dict[str, Ceiling | None] = {}
 
     def share(
         self, trial: TrialRow, value: float, time_ns: float | None, notes: list[str]
@@ -55,9 +55,9 @@ class Peaks:
         """The roof of the trial's GPU; adds one note per GPU."""
         models = trial_facts.gpu_models(self.db, [trial.id])[trial.id]
         processor = "" if " + " in models else models
-        if processor not in self._known:
-            self._known[processor] = self._best(processor) if processor else None
-        roof = self._known[processor]
+        if processor not in self._roofs:
+            self._roofs[processor] = self._best(processor) if processor else None
+        roof = self._roofs[processor]
         if roof is not None:
             note = f"peak {self.name} of {processor}: {roof.value:.4g} {roof.unit}, {roof.source}"
             note += f" ({roof.reference})" if roof.reference else ""

@@ -156,8 +156,8 @@ class _Labels:
         if not with_value:
             from difflib import get_close_matches
 
-            names_there = trial_facts.metadata_names(db)
-            near = get_close_matches(wanted, names_there, n=4, cutoff=0.5)
+            stored_names = trial_facts.metadata_names(db)
+            near = get_close_matches(wanted, stored_names, n=4, cutoff=0.5)
             more = f", metadata such as {', '.join(map(visible, near))}" if near else ""
             raise UsageError(
                 f"'{name}' is not a label of these trials (labels: "
@@ -315,13 +315,13 @@ class _Cells:
         for trial in self.trials:
             sides.setdefault(self._columns(trial.id), []).append(trial.id)
         side_of = {trial: at for at, ids in enumerate(sides.values()) for trial in ids}
-        timers_there: list[dict[TimerRow, TimerRow]] = [{} for _ in sides]
+        timers_of_sides: list[dict[TimerRow, TimerRow]] = [{} for _ in sides]
         for answer in of_sides:
             pairs = zip(answer.table.codes["trial"], answer.table.codes["timer"], strict=True)
             for code, timer in dict.fromkeys(pairs):
                 row = answer.table.labels["timer"][timer]
-                timers_there[side_of[answer.table.labels["trial"][code]]][row] = row
-        keys = match.matched(timers_there, self.layout.level, self.layout.table)
+                timers_of_sides[side_of[answer.table.labels["trial"][code]]][row] = row
+        keys = match.matched(timers_of_sides, self.layout.level, self.layout.table)
         spelled = _spelled(key for side in keys for key in side.values())
         named = [{row: spelled[key.identity] for row, key in side.items()} for side in keys]
         return {trial: named[side_of[trial]] for trial in side_of}

@@ -69,8 +69,8 @@ def _by(answer: PivotTable) -> str:
 
 def _kind(answer: PivotTable) -> tuple[Kind, str]:
     """The format of cells, the same in the whole table, so that they are easy to compare."""
-    units_there = {metric.unit for metric in answer.metrics.values()}
-    unit = next(iter(units_there)) if len(units_there) == 1 else ""
+    all_units = {metric.unit for metric in answer.metrics.values()}
+    unit = next(iter(all_units)) if len(all_units) == 1 else ""
     kinds: dict[str, Kind] = {"ns": "time_ns", "B": "bytes", "call": "float", "%": "percent"}
     return kinds.get(unit, "tau_count"), unit
 

@@ -77,7 +77,7 @@ def _why(
         when = "before the collectives to which it came last"
         when += f" in step {step}" if step is not None else ""
     longer_by = causes.of_rank(worst.rank, step)
-    notes += [f"{when}, {_told(cause, worst.rank)}" for cause in longer_by[:1]]
+    notes += [f"{when}, {_explained(cause, worst.rank)}" for cause in longer_by[:1]]
     whole = causes.within(longer_by)
     if whole is not None and whole[0] not in (longer_by[0].timer, longer_by[0].caller):
         notes.append(f"{100 * whole[1]:.0f} % of what took it longer lies within {whole[0].timer}")
@@ -85,7 +85,7 @@ def _why(
     return [*notes, shared] if shared else notes
 
 
-def _told(cause: Cause, rank: int) -> str:
+def _explained(cause: Cause, rank: int) -> str:
     caller = f", called by {cause.caller.timer}" if cause.caller is not None else ""
     spread = "; the rest is spread over other routines" if cause.share < _SPREAD else ""
     return (

@@ -209,12 +209,14 @@ def collectives_view(
         most: maximum number of rows; None: all, in their order.
     """
     rows = [row for matched in job.matched for row in _collectives(matched, step)]
-    said = [*notes]
+    notes_shown = [*notes]
     if most is not None and len(rows) > most:
-        said.append(f"{most} of {len(rows)} collectives, the largest skew first; --all shows all")
+        notes_shown.append(
+            f"{most} of {len(rows)} collectives, the largest skew first; --all shows all"
+        )
         rows = sorted(rows, key=lambda row: -_number(row[7]))[:most]
-    told = [[*row, *_longer(cause_of(str(row[0]), int(_number(row[1]))))] for row in rows]
-    return _shown(View("COLLECTIVES", _COLLECTIVES, told, said))
+    with_causes = [[*row, *_longer(cause_of(str(row[0]), int(_number(row[1]))))] for row in rows]
+    return _shown(View("COLLECTIVES", _COLLECTIVES, with_causes, notes_shown))
 
 
 def _number(cell: Cell) -> float:
@@ -222,7 +224,7 @@ def _number(cell: Cell) -> float:
 
 
 def _collectives(matched: Matched, step: int | None) -> list[list[Cell]]:
-    skew = matched.arrival - np.nanmin(matched.asked, axis=0)
+    skew = matched.arrival - np.nanmin(matched.requested, axis=0)
     waited, transfer = np.nansum(matched.waited, axis=0), np.nan_to_num(matched.transfer).max(0)
     rest = np.nan_to_num(matched.rest).max(0)
     return [
@@ -230,7 +232,7 @@ def _collectives(matched: Matched, step: int | None) -> list[list[Cell]]:
             *(matched.communicator, matched.number[at], matched.operation[at]),
             None if matched.bytes[at] == UNKNOWN_BYTES else matched.bytes[at],
             int(matched.step[at]) or None,
-            int((~np.isnan(matched.asked[:, at])).sum()),
+            int((~np.isnan(matched.requested[:, at])).sum()),
             matched.ranks[int(last)],
             *(float(skew[at]), float(waited[at]), float(transfer[at]), float(rest[at])),
         ]

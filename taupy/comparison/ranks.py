@@ -52,8 +52,8 @@ def read_ranks(db: ProfileDB, trial: int, attempt: int | None = None) -> tuple[R
     attempts = tuple(sorted({attempt for _, attempt in places.values()})) or (1,)
     chosen = attempts[-1] if attempt is None else attempt
     if chosen not in attempts:
-        told = ", ".join(map(str, attempts))
-        raise UsageError(f"trial {trial} has no attempt {chosen}, only {told}")
+        available = ", ".join(map(str, attempts))
+        raise UsageError(f"trial {trial} has no attempt {chosen}, only {available}")
     ranks: dict[int, Rank] = {}
 
     def rank_at(node: int) -> Rank:

@@ -24,7 +24,7 @@ class Side:
     """One side of a comparison: a trial, or a set of repeated runs."""
 
     letter: str
-    asked: str
+    argument: str
     trials: tuple[TrialRow, ...]
 
 

@@ -114,10 +114,10 @@ class Sweep:
         lacking = [id for id in ids if id in problems]
         if not meant:
             raise problems[lacking[-1]]
-        metric_there = meant[0].metric.metric
+        first_metric = meant[0].metric.metric
         additive = all(values_meant.metric.additive for values_meant in meant)
-        self.metric = metric_there
-        is_time = metric_there.unit in _TIMES
+        self.metric = first_metric
+        is_time = first_metric.unit in _TIMES
         self.across: Across = across or ("max" if additive and is_time else "total")
         if not additive:
             self.across = "total"

@@ -12,10 +12,10 @@ from taupy.model.answer import Answer
 from taupy.model.question import Question
 from taupy.pprof import selection
 from taupy.profiledb import metrics
-from taupy.profiledb.asked import metrics_of
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.meaning import Meant
 from taupy.profiledb.sweeps import SweptTrial
+from taupy.profiledb.translation import metrics_of
 from taupy.profiledb.values import values
 
 Where = Literal["host", "gpu"]

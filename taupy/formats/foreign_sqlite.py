@@ -99,7 +99,7 @@ def table_columns(connection: sqlite3.Connection) -> dict[str, tuple[str, ...]]:
     return columns_of
 
 
-def is_found_fast(connection: sqlite3.Connection, table: str, column: str) -> bool:
+def is_indexed(connection: sqlite3.Connection, table: str, column: str) -> bool:
     """Whether the table's primary key begins with that column."""
     rows = connection.execute(f"PRAGMA table_info({quoted(table)})")
     return any(row[1] == column and row[5] == 1 for row in rows)

@@ -180,9 +180,9 @@ def read(source: Path, progress: Progress) -> Iterator[Profile]:
         pieces.expect("start_map", "an object")
         for key in pieces.members():
             if key == "threads":
-                document[key] = list(_each(pieces, _read_thread))
+                document[key] = list(_items(pieces, _read_thread))
             elif key == "timers":
-                document[key] = list(_each(pieces, _read_timer))
+                document[key] = list(_items(pieces, _read_timer))
             elif key in _HEAD:
                 document[key] = pieces.value()
             else:
@@ -251,11 +251,11 @@ def _checked(kind: type[Checked], value: object, pieces: Pieces) -> Checked:
     return checked
 
 
-def _each(pieces: Pieces, read_one: Callable[[Pieces], Any]) -> Iterator[Any]:
+def _items(pieces: Pieces, read_item: Callable[[Pieces], Any]) -> Iterator[Any]:
     pieces.expect("start_array", "a list")
     while (event := pieces.next())[0] != "end_array":
         pieces.is_start(event, "start_map", "an object")
-        yield read_one(pieces)
+        yield read_item(pieces)
 
 
 @dataclass
@@ -389,7 +389,7 @@ def _steps(read: _Steps, pieces: Pieces) -> Steps:
 
 
 def _objects(pieces: Pieces) -> Iterator[dict[str, Any]]:
-    yield from _each(pieces, Pieces.rest_of_map)
+    yield from _items(pieces, Pieces.rest_of_map)
 
 
 def _real(value: Any) -> Any:

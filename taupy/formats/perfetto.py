@@ -50,7 +50,7 @@ def write(profile: Profile, target: Path, progress: Progress) -> list[str]:
 class _Writer:
     def __init__(self, profile: Profile, laid: Tracks, file: BinaryIO) -> None:
         self._profile = profile
-        self._found = laid
+        self._tracks = laid
         self._file = file
         self._names: dict[str, int] = {}
         self._categories: dict[str, int] = {}
@@ -61,7 +61,7 @@ class _Writer:
     def write(self, progress: Progress) -> None:
         self._packet(_CLEARED)
         processes: set[tuple[int, int]] = set()
-        for number, track in enumerate(self._found.tracks):
+        for number, track in enumerate(self._tracks.tracks):
             at = track.thread
             if (at.node, at.context) not in processes:
                 processes.add((at.node, at.context))
@@ -69,7 +69,7 @@ class _Writer:
             self._describe_thread(track, number)
             self._slices(track, number)
             progress.advance()
-        for number, counter in enumerate(self._found.counters):
+        for number, counter in enumerate(self._tracks.counters):
             if (counter.node, counter.context) not in processes:
                 processes.add((counter.node, counter.context))
                 self._describe_process(counter.node, counter.context)
@@ -166,7 +166,7 @@ class _Writer:
         for group in timer.groups:
             head += wire.put_number(3, self._interned(1, self._categories, group))
         above = frames(track.measured, activity.row)
-        if above and not self._found.laid_out:
+        if above and not self._tracks.laid_out:
             timers, rows = self._profile.timers, track.measured.tree.timer
             path = " => ".join(timers[rows[row]].full_name for row in above[-100:])
             head += self._text("call path", path)

@@ -164,21 +164,21 @@ class _Reading:
         if _number(packet, 13) & 1 or sequence_id not in self._sequences:
             self._sequences[sequence_id] = _Sequence()
         sequence = self._sequences[sequence_id]
-        if (told := _inner(packet, 12)) is not None:
-            self._told(told, sequence)
+        if (interned := _inner(packet, 12)) is not None:
+            self._intern(interned, sequence)
         if (descriptor := _inner(packet, 60)) is not None:
             self._describe(descriptor)
         if (event := _inner(packet, 11)) is not None:
             self._event(event, _number(packet, 8), sequence)
 
-    def _told(self, told: Message, sequence: _Sequence) -> None:
+    def _intern(self, interned: Message, sequence: _Sequence) -> None:
         for number, table in (
             (1, sequence.categories),
             (2, sequence.names),
             (3, sequence.keys),
             (29, sequence.texts),
         ):
-            for entry in told.get(number, ()):
+            for entry in interned.get(number, ()):
                 if isinstance(entry, bytes):
                     message = _message(entry)
                     table[_number(message, 1)] = _text(message, 2)

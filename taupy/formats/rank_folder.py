@@ -46,7 +46,7 @@ def read(path: Path, progress: Progress) -> Iterator[Profile]:
     if not files:
         raise refusal(path, "", "no trace of torch.profiler and no export of Nsight Systems in it")
     numbers = [_rank_in(file) for file in files]
-    told = None not in numbers and len({*numbers}) == len(numbers)
+    named_by_rank = None not in numbers and len({*numbers}) == len(numbers)
     progress.begin(path.name, len(files))
     taken: dict[int, str] = {}
     notes: Counter[str] = Counter()
@@ -56,7 +56,7 @@ def read(path: Path, progress: Progress) -> Iterator[Profile]:
         assert reader.read is not None
         for profile in reader.read(file, SILENT):
             text = profile.metadata.pop("distributed rank", None)
-            by_name = numbers[place] if told else place
+            by_name = numbers[place] if named_by_rank else place
             rank = int(text) if text is not None and text.isdigit() else by_name
             assert rank is not None
             for line in profile.metadata.pop(IMPORT_NOTES, "").splitlines():

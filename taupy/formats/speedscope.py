@@ -99,7 +99,7 @@ def read(source: Path, progress: Progress) -> Iterator[Profile]:
         if not profiles:
             raise pieces.refusal("contains no profiles")
         ours = facts.get("speedscope exporter") == EXPORTER
-        profile = _made(source, profiles, frames, pieces, ours)
+        profile = _profile_of_threads(source, profiles, frames, pieces, ours)
     if ours and facts.get("speedscope name", "").count("/") >= 2:
         profile.application = facts["speedscope name"].rsplit("/", 2)[0]
     profile.metadata |= {name: value for name, value in facts.items() if value}
@@ -224,7 +224,7 @@ def _number(pieces: Pieces, event: tuple[str, Any], lowest: float | None = None)
     return value  # type: ignore[no-any-return]
 
 
-def _made(
+def _profile_of_threads(
     source: Path,
     profiles: list[_Profile],
     frames: list[tuple[str, str | None, int | None]],
@@ -247,10 +247,10 @@ def _made(
         metric, factor = _UNITS[profile.unit]
         thread = Thread(0, 0, number, name=profile.name)
         if own_places is not None:
-            thread, told = own_places[number]
-            if told is None:  # a timeline: the samples contain its times already
+            thread, own_metric = own_places[number]
+            if own_metric is None:  # a timeline: the samples contain its times already
                 continue
-            metric, factor = (told, 1) if profile.ours is not None else (told, factor)
+            metric, factor = (own_metric, 1) if profile.ours is not None else (own_metric, factor)
         if factor != 1:
             profile.stacks.weight = [weight * factor for weight in profile.stacks.weight]
         by_thread.setdefault(thread, []).append((metric, profile.stacks))
@@ -269,7 +269,9 @@ def _all_ours(profiles: list[_Profile]) -> list[tuple[Thread, Metric | None]] | 
     places = []
     for profile in profiles:
         own_place = (
-            _told(profile.ours) if profile.ours is not None else _from_title(profile, titles)
+            _from_own_key(profile.ours)
+            if profile.ours is not None
+            else _from_title(profile, titles)
         )
         if own_place is None:
             return None
@@ -279,7 +281,7 @@ def _all_ours(profiles: list[_Profile]) -> list[tuple[Thread, Metric | None]] | 
     return places
 
 
-def _told(ours: object) -> tuple[Thread, Metric | None] | None:
+def _from_own_key(ours: object) -> tuple[Thread, Metric | None] | None:
     """The contents of taupy's own key in a profile."""
     if not isinstance(ours, dict):
         return None

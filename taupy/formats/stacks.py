@@ -126,9 +126,9 @@ def nothing_to_write(what: str, profile: Profile) -> FormatError:
     """The error that a format can hold none of the trial's values."""
     names = [metric.name for metric in profile.metrics]
     more = [f"{len(names) - 5} more"] if len(names) > 6 else []
-    names_there = ", ".join(names[:5] + more if more else names) or "none"
+    metric_names = ", ".join(names[:5] + more if more else names) or "none"
     return FormatError(
-        f"{what}, and this trial has none (its metrics: {names_there}); json, tau, pprof and csv "
+        f"{what}, and this trial has none (its metrics: {metric_names}); json, tau, pprof and csv "
         "hold any metric"
     )
 

@@ -103,7 +103,7 @@ def _callpaths(profile: Profile, progress: Progress) -> Rows:
             timer = tree.timer[row]
             where = (row, above if above >= 0 else None, depth[row], _path(measured, row, names))
             for metric, values in tree.inclusive.items():
-                whole, other = _known(values[row]), _known(tree.exclusive[metric][row])
+                whole, other = _not_nan(values[row]), _not_nan(tree.exclusive[metric][row])
                 if whole is not None or other is not None:
                     counts = (tree.calls[row], tree.subroutines[row], whole, other)
                     described = _timer(profile.timers[timer])
@@ -122,7 +122,7 @@ def _events(profile: Profile, progress: Progress) -> Rows:
 
 
 def _event(event: UserEvent, path: str | None) -> tuple[Any, ...]:
-    values = tuple(map(_known, (event.minimum, event.maximum, event.mean, event.sum_squares)))
+    values = tuple(map(_not_nan, (event.minimum, event.maximum, event.mean, event.sum_squares)))
     stddev = None
     if event.count and None not in values:
         stddev = math.sqrt(abs(event.sum_squares / event.count - event.mean**2))
@@ -156,7 +156,7 @@ def _timer(timer: Timer) -> tuple[Any, ...]:
     return timer.full_name, timer.short or timer.name, timer.file, timer.line, groups
 
 
-def _known(value: float) -> float | None:
+def _not_nan(value: float) -> float | None:
     return value if value == value else None
 
 

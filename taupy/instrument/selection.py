@@ -86,7 +86,7 @@ def matches(glob: str, text: str) -> bool:
             star, star_place = at, place
             at += 1
             continue
-        after = _one(glob, at, text[place]) if at < len(glob) else -1
+        after = _after_element(glob, at, text[place]) if at < len(glob) else -1
         if after >= 0:
             at, place = after, place + 1
         elif star >= 0:
@@ -97,7 +97,7 @@ def matches(glob: str, text: str) -> bool:
     return not glob[at:].strip("*")
 
 
-def _one(glob: str, at: int, character: str) -> int:
+def _after_element(glob: str, at: int, character: str) -> int:
     """Where the glob goes on if its element at `at` matches the character, else -1."""
     element = glob[at]
     if element == "?":

@@ -143,10 +143,10 @@ def loops(code: KernelCode) -> View:
         (f"0x{part.start:x}", part.depth, part.instructions, part.barriers, part.line)
         for part in code.loops
     ]
-    told = "not followed" if code.divergent is None else f"{code.divergent} may split a warp"
+    divergence = "not followed" if code.divergent is None else f"{code.divergent} may split a warp"
     blocks = several(code.blocks, "basic block")
     branches = "branch" if code.branches == 1 else "branches"
-    notes = [f"{blocks}, {code.branches} conditional {branches} ({told})"]
+    notes = [f"{blocks}, {code.branches} conditional {branches} ({divergence})"]
     if code.calls:
         notes.append("calls: " + ", ".join(dict.fromkeys(code.calls)))
     if code.peak_live is not None:

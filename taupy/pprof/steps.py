@@ -42,7 +42,7 @@ def view(thread: ThreadRow, steps: Steps, *, whole: bool = True) -> View:
     rows = range(len(steps)) if whole else _chosen(steps, times)
     columns = (*_columns(steps), Column("mark", heading="Mark"))
     cells = [[*_cells(thread, steps, row), times.marks[row]] for row in rows]
-    shown = [at for at, column in enumerate(columns) if _is_known(column, cells, at)]
+    shown = [at for at, column in enumerate(columns) if _is_shown(column, cells, at)]
     place = f"{thread.node}.{thread.context}.{thread.thread}: {thread.name}"
     return View(
         f"{steps.kind.upper()} OF THREAD {place}",
@@ -75,7 +75,7 @@ def _value_names(steps: Steps) -> list[str]:
     return sorted(steps.values, key=lambda name: "loss" not in name.lower())
 
 
-def _is_known(column: Column, cells: list[list[Cell]], at: int) -> bool:
+def _is_shown(column: Column, cells: list[list[Cell]], at: int) -> bool:
     if column.name == "steps":
         return any(row[at] != 1 for row in cells)
     optional = column.name in ("samples", "mark") or column.name.endswith("_per_second")

@@ -315,7 +315,7 @@ def _trial_faults(db: ProfileDB, trial: int) -> Iterator[Finding]:
 
 def _laws(db: ProfileDB, trial: int, faults: list[str]) -> Iterator[Finding]:
     """A violation that the trial itself declares is a note."""
-    told = {
+    declared = {
         _law(line)
         for (value,) in db.rows(
             "SELECT value FROM metadata WHERE trial_id = ? AND name = ?", (trial, INVARIANTS)
@@ -323,9 +323,9 @@ def _laws(db: ProfileDB, trial: int, faults: list[str]) -> Iterator[Finding]:
         for line in value.split("\n")
     }
     for fault in faults:
-        if _law(fault) not in told:
+        if _law(fault) not in declared:
             yield Finding("PROBLEM", "laws", trial, fault)
-    noted = [fault for fault in faults if _law(fault) in told]
+    noted = [fault for fault in faults if _law(fault) in declared]
     if noted:
         laws = "a law" if len(noted) == 1 else f"{len(noted)} laws"
         yield Finding(

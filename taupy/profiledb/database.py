@@ -302,11 +302,11 @@ def of_a_sound_file(
     """
 
     @wraps(question)
-    def asked(db: ProfileDB, /, *args: _Arguments.args, **named: _Arguments.kwargs) -> _Answer:
+    def checked(db: ProfileDB, /, *args: _Arguments.args, **named: _Arguments.kwargs) -> _Answer:
         try:
             return question(db, *args, **named)
         except (KeyError, TypeError, ValueError) as error:
             what = visible(f"{type(error).__name__}: {error}")
             raise DatabaseError(f"{db.path} {DAMAGED} ({what})") from error
 
-    return asked
+    return checked

@@ -16,9 +16,9 @@ from taupy.model.expression import LENIENT, Binary, Function, Name, Node
 from taupy.model.formula import Formula, bound, degree
 from taupy.model.metric import Metric
 from taupy.profiledb import derived
-from taupy.profiledb.asked import metrics_of
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.derived import Definition
+from taupy.profiledb.translation import metrics_of
 
 COUNTS = {"calls": "call", "subroutines": "call"}
 """Quantities that every row has, by their names in expressions, with units."""
@@ -137,7 +137,7 @@ class TrialMetrics:
 
     def meaning(self, name: str) -> tuple[Resolved, Formula]:
         """The meaning of the name, and its formula."""
-        metric = self._known(name)
+        metric = self._spelled(name)
         if metric in self.units:
             unit = self.units[metric]
             return Resolved(metric, unit, True, "measured"), Formula.measured(metric, unit)
@@ -164,7 +164,7 @@ class TrialMetrics:
         bound(expanded, {**COUNTS, **self.units})  # errors refer to the user's own expression
         return self._counted(expanded)
 
-    def _known(self, name: str) -> str:
+    def _spelled(self, name: str) -> str:
         """The metric that this name means."""
         if name in self.units:
             return name

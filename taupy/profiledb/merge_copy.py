@@ -143,7 +143,7 @@ class Copier:
     # --- a trial --------------------------------------------------------------
 
     def _copy_trial(self, old: int, uuid: str) -> None:
-        present = self._one("SELECT id FROM main.trial WHERE uuid = ?", uuid)
+        present = self._scalar("SELECT id FROM main.trial WHERE uuid = ?", uuid)
         new = self._new_trial(old) if present is None else int(present)
         threads, devices = self._map_places(old, new)
         metrics = [] if present is None else self._lacking_metrics(old, new)
@@ -174,7 +174,7 @@ class Copier:
             old,
         )[0]
         place = self._id_of("experiment", self._id_of("application", None, application), experiment)
-        last = self._one("SELECT max(seq) FROM main.sqlite_sequence WHERE name = 'trial'") or 0
+        last = self._scalar("SELECT max(seq) FROM main.sqlite_sequence WHERE name = 'trial'") or 0
         chosen = self._free_name(place, name)
         columns = [column for column in self._columns("trial") if column != "id"]
         given = {"experiment_id": ":experiment", "name": ":name"}
@@ -245,7 +245,7 @@ class Copier:
 
     def _map_metrics(self) -> None:
         self.connection.execute("DELETE FROM temp.moved_metric")
-        numbers = "" if self._one("SELECT count(*) FROM main.metric") else "id, "
+        numbers = "" if self._scalar("SELECT count(*) FROM main.metric") else "id, "
         self.connection.execute(
             f"INSERT INTO main.metric ({numbers}name, unit)"
             f" SELECT {numbers}name, unit FROM {self.source}.metric WHERE true ORDER BY id"
@@ -264,7 +264,7 @@ class Copier:
             same = " OR ".join(
                 f"here.{c} IS NOT there.{c}" for c in _SAME_CONTENT[table].split(", ")
             )
-            odd = self._one(
+            odd = self._scalar(
                 f"SELECT there.id FROM {self.source}.{table} AS there"
                 f" CROSS JOIN main.{table} AS here ON here.id = there.id"
                 f" WHERE there.id IN {which} AND ({same}) LIMIT 1",
@@ -490,7 +490,7 @@ class Copier:
             return self.connection.execute(sql, values[0]).fetchall()
         return self.connection.execute(sql, values).fetchall()
 
-    def _one(self, sql: str, *values: Any) -> Any:
+    def _scalar(self, sql: str, *values: Any) -> Any:
         rows = self._rows(sql, *values)
         return rows[0][0] if rows else None
 

@@ -257,10 +257,10 @@ def _threads(db: ProfileDB, trial_id: int, places: Sequence[Place]) -> Condition
     db.trial(trial_id)
     named = labels(db, "thread", ids_of(db, "thread", [trial_id])).values()
     texts = [".".join(map(str, label[:3])) for (label,) in named]
-    asked = [".".join(map(str, place)) for place in places]
-    for text in asked:
+    place_labels = [".".join(map(str, place)) for place in places]
+    for text in place_labels:
         if text not in texts:
             raise NoSuchTrial(
                 f"trial {trial_id} has no thread {text} (it has: {', '.join(sorted(texts))})"
             )
-    return Condition("thread", tuple(asked))
+    return Condition("thread", tuple(place_labels))

@@ -58,7 +58,7 @@ class PreparedThread:
         callpaths = _callpaths(tree.parent, timer_column, depth, is_wide)
         order = columns.ascending(callpaths, is_wide)
         if _repeats(callpaths, order, is_wide):
-            tree, moved = _with_each_path_once(tree, callpaths)
+            tree, moved = _without_duplicate_paths(tree, callpaths)
             once = replace(
                 measured,
                 tree=tree,
@@ -356,7 +356,9 @@ def _depth(parent: array[int], is_wide: bool) -> array[int]:
     return depth
 
 
-def _with_each_path_once(tree: CallTree, callpaths: array[int]) -> tuple[CallTree, dict[int, int]]:
+def _without_duplicate_paths(
+    tree: CallTree, callpaths: array[int]
+) -> tuple[CallTree, dict[int, int]]:
     """The tree with rows of equal call paths summed, and the new position of each row."""
     position: dict[int, int] = {}
     moved = {row: position.setdefault(id, len(position)) for row, id in enumerate(callpaths)}

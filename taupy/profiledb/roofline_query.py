@@ -29,12 +29,12 @@ from taupy.model.work import (
     TrialWork,
 )
 from taupy.profiledb.ancestry import Ancestry
-from taupy.profiledb.asked import metrics_of
 from taupy.profiledb.counted_times import HELPERS, WRAPPERS, counted_times
 from taupy.profiledb.database import ProfileDB, of_a_sound_file
 from taupy.profiledb.dimensions import ids_of, labels
 from taupy.profiledb.gpu_query import devices
 from taupy.profiledb.query import trial_metadata
+from taupy.profiledb.translation import metrics_of
 from taupy.profiledb.values import values
 
 _STATED = (*PRECISION_OF, *LEVEL_OF)
@@ -66,7 +66,7 @@ def trial_work(db: ProfileDB, trials: Sequence[TrialRow]) -> list[TrialWork]:
     above = Ancestry.of(db, (*kernels.labels["callpath"], *events.labels["callpath"]))
     parts = [table.parts("trial") for table in (kernels, routines, events)]
     return [
-        _Work.of(db, trial, sorted(measured[trial.id]), above).told(
+        _Work.of(db, trial, sorted(measured[trial.id]), above).assembled(
             *(tables.get(trial.id) for tables in parts)
         )
         for trial in trials
@@ -123,7 +123,7 @@ class _Work:
         """The positions of timers, given by id."""
         return tuple(self.place[self.above.timers[id]] for id in timers)
 
-    def told(
+    def assembled(
         self, kernels: Table | None, routines: Table | None, events: Table | None
     ) -> TrialWork:
         """The trial's work, from its kernels, routines and user events; None if it has none."""

@@ -232,11 +232,11 @@ def _miss(db: ProfileDB, text: str) -> str:
     if not trials:
         return f"{place} has no trials; `taupy run SCRIPT` adds one"
     count = several(len(trials), "trial")
-    choices = _what_there_is(db, text, trials)
+    choices = _available(db, text, trials)
     return f"no trial matches '{text}' in {place} ({count}: {choices}); `taupy trials` lists them"
 
 
-def _what_there_is(db: ProfileDB, text: str, trials: Sequence[TrialRow]) -> str:
+def _available(db: ProfileDB, text: str, trials: Sequence[TrialRow]) -> str:
     """The available GPUs, tags or metadata values, otherwise the last trials."""
     if text.startswith("gpu="):
         names = [name for _, name in db.rows(_GPU_NAMES)]

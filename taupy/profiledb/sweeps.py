@@ -162,9 +162,9 @@ def _values(
     db: ProfileDB, over: str, trials: Sequence[TrialRow], facts: dict[int, dict[str, str]]
 ) -> tuple[dict[int, str], bool]:
     """Trial -> its value; and whether values were counted."""
-    told = {trial.id: facts[trial.id][over] for trial in trials if over in facts[trial.id]}
-    if told or over not in COUNTED:
-        return told, False
+    declared = {trial.id: facts[trial.id][over] for trial in trials if over in facts[trial.id]}
+    if declared or over not in COUNTED:
+        return declared, False
     counts = dict(db.rows(_COUNTS[over]))
     return {trial.id: str(counts[trial.id]) for trial in trials if trial.id in counts}, True
 
@@ -257,9 +257,9 @@ def _no_such_parameter(
     if not trials:
         return f"{db.path} has no trials; `taupy run --sweep` adds some"
     names = _varying([trial.id for trial in trials], facts)
-    names_there = ", ".join(names[:12]) or "none"
+    listed_names = ", ".join(names[:12]) or "none"
     return (
-        f"no trial has metadata '{over}' (what differs between them: {names_there}; "
+        f"no trial has metadata '{over}' (what differs between them: {listed_names}; "
         f"or count {', '.join(COUNTED)}); give it with: taupy run --meta {over}=VALUE SCRIPT"
     )
 

@@ -22,11 +22,11 @@ from taupy.model import callpaths
 from taupy.model.question import Question
 from taupy.model.table import Column, Table, combine, merged
 from taupy.profiledb import coverage
-from taupy.profiledb.asked import OF_PATH, Asked
 from taupy.profiledb.database import ProfileDB, of_a_sound_file
 from taupy.profiledb.dimensions import dimension, labels
 from taupy.profiledb.statements import Statement
 from taupy.profiledb.step_values import STEP, step_values
+from taupy.profiledb.translation import OF_PATH, Translation
 
 Choices = list[tuple[int, ...]]
 """For each id, the codes of its labels."""
@@ -57,25 +57,27 @@ def _all_of(db: ProfileDB, question: Question) -> Table:
         return _largest(_all_of(db, of_threads), question.by)
     if STEP in question.dimensions:
         return step_values(db, question)
-    asked = Asked.of(db, question)
-    nested = "timer" not in question.by and not asked.by_path
+    translation = Translation.of(db, question)
+    nested = "timer" not in question.by and not translation.by_path
     if nested and "inclusive" in question.values:
-        return _of_trees(db, asked)
+        return _of_trees(db, translation)
     uneven: set[int] = set()
     if question.together:
-        uneven = coverage.uneven_threads(db, asked.trials, asked.metric_ids)
-    parts = asked.divided(db, uneven) if uneven else (asked, None)
+        uneven = coverage.uneven_threads(db, translation.trials, translation.metric_ids)
+    parts = translation.divided(db, uneven) if uneven else (translation, None)
     tables = [_labelled(db, _summed(db, parts[0], parts[0].statement()), question.by)]
     if parts[1] is not None:
         tables.append(_of_trees(db, parts[1]))
     return combine(tables) if len(tables) > 1 else tables[0]
 
 
-def _summed(db: ProfileDB, asked: Asked, statement: Statement) -> Table:
+def _summed(db: ProfileDB, translation: Translation, statement: Statement) -> Table:
     """The statement's answer, with ids for labels."""
     names = [*statement.keys, *statement.attributes]
-    columns = asked.columns(statement.values)
-    cells: Sequence[Sequence[Any]] = db.columns(statement.reading()) if asked.leaves_any else []
+    columns = translation.columns(statement.values)
+    cells: Sequence[Sequence[Any]] = (
+        db.columns(statement.reading()) if translation.leaves_any else []
+    )
     cells = cells or [()] * (len(names) + len(columns))
     size = len(cells[0])
     for numbers in cells[len(names) :]:
@@ -85,7 +87,7 @@ def _summed(db: ProfileDB, asked: Asked, statement: Statement) -> Table:
     ids: dict[str, Sequence[Any]] = {}
     for name, column in zip(names, cells, strict=False):
         codes[name], ids[name] = _coded(column, unique=names == [name])
-    for name, only in (("trial", asked.trials), ("thread", (asked.lone,))):
+    for name, only in (("trial", translation.trials), ("thread", (translation.lone,))):
         if name not in codes:
             codes[name], ids[name] = [0] * size, only[:1]
     return Table(codes, ids, dict(zip(columns, cells[len(names) :], strict=True)), size)
@@ -184,21 +186,21 @@ def _stays_apart(summed: Table, names: dict[str, Sequence[Any]]) -> bool:
 # --- what needs whole call trees -------------------------------------------------
 
 
-def _of_trees(db: ProfileDB, asked: Asked) -> Table:
-    whole = _summed(db, asked, asked.trees())
+def _of_trees(db: ProfileDB, translation: Translation) -> Table:
+    whole = _summed(db, translation, translation.trees())
     parent = callpaths.parents(whole)
     of_thread = labels(db, "kind", whole.labels["thread"])
     kinds = [of_thread[id][0] for id in whole.labels["thread"]]
     streams = [kinds[code] == "gpu" for code in whole.codes["thread"]]
-    if asked.question.together:
+    if translation.question.together:
         whole = replace(whole, columns=coverage.together(whole, parent, streams))
-    meant = _meant(asked, whole, streams)
-    names, choices = _choices(db, whole, asked.question.by)
-    wanted = asked.columns(asked.question.values)
-    if asked.by_path:
+    meant = _meant(translation, whole, streams)
+    names, choices = _choices(db, whole, translation.question.by)
+    wanted = translation.columns(translation.question.values)
+    if translation.by_path:
         taken = whole.taken([row for row, here in enumerate(meant) if here])
         own: dict[Column, Sequence[Any]] = {name: taken.columns[name] for name in wanted}
-        return _labelled(db, replace(taken, columns=own), asked.question.by)
+        return _labelled(db, replace(taken, columns=own), translation.question.by)
     numbers: dict[tuple[int, ...], int] = {}
     groups = [
         [numbers.setdefault(codes, len(numbers)) for codes in mine] if here else []
@@ -214,29 +216,29 @@ def _of_trees(db: ProfileDB, asked: Asked) -> Table:
     )
 
 
-def _meant(asked: Asked, whole: Table, streams: Sequence[bool]) -> list[bool]:
+def _meant(translation: Translation, whole: Table, streams: Sequence[bool]) -> list[bool]:
     """Which rows count; the others only lead to them."""
     kept = [True] * whole.size
-    if asked.timers is not None:
-        timers = set(asked.timers)
+    if translation.timers is not None:
+        timers = set(translation.timers)
         allowed = [id in timers for id in whole.labels["timer"]]
         kept = [allowed[code] for code in whole.codes["timer"]]
-    if asked.callpaths is not None:
-        chosen = set(asked.callpaths)
+    if translation.callpaths is not None:
+        chosen = set(translation.callpaths)
         kept = [
             here and id in chosen
             for here, id in zip(kept, whole.row_labels("callpath"), strict=True)
         ]
-    if (depth := asked.between("depth")) is not None:
+    if (depth := translation.between("depth")) is not None:
         levels = whole.row_labels("depth")
         kept = [
             here and depth[0] <= level <= depth[1] for here, level in zip(kept, levels, strict=True)
         ]
-    if asked.by_path:
+    if translation.by_path:
         return kept
     measured = coverage.measured(whole)
     kept = [here and is_measured for here, is_measured in zip(kept, measured, strict=True)]
-    if "timer" in asked.question.by:
+    if "timer" in translation.question.by:
         # On a stream, host routines are only the launch sites of kernels.
         calls = whole.column("calls")
         kept = [

@@ -41,7 +41,7 @@ def others(folder: Folder, notes: Notes, reached: Collection[int]) -> dict[str, 
         reached: ids of processes that are not lost although none of their parts was read.
     """
     try:
-        kept, descendants = heartbeat.read(folder), heartbeat.read_found(folder)
+        kept, descendants = heartbeat.read(folder), heartbeat.read_seen(folder)
     except (Damaged, OSError):
         kept, descendants = None, []
     beat, ends = kept or (None, [])
@@ -78,13 +78,16 @@ class _Ends:
 
 
 def _processes(
-    notes: Notes, reached: Collection[int], descendants: Sequence[heartbeat.Found], ends: _Ends
+    notes: Notes,
+    reached: Collection[int],
+    descendants: Sequence[heartbeat.SeenProcess],
+    ends: _Ends,
 ) -> Iterator[_Process]:
     accounted = {child.pid for child in notes.children} | notes.measured | {*reached}
     for process in descendants:
         if process.pid not in accounted:
             words = process.command.decode("utf-8", "backslashreplace").split("\0")
-            yield ends.process(_shown(words), process.pid, process.found_ns)
+            yield ends.process(_shown(words), process.pid, process.seen_ns)
     for child in lost(notes, reached):
         if not child.is_unknown:
             yield ends.process(child.command, child.pid, child.began_ns, child.ended_ns)

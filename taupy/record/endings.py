@@ -74,8 +74,8 @@ def _watched(
         except (Damaged, OSError) as problem:
             return None, [], f"what the watch recorded cannot be read ({problem})"
         if kept is None:
-            told = settings.metadata.get("taupy.watch", "none: it did not begin")
-            return None, [], f"no watch: {told.removeprefix('none: ')}"
+            watch = settings.metadata.get("taupy.watch", "none: it did not begin")
+            return None, [], f"no watch: {watch.removeprefix('none: ')}"
         beat, ends = kept
         noted = {end.pid for end in ends}
         is_late = is_here and not beat.is_over and any(part.pid not in noted for part in cut)

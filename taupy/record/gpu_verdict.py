@@ -14,11 +14,11 @@ from taupy.model.profile import Timer
 from taupy.record.gpu_part import GpuPart
 
 
-def verdict(asked: str, parts: Sequence[GpuPart], missed: Collection[str]) -> str | None:
+def verdict(mode: str, parts: Sequence[GpuPart], missed: Collection[str]) -> str | None:
     """Why an expected capture is empty, in one line; None if it is not empty or not expected.
 
     Args:
-        asked: "auto", "yes" (--gpu was given) or "no".
+        mode: "auto", "yes" (--gpu was given) or "no".
         parts: GPU parts of all processes of the run.
         missed: notes of processes without a GPU part: "late", "other tool", "not initialised",
             "", or why the collector could not be loaded.
@@ -51,7 +51,7 @@ def verdict(asked: str, parts: Sequence[GpuPart], missed: Collection[str]) -> st
             "GPU work was not recorded: the CUDA driver did not load taupy's collector, and the "
             "program launched nothing from a new call path"
         )
-    if asked != "yes":
+    if mode != "yes":
         return None
     if parts:
         return "--gpu was given, but the program launched nothing on a GPU"
@@ -67,8 +67,8 @@ def verdict(asked: str, parts: Sequence[GpuPart], missed: Collection[str]) -> st
 
 def _states(parts: Sequence[GpuPart]) -> str:
     """The errors reported by CUPTI; "" if there are none."""
-    told = [part.notes["states"] for part in parts if "states" in part.notes]
-    return f"CUPTI reported an internal error: {'; '.join(told)}" if told else ""
+    errors = [part.notes["states"] for part in parts if "states" in part.notes]
+    return f"CUPTI reported an internal error: {'; '.join(errors)}" if errors else ""
 
 
 def shared(timers: Iterable[Timer], parts: Sequence[GpuPart]) -> str | None:

@@ -77,10 +77,10 @@ def add_gpus(
         )
         done += [folder / name, path, trace]
     add_losses(profile, lost)
-    asked = settings.gpu
-    if asked == "yes" and all(place.part.pid != settings.root_pid for place in places.values()):
-        asked = "auto"  # late children: the run itself has been stored
-    if asked != "no" and (text := gpu_verdict.verdict(asked, parts, missed)):
+    mode = settings.gpu
+    if mode == "yes" and all(place.part.pid != settings.root_pid for place in places.values()):
+        mode = "auto"  # late children: the run itself has been stored
+    if mode != "no" and (text := gpu_verdict.verdict(mode, parts, missed)):
         profile.metadata[f"{HEALTH}gpu"] = text
     if text := gpu_verdict.shared(profile.timers, parts):
         profile.metadata[f"{HEALTH}gpu_shared"] = text
@@ -151,7 +151,7 @@ def add_timelines(profile: Profile, folder: Folder, settings: RunSettings) -> li
         return done
     if timelines is None:
         return done
-    texts = [f"GPU {gpu.ordinal}: {text}" for gpu in timelines for text in gpu.said]
+    texts = [f"GPU {gpu.ordinal}: {text}" for gpu in timelines for text in gpu.problems]
     texts += [f"GPU {gpu.ordinal}: nothing was sampled" for gpu in timelines if not gpu.events]
     if not timelines:
         texts = ["the program used none of the GPUs that were sampled: no timeline is kept"]

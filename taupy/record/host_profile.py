@@ -43,7 +43,7 @@ from taupy.record.rows import (
     believed_where_counted,
     folded,
     merged,
-    one_by_one,
+    merged_in_order,
     sums_below,
     totals,
 )
@@ -371,7 +371,7 @@ def _rows(
     ranges = {at for at in named if not _RANGES.isdisjoint(timers.timers[at].groups)}
     never_called = set(rows.timer[(rows.calls == 0) & (rows.parent >= 0)].tolist())
     if not never_called.isdisjoint(ranges):
-        rows, row_of = one_by_one(rows, width, frozenset(ranges))
+        rows, row_of = merged_in_order(rows, width, frozenset(ranges))
     elif ranges or len(named) < len(timer_of):
         rows, row_of = merged(rows, width)
     if settings.fold_libraries:

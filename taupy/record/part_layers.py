@@ -34,13 +34,13 @@ def facts(data: Any, start: int, routine_at: Mapping[int, int]) -> LayerFacts | 
     return LayerFacts(
         routine,
         0,
-        parameters=_known(record["parameters"]),
-        parameter_bytes=_known(record["parameter_bytes"]),
+        parameters=_if_known(record["parameters"]),
+        parameter_bytes=_if_known(record["parameter_bytes"]),
         input=_text(record["input"]) or None,
         output=_text(record["output"]) or None,
         input_varies=bool(record["input_varies"]),
         output_varies=bool(record["output_varies"]),
-        output_bytes=_known(record["output_bytes"]),
+        output_bytes=_if_known(record["output_bytes"]),
         calls=int(record["calls"]),
         flop=int(record["flop"]) if record["operators"] else None,
         backward_flop=int(record["backward_flop"]) if record["backward_operators"] else None,
@@ -48,7 +48,7 @@ def facts(data: Any, start: int, routine_at: Mapping[int, int]) -> LayerFacts | 
     )
 
 
-def _known(number: Any) -> int | None:
+def _if_known(number: Any) -> int | None:
     return None if number < 0 else int(number)
 
 

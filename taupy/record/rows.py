@@ -92,7 +92,7 @@ def merged(rows: Rows, timers: int) -> tuple[Rows, Column]:
         grown[heads[gone]] = True
         candidates = np.flatnonzero((head == np.arange(len(rows))) & grown[parent] & (parent >= 0))
     else:
-        return one_by_one(rows, timers, frozenset())
+        return merged_in_order(rows, timers, frozenset())
     while not np.array_equal(head[head], head):
         head = head[head]
     heads = np.flatnonzero(head == np.arange(len(rows)))
@@ -117,7 +117,7 @@ def folded(rows: Rows, library: Sequence[bool]) -> tuple[Rows, Column]:
     return rows.put(into, heads, ~goes), into
 
 
-def one_by_one(rows: Rows, timers: int, ranges: frozenset[int]) -> tuple[Rows, Column]:
+def merged_in_order(rows: Rows, timers: int, ranges: frozenset[int]) -> tuple[Rows, Column]:
     """Like `merged`, but also handles ranges that continued elsewhere than they began.
 
     Args:

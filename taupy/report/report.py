@@ -54,22 +54,22 @@ class Report:
 
 def report(db: ProfileDB, trial: TrialRow) -> Report:
     """The report on one trial."""
-    asked = trial_of(db, trial)
-    threads = asked.calls.threads
+    of_findings = trial_of(db, trial)
+    threads = of_findings.calls.threads
     first = min(threads, default=None)
-    kinds, steps = _phases(asked, first)
+    kinds, steps = _phases(of_findings, first)
     return Report(
         trial,
-        asked.metadata.get("Command Line", "").partition(" ")[2],
-        tuple(device.name for device in asked.devices),
+        of_findings.metadata.get("Command Line", "").partition(" ")[2],
+        tuple(device.name for device in of_findings.devices),
         len(threads),
         len({thread.node for thread in threads}),
-        remarks(asked.metadata),
-        tuple(_unmeasured(asked)),
+        remarks(of_findings.metadata),
+        tuple(_unmeasured(of_findings)),
         first,
         kinds,
         steps,
-        judged(asked),
+        judged(of_findings),
     )
 
 

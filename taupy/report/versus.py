@@ -101,8 +101,8 @@ def _keys(answers: Sequence[Answer], side: int) -> dict[TimerRow, Key]:
 
 def _of_paths(compared: _Compared) -> Answer:
     """The answer by call path and inclusive time, shown as boxes of the flame graph."""
-    asked = Question(by="callpath", value="inclusive")
-    return comparison.answers(compared.db, compared.sides, asked)[0]
+    question = Question(by="callpath", value="inclusive")
+    return comparison.answers(compared.db, compared.sides, question)[0]
 
 
 def _verdicts_of_paths(db: ProfileDB, answer: Answer, side: int, trial_id: int) -> dict[int, int]:

@@ -355,8 +355,8 @@ def remarks(placements: Sequence[Placement], *, idle: bool = True) -> list[str]:
     texts = [
         text for placement in placements for text in (*placement.assumed, *placement.point.notes)
     ]
-    told_once = [text for text in dict.fromkeys(texts) if not text[:1].isdigit()]
-    notes += told_once[:6]
+    unique = [text for text in dict.fromkeys(texts) if not text[:1].isdigit()]
+    notes += unique[:6]
     scaled = sum("timing trial" in text for text in texts)
     if scaled:
         notes.append(f"{scaled} scaled to the launches of the timing trial, or missing there")
@@ -365,13 +365,13 @@ def remarks(placements: Sequence[Placement], *, idle: bool = True) -> list[str]:
 
 def _tiers(placements: Sequence[Placement]) -> str:
     """The origin of flop and bytes."""
-    told = {
+    descriptions = {
         "measured": "measured counters",
         "analytic": "ANALYTIC, from shapes",
         "unknown": "unknown for some",
     }
     flop, moved = (
-        ", ".join(told[tier] for tier in sorted(tiers))
+        ", ".join(descriptions[tier] for tier in sorted(tiers))
         for tiers in (
             {placement.point.flop_tier for placement in placements},
             {placement.point.bytes_tier for placement in placements},

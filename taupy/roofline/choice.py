@@ -30,7 +30,7 @@ class Wishes:
     """The command line's options about ceilings.
 
     Attributes:
-        asked: sources, GPUs and files, as typed.
+        requested: sources, GPUs and files, as typed.
         peak: a single peak for all flop, or "precision".
         latency: time of a launch, as typed; None for the best known.
         threads: number of threads of CPU ceilings; None for any.
@@ -38,12 +38,12 @@ class Wishes:
 
     def __init__(
         self,
-        asked: Sequence[str] = (),
+        requested: Sequence[str] = (),
         peak: str = "precision",
         latency: str | None = None,
         threads: int | None = None,
     ) -> None:
-        self.asked = asked
+        self.requested = requested
         self.peak = peak.lower()
         self.latency = latency
         self.threads = threads
@@ -91,7 +91,7 @@ def placed(
     Raises:
         UsageError: the requested ceilings are unknown.
     """
-    chosen = _chosen(wishes.asked, ceilings)
+    chosen = _chosen(wishes.requested, ceilings)
     of = {trial_work.trial_id: trial_work for trial_work in work}
     roofs: dict[tuple[str, str, tuple[Ceiling, ...]], Roofs] = {}
     placements = []
@@ -127,7 +127,7 @@ def _under_roofs_of_one_thread(
 ) -> list[Placement]:
     """A trial's points under the roofs of one thread, unless a point would be above them: then
     threads of a library worked part of the time."""
-    alone = Wishes(wishes.asked, wishes.peak, wishes.latency, 1)
+    alone = Wishes(wishes.requested, wishes.peak, wishes.latency, 1)
     here = ceilings.of_host(trial.metadata.get("Hostname", ""))
     placed_again = []
     for placement in placements:
@@ -149,10 +149,10 @@ _ONE_THREAD = 1.05
 _ONE_THREAD_NOTE = "roofs for one thread, because the run used no more CPU time; see --threads N"
 
 
-def also(asked: Sequence[str], placements: Sequence[Placement], ceilings: Known) -> list[Roofs]:
+def also(requested: Sequence[str], placements: Sequence[Placement], ceilings: Known) -> list[Roofs]:
     """Additional roofs for a chart: a source's for each processor, a GPU's, or those in a file."""
     more = []
-    for text in asked:
+    for text in requested:
         pools: list[tuple[str, list[Ceiling]]] = []
         if text in _SOURCES:
             names = dict.fromkeys(placement.point.processor for placement in placements)
@@ -250,10 +250,10 @@ class _Chosen:
         return next(iter(self.pools.items()))
 
 
-def _chosen(asked: Sequence[str], ceilings: Known) -> _Chosen:
+def _chosen(requested: Sequence[str], ceilings: Known) -> _Chosen:
     chosen = _Chosen()
     words = []
-    for text in asked:
+    for text in requested:
         if text in _SOURCES:
             chosen.sources.append(text)
         else:
@@ -304,12 +304,12 @@ def _latency(text: str | None, pool: Sequence[Ceiling], ceilings: Known) -> Ceil
         return ceilings.best_of(patterns, "latency", "launch")
     match = _TIME.fullmatch(text)
     if match is None or not float(match.group(1)) > 0:
-        patterns_there = ", ".join(
+        known_patterns = ", ".join(
             dict.fromkeys(ceiling.pattern for ceiling in pool if ceiling.kind == "latency")
         )
         raise UsageError(
             f"--latency takes a time such as 4.2us, or how launches were timed "
-            f"({patterns_there or 'none are known here'}), not '{text}'"
+            f"({known_patterns or 'none are known here'}), not '{text}'"
         )
     value = float(match.group(1)) * _SECONDS[match.group(2)]
     return Ceiling(

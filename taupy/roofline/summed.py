@@ -172,14 +172,14 @@ def _flop(values: Mapping[str, float]) -> dict[str, float]:
     }
     if "flop_tensor" in values:
         # Integer operations are not flop, so they are not part of it.
-        told = sum(
+        with_precision = sum(
             value
             for name, value in by_precision.items()
             if name.startswith("tensor ") and name != "tensor int8"
         )
-        rest = values["flop_tensor"] - told
+        rest = values["flop_tensor"] - with_precision
         # Counts of two passes differ in their last digits.
-        if rest > 1e-6 * values["flop_tensor"] or not told:
+        if rest > 1e-6 * values["flop_tensor"] or not with_precision:
             by_precision["tensor"] = max(rest, 0.0)
     if "any" in by_precision and len(by_precision) > 1:
         del by_precision["any"]  # the same operations, not split by precision

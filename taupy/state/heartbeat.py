@@ -13,14 +13,14 @@ from taupy.state.limits import RECORD_BYTES
 from taupy.state.values import Damaged
 
 NAME = "watch"
-FOUND = "watch.found"
+SEEN = "watch.found"
 _MAGIC, _VERSION = b"TAUPYWCH", 2
 _HEADER = Struct("<8sII8q48x")
 _END = Struct("<qQqqq24x")
-_FOUND = Struct("<qqqH230s")
+_SEEN = Struct("<qqqH230s")
 COMMAND_BYTES = 230
-HEADER_BYTES, END_BYTES, FOUND_BYTES = _HEADER.size, _END.size, _FOUND.size
-FOUND_AT_MOST = RECORD_BYTES // FOUND_BYTES
+HEADER_BYTES, END_BYTES, SEEN_BYTES = _HEADER.size, _END.size, _SEEN.size
+FOUND_AT_MOST = RECORD_BYTES // SEEN_BYTES
 ENDS_AT_MOST = (RECORD_BYTES - HEADER_BYTES) // END_BYTES
 _NO_STATUS = -1
 _LARGEST = 1 << 62
@@ -89,28 +89,28 @@ class End:
         return _END.pack(self.pid, self.start, self.ended_ns, self.late_ns, status)
 
 
-class Found:
+class SeenProcess:
     """A process below the program.
 
     Attributes:
-        found_ns: when it was seen first.
+        seen_ns: when it was first seen.
         command: its words, each ended by a zero, as far as they fit.
     """
 
-    __slots__ = ("command", "found_ns", "parent", "pid")
+    __slots__ = ("command", "parent", "pid", "seen_ns")
 
-    def __init__(self, pid: int, parent: int, found_ns: int, command: bytes) -> None:
+    def __init__(self, pid: int, parent: int, seen_ns: int, command: bytes) -> None:
         self.pid = pid
         self.parent = parent
-        self.found_ns = found_ns
+        self.seen_ns = seen_ns
         self.command = command
 
     def packed(self) -> bytes:
         command = self.command[:COMMAND_BYTES]
-        return _FOUND.pack(self.pid, self.parent, self.found_ns, len(command), command)
+        return _SEEN.pack(self.pid, self.parent, self.seen_ns, len(command), command)
 
 
-def read_found(folder: Folder) -> list[Found]:
+def read_seen(folder: Folder) -> list[SeenProcess]:
     """The processes that a watch has found; none if there was no watch.
 
     Raises:
@@ -118,16 +118,16 @@ def read_found(folder: Folder) -> list[Found]:
         OSError: it is not trusted, or cannot be read.
     """
     try:
-        data = (folder / FOUND).read_record()
+        data = (folder / SEEN).read_record()
     except FileNotFoundError:
         return []
     processes = []
-    for pid, parent, found_ns, size, command in _FOUND.iter_unpack(
-        data[: len(data) // FOUND_BYTES * FOUND_BYTES]
+    for pid, parent, seen_ns, size, command in _SEEN.iter_unpack(
+        data[: len(data) // SEEN_BYTES * SEEN_BYTES]
     ):
-        if pid <= 0 or not 0 <= found_ns < _LARGEST or size > COMMAND_BYTES:
-            raise Damaged(f"{FOUND} is damaged: an impossible process")
-        processes.append(Found(pid, parent, found_ns, command[:size]))
+        if pid <= 0 or not 0 <= seen_ns < _LARGEST or size > COMMAND_BYTES:
+            raise Damaged(f"{SEEN} is damaged: an impossible process")
+        processes.append(SeenProcess(pid, parent, seen_ns, command[:size]))
     return processes
 
 

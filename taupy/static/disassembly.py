@@ -103,10 +103,10 @@ class Part:
         Raises:
             FormatError: the listing is cut short. `ToolError`: a tool fails.
         """
-        module, told = self._module, Listed()
+        module, header = self._module, Listed()
         live = self._live_registers()
         lines = facts.source_lines(self._lines.output()) if self._lines else {}
-        for listed in listing.functions(self._listing.output(), told):
+        for listed in listing.functions(self._listing.output(), header):
             symbol = self._by_name.get(listed.name)
             if symbol is None:
                 continue
@@ -117,7 +117,7 @@ class Part:
                     module=module.digest,
                     file=module.shown,
                     chip=module.cubin.chip,
-                    compiler=told.compiler,
+                    compiler=header.compiler,
                     resources=module.usage.get(listed.name),
                     live=live.get(listed.name),
                     symbols=module.symbols[symbol.section],

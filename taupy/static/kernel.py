@@ -193,9 +193,9 @@ def _spilled(code: Sequence[Instruction]) -> set[int]:
     What the compiler says, where the tool passes it on; otherwise accesses to fixed stack
     addresses that are both written and read.
     """
-    told = {instruction.offset for instruction in code if instruction.spill}
-    if told:
-        return told
+    annotated = {instruction.offset for instruction in code if instruction.spill}
+    if annotated:
+        return annotated
     local = [instruction for instruction in code if instruction.name in ("LDL", "STL")]
     places: dict[str, dict[str, set[str]]] = {}
     for instruction in local:

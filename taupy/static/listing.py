@@ -68,25 +68,25 @@ class Listed:
     functions: int = field(default=0)
 
 
-def functions(stream: IO[bytes], told: Listed) -> Iterator[Listing]:
+def functions(stream: IO[bytes], header: Listed) -> Iterator[Listing]:
     """The functions of a listing, each yielded as soon as it has been read.
 
     Args:
-        told: filled with what comes before them.
+        header: filled with what comes before them.
 
     Raises:
         FormatError: the input is cut short, or is not a listing.
     """
-    for text in _pieces(stream, told):
+    for text in _pieces(stream, header):
         try:
             function = msgspec.json.decode(text, type=_Function)
         except (msgspec.DecodeError, RecursionError):
             raise FormatError("nvdisasm's listing breaks off or is none") from None
         yield Listing(function.name, _instructions(function))
-        told.functions += 1
+        header.functions += 1
 
 
-def _pieces(stream: IO[bytes], told: Listed) -> Iterator[bytes]:
+def _pieces(stream: IO[bytes], header: Listed) -> Iterator[bytes]:
     """The text of each function: everything from one function's start to the next."""
     rest, first = b"", True
     while piece := stream.read(_PIECE):
@@ -96,21 +96,21 @@ def _pieces(stream: IO[bytes], told: Listed) -> Iterator[bytes]:
         *whole, rest = rest.split(_BEGINS)
         for text in whole:
             if first:
-                _head(text, told)
+                _head(text, header)
             else:
                 yield _BEGINS + text.rstrip().removesuffix(b",")
             first = False
     if first:
-        _head(rest, told)
+        _head(rest, header)
     else:
         yield _BEGINS + rest.rstrip().removesuffix(b"]").rstrip().removesuffix(b"]")
 
 
-def _head(text: bytes, told: Listed) -> None:
+def _head(text: bytes, header: Listed) -> None:
     tool = re.search(rb'"tki_toolName": ?"([^"]+)","tki_toolVersion": ?"([^"]+)"', text)
     if tool:
         version = re.search(rb"V(\d[\d.]*)", tool[2])
-        told.compiler = f"{tool[1].decode()} {version[1].decode() if version else ''}".strip()
+        header.compiler = f"{tool[1].decode()} {version[1].decode() if version else ''}".strip()
 
 
 class _Note(msgspec.Struct):
@@ -140,13 +140,13 @@ def _instructions(function: _Function) -> list[Instruction]:
 
 def _instruction(offset: int, entry: _Entry) -> Instruction:
     notes = entry.annotations
-    told = entry.attributes
+    header = entry.attributes
     return Instruction(
         offset,
         *_opcode(entry.opcode),
         arguments(entry.operands),
         entry.predicate.lstrip("@"),
-        frozenset(key for key, value in told.items() if value) if told else _NOTHING,
+        frozenset(key for key, value in header.items() if value) if header else _NOTHING,
         bool(notes) and any(note.info == "SpillRefill" for note in notes),
     )
 

@@ -100,7 +100,7 @@ def _of_file(path: Path, request: Request, toolset: Tools) -> Iterator[KernelCod
         scale = path.stat().st_size / (sum(cubin.stat().st_size for cubin in cubins) or 1)
         places = (_Place(path, cubin, scale) for cubin in cubins)
         begun = (start for place in places for start in _of_cubin(place, request, toolset))
-        with contextlib.closing(_one_ahead(begun)) as ready:
+        with contextlib.closing(_started_ahead(begun)) as ready:
             for part, place, share in ready:
                 left = part.functions
                 with place.named():
@@ -119,7 +119,7 @@ class _Begun(NamedTuple):
     share: int
 
 
-def _one_ahead(begun: Iterator[_Begun]) -> Generator[_Begun]:
+def _started_ahead(begun: Iterator[_Begun]) -> Generator[_Begun]:
     """Each part, yielded once the next has begun."""
     waiting: deque[_Begun] = deque()
     try:
@@ -199,12 +199,12 @@ class _Place:
         try:
             yield
         except FormatError as problem:
-            told = str(problem)
+            message = str(problem)
             if self.cubin != self.given:
-                told = told.replace(str(self.cubin), f"{self.cubin.name} of {self.given}")
-            if str(self.given) not in told:
-                told = f"{self.given}: {told}"
-            raise type(problem)(told) from None
+                message = message.replace(str(self.cubin), f"{self.cubin.name} of {self.given}")
+            if str(self.given) not in message:
+                message = f"{self.given}: {message}"
+            raise type(problem)(message) from None
 
 
 def _of_cubin(place: _Place, request: Request, toolset: Tools) -> Iterator[_Begun]:

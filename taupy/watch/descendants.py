@@ -10,7 +10,7 @@ import posix
 from errno import EINVAL, ENOENT
 
 from taupy.model.processes import contents, stat_fields
-from taupy.state.heartbeat import Found
+from taupy.state.heartbeat import SeenProcess
 from taupy.watch import pidfds
 
 _VARIABLE = b"TAUPY_BOOT="
@@ -21,7 +21,7 @@ _FEW = 256  # processes and threads, which cost less than a list of all processe
 _IN_TIME_NS = 150_000_000  # who lives for 200 ms is found, and its command then read
 
 
-class Descendant(Found):
+class Descendant(SeenProcess):
     """A process below the program, while it runs.
 
     Attributes:
@@ -31,9 +31,9 @@ class Descendant(Found):
 
     __slots__ = ("pidfd", "start")
 
-    def __init__(self, pid: int, born: "Born", found_ns: int, command: bytes) -> None:
+    def __init__(self, pid: int, born: "Born", looked_ns: int, command: bytes) -> None:
         self.pidfd, parent, self.start = born
-        super().__init__(pid, parent, found_ns, command)
+        super().__init__(pid, parent, looked_ns, command)
 
 
 class Descendants:
@@ -57,7 +57,7 @@ class Descendants:
         self.newest = 0
         self.unborn: set[int] = set()  # ids already assigned to processes not yet seen
         self.pending: list[Descendant] = []  # they may still become another program
-        self.found_ns = self.longest_ns = self.unseen = 0
+        self.looked_ns = self.longest_ns = self.unseen = 0
         self.is_hurried = False
 
     def look(self, now: int, hurried: bool = False) -> list[Descendant]:
@@ -88,12 +88,12 @@ class Descendants:
             seen = self._of_few(before, now) if are_few else self._of_all(before, now)
             if self._is_late(now) and newest > before:
                 self.unseen += max(0, newest - before - seen)
-        if self.found_ns:
-            self.longest_ns = max(self.longest_ns, now - self.found_ns)
-        self.found_ns = now
+        if self.looked_ns:
+            self.longest_ns = max(self.longest_ns, now - self.looked_ns)
+        self.looked_ns = now
 
     def _is_late(self, now: int) -> bool:
-        return self.found_ns != 0 and now - self.found_ns > _IN_TIME_NS
+        return self.looked_ns != 0 and now - self.looked_ns > _IN_TIME_NS
 
     def _of_few(self, before: int, now: int) -> int:
         """Look at each that began since `before`. How many of them there are."""

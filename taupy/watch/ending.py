@@ -13,10 +13,10 @@ def status(pid: int, start: int, pidfd: int) -> int | None:
         start: as in `processes.process_start`, 0 if unknown.
         pidfd: of the process, or -1.
     """
-    told = pidfds.status(pidfd)
-    if told is None:
-        told = _of_zombie(pid, start)
-    return pidfds.status(pidfd) if told is None else told
+    known = pidfds.status(pidfd)
+    if known is None:
+        known = _of_zombie(pid, start)
+    return pidfds.status(pidfd) if known is None else known
 
 
 def _of_zombie(pid: int, start: int) -> int | None:

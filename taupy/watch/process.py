@@ -67,8 +67,8 @@ class Watch:
         self.file = posix.open(
             heartbeat.NAME, posix.O_WRONLY | posix.O_NOFOLLOW, dir_fd=folder.descriptor
         )
-        self.found_file = posix.open(
-            heartbeat.FOUND, posix.O_WRONLY | posix.O_NOFOLLOW, dir_fd=folder.descriptor
+        self.seen_file = posix.open(
+            heartbeat.SEEN, posix.O_WRONLY | posix.O_NOFOLLOW, dir_fd=folder.descriptor
         )
         self.noted = 0
         self.descendants = Descendants(root, folder.path)
@@ -177,9 +177,7 @@ class Watch:
         now = time.monotonic_ns()
         for descendant in self.descendants.look(now, hurried):
             if self.noted < heartbeat.FOUND_AT_MOST:
-                posix.pwrite(
-                    self.found_file, descendant.packed(), self.noted * heartbeat.FOUND_BYTES
-                )
+                posix.pwrite(self.seen_file, descendant.packed(), self.noted * heartbeat.SEEN_BYTES)
                 self.noted += 1
         for new in self.descendants.pending:
             if self.has(new.pid, new.start):

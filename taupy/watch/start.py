@@ -29,7 +29,7 @@ def begin(folder: Folder, pid: int, package: str) -> str:
     if 0 <= os.sysconf("SC_CHILD_MAX") < _PROCESSES_AT_LEAST:
         return "the number of processes is limited (ulimit -u), and the program may need them all"
     try:
-        for name in (heartbeat.NAME, heartbeat.FOUND, *looks.FILES):
+        for name in (heartbeat.NAME, heartbeat.SEEN, *looks.FILES):
             os.close((folder / name).create())
         arguments = [folder.path, str(pid), str(time.monotonic_ns())]
         answer = beside.begin("taupy.watch.process", arguments, [package], _OPTIONS)

@@ -94,9 +94,9 @@ class Comms:
     def _of_calls(self, host: Host, header: Header) -> list[Call]:
         ran: dict[int, tuple[int, int]] = {}
         alone = []
-        asked = {id for _, _, id, _ in self._calls}
+        requested = {id for _, _, id, _ in self._calls}
         for start, duration, id, args in self._kernels:
-            if id is not None and id in asked:
+            if id is not None and id in requested:
                 begun, ended = ran.get(id, (start, start))
                 ran[id] = (min(begun, start), max(ended, start + duration))
             else:
@@ -142,12 +142,12 @@ def _members(args: dict[str, Any], header: Header, group: str) -> tuple[str, int
     """The ranks of a group as text, as far as they are given, and their number."""
     size = values.integer(args.get("Group size")) or 0
     size = size if 0 < size < _MOST_RANKS else 0
-    told, count = _told(str(args.get("Process Group Ranks", "")))
+    listed, count = _listed_ranks(str(args.get("Process Group Ranks", "")))
     first, stride = (
         values.integer(args.get(f"Global rank {name}")) for name in ("start", "stride")
     )
     if size and count == size:
-        return told, size
+        return listed, size
     if group in header.groups:
         return _spans(tuple(header.groups[group])), len(header.groups[group])
     if size and first is not None and stride and first >= 0 and stride > 0:
@@ -156,7 +156,7 @@ def _members(args: dict[str, Any], header: Header, group: str) -> tuple[str, int
 
 
 @lru_cache(maxsize=64)
-def _told(text: str) -> tuple[str, int]:
+def _listed_ranks(text: str) -> tuple[str, int]:
     """The ranks in a text, and their number; all collectives of a group have the same text."""
     ranks = sorted(map(int, re.findall(r"\d{1,7}", text)))
     return spans(ranks), len(ranks)

@@ -23,7 +23,7 @@ class StackFrames:
     def __init__(self, header: Any, place: Callable[[Timer], int]) -> None:
         self._frames = header if isinstance(header, dict) else {}
         self._place = place
-        self._known: dict[int, tuple[int, ...]] = {-1: ()}
+        self._stacks: dict[int, tuple[int, ...]] = {-1: ()}
         self._tree = Timeline(0)
         self._rows: dict[tuple[int, ...], int] = {}
 
@@ -32,7 +32,7 @@ class StackFrames:
 
     def of(self, number: int) -> tuple[int, ...]:
         """The timers of a frame and of those around it, outermost first."""
-        stack = self._known.get(number)
+        stack = self._stacks.get(number)
         if stack is None:
             places: list[int] = []
             at: Any = str(number)
@@ -42,7 +42,7 @@ class StackFrames:
                     break
                 places.append(self._place(_timer(frame)))
                 at = frame.get("parent")
-            stack = self._known[number] = tuple(reversed(places))
+            stack = self._stacks[number] = tuple(reversed(places))
         return stack
 
     def owner_row(self, number: int) -> int | None:

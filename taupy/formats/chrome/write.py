@@ -72,7 +72,7 @@ class _Stacks:
 
     def __init__(self, profile: Profile) -> None:
         self._profile = profile
-        self._known: dict[tuple[int, int], int] = {}
+        self._numbers: dict[tuple[int, int], int] = {}
         self._rows: dict[tuple[int, int], int | None] = {}
         self.frames: dict[str, dict[str, Any]] = {}
 
@@ -88,9 +88,9 @@ class _Stacks:
 
     def _frame(self, above: int | None, timer: int) -> int:
         key = (-1 if above is None else above, timer)
-        number = self._known.get(key)
+        number = self._numbers.get(key)
         if number is None:
-            number = self._known[key] = len(self._known) + 1
+            number = self._numbers[key] = len(self._numbers) + 1
             named = self._profile.timers[timer]
             frame: dict[str, Any] = {"name": named.full_name, "category": ",".join(named.groups)}
             if above is not None:

@@ -83,7 +83,7 @@ class Peaks:
 
     def add(self, values: Mapping[str, float]) -> None:
         """Add those of one launch, by metric in base units."""
-        for name, unit, value in _found(values):
+        for name, unit, value in _peaks_in(values):
             if 0 < value < float("inf") and value > self._best.get(name, (0.0, ""))[0]:
                 self._best[name] = value, unit
 
@@ -92,7 +92,7 @@ class Peaks:
         return tuple(Fact(name, value, unit) for name, (value, unit) in self._best.items())
 
 
-def _found(values: Mapping[str, float]) -> Iterator[tuple[str, str, float]]:
+def _peaks_in(values: Mapping[str, float]) -> Iterator[tuple[str, str, float]]:
     for name, ways in (*_COMPUTE.items(), *_MEMORY.items()):
         rates = [rate for way in ways if (rate := _rate(values, way)) is not None]
         if rates:

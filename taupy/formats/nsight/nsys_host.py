@@ -14,7 +14,7 @@ from dataclasses import replace
 from itertools import groupby
 from typing import Any, Final
 
-from taupy.formats.foreign_sqlite import is_found_fast, quoted
+from taupy.formats.foreign_sqlite import is_indexed, quoted
 from taupy.formats.gpu_records import api_timer, root_timer
 from taupy.formats.launchers import Launchers
 from taupy.formats.nsight.nsys_tables import Tables
@@ -63,7 +63,7 @@ class Hosts:
         self._frames = _Frames(tables, self._place)
         self._thread_names = _thread_names(tables)
         self._numbers: dict[int, int] = {}
-        self._made: dict[int, ThreadProfile] = {}
+        self._profiles: dict[int, ThreadProfile] = {}
 
     def tables(self) -> list[str]:
         """The tables with host slices: ranges first, then every table of API calls."""
@@ -137,7 +137,7 @@ class Hosts:
         )
         for thread, timeline in by_main:
             profile = ThreadProfile(self._thread(thread), timeline.tree)
-            self._made[id(timeline)] = profile
+            self._profiles[id(timeline)] = profile
             threads.append(profile)
         return threads
 
@@ -146,7 +146,7 @@ class Hosts:
         for code, event in events:
             timeline = self._timelines[code >> _CODE_BITS][1]
             row = code & ((1 << _CODE_BITS) - 1)
-            self._made[id(timeline)].user_events.append(replace(event, row=row))
+            self._profiles[id(timeline)].user_events.append(replace(event, row=row))
 
     def sampled_threads(self) -> list[ThreadProfile]:
         """CPU samples by call path, one thread for each that was sampled; metric `samples`."""
@@ -267,7 +267,7 @@ class _Frames:
     def __init__(self, tables: Tables, place: Any) -> None:
         self._tables = tables
         self._place = place
-        self._known: dict[Any, tuple[int, ...]] = {}
+        self._frames_of: dict[Any, tuple[int, ...]] = {}
         self._resolved: dict[int, str] = {}
         if tables.has(_RESOLVED, "correlationId", "callpath"):
             self._resolved = {
@@ -275,7 +275,7 @@ class _Frames:
                 for key, path in tables.select(_RESOLVED, "correlationId", "callpath")
                 if isinstance(key, int) and isinstance(path, str)
             }
-        self._chains = tables.has(_CHAINS, "id", "symbol", "stackDepth") and is_found_fast(
+        self._chains = tables.has(_CHAINS, "id", "symbol", "stackDepth") and is_indexed(
             tables.connection, _CHAINS, "id"
         )
 
@@ -287,9 +287,9 @@ class _Frames:
         if self._resolved and chain is not None:
             path = self._resolved.get(correlation)
             if path is not None:
-                frames = self._known.get(path)
+                frames = self._frames_of.get(path)
                 if frames is None:
-                    frames = self._known[path] = tuple(
+                    frames = self._frames_of[path] = tuple(
                         self.timer(name, None) for name in _without_call(path.split("->"))
                     )
                 return frames
@@ -299,9 +299,9 @@ class _Frames:
             self._tables.select(_CHAINS, "symbol", "module", "unresolved",
                                 more=f"WHERE id = {chain} ORDER BY stackDepth DESC LIMIT 1000")
         )  # fmt: skip
-        frames = self._known.get(rows)
+        frames = self._frames_of.get(rows)
         if frames is None:
-            frames = self._known[rows] = self._chain(rows)
+            frames = self._frames_of[rows] = self._chain(rows)
         return frames
 
     def _chain(self, rows: Sequence[tuple[Any, ...]]) -> tuple[int, ...]:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from taupy.formats import limits
-from taupy.formats.foreign_sqlite import is_found_fast, quoted, table_columns
+from taupy.formats.foreign_sqlite import is_indexed, quoted, table_columns
 
 GPU_TABLES: Final = (
     "CUPTI_ACTIVITY_KIND_KERNEL",
@@ -45,7 +45,7 @@ class Tables:
         self.connection = connection
         self.columns = table_columns(connection)
         self._texts: dict[Any, str] = {}
-        if "StringIds" in self.columns and not is_found_fast(connection, "StringIds", "id"):
+        if "StringIds" in self.columns and not is_indexed(connection, "StringIds", "id"):
             rows = connection.execute(
                 f"SELECT id, value FROM StringIds LIMIT {limits.NSYS_STRINGS}"
             )

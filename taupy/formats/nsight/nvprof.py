@@ -160,7 +160,7 @@ class _Metrics:
         self.units: dict[str, str] = {COUNTED_LAUNCHES: "launch"}
         self.samples: list[UserEvent] = []
         self._device = device
-        self._found: dict[str, float] = {}
+        self._counts: dict[str, float] = {}
         self._tensor_idle = bool(device) and _TENSOR_CHIPS.search(device) is None
 
     def take(self, name: str, count: int, least: str, largest: str, mean: str) -> None:
@@ -173,7 +173,7 @@ class _Metrics:
             return
         number, unit = value
         if not unit and all(_WHOLE.fullmatch(limit.strip()) for limit in (least, largest)):
-            self._found[name] = number * count
+            self._counts[name] = number * count
             return
         limits = [_value(limit) for limit in (least, largest)]
         low, high = (number if limit is None else limit[0] for limit in limits)
@@ -183,13 +183,13 @@ class _Metrics:
     def sums(self) -> dict[str, float]:
         """Our counters, then all others under nvprof's names."""
         sums: dict[str, float] = {COUNTED_LAUNCHES: self.count}
-        for name, value in self._found.items():
+        for name, value in self._counts.items():
             ours, unit = _OURS.get(name, (name, "count"))
             sums[ours] = _plain(value)
             self.units[ours] = unit
         for level, parts, weight in _BYTES:
-            if level not in sums and all(part in self._found for part in parts):
-                sums[level] = _plain(sum(weight * self._found[part] for part in parts))
+            if level not in sums and all(part in self._counts for part in parts):
+                sums[level] = _plain(sum(weight * self._counts[part] for part in parts))
                 self.units[level] = "B"
         if self._tensor_idle and any(name.startswith("flop") for name in sums):
             sums["flop_tensor"] = 0

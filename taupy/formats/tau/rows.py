@@ -78,7 +78,7 @@ class Rows:
         self._trimmed: dict[str, int] = {}
         self._placed: dict[str, int] = {}  # where names hold arrows: path -> its row
         self._arrows_in_names = False
-        self._paths_are_told = False
+        self._has_path_group = False
 
     def add(self, name: str, groups: str, values: Values) -> None:
         """One row of the file.
@@ -92,8 +92,8 @@ class Rows:
                 self._arrows_in_names = True
                 self._uncertain.append((name, groups, values))
                 return
-            self._paths_are_told = True
-            row = self._known_path(name)
+            self._has_path_group = True
+            row = self._existing_path(name)
             if row > 0:
                 self._at(row, values[0]).add(*values)
             else:
@@ -163,7 +163,7 @@ class Rows:
         uncertain, self._uncertain = self._uncertain, []
         for name, groups, values in uncertain:
             # Where no row is marked as a path, paths are those made of routines alone.
-            if not self._paths_are_told and all(piece in self.ids for piece in name.split(ARROW)):
+            if not self._has_path_group and all(piece in self.ids for piece in name.split(ARROW)):
                 self._waiting.append((name, values))
             else:
                 self.add_flat(name, groups, values)
@@ -204,7 +204,7 @@ class Rows:
             row = self.parent[row]
         return ARROW.join(reversed(names))
 
-    def _known_path(self, name: str) -> int:
+    def _existing_path(self, name: str) -> int:
         """The trie row of a path; 0 if that must wait.
 
         Some routine's own row may come later, or its name may hold an arrow.

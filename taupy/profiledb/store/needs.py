@@ -174,13 +174,13 @@ def _named(sql: str, tables: frozenset[str]) -> tuple[_Named, ...]:
     if not isinstance(tree, exp.Query):
         raise NotAQuery(f"a store is read-only, and this is not a query: {sql}")
     return tuple(
-        _Named(table.name.lower(), _told(table.find_ancestor(exp.Select), table))
+        _Named(table.name.lower(), _parameters_of(table.find_ancestor(exp.Select), table))
         for table in tree.find_all(exp.Table)
         if table.name.lower() in tables
     )
 
 
-def _told(select: Any, table: Any) -> tuple[tuple[str, int], ...] | None:
+def _parameters_of(select: Any, table: Any) -> tuple[tuple[str, int], ...] | None:
     """The parameters that hold a table's trials, from the conditions of its SELECT."""
     from sqlglot import exp
 
@@ -206,8 +206,8 @@ def _told(select: Any, table: Any) -> tuple[tuple[str, int], ...] | None:
                         if only in (None, b)
                     ]
                     continue
-            if (told := _constant(part, sources)) and only in (None, told[0].alias):
-                place, names = told
+            if (constant := _constant(part, sources)) and only in (None, constant[0].alias):
+                place, names = constant
                 held.setdefault(place.alias, {*((name, place.shift) for name in names)})
     alias = table.alias_or_name
     reached, open_ends = {alias}, [alias]

@@ -94,12 +94,12 @@ def push(database: str, address: str, selectors: Sequence[str] = ()) -> Iterator
         store.catalogue.pushing(),
     ):
         for trial in selector.many(db, selectors) if selectors else db.trials():
-            _push_one(_Rows(db, trial), store, result)
+            _push_trial(_Rows(db, trial), store, result)
             yield result
         _push_unattached(db, store.catalogue)
 
 
-def _push_one(rows: _Rows, store: Store, result: Pushed) -> None:
+def _push_trial(rows: _Rows, store: Store, result: Pushed) -> None:
     catalogue, trial = store.catalogue, rows.trial
     for _ in range(_ATTEMPTS):
         present = catalogue.rows("SELECT id, content FROM trial WHERE uuid = %s", (trial.uuid,))

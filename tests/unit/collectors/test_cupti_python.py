@@ -351,7 +351,7 @@ def test_a_version_that_hands_over_records_of_the_moment_is_refused(monkeypatch)
 def test_what_is_installed_is_told(monkeypatch):
     monkeypatch.setattr(importlib.metadata, "version", lambda name: "13.4.0")
     assert cupti_python_check.installed() == "cupti-python 13.4.0"
-    assert cupti_python_check.made_for() == 13
+    assert cupti_python_check.cuda_major() == 13
     monkeypatch.setattr(cupti_python_check, "problem", lambda: "")
     assert doctor_gpu._cupti_python(13)[1:] == (
         "ok",

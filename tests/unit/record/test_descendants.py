@@ -6,7 +6,7 @@ from taupy.record.children import Child, Notes
 from taupy.record.descendants import others
 from taupy.state import heartbeat
 from taupy.state.folder import open_run
-from taupy.state.heartbeat import Beat, End, Found
+from taupy.state.heartbeat import Beat, End, SeenProcess
 
 MS = 1_000_000
 NONE = Notes([], [], frozenset(), [])
@@ -24,9 +24,9 @@ def said(tmp_path):
         (tmp_path / heartbeat.NAME).write_bytes(
             beat.packed() + b"".join(End(pid, 0, at * MS, 0, 0).packed() for pid, at in ends)
         )
-        (tmp_path / heartbeat.FOUND).write_bytes(
+        (tmp_path / heartbeat.SEEN).write_bytes(
             b"".join(
-                Found(pid, 1, at * MS, command.replace(" ", "\0").encode()).packed()
+                SeenProcess(pid, 1, at * MS, command.replace(" ", "\0").encode()).packed()
                 for pid, at, command in found
             )
         )

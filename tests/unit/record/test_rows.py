@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from taupy.record import rows as steps
-from taupy.record.rows import Rows, believed, folded, merged, one_by_one
+from taupy.record.rows import Rows, believed, folded, merged, merged_in_order
 
 MAIN, F, G, RANGE = 0, 1, 2, 3
 
@@ -59,7 +59,7 @@ def test_library_code_that_library_code_calls_is_part_of_its_caller():
 
 def test_a_range_that_went_on_elsewhere_leaves_no_row():
     rows = rows_of((MAIN, -1, 1, 0, 100), (RANGE, 0, 0, 1, 7), (F, 1, 2, 0, 5))
-    kept, into = one_by_one(rows, 4, frozenset({RANGE}))
+    kept, into = merged_in_order(rows, 4, frozenset({RANGE}))
     assert told(kept) == [(MAIN, -1, 1, 0, 100), (F, 0, 2, 0, 5)]
     assert into.tolist() == [0, 0, 1]
 
@@ -87,7 +87,7 @@ def test_whole_columns_merge_as_rows_one_by_one_do(rows, rounds):
         fast, into = merged(rows, 4)
     finally:
         steps._ROUNDS = before
-    slow, slowly = one_by_one(rows, 4, frozenset())
+    slow, slowly = merged_in_order(rows, 4, frozenset())
     assert told(fast) == told(slow)
     assert into.tolist() == slowly.tolist()
     assert fast.further["cpu_time"].tolist() == slow.further["cpu_time"].tolist()

@@ -4,7 +4,7 @@ import pytest
 
 from taupy.state import heartbeat
 from taupy.state.folder import open_run
-from taupy.state.heartbeat import Beat, End, Found
+from taupy.state.heartbeat import Beat, End, SeenProcess
 from taupy.state.values import Damaged
 
 
@@ -63,14 +63,14 @@ def test_what_no_watch_has_written_is_refused(tmp_path, data):
 
 def found_in(folder, data):
     folder.chmod(0o700)
-    (folder / heartbeat.FOUND).write_bytes(data)
-    return heartbeat.read_found(open_run(str(folder)))
+    (folder / heartbeat.SEEN).write_bytes(data)
+    return heartbeat.read_seen(open_run(str(folder)))
 
 
 def test_processes_that_were_found_come_back_with_as_much_of_their_commands_as_fits(tmp_path):
-    found = [Found(5, 4, 1_000, b"ls\0-l\0"), Found(6, 5, 2_000, b"x" * 999)]
+    found = [SeenProcess(5, 4, 1_000, b"ls\0-l\0"), SeenProcess(6, 5, 2_000, b"x" * 999)]
     first, second = found_in(tmp_path, b"".join(one.packed() for one in found) + b"cut")
-    assert (first.pid, first.parent, first.found_ns) == (5, 4, 1_000)
+    assert (first.pid, first.parent, first.seen_ns) == (5, 4, 1_000)
     assert first.command == b"ls\0-l\0"
     assert second.command == b"x" * heartbeat.COMMAND_BYTES
 
@@ -78,8 +78,8 @@ def test_processes_that_were_found_come_back_with_as_much_of_their_commands_as_f
 @pytest.mark.parametrize(
     "data",
     [
-        Found(0, 4, 1_000, b"").packed(),
-        Found(5, 4, -1, b"").packed(),
+        SeenProcess(0, 4, 1_000, b"").packed(),
+        SeenProcess(5, 4, -1, b"").packed(),
         b"\xff" * heartbeat.FOUND_BYTES,
     ],
 )

@@ -22,7 +22,7 @@ from taupy.watch.process import INTERVAL_NS, SHARE, Watch
 @pytest.fixture
 def folder(tmp_path):
     tmp_path.chmod(0o700)
-    for name in (heartbeat.NAME, heartbeat.FOUND, *looks.FILES):
+    for name in (heartbeat.NAME, heartbeat.SEEN, *looks.FILES):
         (tmp_path / name).touch()
     return open_run(str(tmp_path))
 
@@ -164,7 +164,7 @@ def test_the_kernel_does_not_tell_of_processes_that_are_none():
 
 @pytest.mark.parametrize(("limit", "why"), [(-1, ""), (100_000, ""), (200, "ulimit -u")])
 def test_there_is_none_where_processes_are_limited(folder, tmp_path, monkeypatch, limit, why):
-    for name in (heartbeat.NAME, heartbeat.FOUND, *looks.FILES):
+    for name in (heartbeat.NAME, heartbeat.SEEN, *looks.FILES):
         (tmp_path / name).unlink()
     begun = []
     monkeypatch.setattr(os, "sysconf", lambda name: limit)
@@ -215,10 +215,10 @@ def test_processes_below_the_program_are_found_with_their_commands(folder, monke
     watch.add(child.pid)
     try:
         until = time.monotonic() + 30
-        while len(heartbeat.read_found(folder)) < 3 and time.monotonic() < until:
+        while len(heartbeat.read_seen(folder)) < 3 and time.monotonic() < until:
             watch.account()
             time.sleep(0.1)
-        found = {one.command: one for one in heartbeat.read_found(folder)}
+        found = {one.command: one for one in heartbeat.read_seen(folder)}
         assert sorted(found) == [b"sleep\0" + b"6%d\0" % number for number in range(3)]
         shell = found[b"sleep\x0062\0"]
         assert shell.parent == child.pid == found[b"sleep\x0060\0"].parent
@@ -307,7 +307,7 @@ def test_a_pause_still_finds_new_processes_and_writes_the_heartbeat(folder, monk
         other = sleeper()
         watch.looked_ns, watch.cpu_ns = time.monotonic_ns(), time.thread_time_ns()
         watch.wait()
-        assert other.pid in {found.pid for found in heartbeat.read_found(folder)}
+        assert other.pid in {found.pid for found in heartbeat.read_seen(folder)}
         assert heartbeat.read(folder)[0].beat_ns > before
         for one in (child, other):
             one.kill()

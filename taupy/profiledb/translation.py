@@ -40,7 +40,7 @@ def metrics_of(db: ProfileDB, trials: Sequence[int]) -> dict[int, dict[str, tupl
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class Translation:
     """A question with the ids it refers to.
 
     Attributes:
@@ -61,7 +61,7 @@ class Asked:
     lone: int | None
 
     @classmethod
-    def of(cls, db: ProfileDB, question: Question) -> Asked:
+    def of(cls, db: ProfileDB, question: Question) -> Translation:
         """Look the question's names up.
 
         Raises:
@@ -93,7 +93,7 @@ class Asked:
             allowed[0] if len(allowed) == 1 else None,
         )
 
-    def divided(self, db: ProfileDB, apart: Collection[int]) -> tuple[Asked, Asked]:
+    def divided(self, db: ProfileDB, apart: Collection[int]) -> tuple[Translation, Translation]:
         """The question without some threads, and the question for those only."""
         threads = ids_of(db, "thread", self.trials) if self.threads is None else self.threads
         parts = [id for id in threads if id not in apart], [id for id in threads if id in apart]
