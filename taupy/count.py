@@ -3,7 +3,7 @@
     taupy run -m taupy.count SCRIPT [ARGUMENT ...]
 
 For machines without hardware counters. Each operation adds its analytic flop and bytes
-(`catalog/operations.py`) to the routine that asked for it, as user events that `taupy
+(`catalog/operations.py`) to the routine that called it, as user events that `taupy
 roofline` understands and labels analytic. Counting takes time: `taupy roofline` takes it off
 as well as it can, and `--timing PLAIN` takes the times of a plain run instead.
 

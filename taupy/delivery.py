@@ -179,7 +179,7 @@ class _Run:
     """A run that is being delivered.
 
     Attributes:
-        facts: of the machine and the program; None until this machine is asked for them.
+        facts: about the machine and the program; None until they have been collected.
         parts: what is to be stored.
         was_stored: whether some of its parts are already stored.
         spilled: its files that lie elsewhere.
@@ -388,8 +388,8 @@ def _stored_nodes(folder: Folder) -> dict[str, int]:
 def _joined(
     db: ProfileDB, profile: Profile, settings: RunSettings, running: int
 ) -> tuple[int, str]:
-    """Add the counters to the trial that the run was meant for: its number, and how; ""
-    if that is impossible: then the run is a trial of its own, and says why."""
+    """Add the counters to the trial for which the run was meant; returns its id and a description,
+    which is "" if that is impossible: then the run becomes a separate trial, which says why."""
     if not settings.merge_into:
         return 0, ""
     trial = next((row.id for row in db.trials() if row.uuid == settings.merge_into), 0)

@@ -1,6 +1,6 @@
 """Every error that taupy raises, as one tree.
 
-A message says what was asked, what is there, and what to do next, in one line.
+A message states in one line what was requested, what is available, and what to do next.
 `commands` prints it after `taupy: ` and ends with the error's exit code.
 """
 
@@ -29,7 +29,7 @@ class UsageError(TaupyError):
 
 
 class DatabaseError(TaupyError):
-    """The database cannot be opened, read or written as asked."""
+    """The database cannot be opened, read or written as requested."""
 
 
 class NoSuchTrial(TaupyError):

@@ -118,7 +118,7 @@ class Trial(api.Trial):
     def phases(self, by: str = "thread") -> pd.DataFrame:
         """Where the time of a training goes, thread by thread.
 
-        Columns: node, thread (or the dimension asked for), share_percent, time_ns, calls,
+        Columns: node, thread (or the requested dimension), share_percent, time_ns, calls,
         per_step_ns, p50_ns, p95_ns (of threads), phase. The times of a thread add up to its whole
         time.
 

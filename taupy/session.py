@@ -185,7 +185,7 @@ def recover(database: str) -> list[Delivery]:
 
 def _remove_abandoned() -> None:
     """Remove what kills have left of run folders that were being made, or imported. They must be
-    a day old: whoever is at work in one may be on another host, and cannot be asked."""
+    a day old: the process at work in one may be on another host, where it cannot be seen."""
     for path in run_folders()[0]:
         with suppress(OSError), open_run(os.fspath(path)) as folder:
             age = time.time() - os.fstat(folder.descriptor).st_mtime

@@ -44,7 +44,7 @@ _KINDS: tuple[tuple[Kind, str], ...] = (
     ("outcome", r"State|Exit Code"),
 )
 
-# Metadata that differ between any two runs and do not affect comparability.
+# Metadata that differs between any two runs and does not affect comparability.
 _PASSING = re.compile(
     r"Starting Timestamp|Ending Timestamp|Timestamp|Local Time|UTC Time|pid|tid|Process ID"
     r"|Parent Process ID|Context Switches.*|Page Faults.*|CPU Time.*|Peak .*|CWD|Executable"

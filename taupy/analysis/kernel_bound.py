@@ -40,7 +40,7 @@ def estimate(
     if rates is None or not gpu.clock_hz:
         return None
     busy = min(gpu.multiprocessors, blocks or gpu.multiprocessors)
-    clocks = busy * gpu.clock_hz / threads * 1e-9  # for each thread and ns
+    clocks = busy * gpu.clock_hz / threads * 1e-9  # per thread and ns
     times = _of_pipes(code, rates, trips, clocks)
     times |= _of_memory(code, trips, clocks)
     dram = _moved(code, trips, _GLOBAL) * threads / gpu.dram * 1e9

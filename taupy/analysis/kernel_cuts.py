@@ -50,7 +50,7 @@ _TYPES = re.compile(
     r"|(__)?half2?|half_t|Half|BFloat16|bfloat16_t|(__)?nv_bfloat162?|tfloat32_t|Float8_\w+"
     r"|__nv_fp8_\w+|(float|double|int)[234]"
 )
-# Carries arguments, says nothing about the work, and has other names in other versions.
+# Only carries arguments, and its name depends on the version.
 _CARRIERS = re.compile(
     r"const|volatile|true|false|tuple|pair|integral_constant|enable_if|type|Params|lambda|instance"
     r"|operator|TensorIterator(Base)?|TensorListMetadata|(Trivial)?OffsetCalculator"
@@ -83,7 +83,7 @@ def one_spelling(name: str) -> str:
 
 
 def is_wrapper(name: str) -> bool:
-    """Whether this kernel does what its template arguments say."""
+    """Whether this kernel's work is determined by its template arguments."""
     return _WRAPPER.search(_short(name)) is not None
 
 

@@ -255,8 +255,8 @@ def _kernels(
                 name = cut(facts[id])
                 families.setdefault(name, [set() for _ in sides])[at].add(id)
         for members in families.values():
-            # Full names stand for themselves if all sides have them; shorter ones must
-            # have brought some sides together.
+            # Full names are accepted if all sides have them; shorter names must have matched names
+            # of several sides.
             partners = sum(1 for ids in members if ids)
             if partners < (len(sides) if level == "demangled" else 2):
                 continue

@@ -86,7 +86,7 @@ class _Summed:
     places: Numbers  # group * keys + key, rising
     own: Values
     path: Numbers
-    at_most: Values  # of each group
+    at_most: Values  # upper bound of each group
 
 
 def longer(job: Ranks, held: Mapping[int, OwnTimes]) -> Iterator[Longer]:
@@ -128,7 +128,7 @@ def _longer_of(job: Ranks, matched: Matched, held: Mapping[int, OwnTimes]) -> It
 
 
 def _labels(job: Ranks, matched: Matched, rank: int, own: OwnTimes) -> Numbers:
-    """The last collective asked for before each stretch ended; 0: none yet."""
+    """The last collective requested before each stretch ended; 0: none yet."""
     for member in job.ranks:
         for kept in member.communicators:
             if member.number == rank and kept.communicator == matched.communicator:

@@ -275,7 +275,7 @@ def _note_open(job: Ranks, matched: Matched) -> None:
 
 
 def _steps_of(job: Ranks, matched: Matched) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """The step in which the first rank that has steps asked for each collective; 0: in none."""
+    """The step in which the first rank with steps requested each collective; 0: in none."""
     by_rank = {rank.number: rank for rank in job.ranks}
     step = np.zeros(len(matched.number), "i8")
     for row, number in enumerate(matched.ranks):

@@ -206,7 +206,7 @@ def shuffled(
     for begin in range(0, len(masks), step):
         chance = _statistics(scaled, masks[begin : begin + step], steady)[:, order]
         alone += (chance >= bounds).sum(axis=0)
-        # The largest among this routine and all that show less.
+        # The largest among this routine and all with a smaller statistic.
         largest = np.maximum.accumulate(chance[:, ::-1], axis=1)[:, ::-1]
         together += (largest >= bounds).sum(axis=0)
     single, joint = np.empty(len(order)), np.empty(len(order))

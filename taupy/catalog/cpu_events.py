@@ -49,7 +49,7 @@ class CpuMetric(NamedTuple):
     """A metric that counters of the CPU give.
 
     Attributes:
-        events: on the CPU asked for; empty if it has none.
+        events: on the requested CPU; empty if it has none.
         missing: why it has none, "" otherwise.
     """
 

@@ -93,12 +93,12 @@ _L1_BYTES = 128
 _L2_BYTES = {"7.0": 2048, "8.0": 5120}
 _L2_REFERENCE = "NVIDIA A100 architecture whitepaper (L2 bytes a clock) x boost clock"
 
-# Words of drivers' names that do not tell one model from another.
+# Words in drivers' names that do not distinguish models.
 _SAYS_NOTHING = frozenset(
     {"nvidia", "tesla", "geforce", "quadro", "graphics", "gpu", "generation"}
     | {"server", "edition", "hgx", "dgx", "sxm"}
 )
-# A size of memory or a form factor that the driver names though only one kind exists.
+# Sizes of memory or form factors in drivers' names of which the model has only one.
 _HARMLESS = {
     "V100 SXM2": {"16gb", "32gb"},
     "V100 PCIe": {"16gb", "32gb"},

@@ -14,7 +14,7 @@ from typing import NamedTuple
 WARP_THREADS = 32
 PARTITIONS = 4  # a multiprocessor's registers lie in four parts, and a warp in one of them
 REGISTERS_A_MULTIPROCESSOR = 65536
-REGISTERS_AT_ONCE = 256  # a warp's registers are given out in such steps
+REGISTERS_AT_ONCE = 256  # granularity in which a warp's registers are allocated
 _KIB = 1024
 
 
@@ -106,7 +106,7 @@ def occupancy(
 
 
 def _shared_memory(limits: Limits, block: int, configured: int | None) -> int:
-    """Bytes that the multiprocessor's shared memory has: what it was set to, if a block fits."""
+    """Bytes of the multiprocessor's shared memory: as configured, if a block fits."""
     most = limits.shared_kib[-1] * _KIB
     if configured is None:
         return most

@@ -1,6 +1,6 @@
 """Derived metrics that are always available: TAU's ratios of 2017, rates and intensities.
 
-Expressions over the names of `counters.py`; they are computed when asked for, from the
+Expressions over the names of `counters.py`; they are computed on demand, from the
 sums of a trial. Counters of launches go with the time of just those launches.
 """
 

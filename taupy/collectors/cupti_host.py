@@ -29,7 +29,7 @@ from taupy.errors import TaupyError
 _INVALID_PARAMETER = 1
 _NEEDS_DRIVER = 130200  # as CUPTI counts; 13.2 crashes without one, later ones answer 999
 RANGE_PROFILER, PM_SAMPLING = 0, 1
-"""What metrics are asked for: to be counted range by range, or sampled (CUpti_ProfilerType)."""
+"""The use of metrics: to be counted range by range, or sampled (CUpti_ProfilerType)."""
 KINDS = ("counter", "ratio", "throughput")
 """CUPTI's kinds of metrics, in its order."""
 
@@ -44,7 +44,7 @@ _MEANINGS = {
 
 
 class CuptiUnavailable(TaupyError):
-    """There is no CUPTI that can be asked here."""
+    """No usable CUPTI is installed here."""
 
 
 class CuptiError(TaupyError):
@@ -197,7 +197,7 @@ class CuptiHost:
         CuptiUnavailable: there is no driver.
         """
         if not self.has_driver:  # CUPTI would crash
-            raise CuptiUnavailable("there is no NVIDIA driver here, so no GPU can be asked")
+            raise CuptiUnavailable("there is no NVIDIA driver here, so no GPU can be queried")
         self.ask("cuptiProfilerInitialize", _ProfilerInitialize())
         answer = self.ask("cuptiDeviceGetChipName", _ChipName(deviceIndex=ordinal))
         return str(answer.pChipName.decode())
@@ -332,7 +332,7 @@ class ChipMetrics:
         """How often a kernel must run to count these; None if one is unknown or none is given."""
         if not metrics:
             return None
-        # Metrics accumulate in a host object: each question takes a fresh one.
+        # Metrics accumulate in a host object, so each query creates a new one.
         handle = self._initialized()
         try:
             image = self._image(handle, metrics)

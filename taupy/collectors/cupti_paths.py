@@ -56,7 +56,7 @@ def _in_folders(folders: Iterable[str]) -> list[str]:
             names = [name for name in os.listdir(folder) if _LIBRARY.match(name)]
         except OSError:
             continue
-        # libcupti.so.13 before .12; the bare name, which says no version, last.
+        # libcupti.so.13 before .12; the name without a version last.
         paths += [os.path.join(folder, name) for name in sorted(names, key=_major, reverse=True)]
     return paths
 

@@ -165,7 +165,7 @@ class Collector:
     def _check_library(self, version: str, path: str) -> None:
         """Older versions of the package open their wheel's libcupti, whatever else is there."""
         with contextlib.suppress(Exception):
-            self.cupti.get_callback_name(RUNTIME_DOMAIN, 1)  # it opens one with its first call
+            self.cupti.get_callback_name(RUNTIME_DOMAIN, 1)  # the first call loads the library
         paths = cupti_python_host.all_mapped("libcupti.so")
         if len(paths) > 1:
             others = " and ".join(other for other in paths if other != path)
@@ -204,7 +204,7 @@ class Collector:
                 self.kinds.append(kind)
         try:
             counters = cupti.ActivityUnifiedMemoryCounterConfig(4)
-            counters.scope, counters.device_id, counters.enable = 2, 0, 1  # of the whole process
+            counters.scope, counters.device_id, counters.enable = 2, 0, 1  # 2: whole process
             for number in range(4):
                 counters[number].kind = number + 1
             cupti.activity_configure_unified_memory_counter(counters.ptr, 4)
@@ -236,7 +236,7 @@ class Collector:
                 orders = self.orders.get(True, pause_s)
             except _queue.Empty:
                 launches = self.native.progress()[0]
-                if launches != seen:  # what is complete goes to the file: it outlives a kill
+                if launches != seen:  # write complete records to the file: they survive a kill
                     seen = launches
                     self._flush(0)
                 continue
@@ -317,7 +317,7 @@ class Collector:
         if self.native.progress()[1]:
             self.orders.put(1 if last else 0)
             late = not self.answered.acquire(True, max(self.wanted["end_ms"], 1) / 1000)
-        if last or late:  # once late, not again
+        if last or late:  # after a timeout, no second attempt
             self.native.close()
             self.closed = True
             self.native.finish(late)

@@ -33,7 +33,7 @@ class Driver:
         path = mapped("libcuda.so")
         library: Any = ctypes.CDLL(path) if path else None
         self.version = 0
-        self._functions: Any = None  # found now: a look-up is a Python routine
+        self._functions: Any = None  # looked up early: a later look-up would be recorded
         self._popped = ctypes.c_void_p()
         if library is None:
             return

@@ -44,7 +44,7 @@ def _begin(path: str) -> None:
         from taupy.collectors import cupti_python
 
         cupti_python.begin(engine, native)
-    except Exception as problem:  # the program goes on
+    except Exception as problem:  # the program must continue
         text = f"GPU work was not recorded: {type(problem).__name__}: {problem}"
         engine.set_metadata("taupy.health.gpu_start", text)
     finally:

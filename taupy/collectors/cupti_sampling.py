@@ -70,7 +70,7 @@ examples all have a context."""
 
 _SAMPLES_AT_ONCE = 1024
 _HARDWARE_BUFFERS = (128 << 20, 32 << 20)
-_CYCLES_A_NS = 1.0  # of the system clock, 1 to 2 GHz; samples say how long they took
+_CYCLES_A_NS = 1.0  # the system clock has 1 to 2 GHz; samples state their durations
 
 
 def counts_cycles(chip: str) -> bool:
@@ -93,7 +93,7 @@ class Sampling:
         interval: as CUPTI was told, in `unit`: "ns", or "cycles" of the system clock.
         overflows: how often the hardware's buffer was full.
         behind: whether there were more samples than there was time to read.
-        notes: what had to be done differently from what was asked.
+        notes: how sampling differs from what was requested.
     """
 
     def __init__(self, host: CuptiHost, ordinal: int, metrics: Sequence[str], interval_ns: int):
@@ -115,7 +115,7 @@ class Sampling:
         self._values = (c_double * len(metrics))()
         available = _availability(host, ordinal)
         with host.chip(self.chip, PM_SAMPLING, available) as metrics_of_chip:
-            # CUPTI goes on reading it while it samples.
+            # CUPTI reads it as long as it samples.
             self._config = metrics_of_chip.configuration(metrics)
         self._object = self._enabled(ordinal)
         try:
@@ -203,7 +203,7 @@ class Sampling:
             self.overflows += bool(lost or decoded.overflow)
             info = self._host.ask("cuptiPmSamplingGetCounterDataInfo", DataInfo(**image))
             for index in range(info.numCompletedSamples):
-                if self._first:  # it may be far off: NVIDIA's advice is to leave it out
+                if self._first:  # NVIDIA advises to omit the first sample, which may be wrong
                     self._first = False
                     continue
                 sample = self._host.ask(
@@ -212,7 +212,7 @@ class Sampling:
                 )
                 self._evaluator.evaluated(self._data, index, self._names, self._values)
                 yield Sample(sample.startTimestamp, sample.endTimestamp, list(self._values))
-            if lost:  # a buffer that is full takes no more samples
+            if lost:  # a full buffer takes no more samples
                 self._do("Stop")
                 self._do("Start")
                 self._first = True
@@ -235,7 +235,7 @@ class Sampling:
         self._host.ask(f"cuptiPmSampling{what}", OnObject(pPmSamplingObject=self._object))
 
     def _end(self, what: str) -> None:
-        with suppress(CuptiError):  # nothing more is wanted from it
+        with suppress(CuptiError):  # sampling ends anyway
             self._do(what)
 
 

@@ -173,7 +173,7 @@ def _command_line(argv: Sequence[str]) -> str:
 
 
 def _git(folder: Path, *arguments: str) -> str | None:
-    # The repository's own settings must not make git run anything for us.
+    # The repository's own settings must not make git run other programs.
     command = ["git", "-C", str(folder), "-c", "core.fsmonitor=false", *arguments]
     environ = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")} | {
         "GIT_OPTIONAL_LOCKS": "0",

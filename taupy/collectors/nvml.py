@@ -70,7 +70,7 @@ _CONTROL = "/dev/nvidiactl"  # exists wherever NVIDIA's driver is
 
 @cache
 def problem() -> str | None:
-    """Why NVML cannot be asked on this machine; None if it can."""
+    """Why NVML cannot be used on this machine; None if it can."""
     try:
         import pynvml
     except ImportError:
@@ -83,7 +83,7 @@ def problem() -> str | None:
 
 
 def _queried(function: str, *arguments: Any) -> Any:
-    """What a function of pynvml returns; None where NVML cannot be asked or refuses."""
+    """The result of a function of pynvml; None if NVML is unavailable or returns an error."""
     if problem() is not None:
         return None
     import pynvml
@@ -198,7 +198,7 @@ def watch(folder: Folder, pid: int, start: int, interval_s: float = INTERVAL_S) 
             try:
                 (folder / SAMPLES).write_bytes(record(kept))
             except OSError:
-                return  # stored and gone, or no room: the program comes first
+                return  # the run is stored, or the disk is full: ignored for the program's sake
         if not alive:
             return
         time.sleep(interval_s)

@@ -23,7 +23,7 @@ OFF_AT_MOST = 0.01
 """A counter may be off from known work by this share."""
 
 READING_AT_MOST_NS = 500.0
-"""Counters whose reading takes longer are not read at every call, unless asked for."""
+"""Counters that take longer to read are not read at every call, unless that is requested."""
 
 METRICS_AT_MOST = 4
 EVENTS_AT_MOST = 8
@@ -212,7 +212,7 @@ def _fits_twice(metrics: list[CpuMetric], cpu: Cpu, try_: Try) -> bool:
         answer = try_(events + events, "scalar", _ITERATIONS, _ROUNDS, False)
     except OSError:
         return False
-    if answer is None:  # no processor that we have loops for
+    if answer is None:  # there are no test loops for this processor
         return False
     values = [value for row in answer["values"] for value in row]
     return bool(answer["enabled_ns"] == answer["running_ns"] and max(values) < UNBELIEVABLE)
@@ -263,7 +263,7 @@ def _failing_at(work: str, probe: _Probe, try_: Try) -> set[str]:
     ranges = {metric.name: _expected_range(metric.name, work, count) for metric in probe.metrics}
     if not any(ranges.values()):
         return set()
-    for rdpmc in (False, True):  # regions of other threads are read by read() even then
+    for rdpmc in (False, True):  # read() is needed in any case, for regions of other threads
         answer = try_(probe.events, work, count, 5 if work == "lines" else _ROUNDS, rdpmc)
         if answer is None or answer["rdpmc"] is not rdpmc:
             break
@@ -333,7 +333,7 @@ def _expected_range(name: str, work: str, count: int) -> tuple[float, int, float
     elif (name == "branches" and work in loops) or (name == "page_faults" and work == "pages"):
         expected = count
     elif name == "bytes_dram_read" and work == "lines":
-        # Others' use of the memory and prefetching show here: measured 1.00 to 1.03.
+        # Includes other processes' traffic and prefetching: measured 1.00 to 1.03.
         return 0.9 * 64 * count, 64 * count, 1.15 * 64 * count
     elif name == "cycles" and work in loops:
         return 0.5 * count, 0, 1000.0 * count

@@ -29,7 +29,7 @@ ANALYTIC = "analytic"
 
 
 class Wanted:
-    """Metrics asked for.
+    """The requested metrics.
 
     Attributes:
         cpu: of the CPU, to be counted in routines.
@@ -139,7 +139,7 @@ def has_gpu() -> bool:
     """Whether this machine shows us an NVIDIA GPU (or WSL's stand-in)."""
     if any(os.path.exists(f"/dev/{name}") for name in ("nvidiactl", "nvidia0", "dxg")):
         return True
-    from _ctypes import dlopen  # all of ctypes takes four times as long to import
+    from _ctypes import dlopen  # importing ctypes takes four times as long
 
     try:
         dlopen(_DRIVER, 0)

@@ -38,7 +38,7 @@ class Points:
     def add(self, start: int, end: int, values: Sequence[float]) -> None:
         """Take one sample; it begins where the last one ended, or later."""
         for sums, value in zip(self.sums, values, strict=True):
-            if value == value:  # not a number: nothing was counted
+            if value == value:  # NaN: nothing was counted
                 sums[0] += 1
                 sums[1] = min(sums[1], value)
                 sums[2] = max(sums[2], value)

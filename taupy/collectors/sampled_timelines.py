@@ -20,7 +20,7 @@ from taupy.state.shape import fits
 SETTINGS = "sampling"
 KEPT = "sampled"
 STOP = "sampling.stop"
-RUNS = "sampling.runs"  # pid and start of the sampler, gone when all is written
+RUNS = "sampling.runs"  # pid and start time of the sampler; removed when all is written
 
 _END_S = 20.0
 

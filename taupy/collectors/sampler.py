@@ -32,8 +32,8 @@ from taupy.state.folder import Folder, open_run
 from taupy.watch import beside
 
 _PAUSE_S = 0.05
-_LOOK_S = 0.5  # for one GPU, so that none waits long for another
-_REST_S = 2.0  # the same when all ends
+_LOOK_S = 0.5  # time limit for reading one GPU, so that none waits long for another
+_REST_S = 2.0  # the same at the end of sampling
 _SAVE_EVERY_S = 10.0
 _BEGIN_S = 20.0
 _OTHER_CLOCK_NS = 3600 * 1_000_000_000
@@ -89,7 +89,7 @@ class Sampled:
         self.notes = self.sampling.notes
 
     def look(self, *, last: bool = False) -> None:
-        """Take what was sampled since the last look; a GPU that refuses is not asked again."""
+        """Read the samples since the last time; a GPU that fails is not read again."""
         if self.sampling is None:
             return
         try:
@@ -105,7 +105,7 @@ class Sampled:
 
     def _add(self, sample: Sample) -> None:
         if self.shift_ns is None:
-            # Documented as times of the CPU, like those of kernels: nanoseconds since the epoch.
+            # Documented as CPU time stamps, like those of kernels: nanoseconds since the epoch.
             away = time.time_ns() - sample.end
             self.shift_ns = away if abs(away) > _OTHER_CLOCK_NS else 0
             if self.shift_ns:
@@ -169,7 +169,7 @@ def watch(folder: Folder, pid: int, start: int, say: Callable[[str], None]) -> N
         for gpu in gpus:
             gpu.look(last=last)
         if last or time.monotonic() - saved > _SAVE_EVERY_S:
-            with suppress(OSError):  # the program comes first
+            with suppress(OSError):  # for the program's sake
                 (folder / KEPT).write_bytes(values.dumps([gpu.kept() for gpu in gpus]))
             saved = time.monotonic()
         if last:

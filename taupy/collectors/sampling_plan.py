@@ -1,6 +1,6 @@
 """What can be sampled on the GPUs of this machine, before a run.
 
-`prepare` spells what was asked for and refuses what one pass cannot take.
+`prepare` translates the requested names and rejects those that do not fit into one pass.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from taupy.state import values
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """What the sampler is told.
+    """The sampler's instructions.
 
     Attributes:
         settings: content of the file SETTINGS; empty if nothing can be sampled.

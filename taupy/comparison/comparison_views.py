@@ -221,7 +221,7 @@ class _Layout:
         self.verdicts = [*verdicts] if repeated[0] and any(repeated[1:]) else []
         self.shares = bool(answer.comparison.totals)
         self.repeated = any(len(side.trials) > 1 for side in sides)
-        self.counts = answer.value != "calls" and bool(answer.calls)  # which goes through all rows
+        self.counts = answer.value != "calls" and bool(answer.calls)  # stored: it reads all rows
         self.columns = self._columns()
 
     def _columns(self) -> list[Column]:

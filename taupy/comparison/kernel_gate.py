@@ -198,8 +198,8 @@ def _second(pair: Pair) -> tuple[KernelCode, ...]:
 
 
 def _sum(values: Iterable[float | None]) -> float | None:
-    told = list(values)
-    return None if None in told else sum(value or 0 for value in told)
+    numbers = list(values)
+    return None if None in numbers else sum(value or 0 for value in numbers)
 
 
 def _couples(pair: Pair, condition: Condition, quantity: Quantity) -> list[_Couple]:
@@ -266,15 +266,15 @@ def table(
         (pair.name, pair.key.timer, *pair.chips, *_cells(pair)) for pair in ordered[:limit]
     ]
     differing = sum(map(_differs, compared))
-    told = [f"A: {sides[0].label}", f"B: {sides[1].label}",
+    notes_shown = [f"A: {sides[0].label}", f"B: {sides[1].label}",
             f"{differing} of {len(compared)} kernels differ", *notes]  # fmt: skip
     several_codes = sum(max(len(pair.first), len(pair.second)) > 1 for pair in compared)
     if several_codes:
-        told.append(f"{several(several_codes, 'name')} of several kernels, of which the largest "
+        notes_shown.append(f"{several(several_codes, 'name')} of several kernels, of which the largest "
                     "values are shown; conditions judge all")  # fmt: skip
     if limit is not None and len(compared) > limit:
-        told.append(f"{several(len(compared) - limit, 'more kernel')}; --all shows them")
-    return View("KERNELS AT REST, compared:", columns, rows, told)
+        notes_shown.append(f"{several(len(compared) - limit, 'more kernel')}; --all shows them")
+    return View("KERNELS AT REST, compared:", columns, rows, notes_shown)
 
 
 def _columns(name: str) -> tuple[Column, Column]:

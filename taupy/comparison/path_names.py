@@ -75,7 +75,7 @@ class PathsByName(PathsById):
         timers: Sequence[Mapping[Hashable, Key]],
     ) -> None:
         super().__init__(db)
-        self._steps: dict[Any, tuple[Any, Key]] = {}  # a path's parent, its last timer
+        self._steps: dict[Any, tuple[Any, Key]] = {}  # a path's parent and last timer
         number: dict[tuple[Any, Any], int] = {}
         self._number_of: list[dict[int, int]] = []
         for side, keys in zip(sides, timers, strict=True):

@@ -237,7 +237,7 @@ class Causes:
             "i8",
         )
         held: dict[int, OwnTimes] = {}
-        for rank, stretches, callpaths in listed:  # if several threads have some, the first one's
+        for rank, stretches, callpaths in listed:  # if several threads have stretches, the first's
             paths = np.array([position[path] for path in callpaths], "i8")
             held.setdefault(rank, OwnTimes(stretches, paths, keys))
         return [*longer(self._job, held)]

@@ -190,7 +190,7 @@ class Context:
         return self
 
     def __exit__(self, *problem: object) -> None:
-        # After a failed kernel every call fails; the release of the context tidies up.
+        # After a failed kernel every call fails; releasing the context frees everything.
         library = _library()
         for memory in self._memory:
             library.cuMemFree_v2(memory)
@@ -215,7 +215,7 @@ class Context:
         call("cuMemAlloc_v2", byref(address), c_size_t(size))
         self._memory.append(address)
         call("cuMemsetD8_v2", address, 0, c_size_t(size))
-        call("cuCtxSynchronize")  # our stream does not wait for it
+        call("cuCtxSynchronize")  # our stream would not wait for it
         return address.value
 
     def read(self, address: int, size: int) -> bytes:

@@ -56,7 +56,7 @@ def load(stem: str, names: Sequence[str] = ()) -> tuple[ctypes.CDLL | None, str]
 
     Args:
         stem: "libnvrtc".
-        names: what the system's loader is asked for after all files have failed.
+        names: names for the system's loader if all files have failed.
     """
     problems = []
     for place in [*map(str, candidates(stem)), *names]:

@@ -26,7 +26,7 @@ def _library() -> ctypes.CDLL:
             f"NVRTC, NVIDIA's run-time compiler, cannot be loaded ({place}); "
             "PyTorch and CuPy include it; otherwise: pip install nvidia-cuda-nvrtc"
         )
-    # NVRTC opens its second half by bare name, which is found once it is loaded.
+    # NVRTC opens its second library by bare name, which works once that is loaded.
     for other in Path(place).parent.glob("libnvrtc-builtins.so*"):
         with contextlib.suppress(OSError):
             ctypes.CDLL(str(other))

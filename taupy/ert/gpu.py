@@ -123,7 +123,7 @@ def characterize(subject: Subject, gpu: Gpu, progress: Progress) -> Iterator[Cei
         yield from _micro(subject, gpu, progress)
     except TaupyError as error:
         problem = error
-    yield from _library(subject, gpu, progress)  # whatever went wrong: a process of its own
+    yield from _library(subject, gpu, progress)  # a separate process, unaffected by the problem
     if problem is not None:
         raise problem
 
@@ -300,7 +300,7 @@ def _latency(bench: _Bench) -> Iterator[Ceiling]:
     ):
         times = [took for _ in range(windows + 1) if (took := once()) is not None]
         if not times:
-            continue  # what times them was not compiled
+            continue  # their kernels were not compiled
         seen = Windows.of(times[1:], lowest=True)
         yield bench.subject.ceiling(
             "latency", "launch", pattern, 0, "s", seen, device_uuid=bench.gpu.uuid
@@ -382,7 +382,7 @@ def _library(subject: Subject, gpu: Gpu, progress: Progress) -> Iterator[Ceiling
         )
         answer = json.loads(done.stdout.splitlines()[-1])
     except (OSError, subprocess.SubprocessError, ValueError, IndexError):
-        return  # PyTorch without CUDA, or for other GPUs: mma.sync's rates stay alone
+        return  # PyTorch without CUDA, or for other GPUs: only mma.sync's rates remain
     reference = f"PyTorch {answer['version']}"
     for name, rates in answer["rates"].items():
         if name == "DRAM":

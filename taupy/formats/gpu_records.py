@@ -72,7 +72,7 @@ class _Sum:
 
 
 class Stamps:
-    """The activities of a thread, made from columns whenever they are asked for."""
+    """The activities of a thread, created from columns on demand."""
 
     def __init__(self, base_ns: int) -> None:
         self._base_ns = base_ns

@@ -86,7 +86,7 @@ class DynamicPhase(Timer):
 
     def __init__(self, name: object, group: object) -> None:
         super().__init__(name, group)
-        self._open: dict[int, list[str]] = {}  # thread -> names of those that are open
+        self._open: dict[int, list[str]] = {}  # thread -> names of open timers
 
     def start(self) -> None:
         with _lock:
@@ -128,7 +128,7 @@ class UserEvent:
     def sample(self, value: "Any") -> None:
         """Add one value. A value that is not finite is left out, and the trial says so."""
         try:
-            # PyTorch warns of numbers made of tensors with gradients. Files have a `detach`, too.
+            # PyTorch warns if tensors with gradients become numbers. (Files also have `detach`.)
             if getattr(value, "requires_grad", False) is True:
                 value = value.detach()
             number = float(value)
@@ -197,7 +197,7 @@ def _check_function(function: object) -> None:
 
 _NAN, _INFINITY = float("nan"), float("inf")
 _lock = _thread.allocate_lock()
-_numbers: "dict[str, int]" = {}  # of dynamic phases: the last one given
+_numbers: "dict[str, int]" = {}  # last number of each dynamic phase
 _nothing: "Any" = _Nothing()
 _engine: "Any" = active()
 
@@ -283,7 +283,7 @@ def set_node(number: int) -> None:
         _engine.set_node(int(number))
 
 
-_ROUTINE, _TIMER, _FULL_NAME = range(3)  # the last of a row of the engines' flat()
+_ROUTINE, _TIMER, _FULL_NAME = range(3)  # kinds: the last item of a row of the engines' flat()
 
 
 def timer_names() -> "list[str]":

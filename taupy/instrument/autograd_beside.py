@@ -43,7 +43,7 @@ def begin(run: Folder, state: str, torch: torch_library.Torch, pid: int, quiet: 
 
 
 def facts_of(run: Folder) -> dict[str, str]:
-    """The facts of a run's libraries; none if they were not left to a process, or not asked for."""
+    """The facts of a run's libraries; none if no process was to compile them."""
     try:
         text = (run / NAME).read_record().decode("utf-8", "replace")
     except FileNotFoundError:

@@ -56,18 +56,18 @@ def boot() -> None:
     package = __file__[: -len("instrument/boot.py")]
     for path in [path for path in sys.path_importer_cache if (path + "/").startswith(package)]:
         del sys.path_importer_cache[path]
-    running = "_taupy_engine" in modules  # the plain engine lives in its modules
+    running = "_taupy_engine" in modules  # the plain engine still needs its modules
     ours = [name for name in modules if name == "taupy" or name.startswith("taupy.")]
     for module in [modules.pop(name) for name in ours]:
         if not running:
-            module.__dict__.clear()  # cycles would keep it on the heap; this one's, too
+            module.__dict__.clear()  # breaks reference cycles, also this module's own
 
 
 def _start(path: bytes) -> None:
     try:
         folder = open_run(path.decode("utf-8", "surrogateescape"))
     except OSError:
-        return  # not ours, or the run is over and this is a late child of it
+        return  # not ours, or a late child of a run that is over
     try:
         _start_in(folder, path)
     finally:
@@ -140,7 +140,7 @@ def _start_engine(settings: "dict[str, Any]", folder: bytes) -> None:
     options["wait_for_main"] = 1
     code = " ".join(sys.orig_argv)
     if "resource_tracker import main" in code:
-        return  # multiprocessing's or loky's, not the program's: it waits for the program's end
+        return  # a helper of multiprocessing or loky, which only waits for the program's end
     options["helper"] = int("from multiprocessing.forkserver import" in code)
     options["early"] = tuple(settings["early"])
     options["root_pid"] = settings["root_pid"]
@@ -185,7 +185,7 @@ def _measure_gpu(options: "dict[str, object]", engine: str) -> None:
     try:
         posix.stat(path)
     except OSError:
-        return  # it was not built: `taupy doctor` says so
+        return  # it was not built; `taupy doctor` reports that
     options["gpu_collector"] = path
     os = sys.modules.get("os")
     for name in INJECTIONS:
@@ -199,12 +199,12 @@ def _record_nccl(engine: str) -> None:
     """Name our plug-in to NCCL, which reads the C environment; the program does not see it."""
     path = engine.replace("/engine.", "/nccl.").encode("utf-8", "surrogateescape")
     os = sys.modules.get("os")
-    if posix.environ.get(NCCL) == path:  # a parent's mention of it is not the program's
+    if posix.environ.get(NCCL) == path:  # set by a measured parent, not by the user
         del posix.environ[NCCL]
         if os is not None:
             os.environ._data.pop(NCCL, None)
     if NCCL in posix.environ:
-        return  # the user has a profiler for NCCL
+        return  # the user has chosen another profiler for NCCL
     try:
         posix.stat(path)
     except OSError:

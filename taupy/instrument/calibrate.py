@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-_OPTIONS = (  # that change what a call costs
+_OPTIONS = (  # options that change the cost of a call
     "c_calls",
     "cpu_time",
     "throttle",
@@ -86,8 +86,8 @@ def calibrate(early: tuple[int, int], options: dict[str, Any]) -> dict[str, floa
     calls, inclusive, _ = rows.get("_empty", (0, 0, 0))
     if not calls:
         return {}
-    # Natively, between entry and return of an empty routine, about a third of the whole
-    # call passes; the clock sees it as the routine's own time, and so it is.
+    # In an uninstrumented run, about a third of the cost of calling an empty routine falls between
+    # its entry and its return; this third is the routine's own time.
     own = max(0.0, empty - bare) / 3
     return {
         "call_ns": round(max(0.0, measured - small), 1),

@@ -70,7 +70,7 @@ def start(options: "dict[str, Any]") -> None:
         raise RuntimeError("the engine is running already")
     if options.get("run_folder"):
         try:
-            _signal.set_wakeup_fd(-1)  # as it is at the start; only the main interpreter may
+            _signal.set_wakeup_fd(-1)  # the initial state; allowed in the main interpreter only
         except ValueError:
             raise RuntimeError("the plain engine does not measure subinterpreters") from None
     engine = _engine = Engine(options)

@@ -47,7 +47,7 @@ class Children:
         """Reset, at the start and in a forked child."""
         self.count, self.becoming, self.forks = 0, "", 0
         self.seen: dict[int, set[bytes]] = {}  # children by thread
-        self.starting: set[int] = set()  # threads in such a function
+        self.starting: set[int] = set()  # threads in a function that starts a process
 
     def find_starters(self) -> bool:
         """Add the function that subprocess and others use, once its module is imported."""
@@ -62,7 +62,7 @@ class Children:
     def expect(self, thread: "ThreadTree") -> None:
         """The thread is about to start a process."""
         if thread.child_began_ns:
-            self.look(thread)  # for the last time after the one before
+            self.look(thread)  # the last look after the previous start
         thread.child_began_ns = self.state.clock()
         self.seen[thread.native_id] = _children_of(thread)
         self.starting.add(thread.native_id)

@@ -65,10 +65,10 @@ class ThreadEvents:
                     self.processes_started.failed(self.thread, arg)
                 self.leave_c(frame, arg)
         except RecursionError:
-            self.state.lost_events += 1  # the program is at its recursion limit: so are we
+            self.state.lost_events += 1  # at the program's recursion limit we cannot call either
         except BaseException as error:
-            # A signal handler of the program raised while this function was running. Its
-            # frames are not for the program's traceback.
+            # A signal handler of the program raised while this function was running. Our frames
+            # must not appear in the program's traceback.
             if self.process.is_refused(frame):
                 return
             self.process.guard()
@@ -92,7 +92,7 @@ class ThreadEvents:
         if code.co_flags & RESUMABLE:
             at, start = frame.f_lasti, self.start_of[id(code)]
             if at < start:
-                return  # an exception was thrown into it before it began: its body never runs
+                return  # an exception was thrown into it before it began, so its body never runs
             resumed = at > start
         stack = self.stack
         owner, row, _ = stack[-1]

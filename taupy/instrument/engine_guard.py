@@ -86,7 +86,7 @@ def _tool_that_tells() -> int | None:
         try:
             _use_tool_id(tool, "taupy")
         except ValueError:
-            continue  # the program has it
+            continue  # used by the program
         try:
             _register(tool, _HANDLED, _look_after_error)
         except BaseException:  # an audit hook of the program refuses

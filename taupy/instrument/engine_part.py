@@ -81,7 +81,7 @@ def document(state: "EngineState", threads: "list[ThreadTree]", status: str) -> 
         "node": state.node,
         "threads": [_thread(thread) for thread in threads.copy()],
         "end_ns": state.clock(),
-        # After the threads: none of their routines is missing.
+        # Written after the threads, so that none of their routines is missing.
         "routines": _routines(state.routines.records.copy()),
         "metadata": {**state.metadata, **(_usage() if status == "ended" else {})},
         "health": health(state),
@@ -207,7 +207,7 @@ def _write_in(folder: int, name: bytes, data: bytes) -> None:
     temporary = name + b".new"
     try:
         descriptor = _open(temporary, _FLAGS, 0o600, dir_fd=folder)
-    except FileExistsError:  # of an earlier try that was cut off
+    except FileExistsError:  # left by an interrupted attempt
         _unlink(temporary, dir_fd=folder)
         descriptor = _open(temporary, _FLAGS, 0o600, dir_fd=folder)
     try:

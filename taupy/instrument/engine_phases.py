@@ -103,7 +103,7 @@ class Phases:
                 thread.imports.add(child)
         elif number >= 0 and not routines.records[number][5]:
             child = thread.child(row, number)
-        # Under a negative owner its return does not take the quick way.
+        # A negative owner keeps its return from taking the fast path.
         if child < 0:
             thread.stack.append((-id(frame), row, -1))
         else:
@@ -141,7 +141,7 @@ class Phases:
         child = thread.child(thread.find_caller(frame), state.routines.of_timer(name, GROUP))
         if child < 0:
             return
-        for phase in self.open:  # one that was closed with its routine
+        for phase in self.open:  # a phase that was closed with its routine
             if phase.thread is thread and phase.row == child:
                 phase.row = None
         phase = OpenPhase(thing, thread, child)
@@ -166,7 +166,7 @@ class Phases:
         in_us = caller is not None and is_ours(caller.f_code.co_filename)
         for phase in self.open:
             if phase.reference is reference:
-                # In the middle of our own work it ends with the routine that it is in.
+                # While our own code runs, it ends with the routine in which it began.
                 self._close(None if in_us else thread, phase)
                 return
 
@@ -174,7 +174,7 @@ class Phases:
         self.open.remove(phase)
         if thread is None or phase.thread is not thread or phase.row is None:
             return
-        thread.in_api += 1  # where the object's end is the interpreter's work
+        thread.in_api += 1  # the interpreter may call this when it frees the object
         try:
             self._cut_out(thread, phase)
         finally:
@@ -186,7 +186,7 @@ class Phases:
             if stack[at][1] == phase.row and stack[at][2] >= 0:
                 now = self.state.clock()
                 above = stack[at + 1 :]
-                # Timers that began in the phase itself end with it; routines go on.
+                # Timers that began in the phase itself end with it; routines continue.
                 in_it = 0
                 while in_it < len(above) and self._is_timer(thread, above[in_it]):
                     in_it += 1
@@ -203,7 +203,7 @@ class Phases:
         records = self.state.routines.records
         return records[thread.routines[row]][3] == "timer"  # type: ignore[no-any-return]
 
-    # ------------------------------------------------------------ what goes on elsewhere
+    # ------------------------------------------------------------ phases that continue elsewhere
 
     def carried(self, thread: "ThreadTree", entries: "list[Entry]") -> "list[Entry]":
         """Of the entries, which are about to be closed, those that are phases and go on."""

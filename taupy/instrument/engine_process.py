@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 _LONG = 1 << 63
 _SAVE_FIRST_NS, _SAVE_AT_MOST_NS = 10_000_000, 1_000_000_000
-_EXEC_NS = 100_000_000  # longer than any exec takes that succeeds
+_EXEC_NS = 100_000_000  # longer than any successful exec takes
 _STARTS = ("__main__", "runpy")
 _allocate_lock = _thread.allocate_lock
 _get_ident, _get_native_id = _thread.get_ident, _thread.get_native_id
@@ -107,7 +107,7 @@ class Engine:
         if self.folder is not None:
             name = b"%d-%x.pypart" % (self.state.pid, self.state.start_ns)
             self.path = self.folder + b"/" + name
-            # A helper outlives the run, after which nobody looks for what lies elsewhere.
+            # A helper outlives the run, after which files elsewhere are no longer collected.
             elsewhere = None if self.state.helper and not self.state.forked else self.spill_prefix
             self.spill = None if elsewhere is None else elsewhere + name
         elif self.state.forked and self.path is not None:
@@ -123,7 +123,7 @@ class Engine:
     def is_refused(self, frame: "FrameType") -> bool:
         """Whether an audit hook of the program refuses what we do, such as looking at a frame or
         opening a file. Then we cannot go on, but the program can."""
-        signals = engine_part.hold_signals()  # what a handler raises here is no refusal
+        signals = engine_part.hold_signals()  # an exception of a handler is not a refusal
         try:
             engine_part.process_start_time()
             return frame.f_code is None
@@ -147,7 +147,7 @@ class Engine:
         _setprofile(thread.callback)
         self.look_at_modules()
         if self.path is not None and self.state.real_time:
-            self.state.due[0] = 0  # the first part is written at once
+            self.state.due[0] = 0  # write the first part at once
         return thread.callback
 
     def begin_thread(self, frame: "FrameType", event: str, arg: object) -> None:
@@ -192,11 +192,11 @@ class Engine:
             if type(name) is str:
                 thread.name = name
 
-    # ------------------------------------------------------------ what is written when
+    # ------------------------------------------------------------ writing the part
 
     def save(self, status: str = "running") -> None:
         if _getpid() != self.state.pid:
-            self.forked_child()  # a fork that Python does not know of
+            self.forked_child()  # after a fork outside Python
         for thread in self.threads.copy():
             self.name_thread(thread)
         current = self.by_ident.get(_get_ident())
@@ -210,8 +210,8 @@ class Engine:
     def write(self, path: bytes, status: str) -> None:
         """Write the part, one thread at a time; after the last one ("ended") none follows."""
         is_last = status == "ended"
-        # Nobody waits for a part that will be followed by another. The last one waits, but
-        # not for ever: at the interpreter's end the other thread may never run again.
+        # A part that will be followed by another need not wait for the lock. The last one waits,
+        # but not forever: at the interpreter's end the other thread may never run again.
         is_ours = self.writing.acquire(is_last, 5 if is_last else -1)
         if not is_ours and not is_last:
             return
@@ -219,8 +219,8 @@ class Engine:
             if self.written_last and not is_last:
                 return
             self.written_last = is_last
-            # What another thread changed under our hands may be whole a moment later, and
-            # the last part is the one that counts.
+            # Another thread may have changed the data meanwhile; a retry may succeed. The last
+            # part is the one that counts.
             tries = 3 if is_last else 1
             while tries and not engine_part.write(self.state, self.threads, path, status):
                 tries -= 1
@@ -246,7 +246,7 @@ class Engine:
         if not self.state.running or thread.in_api:
             return
         before = self.state.clock()
-        self.state.due[0] = NEVER  # other threads go on counting meanwhile
+        self.state.due[0] = NEVER  # other threads continue to count meanwhile
         try:
             self.save()
         finally:
@@ -268,12 +268,12 @@ class Engine:
                 self.state.replaced += 1
                 engine_guard.set_again_when_removed(self.state, self.by_ident)
         elif function in _STARTERS:
-            # `threading` is the one that starts threads for all others.
+            # All others start threads through `threading`.
             threading = _attributes(sys.modules.get("threading"))
             hook = threading.get("_profile_hook")
             if frame.f_globals is not threading:
                 self.state.unseen_threads += 1
-            elif hook is None and self.state.running:  # the program has taken its own away again
+            elif hook is None and self.state.running:  # the program has removed its own hook
                 threading["_profile_hook"] = self.begin_thread
             elif hook != self.begin_thread:
                 self.state.threads_replaced = True
@@ -285,13 +285,13 @@ class Engine:
             self.guard()
         elif self.state.running and function in EXECS:
             self.children.become(self.by_ident.get(_get_ident()))
-            # After a successful exec nobody closes this part; a failed one writes it anew.
+            # After a successful exec nothing closes this part; after a failed one it is rewritten.
             self.save("ended")
             self.written_last = False
             # Other threads run until the new image takes over.
             self.state.due[0] = self.state.clock() + _EXEC_NS if self.state.real_time else NEVER
         elif self.state.running and self.state.real_time:
-            # Whoever waits may be killed meanwhile. Saving is to cost a twentieth at most.
+            # A process may be killed while it waits. Saving may take a twentieth of the time.
             thread = self.by_ident.get(_get_ident())
             if thread is not None and thread.child_began_ns:
                 self.children.wait(thread)
@@ -299,20 +299,20 @@ class Engine:
                 self.save_now(thread)
 
     def at_exit(self) -> None:
-        # Called by a frame it is `atexit._run_exitfuncs()` of the program, which goes on.
+        # If a frame calls it, the program called `atexit._run_exitfuncs()` and continues.
         if _getframe().f_back is None:
             self.end()
 
     def end(self) -> None:
         """Stop, and store the run if this is the process that was launched."""
-        # Busy daemon threads would make each of our steps wait for all of them in turn.
+        # Otherwise each of our steps would wait for all busy daemon threads in turn.
         interval = _getswitchinterval()
         _setswitchinterval(1e-5)
         signals = engine_part.hold_signals()
         try:
             self._end()
         except Exception:
-            return  # not even that can be told; the part is there
+            return  # the ending cannot be noted, but the part exists
         finally:
             engine_part.release_signals(signals)
             _setswitchinterval(interval)
@@ -332,11 +332,11 @@ class Engine:
         (on 3.11 `sys.exit` may not have made one yet: then the code stays unknown).
         """
         if self.main_ended or frame.f_back is not None:
-            return  # something that runs at exit, or what was imported before the program
+            return  # it runs at exit, or was imported before the program
         if self.state.replaced and frame.f_code is not self.main_code:
             return  # it runs at exit, and how the program ended was not seen
         if frame.f_code.co_filename.startswith("<frozen importlib"):
-            return  # the interpreter imports runpy, for -m
+            return  # for -m, the interpreter imports runpy
         self.main_ended = True
         self.state.exit_status = 0
         if frame.f_code.co_code[frame.f_lasti] not in RETURNS:
@@ -354,7 +354,7 @@ class Engine:
         if self.main_raised and last is not None:  # the interpreter has printed a traceback
             self.state.exit_status = -_SIGINT if issubclass(last, KeyboardInterrupt) else 1
         engine_guard.rest()
-        # Our own frames are seen, too: the end of `save` is no time to write again.
+        # Our own frames cause events, too: the return of `save` must not write again.
         self.state.due[0] = NEVER
         if not self.waiting:
             self.save("ended")

@@ -36,9 +36,9 @@ if TYPE_CHECKING:
     from types import CodeType, FrameType
     from typing import Any
 
-NOT_RECORDED = -1  # excluded or throttled: its time is its caller's
-OURS = -2  # the in-code API and this engine: not even noticed
-FIRST_PHASE_METHOD = -16  # this and below: what begins or ends a phase, see engine_phases.py
+NOT_RECORDED = -1  # excluded or throttled: its time counts for its caller
+OURS = -2  # the in-code API and this engine: ignored
+FIRST_PHASE_METHOD = -16  # this and below: begins or ends a phase, see engine_phases.py
 PHASE_ENTER, PHASE_EXIT, IMPORT = 1, 2, 3
 _PHASE_FILE = "torch/autograd/profiler.py"
 _FIND_AND_LOAD = ("_find_and_load", "<frozen importlib._bootstrap>")
@@ -120,7 +120,7 @@ class Routines:
         self.start_of: dict[int, int] = {}
         self.records: list[list[Any]] = []
         self.phase_methods: list[tuple[int, int]] = []
-        self.calls: list[int] = []  # of one routine, for throttling
+        self.calls: list[int] = []  # calls of each routine, for throttling
         self.took_ns: list[int] = []
         self._selection = selection
         self._codes: dict[int, _CodeReference] = {}
@@ -205,7 +205,7 @@ class Routines:
         """Record Python routines from now on, or none of them."""
         if enabled is self._disabled:
             self._disabled = not enabled
-            self.of_code.clear()  # each one is met anew
+            self.of_code.clear()  # code objects are looked up again
 
     def throttle(self, number: int) -> None:
         """From now on the routine's calls are not recorded."""
@@ -230,7 +230,7 @@ class Routines:
         if type in _mro_of(kind):
             kind = owner  # a class method
         if _flags_of(kind) & _HEAP_TYPE:
-            return _defining_class(kind, name)  # may go away, so not to be remembered
+            return _defining_class(kind, name)  # not cached, because the class may be freed
         class_name = self._c_names.get((id(kind), name))
         if class_name is None:
             class_name = self._c_names[id(kind), name] = _defining_class(kind, name)

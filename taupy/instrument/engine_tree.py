@@ -57,12 +57,12 @@ class ThreadTree:
         self.cpu_start_ns: int = state.cpu_clock()
         self.cpu_ns = 0
         self.stack: list[Entry] = [(0, 0, self.begun_ns)]
-        self.parked: dict[int, list[Entry]] = {}  # of greenlets: owner of the top -> stack
+        self.parked: dict[int, list[Entry]] = {}  # greenlets' stacks, by the owner of their top
         self.imports: set[int] = set()  # rows of imports
         self.is_first = False  # the program's first thread
         self.replaced = False  # the program has called sys.setprofile here
         self.in_api = 0  # calls of the in-code API under way: see save_now
-        self.child_began_ns = 0  # when a process was started of which nothing is known yet
+        self.child_began_ns = 0  # when a process was started that has not been identified yet
         self.callback: Any = None  # the profile function, once it is set
 
     def _new_row(self, row: int, routine: int) -> int:
@@ -118,7 +118,7 @@ class ThreadTree:
                 self.switch_to(0)
             else:
                 self.drop_above(0, self.state.clock())
-        stack[0] = (-id(caller), 0, stack[0][2])  # the next one is found at once
+        stack[0] = (-id(caller), 0, stack[0][2])  # makes the next look-up fast
         return 0
 
     def drop_above(self, at: int, now: int) -> None:
@@ -207,7 +207,7 @@ class ThreadTree:
         sums[3] += value
         sums[4] += value * value
 
-    # ------------------------------------------------------------ life and afterlife
+    # ------------------------------------------------------------ snapshots and forks
 
     def adopt(self, frame: "FrameType | None") -> None:
         """Enter the frames that are open already, outermost first, as if they began now."""
@@ -288,7 +288,7 @@ class ThreadTree:
 
     def times_now(self, rows: int) -> tuple[list[int], list[tuple[int, int]]]:
         """The same, and the open rows with the moments of their entry, the outermost first."""
-        for _ in range(_TRIES):  # another thread's stack may change under our hands
+        for _ in range(_TRIES):  # another thread's stack may change meanwhile
             stack, inclusive = self.stack.copy(), self.inclusive[:rows]
             now = self.state.clock()
             if stack == self.stack:

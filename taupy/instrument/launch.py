@@ -20,9 +20,8 @@ if TYPE_CHECKING:
 
 PTH = "taupy_boot.pth"
 
-# Bootstrap of the storer: an isolated interpreter that finds what this one found.
-# Under a limit on the size of files that the program has set, Python would leave truncated
-# bytecode behind.
+# Bootstrap of the storer: an isolated interpreter with this one's import path. If the program has
+# set a limit on the size of files, it writes no bytecode, which might be truncated.
 _STORER = (
     "import resource, sys;"
     "sys.dont_write_bytecode |= resource.getrlimit(resource.RLIMIT_FSIZE)[0] != -1;"

@@ -61,7 +61,7 @@ def job(environment: Mapping[str, str], run_id: str | None = None) -> Job:
         if rank is None or not 0 <= rank < size or size < 2:
             continue
         if rank_name == "SLURM_PROCID" and not _is_step(environment):
-            continue  # the script of a batch job runs once, not once for each rank
+            continue  # a batch job's script, which runs once for the job and not once per rank
         attempt = 1 + max(_number(environment, name) or 0 for name in _RESTARTS)
         if run_id is not None:
             return Job(rank, size, _uuid("run id", run_id), attempt)

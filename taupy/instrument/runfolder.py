@@ -26,7 +26,7 @@ IMPORT = "import"
 
 _PREFIX = "run-"
 _ROOM_BYTES = 1 << 20
-_OPTIONS: dict[str, Any] = {  # those that are looked at after the run
+_OPTIONS: dict[str, Any] = {  # options that are read after the run
     "include": list[str] | None,
     "exclude": list[str] | None,
     "counter_metrics": list[tuple[str, str]] | None,
@@ -36,7 +36,7 @@ _OPTIONS: dict[str, Any] = {  # those that are looked at after the run
 
 
 class RunSettings:
-    """What was asked for, and where from. Times as in `engine.read_clock()`.
+    """The settings of a run. Times as in `engine.read_clock()`.
 
     No dataclass: the launcher has no time for `inspect`, which those import.
     """
@@ -67,11 +67,11 @@ class RunSettings:
     quiet: bool = False
     rank: int = 0
     world_size: int = 1
-    attempt: int = 0  # of the job, from 1; 0: it is not a rank of one
+    attempt: int = 0  # number of the job's attempt, from 1; 0: not part of a job
     again: int = 0  # runs of the same identity that were stored before this one
     notes: list[str]
-    gpu: str = "auto"  # "auto", "yes" (asked for) or "no"
-    merge_into: str = ""  # uuid of the trial that this run's counters are to join
+    gpu: str = "auto"  # "auto", "yes" (requested) or "no"
+    merge_into: str = ""  # uuid of the trial to which this run's counters are added
     ending: int | None = None  # exit code of a program that could not note it itself
     version: int = VERSION
 
@@ -128,7 +128,7 @@ def state_folders() -> Iterator[str]:
     try:
         yield os.path.join(tempfile.gettempdir(), f"taupy-{os.getuid()}")
     except FileNotFoundError:
-        return  # no temporary folder can be written: nor can we
+        return  # there is no writable temporary folder
 
 
 def open_states() -> tuple[list[Folder], list[str]]:
@@ -141,7 +141,7 @@ def open_states() -> tuple[list[Folder], list[str]]:
         except Untrusted as problem:
             refused.append(f"{problem}: it is left alone")
         except OSError:
-            continue  # there is none
+            continue  # it does not exist
     return usable, refused
 
 
@@ -208,7 +208,7 @@ def _may_hold_runs(path: str) -> bool:
     try:
         return any(name.startswith(_PREFIX) for name in os.listdir(path))
     except OSError:
-        return True  # no folder, or another user's: that is to be said
+        return True  # no folder, or another user's, which is to be reported
 
 
 def run_folders() -> tuple[list[Path], list[str]]:

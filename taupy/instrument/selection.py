@@ -80,7 +80,7 @@ def _any(
 def matches(glob: str, text: str) -> bool:
     """Whether the glob matches the whole text. Takes at most len(glob) * len(text) steps."""
     at = place = 0
-    star, star_place = -1, 0  # the last `*`, and where what follows it was last tried
+    star, star_place = -1, 0  # the last `*`, and where the part after it was last tried
     while place < len(text):
         if at < len(glob) and glob[at] == "*":
             star, star_place = at, place
@@ -98,7 +98,7 @@ def matches(glob: str, text: str) -> bool:
 
 
 def _after_element(glob: str, at: int, character: str) -> int:
-    """Where the glob goes on if its element at `at` matches the character, else -1."""
+    """The position after the element at `at` if it matches the character, otherwise -1."""
     element = glob[at]
     if element == "?":
         return at + 1

@@ -27,7 +27,7 @@ _STANDARDS = ("c++20", "c++17")
 """The headers of PyTorch need the first from 2.11 on; compilers of the time of 2.1 lack it."""
 _LIMIT_S = 300
 
-# How libc10 mentions std::string: with the ABI of C++11, or of before.
+# Symbols of libc10 with std::string, in the C++11 ABI and in the older one.
 _NEW_ABI, _OLD_ABI = b"torchCheckFailEPKcS2_jRKNSt7__cxx11", b"torchCheckFailEPKcS2_jRKSs"
 
 _AUTOGRAD_CHECK = """
@@ -402,7 +402,7 @@ def _compile(compiler: str, target: str, kind: Kind, torch: Torch, abi: str) -> 
     for standard in _STANDARDS:
         command = [
             *(compiler, f"-std={standard}", "-O1", "-shared", "-fPIC", "-fvisibility=hidden"),
-            "-DNDEBUG",  # as PyTorch itself: its structures differ without
+            "-DNDEBUG",  # like PyTorch itself; otherwise its structures differ
             *(f"-D_GLIBCXX_USE_CXX11_ABI={abi}", f"-DTAUPY_LIBTORCH={json.dumps(torch.library)}"),
             *("-I", torch.headers, kind.source, "-o", target),
             *("-L", torch.libraries, "-l:libtorch_cpu.so", "-l:libc10.so", *python),

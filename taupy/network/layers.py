@@ -14,7 +14,7 @@ GROUP = "LAYER"
 """Groups of the timers of layers, and of their backward passes."""
 
 ESTIMATOR = "ESTIMATOR"
-"""Of layers that are fitted and asked: not a forward pass."""
+"""Methods of layers that are fitted and then predict, instead of a forward pass."""
 
 BACKWARD = "backward of "
 """What the names of the latter begin with."""

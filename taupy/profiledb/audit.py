@@ -314,7 +314,7 @@ def _trial_faults(db: ProfileDB, trial: int) -> Iterator[Finding]:
 
 
 def _laws(db: ProfileDB, trial: int, faults: list[str]) -> Iterator[Finding]:
-    """A violation that the trial itself declares is a note."""
+    """Violations as problems, or as notes if the trial's metadata declares them."""
     declared = {
         _law(line)
         for (value,) in db.rows(

@@ -58,9 +58,9 @@ def add_collectives(
         f"INSERT INTO collective (trial_id, thread_id, communicator, {', '.join(_COLUMNS)})",
         f"({key[0]}, {key[1]}, ?, ?, ?, ?, ?, ?, ?, ?)",
         (
-            (name, number, moved, asked, begun, None if ended == NOT_ENDED else ended,
+            (name, number, moved, requested, begun, None if ended == NOT_ENDED else ended,
              callpaths[row], storable(operation))
-            for number, moved, asked, begun, ended, row, operation in zip(
+            for number, moved, requested, begun, ended, row, operation in zip(
                 collectives.number, collectives.bytes, collectives.asked_ns, collectives.begun_ns,
                 collectives.ended_ns, collectives.row, collectives.operation, strict=True,
             )

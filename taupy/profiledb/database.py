@@ -113,7 +113,7 @@ class ProfileDB:
             readonly: False to write.
 
         Raises:
-            DatabaseError: it is not a trial database, or cannot be opened as asked.
+            DatabaseError: it is not a trial database, or cannot be opened in this way.
         """
         name = os.fsdecode(path)
         if sqlite3.sqlite_version_info < (3, 37):

@@ -240,7 +240,7 @@ TABLES = {
     "step": "Iterations of trainings, with the time in each kind of phase.",
     "step_value": "What programs logged in steps.",
     "communicator": "Groups of processes, as each of their processes knew them.",
-    "collective": "Collectives of each process: when they were asked for, began and ended.",
+    "collective": "Collectives of each process: when they were requested, began and ended.",
     "sample": "User events that were sampled, over time.",
     "launch": "Sums of a kernel or copy with one configuration under one call path.",
     "activity": "Single launches, copies, waits, API calls, layers and phases of traced trials.",

@@ -126,7 +126,7 @@ class _Work:
     def assembled(
         self, kernels: Table | None, routines: Table | None, events: Table | None
     ) -> TrialWork:
-        """The trial's work, from its kernels, routines and user events; None if it has none."""
+        """The trial's work from its kernels, routines and user events, each None if absent."""
         trial, metadata = self.trial, self.metadata
         own = [] if routines is None else list(self._routines(routines))
         return TrialWork(

@@ -161,7 +161,7 @@ def _facts(db: ProfileDB, trials: Sequence[int], over: str) -> dict[int, dict[st
 def _values(
     db: ProfileDB, over: str, trials: Sequence[TrialRow], facts: dict[int, dict[str, str]]
 ) -> tuple[dict[int, str], bool]:
-    """Trial -> its value; and whether values were counted."""
+    """The value of each trial, and whether values were counted."""
     declared = {trial.id: facts[trial.id][over] for trial in trials if over in facts[trial.id]}
     if declared or over not in COUNTED:
         return declared, False

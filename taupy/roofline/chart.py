@@ -35,7 +35,7 @@ _NEAR = 30.0
 _LEAST, _MOST = 1e-40, 1e40
 _WHOLE_AREA = 0.1  # if many points share the time evenly, none is drawn large
 MARKERS = 10
-SHAPE = 1.55  # of a plane: width over height
+SHAPE = 1.55  # width over height of a plane
 
 
 @dataclass(frozen=True, slots=True)

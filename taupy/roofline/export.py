@@ -25,7 +25,7 @@ _TENSOR = {
     "tensor fp4": "fp4_dst_fp32",
     "tensor int8": "int8",
 }
-# A sum over all types is known only where each of them was counted, even if as zero.
+# A sum over all types is known only if each of them was counted, even if the count is zero.
 _TENSOR_PATHS = (
     *("fp64", "tf32_dst_fp32", "fp16_dst_fp16", "fp16_dst_fp32", "bf16_dst_fp32"),
     *("fp8_dst_fp16", "fp8_dst_fp32", "fp4_fp6_dst_fp16", "fp4_fp6_dst_fp32", "fp4_dst_fp32"),

@@ -189,7 +189,7 @@ def _along(axis: Axis, value: float) -> float:
     return math.log10(value / axis.low) / axis.decades
 
 
-# --- which labels there are, and where they could stand ----------------------------------
+# --- the labels, and their possible places -----------------------------------------------
 
 
 def _wanted(chart: Chart, plane: _Plane) -> Iterator[_Wanted]:

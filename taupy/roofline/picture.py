@@ -76,9 +76,9 @@ def _figure(chart: Chart, theme: Theme, size: tuple[float, float] | None = None)
         from matplotlib.figure import Figure
     except ImportError:
         raise UsageError("pictures need matplotlib: pip install matplotlib") from None
-    matplotlib.rcParams["svg.fonttype"] = "none"  # text stays text
-    matplotlib.rcParams["pdf.fonttype"] = 42  # as TrueType, not as drawings of letters
-    matplotlib.rcParams["text.parse_math"] = False  # a name with `$` is a name
+    matplotlib.rcParams["svg.fonttype"] = "none"  # text, not outlines
+    matplotlib.rcParams["pdf.fonttype"] = 42  # TrueType, not outlines
+    matplotlib.rcParams["text.parse_math"] = False  # `$` in names has no meaning
     matplotlib.rcParams["font.family"] = ["DejaVu Sans", *_further_fonts()]
     colors = palette(theme)
     above = 1.15 if chart.x2 else 0.72

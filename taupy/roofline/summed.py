@@ -125,7 +125,7 @@ def _point(work: TrialWork, of: Of, total: Sum, rates: _Rates, where: _Where) ->
     flop, values = rates.flop, rates.values
     flop_tier = _tier([name for name in values if name in PRECISION_OF], work)
     if rates.uncounted and not any(flop.values()):
-        flop, flop_tier = {}, "unknown"  # none of what was counted, and the rest is not known
+        flop, flop_tier = {}, "unknown"  # the counted operations are zero, others are unknown
     return Point(
         name=total.place.name,
         short=total.place.short,

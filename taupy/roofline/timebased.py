@@ -140,7 +140,7 @@ class _Plane:
     def limits(self, boxes: Sequence[Box], equal_decades: bool) -> Limits:
         x = chart.span([symbol.x for symbol in self.symbols] + [box.x for box in boxes], 4, 4)
         y = chart.span([symbol.y for symbol in self.symbols] + [box.y for box in boxes], 4, 4)
-        if self.in_time:  # one scale, so that the diagonal is one
+        if self.in_time:  # the same scale on both axes, so that the diagonal is at 45 degrees
             both = min(x[0], y[0]), max(x[1], y[1])
             return both, both
         return chart.widened(x, y) if equal_decades else (x, y)

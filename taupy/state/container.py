@@ -24,7 +24,7 @@ _HEADER = Struct("<8s2I3Q2q2QqQQ3Q3qq2q5qq11Q")
 _CHUNK = Struct("<QQ")
 _BLOCK = Struct("<IIQ6Q")
 ALIGN = 64
-_IN_MEMORY = 1  # in a chunk's offset: no file stands behind it
+_IN_MEMORY = 1  # in a chunk's offset: the chunk is in memory only
 
 
 class Header(NamedTuple):
@@ -183,7 +183,7 @@ def read(name: str, data: bytes, layout: Layout) -> Container | None:
     offsets = [offset & ~_IN_MEMORY for _, offset in chunks]
     missing = {at for at, (_, offset) in zip(offsets, chunks, strict=True) if offset & _IN_MEMORY}
     if 0 in missing:
-        missing.add(begin)  # where its blocks begin
+        missing.add(begin)  # the offset of its first block
     if offsets[0] != 0 or any(offset >= other for offset, other in pairwise(offsets)):
         raise FormatError(f"{name} is damaged: its chunks do not follow each other")
     blocks, lost = _blocks(name, data, head, offsets, missing, layout)

@@ -183,7 +183,7 @@ class File:
     def _opened(self, flags: int, limit: int, mode: int = 0) -> int:
         path, inside = str(self), self.folder.descriptor
         if not flags & posix.O_CREAT or self.exists():
-            # Even to open a device may do something; what is opened is looked at again.
+            # Opening a device may have side effects; an opened file is checked again.
             status = _status(path, self.name, inside)
             _check_kind(path, status.st_mode, _REGULAR)
         descriptor = _open(path, self.name, flags, inside, mode)
@@ -245,7 +245,7 @@ class File:
     def write_bytes(self, data: bytes) -> None:
         """Write or replace the file in one step; on failure the old one stays."""
         new = File(self.folder, self.name + ".new")
-        new.unlink(missing_ok=True)  # of somebody who was killed here
+        new.unlink(missing_ok=True)  # left by a process that was killed here
         try:
             descriptor = new.create()
             try:
@@ -389,6 +389,6 @@ def _is_hollow(descriptor: int, size: int) -> bool:
             at = posix.lseek(descriptor, begin, posix.SEEK_HOLE)
             data += at - begin
     except OSError:
-        pass  # ENXIO: nothing but a hole follows
+        pass  # ENXIO: only a hole follows
     posix.lseek(descriptor, 0, 0)
     return data * EXPANSION < size

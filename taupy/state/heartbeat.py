@@ -20,7 +20,7 @@ _END = Struct("<qQqqq24x")
 _SEEN = Struct("<qqqH230s")
 COMMAND_BYTES = 230
 HEADER_BYTES, END_BYTES, SEEN_BYTES = _HEADER.size, _END.size, _SEEN.size
-FOUND_AT_MOST = RECORD_BYTES // SEEN_BYTES
+SEEN_AT_MOST = RECORD_BYTES // SEEN_BYTES
 ENDS_AT_MOST = (RECORD_BYTES - HEADER_BYTES) // END_BYTES
 _NO_STATUS = -1
 _LARGEST = 1 << 62
@@ -94,7 +94,7 @@ class SeenProcess:
 
     Attributes:
         seen_ns: when it was first seen.
-        command: its words, each ended by a zero, as far as they fit.
+        command: its arguments, each terminated by a zero byte, as far as they fit.
     """
 
     __slots__ = ("command", "parent", "pid", "seen_ns")
@@ -132,7 +132,7 @@ def read_seen(folder: Folder) -> list[SeenProcess]:
 
 
 def read(folder: Folder) -> tuple[Beat, list[End]] | None:
-    """What a watch has kept; None if there was none, or it did not get to its first round.
+    """The record of a watch; None if there was no watch, or it did not reach its first round.
 
     Raises:
         Damaged: the file is damaged.
@@ -158,7 +158,7 @@ def read(folder: Folder) -> tuple[Beat, list[End]] | None:
 
 
 def _ends(data: bytes) -> list[End]:
-    """The whole records behind the header."""
+    """The complete records after the header."""
     whole = HEADER_BYTES + (len(data) - HEADER_BYTES) // END_BYTES * END_BYTES
     ends = []
     for pid, start, ended_ns, late_ns, status in _END.iter_unpack(data[HEADER_BYTES:whole]):

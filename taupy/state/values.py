@@ -147,7 +147,7 @@ def _read(data: bytes, at: int, depth: int) -> "tuple[Any, int]":
         return _read_texts(data, at + 1, depth)
     digits, begin = _until(data, at + 1, b":")
     size = int(digits)
-    if not 0 <= size <= len(data) - begin:  # an item takes a byte at least
+    if not 0 <= size <= len(data) - begin:  # each item takes at least one byte
         raise Damaged(f"{size} do not fit at byte {at}")
     if kind == b"l" or kind == b"u":
         items = []

@@ -30,7 +30,7 @@ PART_FUNCTIONS = 4000
 """Functions that nvdisasm lists at a time: its command line names each by number."""
 
 MOST_LIVE_BYTES = 16 << 20
-"""Live registers are asked for in cubins up to this size: it takes as long as the listing."""
+"""Live registers are requested for cubins up to this size: they take as long as the listing."""
 
 
 @dataclass(frozen=True)

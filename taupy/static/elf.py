@@ -26,7 +26,7 @@ _SYMBOL = struct.Struct("<IBBHQQ")
 _SYMTAB, _NOBITS, _FUNCTION = 2, 8, 2
 _INFO = ".nv.info."
 _ATTRIBUTE = struct.Struct("<BBH")
-_OF_SIZE = 4  # the form of an attribute that states its size in bytes; the value follows
+_OF_SIZE = 4  # format of an attribute: its size in bytes, followed by the value
 _MOST_THREADS, _BLOCK = 0x05, 0x10
 _EXTENT = struct.Struct("<III")
 

@@ -228,7 +228,7 @@ def _common(above: Mapping[int, int], rank: Mapping[int, int], first: int, secon
         if rank[first] > rank[second]:
             first, second = second, first
         if above[second] == second:
-            return first  # no common dominator for different entries: the earlier stands for both
+            return first  # different entries without a common dominator: use the earlier one
         second = above[second]
     return first
 

@@ -190,8 +190,8 @@ def _pattern(instruction: Instruction, followed: values.Followed | None) -> tupl
 def _spilled(code: Sequence[Instruction]) -> set[int]:
     """Offsets of instructions that spill registers or reload them.
 
-    What the compiler says, where the tool passes it on; otherwise accesses to fixed stack
-    addresses that are both written and read.
+    They are those that the compiler annotated, if the tool shows annotations; otherwise accesses to
+    fixed stack addresses that are both written and read.
     """
     annotated = {instruction.offset for instruction in code if instruction.spill}
     if annotated:
@@ -203,7 +203,7 @@ def _spilled(code: Sequence[Instruction]) -> set[int]:
         if place:
             places.setdefault(place, {}).setdefault(instruction.name, set()).add("")
     both = {place for place, names in places.items() if len(names) == 2}
-    # An indexed array on the stack is read at other addresses.
+    # An indexed array on the stack is also accessed at other addresses.
     if any(
         not any(text.startswith("[R1") for text in instruction.arguments) for instruction in local
     ):

@@ -57,10 +57,10 @@ class Listing:
 
 @dataclass
 class Listed:
-    """What comes before the functions.
+    """The part of a listing before its functions.
 
     Attributes:
-        compiler: as named in the cubin; empty where it names none.
+        compiler: as named in the cubin; empty if it names none.
     """
 
     compiler: str = ""
@@ -72,7 +72,7 @@ def functions(stream: IO[bytes], header: Listed) -> Iterator[Listing]:
     """The functions of a listing, each yielded as soon as it has been read.
 
     Args:
-        header: filled with what comes before them.
+        header: filled in with the part before the functions.
 
     Raises:
         FormatError: the input is cut short, or is not a listing.

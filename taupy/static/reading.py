@@ -195,7 +195,7 @@ class _Place:
 
     @contextlib.contextmanager
     def named(self) -> Iterator[None]:
-        """Name the given file in problems: what was extracted from it is in a temporary folder."""
+        """Name the given file in errors, because its cubins are in a temporary folder."""
         try:
             yield
         except FormatError as problem:

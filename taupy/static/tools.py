@@ -113,7 +113,7 @@ class Run:
         limits = {
             resource.RLIMIT_AS: MEMORY,
             resource.RLIMIT_FSIZE: PRINTED,
-            resource.RLIMIT_CPU: 2 * int(seconds),  # for one that outlives a killed taupy
+            resource.RLIMIT_CPU: 2 * int(seconds),  # in case taupy is killed before the tool ends
         }
         for limit, most in limits.items():
             with contextlib.suppress(OSError, ValueError):

@@ -150,7 +150,7 @@ def _merged(states: dict[int, State], goal: int, state: State, split: bool) -> b
     changed = False
     for name, value in state.items():
         if before.get(name) is value and (not split or value is UNKNOWN):
-            continue  # nearly all registers; the rest is the same, only slower
+            continue  # a shortcut for nearly all registers; the code below gives the same result
         joined = _joined(before[name], value, split) if name in before else value
         if joined != before.get(name):
             before[name] = joined

@@ -79,7 +79,7 @@ def _double_fork(command: Sequence[str], answer: int) -> None:
 def _execute(command: Sequence[str], answer: int) -> None:
     """Become the process, with none of the program's descriptors."""
     kept = os.dup(answer)
-    while kept < _OUT_OF_THE_WAY:  # the program may have been started with closed descriptors
+    while kept < _OUT_OF_THE_WAY:  # lower descriptors may be closed in the program
         kept = os.dup(answer)
     null = os.open(os.devnull, os.O_RDWR)
     for descriptor in range(ANSWER):

@@ -17,8 +17,8 @@ _VARIABLE = b"TAUPY_BOOT="
 _HELPERS = (b"taupy.commands.store import", b"resource_tracker import main")
 _ENVIRONMENT_BYTES = 1 << 16
 _EXIT_SIGNAL = 35  # of the fields in /proc/PID/stat
-_FEW = 256  # processes and threads, which cost less than a list of all processes
-_IN_TIME_NS = 150_000_000  # who lives for 200 ms is found, and its command then read
+_FEW = 256  # up to this many new ids it is cheaper to try each than to list all processes
+_IN_TIME_NS = 150_000_000  # a process that lives for 200 ms is found and its command read
 
 
 class Descendant(SeenProcess):
@@ -44,7 +44,7 @@ class Descendants:
         folder: path of the run folder.
 
     Attributes:
-        longest_ns: between two looks.
+        longest_ns: longest time between two looks.
         unseen: processes and threads, also of other programs, that began and ended between two
             looks that were too far apart.
     """
@@ -61,7 +61,7 @@ class Descendants:
         self.is_hurried = False
 
     def look(self, now: int, hurried: bool = False) -> list[Descendant]:
-        """Return those found at the last look, with their current commands, and find new ones.
+        """Return the processes found at the last look, with their current commands; find new ones.
 
         Args:
             hurried: find new ones only if that does not take long, and read their commands at the
@@ -96,14 +96,14 @@ class Descendants:
         return self.looked_ns != 0 and now - self.looked_ns > _IN_TIME_NS
 
     def _of_few(self, before: int, now: int) -> int:
-        """Look at each that began since `before`. How many of them there are."""
+        """Look at each process that began since `before`; returns their number."""
         begun = set(range(before + 1, self.newest + 1))
         exist = self._take_in(begun | self.unborn, now)
         self.unborn = begun - exist
         return len(exist & begun)
 
     def _of_all(self, before: int, now: int) -> int:
-        """The same by a list of all processes; of the first one those after the program."""
+        """The same from a list of all processes; the first time, only those after the program."""
         pids = {int(name) for name in posix.listdir("/proc") if name.isdigit()}
         begins_anew = self.newest < before
         new = pids if begins_anew else pids - self.listed

@@ -5,7 +5,7 @@ from taupy.watch import pidfds
 
 
 def status(pid: int, start: int, pidfd: int) -> int | None:
-    """Its wait status; None if the kernel does not tell.
+    """The wait status of a process; None if the kernel does not report it.
 
     Until its parent has waited for it, /proc has the status; afterwards, its pidfd.
 
@@ -13,10 +13,10 @@ def status(pid: int, start: int, pidfd: int) -> int | None:
         start: as in `processes.process_start`, 0 if unknown.
         pidfd: of the process, or -1.
     """
-    known = pidfds.status(pidfd)
-    if known is None:
-        known = _of_zombie(pid, start)
-    return pidfds.status(pidfd) if known is None else known
+    wait_status = pidfds.status(pidfd)
+    if wait_status is None:
+        wait_status = _of_zombie(pid, start)
+    return pidfds.status(pidfd) if wait_status is None else wait_status
 
 
 def _of_zombie(pid: int, start: int) -> int | None:

@@ -14,7 +14,7 @@ from taupy.state.folder import Folder
 from taupy.state.looks import ALLOCATED, RESERVED, RESIDENT, Held, InPath, Memory, Peak
 from taupy.watch.part_threads import PartThreads
 
-_ROUND_NS = 500_000  # of CPU time for looks in a round of 100 ms
+_ROUND_NS = 500_000  # CPU time for looks in a round of 100 ms
 _PROCESSES_A_ROUND = 64
 _CHANGE_KIB = 64
 _CPU, _RUNNABLE, _SLEEPING, _DISK = range(4)
@@ -42,7 +42,7 @@ class Looks:
     def __init__(self, folder: Folder) -> None:
         self.folder = folder.descriptor
         self.files = {name: self._open(name) for name in looks.FILES}
-        self.parts: dict[int, PartThreads] = {}  # by process, the one looked at last at the end
+        self.parts: dict[int, PartThreads] = {}  # by process, the one looked at most recently last
         self.series = Series(self.files[looks.MEMORY])
         self.peaks: dict[int, tuple[int, int]] = {}  # by process: record, KiB
         self.gpu_peaks: dict[Memory, int] = {}  # KiB

@@ -96,7 +96,7 @@ class PartThreads:
                 return
             kind, number, size, is_native = _BLOCK.unpack_from(data, self.at - begin)
             if size < _BLOCK_BYTES:
-                return  # a chunk that is in no file
+                return  # the chunk is in memory only
             if kind == _THREAD and not is_native:
                 self.threads.append(self.at + _BLOCK_BYTES)
             elif kind == _ALLOCATOR:

@@ -3,11 +3,11 @@
     python -I -S -E ... FOLDER PID LAUNCHED_NS
 
 It holds a pidfd of every process that has a part in the run folder, and writes a heartbeat into
-the file `watch` there (`state/heartbeat.py`). It is nobody's child, has no descriptor of the
-program, sends no signal, and ends when no measured process is left or the run folder is gone.
+the file `watch` there (`state/heartbeat.py`). It is not a child of the program, has none of its
+descriptors, sends no signals, and ends when no measured process is left or the run folder is gone.
 
-It takes less than 1 % of a core over 20 s from its start: after rounds that cost more it pauses
-longer. So it imports only what it needs.
+It takes less than 1 % of a core over the first 20 s: after expensive rounds it pauses longer. It
+therefore imports only what it needs.
 """
 
 import posix
@@ -24,13 +24,13 @@ from taupy.watch.descendants import Descendants
 from taupy.watch.looks import Looks
 
 INTERVAL_NS = 100_000_000
-_JITTER_NS = 30_000_000  # rounds are shorter by this much at most: programs have periods, too
-SHARE = 150  # it works for one part of its time in this many
-CREDIT_NS = 60_000_000  # of CPU time that may be spent at first; starting takes half of it
-CREDIT_AT_MOST_NS = 500_000_000  # and at once, where little was spent before
-PAUSE_AT_MOST_NS = 20_000_000_000  # or what naps cost could lengthen a pause for ever
+_JITTER_NS = 30_000_000  # rounds vary by up to this much, so as not to lock to a program's period
+SHARE = 150  # the watch works for at most one in this many parts of its time
+CREDIT_NS = 60_000_000  # CPU time that may be spent at first; starting takes half of it
+CREDIT_AT_MOST_NS = 500_000_000  # the most CPU time that can be saved up
+PAUSE_AT_MOST_NS = 20_000_000_000  # without a limit, the cost of naps could extend a pause forever
 _PART_SUFFIXES = (".part", ".pypart")
-_COARSE_NS = 50_000_000  # of time stamps of folders
+_COARSE_NS = 50_000_000  # resolution of folders' time stamps
 
 
 class Watched:
@@ -38,7 +38,7 @@ class Watched:
 
     Attributes:
         pidfd: -1 if the kernel gives none.
-        seen_ns: when it was last known to live.
+        seen_ns: when it was last known to be alive.
         is_measured: it has a part, or is the program itself.
     """
 
@@ -58,7 +58,7 @@ class Watch:
     """The watch of one run.
 
     Args:
-        launched_ns: before the program began.
+        launched_ns: a time before the program began.
         root: the program's process id.
     """
 
@@ -73,28 +73,28 @@ class Watch:
         self.noted = 0
         self.descendants = Descendants(root, folder.path)
         self.looks = Looks(folder)
-        self.epoll = select.epoll()  # of measured processes
-        self.others = select.epoll()  # nobody waits for these: ends are taken at looks
-        self.polled_ns = launched_ns  # when those were looked at
+        self.epoll = select.epoll()  # measured processes
+        self.others = select.epoll()  # other processes, whose ends are noted at looks
+        self.polled_ns = launched_ns  # when the others were last polled
         self.living: dict[int, Watched] = {}  # by process id
         self.measured = {root}
         self.by_pidfd: dict[int, Watched] = {}
         self.without_pidfd: list[Watched] = []
-        self.parts: set[str] = set()  # names that were seen
+        self.parts: set[str] = set()  # names of known parts
         self.listed_ns = 0
         self.ended = 0
         self.looked_ns = launched_ns
-        self.unpolled: set[int] = set()  # pidfds of which nothing has been heard yet
+        self.unpolled: set[int] = set()  # pidfds that have not been polled yet
         self.beat = Beat(time.monotonic_ns(), posix.getpid())
         self.cpu_ns = time.thread_time_ns()  # when the round began; the watch has one thread
         self.credit_ns = CREDIT_NS
         self.round_ns = INTERVAL_NS
         self.chance = posix.getpid()
-        self.urgent_ns = 0  # of CPU time, in the pause between two rounds
+        self.urgent_ns = 0  # CPU time of urgent work in the pause between two rounds
         posix.pwrite(self.file, self.beat.packed(), 0)
 
     def run(self) -> None:
-        """Go on until no process is left."""
+        """Watch until no measured process is left."""
         while self.measured and self.find():
             self.account()
             self.look()
@@ -127,7 +127,7 @@ class Watch:
         return True
 
     def add(self, pid: int) -> None:
-        """Watch a measured process; one that has ended already did so since the last round."""
+        """Watch a measured process; if it has ended already, it did so since the last round."""
         now = time.monotonic_ns()
         try:
             pidfd = posix.pidfd_open(pid)
@@ -142,18 +142,18 @@ class Watch:
             self.living[pid].start = start or self.living[pid].start
             self.measure(self.living[pid])
             if pidfd >= 0:
-                posix.close(pidfd)  # a program that became another (exec) has two parts
+                posix.close(pidfd)  # after an exec, a process has two parts
             return
         self.take(Watched(pid, pidfd, start, now))
 
     def has(self, pid: int, start: int) -> bool:
-        """Whether this process is watched, and not an earlier one with the same number."""
+        """Whether this process is watched, not an earlier one with the same id."""
         before = self.living.get(pid)
         if before is None:
             return False
         if before.start and start:
             return before.start == start
-        return pidfds.parent(before.pidfd) is not None  # its number is still its own
+        return pidfds.parent(before.pidfd) is not None  # it has not been reaped, so the id is its
 
     def take(self, watched: Watched) -> None:
         self.living[watched.pid] = watched
@@ -166,7 +166,7 @@ class Watch:
         epoll.register(watched.pidfd, select.EPOLLIN)
 
     def measure(self, watched: Watched) -> None:
-        """A process that was found is measured, too."""
+        """Treat a process that was found as a descendant as a measured one."""
         if watched.pidfd >= 0 and not watched.is_measured:
             self.others.unregister(watched.pidfd)
             self.epoll.register(watched.pidfd, select.EPOLLIN)
@@ -176,7 +176,7 @@ class Watch:
         """Note processes below the program, and watch them for their ends."""
         now = time.monotonic_ns()
         for descendant in self.descendants.look(now, hurried):
-            if self.noted < heartbeat.FOUND_AT_MOST:
+            if self.noted < heartbeat.SEEN_AT_MOST:
                 posix.pwrite(self.seen_file, descendant.packed(), self.noted * heartbeat.SEEN_BYTES)
                 self.noted += 1
         for new in self.descendants.pending:
@@ -225,11 +225,11 @@ class Watch:
         self.cpu_ns = now
 
     def nap(self, began: int) -> None:
-        """A part of a long pause; then do what must not wait, which takes half the time there is
-        at most.
+        """Sleep for a part of a long pause; then do urgent work, in at most half of the CPU time
+        available.
 
-        It is as long as a round even if less is left: its own cost lengthens the pause, and naps
-        that grew shorter and shorter would spend all that is earned."""
+        A nap is as long as a round even if less is left: its own cost extends the pause, and ever
+        shorter naps would use up the whole credit."""
         seen_ns = time.monotonic_ns()
         time.sleep(INTERVAL_NS / 1e9)
         before = time.thread_time_ns()
@@ -241,7 +241,7 @@ class Watch:
         self.urgent_ns += time.thread_time_ns() - before
 
     def pause_ns(self) -> int:
-        """How long this round is to be, after what it has cost."""
+        """The length of this round, given the CPU time that it has taken."""
         spent = time.thread_time_ns() - self.cpu_ns
         owed = (spent - self.credit_ns) * SHARE
         return max(self.round_ns, min(owed, PAUSE_AT_MOST_NS))
@@ -250,7 +250,7 @@ class Watch:
         """Wait for ends of processes, and note them.
 
         Args:
-            alive_ns: when they were last known to live; 0 if they end while this waits.
+            alive_ns: when they were last known to be alive; 0 if they end during this wait.
         """
         for pidfd, _ in self.epoll.poll(seconds):
             watched = self.by_pidfd.pop(pidfd)
@@ -269,9 +269,9 @@ class Watch:
         self.polled_ns = time.monotonic_ns()
 
     def note(self, watched: Watched, now: int) -> None:
-        """Write down that a process has ended."""
+        """Record that a process has ended."""
         status = None
-        if watched.is_measured:  # nobody asks how others ended, and it takes long
+        if watched.is_measured:  # the status takes long, and is not used for other processes
             status = ending.status(watched.pid, watched.start, watched.pidfd)
         if self.living.get(watched.pid, watched) is watched:
             self.living.pop(watched.pid, None)
@@ -285,7 +285,7 @@ class Watch:
 
 
 def _raise_limit() -> None:
-    """A pidfd is a descriptor."""
+    """Raise the limit on descriptors: each pidfd is one."""
     from resource import RLIMIT_NOFILE, getrlimit, setrlimit
 
     _, hard = getrlimit(RLIMIT_NOFILE)
@@ -303,7 +303,7 @@ def main(arguments: list[str]) -> None:
         watch.add(int(pid))
         watch.run()
     except OSError:
-        return  # the run is over and stored, or there is no room: the program comes first
+        return  # the run is stored, or the disk is full: ignored for the program's sake
 
 
 if __name__ == "__main__":

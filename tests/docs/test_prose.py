@@ -149,7 +149,7 @@ def test_the_check_finds_what_it_looks_for():
 
 # Rooms whose names are not mended yet.
 NOT_YET = ()
-EMPTY = frozenset({"each", "found", "known", "made", "one", "there"})
+EMPTY = frozenset({"asked", "each", "found", "known", "made", "one", "said", "there", "told"})
 
 
 def _identifiers(tree: ast.AST) -> Iterator[str | None]:

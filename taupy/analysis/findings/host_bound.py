@@ -30,7 +30,7 @@ def find(trial: Trial) -> Iterator[Finding]:
     python, others = _python(clock)
     launching = clock.of_host(is_call).ns - clock.waits_ns
     if python + launching <= clock.busy_ns:
-        return  # without data, checkpoints and waits the host would keep up
+        return  # apart from data, checkpoints and waits, the host keeps up
     saved = clock.saved_ns(host=python)
     timer = _largest(trial, clock, others)
     yield Finding(

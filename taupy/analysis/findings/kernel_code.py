@@ -20,7 +20,7 @@ KIND = "kernel's code"
 NEEDS = ("host", "gpu")
 
 _RULES = ("spills", "access")
-_LEAST_SHARE = 0.25  # of the kernel's time
+_LEAST_SHARE = 0.25  # smallest share of the kernel's time
 
 
 def find(trial: Trial) -> Iterator[Finding]:

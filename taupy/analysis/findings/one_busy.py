@@ -79,7 +79,7 @@ def _taking(trial: Trial, lives: list[Life]) -> Iterator[Finding]:
     given = {worker.thread: worker.work for worker in workers(trial)}
     same = [work for work in given.values() if work == given.get(maker.thread)]
     if len(same) > 1:
-        return  # others have the same work: `imbalance` judges how it was cut
+        return  # others do the same work: the rule `imbalance` judges how it was divided
     timer = trial.caller(calls.largest(taken.rows))
     yield Finding(
         KIND,

@@ -27,7 +27,7 @@ def find(trial: Trial) -> Iterator[Finding]:
     number = sum(kernel.launches for kernel in every)
     if not number or not launching.calls:
         return
-    # A graph's launch starts many kernels: what one kernel costs the host is what counts.
+    # A graph's launch starts many kernels, so the host's cost per kernel is what matters.
     each_ns = launching.ns / number
     tiny = [kernel for kernel in every if kernel.mean_ns < each_ns]
     launches = sum(kernel.launches for kernel in tiny)

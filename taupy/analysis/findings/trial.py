@@ -70,7 +70,7 @@ class Trial:
         )
         table = self.ask(question)
         threads = table.row_labels("thread")
-        # The collectives' thread has times of backends, which the program's threads waited for.
+        # The collectives' thread has times of backends, for which the program's threads waited.
         rows = [row for row, thread in enumerate(threads) if thread.name != THREAD_NAME]
         return Calls.of(table.taken(rows))
 

@@ -82,13 +82,13 @@ class Peaks:
         self._best: dict[str, tuple[float, str]] = {}
 
     def add(self, values: Mapping[str, float]) -> None:
-        """Add those of one launch, by metric in base units."""
+        """Add the peaks of one launch, given by metric in base units."""
         for name, unit, value in _peaks_in(values):
             if 0 < value < float("inf") and value > self._best.get(name, (0.0, ""))[0]:
                 self._best[name] = value, unit
 
     def facts(self) -> tuple[Fact, ...]:
-        """As facts of the device, in flop/s, op/s, B/s and Hz."""
+        """The peaks as facts of the device, in flop/s, op/s, B/s and Hz."""
         return tuple(Fact(name, value, unit) for name, (value, unit) in self._best.items())
 
 
@@ -104,7 +104,7 @@ def _peaks_in(values: Mapping[str, float]) -> Iterator[tuple[str, str, float]]:
 
 
 def _rate(values: Mapping[str, float], way: _Way) -> float | None:
-    """The most a unit can do in a second; None if the file does not say."""
+    """The peak rate of a unit; None if the file does not contain it."""
     if way.metric + _PEAK_RATE in values:
         return way.weight * values[way.metric + _PEAK_RATE]
     derived = way.metric if way.metric.startswith("derived__sm__") else ""
@@ -114,7 +114,7 @@ def _rate(values: Mapping[str, float], way: _Way) -> float | None:
 
 
 def _clock(values: Mapping[str, float], unit: str) -> float | None:
-    """Cycles in a second."""
+    """Cycles per second."""
     for clock in _CLOCKS[unit]:
         if f"{clock}__cycles_elapsed.avg.per_second" in values:
             return values[f"{clock}__cycles_elapsed.avg.per_second"]

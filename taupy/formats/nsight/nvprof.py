@@ -181,7 +181,7 @@ class _Metrics:
         self.samples.append(UserEvent(name, unit or "ratio", count, low, high, number, squares))
 
     def sums(self) -> dict[str, float]:
-        """Our counters, then all others under nvprof's names."""
+        """Sums under taupy's names, for other counters under nvprof's names."""
         sums: dict[str, float] = {COUNTED_LAUNCHES: self.count}
         for name, value in self._counts.items():
             ours, unit = _OURS.get(name, (name, "count"))

@@ -76,7 +76,7 @@ class Rows:
         self._waiting: list[tuple[str, Values]] = []
         self._uncertain: list[tuple[str, str, Values]] = []
         self._trimmed: dict[str, int] = {}
-        self._placed: dict[str, int] = {}  # where names hold arrows: path -> its row
+        self._placed: dict[str, int] = {}  # path -> its row, if names contain arrows
         self._arrows_in_names = False
         self._has_path_group = False
 
@@ -205,7 +205,7 @@ class Rows:
         return ARROW.join(reversed(names))
 
     def _existing_path(self, name: str) -> int:
-        """The trie row of a path; 0 if that must wait.
+        """The trie row of a path; 0 if it cannot be determined yet.
 
         Some routine's own row may come later, or its name may hold an arrow.
         """
@@ -221,8 +221,8 @@ class Rows:
         return row
 
     def _caller_of(self, path: str) -> tuple[int, list[str]]:
-        """The caller's row and the routines below it. Where names hold arrows, a caller that has
-        a row in the file best shows where they begin; the row is 0 if there is none."""
+        """The caller's row, 0 if there is none, and the routines below it. If names contain arrows,
+        a caller with a row of its own in the file shows best where the names begin."""
         if self._arrows_in_names:
             pieces = path.split(ARROW)
             for end in range(len(pieces) - 1, max(0, len(pieces) - limits.TAU_ARROWS), -1):

@@ -15,7 +15,7 @@ def _start() -> None:
     copied: dict[bytes, bytes] = os.environ._data  # type: ignore[attr-defined]
     before = copied.pop(b"TAUPY_PYTHONPATH", None)
     posix.environ.pop(b"TAUPY_PYTHONPATH", None)
-    # Only Python's copies change: child processes inherit the C environment and start too.
+    # Only Python's copies change: child processes inherit the C environment and are measured, too.
     for environ in (copied, posix.environ):
         if not before:
             environ.pop(b"PYTHONPATH", None)
@@ -35,6 +35,6 @@ def _start() -> None:
 
 
 _start()
-# The user's own. Where there is none the ImportError goes up to Python, which takes it as such: the
-# import that is under way here could not end well without its module.
+# The user's own module. If there is none, Python itself handles the ImportError, which must leave
+# this module because the import of `sitecustomize` cannot succeed without the user's.
 import sitecustomize  # type: ignore[import-not-found]  # noqa: E402, F401

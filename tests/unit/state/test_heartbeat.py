@@ -80,7 +80,7 @@ def test_processes_that_were_found_come_back_with_as_much_of_their_commands_as_f
     [
         SeenProcess(0, 4, 1_000, b"").packed(),
         SeenProcess(5, 4, -1, b"").packed(),
-        b"\xff" * heartbeat.FOUND_BYTES,
+        b"\xff" * heartbeat.SEEN_BYTES,
     ],
 )
 def test_processes_that_cannot_be_are_refused(tmp_path, data):

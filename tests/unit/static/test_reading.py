@@ -271,12 +271,12 @@ def test_one_part_is_listed_while_another_is_read():
             events.append(f"close {self.name}")
 
     begun = (reading._Begun(Part(name), None, 0) for name in "abc")
-    for one in reading._one_ahead(begun):
+    for one in reading._started_ahead(begun):
         events.append(f"read {one.part.name}")
     assert events == ["begin a", "begin b", "read a", "close a", "begin c", "read b", "close b",
                       "read c", "close c"]  # fmt: skip
     events.clear()
-    stopped = reading._one_ahead(reading._Begun(Part(name), None, 0) for name in "abc")
+    stopped = reading._started_ahead(reading._Begun(Part(name), None, 0) for name in "abc")
     next(stopped)
     stopped.close()
     assert events == ["begin a", "begin b", "close a", "close b"]
