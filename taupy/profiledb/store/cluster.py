@@ -74,6 +74,8 @@ def columns(scheduler: str, answer: Answer, address: str, reading: Reading) -> C
 
 def combined(parts: Sequence[Columns], keys: int) -> Columns | None:
     """The sums of all parts, in the order of their keys; None if one is too large for SQLite."""
+    if not any(parts):
+        return []
     whole = combine([_table(part, keys) for part in parts if part])
     numbers = list(whole.columns.values())
     if any(number is not None and abs(number) > _LARGEST for sums in numbers for number in sums):
