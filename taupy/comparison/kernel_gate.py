@@ -266,15 +266,15 @@ def table(
         (pair.name, pair.key.timer, *pair.chips, *_cells(pair)) for pair in ordered[:limit]
     ]
     differing = sum(map(_differs, compared))
-    notes_shown = [f"A: {sides[0].label}", f"B: {sides[1].label}",
+    remarks = [f"A: {sides[0].label}", f"B: {sides[1].label}",
             f"{differing} of {len(compared)} kernels differ", *notes]  # fmt: skip
     several_codes = sum(max(len(pair.first), len(pair.second)) > 1 for pair in compared)
     if several_codes:
-        notes_shown.append(f"{several(several_codes, 'name')} of several kernels, of which the largest "
+        remarks.append(f"{several(several_codes, 'name')} of several kernels, of which the largest "
                     "values are shown; conditions judge all")  # fmt: skip
     if limit is not None and len(compared) > limit:
-        notes_shown.append(f"{several(len(compared) - limit, 'more kernel')}; --all shows them")
-    return View("KERNELS AT REST, compared:", columns, rows, notes_shown)
+        remarks.append(f"{several(len(compared) - limit, 'more kernel')}; --all shows them")
+    return View("KERNELS AT REST, compared:", columns, rows, remarks)
 
 
 def _columns(name: str) -> tuple[Column, Column]:

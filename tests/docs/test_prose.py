@@ -149,13 +149,7 @@ def test_the_check_finds_what_it_looks_for():
 
 # Rooms whose names are not mended yet.
 NOT_YET = ()
-<<<<<<< Updated upstream
 EMPTY = frozenset({"asked", "each", "found", "known", "made", "one", "said", "there", "told"})
-=======
-EMPTY = frozenset(
-    {"asked", "each", "found", "known", "made", "one", "said", "there", "told"}
-)
->>>>>>> Stashed changes
 
 
 def _identifiers(tree: ast.AST) -> Iterator[str | None]:

@@ -19,13 +19,13 @@ from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.files import PATIENCE_S, refusing, wait_for_locks, writing_connection
 from taupy.profiledb.migrations import migrate
 from taupy.profiledb.reading import Reading
-from taupy.profiledb.store.asked import asked
 from taupy.profiledb.store.catalogue import Store
 from taupy.profiledb.store.cluster import scheduler
 from taupy.profiledb.store.engines import Engines
 from taupy.profiledb.store.layout import tables
 from taupy.profiledb.store.local import LocalCopy
 from taupy.profiledb.store.needs import SHARED, Needs, needs
+from taupy.profiledb.store.users_sql import needs_of_text
 
 _MOST_ROWS = 5_000_000
 """Rows that a user's statement may copy."""
@@ -89,7 +89,7 @@ class StoreDB(ProfileDB):
         Raises:
             UsageError: the statement does not say which trials it is about, and they are many.
         """
-        read = asked(sql, parameters, self._tables, self._evaluated)
+        read = needs_of_text(sql, parameters, self._tables, self._evaluated)
         rows = sum(
             self.copy.rows_of(tables()[name], ids)
             for name, ids in read.items()

@@ -1,7 +1,7 @@
-"""What a user's own statement reads of a store: its tables and views, and of which trials.
+"""What a user's own statement reads from a store: tables, views, and the trials of each.
 
-Unlike taupy's statements it may be in any case, name views, take trials from parameters or from
-expressions, or be something else than a query. Where in doubt, it reads everything.
+Unlike taupy's own statements, it may use any case, name views, take trials from parameters or
+expressions, or not be a query. In doubt, it is assumed to read everything.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from taupy.profiledb.schema_views import VIEWS
 from taupy.profiledb.store.needs import EVERYTHING, SHARED, Evaluate, Needs, NotAQuery, needs
 
 _OF_SEVERAL_TRIALS = frozenset({"comparison"})
-"""Views whose rows are made of two trials each."""
+"""Views whose rows combine two trials."""
 
 
-def asked(
+def needs_of_text(
     sql: str,
     parameters: Sequence[object] | Mapping[str, object],
     tables: frozenset[str],
     evaluate: Evaluate,
 ) -> Needs:
-    """As `needs`, for any text."""
+    """Like `needs`, but for any text."""
     names = tables.union(VIEWS)
     try:
         read = needs(sql, parameters, names, evaluate)
