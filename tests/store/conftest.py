@@ -6,12 +6,15 @@ import os
 import random
 import shutil
 import subprocess
+import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from importlib.util import find_spec
 from itertools import count
 from pathlib import Path
+from subprocess import PIPE, Popen, TimeoutExpired
 
 import pytest
 
@@ -59,8 +62,41 @@ class Server:
     def stop(self, how: str = "fast") -> None:
         self._run("stop", "-m", how)
 
+    @contextmanager
+    def asking_for_passwords_of(self, user: str) -> Iterator[None]:
+        """While active, this user needs a password; others do not."""
+        rules = self.place / "data" / "pg_hba.conf"
+        before = rules.read_text()
+        rules.write_text(f"local all {user} scram-sha-256\n{before}")
+        self._run("reload")
+        try:
+            yield
+        finally:
+            rules.write_text(before)
+            self._run("reload")
+
     def _run(self, *words: object) -> None:
         subprocess.run([*self._control, *words], check=True, cwd="/", **self._owner)
+
+
+def ended_at_random(
+    words: Sequence[str], folder: Path, chance: random.Random, end: Callable[[Popen[str]], object]
+) -> tuple[bool, int, str]:
+    """Run a command of taupy, and call `end` at a random moment of it.
+
+    Returns:
+        Whether it had not ended by then, its exit code, and what it said.
+    """
+    command = [sys.executable, "-m", "taupy", *words]
+    running = Popen(command, cwd=folder, stderr=PIPE, text=True)
+    try:
+        running.wait(chance.uniform(0.2, 2.5))
+        was_running = False
+    except TimeoutExpired:
+        was_running = True
+        end(running)
+    _, said = running.communicate(timeout=300)
+    return was_running, running.returncode, said
 
 
 @pytest.fixture(scope="session")

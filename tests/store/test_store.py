@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import random
-import signal
 import subprocess
 import sys
 import threading
 from dataclasses import replace
+from subprocess import Popen
 
 import pytest
 
@@ -17,6 +17,7 @@ from taupy.profiledb.store.catalogue import Catalogue, Store
 from taupy.profiledb.store.check import check
 from taupy.profiledb.writer import add_profile
 from tests.builders import UUID, canonical, gpu_profile, random_profile, small_profile
+from tests.store.conftest import ended_at_random
 from tests.unit.comparison.test_ranks import rank
 
 pytestmark = pytest.mark.slow
@@ -129,17 +130,10 @@ def test_eight_push_at_once(place):
 
 
 def test_pushes_that_are_killed_leave_trials_whole_or_absent(place):
-    command = [sys.executable, "-m", "taupy", "push", "--to", place.address]
-    chance = random.Random(3)
-    killed = 0
+    chance, killed = random.Random(3), 0
     for attempt in range(12):
-        pushing = subprocess.Popen(command, cwd=place.path, stderr=subprocess.DEVNULL)
-        try:
-            pushing.wait(chance.uniform(0.2, 2.5))
-        except subprocess.TimeoutExpired:
-            pushing.send_signal(signal.SIGKILL)
-            killed += 1
-        pushing.wait()
+        words = ("push", "--to", place.address)
+        killed += ended_at_random(words, place.path, chance, Popen.kill)[0]
         place("store", "check", "--db", place.address, "--read", "--mend")
         with Catalogue.open(place.address) as catalogue:
             (trials,) = catalogue.row("SELECT count(*) FROM trial")

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import random
-import signal
-import subprocess
-import sys
+from subprocess import Popen
 
 import pytest
 
@@ -19,6 +17,7 @@ from taupy.profiledb.store.check import check
 from taupy.profiledb.values import values
 from taupy.profiledb.writer import add_profile
 from tests.builders import UUID, random_profile, small_profile
+from tests.store.conftest import ended_at_random
 from tests.store.test_store import profiles
 
 pytestmark = pytest.mark.slow
@@ -101,16 +100,10 @@ def test_trials_grow_and_go_out_of_joined_files(filled):
 
 def test_joining_that_is_killed_loses_nothing(filled):
     before = answers(filled.address)
-    command = [sys.executable, "-m", "taupy", "store", "compact", "--yes", "--db", filled.address]
     chance, killed = random.Random(4), 0
     for _ in range(6):
-        joining = subprocess.Popen(command, cwd=filled.path, stderr=subprocess.DEVNULL)
-        try:
-            joining.wait(chance.uniform(0.5, 2.5))
-        except subprocess.TimeoutExpired:
-            joining.send_signal(signal.SIGKILL)
-            killed += 1
-        joining.wait()
+        words = ("store", "compact", "--yes", "--db", filled.address)
+        killed += ended_at_random(words, filled.path, chance, Popen.kill)[0]
         filled("store", "check", "--db", filled.address, "--read", "--mend")
         assert answers(filled.address) == before
     assert killed

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import sqlite3
+import tempfile
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from taupy.errors import DatabaseError
+from taupy.profiledb.files import refusing
 from taupy.profiledb.store.catalogue import Store
 from taupy.profiledb.store.files import StoredFile
 from taupy.profiledb.store.layout import Column, Table, gathered, tables
@@ -24,6 +27,21 @@ _ABOVE = """id IN (
     SELECT id FROM above)"""
 
 
+@contextmanager
+def temporary_folder(prefix: str) -> Iterator[str]:
+    """A folder for copies, for a while.
+
+    Raises:
+        DatabaseError: it cannot be made.
+    """
+    try:
+        folder = tempfile.TemporaryDirectory(prefix=prefix)
+    except OSError as error:
+        raise DatabaseError(f"there is no room for temporary files (TMPDIR): {error}") from error
+    with folder as place:
+        yield place
+
+
 class LocalCopy:
     """What has been copied from a store into a database so far. Trials keep the store's numbers.
 
@@ -36,6 +54,7 @@ class LocalCopy:
         self._trials: dict[int, None] = {}
         self._copied: dict[str, set[int]] = {}
         self._shared: dict[str, set[int]] = {}
+        (_, _, self._place) = connection.execute("PRAGMA database_list").fetchone()
         connection.execute("PRAGMA foreign_keys = OFF")
 
     def add_trials(self, trials: Sequence[int] | None = None) -> None:
@@ -45,6 +64,10 @@ class LocalCopy:
             " state, source FROM trial WHERE %s OR id = ANY(%s) ORDER BY id",
             (trials is None, list(trials or ())),
         )
+        with refusing(self._place):
+            self._add_names(rows)
+
+    def _add_names(self, rows: Iterable[Any]) -> None:
         execute = self._connection.execute
         for id, uuid, application, experiment, *facts in rows:
             execute("INSERT OR IGNORE INTO application (name) VALUES (?)", (application,))
@@ -152,7 +175,8 @@ class LocalCopy:
                     referred[name].add(row[at])
                 yield row[skipped:]
 
-        self._connection.executemany(sql, renumbered())
+        with refusing(self._place):
+            self._connection.executemany(sql, renumbered())
         for name, ids in referred.items():
             self.add_shared(name, ids - {None})
 

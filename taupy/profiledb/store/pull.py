@@ -24,5 +24,5 @@ def pull(address: str, database: str, selectors: Sequence[str]) -> list[Merged]:
     with StoreDB(address) as store:
         chosen = selector.many(store, selectors)
         store.copy.add_all([trial.id for trial in chosen])
-        store.connection.execute("COMMIT")
+        store.commit()
         return merge(database, [store.file], [trial.uuid for trial in chosen])

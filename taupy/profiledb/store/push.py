@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -27,7 +26,7 @@ from taupy.profiledb.merge import merge
 from taupy.profiledb.store.catalogue import Catalogue, Store
 from taupy.profiledb.store.files import StoredFile, TrialKey
 from taupy.profiledb.store.layout import Table, in_files, spread, tables
-from taupy.profiledb.store.local import LocalCopy
+from taupy.profiledb.store.local import LocalCopy, temporary_folder
 from taupy.profiledb.writer import free_among
 
 _ATTEMPTS = 5
@@ -127,7 +126,7 @@ def _push_trial(rows: _Rows, store: Store, result: Pushed) -> None:
 def _join(rows: _Rows, store: Store, result: Pushed, present: tuple[int, str]) -> bool:
     """Join the trial with the store's copy; False if that is already complete."""
     number, content = present
-    with tempfile.TemporaryDirectory(prefix="taupy-push-") as place:
+    with temporary_folder("taupy-push-") as place:
         path = os.path.join(place, "joined.db")
         with ProfileDB.open(path, create=True) as copied, copied.transaction() as connection:
             copy = LocalCopy(connection, store)

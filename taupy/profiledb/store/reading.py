@@ -7,7 +7,6 @@ call paths from the files of the trials concerned.
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -23,7 +22,7 @@ from taupy.profiledb.store.catalogue import Store
 from taupy.profiledb.store.cluster import scheduler
 from taupy.profiledb.store.engines import Engines
 from taupy.profiledb.store.layout import tables
-from taupy.profiledb.store.local import LocalCopy
+from taupy.profiledb.store.local import LocalCopy, temporary_folder
 from taupy.profiledb.store.needs import SHARED, Needs, needs
 from taupy.profiledb.store.users_sql import needs_of_text
 
@@ -48,14 +47,15 @@ class StoreDB(ProfileDB):
         """
         self._open = ExitStack()
         try:
-            folder = self._open.enter_context(tempfile.TemporaryDirectory(prefix="taupy-store-"))
+            folder = self._open.enter_context(temporary_folder("taupy-store-"))
             self.store = store = self._open.enter_context(Store.open(address))
             store.catalogue.rows("SELECT set_config('default_transaction_read_only', 'on', false)")
             self.file = str(Path(folder) / "copied.db")
             connection = writing_connection(self.file, create=True)
-            connection.execute("PRAGMA synchronous = OFF")
-            connection.execute("BEGIN")
-            migrate(connection)
+            with refusing(self.file):
+                connection.execute("PRAGMA synchronous = OFF")
+                connection.execute("BEGIN")
+                migrate(connection)
             self.copy = LocalCopy(connection, store)
             self.copy.add_trials()
             self._engines = Engines(store, scheduler() if cluster is None else cluster)
@@ -103,10 +103,14 @@ class StoreDB(ProfileDB):
         if not self.connection.in_transaction:
             self.connection.execute("BEGIN")
         self._copy(read)
-        with refusing(self.path):
-            wait_for_locks(self.connection, PATIENCE_S)  # of those who read the file
-            self.connection.execute("COMMIT")
+        self.commit()
         return self.file
+
+    def commit(self) -> None:
+        """Let other connections see in the file what has been copied."""
+        with refusing(self.file):
+            wait_for_locks(self.connection, PATIENCE_S)  # of those who read it
+            self.connection.execute("COMMIT")
 
     def _evaluated(self, expression: str, parameters: Mapping[str, object]) -> object:
         single = {name: value for name, value in parameters.items() if type(value) is not list}
