@@ -6,6 +6,7 @@ import os
 
 import pytest
 
+from taupy.profiledb.store import catalogue as catalogues
 from taupy.profiledb.store.catalogue import Catalogue
 from taupy.profiledb.store.layout import tables
 from taupy.profiledb.store.reading import StoreDB
@@ -92,6 +93,23 @@ def test_who_has_no_role_sees_nothing(place, users):
     said = place("trials", "--db", users["nobody"], code=1)
     assert "may not read the store" in said
     assert len(said.splitlines()) == 1 and UUID.format(1) not in said
+
+
+def test_who_may_not_connect_cannot_hold_up_pushes(place, users, monkeypatch):
+    monkeypatch.setattr(catalogues, "_PATIENCE", "200ms")
+    with psycopg.connect(users["nobody"]) as holder:
+        holder.execute("SELECT pg_advisory_lock(%s)", (catalogues._PUSHING,))
+        said = place("push", "--to", users["writer"], code=1)
+        assert place.names["nobody"] in said and "again later" in said
+    with Catalogue.open(place.address) as catalogue:
+        (database,) = catalogue.row("SELECT current_database()")
+        roles = ", ".join(f"taupy_{database}_{role}" for role in ("reader", "writer", "owner"))
+        catalogue.connection.execute(f"REVOKE CONNECT ON DATABASE {database} FROM PUBLIC")
+        catalogue.connection.execute(f"GRANT CONNECT ON DATABASE {database} TO {roles}")
+    with pytest.raises(psycopg.OperationalError, match="permission denied"):
+        psycopg.connect(users["nobody"])
+    for who in ("reader", "writer", "owner"):
+        assert "6 trials" in place("store", "check", "--db", users[who])
 
 
 def test_a_project_is_seen_by_its_members_only(place, users):

@@ -42,6 +42,9 @@ CREATE TABLE IF NOT EXISTS project (
 );
 """
 
+_PATIENCE = "10min"
+"""How long a push waits for those who check, join or delete."""
+
 _PUSHING = 0x54415550  # advisory lock: shared by pushes, exclusive for checks
 
 _OWN_TABLES = """
@@ -141,9 +144,26 @@ class Catalogue:
 
     @contextmanager
     def pushing(self) -> Iterator[None]:
-        """While active, no check treats files missing from the manifest as orphans."""
-        with self._lock("pg_advisory_lock_shared", "pg_advisory_unlock_shared"):
+        """While active, no check treats files missing from the manifest as orphans.
+
+        Raises:
+            DatabaseError: another process holds the lock for long; the message names its user.
+        """
+        self.rows("SELECT set_config('lock_timeout', %s, false)", (_PATIENCE,))
+        try:
+            self.rows("SELECT pg_advisory_lock_shared(%s)", (_PUSHING,))
+        except DatabaseError as error:
+            if self.is_lost or not (holders := self._holders()):
+                raise
+            raise DatabaseError(
+                f"{self.address}: {holders} has locked the store against pushes; try again later"
+            ) from error
+        self.rows("SELECT set_config('lock_timeout', '0', false)")
+        try:
             yield
+        finally:
+            if not self.connection.closed:
+                self.rows("SELECT pg_advisory_unlock_shared(%s)", (_PUSHING,))
 
     @contextmanager
     def alone(self) -> Iterator[None]:
@@ -160,14 +180,15 @@ class Catalogue:
         finally:
             self.rows("SELECT pg_advisory_unlock(%s)", (_PUSHING,))
 
-    @contextmanager
-    def _lock(self, take: str, give: str) -> Iterator[None]:
-        self.rows(f"SELECT {take}(%s)", (_PUSHING,))
-        try:
-            yield
-        finally:
-            if not self.connection.closed:
-                self.rows(f"SELECT {give}(%s)", (_PUSHING,))
+    def _holders(self) -> str:
+        """Who holds the lock alone."""
+        rows = self.rows(
+            "SELECT usename, pid FROM pg_locks JOIN pg_stat_activity USING (pid)"
+            " WHERE locktype = 'advisory' AND objid = %s AND granted AND mode = 'ExclusiveLock'"
+            " AND database = (SELECT oid FROM pg_database WHERE datname = current_database())",
+            (_PUSHING,),
+        )
+        return ", ".join(f"{user} (process {pid})" for user, pid in rows)
 
     def rows(self, sql: str, parameters: Sequence[object] = ()) -> list[Any]:
         """All rows of a query, as tuples."""
