@@ -75,6 +75,18 @@ static void segment_run(unsigned low, unsigned high)
     segment->result = _PyEval_EvalFrameDefault(segment->state, segment->frame, segment->throwing);
 }
 
+/* Unlike the frame's address, this needs no frame pointer. */
+static ALWAYS_INLINE char *stack_here(void)
+{
+#if defined(__x86_64__)
+    char *here;
+    __asm__("mov %%rsp, %0" : "=r"(here));
+    return here;
+#else
+    return __builtin_frame_address(0);
+#endif
+}
+
 static void find_stack(Thread *thread)
 {
     pthread_attr_t attributes;
@@ -125,7 +137,7 @@ evaluate(Thread *thread, PyThreadState *state, struct _PyInterpreterFrame *frame
 {
     if (unlikely(next_eval != _PyEval_EvalFrameDefault))
         return next_eval(state, frame, throwing);
-    if (unlikely((char *)__builtin_frame_address(0) < thread->stack_low))
+    if (unlikely(stack_here() < thread->stack_low))
         return eval_near_end(thread, state, frame, throwing);
     return _PyEval_EvalFrameDefault(state, frame, throwing);
 }
@@ -214,6 +226,14 @@ eval_unrecorded(Thread *thread, PyThreadState *state, struct _PyInterpreterFrame
     return result;
 }
 
+/* Whether the frame is that of a generator that has started. */
+static ALWAYS_INLINE int is_resumed(const struct _PyInterpreterFrame *frame)
+{
+    const PyCodeObject *code = frame->f_code;
+    return code->co_flags & IS_GENERATOR_LIKE && frame->owner == FRAME_OWNED_BY_GENERATOR &&
+           (int)(frame->prev_instr - _PyCode_CODE(code)) >= code->_co_firsttraceable;
+}
+
 static inline __attribute__((always_inline)) PyObject *
 eval_frame(PyThreadState *state, struct _PyInterpreterFrame *frame, int throwing, int full, int hidden)
 {
@@ -224,10 +244,9 @@ eval_frame(PyThreadState *state, struct _PyInterpreterFrame *frame, int throwing
     if (unlikely(code->co_flags & IS_GENERATOR_LIKE)) {
         if (frame->owner != FRAME_OWNED_BY_GENERATOR) /* creates the generator, runs nothing */
             return next_eval(state, frame, throwing);
-        int unstarted = (int)(frame->prev_instr - _PyCode_CODE(code)) < code->_co_firsttraceable;
-        if (unstarted && throwing) /* ends before it starts: none of it runs */
+        resume = is_resumed(frame);
+        if (!resume && throwing) /* ends before it starts: none of it runs */
             return next_eval(state, frame, throwing);
-        resume = !unstarted;
     }
     Thread *thread = this_thread;
     if (unlikely(thread == NULL)) {
@@ -278,9 +297,37 @@ eval_frame(PyThreadState *state, struct _PyInterpreterFrame *frame, int throwing
     return result;
 }
 
-static PyObject *eval_plain(PyThreadState *state, struct _PyInterpreterFrame *frame, int throwing)
+static NOINLINE PyObject *eval_otherwise(PyThreadState *state, struct _PyInterpreterFrame *frame,
+                                         int throwing)
 {
     return eval_frame(state, frame, throwing, 0, 0);
+}
+
+static NOINLINE PyObject *left_otherwise(void *key, uint64_t now, PyObject *result)
+{
+    leave_at(now, key, 0, result);
+    return result;
+}
+
+/* The most frequent case; does not ask for another function below ours. */
+static PyObject *eval_plain(PyThreadState *state, struct _PyInterpreterFrame *frame, int throwing)
+{
+    PyCodeObject *code = frame->f_code;
+    Thread *thread = this_thread;
+    int resume = is_resumed(frame);
+    Node *node;
+    if (unlikely(state->recursion_remaining <= 0 || thread == NULL ||
+                 stack_here() < thread->stack_low ||
+                 (code->co_flags & IS_GENERATOR_LIKE && !resume) ||
+                 (node = enter_again(thread, code, resume)) == NULL))
+        return eval_otherwise(state, frame, throwing);
+    PyObject *result = _PyEval_EvalFrameDefault(state, frame, throwing);
+    uint64_t now = clock_fast_ticks();
+    if (unlikely(this_thread != thread || thread->cursor != node || now >= thread->due_ticks))
+        return left_otherwise(code, now, result);
+    node->inclusive += now - node->t0;
+    cursor_set(thread, node->parent);
+    return result;
 }
 
 static PyObject *eval_full(PyThreadState *state, struct _PyInterpreterFrame *frame, int throwing)
@@ -296,7 +343,8 @@ static PyObject *eval_hidden(PyThreadState *state, struct _PyInterpreterFrame *f
 
 static _PyFrameEvalFunction our_eval(int enabled)
 {
-    return !enabled ? eval_hidden : throttling || call_metrics ? eval_full : eval_plain;
+    int full = timing_is_full() || next_eval != _PyEval_EvalFrameDefault;
+    return !enabled ? eval_hidden : full ? eval_full : eval_plain;
 }
 
 int hooks_install(void)

@@ -33,45 +33,75 @@ static PyObject *disable; /* sys.monitoring.DISABLE: no more such events at this
 #define CALLBACK(name)                                                                             \
     static PyObject *name(PyObject *self, PyObject *const *args, size_t n, PyObject *names)
 
+/* None is immortal. */
+static inline PyObject *answer(enum Entry entry)
+{
+    return likely(entry == ENTERED) ? Py_None : Py_NewRef(disable);
+}
+
+static NOINLINE PyObject *begin(Thread *thread, void *key)
+{
+    return answer(enter_on(thread, key, 0, NULL, NULL, 0));
+}
+
+static NOINLINE PyObject *resume(Thread *thread, void *key)
+{
+    return answer(enter_on(thread, key, 1, NULL, NULL, 0));
+}
+
+static NOINLINE PyObject *end(uint64_t now, void *key, PyObject *returned)
+{
+    return answer(leave_at(now, key, 0, returned));
+}
+
 #define CALLBACKS(suffix, full)                                                                    \
     CALLBACK(on_start##suffix)                                                                     \
     {                                                                                              \
-        return Py_NewRef(likely(enter(args[0], 0, NULL, NULL, full) == ENTERED) ? Py_None          \
-                                                                                : disable);        \
+        Thread *thread = this_thread;                                                              \
+        if (full)                                                                                  \
+            return answer(enter_on(thread, args[0], 0, NULL, NULL, full));                         \
+        return enter_again(thread, args[0], 0) ? Py_None : begin(thread, args[0]);                 \
     }                                                                                              \
     CALLBACK(on_resume##suffix)                                                                    \
     {                                                                                              \
-        return Py_NewRef(likely(enter(args[0], 1, NULL, NULL, full) == ENTERED) ? Py_None          \
-                                                                                : disable);        \
+        Thread *thread = this_thread;                                                              \
+        if (full)                                                                                  \
+            return answer(enter_on(thread, args[0], 1, NULL, NULL, full));                         \
+        return enter_again(thread, args[0], 1) ? Py_None : resume(thread, args[0]);                \
     }                                                                                              \
     CALLBACK(on_return##suffix)                                                                    \
     {                                                                                              \
-        return Py_NewRef(likely(leave_as(args[0], full, args[2]) == ENTERED) ? Py_None            \
-                                                                                : disable);        \
+        uint64_t now = full ? clock_ticks() : clock_fast_ticks();                                  \
+        if (full)                                                                                  \
+            return answer(leave_at(now, args[0], full, args[2]));                                  \
+        return leave_again(this_thread, args[0], now) ? Py_None : end(now, args[0], args[2]);      \
     }                                                                                              \
     CALLBACK(on_throw##suffix)                                                                     \
     {                                                                                              \
         enter(args[0], 1, NULL, NULL, full);                                                       \
-        Py_RETURN_NONE;                                                                            \
+        return Py_None;                                                                            \
     }                                                                                              \
     CALLBACK(on_unwind##suffix)                                                                    \
     {                                                                                              \
-        leave_as(args[0], full, NULL);                                                                \
-        Py_RETURN_NONE;                                                                            \
+        uint64_t now = full ? clock_ticks() : clock_fast_ticks();                                  \
+        if (!full && leave_again(this_thread, args[0], now))                                       \
+            return Py_None;                                                                        \
+        leave_at(now, args[0], full, NULL);                                                        \
+        return Py_None;                                                                            \
     }                                                                                              \
     CALLBACK(on_call##suffix)                                                                      \
     {                                                                                              \
         void *key = key_of_c(args[2]);                                                             \
         if (key != NULL && !called_by_us((PyCodeObject *)args[0]))                                 \
             enter(key, 0, args[2], NULL, full);                                                    \
-        Py_RETURN_NONE;                                                                            \
+        return Py_None;                                                                            \
     }                                                                                              \
     CALLBACK(on_c_return##suffix)                                                                  \
     {                                                                                              \
         void *key = key_of_c(args[2]);                                                             \
         if (key != NULL && !called_by_us((PyCodeObject *)args[0]))                                 \
             leave(key, full);                                                                      \
-        Py_RETURN_NONE;                                                                            \
+        return Py_None;                                                                            \
     }
 
 #pragma GCC diagnostic push
@@ -85,7 +115,7 @@ CALLBACK(on_start_hidden)
     Thread *thread = this_thread;
     if (thread != NULL)
         hide(thread);
-    Py_RETURN_NONE;
+    return Py_None;
 }
 #pragma GCC diagnostic pop
 
@@ -134,7 +164,7 @@ static int set_events(PyObject *monitoring, long set)
 static int each_callback(PyObject *monitoring, int install, long *set)
 {
     PyObject *all = PyObject_GetAttrString(monitoring, "events");
-    int full = throttling || call_metrics;
+    int full = timing_is_full();
     if (all == NULL)
         return -1;
     for (int i = 0; i < (record_c_calls ? CALLBACK_COUNT : CALLBACKS_WITHOUT_C); i++) {
@@ -196,7 +226,7 @@ void hooks_python_enabled(int enabled)
 {
     PyObject *monitoring = PySys_GetObject("monitoring");
     PyObject *all = monitoring ? PyObject_GetAttrString(monitoring, "events") : NULL;
-    int full = throttling || call_metrics;
+    int full = timing_is_full();
     for (int i = 0; all != NULL && i < 2; i++) { /* PY_START, PY_RESUME */
         PyObject *event = PyObject_GetAttrString(all, callbacks[i].event);
         if (event != NULL)

@@ -1,7 +1,10 @@
 /* How a call is timed: enter and leave. Anything that changes the cost of a call is in this file.
  *
- * `full` is a constant where these are inlined, so additional metrics and throttling cost nothing
- * when they are off. Rare cases are in timing.c. */
+ * The hooks first try `enter_again` and `leave_again`, which do the most frequent case and nothing
+ * else. They call no function, so a hook that ends with a jump to its other cases saves no
+ * registers. If additional metrics, throttling or a slower clock need more (`timing_is_full`), hooks
+ * use `enter` and `leave` alone. `full` is a constant where these are inlined. Rare cases are in
+ * timing.c. */
 #ifndef TAUPY_TIMING_H
 #define TAUPY_TIMING_H
 
@@ -12,6 +15,7 @@
 #include "thread.h"
 
 #define ALWAYS_INLINE inline __attribute__((always_inline))
+#define NOINLINE __attribute__((noinline))
 
 enum Entry { ENTERED = 0, UNRECORDED = 1 };
 
@@ -55,6 +59,47 @@ void close_down_to(Thread *thread, Node *node, uint64_t now);
 void close_all(uint64_t now);
 /* Stop the clocks along one path and start those of the other; shared nodes keep running. */
 void exchange(Thread *thread, Node *from, Node *to, uint64_t now);
+
+static inline int timing_is_full(void)
+{
+    return throttling || call_metrics || !clock_is_fast();
+}
+
+/* Enter a call path that is there and is among few, if no sampling window ends. NULL: not done. */
+static ALWAYS_INLINE Node *enter_again(Thread *thread, const void *key, int resume)
+{
+    if (unlikely(thread == NULL))
+        return NULL;
+    Node *parent = thread->cursor, *node = parent->last;
+    if (unlikely(node->key != key)) {
+        if (parent->flags & (NODE_SKIPS | NODE_MANY) || (node = ring_find(parent, key)) == NULL)
+            return NULL;
+        parent->last = node;
+    }
+    uint64_t now = clock_fast_ticks();
+    if (unlikely(now >= thread->due_ticks))
+        return NULL;
+    cursor_set(thread, node);
+    if (resume)
+        node->resumes++;
+    else
+        node->calls++;
+    node->t0 = now;
+    return node;
+}
+
+/* Leave this routine, if it is the innermost one and no sampling window ends. 0: not done. */
+static ALWAYS_INLINE int leave_again(Thread *thread, const void *key, uint64_t now)
+{
+    if (unlikely(thread == NULL))
+        return 0;
+    Node *node = thread->cursor;
+    if (unlikely(node->key != key || now >= thread->due_ticks))
+        return 0;
+    node->inclusive += now - node->t0;
+    cursor_set(thread, node->parent);
+    return 1;
+}
 
 /* Read the clock last on entry and first on return, to exclude our own cost. */
 static ALWAYS_INLINE void node_enter(Thread *thread, Node *node, int resume, int full)
@@ -106,10 +151,9 @@ static inline void node_stop(Thread *thread, Node *node, uint64_t now)
         span_add(thread, node, now);
 }
 
-static ALWAYS_INLINE enum Entry enter(void *key, int resume, PyObject *callable,
-                                      PyObject *globals, int full)
+static ALWAYS_INLINE enum Entry enter_on(Thread *thread, void *key, int resume, PyObject *callable,
+                                         PyObject *globals, int full)
 {
-    Thread *thread = this_thread;
     if (unlikely(thread == NULL)) {
         if (globals == NULL && callable == NULL)
             globals = PyEval_GetGlobals();
@@ -134,10 +178,15 @@ static ALWAYS_INLINE enum Entry enter(void *key, int resume, PyObject *callable,
     return ENTERED;
 }
 
-/* `returned`: the return value; NULL if an exception leaves it. */
-static ALWAYS_INLINE enum Entry leave_as(void *key, int full, PyObject *returned)
+static ALWAYS_INLINE enum Entry enter(void *key, int resume, PyObject *callable,
+                                      PyObject *globals, int full)
 {
-    uint64_t now = clock_ticks();
+    return enter_on(this_thread, key, resume, callable, globals, full);
+}
+
+/* `returned`: the return value; NULL if an exception leaves it. */
+static ALWAYS_INLINE enum Entry leave_at(uint64_t now, void *key, int full, PyObject *returned)
+{
     Thread *thread = this_thread;
     if (unlikely(thread == NULL) && (thread = thread_after_fork()) == NULL)
         return ENTERED;
@@ -150,6 +199,9 @@ static ALWAYS_INLINE enum Entry leave_as(void *key, int full, PyObject *returned
     return ENTERED;
 }
 
-static ALWAYS_INLINE enum Entry leave(void *key, int full) { return leave_as(key, full, Py_None); }
+static ALWAYS_INLINE enum Entry leave(void *key, int full)
+{
+    return leave_at(clock_ticks(), key, full, Py_None);
+}
 
 #endif
