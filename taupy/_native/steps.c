@@ -1,6 +1,7 @@
 /* Detecting steps and recording them; see steps.h. */
 #include "steps.h"
 #include "layer_facts.h"
+#include "logged.h"
 #include "process.h"
 #include "thread.h"
 #include <math.h>
@@ -104,35 +105,6 @@ void step_value(Thread *thread, const char *name, double value)
         work->values[at] = value;
     else if (steps->last != NULL && isnan(steps->last->values[at]))
         steps->last->values[at] = value; /* between steps: belongs to the last one */
-}
-
-/* Record a value only if it is a plain Python number; never run the program's code to convert
- * it. */
-static void tell_value(Thread *thread, PyObject *name, PyObject *value)
-{
-    if (name == NULL || value == NULL || !PyUnicode_CheckExact(name) || PyBool_Check(value))
-        return;
-    const char *text = PyUnicode_AsUTF8(name);
-    if (text == NULL)
-        PyErr_Clear();
-    else if (PyFloat_Check(value))
-        step_value(thread, text, PyFloat_AS_DOUBLE(value));
-    else if (PyLong_CheckExact(value)) {
-        double number = PyLong_AsDouble(value);
-        if (number == -1 && PyErr_Occurred())
-            PyErr_Clear();
-        else
-            step_value(thread, text, number);
-    }
-}
-
-static void tell_values(Thread *thread, PyObject *mapping)
-{
-    PyObject *name, *value;
-    Py_ssize_t at = 0;
-    if (mapping != NULL && PyDict_Check(mapping))
-        while (PyDict_Next(mapping, &at, &name, &value))
-            tell_value(thread, name, value);
 }
 
 /* ---------------------------------------------------------------- rows */
@@ -573,14 +545,13 @@ void steps_called(Thread *thread, const KnownRoutine *known, PyObject *first, Py
     if (known->role == KNOWN_BACKWARD)
         layer_facts_backward();
     if (known->role == KNOWN_VALUE)
-        tell_value(thread, first, second);
-    else if (known->role == KNOWN_VALUES) {
-        tell_values(thread, first);
-        tell_values(thread, second);
-    } else if (known->role == KNOWN_SAMPLES)
+        logged_value(thread, first, second);
+    else if (known->role == KNOWN_VALUES)
+        logged_values(thread, first, second);
+    else if (known->role == KNOWN_SAMPLES)
         add_samples(&steps->now, first);
     else if (known->role == KNOWN_END) {
-        tell_values(thread, first);
+        logged_values(thread, first, NULL);
         step_end(thread);
     } else if (known->role != KNOWN_BEGIN) {
         uint64_t at = phase_run(steps);

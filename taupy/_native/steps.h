@@ -60,7 +60,7 @@ enum KnownRole {
     KNOWN_BEGIN = 4,    /* its return begins a step of training (kind 0) or validation (1) */
     KNOWN_END = 5,      /* its return ends the step; `first` may be a mapping of values, or -1 */
     KNOWN_VALUE = 6,    /* logs a value: its name (`first`) and the value (`second`) */
-    KNOWN_VALUES = 7,   /* a mapping of logged values (`first`), maybe two (`second`, else -1) */
+    KNOWN_VALUES = 7,   /* logged values: `first` and `second`, as in logged.h; -1: none */
     KNOWN_SAMPLES = 8,  /* `first` is a list with one item per sample of a batch */
     KNOWN_WORKER = 9,   /* main loop of a DataLoader worker; `first` is the worker's index */
     KNOWN_GROUPS = 10,  /* creates process groups, see collectives.h */

@@ -17,11 +17,18 @@ ROUTINES = {
     kind: tuple(f"{root}/{place}" for root in _ROOTS for place in places)
     for kind, places in _ROUTINES.items()
 }
+_VALUES = (
+    "callbacks/progress/rich_progress.py:MetricsTextColumn.update",
+    "loggers/mlflow.py:MLFlowLogger.log_metrics",
+)
 STEPS = {
     "value": {f"{root}/core/module.py:LightningModule.log": (1, 2) for root in _ROOTS},
     "values": {
-        f"{fabric}/loggers/csv_logs.py:_ExperimentWriter.log_metrics": (1,)
-        for fabric in ("lightning_fabric", "lightning/fabric")
+        **{f"{root}/{place}": (1,) for root in _ROOTS for place in _VALUES},
+        **{
+            f"{fabric}/loggers/csv_logs.py:_ExperimentWriter.log_metrics": (1,)
+            for fabric in ("lightning_fabric", "lightning/fabric")
+        },
     },
 }
 """As in torch.py."""

@@ -77,5 +77,6 @@ STEPS = {
         for name in ("init_process_group", "_new_group_with_tag", "new_group", "split_group")
     },
     "value": {"torch/utils/tensorboard/writer.py:SummaryWriter.add_scalar": (1, 2)},
+    "values": {"torch/utils/tensorboard/writer.py:SummaryWriter.add_scalars": (1, 2)},
 }
 """What tells steps: role -> FILE:NAME of routines, and which of their variables are read."""

@@ -74,10 +74,12 @@ class _BaseDataLoaderIter:
     "torch/utils/tensorboard/writer.py": """
 class SummaryWriter:
     def add_scalar(self, tag, scalar_value, global_step=None): pass
+    def add_scalars(self, main_tag, tag_scalar_dict, global_step=None): pass
 """,
     "tqdm/std.py": """
 class tqdm:
     def set_postfix(self, ordered_dict=None, refresh=True, **kwargs): pass
+    def set_postfix_str(self, s="", refresh=True): pass
 """,
 }
 HEAD = """
@@ -365,6 +367,30 @@ writer.add_scalar("after", 7.0)
         ("loss", "0.0,0.5,1.0"),
         ("lr", "2.0,2.0,2.0"),
     ]
+
+
+def test_values_may_be_nested_or_in_a_text_and_numpys(run):
+    pytest.importorskip("numpy")
+    trial = run(
+        """
+import numpy
+endless = {"b": numpy.int64(3)}
+endless["a"] = endless
+for batch in loader(1):
+    train(batch)
+    SummaryWriter().add_scalars("accuracy", {"top1": 0.25, "top5": numpy.float32(0.5), "no": [1]})
+    tqdm().set_postfix({"train": {"loss": 2.5}, "endless": endless, "array": numpy.ones(1)})
+    tqdm().set_postfix_str(" f1=0.75, mean loss : 1e-3,next=4it/s, 7, =2,x=,,time=01:30")
+"""
+    )
+    rows = dict(trial.sql("SELECT name, value FROM step_value"))
+    assert rows.pop("learning rate") == 0.5
+    nested = [name for name in rows if name.startswith("endless.")]
+    assert nested[:2] == ["endless.a.a.b", "endless.a.b"] and rows["endless.b"] == 3
+    assert {name: value for name, value in rows.items() if name not in nested} == {
+        **{"accuracy/top1": 0.25, "accuracy/top5": 0.5, "train.loss": 2.5},
+        **{"f1": 0.75, "mean loss": 0.001},
+    }
 
 
 def test_more_names_of_values_than_a_step_has_room_for_are_left_out_and_said(run):
