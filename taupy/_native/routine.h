@@ -7,8 +7,8 @@
  * The keys of a throttled routine's nodes also have bit 100 set, so that no look-up finds them.
  *
  * Code objects are not kept alive. When one is freed, its routine retires. When its address is
- * reused by another code object (on 3.11, which gives no notice: immediately), the record
- * and the nodes are given an unused key, a small number. A new code object with the same name,
+ * reused by another code object (on 3.11, which does not report new code objects: as soon as the
+ * routine retires), the record and the nodes are given an unused key, a small number. A new code object with the same name,
  * file and line takes over the retired routine, so code recreated in a loop remains one routine.
  * If the routine has many nodes, they keep their key until the new code object has been looked up
  * as often as there are nodes: code recreated for every call costs the same no matter how many

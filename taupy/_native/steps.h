@@ -86,8 +86,8 @@ void step_value(Thread *thread, const char *name, double value);
 /* Where the current step lies relative to the window. A validation step counts as lying where the
  * next training step does. */
 enum StepPlace steps_place(const Thread *thread);
-/* Whether a step is in progress that has had no optimizer step yet and is not validation. The code
- * it returns to is the training loop, or is called by it. */
+/* Whether a step is in progress that either the program has marked, or has had no optimizer step yet
+ * and is not validation. The code it returns to is the training loop, or is called by it. */
 int steps_goes_on(const Thread *thread);
 
 #endif

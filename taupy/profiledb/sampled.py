@@ -65,8 +65,8 @@ def sampled_by(
 
     Args:
         by: one of `BY`.
-        apart: events known only to lie within their call paths, each with the label that they
-            count as its own.
+        apart: events that occurred somewhere within their call paths, with the label under which
+            their own totals count instead of the call path's label.
     """
     table = values(db, _question(trial_id, names, "thread", "callpath", "event"))
     events = [event.name for event in table.row_labels("event")]

@@ -16,11 +16,10 @@ from taupy.model.collectives import BYTES, GROUP, NOT_ENDED, THREAD_NAME, Collec
 from taupy.model.gpu import Launch
 from taupy.model.profile import Thread, ThreadProfile, Timer, UserEvent
 from taupy.model.streams import Owner, StreamBuilder
-from taupy.record.engine_layout import COLLECTIVE, STRETCH
+from taupy.record.engine_layout import COLLECTIVE, STRETCH, Array
 from taupy.record.part_collectives import PartCollectives
 from taupy.record.part_data import Part
 
-Array = np.ndarray[Any, Any]
 Find = Callable[[int], tuple[ThreadProfile, int] | None]
 """Maps an address in the process to the place of its call path."""
 

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from taupy.model.collectives import STRETCH_PLACES
+
+Array = np.ndarray[Any, Any]
+"""Records of a part, or a column of them."""
 
 _METRICS_AT_MOST = 4
 

@@ -31,6 +31,7 @@ from taupy.record.engine_layout import (
     SPAN,
     STEP,
     STRETCH,
+    Array,
 )
 from taupy.record.engine_layout import THREAD as THREAD_LAYOUT
 from taupy.record.part_blocks import (
@@ -40,7 +41,6 @@ from taupy.record.part_blocks import (
     LAYOUT,
     OPERATIONS,
     STRETCHES,
-    Array,
     Blocks,
     Rows,
 )

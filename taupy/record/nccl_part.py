@@ -11,6 +11,7 @@ from taupy.model.collective_calls import NOWHERE, Call, operation, thread_of
 from taupy.model.collectives import THREAD_NAME
 from taupy.model.profile import Profile, Thread
 from taupy.model.streams import Owner
+from taupy.record.engine_layout import Array
 from taupy.record.host_health import HEALTH
 from taupy.record.host_profile import HostPlaces
 from taupy.state.folder import File, Folder, Untrusted
@@ -33,8 +34,6 @@ _HEADER: Final = np.dtype(
 )
 _LATEST_NS: Final = 1 << 62
 _MOST_BYTES: Final = 16 << 20
-
-Array = np.ndarray[Any, Any]
 
 
 def add_nccl(profile: Profile, places: Mapping[int, HostPlaces], folder: Folder) -> list[File]:

@@ -22,6 +22,7 @@ from taupy.record.engine_layout import (
     SPAN,
     STEP,
     STRETCH,
+    Array,
 )
 from taupy.record.engine_layout import THREAD as THREAD_LAYOUT
 from taupy.record.part_data import Routine
@@ -51,8 +52,6 @@ LAYOUT = Layout(
     },
 )
 _NOWHERE = 1 << 60
-
-Array = np.ndarray[Any, Any]
 
 
 @dataclass(slots=True)

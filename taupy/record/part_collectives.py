@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
-import numpy as np
-
+from taupy.record.engine_layout import Array
 from taupy.record.part_steps import Clock
-
-Array = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,18 +9,16 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from taupy.errors import FormatError
 from taupy.model.gpu import Activity
+from taupy.record.engine_layout import Array
 from taupy.record.part_steps import Clock
 
-Array = np.ndarray[Any, Any]
-
 STAMPED = 16
-"""Flag of a call path whose spans are kept, as in `_native/calltree.h`."""
+"""Flag of a call path whose spans are recorded, as in `_native/calltree.h`."""
 _LARGEST = (1 << 62) - 1
 _ENDS = {
     1: "the limit `trace_spans` was reached; --steps A:B records the spans of some steps only",
@@ -33,10 +31,10 @@ class PartSpans:
     """The spans of one thread, as stored in the part.
 
     Attributes:
-        row: of the part's thread.
+        row: row of the thread in the part.
         start, end: ticks.
-        is_open: it had not ended when the part was last written.
-        late_ns: how much longer the open ones lasted.
+        is_open: the span had not ended when the part was last written.
+        late_ns: how much longer open spans lasted.
     """
 
     clock: Clock
@@ -55,8 +53,8 @@ class PartSpans:
         """The spans as activities of the profile's thread.
 
         Args:
-            row_of: for each row of the part, the row it went into.
-            kept: the rows of the part that went into a row of the same timer.
+            row_of: for each row of the part, the row of the profile into which it was merged.
+            kept: for each row of the part, whether that row of the profile has the same timer.
         """
         keep = kept[self.row]
         rows = row_of[self.row[keep]]

@@ -5,15 +5,14 @@ from __future__ import annotations
 from array import array
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from taupy.errors import FormatError
 from taupy.model.profile import UNKNOWN, StepKind, Steps
 from taupy.network.phases import KINDS
+from taupy.record.engine_layout import Array
 
-Array = np.ndarray[Any, Any]
 _KINDS: tuple[StepKind, ...] = ("training", "validation")
 _LARGEST = (1 << 62) - 1
 
