@@ -19,7 +19,7 @@ from taupy.commands.messages import say
 from taupy.errors import UsageError
 from taupy.model import job
 from taupy.pprof import terminal
-from taupy.profiledb.merge_copy import Merged, MovedTrial
+from taupy.profiledb.merged import Merged, MovedTrial
 from taupy.units import listing, several
 
 _MOST_NAMED = 8

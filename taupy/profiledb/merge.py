@@ -21,7 +21,8 @@ from taupy.escaping import visible
 from taupy.profiledb import selector
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.files import DAMAGED, PATIENCE_S, file_identity, refusing, wait_for_locks
-from taupy.profiledb.merge_copy import Copier, Merged
+from taupy.profiledb.merge_copy import Copier
+from taupy.profiledb.merged import Merged
 
 
 class _Source(NamedTuple):

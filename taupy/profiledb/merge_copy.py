@@ -4,7 +4,7 @@ References are read from the schema, so that tables added by later versions are 
 
 - a column that refers to `trial`, `thread`, `device`, `metric`, `experiment` or
   `application` holds a number of one file, and gets the number it has here;
-- `timer`, `callpath` and `user_event` have ids made from content, the same everywhere;
+- `timer`, `callpath` and `user_event` have ids derived from content, the same everywhere;
 - tables that belong to no trial (ceilings, derived metrics) are copied row by row, unless a row
   with the same key exists.
 """
@@ -12,12 +12,12 @@ References are read from the schema, so that tables added by later versions are 
 from __future__ import annotations
 
 import sqlite3
-from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 from taupy.errors import DatabaseError
 from taupy.model import job
+from taupy.profiledb.merged import Merged, MovedTrial
 from taupy.profiledb.writer import (
     HEALTH,
     INCOMPLETE,
@@ -44,43 +44,6 @@ _SAME_CONTENT = {
     "callpath": "timer_id, parent_id",
     "user_event": "name, unit",
 }
-
-
-class MovedTrial(NamedTuple):
-    """A copied trial: its number and name in the source and in the target."""
-
-    old_id: int
-    new_id: int
-    old_name: str
-    new_name: str
-
-
-@dataclass(slots=True)
-class Merged:
-    """What was copied from one source.
-
-    Attributes:
-        added: new trials.
-        joined: existing trials (numbers in the target) that were completed with nodes, threads,
-            metrics, tags or metadata.
-        there: existing trials (numbers in the target) that were already complete.
-        differing: trials (numbers in the target) with other values in the source; the target's
-            values are kept.
-        others: trials (numbers in the target) and nodes that are another process in the source,
-            which is not copied.
-        ceilings, derived: number of copied ceilings and derived metrics.
-        kept: names of derived metrics with another expression in the target, which is kept.
-    """
-
-    source: str
-    added: list[MovedTrial] = field(default_factory=list)
-    joined: list[int] = field(default_factory=list)
-    present: list[int] = field(default_factory=list)
-    differing: list[int] = field(default_factory=list)
-    others: list[tuple[int, int]] = field(default_factory=list)
-    ceilings: int = 0
-    derived: int = 0
-    kept: list[str] = field(default_factory=list)
 
 
 class Copier:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from taupy.profiledb import selector
 from taupy.profiledb.merge import merge
-from taupy.profiledb.merge_copy import Merged
+from taupy.profiledb.merged import Merged
 from taupy.profiledb.store.reading import StoreDB
 
 
