@@ -37,6 +37,7 @@ from taupy.comparison.comparison import By, Question, Statistic
 from taupy.comparison.comparison_views import Shown
 from taupy.comparison.pivot import Layout
 from taupy.comparison.sweep import Across as SweepAcross
+from taupy.comparison.sweep import Choice
 from taupy.comparison.sweep_plot import DrawnSweep
 from taupy.comparison.trial_values import VALUES, Over, Value
 from taupy.comparison.verdicts import Rule
@@ -268,11 +269,13 @@ class Database(api.Database):
                 db,
                 over,
                 [str(trial) for trial in trials],
-                metric=metric,
-                scaling=scaling,
-                across=across,
-                baseline=None if baseline is None else str(baseline),
-                of=of,
+                Choice(
+                    metric=metric,
+                    scaling=scaling,
+                    across=across,
+                    baseline=None if baseline is None else str(baseline),
+                    of=of,
+                ),
             )
 
     def gate(

@@ -61,11 +61,12 @@ def conv2d(
     given = torch.randn(
         shape["batch"], shape["channels"], shape["size"], shape["size"], device=device, dtype=kind
     )
-    sizes = (
+    sizes = operations.Conv2d(
         *(shape["batch"], shape["channels"], shape["size"], shape["size"]),
-        *(shape["filters"], shape["kernel"], shape["stride"], 0, kind.itemsize),
+        *(shape["filters"], shape["kernel"], shape["stride"]),
     )
-    forward, backward = operations.conv2d(*sizes), operations.conv2d_backward(*sizes)
+    forward = operations.conv2d(sizes, kind.itemsize)
+    backward = operations.conv2d_backward(sizes, kind.itemsize)
     return layer.to(device, kind), given, forward, backward
 
 

@@ -147,7 +147,7 @@ DATASHEETS: tuple[Datasheet, ...] = tuple(_rows())
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """A rate measured and published by others."""
+    """A published rate of a GPU, by its manufacturer or measured by others."""
 
     gpu: str
     kind: CeilingKind
@@ -220,51 +220,39 @@ def candidates(text: str) -> list[Datasheet]:
 def ceilings(sheet: Datasheet, source: CeilingSource = "datasheet") -> list[Ceiling]:
     """The roofs of a model: its maker's ("datasheet"), or those published ("report")."""
     if source == "report":
-        return [
-            _ceiling(sheet, peak.kind, peak.name, peak.pattern, peak.value, peak.reference, source)
-            for peak in PUBLISHED
-            if peak.gpu == sheet.gpu
-        ]
-    roofs = [
-        _ceiling(sheet, "compute", name, "peak", value, sheet.reference, source)
+        return [_ceiling(sheet, peak, source) for peak in PUBLISHED if peak.gpu == sheet.gpu]
+    peaks = [
+        Published(sheet.gpu, "compute", name, "peak", value, sheet.reference)
         for name, value in sheet.peaks.items()
     ]
-    roofs.append(_ceiling(sheet, "bandwidth", "DRAM", "peak", sheet.dram, sheet.reference, source))
+    peaks.append(Published(sheet.gpu, "bandwidth", "DRAM", "peak", sheet.dram, sheet.reference))
     for level, in_a_clock in sheet.caches.items():
         reference = f"{sheet.multiprocessors} multiprocessors x {_L1_BYTES} B x boost clock"
         if level == "L2":
             reference = _L2_REFERENCE
         value = in_a_clock * (sheet.clock_hz or 0.0)
-        roofs.append(_ceiling(sheet, "bandwidth", level, "theory", value, reference, source))
-    return roofs
+        peaks.append(Published(sheet.gpu, "bandwidth", level, "theory", value, reference))
+    return [_ceiling(sheet, peak, source) for peak in peaks]
 
 
-def _ceiling(
-    sheet: Datasheet,
-    kind: CeilingKind,
-    name: str,
-    pattern: str,
-    value: float,
-    reference: str,
-    source: CeilingSource,
-) -> Ceiling:
-    unit = {"compute": "flop/s", "bandwidth": "B/s", "latency": "s"}[kind]
-    if name == "tensor int8":
+def _ceiling(sheet: Datasheet, peak: Published, source: CeilingSource) -> Ceiling:
+    unit = {"compute": "flop/s", "bandwidth": "B/s", "latency": "s"}[peak.kind]
+    if peak.name == "tensor int8":
         unit = "op/s"
     return Ceiling(
         characterization=f"{source}:{sheet.gpu}",
         machine="",
         processor=sheet.gpu,
         device_uuid="",
-        kind=kind,
-        name=name,
-        pattern=pattern,
+        kind=peak.kind,
+        name=peak.name,
+        pattern=peak.pattern,
         threads=0,
-        value=value,
+        value=peak.value,
         unit=unit,
         source=source,
         clock_hz=sheet.clock_hz if source == "datasheet" else None,
-        reference=reference,
+        reference=peak.reference,
     )
 
 

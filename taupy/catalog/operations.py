@@ -77,42 +77,37 @@ def conv2d_output(size: int, kernel: int, stride: int = 1, padding: int = 0) -> 
     return (size + 2 * padding - kernel) // stride + 1
 
 
-def conv2d(
-    batch: int,
-    channels: int,
-    height: int,
-    width: int,
-    filters: int,
-    kernel: int,
-    stride: int = 1,
-    padding: int = 0,
-    itemsize: int = 4,
-) -> Work:
+class Conv2d(NamedTuple):
+    """A square 2D convolution."""
+
+    batch: int
+    channels: int
+    height: int
+    width: int
+    filters: int
+    kernel: int
+    stride: int = 1
+    padding: int = 0
+
+
+def conv2d(shape: Conv2d, itemsize: int = 4) -> Work:
     """A square 2D convolution, forward, computed directly: no Winograd, no FFT.
 
     Wang et al.'s equation 4, with stride and padding, which it leaves out.
     """
-    rows = conv2d_output(height, kernel, stride, padding)
-    columns = conv2d_output(width, kernel, stride, padding)
-    weights = filters * channels * kernel * kernel
-    outputs = batch * filters * rows * columns
+    channels, kernel = shape.channels, shape.kernel
+    rows = conv2d_output(shape.height, kernel, shape.stride, shape.padding)
+    columns = conv2d_output(shape.width, kernel, shape.stride, shape.padding)
+    inputs = shape.batch * channels * shape.height * shape.width
+    weights = shape.filters * channels * kernel * kernel
+    outputs = shape.batch * shape.filters * rows * columns
     flop = 2.0 * outputs * channels * kernel * kernel
-    return Work(flop, float((batch * channels * height * width + weights + outputs) * itemsize))
+    return Work(flop, float((inputs + weights + outputs) * itemsize))
 
 
-def conv2d_backward(
-    batch: int,
-    channels: int,
-    height: int,
-    width: int,
-    filters: int,
-    kernel: int,
-    stride: int = 1,
-    padding: int = 0,
-    itemsize: int = 4,
-) -> Work:
+def conv2d_backward(shape: Conv2d, itemsize: int = 4) -> Work:
     """Gradients of input and weights: two products of the forward one's size."""
-    forward = conv2d(batch, channels, height, width, filters, kernel, stride, padding, itemsize)
+    forward = conv2d(shape, itemsize)
     return Work(2 * forward.flop, 2 * forward.bytes)
 
 

@@ -162,16 +162,17 @@ def _processors(args: argparse.Namespace) -> Iterator[tuple[str, Characterize]]:
         yield name, partial(cpu.characterize, subject)
     for ordinal in chosen:
         device = driver.Gpu(ordinal)
-        subject = _subject(device.name)
+        subject = _subject(device.name, device.uuid)
         yield device.name, partial(gpu.characterize, subject, device)
 
 
-def _subject(processor: str) -> Subject:
+def _subject(processor: str, device_uuid: str = "") -> Subject:
     return Subject(
         characterization=new_uuid(),
         machine=host.hostname(),
         processor=processor,
         measured_at=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        device_uuid=device_uuid,
     )
 
 

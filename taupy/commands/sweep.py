@@ -18,7 +18,7 @@ import argparse
 from taupy.analysis.sweep import SCALINGS
 from taupy.commands import options
 from taupy.commands.messages import say
-from taupy.comparison.sweep import ACROSS, PARTS, Part, Sweep
+from taupy.comparison.sweep import ACROSS, PARTS, Choice, Part, Sweep
 from taupy.errors import NoSuchTrial, UsageError
 from taupy.pprof import terminal
 from taupy.profiledb import selector
@@ -130,12 +130,7 @@ def run(args: argparse.Namespace) -> int:
             db,
             over,
             args.selector,
-            metric=args.metric,
-            scaling=args.scaling,
-            across=args.across,
-            baseline=args.baseline,
-            failed=args.all,
-            of=args.of,
+            Choice(args.metric, args.scaling, args.across, args.baseline, args.all, args.of),
         )
     from taupy.comparison.sweep_views import view
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cached_property
 from statistics import median
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 from taupy.analysis import comparable
 from taupy.analysis.sweep import (
@@ -74,6 +74,24 @@ def _mixed(selected: SweptTrials) -> list[str]:
     ]
 
 
+class Choice(NamedTuple):
+    """What a sweep measures; see `taupy sweep --help`.
+
+    Attributes:
+        failed: include failed and incomplete trials.
+    """
+
+    metric: str = "time"
+    scaling: Scaling | None = None
+    across: Across | None = None
+    baseline: str | None = None
+    failed: bool = False
+    of: str | None = None
+
+
+USUAL = Choice()
+
+
 class Sweep:
     """Trials over a parameter.
 
@@ -89,14 +107,9 @@ class Sweep:
         db: ProfileDB,
         over: str,
         selectors: Sequence[str] = (),
-        *,
-        metric: str = "time",
-        scaling: Scaling | None = None,
-        across: Across | None = None,
-        baseline: str | None = None,
-        failed: bool = False,
-        of: str | None = None,
+        choice: Choice = USUAL,
     ) -> None:
+        metric, scaling, across, baseline, failed, of = choice
         if scaling is not None and scaling not in SCALINGS:
             raise UsageError(f"scaling must be one of {', '.join(SCALINGS)}, not {scaling!r}")
         if across is not None and across not in ACROSS:

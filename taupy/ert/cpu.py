@@ -11,10 +11,10 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from taupy.errors import TaupyError
 from taupy.ert.windows import Windows
@@ -98,6 +98,21 @@ def working_sets(caches: Sequence[Cache], threads: int, memory_bytes: int) -> di
     return sets
 
 
+class Rate(NamedTuple):
+    """What a ceiling limits, and how it was reached; on a GPU with 0 threads."""
+
+    kind: CeilingKind
+    name: str
+    pattern: str
+    threads: int = 0
+
+    @property
+    def unit(self) -> str:
+        if self.kind == "compute":
+            return "op/s" if "int8" in self.name else "flop/s"
+        return "B/s" if self.kind == "bandwidth" else "s"
+
+
 @dataclass(frozen=True, slots=True)
 class Subject:
     """What all ceilings of one characterization share."""
@@ -106,33 +121,29 @@ class Subject:
     machine: str
     processor: str
     measured_at: str
+    device_uuid: str = ""
 
     def ceiling(
         self,
-        kind: CeilingKind,
-        name: str,
-        pattern: str,
-        threads: int,
-        unit: str,
+        rate: Rate,
         seen: Windows,
         *,
         clock_hz: float | None = None,
         bytes: int | None = None,
         reference: str = "",
-        device_uuid: str = "",
     ) -> Ceiling:
         """One measured ceiling."""
         return Ceiling(
             characterization=self.characterization,
             machine=self.machine,
             processor=self.processor,
-            device_uuid=device_uuid,
-            kind=kind,
-            name=name,
-            pattern=pattern,
-            threads=threads,
+            device_uuid=self.device_uuid,
+            kind=rate.kind,
+            name=rate.name,
+            pattern=rate.pattern,
+            threads=rate.threads,
             value=seen.best,
-            unit=unit,
+            unit=rate.unit,
             source="measured",
             median=seen.median,
             spread=seen.spread,
@@ -187,10 +198,8 @@ def _compute(
         pattern = f"{how} {width}" if width == "scalar" else f"{how} {width}-bit"
         progress(f"{element} {pattern}, {_threads(team)}")
         seen = _measure(kernel, team, 0, _WINDOW_S, _MOST_WINDOWS, _PATIENCE)
-        unit = "op/s" if element == "int8" else "flop/s"
-        yield subject.ceiling(
-            "compute", element, pattern, len(team), unit, seen, clock_hz=clock_hz(team)
-        )
+        rate = Rate("compute", element, pattern, len(team))
+        yield subject.ceiling(rate, seen, clock_hz=clock_hz(team))
 
 
 def _bandwidth(
@@ -215,11 +224,7 @@ def _bandwidth(
             windows, patience = (_DRAM_PASSES, 6) if far else (_MOST_WINDOWS, _PATIENCE)
             seen = _measure(widest[how], team, array_bytes, _WINDOW_S, windows, patience)
             yield subject.ceiling(
-                "bandwidth",
-                level,
-                pattern,
-                len(team),
-                "B/s",
+                Rate("bandwidth", level, pattern, len(team)),
                 seen,
                 clock_hz=clock_hz(team),
                 bytes=array_bytes * arrays * len(team),
@@ -252,12 +257,8 @@ def _with_numpy(subject: Subject, progress: Progress) -> Iterator[Ceiling]:
         n = 768
         matrix: Any = np.ones((n, n), dtype)
         seen = _timed(partial(np.matmul, matrix, matrix), 2.0 * n**3, 15)
-        yield replace(
-            subject.ceiling(
-                "compute", element, "NumPy matmul, lower bound", threads, "flop/s", seen
-            ),
-            reference=f"NumPy {np.__version__}",
-        )
+        rate = Rate("compute", element, "NumPy matmul, lower bound", threads)
+        yield subject.ceiling(rate, seen, reference=f"NumPy {np.__version__}")
     for level, size in working_sets(caches(), 1, _memory_bytes()).items():
         progress(f"{level} by NumPy")
         source = np.ones(size // 16)
@@ -267,11 +268,7 @@ def _with_numpy(subject: Subject, progress: Progress) -> Iterator[Ceiling]:
             partial(_copy, np.copyto, target, source, repeats), 2.0 * source.nbytes * repeats, 25
         )
         yield subject.ceiling(
-            "bandwidth",
-            level,
-            "NumPy copy, lower bound",
-            1,
-            "B/s",
+            Rate("bandwidth", level, "NumPy copy, lower bound", 1),
             seen,
             bytes=2 * source.nbytes,
             reference=f"NumPy {np.__version__}",

@@ -24,7 +24,7 @@ from typing import NamedTuple
 from taupy.cuda import nvrtc
 from taupy.cuda.driver import Context, Gpu, Module
 from taupy.errors import TaupyError
-from taupy.ert.cpu import Progress, Subject
+from taupy.ert.cpu import Progress, Rate, Subject
 from taupy.ert.windows import Windows
 from taupy.model.machine import Ceiling
 
@@ -112,11 +112,11 @@ class _Bench:
 
 
 def characterize(subject: Subject, gpu: Gpu, progress: Progress) -> Iterator[Ceiling]:
-    """Measure one GPU. `subject.processor` is its name.
+    """Measure one GPU; `subject` has its name and uuid.
 
     Raises:
-        CompileError: NVRTC is not there.
-        CudaError: the driver refuses something.
+        CompileError: NVRTC is missing.
+        CudaError: a call of the driver failed.
     """
     problem: TaupyError | None = None
     try:
@@ -211,9 +211,8 @@ def _compute(bench: _Bench, clock: float) -> Iterator[Ceiling]:
         bench.progress(name)
         seen = _scaled(run(kernel), float(flop * blocks * _THREADS))
         yield bench.subject.ceiling(
-            "compute", name, "fma", 0, "flop/s", seen, clock_hz=_ceiling_hz(bench, clock),
-            device_uuid=bench.gpu.uuid,
-        )  # fmt: skip
+            Rate("compute", name, "fma"), seen, clock_hz=_ceiling_hz(bench, clock)
+        )
     for name in ("fp64", "tf32", "fp16", "bf16", "fp8", "int8"):
         kernel = bench.module.kernel(f"mma_{name}")
         if kernel is None:
@@ -222,11 +221,10 @@ def _compute(bench: _Bench, clock: float) -> Iterator[Ceiling]:
         warps = blocks * _THREADS // 32
         flop = mma_flop(name, bench.gpu.capability) * _MMA_A_ROUND * warps
         yield bench.subject.ceiling(
-            "compute", f"tensor {name}", "mma.sync", 0,
-            "op/s" if name == "int8" else "flop/s",
-            _scaled(run(kernel), float(flop)), clock_hz=_ceiling_hz(bench, clock),
-            device_uuid=bench.gpu.uuid,
-        )  # fmt: skip
+            Rate("compute", f"tensor {name}", "mma.sync"),
+            _scaled(run(kernel), float(flop)),
+            clock_hz=_ceiling_hz(bench, clock),
+        )
 
 
 def level_bytes(level: str, l2_bytes: int, memory_bytes: int) -> int:
@@ -262,10 +260,11 @@ def _bandwidth(bench: _Bench, clock: float) -> Iterator[Ceiling]:
         # L1 and shared memory: every block moves its own bytes.
         a_round = float(moved * size * (blocks if level in ("L1", "shared") else 1))
         yield bench.subject.ceiling(
-            "bandwidth", level, pattern, 0, "B/s", _scaled(_repeated(once), a_round),
-            clock_hz=_ceiling_hz(bench, clock), bytes=size * moved,
-            device_uuid=bench.gpu.uuid,
-        )  # fmt: skip
+            Rate("bandwidth", level, pattern),
+            _scaled(_repeated(once), a_round),
+            clock_hz=_ceiling_hz(bench, clock),
+            bytes=size * moved,
+        )
 
 
 def _latency(bench: _Bench) -> Iterator[Ceiling]:
@@ -302,9 +301,7 @@ def _latency(bench: _Bench) -> Iterator[Ceiling]:
         if not times:
             continue  # their kernels were not compiled
         seen = Windows.of(times[1:], lowest=True)
-        yield bench.subject.ceiling(
-            "latency", "launch", pattern, 0, "s", seen, device_uuid=bench.gpu.uuid
-        )
+        yield bench.subject.ceiling(Rate("latency", "launch", pattern), seen)
 
 
 # ------------------------------------------------------------------ a library's matmul
@@ -387,12 +384,14 @@ def _library(subject: Subject, gpu: Gpu, progress: Progress) -> Iterator[Ceiling
     for name, rates in answer["rates"].items():
         if name == "DRAM":
             yield subject.ceiling(
-                "bandwidth", name, "library copy", 0, "B/s", Windows.of(rates),
-                bytes=answer["bytes"], device_uuid=gpu.uuid, reference=reference,
-            )  # fmt: skip
+                Rate("bandwidth", name, "library copy"),
+                Windows.of(rates),
+                bytes=answer["bytes"],
+                reference=reference,
+            )
             continue
         yield subject.ceiling(
-            "compute", name, "library matmul", 0, "op/s" if "int8" in name else "flop/s",
-            Windows.of(rates), device_uuid=gpu.uuid,
+            Rate("compute", name, "library matmul"),
+            Windows.of(rates),
             reference=f"{reference}, 8192 x 8192 x 8192",
-        )  # fmt: skip
+        )

@@ -89,7 +89,17 @@ class Database:
         """
         import pandas as pd
 
-        conditions = _conditions(application, experiment, name, tag, gpu, state, meta)
+        conditions = _conditions(
+            meta,
+            {
+                "application=": application,
+                "experiment=": experiment,
+                "trial=": name,
+                "tag:": tag,
+                "gpu=": gpu,
+                "state=": state,
+            },
+        )
         with self._opened() as db:
             rows = selector.many(db, selectors) if selectors else db.trials()
             if conditions:
@@ -118,7 +128,17 @@ class Database:
         Raises:
             taupy.errors.NoSuchTrial: no trial matches.
         """
-        conditions = _conditions(application, experiment, name, tag, gpu, state, meta)
+        conditions = _conditions(
+            meta,
+            {
+                "application=": application,
+                "experiment=": experiment,
+                "trial=": name,
+                "tag:": tag,
+                "gpu=": gpu,
+                "state=": state,
+            },
+        )
         with self._opened() as db:
             if conditions:
                 return Trial(self, selector.together(db, [str(which), *conditions])[-1])
@@ -297,24 +317,8 @@ class Trial:
         return values
 
 
-def _conditions(
-    application: str | None,
-    experiment: str | None,
-    name: str | None,
-    tag: str | None,
-    gpu: str | None,
-    state: str | None,
-    meta: Mapping[str, object] | None,
-) -> list[str]:
-    """The same conditions as texts of `selector`."""
-    texts = {
-        "application=": application,
-        "experiment=": experiment,
-        "trial=": name,
-        "tag:": tag,
-        "gpu=": gpu,
-        "state=": state,
-    }
+def _conditions(meta: Mapping[str, object] | None, texts: Mapping[str, str | None]) -> list[str]:
+    """The same conditions as texts of `selector`, of which `texts` has the beginnings."""
     conditions = [prefix + text for prefix, text in texts.items() if text is not None]
     return conditions + [f"meta.{key}={value}" for key, value in (meta or {}).items()]
 

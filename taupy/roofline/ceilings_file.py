@@ -12,7 +12,7 @@ import json
 import os
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from taupy.errors import FormatError
 from taupy.model.machine import Ceiling, CeilingKind, CeilingSource
@@ -50,23 +50,19 @@ def read_ceilings(path: str) -> list[Ceiling]:
 def _from_json(path: str, text: str) -> list[Ceiling]:
     try:
         data = json.loads(text)
-        parts = [(data["empirical"], "report")]
+        part = data["empirical"]
     except (ValueError, KeyError, TypeError, RecursionError):
         raise FormatError(
             f"{path} is not JSON of the Empirical Roofline Toolkit: 'empirical' is missing"
         ) from None
+    origin = _Origin(path, "report", "report", "ERT")
     ceilings: list[Ceiling] = []
     try:
-        for part, source in parts:
-            for name, value in part.get("gflops", {}).get("data", []):
-                ceilings.append(
-                    _ceiling(path, "compute", _precision(name), value, 1e9, "report", source, "ERT")
-                )
-            for name, value in part.get("gbytes", {}).get("data", []):
-                level = _LEVELS.get(str(name).lower(), str(name))
-                ceilings.append(
-                    _ceiling(path, "bandwidth", level, value, 1e9, "report", source, "ERT")
-                )
+        for name, value in part.get("gflops", {}).get("data", []):
+            ceilings.append(_ceiling(origin, "compute", _precision(name), float(str(value)) * 1e9))
+        for name, value in part.get("gbytes", {}).get("data", []):
+            level = _LEVELS.get(str(name).lower(), str(name))
+            ceilings.append(_ceiling(origin, "bandwidth", level, float(str(value)) * 1e9))
     except (TypeError, ValueError, AttributeError) as problem:
         raise FormatError(f"{path}: invalid ERT data ({problem})") from None
     return ceilings
@@ -101,10 +97,10 @@ def _from_csv(path: str, text: str) -> list[Ceiling]:
 def _peaks(path: str, row: Mapping[str, str]) -> Iterable[Ceiling]:
     label = row.get("label") or "peak"
     source: CeilingSource = "datasheet" if label.startswith("theor") else "user"
-    flop, moved = row["peak_flops"], row["peak_bandwidth"]
+    origin = _Origin(path, label, source, label)
     return (
-        _ceiling(path, "compute", "fp32", flop, 1.0, label, source, label),
-        _ceiling(path, "bandwidth", "DRAM", moved, 1.0, label, source, label),
+        _ceiling(origin, "compute", "fp32", float(row["peak_flops"])),
+        _ceiling(origin, "bandwidth", "DRAM", float(row["peak_bandwidth"])),
     )
 
 
@@ -115,24 +111,22 @@ def _row(path: str, row: Mapping[str, str]) -> Ceiling:
         name = _LEVELS.get(name.lower(), name)
     elif kind == "compute" and name.lower() not in PRECISIONS:
         raise ValueError(f"unknown precision '{name}'; use one of {', '.join(PRECISIONS)}")
-    return _ceiling(path, kind, name.lower() if kind == "compute" else name,
-                    row["value"], 1.0, row.get("pattern") or "user", "user", "user")  # fmt: skip
+    origin = _Origin(path, row.get("pattern") or "user", "user", "user")
+    name = name.lower() if kind == "compute" else name
+    return _ceiling(origin, kind, name, float(row["value"]))
 
 
-def _ceiling(
-    path: str,
-    kind: CeilingKind,
-    name: str,
-    value: object,
-    factor: float,
-    pattern: str,
-    source: str,
-    tool: str,
-) -> Ceiling:
-    number = float(str(value)) * factor
-    if not 0 < number < float("inf"):
-        raise ValueError(f"{name} is {value}")
-    origin: CeilingSource = "user" if source not in ("report", "datasheet") else source  # type: ignore[assignment]
+class _Origin(NamedTuple):
+    path: str
+    pattern: str
+    source: CeilingSource
+    tool: str
+
+
+def _ceiling(origin: _Origin, kind: CeilingKind, name: str, value: float) -> Ceiling:
+    if not 0 < value < float("inf"):
+        raise ValueError(f"{name} is {value:g}")
+    path, pattern, source, tool = origin
     return Ceiling(
         characterization=f"file:{os.path.basename(path)}",
         machine="",
@@ -142,9 +136,9 @@ def _ceiling(
         name=name,
         pattern=pattern if pattern != "report" else tool,
         threads=0,
-        value=number,
+        value=value,
         unit=_UNITS[kind],
-        source=origin,
+        source=source,
         reference=f"{tool}, {os.path.basename(path)}",
     )
 

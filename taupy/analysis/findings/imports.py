@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from taupy.analysis.findings.calls import place
 from taupy.analysis.findings.trial import HOST, Trial
@@ -31,6 +32,12 @@ that a profile without any shows that they were not used. NumPy, SciPy's ufuncs 
 C and leave no trace."""
 
 
+class _Advice(NamedTuple):
+    confidence: Confidence
+    attempt: str
+    refuted_by: str
+
+
 def find(trial: Trial) -> Iterator[Finding | Abstention]:
     if not trial.calls.rows(is_import):
         return
@@ -57,10 +64,12 @@ def _repeated(trial: Trial) -> Iterator[Finding]:
             f"{timer.short_name} is tried {count(loads.calls)} times in {duration(loads.ns)} by "
             f"{place(caller)}: it fails, or the module does not stay loaded",
             loads.ns * (1 - 1 / loads.calls),
-            "high",
             [timer],
-            "try it once, at the top of the module, and keep the result",
-            "each attempt may succeed when earlier ones have failed",
+            _Advice(
+                "high",
+                "try it once, at the top of the module, and keep the result",
+                "each attempt may succeed when earlier ones have failed",
+            ),
         )
 
 
@@ -80,10 +89,12 @@ def _working(trial: Trial) -> Iterator[Finding]:
         f"the program's own modules work for {duration(ns)} while they are imported, most of it "
         f"in {place(largest)}",
         ns,
-        "medium",
         [largest],
-        "compute it when it is first asked for (functools.cache), or store the result",
-        "the program needs all of it in every run",
+        _Advice(
+            "medium",
+            "compute it when it is first asked for (functools.cache), or store the result",
+            "the program needs all of it in every run",
+        ),
     )
 
 
@@ -107,10 +118,12 @@ def _unused(trial: Trial) -> Iterator[Finding | Abstention]:
             trial,
             f"import {package} takes {duration(ns)}, and none of its routines ran afterwards",
             ns,
-            "medium",
             timers,
-            "import it in the routine that needs it, or leave it out",
-            "the program uses its constants or classes without calling a routine of it",
+            _Advice(
+                "medium",
+                "import it in the routine that needs it, or leave it out",
+                "the program uses its constants or classes without calling a routine of it",
+            ),
         )
 
 
@@ -136,13 +149,9 @@ def _finding(
     trial: Trial,
     sentence: str,
     saved_ns: float,
-    confidence: Confidence,
     timers: Sequence[TimerRow],
-    attempt: str,
-    refuted_by: str,
+    advice: _Advice,
 ) -> Finding:
     where = (Condition("timer", tuple(timer.timer for timer in timers)), HOST)
     evidence = trial.evidence(("timer",), where, ("inclusive", "calls"))
-    return Finding(
-        KIND, sentence, saved_ns, trial.wall_ns, (evidence,), confidence, attempt, refuted_by
-    )
+    return Finding(KIND, sentence, saved_ns, trial.wall_ns, (evidence,), *advice)

@@ -6,7 +6,7 @@ from array import array
 from collections.abc import Hashable, Iterator
 from dataclasses import replace
 from itertools import repeat
-from typing import Final
+from typing import Final, NamedTuple
 
 from taupy.formats import limits
 from taupy.formats.chrome.frames import StackFrames
@@ -61,6 +61,20 @@ class Slices:
         return self.frame[at] if at < len(self.frame) else -1
 
 
+class Context(NamedTuple):
+    """What host threads need from the rest of the trace.
+
+    Attributes:
+        slack_ns: how long a slice may outlast the one around it, since times are rounded.
+        launching_timers: positions of timers that launch kernels.
+    """
+
+    process_facts: dict[Hashable, dict[str, str]]
+    slack_ns: int
+    first_node: int
+    launching_timers: frozenset[int] = frozenset()
+
+
 class Host:
     """Host threads made of slices."""
 
@@ -68,24 +82,21 @@ class Host:
         self,
         threads: dict[ThreadKey, Slices],
         gpu: GpuSlices,
-        process_facts: dict[Hashable, dict[str, str]],
-        progress: Progress,
-        slack_ns: int,
-        first_node: int,
         frames: StackFrames,
-        launching_timers: frozenset[int] = frozenset(),
+        context: Context,
+        progress: Progress,
     ) -> None:
-        self._first_node = first_node
+        self._first_node = context.first_node
         self._frames = frames
         self.notes: list[str] = []
         self.span: tuple[int, int] | None = None
-        self._launching_timers = launching_timers
+        self._launching_timers = context.launching_timers
         self.launches: list[tuple[int, int]] = []  # start and code of each launch of a kernel
         self.codes = Launchers()
         self.operators: dict[int, int] = {}
         self.arrows: dict[int, int] = {}
-        self._process_facts = process_facts
-        self._slack_ns = slack_ns
+        self._process_facts = context.process_facts
+        self._slack_ns = context.slack_ns
         self._unended = self._unbegun = 0
         self._launching: set[Hashable] = set()
         self._places: dict[tuple[Hashable, Hashable], Thread] = {}

@@ -18,7 +18,7 @@ from taupy.formats.chrome.counters import LAUNCH, KernelCounters, Statistics
 from taupy.formats.chrome.frames import StackFrames
 from taupy.formats.chrome.gpu import GpuSlices
 from taupy.formats.chrome.header import Header, describe
-from taupy.formats.chrome.host import BEGIN, END, MARK, Host, Slices, ThreadKey
+from taupy.formats.chrome.host import BEGIN, END, MARK, Context, Host, Slices, ThreadKey
 from taupy.formats.gpu_records import root_timer
 from taupy.formats.json_events import Events
 from taupy.formats.progress import Progress
@@ -264,16 +264,8 @@ class TraceReader:
         slack_ns = 1000 if self._whole_microseconds else 2
         self._take_device_threads()
         self.gpu.linked = self._comms.linked
-        host = Host(
-            self._threads,
-            self.gpu,
-            self.process_facts,
-            progress,
-            slack_ns,
-            header.rank or 0,
-            frames,
-            self._launching_timers(),
-        )
+        context = Context(self.process_facts, slack_ns, header.rank or 0, self._launching_timers())
+        host = Host(self._threads, self.gpu, frames, context, progress)
         threads = host.threads(self._thread_names)
         for code, event in self.gpu.waits(host).events():
             host.add_event(threads, code, event)

@@ -31,12 +31,15 @@ def test_shapes_of_products(left, right, sizes):
 
 def test_convolutions():
     """16 images of 64 x 112 x 112, 64 filters of 3 x 3, stride 2: 55 x 55 places."""
-    work = operations.conv2d(16, 64, 112, 112, 64, 3, stride=2)
+    shape = operations.Conv2d(16, 64, 112, 112, 64, 3, stride=2)
+    work = operations.conv2d(shape)
     assert work.flop == 2 * 16 * 64 * 55 * 55 * 64 * 9
     assert work.bytes == 4 * (16 * 64 * 112 * 112 + 64 * 64 * 9 + 16 * 64 * 55 * 55)
-    assert operations.conv2d_backward(16, 64, 112, 112, 64, 3, stride=2).flop == 2 * work.flop
+    assert operations.conv2d_backward(shape).flop == 2 * work.flop
     # PyTorch's own count of a padded one, checked against hardware counters.
-    assert operations.conv2d(16, 64, 56, 56, 64, 3, padding=1).flop == 3_699_376_128
+    assert (
+        operations.conv2d(operations.Conv2d(16, 64, 56, 56, 64, 3, padding=1)).flop == 3_699_376_128
+    )
 
 
 def test_recurrent_layers_repeat_their_cell():
