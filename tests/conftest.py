@@ -1,10 +1,13 @@
-"""What holds for all tests: signals as at a terminal, examples that repeat, shares for CI.
+"""Set-up for all tests: signals, a state folder, property tests, shares for CI.
 
-Signals that whoever started the tests ignores or blocks (`nohup`, `&` in a script, some CI
-systems) are put back to their defaults, here and so in the programs that tests start.
+Signals that are ignored or blocked when the tests start (`nohup`, `&` in a script, some CI systems)
+are reset to their defaults, and therefore also in the programs that tests start.
 
-Property tests try the same examples each time, so that a red run means a change;
-HYPOTHESIS_PROFILE=explore has them look for new ones.
+The tests use a temporary state folder, never the user's own: neither runs that are under way nor
+compiled libraries of the user affect them.
+
+Property tests use the same examples each time, so that a failure means a change;
+HYPOTHESIS_PROFILE=explore tries new ones.
 
 `--share K/N` runs the tests that depend on the Python version, and of the others every N-th:
 CI runs share 1/5 on the first of five Pythons, 2/5 on the second, and so on. `--slow-share 1/2`
@@ -16,7 +19,9 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import signal
+import tempfile
 import zlib
 from pathlib import Path
 
@@ -44,7 +49,7 @@ IGNORED_BY_PYTHON = {signal.SIGPIPE, signal.SIGXFSZ}
 
 
 def restore_signals() -> None:
-    """Undo what the parent ignored or blocked."""
+    """Restore signals that the parent process ignored or blocked."""
     for number in signal.valid_signals() - IGNORED_BY_PYTHON:
         if signal.getsignal(number) is signal.SIG_IGN:
             interrupts = number == signal.SIGINT
@@ -53,6 +58,15 @@ def restore_signals() -> None:
 
 
 restore_signals()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.taupy_state = tempfile.mkdtemp(prefix="taupy-tests-")
+    os.environ["TAUPY_STATE_DIR"] = config.taupy_state
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    shutil.rmtree(config.taupy_state, ignore_errors=True)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
