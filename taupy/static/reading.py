@@ -23,6 +23,7 @@ from taupy.static import elf, tools
 from taupy.static.disassembly import Module, Part, parts
 from taupy.static.elf import Cubin, Function
 from taupy.static.tools import NoCodeError, Tools
+from taupy.units import several
 
 _IN_FOLDERS = (".cubin", ".fatbin", ".so")
 
@@ -51,28 +52,46 @@ class Request:
 def kernels(files: Sequence[str], request: Request, toolset: Tools | None = None) -> Iterator[
     KernelCode
 ]:  # fmt: skip
-    """The kernels of files and folders. `request.remarks` is filled as they are read.
+    """The kernels of files and folders. `request.remarks` is filled in as they are read.
+
+    A file of a folder that cannot be read becomes a remark, unless none of them can be.
 
     Raises:
-        FormatError: a file holds no GPU code, is damaged, or is for chips the tool does not know.
+        FormatError: a given file holds no GPU code, is damaged, or is for chips that the tool does
+            not know; or nothing in a given folder can be read.
         TaupyError: the tools are missing.
     """
     toolset = toolset or tools.find()
     for given in files:
-        empty = True
+        count = 0
+        problems: list[FormatError] = []
         for path in _files(Path(given)):
+            before = count
             try:
                 for code in _of_file(path, request, toolset):
-                    empty = False
+                    count += 1
                     yield code
-            except NoCodeError:
+            except FormatError as problem:
                 # Beside the kernels, Triton and Inductor keep libraries that only launch them.
-                if path == Path(given) or elf.kind(path) != "library":
+                if isinstance(problem, NoCodeError) and _may_lack_code(path, given):
+                    continue
+                if path == Path(given):
                     raise
-        if empty:
+                problems.append(problem)
+                read = count - before
+                request.remarks.append(
+                    f"omitted: {problem}" + (f"; {several(read, 'kernel')} read" if read else "")
+                )
+        if not count and problems:
+            raise problems[0]
+        if not count:
             wanted = f" for {', '.join(request.chips)}" if request.chips else ""
             name = " of that name" if request.names else ""
             raise FormatError(f"{given} holds no GPU kernel{wanted}{name}")
+
+
+def _may_lack_code(path: Path, given: str) -> bool:
+    return path != Path(given) and elf.kind(path) == "library"
 
 
 def size(files: Sequence[str]) -> int:

@@ -76,6 +76,22 @@ def test_fatbins_libraries_and_folders_are_read(tmp_path):
 
 
 @NEEDED
+def test_a_damaged_file_of_a_folder_is_named_and_the_others_are_read(cubin, tmp_path):
+    whole, short = tmp_path / "b.cubin", tmp_path / "a.cubin"
+    whole.write_bytes(cubin.read_bytes())
+    short.write_bytes(cubin.read_bytes()[:5000])
+    request = Request()
+    assert [*reading.kernels([str(tmp_path)], request)] == [
+        *reading.kernels([str(whole)], Request())
+    ]
+    (remark,) = request.remarks
+    assert remark.startswith(f"omitted: {short} is damaged or truncated")
+    whole.unlink()
+    with pytest.raises(FormatError, match=r"a\.cubin is damaged"):
+        told(tmp_path)
+
+
+@NEEDED
 def test_ptx_is_assembled_where_ptxas_is_at_hand(tmp_path):
     ptx = tmp_path / "x.ptx"
     ptx.write_text(".version 8.0\n.target sm_80\n.visible .entry f() { ret; }\n")
