@@ -1,16 +1,14 @@
-"""Create the schema and upgrade older files, with sqlite-utils.
+"""Create the schema and upgrade older files, with sqlite-utils where SQL does not suffice.
 
 `PRAGMA user_version` is the number of upgrades applied. Everything happens in the caller's
-transaction, so a file has one version or the next. sqlite-utils is imported only for an old or
-empty file.
+transaction, so a file has one version or the next.
 """
 
 from __future__ import annotations
 
 import sqlite3
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 from taupy.errors import DatabaseError
@@ -28,7 +26,7 @@ from taupy.profiledb.schema import (
 from taupy.profiledb.schema_views import VIEWS
 
 Upgrade = Callable[[Any], None]
-"""Takes a `sqlite_utils.Database` from one version to the next."""
+"""Takes a `sqlite_utils.Database`, or a connection, from one version to the next."""
 
 
 def make_tables(database: Any) -> None:
@@ -83,7 +81,7 @@ def tell_stretches_from_steps(database: Any) -> None:
     """Version 9: steps of the kind `stretch`, which the view of steps leaves out."""
 
 
-UPGRADES: tuple[Upgrade, ...] = (
+PLAIN: tuple[Upgrade, ...] = (
     make_tables,
     add_samples,
     add_kernel_codes,
@@ -94,6 +92,10 @@ UPGRADES: tuple[Upgrade, ...] = (
     add_modules,
     tell_stretches_from_steps,
 )
+"""Those that only execute statements, for which a connection will do: importing sqlite-utils takes
+as long as a question."""
+
+UPGRADES: tuple[Upgrade, ...] = (*PLAIN,)
 """Number n leads from version n to version n + 1. Released ones must not change."""
 
 SCHEMA_VERSION = len(UPGRADES)
@@ -109,21 +111,19 @@ def migrate(connection: sqlite3.Connection) -> None:
     version = connection.execute("PRAGMA user_version").fetchone()[0]
     if version >= SCHEMA_VERSION:
         return
-    with _sqlite_utils() as sqlite_utils:
-        database = sqlite_utils.Database(connection, execute_plugins=False)
-        for name in database.view_names():
-            database[name].drop()
-        for upgrade in UPGRADES[version:]:
-            upgrade(database)
-        for name, query in VIEWS.items():
-            database.create_view(name, query.strip())
+    execute = connection.execute
+    for (name,) in execute("SELECT name FROM sqlite_schema WHERE type = 'view'").fetchall():
+        execute("DROP VIEW " + '"' + name.replace('"', '""') + '"')
+    for upgrade in UPGRADES[version:]:
+        upgrade(connection if upgrade in PLAIN else _database(connection))
+    for name, query in VIEWS.items():
+        execute(f'CREATE VIEW "{name}" AS {query.strip()}')
     connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
     connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
 
 
-@contextmanager
-def _sqlite_utils() -> Iterator[Any]:
-    """sqlite-utils, imported without pandas and NumPy, which would take 1 s."""
+def _database(connection: sqlite3.Connection) -> Any:
+    """sqlite-utils' database; imported without pandas and NumPy, which would take 1 s."""
     kept_out = [name for name in ("pandas", "numpy") if name not in sys.modules]
     sys.modules.update(dict.fromkeys(kept_out))  # type: ignore[arg-type]
     try:
@@ -136,4 +136,4 @@ def _sqlite_utils() -> Iterator[Any]:
     finally:
         for name in kept_out:
             del sys.modules[name]
-    yield sqlite_utils
+    return sqlite_utils.Database(connection, execute_plugins=False)

@@ -32,6 +32,10 @@ _FLAT = {
 }
 
 
+_FEW = 1000
+"""Rows that are fetched without NumPy, whose import takes longer than most questions."""
+
+
 class Engines:
     """The engines that hold a store's values.
 
@@ -94,14 +98,19 @@ class Engines:
         ]
         sql = f"WITH {', '.join(tables)}, callpath AS ({_CALLPATHS}) {_ordered(reading)}"
         try:
-            answer = self._connection.execute(sql).fetchnumpy()
+            answer = self._connection.execute(sql)
+            first = answer.fetchmany(_FEW)
+            rest = answer.fetchnumpy() if len(first) == _FEW else {}
         except duckdb.Error:
             if again:  # a file is lost, or from an older taupy: SQLite's answer says so
                 return None
             self._files_of.clear()  # the files may have been replaced
             return self.of_files(reading, again=True)
-        columns: Columns = [column.tolist() for column in answer.values()]
-        return columns if columns[0] else []
+        columns = [list(column) for column in zip(*first, strict=True)]
+        if rest:
+            for column, more in zip(columns, rest.values(), strict=True):
+                column += more.tolist()
+        return list(columns)
 
     def have_files(self, trials: Sequence[int]) -> bool:
         """Whether any of these trials has a file that DuckDB would read."""

@@ -448,7 +448,7 @@ def test_making_a_database_leaves_pandas_out_and_importable(tmp_path):
         "print(numpy.arange(3).sum())\n"
     )
     pytest.importorskip("numpy")
-    assert run_python(code, tmp_path / "t.db") == "[True, False, False]\nTrue\n3\n"
+    assert run_python(code, tmp_path / "t.db") == "[False, False, False]\nTrue\n3\n"
 
 
 def test_reading_imports_nothing_heavy(tmp_path):
