@@ -4,7 +4,7 @@
 Each thread is a separate graph, each call path a node. The data frame has the columns calls,
 subroutines, thread and, for each metric M, `M` (exclusive) and `M (inc)`. Hatchet has no units:
 values are in the metric's unit, so `time` is in nanoseconds; taupy's own key, which Hatchet
-ignores, names the units for reading the file back.
+ignores, has the units and the names of threads for reading the file back.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from taupy.formats.capabilities import VALUES
 from taupy.formats.hatchet_read import read, recognises
 from taupy.formats.progress import Progress
 from taupy.formats.registry import Format
-from taupy.model.profile import CallTree, Profile, Timer
+from taupy.model.profile import CallTree, Profile, Thread, Timer
 
 _ENCODE: Callable[[object], str] = json.JSONEncoder(allow_nan=False).encode
 
@@ -50,8 +50,8 @@ def _document(profile: Profile, progress: Progress) -> Iterator[str]:
     first = 0
     names = [timer.full_name for timer in profile.timers]
     for measured in profile.threads:
-        thread, tree = measured.thread, measured.tree
-        place = f"{thread.node}.{thread.context}.{thread.thread}"
+        tree = measured.tree
+        place = _place(measured.thread)
         for row, timer in enumerate(tree.timer):
             values: dict[str, object] = {
                 "node": first + row,
@@ -70,7 +70,13 @@ def _document(profile: Profile, progress: Progress) -> Iterator[str]:
     yield f'],\n"dataframe_indices": ["node"],\n"exclusive_metrics": {_ENCODE(metrics)},\n'
     yield f'"inclusive_metrics": {_ENCODE([f"{metric} (inc)" for metric in metrics])},\n'
     units = {metric.name: metric.unit for metric in profile.metrics}
-    yield f'"taupy": {{"units": {_ENCODE({name: units.get(name, "") for name in metrics})}}}}}\n'
+    threads = {_place(measured.thread): measured.thread.name for measured in profile.threads}
+    ours = {"units": {name: units.get(name, "") for name in metrics}, "threads": threads}
+    yield f'"taupy": {_ENCODE(ours)}}}\n'
+
+
+def _place(thread: Thread) -> str:
+    return f"{thread.node}.{thread.context}.{thread.thread}"
 
 
 def _graph(tree: CallTree, frames: list[str], first: int) -> Iterator[str]:

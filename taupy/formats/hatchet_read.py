@@ -2,7 +2,8 @@
 
 A node with several callers (Hatchet's graphs may share nodes) is placed under each of them, with
 all values under the first, because the file does not separate them. Hatchet has no units: taupy's
-own exports add them; times in other files become a separate metric, `hatchet.time`.
+own exports add them, and names of threads; times in other files become a separate metric,
+`hatchet.time`.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from taupy.model.profile import (
     Metric,
     Profile,
     Thread,
+    ThreadKind,
     ThreadProfile,
     Timer,
 )
@@ -60,6 +62,8 @@ class _Reading:
         self._roots: list[str] = []
         for number, graph in enumerate(self._list(document, "graph")):
             self._graph(graph, f"graph[{number}]")
+        ours = document.get("taupy") if isinstance(document, dict) else None
+        self._ours: dict[str, Any] = ours if isinstance(ours, dict) else {}
         self._metrics = self._named(document)
         self._values: Values = {}
         self._threads: dict[Thread, None] = {}
@@ -93,8 +97,7 @@ class _Reading:
 
     def _named(self, document: Any) -> dict[str, Metric]:
         """Our metric for each column of the data frame that holds one."""
-        ours = document.get("taupy") if isinstance(document, dict) else None
-        units = ours.get("units") if isinstance(ours, dict) else None
+        units = self._ours.get("units")
         units = units if isinstance(units, dict) else {}
         columns = [*self._list(document, "exclusive_metrics")]
         columns += self._list(document, "inclusive_metrics")
@@ -126,7 +129,10 @@ class _Reading:
         thread = row.get("thread", 0)
         if isinstance(thread, str) and (match := _PLACE.fullmatch(thread)):
             node, context, number = (int(part) for part in match.groups())
-            return Thread(node, context, number, "stream" if context else "host")
+            names = self._ours.get("threads")
+            name = names.get(thread) if isinstance(names, dict) else None
+            kind: ThreadKind = "stream" if context else "host"
+            return Thread(node, context, number, kind, name if isinstance(name, str) else "")
         numbers = [row.get("rank", 0), thread]
         if not all(isinstance(number, int) and 0 <= number < 1 << 31 for number in numbers):
             raise refusal(self._source, place, "rank and thread are not numbers")

@@ -24,6 +24,7 @@ from taupy.formats.tracks import (
     Tracks,
     frames,
     launches_by_row,
+    process_name,
     tracks,
 )
 from taupy.model.gpu import Launch
@@ -94,7 +95,7 @@ class _Writer:
         return 2 << 60 | number
 
     def _describe_process(self, node: int, context: int) -> None:
-        name = self._profile.application
+        name = process_name(self._profile, node)
         if context:
             name = next(
                 (

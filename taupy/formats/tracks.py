@@ -27,6 +27,22 @@ TIMELINE: Final = frozenset[Part](
 _KINDS: dict[str, ActivityKind] = {"GPU_KERNEL": "kernel", "GPU_COPY": "copy", "GPU_SYNC": "sync"}
 
 
+_OF_PROCESSES = re.compile(r"DataLoader worker \d+|(.+ of )?rank \d+")
+"""Names that taupy gives to processes, by way of their first threads."""
+
+
+def process_name(profile: Profile, node: int) -> str:
+    """`DataLoader worker 0`, `rank 1`; the application for other processes."""
+    if name := profile.node_metadata.get(node, {}).get("Process Name"):
+        return name
+    names = (
+        measured.thread.name
+        for measured in profile.threads
+        if (measured.thread.node, measured.thread.context, measured.thread.thread) == (node, 0, 0)
+    )
+    return next(filter(_OF_PROCESSES.fullmatch, names), profile.application)
+
+
 class Slice(NamedTuple):
     """One slice; stamps are nanoseconds since the epoch, or since the trial's start."""
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 from array import array
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -32,6 +32,8 @@ from taupy.model.profile import (
     Timer,
     UserEvent,
 )
+from taupy.model.sampled import RESIDENT
+from taupy.model.streams import merged_events
 from taupy.network import layers
 from taupy.network.phases import group_of
 from taupy.record import collectives, endings, host_health, part_layers
@@ -244,7 +246,18 @@ def _threads(
             measured.activities = thread.spans.activities(row_of, kept)
         here.threads.append(measured)
         here.row_of.append(row_of)
+    _resident_once(here.threads)
     return here
+
+
+def _resident_once(threads: Sequence[ThreadProfile]) -> None:
+    """A process's resident memory is an event of its first thread, whichever has sampled it."""
+    resident: list[UserEvent] = []
+    for measured in threads:
+        resident += [event for event in measured.user_events if event.name == RESIDENT]
+        measured.user_events = [event for event in measured.user_events if event.name != RESIDENT]
+    if resident:
+        threads[0].user_events[:0] = merged_events(resident)
 
 
 def _facts(settings: RunSettings, part: Part) -> dict[str, str]:

@@ -13,7 +13,16 @@ from pathlib import Path
 from typing import Any, Final
 
 from taupy.formats.progress import Progress
-from taupy.formats.tracks import Counter, Slice, Track, Tracks, frames, launches_by_row, tracks
+from taupy.formats.tracks import (
+    Counter,
+    Slice,
+    Track,
+    Tracks,
+    frames,
+    launches_by_row,
+    process_name,
+    tracks,
+)
 from taupy.model.gpu import Launch
 from taupy.model.profile import Profile, ThreadProfile
 
@@ -120,8 +129,7 @@ def _names(profile: Profile, laid: Tracks) -> Iterator[dict[str, Any]]:
 def _process_names(
     profile: Profile, process: int, node: int, context: int
 ) -> Iterator[dict[str, Any]]:
-    facts = profile.node_metadata.get(node, {})
-    name = facts.get("Process Name", profile.application)
+    name = process_name(profile, node)
     label = f"GPU {context - 1}" if context else "CPU"
     for device in profile.devices:
         if context and (device.node, device.ordinal + 1) == (node, context):
