@@ -1,6 +1,5 @@
 /* Values passed to loggers; see logged.h. */
 #include "logged.h"
-#include "steps.h"
 
 #define NAME_SIZE 256
 #define NESTED_AT_MOST 4
@@ -43,7 +42,8 @@ static const char *text_of(PyObject *value)
 }
 
 /* The values of a mapping; `before` comes before each name. */
-static void add_mapping(Thread *thread, const char *before, PyObject *mapping, int depth)
+static void add_mapping(Thread *thread, TakeValue *take, const char *before, PyObject *mapping,
+                        int depth)
 {
     PyObject *name, *value;
     Py_ssize_t at = 0;
@@ -55,16 +55,16 @@ static void add_mapping(Thread *thread, const char *before, PyObject *mapping, i
             continue;
         if (number_of(value, &number)) {
             snprintf(whole, sizeof whole, "%s%s", before, text);
-            step_value(thread, whole, number);
+            take(thread, whole, number);
         } else if (PyDict_Check(value) && depth < NESTED_AT_MOST) {
             snprintf(whole, sizeof whole, "%s%s.", before, text);
-            add_mapping(thread, whole, value, depth + 1);
+            add_mapping(thread, take, whole, value, depth + 1);
         }
     }
 }
 
 /* The values of a text such as `loss=0.5, accuracy: 0.9`. */
-static void add_text(Thread *thread, const char *text)
+static void add_text(Thread *thread, TakeValue *take, const char *text)
 {
     while (*text != 0) {
         size_t size = strcspn(text, ","), sign = strcspn(text, "=:,");
@@ -79,22 +79,22 @@ static void add_text(Thread *thread, const char *text)
                 PyErr_Clear();
             else if (rest > digits && rest + strspn(rest, " ") == text + size) {
                 snprintf(whole, sizeof whole, "%.*s", (int)(end - name), name);
-                step_value(thread, whole, number);
+                take(thread, whole, number);
             }
         }
         text += size + (text[size] != 0);
     }
 }
 
-void logged_value(Thread *thread, PyObject *name, PyObject *value)
+void logged_value(Thread *thread, TakeValue *take, PyObject *name, PyObject *value)
 {
     const char *text = text_of(name);
     double number;
     if (text != NULL && value != NULL && number_of(value, &number))
-        step_value(thread, text, number);
+        take(thread, text, number);
 }
 
-void logged_values(Thread *thread, PyObject *values, PyObject *more)
+void logged_values(Thread *thread, TakeValue *take, PyObject *values, PyObject *more)
 {
     char before[NAME_SIZE] = "";
     const char *text = text_of(values);
@@ -102,9 +102,9 @@ void logged_values(Thread *thread, PyObject *values, PyObject *more)
     if (text != NULL && is_mapping)
         snprintf(before, sizeof before, "%s/", text);
     else if (text != NULL)
-        add_text(thread, text);
+        add_text(thread, take, text);
     else if (values != NULL && PyDict_Check(values))
-        add_mapping(thread, "", values, 1);
+        add_mapping(thread, take, "", values, 1);
     if (is_mapping)
-        add_mapping(thread, before, more, 1);
+        add_mapping(thread, take, before, more, 1);
 }

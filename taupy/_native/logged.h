@@ -1,15 +1,17 @@
-/* Values that a program passes to its loggers, recorded for the step at work (steps.h). Only
- * numbers are taken, and no code of the program runs. */
+/* Values that a program passes to its loggers, given to a function such as `step_value`. Only numbers
+ * are taken, and no code of the program runs. */
 #ifndef TAUPY_LOGGED_H
 #define TAUPY_LOGGED_H
 
 #include "thread.h"
 
+typedef void TakeValue(Thread *thread, const char *name, double value);
+
 /* A value by its name; NULL: none. */
-void logged_value(Thread *thread, PyObject *name, PyObject *value);
+void logged_value(Thread *thread, TakeValue *take, PyObject *name, PyObject *value);
 /* A mapping of values, in which mappings may be nested: `train.loss`; or a text like
  * `loss=0.5, accuracy=0.9`. `more` is a further mapping or NULL; after a text, its name, the values
  * are `text/name`. */
-void logged_values(Thread *thread, PyObject *values, PyObject *more);
+void logged_values(Thread *thread, TakeValue *take, PyObject *values, PyObject *more);
 
 #endif

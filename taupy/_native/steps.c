@@ -545,13 +545,13 @@ void steps_called(Thread *thread, const KnownRoutine *known, PyObject *first, Py
     if (known->role == KNOWN_BACKWARD)
         layer_facts_backward();
     if (known->role == KNOWN_VALUE)
-        logged_value(thread, first, second);
+        logged_value(thread, step_value, first, second);
     else if (known->role == KNOWN_VALUES)
-        logged_values(thread, first, second);
+        logged_values(thread, step_value, first, second);
     else if (known->role == KNOWN_SAMPLES)
         add_samples(&steps->now, first);
     else if (known->role == KNOWN_END) {
-        logged_values(thread, first, NULL);
+        logged_values(thread, step_value, first, NULL);
         step_end(thread);
     } else if (known->role != KNOWN_BEGIN) {
         uint64_t at = phase_run(steps);
