@@ -310,7 +310,7 @@ def _sets(chip: MetricSource | None, name: str | None = None) -> View:
         Column("name", heading="Set"),
         Column("passes", "int", "Passes"),
         Column("description", heading="What for"),
-        Column("counters", heading="Counters"),
+        Column("counters", heading="Counters", spare=True),
     ]
     title = f"SETS OF COUNTERS, {chip.name} ({chip.title}):" if chip else "SETS OF COUNTERS:"
     return View(title, columns, rows, chip.notes if chip else ())

@@ -39,8 +39,8 @@ _COLUMNS = (
     Column("expression", heading="Derived as"),
     Column("unit", heading="Unit"),
     Column("in_trial", heading="In the trial"),
-    Column("source", heading="Defined"),
-    Column("description", heading="What it is"),
+    Column("source", heading="Defined", spare=True),
+    Column("description", heading="What it is", spare=True),
 )
 _FACTS = (Column("name", heading="What"), Column("value", heading="Is"))
 

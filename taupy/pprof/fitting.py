@@ -44,7 +44,8 @@ def fitted(
     to_leave_out = [*numbers, *(at for at in kept if columns[at].spare)]
     # Short texts, such as verdicts, are kept whole while longer ones can be cut.
     longest = [at for at in names if needed[at] > 2 * NARROWEST_NAME]
-    readable = max(NARROWEST_NAME, int(READABLE_NAME * limit / max(1, len(longest))))
+    lasting = [at for at in longest if not columns[at].spare]
+    readable = max(NARROWEST_NAME, int(READABLE_NAME * limit / max(1, len(lasting))))
     while True:
         now = list(widths)
         _give_room(now, needed, kept, limit)
