@@ -14,6 +14,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 
 from taupy import units
 from taupy.commands import options
@@ -75,7 +76,7 @@ def _create(address: str, args: argparse.Namespace) -> int:
     if not args.files:
         raise UsageError("name a folder for the files that all machines see: --files FOLDER")
     prefix = create(address, args.files)
-    say(f"the store is ready; fill it with: taupy push --to {address}")
+    say(f"the store is ready; fill it with: taupy push --to {shlex.quote(address)}")
     if prefix:
         say(f"its roles: {prefix}_reader, {prefix}_writer, {prefix}_owner; GRANT them to users")
     else:
