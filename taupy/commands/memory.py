@@ -2,6 +2,7 @@
 
     taupy memory                      the trial stored last
     taupy memory 12 --by layer        growth by layer, or by another dimension
+    taupy memory 12 --by step         the largest memory in each step of a training
     taupy memory --series --csv       resident memory over time
     taupy memory --gpu                the same for memory that PyTorch has allocated on GPUs
 
@@ -18,11 +19,12 @@ from taupy.commands import options, running
 from taupy.errors import UsageError
 from taupy.model.rows import TimelineRow
 from taupy.model.sampled import CUDA, CUDA_ALLOCATED, CUDA_RESERVED, HOST, RESIDENT, MemoryEvents
-from taupy.pprof import sampled, terminal
+from taupy.pprof import sampled, steps, terminal
 from taupy.pprof.view import Cell, Column, View
 from taupy.profiledb import query
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.sampled import BY, Peak, peaks, sampled_by
+from taupy.profiledb.steps import steps_of
 from taupy.units import duration, size
 
 _SERIES = (
@@ -34,13 +36,14 @@ _SERIES = (
     Column("least_bytes", "bytes", "Least"),
     Column("most_bytes", "bytes", "Most"),
 )
+_STEP = "step"
 _KIB, _NS = 1024, 1_000_000_000
 _NODES_AT_MOST = 8
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     running.add_trial_argument(parser)
-    options.add_by_argument(parser, BY, "one row for each")
+    options.add_by_argument(parser, (*BY, _STEP), "one row for each")
     parser.add_argument("--series", action="store_true", help="memory over time")
     parser.add_argument(
         "--gpu", action="store_true", help="GPU memory held by PyTorch's caching allocator"
@@ -53,6 +56,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     events, title = (CUDA, "MEMORY OF PYTORCH ON GPUS") if args.gpu else (HOST, "RESIDENT MEMORY")
     why = _WHY_NO_GPU if args.gpu else _WHY
+    if args.by == _STEP and not args.series:
+        return _by_step(args, CUDA_ALLOCATED if args.gpu else RESIDENT)
     with running.selected_trial(args) as (db, trial):
         series = _gpu_series(db, trial.id) if args.gpu else query.timeline(db, trial.id, RESIDENT)
         grown = sampled_by(db, trial.id, events.grown, args.by, sampled.APART)
@@ -70,6 +75,20 @@ def run(args: argparse.Namespace) -> int:
         notes.append("where it grew is not known: the plain engine cannot tell")
     view = sampled.growth(grown, args.by, notes, events)
     terminal.show(view.first(args.limit), form=args.form)
+    return 0
+
+
+def _by_step(args: argparse.Namespace, event: str) -> int:
+    with running.selected_trial(args) as (db, trial):
+        series = steps_of(db, trial.id)
+    views = [
+        steps.memory(*of_thread, event) for of_thread in series if event in of_thread[1].values
+    ]
+    if not views:
+        why = _WHY_NO_GPU if args.gpu else _WHY
+        what = f"memory of its steps: {why}" if series else "steps: see docs/steps.md"
+        raise UsageError(f"trial {trial.id} has no {what}")
+    terminal.show_all([view.first(args.limit) for view in views], args.form)
     return 0
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from taupy.model.profile import UNKNOWN, Steps
 from taupy.model.rows import ThreadRow
+from taupy.model.sampled import CUDA_ALLOCATED, RESIDENT
 from taupy.model.step_times import StepTimes, step_times
 from taupy.network.phases import KINDS
 from taupy.pprof.view import Cell, Column, View
@@ -25,6 +26,10 @@ _PLACE = (
     Column("time_ns", "time_ns", "Time", width=9),
     Column("longest_ns", "time_ns", audience="machines"),
 )
+_MEMORY = {
+    RESIDENT: Column("memory_bytes", "bytes", "Memory"),
+    CUDA_ALLOCATED: Column("gpu_memory_bytes", "bytes", "GPU memory"),
+}
 _RATES = (
     Column("samples", "int", audience="machines"),
     Column("samples_per_second", "tau_count", "Samples/s"),
@@ -52,6 +57,24 @@ def view(thread: ThreadRow, steps: Steps, *, whole: bool = True) -> View:
     )
 
 
+def memory(thread: ThreadRow, steps: Steps, event: str) -> View:
+    """The memory of each step, an event of `_MEMORY`, and how much more that is than before."""
+    whole = view(thread, steps)
+    place = [column.name for column in _PLACE if column.name in _OF_MEMORY]
+    at = [number for number, column in enumerate(whole.columns) if column.name in place]
+    amounts = [_bytes(value) for value in steps.values[event]]
+    rows: list[list[Cell]] = []
+    for cells, before, amount in zip(whole.rows, [None, *amounts], amounts, strict=False):
+        more = None if before is None or amount is None else amount - before
+        rows.append([*(cells[number] for number in at), amount, more])
+    columns = [whole.columns[number] for number in at]
+    columns += [_MEMORY[event], Column("growth_bytes", "bytes", "More")]
+    return View(f"MEMORY OF {whole.title}", columns, rows)
+
+
+_OF_MEMORY = ("node", "thread", "kind", "step", "steps", "start_ns", "time_ns")
+
+
 def _columns(steps: Steps) -> list[Column]:
     phases = [
         Column(f"{kind}_ns", "time_ns", kind.capitalize(), width=9, spare=kind in _SPARE)
@@ -59,12 +82,13 @@ def _columns(steps: Steps) -> list[Column]:
         if kind in steps.phases
     ]
     other = Column("other_ns", "time_ns", "Other", width=9)
-    taken = {column.name for column in (*_PLACE, *phases, other, *_RATES)} | {"mark"}
+    memory = [column for name, column in _MEMORY.items() if name in steps.values]
+    taken = {column.name for column in (*_PLACE, *phases, other, *memory, *_RATES)} | {"mark"}
     values = [
         Column(f"logged {name}" if name in taken else name, "tau_count", name, spare=at >= 3)
         for at, name in enumerate(_value_names(steps))
     ]
-    return [*_PLACE, *phases, other, *_RATES, *values]
+    return [*_PLACE, *phases, other, *_RATES, *memory, *values]
 
 
 _SPARE = frozenset(("loss", "recompute", "scaling", "communication", "checkpoint", "compile"))
@@ -72,7 +96,8 @@ _SPARE = frozenset(("loss", "recompute", "scaling", "communication", "checkpoint
 
 def _value_names(steps: Steps) -> list[str]:
     """Losses first, then in the order in which they were logged."""
-    return sorted(steps.values, key=lambda name: "loss" not in name.lower())
+    names = (name for name in steps.values if name not in _MEMORY)
+    return sorted(names, key=lambda name: "loss" not in name.lower())
 
 
 def _is_shown(column: Column, cells: list[list[Cell]], at: int) -> bool:
@@ -93,8 +118,13 @@ def _cells(thread: ThreadRow, steps: Steps, row: int) -> list[Cell]:
         *(phase or None for phase in phases),
         max(0, time - sum(phases)),
         *(samples, _rate(samples, time), _rate(None if tokens is None else tokens[row], time)),
+        *(_bytes(steps.values[name][row]) for name in _MEMORY if name in steps.values),
         *(_number(steps.values[name][row]) for name in _value_names(steps)),
     ]
+
+
+def _bytes(value: float) -> int | None:
+    return None if math.isnan(value) else int(value)
 
 
 def _number(value: float) -> float | None:

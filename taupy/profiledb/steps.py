@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import sqlite3
 from array import array
+from bisect import bisect_right
 from collections.abc import Iterator
 from itertools import groupby
 from typing import Any
@@ -13,6 +14,7 @@ from taupy.errors import UsageError
 from taupy.model.metric import TIME
 from taupy.model.profile import UNKNOWN, Steps
 from taupy.model.rows import ThreadRow
+from taupy.model.sampled import CUDA_ALLOCATED, RESIDENT
 from taupy.network.phases import KINDS
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.query import threads_by_id
@@ -30,6 +32,16 @@ _VALUES = f"""
     SELECT thread_id, kind, number, name, value
       FROM step_value WHERE trial_id = ? AND kind <> '{STRETCH}'
 """
+_HELD = """
+    SELECT thread.node, user_event.name, sample.start_ns, sample.end_ns, sample.maximum
+      FROM sample
+      JOIN thread ON thread.id = sample.thread_id
+      JOIN user_event ON user_event.id = sample.user_event_id
+     WHERE sample.trial_id = ? AND sample.maximum IS NOT NULL
+       AND (user_event.name = ? OR user_event.name LIKE ?)
+     ORDER BY thread.node, user_event.name, sample.start_ns
+"""
+_KIB = 1024
 
 
 def add_steps(connection: sqlite3.Connection, key: tuple[int, int], steps: Steps) -> None:
@@ -68,10 +80,38 @@ def read_steps(db: ProfileDB, trial: int) -> Iterator[tuple[int, Steps]]:
 
 
 def steps_of(db: ProfileDB, trial: int) -> list[tuple[ThreadRow, Steps]]:
-    """Each series of a trial with its thread; the longest first, training before validation."""
+    """Each series of a trial with its thread; the longest first, training before validation.
+
+    The values of a step include the largest memory of its process that was seen [bytes], as
+    `RESIDENT` and `CUDA_ALLOCATED`, the latter on all GPUs.
+    """
     threads = threads_by_id(db, trial)
     series = [(threads[id], steps) for id, steps in read_steps(db, trial)]
+    for node, name, seen in _held(db, trial) if series else ():
+        for thread, steps in series:
+            if thread.node == node:
+                before = steps.values.get(name) or [0.0] * len(steps)
+                pairs = zip(before, _largest(steps, seen), strict=True)
+                steps.values[name] = array("d", map(sum, pairs))
     return sorted(series, key=lambda pair: (pair[1].kind, -sum(pair[1].time_ns)))
+
+
+def _held(db: ProfileDB, trial: int) -> Iterator[tuple[int, str, list[tuple[int, int, float]]]]:
+    """The memory seen in each process, of a kind and GPU: from when to when, and how much."""
+    rows = db.rows(_HELD, (trial, RESIDENT, f"{CUDA_ALLOCATED}%"))
+    for (node, event), seen in groupby(rows, lambda row: row[:2]):
+        name = RESIDENT if event == RESIDENT else CUDA_ALLOCATED
+        yield node, name, [(start, end, most * _KIB) for _, _, start, end, most in seen]
+
+
+def _largest(steps: Steps, seen: list[tuple[int, int, float]]) -> Iterator[float]:
+    """The largest amount during each step; NaN where none was seen."""
+    ends = [end for _, end, _ in seen]
+    for begin, time in zip(steps.start_ns, steps.time_ns, strict=True):
+        most, at = math.nan, bisect_right(ends, begin)
+        while at < len(seen) and seen[at][0] < begin + time:
+            most, at = max(seen[at][2], most), at + 1
+        yield most
 
 
 def only_time(metric: str) -> None:

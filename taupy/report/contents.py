@@ -16,7 +16,7 @@ from taupy.model.finding import Finding
 from taupy.model.profile import Steps
 from taupy.model.question import VALUES, Question
 from taupy.model.rows import TrialRow
-from taupy.model.sampled import HOST, RESIDENT
+from taupy.model.sampled import CUDA_ALLOCATED, HOST, RESIDENT
 from taupy.model.step_times import per_step
 from taupy.pprof import events, kernels, layers, sampled, steps
 from taupy.pprof.view import Column, Kind, View
@@ -225,7 +225,11 @@ def _steps(db: ProfileDB, trial: TrialRow) -> list[Part]:
     parts = []
     for thread, series in steps_of(db, trial.id):
         lines = [_line(f"time of a step of {series.kind}", series, per_step(series), "time_ns")]
-        lines += [_line(name, series, logged, "float") for name, logged in series.values.items()]
+        kinds: dict[str, Kind] = {RESIDENT: "bytes", CUDA_ALLOCATED: "bytes"}
+        lines += [
+            _line(name, series, logged, kinds.get(name, "float"))
+            for name, logged in series.values.items()
+        ]
         parts += [Part(series=[line]) for line in lines if line.points]
         parts.append(Part(views=[steps.view(thread, series)]))
     return parts

@@ -48,7 +48,7 @@ def test_a_program_without_a_command_is_told_how_it_is_run(capsys, tmp_path, mon
         (["pprof", "1", "two words"], "unexpected argument two words"),
         (["trials", "--csv", "--json"], "not allowed with argument"),
         (["compare", "1", "2", "--min-share=x"], "'x' is not a percentage from 0 to 100"),
-        (["memory", "--by", "step"], "of a step its time, phases and logged values are stored"),
+        (["waiting", "--by", "step"], "of a step its time, phases and logged values are stored"),
         (["roofline", "--by", "step"], "see `taupy steps`"),
         (["run", "--depht", "3", "prog.py"], "unknown option --depht"),
         (["run", "--trace=all", "prog.py"], "'all' is not host, gpu or host,gpu"),

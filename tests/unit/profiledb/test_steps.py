@@ -7,9 +7,10 @@ import csv
 import pytest
 
 from taupy.commands import main
+from taupy.model.sampled import CUDA_ALLOCATED, KIB, RESIDENT, of_gpu
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.writer import add_profile
-from tests.builders import small_profile, steps
+from tests.builders import samples, small_profile, steps
 
 
 @pytest.fixture
@@ -113,4 +114,28 @@ def test_the_step_that_takes_longest_is_a_candidate(ask, capsys):
     rows = shown(capsys, "candidates", "1", "--by", "step", "--limit", "3")
     assert [(row["timer"], row["time_ns"]) for row in rows[:2]] == [
         *(("1", "9000000"), ("32", "3000000")),
+    ]
+
+
+def test_a_step_has_the_memory_that_was_seen_during_it(tmp_path, monkeypatch, capsys):
+    """Looks of a microsecond each, and steps of 1.5: the third step has begun after the last."""
+    monkeypatch.chdir(tmp_path)
+    profile = small_profile()
+    main_thread = profile.threads[0]
+    main_thread.steps = [steps([1500, 1500, 1500])]
+    main_thread.samples = [
+        samples(RESIDENT, KIB, [100.0, 300.0, 200.0]),
+        samples(of_gpu(CUDA_ALLOCATED, 0), KIB, [10.0, 20.0]),
+        samples(of_gpu(CUDA_ALLOCATED, 1), KIB, [1.0, 2.0]),
+    ]
+    with ProfileDB.open("taupy.db", create=True) as db:
+        add_profile(db, profile)
+    rows = shown(capsys, "steps", "1")
+    assert [row["memory_bytes"] for row in rows] == [str(301 * 1024), str(301 * 1024), ""]
+    assert [row["gpu_memory_bytes"] for row in rows] == [str(24 * 1024), str(24 * 1024), ""]
+    assert main(["steps", "1"]) == 0
+    assert "GPU memory" in capsys.readouterr().out
+    rows = shown(capsys, "memory", "1", "--by", "step", "--gpu")
+    assert [(row["step"], row["gpu_memory_bytes"], row["growth_bytes"]) for row in rows] == [
+        *(("1", str(24 * 1024), ""), ("2", str(24 * 1024), "0"), ("3", "", "")),
     ]
