@@ -80,9 +80,9 @@ class Server:
 
 
 def ended_at_random(
-    words: Sequence[str], folder: Path, chance: random.Random, end: Callable[[Popen[str]], object]
+    words: Sequence[str], folder: Path, within_s: float, end: Callable[[Popen[str]], object]
 ) -> tuple[bool, int, str]:
-    """Run a command of taupy, and call `end` at a random moment of it.
+    """Run a command of taupy, and call `end` at a random moment within its first seconds.
 
     Returns:
         Whether it had not ended by then, its exit code, and what it said.
@@ -90,7 +90,7 @@ def ended_at_random(
     command = [sys.executable, "-m", "taupy", *words]
     running = Popen(command, cwd=folder, stderr=PIPE, text=True)
     try:
-        running.wait(chance.uniform(0.2, 2.5))
+        running.wait(random.uniform(0.1, within_s))
         was_running = False
     except TimeoutExpired:
         was_running = True

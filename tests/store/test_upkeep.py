@@ -98,12 +98,26 @@ def test_trials_grow_and_go_out_of_joined_files(filled):
     assert "0 trials older" in filled("store", "retain", "--db", filled.address, "--days", "90000")
 
 
+def test_joined_files_are_joined_with_later_ones(filled):
+    filled("store", "compact", "--db", filled.address, "--yes")
+    with ProfileDB.open(filled.path / "taupy.db", readonly=False) as db:
+        for number in range(40, 46):
+            add_profile(db, random_profile(random.Random(number), number))
+    filled("push", "--to", filled.address)
+    before = answers(filled.address)
+    assert "became" in filled("store", "compact", "--db", filled.address, "--yes")
+    assert answers(filled.address) == before
+    assert assert_sound(filled.address).trials == 24
+    filled("pull", "*", "--from", filled.address, "--db", "b.db")
+    assert profiles(filled.path / "b.db") == profiles(filled.path / "taupy.db")
+
+
 def test_joining_that_is_killed_loses_nothing(filled):
     before = answers(filled.address)
-    chance, killed = random.Random(4), 0
-    for _ in range(6):
+    killed = 0
+    for attempt in range(6):
         words = ("store", "compact", "--yes", "--db", filled.address)
-        killed += ended_at_random(words, filled.path, chance, Popen.kill)[0]
+        killed += ended_at_random(words, filled.path, 0.3 + 0.3 * attempt, Popen.kill)[0]
         filled("store", "check", "--db", filled.address, "--read", "--mend")
         assert answers(filled.address) == before
     assert killed

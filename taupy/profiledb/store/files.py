@@ -227,7 +227,8 @@ class Folder:
                     yield from file.iter_batches(_ROWS_AT_ONCE, groups, columns)
                     return
                 groups = [group for group in groups if _may_have(file, group, uuid)]
-                for batch in file.iter_batches(_ROWS_AT_ONCE, groups, [*{*columns, "trial"}]):
+                read = columns if "trial" in columns else [*columns, "trial"]
+                for batch in file.iter_batches(_ROWS_AT_ONCE, groups, read):
                     mine = pyarrow.compute.equal(batch.column("trial"), uuid)
                     if len(few := batch.filter(mine)):
                         yield few
