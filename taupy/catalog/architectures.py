@@ -1,4 +1,4 @@
-"""NVIDIA's chips: their architecture and compute capability, and the ways people name them.
+"""NVIDIA's chips: architecture, compute capability, and the names that people use for them.
 
 Source: the chips that CUPTI 13.0 lists, and the compute capabilities that Nsight Compute 2025's
 section files give for them.
@@ -13,7 +13,7 @@ from taupy.errors import UsageError
 
 
 class Chip(NamedTuple):
-    """One chip. `known_as` are products that carry it, for people who search."""
+    """One chip. `known_as` lists products with it, for searches."""
 
     name: str
     architecture: str
@@ -55,15 +55,15 @@ CHIPS = (
 )
 
 WITHOUT_RANGE_PROFILER = {"7.0", "7.2"}
-"""Compute capabilities that only Nsight Compute counts on today: import its files."""
+"""Compute capabilities on which only Nsight Compute can count, whose files can be imported."""
 
 
 def chip(name: str) -> Chip:
-    """The chip that is meant: GH100, H100, 9.0, sm_90, "NVIDIA H100 80GB HBM3", 4090; the first
-    of several.
+    """The chip for a name such as GH100, H100, 9.0, sm_90, "NVIDIA H100 80GB HBM3" or 4090; the
+    first one if several match.
 
     Raises:
-        UsageError: no chip has this name; says which there are.
+        UsageError: no chip has this name; the message lists the chips.
     """
     wanted = _plain(name)
     for listed_chip in CHIPS:
@@ -84,8 +84,8 @@ def chip(name: str) -> Chip:
 
 
 def _within(name: str) -> Chip | None:
-    """The chip of a product that a longer name contains, as the driver spells it, or whose
-    number alone is given; of several, the most specific."""
+    """The chip of a product whose name is contained in a longer name, such as the driver's, or of
+    which only the number is given; the most specific match."""
     words = re.split(r"[^a-z0-9]+", name.lower())
     best: tuple[int, Chip] | None = None
     for listed_chip in CHIPS:
@@ -99,7 +99,7 @@ def _within(name: str) -> Chip | None:
 
 
 def of_compute_capability(text: str) -> Chip | None:
-    """The first chip of this compute capability, "9.0"; None where none is known."""
+    """The first chip with this compute capability, such as "9.0"; None if none is known."""
     return next((listed for listed in CHIPS if listed.compute_capability == text), None)
 
 

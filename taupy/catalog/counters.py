@@ -1,11 +1,11 @@
 """Our short names for hardware counters, and how NVIDIA spells each on each chip.
 
-A counter is a sum over a kernel's launches. Its spelling is one or several PerfWorks metrics
-with weights: `flop_fp32` is adds + multiplies + 2 x fused ones. Which chip has which
-metric is in `recorded.py`, taken from NVIDIA's own database (CUPTI) by `scripts/record_counters.py`
-and compared with it in the tests: a name that no chip has cannot land here.
+A counter is a sum over a kernel's launches. Its spelling is one or several PerfWorks metrics with
+weights: `flop_fp32` is adds + multiplies + 2 x fused ones. `recorded.py` lists the metrics of each
+chip, taken from NVIDIA's own database (CUPTI) by `scripts/record_counters.py`; tests compare both,
+so every name exists on some chip.
 
-Spellings are read in `spelling.py`. A counter's `caution` says what it does not count.
+`spelling.py` parses spellings. A counter's `caution` says what it does not count.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ class Counter(NamedTuple):
     """One of taupy's counters.
 
     Attributes:
-        spellings: as sums of PerfWorks metrics, `A + 2*B`; a chip takes the first one of
-            which it has every metric.
+        spellings: sums of PerfWorks metrics, `A + 2*B`; a chip uses the first one whose metrics it
+            has.
         description: what it counts.
         caution: what it does not count, or how to read it; empty if the description says it all.
         legacy: names of nvprof, of CUPTI's old events and of TAU for the same.
-        missing: why some chips do not have it; empty where all do.
+        missing: why some chips do not have it; empty if all do.
     """
 
     name: str
@@ -304,7 +304,7 @@ COUNTERS = (
         "each is right on Volta only",
     ),
 )  # fmt: skip
-"""In the order in which people read them."""
+"""In the order in which they are listed."""
 
 BY_NAME = {counter.name: counter for counter in COUNTERS}
 

@@ -1,7 +1,7 @@
-"""Counters of processors: our metrics' names, and the events that each CPU spells them in.
+"""Counters of processors: the names of our metrics, and their events on each CPU.
 
-A table, and the look-up in it; whether this machine can count them is for
-`collectors/perf_events.py` to find out. Event numbers are those of the vendors' manuals:
+`collectors/perf_events.py` finds out whether this machine can count them. Event numbers are those
+of the manufacturers' manuals:
 
 * AMD: Processor Programming Reference of families 17h, 19h and 1Ah, PMCx003 "Retired
   SSE/AVX FLOPs" and PMCx165 "L2 fill response source"; the names are those of Linux,
@@ -23,7 +23,7 @@ CACHE_LINE_BYTES = 64
 
 
 class Event(NamedTuple):
-    """One event of perf_event_open; `weight` is what one count stands for."""
+    """One event of perf_event_open; counts are multiplied by `weight`."""
 
     type: int
     config: int
@@ -31,7 +31,7 @@ class Event(NamedTuple):
 
 
 class Cpu(NamedTuple):
-    """What /proc/cpuinfo says about the processor."""
+    """Facts about the processor from /proc/cpuinfo."""
 
     vendor: str = ""
     family: int = 0
@@ -46,7 +46,7 @@ class Cpu(NamedTuple):
 
 
 class CpuMetric(NamedTuple):
-    """A metric that counters of the CPU give.
+    """A metric from counters of the CPU.
 
     Attributes:
         events: on the requested CPU; empty if it has none.
@@ -83,13 +83,13 @@ TAU_NAMES = {
     "PAPI_L3_TCM": "cache_misses",
     "PAPI_L3_TCA": "cache_references",
 }
-"""What TAU_METRICS may say, and what we call it."""
+"""Names accepted in TAU_METRICS, and our names for them."""
 
 _RAW_NAME = re.compile(r"r([0-9a-f]{1,16})")
 
 
 def cpu_of(cpuinfo: str) -> Cpu:
-    """The processor that a text of /proc/cpuinfo describes."""
+    """The processor described by a text of /proc/cpuinfo."""
     fields: dict[str, str] = {}
     for line in cpuinfo.splitlines():
         name, colon, value = line.partition(":")
@@ -115,10 +115,10 @@ def is_name(name: str) -> bool:
 
 
 def metric(name: str, cpu: Cpu) -> CpuMetric:
-    """A metric as this CPU spells it.
+    """A metric with this CPU's events.
 
     Raises:
-        KeyError: there is no metric of this name.
+        KeyError: no metric has this name.
     """
     if name in GENERIC:
         config, description = GENERIC[name]

@@ -1,9 +1,9 @@
-"""Peaks of common GPUs as their makers print them, each with its document.
+"""Peaks of common GPUs as published by their manufacturers, each with its document.
 
-They are used where the machine has not been measured: `taupy ceilings` gives what a program
-can really reach. Tensor peaks are dense (without structured sparsity) and, where the two
-differ, with accumulation in FP32, as deep-learning libraries use them. A value that no
-document gives is left out, never guessed. Names of ceilings are those of model/machine.py.
+They are used if the machine has not been measured: `taupy ceilings` measures what a program can
+really reach. Tensor peaks are dense (without structured sparsity) and, where that makes a
+difference, with accumulation in FP32, as in deep-learning libraries. A value that no document gives
+is omitted, never guessed. Names of ceilings are those of model/machine.py.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ class Datasheet:
 
     Attributes:
         gpu: the name that we print.
-        words: what its driver's name is made of, besides the words that tell nothing.
-        compute_capability: as CUDA writes it.
-        multiprocessors: how many the model has; `clock_hz` is the boost clock behind
-            the peaks, None where the document does not give it.
+        words: the significant words of the driver's name.
+        compute_capability: in CUDA's notation.
+        multiprocessors: number of multiprocessors; `clock_hz` is the boost clock on which the peaks
+            are based, None if the document does not give it.
         peaks: name of the ceiling -> flop/s (op/s for INT8).
         dram: B/s.
         reference: the document.
@@ -194,8 +194,8 @@ PUBLISHED: tuple[Published, ...] = (
 def datasheet(processor: str) -> Datasheet | None:
     """The datasheet of a GPU by its driver's name, such as "NVIDIA A100-SXM4-40GB".
 
-    None where the name has a word that the model's does not have: a laptop's version, a
-    slice of a GPU (MIG) or another variant has other peaks.
+    None if the name has a significant word that the model's name lacks: a laptop version, a slice
+    of a GPU (MIG) or another variant has different peaks.
     """
     words = _words(processor)
     fitting = [
@@ -209,7 +209,7 @@ def datasheet(processor: str) -> Datasheet | None:
 
 
 def candidates(text: str) -> list[Datasheet]:
-    """The datasheets that a person's word may mean: "A100" gives four, "H100 PCIe" one."""
+    """The datasheets that match a user's text: four for "A100", one for "H100 PCIe"."""
     exact = datasheet(text)
     if exact is not None:
         return [exact]
@@ -218,7 +218,7 @@ def candidates(text: str) -> list[Datasheet]:
 
 
 def ceilings(sheet: Datasheet, source: CeilingSource = "datasheet") -> list[Ceiling]:
-    """The roofs of a model: its maker's ("datasheet"), or those published ("report")."""
+    """The roofs of a model: the manufacturer's ("datasheet"), or measured by others ("report")."""
     if source == "report":
         return [_ceiling(sheet, peak, source) for peak in PUBLISHED if peak.gpu == sheet.gpu]
     peaks = [
@@ -257,7 +257,7 @@ def _ceiling(sheet: Datasheet, peak: Published, source: CeilingSource) -> Ceilin
 
 
 def _words(name: str) -> frozenset[str]:
-    """The words that tell: "NVIDIA A100 80GB PCIe" -> a100, 80gb, pcie."""
+    """The significant words of a name: "NVIDIA A100 80GB PCIe" -> a100, 80gb, pcie."""
     joined = re.sub(r"(\d+) ?gb\b", r"\1gb", name.lower())
     return frozenset(re.findall(r"[a-z0-9]+", joined)) - _SAYS_NOTHING
 

@@ -1,7 +1,7 @@
-"""Theoretical occupancy: how many warps of a kernel fit on a multiprocessor, and why no more.
+"""Theoretical occupancy: how many warps of a kernel fit on a multiprocessor, and what limits them.
 
-Computed from a kernel's launch (threads, registers, shared memory) and the limits of its
-compute capability. What was reached on the device is a measured counter, not this.
+Computed from a kernel's launch (threads, registers, shared memory) and the limits of the compute
+capability. The achieved occupancy is a measured counter instead.
 
 Source: NVIDIA, CUDA C++ Programming Guide 13.0, "Technical Specifications per Compute
 Capability"; the rules and granularities of cuda_occupancy.h (CUDA 13.0).
@@ -19,12 +19,12 @@ _KIB = 1024
 
 
 class Limits(NamedTuple):
-    """What a multiprocessor of a compute capability holds.
+    """Limits of a multiprocessor of a compute capability.
 
     Attributes:
-        shared_bytes: sizes that its shared memory can be set to, in KiB.
-        shared_step: bytes; a block's shared memory is rounded up to a multiple.
-        shared_reserved: bytes of each block that the system takes.
+        shared_bytes: configurable sizes of its shared memory, in KiB.
+        shared_step: a block's shared memory is rounded up to a multiple of these bytes.
+        shared_reserved: bytes of each block that are reserved for the system.
     """
 
     warps: int
@@ -57,8 +57,8 @@ LIMITS = {
 
 
 class Occupancy(NamedTuple):
-    """Warps that fit at once, as a share of those a multiprocessor can hold, and what keeps
-    more from fitting: "warps", "blocks", "registers", "shared memory", or several."""
+    """The share of a multiprocessor's warps that fit at once, and what limits them: "warps",
+    "blocks", "registers", "shared memory", or several of these."""
 
     share: float
     limiter: str

@@ -1,8 +1,8 @@
-"""NVIDIA's machine instructions by name: what kind of work each is, and which pipe does it.
+"""NVIDIA's machine instructions by name: the kind of work, and the pipe that executes it.
 
-Source: names from NVIDIA, CUDA Binary Utilities 13, "Instruction Set Reference", one table a
-family; pipes from Nsight Compute 2025's documentation, "Pipelines". Where a family's
-instruction is in no table here, it counts as unknown and is named.
+Source: names from NVIDIA, CUDA Binary Utilities 13, "Instruction Set Reference", one table per
+family; pipes from Nsight Compute 2025's documentation, "Pipelines". An instruction that is in no
+table here counts as unknown and is named.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ class Opcode(NamedTuple):
     """Attributes:
     kind: one of `KINDS`.
     pipe: fp64, fma, alu, fp16, xu, tensor, lsu, tex, tma, uniform, cbu, adu, or - for none.
-    space: what loads, stores and atomics reach.
+    space: the memory that loads, stores and atomics access.
     """
 
     kind: str
@@ -137,12 +137,12 @@ _FAMILIES = (
     (90, _HOPPER),
     (100, _BLACKWELL),
 )
-"""The compute capability from which a table applies; each adds to those before."""
+"""The compute capability from which a table applies; each table adds to the previous ones."""
 
 
 @cache
 def table(capability: int) -> dict[str, Opcode]:
-    """Name -> what it is, of the family of a compute capability, such as 90."""
+    """The opcodes by name of a compute capability, such as 90."""
     opcodes: dict[str, Opcode] = {}
     for since, text in _FAMILIES:
         if capability >= since:

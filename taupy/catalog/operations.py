@@ -1,10 +1,10 @@
-"""How many flop known operations take, and how many bytes they must move, by shape.
+"""Flop and compulsory bytes of known operations, computed from shapes.
 
-Analytic counts: what the mathematics asks for, not what a processor did. A multiplication
-and an addition are one flop each, so are division, square root and functions such as exp
-(hardware takes 10 to 30 instructions for those); comparisons, copies and conversions are
-none. Bytes are compulsory ones, every operand once in and every result once out: caches
-that are too small make it more. Integers are no flop.
+These are analytic counts, required by the mathematics, not measured on a processor. A
+multiplication, an addition, a division, a square root and functions such as exp (10 to 30
+instructions in hardware) are one flop each; comparisons, copies, conversions and integer operations
+are none. Bytes are compulsory traffic: every operand is read once and every result written once;
+caches that are too small increase it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ PRECISIONS = {
     "complex128": "flop_fp64",
     "complex64": "flop_fp32",
 }
-"""Name of an element type -> the metric that its flop count for."""
+"""Name of an element type -> the metric for its flop."""
 
 
 class Work(NamedTuple):
@@ -58,7 +58,7 @@ def reduction(inputs: int, outputs: int = 1, itemsize: int = 4, flop_each: float
     """A sum (a mean, a norm) of `inputs` elements into `outputs`.
 
     Args:
-        flop_each: an element's addition to the sum, and what is done to it before.
+        flop_each: flop per element, for its addition and any operation before that.
     """
     flop = max(inputs - outputs, 0) + (flop_each - 1) * inputs
     return Work(float(flop), float((inputs + outputs) * itemsize))
@@ -73,7 +73,7 @@ def linear(batch: int, inputs: int, outputs: int, itemsize: int = 4, bias: bool 
 
 
 def conv2d_output(size: int, kernel: int, stride: int = 1, padding: int = 0) -> int:
-    """Rows (or columns) that a convolution gives."""
+    """Rows (or columns) of a convolution's result."""
     return (size + 2 * padding - kernel) // stride + 1
 
 
@@ -93,7 +93,7 @@ class Conv2d(NamedTuple):
 def conv2d(shape: Conv2d, itemsize: int = 4) -> Work:
     """A square 2D convolution, forward, computed directly: no Winograd, no FFT.
 
-    Wang et al.'s equation 4, with stride and padding, which it leaves out.
+    Wang et al.'s equation 4, extended by stride and padding.
     """
     channels, kernel = shape.channels, shape.kernel
     rows = conv2d_output(shape.height, kernel, shape.stride, shape.padding)
@@ -129,10 +129,10 @@ def matmul_of_shapes(left: Sequence[int], right: Sequence[int]) -> tuple[int, in
 
 
 def complex_factor(name: str) -> float:
-    """How many real flop an operation on complex numbers takes for one on real ones.
+    """Factor between the flop of an operation on complex numbers and on real ones.
 
-    An addition is two, a multiplication four and two additions, one of a product's terms
-    (a multiplication and an addition) eight for two.
+    A complex addition takes two flop, a multiplication six; a multiplication with an addition
+    takes eight instead of two.
     """
     if name in ("add", "subtract", "sub", "rsub", "_foreach_add", "cumsum") or name in REDUCTIONS:
         return 2.0
@@ -193,4 +193,4 @@ REDUCTIONS = {
     **dict.fromkeys(("var", "std"), 4.0),
     "mse_loss": 3.0,
 }
-"""Functions that add up what they read, with the flop for each element of it."""
+"""Functions that sum their input, with the flop per element of the input."""

@@ -1,4 +1,4 @@
-"""The most that a multiprocessor does in a clock, by compute capability and pipe.
+"""Peak rates of a multiprocessor per clock, by compute capability and pipe.
 
 Source: NVIDIA, CUDA C++ Best Practices Guide 13, "Throughput of Native Arithmetic
 Instructions" (the Programming Guide's table until 12.9), as public repositories quote it, since
@@ -6,11 +6,12 @@ the guide itself was not at hand: 7.x to 9.0 from the Programming Guide 9.1 to 1
 10.0 from the Best Practices Guide 13.0 in XLA's cuda_core_info_table.cc, 12.0 and 12.1 from 13.4.
 Not found quoted: double precision of 7.5 and 8.9, 1/32 and 1/64 of single.
 
-Values are instructions of single threads in a clock: packed half precision counts as one. Where
-sources differ, the larger is taken, so that a bound stays a bound: half precision of 8.6 is 256
-results in the guide, and as many as single precision in the GA102 whitepaper. `alu` is the fastest
-integer operation: since 12.0 additions, of which 128 start in a clock, against 64 shifts and
-logical operations. 32 banks of 4 bytes of shared memory. What the guide does not give is left out.
+Values are instructions of single threads per clock: packed half precision counts as one. If sources
+differ, the larger value is used, so that a bound remains a bound: half precision of 8.6 is 256
+results in the guide, but the same as single precision in the GA102 whitepaper. `alu` is the fastest
+integer operation: since 12.0 these are additions, 128 per clock, compared with 64 shifts and
+logical operations. Shared memory has 32 banks of 4 bytes. Values that the guide does not give are
+omitted.
 """
 
 from __future__ import annotations
@@ -18,14 +19,14 @@ from __future__ import annotations
 from typing import NamedTuple
 
 SHARED_BYTES = 128
-"""Bytes that shared memory and L1 move in a clock."""
+"""Bytes per clock of shared memory and L1."""
 
 
 class Rates(NamedTuple):
     """Thread instructions per clock on one multiprocessor.
 
     Attributes:
-        issue: what its schedulers start: four warps in a clock.
+        issue: instructions that its schedulers start: four warps per clock.
         xu: special functions and conversions.
         shuffle: exchanges within a warp, by the load and store units.
     """

@@ -1,7 +1,7 @@
 """Derived metrics that are always available: TAU's ratios of 2017, rates and intensities.
 
 Expressions over the names of `counters.py`; they are computed on demand, from the
-sums of a trial. Counters of launches go with the time of just those launches.
+sums of a trial. Counters of launches are combined with the time of the same launches.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ class Ratio(NamedTuple):
     """One predefined derived metric.
 
     Attributes:
-        legacy: names it has elsewhere.
-        better: which way is good; "" where neither is.
+        legacy: its names in other tools.
+        better: whether high or low values are better; "" if neither.
     """
 
     name: str
@@ -176,4 +176,4 @@ RATIOS = (
         better="high",
     ),
 )
-"""In the order in which people read them. Their units follow from the counters' units."""
+"""In the order in which they are listed. Units follow from the counters' units."""

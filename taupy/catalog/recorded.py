@@ -1,4 +1,4 @@
-"""Which chip has which PerfWorks metric, and how many passes it takes. Made by a program.
+"""Which chip has which PerfWorks metric, and how many passes it takes (a generated file).
 
 `scripts/record_counters.py` wrote this from NVIDIA's own database (CUPTI 13.0); the tests
 compare it with that database where the library is installed. Nothing here is written by hand.

@@ -1,4 +1,4 @@
-"""Sets of counters that go by one name: `taupy run --metrics tau`."""
+"""Named sets of counters: `taupy run --metrics tau`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _TENSOR = ("flop_tensor_fp64", "flop_tensor_tf32", "flop_tensor_fp16", "flop_ten
 
 
 class CounterSet(NamedTuple):
-    """Counters that are taken together. `user` sets are the project's."""
+    """Counters that are collected together. `user` sets are defined by the project."""
 
     name: str
     counters: tuple[str, ...]
@@ -83,11 +83,11 @@ def sets(project: Mapping[str, object] | None = None) -> dict[str, CounterSet]:
 
 
 def expanded(names: Iterable[str], project: Mapping[str, object] | None = None) -> tuple[str, ...]:
-    """The counters that names of sets, ratios and counters stand for, each once, by our name.
+    """The counters for names of sets, ratios and counters, without duplicates, by our names.
 
     Raises:
         UsageError: a name is neither a set, a ratio (`ratios.py`), one of our counters, a legacy
-            name nor a PerfWorks metric; says which come close.
+            name nor a PerfWorks metric; the message lists similar names.
     """
     project_sets = sets(project)
     names_left: dict[str, None] = {}
@@ -113,7 +113,7 @@ def expanded(names: Iterable[str], project: Mapping[str, object] | None = None) 
 
 
 def of_ratio(name: str) -> tuple[str, ...]:
-    """The GPU counters that a predefined derived metric needs; none for any other name."""
+    """The GPU counters that a predefined derived metric needs; empty for any other name."""
     if canonical(name) is not None:
         return ()
     counters: dict[str, None] = {}

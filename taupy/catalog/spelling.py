@@ -31,9 +31,10 @@ def terms(spelling: str) -> tuple[Term, ...]:
 
 
 def spelled(name: str, chip: str) -> tuple[Term, ...] | None:
-    """The chip's own names for one of our counters; None where the chip does not have it.
+    """The chip's own names for one of our counters; None if the chip does not have it.
 
-    A chip that `recorded.py` does not know takes the first spelling: CUPTI will tell.
+    For a chip that is not in `recorded.py` the first spelling is returned; CUPTI rejects it if
+    necessary.
     """
     for spelling in BY_NAME[name].spellings:
         addends = terms(spelling)
@@ -43,14 +44,14 @@ def spelled(name: str, chip: str) -> tuple[Term, ...] | None:
 
 
 def has(chip: str, metric: str) -> bool:
-    """Whether the chip has this PerfWorks metric, as far as is recorded."""
+    """Whether the chip has this PerfWorks metric according to `recorded.py`."""
     if chip not in CHIPS:
         return True
     return bool(METRICS.get(metric, 0) >> CHIPS.index(chip) & 1)
 
 
 def recorded_passes(name: str, chip: str) -> int | None:
-    """How often a kernel runs for one of our counters or sets by itself; None where unknown."""
+    """Number of passes for one of our counters or sets alone; None if unknown."""
     columns = {**COUNTER_PASSES, **SET_PASSES}.get(name)
     if columns is None or chip not in CHIPS:
         return None
@@ -59,9 +60,9 @@ def recorded_passes(name: str, chip: str) -> int | None:
 
 
 def canonical(name: str) -> str | None:
-    """Our counter of this name: ours, nvprof's, an old event's or TAU's; None where none has it.
+    """Our counter with this name: ours, nvprof's, an old event's or TAU's; None if there is none.
 
-    TAU writes `CUDA.Tesla_P100-PCIE-16GB.domain_d.inst_executed`; the last part counts.
+    TAU writes `CUDA.Tesla_P100-PCIE-16GB.domain_d.inst_executed`; only the last part is used.
     """
     plain = name.strip()
     if plain in BY_NAME:
@@ -78,7 +79,7 @@ def is_perfworks(name: str) -> bool:
 
 
 def near(name: str, among: Iterable[str] = ()) -> list[str]:
-    """Names close to a misspelt one, best first."""
+    """Names similar to a misspelt one, best match first."""
     from difflib import get_close_matches
 
     legacy = {other: counter.name for counter in COUNTERS for other in counter.legacy}
@@ -96,7 +97,7 @@ class Recipe(NamedTuple):
     terms: tuple[Term, ...]
 
     def value(self, counted: Mapping[str, float]) -> float | None:
-        """From PerfWorks values; None where one of them is not there."""
+        """The value computed from PerfWorks values; None if one of them is missing."""
         total: float = 0
         for term in self.terms:
             value = counted.get(term.metric)
@@ -124,11 +125,11 @@ def plan(names: Iterable[str], chip: str) -> Plan:
     """What must be counted for these names on this chip.
 
     Args:
-        names: ours, legacy ones, or PerfWorks metrics; each of the latter becomes a metric
-            of its own name.
+        names: our names, legacy names, or PerfWorks metrics; the latter keep their names as
+            metrics of the trial.
 
     Raises:
-        UsageError: a name is none of these; says which come close.
+        UsageError: a name is unknown; the message lists similar ones.
     """
     recipes: dict[str, Recipe] = {}
     missing = []
@@ -155,10 +156,10 @@ def plan(names: Iterable[str], chip: str) -> Plan:
 
 
 def measured(counted: Mapping[str, float]) -> dict[str, float]:
-    """Our counters that can be computed from these PerfWorks values, whatever the chip.
+    """Our counters that can be computed from these PerfWorks values, on any chip.
 
-    For files of Nsight Compute. The sums of `sm__X` and `smsp__X` are the same, so that one
-    stands in for the other; not so of cycles, which each of an SM's four parts has.
+    For files of Nsight Compute. The sums of `sm__X` and `smsp__X` are equal, so either can be used;
+    an exception are cycles, which each of an SM's four partitions counts.
     """
     values = dict(counted)
     for name, value in counted.items():
@@ -177,7 +178,7 @@ def measured(counted: Mapping[str, float]) -> dict[str, float]:
 
 
 def unit_of(metric: str) -> str:
-    """A PerfWorks metric's unit as far as its name tells; `count` where it does not."""
+    """A PerfWorks metric's unit according to its name; otherwise `count`."""
     base, _, rest = metric.partition(".")
     if "pct" in rest or base.endswith(("_pct", "_throughput")):
         return "%"

@@ -1,8 +1,8 @@
-"""What can be sampled on a GPU while a program runs: names, their spellings, their units.
+"""What can be sampled on a GPU while a program runs: names, spellings, units.
 
 PM sampling reads counters of the whole GPU at a fixed interval, in one pass. A *channel* is one
-value over time: a share of the chip's best in percent, or a rate per second. Names are those
-below, our counters (`counters.py`), which become rates, and PerfWorks metrics.
+value over time: a percentage of the chip's maximum, or a rate per second. A name is one of those
+below, one of our counters (`counters.py`), which becomes a rate, or a PerfWorks metric.
 
 plan(["timeline"], "GH100", sampled)       metrics to sample, channels made of them
 """
@@ -19,7 +19,7 @@ from taupy.errors import UsageError
 
 
 class Sampled(NamedTuple):
-    """One of our names that only sampling provides; a chip uses the first spelling it knows."""
+    """A name for sampling only; a chip uses the first spelling that it supports."""
 
     name: str
     unit: str
@@ -53,7 +53,7 @@ SAMPLED = (
 BY_NAME = {channel.name: channel for channel in SAMPLED}
 
 TIMELINE = "timeline"
-"""What most programs are examined for, as a set; one pass on every chip that samples."""
+"""The set for a first overview; it takes one pass on every chip that supports sampling."""
 
 TIMELINE_NAMES = (
     "sm_active", "sm_occupancy", "tensor_active", "gpu_active", "dram_read_bytes",
@@ -66,7 +66,7 @@ class Channel(NamedTuple):
     """One value over time.
 
     Attributes:
-        per_second: what is counted over a sample is divided by its length.
+        per_second: the count of a sample is divided by the sample's duration.
     """
 
     name: str
@@ -75,7 +75,7 @@ class Channel(NamedTuple):
     per_second: bool
 
     def value(self, sampled: Mapping[str, float], duration_ns: int) -> float:
-        """From PerfWorks values of one sample; not a number (NaN) if one of them is not."""
+        """The value computed from one sample's PerfWorks values; NaN if one of them is NaN."""
         total = sum(term.weight * sampled[term.metric] for term in self.terms)
         if not self.per_second:
             return total
@@ -96,7 +96,7 @@ class Plan(NamedTuple):
 
 
 def names_of(names: Iterable[str], project: Mapping[str, object] | None = None) -> tuple[str, ...]:
-    """The names that sets and names stand for, each once.
+    """The names of channels for names and sets, without duplicates.
 
     Args:
         project: [tool.taupy.sets] of pyproject.toml.
@@ -156,18 +156,18 @@ def plan(names: Iterable[str], chip: str, can_sample: Callable[[str], bool]) -> 
 
 
 def _channel(name: str, unit: str, terms: tuple[Term, ...]) -> Channel:
-    """A counter, or a PerfWorks metric: what adds up over time becomes a rate."""
+    """The channel of a counter or PerfWorks metric; values that add up over time become rates."""
     if is_perfworks(name) and not adds_up(name):
         return Channel(name, unit_of(name), terms, False)
     return Channel(name, "ratio" if unit == "ns" else f"{unit}/s", terms, True)
 
 
 def adds_up(metric: str) -> bool:
-    """Whether the metric of two samples together is the sum of both, going by its name.
+    """Whether values of successive samples can be added, according to the metric's name.
 
-    `dram__bytes.sum` is, and so is `sm__cycles_active.avg`, an average over the SMs; shares,
-    ratios and rates (`.pct`, `.ratio`, `.per_second`, `.per_cycle_active`, `.peak_sustained`)
-    are not.
+    This is true of `dram__bytes.sum`, and of `sm__cycles_active.avg`, an average over the SMs, but
+    not of shares, ratios and rates (`.pct`, `.ratio`, `.per_second`, `.per_cycle_active`,
+    `.peak_sustained`).
     """
     base, _, rest = metric.partition(".")
     if base.endswith("_throughput") or any(
@@ -180,7 +180,7 @@ def adds_up(metric: str) -> bool:
 def fitting(
     metrics: Iterable[str], passes: Callable[[tuple[str, ...]], int | None]
 ) -> tuple[str, ...]:
-    """The first of these metrics that one pass can take together."""
+    """The metrics that fit into one pass, chosen in this order."""
     kept: tuple[str, ...] = ()
     for metric in metrics:
         if passes((*kept, metric)) == 1:

@@ -1,9 +1,8 @@
-"""Counters of GPU kernels: what the collector is told before a run.
+"""Counters of GPU kernels: the collector's settings, prepared before a run.
 
-Counting is a mode of its own beside the timed run (`_native/gpu_counters.c`): kernels run one
-at a time, some of them several times over. Before the program starts, the names asked for are
-spelled for the chips of this machine, and the number of passes is known. `record/gpu_counts.py`
-reads what the collector brought back.
+Counting is a separate mode (`_native/gpu_counters.c`), in which kernels run one at a time and some
+are replayed. Before the program starts, the requested names are translated into metrics of this
+machine's chips, which gives the number of passes. `record/gpu_counts.py` reads the results.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from taupy.catalog import spelling
 from taupy.collectors.cupti_host import CuptiError, CuptiHost, CuptiUnavailable
 
 SETTINGS = "gpu.counters"
-"""The file in the run folder that tells the collector what to count."""
+"""The file in the run folder with the collector's settings."""
 
 TIME = "counted_time"
 _DEVICES_AT_MOST = 64
@@ -23,7 +22,7 @@ _DEVICES_AT_MOST = 64
 
 @dataclass(frozen=True, slots=True)
 class PreparedGpu:
-    """What the collector is told.
+    """The collector's settings.
 
     Attributes:
         text: content of the file SETTINGS; "" if nothing can be counted.
@@ -41,13 +40,13 @@ def prepare(
     *,
     regions: bool = False,
 ) -> PreparedGpu:
-    """Spell counters for the GPUs of this machine.
+    """Choose the metrics for counters on the GPUs of this machine.
 
     Args:
-        names: counters, ours or PerfWorks metrics.
-        launches: how many of each kernel, grid and call path are counted.
-        regions: count whole regions instead, where one pass is enough for all.
-        open_host: given by tests.
+        names: counters: our names or PerfWorks metrics.
+        launches: how many launches of each kernel, grid and call path are counted.
+        regions: count whole regions instead, if one pass is enough for all counters.
+        open_host: set by tests.
     """
     try:
         host = open_host()
@@ -93,10 +92,10 @@ def prepare(
 
 
 def chips_here(host: CuptiHost) -> list[str]:
-    """The chips of this machine, each once.
+    """The different chips of this machine.
 
     Raises:
-        CuptiError: there is none.
+        CuptiError: it has no GPU.
     """
     chips = [host.device_chip(0)]
     for ordinal in range(1, _DEVICES_AT_MOST):

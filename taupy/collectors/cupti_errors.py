@@ -33,7 +33,7 @@ _CAUSES = {
 
 
 def cupti_version(number: int) -> str:
-    """The CUDA version that a cuptiGetVersion number stands for: 130001 is "13.0"."""
+    """The CUDA version for a number of cuptiGetVersion: "13.0" for 130001."""
     if number >= 130000:
         return f"{number // 10000}.{number // 100 % 100}"
     releases = {
@@ -50,12 +50,12 @@ def cupti_version(number: int) -> str:
 
 
 def driver_version(number: int) -> str:
-    """The CUDA version that a cuDriverGetVersion number stands for: 13000 is "13.0"."""
+    """The CUDA version for a number of cuDriverGetVersion: "13.0" for 13000."""
     return f"{number // 1000}.{number % 1000 // 10}" if number else "unknown"
 
 
 def cause(code: int, text: str = "") -> str:
-    """Why CUPTI gave this answer, and what to do about it where anything can be done."""
+    """The cause of CUPTI's error, and the remedy if there is one."""
     if code in _FEATURES:
         return f"it cannot profile {_FEATURES[code]}"
     return _CAUSES.get(code) or f"CUPTI answers {code}{' ' + text if text else ''}"

@@ -1,16 +1,16 @@
 """NVIDIA's own metric database, through CUPTI's profiler host interface.
 
-It answers for every chip that the library knows, with no GPU: which metrics there are, what
-they mean, and how many passes a set of them takes. Nothing is measured here.
+For every chip that the library supports, and without a GPU, it tells which metrics exist, what they
+mean, and how many passes a set of them needs. Nothing is measured here.
 
-Which library: the one that this process has already mapped (PyTorch brings one), else those of
-`cupti_paths.py`: the one that $TAUPY_CUPTI names, then those of wheels and toolkits. libcupti opens
-libnvperf_host.so by bare name and might find another version's, so that one is loaded first, by
-its full path from the same folder. If there is a driver, it is started first; CUPTI 13.2 and
-later do not work without one.
+The library is the one that this process has already loaded (such as PyTorch's), otherwise one of
+`cupti_paths.py`: $TAUPY_CUPTI, then wheels and toolkits. libcupti opens libnvperf_host.so by its
+bare name and might find another version's file, so the one in the same folder is loaded first by
+its full path. The driver is initialised before, if there is one; CUPTI 13.2 and later do not work
+without it.
 
-Layouts are from cupti_profiler_host.h and cupti_target.h, the same from 12.6 to 13.5 but for what
-was appended. `structSize` is the offset and size of the last field, without padding.
+Layouts are those of cupti_profiler_host.h and cupti_target.h, identical from 12.6 to 13.5 except
+for appended fields. `structSize` is the offset plus size of the last field, without padding.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class CuptiUnavailable(TaupyError):
 
 
 class CuptiError(TaupyError):
-    """CUPTI refuses a question; `code` is its result."""
+    """A function of CUPTI failed; `code` is its result."""
 
     def __init__(self, function: str, code: int, name: str) -> None:
         meaning = f": {_MEANINGS[code]}" if code in _MEANINGS else ""
@@ -57,7 +57,7 @@ class CuptiError(TaupyError):
 
 
 class Properties(NamedTuple):
-    """What NVIDIA says about a metric. `unit` is its own word: byte, inst, gpc_cyclewarp."""
+    """NVIDIA's facts about a metric. `unit` is NVIDIA's own: byte, inst, gpc_cyclewarp."""
 
     description: str
     hardware: str
@@ -66,8 +66,7 @@ class Properties(NamedTuple):
 
 
 class Parameters(ctypes.Structure):
-    """Parameters of one of CUPTI's functions. CUPTI refuses a size that its version does not know,
-    but it knows those of older versions."""
+    """Parameters of a function of CUPTI, which accepts the sizes of its own and older versions."""
 
     _head: ClassVar[list[tuple[str, Any]]] = [("structSize", c_size_t), ("pPriv", c_void_p)]
     older_sizes: ClassVar[tuple[int, ...]] = ()
@@ -165,7 +164,7 @@ class CuptiHost:
         """The CUPTI of this machine.
 
         Raises:
-            CuptiUnavailable: there is none, or it cannot work here.
+            CuptiUnavailable: it is not installed, or cannot work here.
         """
         problem = CuptiUnavailable(
             "CUPTI is not installed; install it with: pip install nvidia-cuda-cupti==13.0.85"
@@ -179,13 +178,13 @@ class CuptiHost:
 
     @property
     def version_text(self) -> str:
-        """`13.0` for 130000; older versions count in steps of one."""
+        """`13.0` for 130000; older versions are consecutive numbers."""
         if self.version >= 100000:
             return f"{self.version // 10000}.{self.version % 10000 // 100}"
         return f"(API {self.version})"
 
     def chips(self) -> list[str]:
-        """The chips it knows: GV100 ... GB202. Not each one has metrics."""
+        """The chips that it supports, GV100 ... GB202; some have no metrics."""
         answer = self.ask("cuptiProfilerHostGetSupportedChips", _SupportedChips())
         return [answer.ppChipNames[at].decode() for at in range(answer.numChips)]
 
@@ -194,7 +193,7 @@ class CuptiHost:
 
         Raises:
             CuptiError: there is no such GPU.
-        CuptiUnavailable: there is no driver.
+            CuptiUnavailable: there is no driver.
         """
         if not self.has_driver:  # CUPTI would crash
             raise CuptiUnavailable("there is no NVIDIA driver here, so no GPU can be queried")
@@ -208,12 +207,12 @@ class CuptiHost:
         """The metrics of one chip.
 
         Args:
-            profiler: PM_SAMPLING for those that can be sampled.
+            profiler: PM_SAMPLING for metrics that can be sampled.
             availability: CUPTI's image of what a GPU of this machine can count now, an array of
-                bytes; without it, everything the chip has.
+                bytes; without it, everything that the chip supports.
 
         Raises:
-            CuptiError: it has none, or the chip is unknown.
+            CuptiError: the chip has no metrics, or is unknown.
         """
         return ChipMetrics(self, name, profiler, availability)
 
@@ -276,7 +275,7 @@ class ChipMetrics:
         self.close()
 
     def close(self) -> None:
-        """Give CUPTI's object back; closing twice does no harm."""
+        """Release CUPTI's object; closing twice is harmless."""
         if self._handle is not None:
             self._host.ask("cuptiProfilerHostDeinitialize", _Deinitialize(pHostObject=self._handle))
             self._handle = None
@@ -329,7 +328,7 @@ class ChipMetrics:
         return self.passes([metric]) is not None
 
     def passes(self, metrics: Sequence[str]) -> int | None:
-        """How often a kernel must run to count these; None if one is unknown or none is given."""
+        """How often a kernel must run to count these; None if one is unknown, or for no metrics."""
         if not metrics:
             return None
         # Metrics accumulate in a host object, so each query creates a new one.
@@ -398,7 +397,7 @@ class ChipMetrics:
 
 
 def libraries() -> Iterator[str]:
-    """Paths of CUPTI libraries, the one to take first."""
+    """Paths of CUPTI libraries, the preferred one first."""
     seen = set()
     for path in (*_mapped(), *cupti_paths.libraries(sys.path)):
         real = os.path.realpath(path)

@@ -1,7 +1,7 @@
-"""Where libcupti may lie: pip wheels first, then CUDA toolkits.
+"""Possible locations of libcupti: pip wheels first, then CUDA toolkits.
 
-One that the program itself has loaded (torch's) takes precedence over all of these; only the
-native collector, in the measured process, sees that.
+A library that the program itself has loaded (PyTorch's) takes precedence over all of these; only
+the native collector, in the measured process, can see it.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ _TOOLKITS = ("CUDA_HOME", "CUDA_PATH", "CUDA_ROOT")
 
 
 def libraries(package_folders: Iterable[str]) -> list[str]:
-    """Paths of libcupti, best first; the newest major version of a place goes first.
+    """Paths of libcupti, best first; in each folder, the newest major version first.
 
     Args:
-        package_folders: where packages are installed (`sys.path`).
+        package_folders: folders with packages (`sys.path`).
     """
     paths: list[str] = []
     if chosen := os.environ.get(OVERRIDE):

@@ -83,7 +83,7 @@ def begin(engine: Any, native: Any) -> None:
 
 
 class Refused(Exception):
-    """Recording cannot begin: the step, CUPTI's answer (0: none), the reason."""
+    """Recording cannot begin: the step, CUPTI's error code (0: none), the reason."""
 
     def __init__(self, step: str, problem: object) -> None:
         super().__init__(step)
@@ -97,8 +97,8 @@ class Collector:
     """The recording of one process.
 
     Args:
-        native: as of `begin`.
-        wanted: what the engine wants: libraries, trace, flush_ms, end_ms.
+        native: as for `begin`.
+        wanted: the engine's settings: libraries, trace, flush_ms, end_ms.
     """
 
     def __init__(self, native: Any, wanted: dict[str, Any]) -> None:
@@ -117,7 +117,7 @@ class Collector:
     # ------------------------------------------------------------- the beginning
 
     def begin(self) -> None:
-        """Subscribe, and choose what CUPTI is to report.
+        """Subscribe, and select what CUPTI reports.
 
         Raises:
             Refused: recording cannot begin.
@@ -163,7 +163,7 @@ class Collector:
             raise Refused(step, problem) from None
 
     def _check_library(self, version: str, path: str) -> None:
-        """Older versions of the package open their wheel's libcupti, whatever else is there."""
+        """Reject older versions of the package, which always open their own wheel's libcupti."""
         with contextlib.suppress(Exception):
             self.cupti.get_callback_name(RUNTIME_DOMAIN, 1)  # the first call loads the library
         paths = cupti_python_host.all_mapped("libcupti.so")
@@ -219,14 +219,14 @@ class Collector:
             self.native.note("records.missing", text)
 
     def fail(self, refused: Refused) -> None:
-        """The part says why nothing was recorded."""
+        """Note in the part why nothing was recorded."""
         self.native.problem(refused.step, refused.code, refused.text)
         self.native.finish(False)
 
     # ------------------------------------------------------------- the worker
 
     def work(self) -> None:
-        """The thread that sums up, started by the first call of CUDA's API."""
+        """The summing thread's function; the first call of CUDA's API starts the thread."""
         self.native.be_ours()
         self.native.note("backend.threads", str(_thread.get_native_id()))
         pause_s = (self.wanted["flush_ms"] or 1000) / 1000
@@ -275,7 +275,7 @@ class Collector:
             self.orders.put(orders)
 
     def _copy(self, path: bytes, done: Any, late: list[bool]) -> None:
-        """The part as it stands, for a snapshot: what is complete on the GPUs."""
+        """Copy the current part for a snapshot, with the GPU work that is complete."""
         self._flush(0)
         if not late and self.native.copy(path):
             done.release()
@@ -298,7 +298,7 @@ class Collector:
         self.native.keep(dropped.value)
 
     def _leave_cupti(self) -> None:
-        """See to it that CUPTI calls no Python code after Python has ended."""
+        """Make sure that CUPTI calls no Python code after Python has ended."""
         self.native.close()
         try:
             for kind in self.kinds:
@@ -310,7 +310,7 @@ class Collector:
     # ------------------------------------------------------------- the end
 
     def end(self, last: int) -> None:
-        """Deliver what is under way, waiting for the GPUs; `last`: nothing follows."""
+        """Wait for the GPUs, and deliver pending records; `last`: nothing follows."""
         if self.closed or self.pid != posix.getpid():
             return
         late = False
@@ -323,7 +323,7 @@ class Collector:
             self.native.finish(late)
 
     def snapshot(self, path: bytes) -> bool:
-        """Copy the part into a file; False if that could not be done in time."""
+        """Copy the part into a file; False if that took too long."""
         if self.closed or self.pid != posix.getpid():
             return False
         done: Any = _thread.allocate_lock()

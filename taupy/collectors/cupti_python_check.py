@@ -1,6 +1,6 @@
-"""Whether NVIDIA's cupti-python can record GPU work here, found out before the program starts.
+"""Whether NVIDIA's cupti-python can record GPU work here, checked before the program starts.
 
-The package is not imported: its metadata suffice.
+The package is not imported; its metadata is enough.
 """
 
 from __future__ import annotations
@@ -12,13 +12,14 @@ from pathlib import Path
 
 PACKAGE = "cupti-python"
 AT_LEAST = (13, 4)
-"""Earlier ones hand over records that end with the callback, and open a CUPTI of their own."""
+"""Earlier versions deliver records that are valid during the callback only, and open a separate
+CUPTI."""
 
 REMEDY = "pip install 'taupy-profiler[cupti]' (it includes CUPTI 13.4 or later)"
 
 
 def installed() -> str:
-    """The package and its version, "cupti-python 13.4.0"; "" if it is not there."""
+    """The package and its version, "cupti-python 13.4.0"; "" if it is not installed."""
     try:
         return f"{PACKAGE} {importlib.metadata.version(PACKAGE)}"
     except importlib.metadata.PackageNotFoundError:
@@ -26,7 +27,7 @@ def installed() -> str:
 
 
 def cuda_major() -> int:
-    """The major version of CUDA that it is made for; 0 if it is not there."""
+    """The major version of CUDA for which it was built; 0 if it is not installed."""
     number = installed().rpartition(" ")[2].partition(".")[0]
     return int(number) if number.isdigit() else 0
 

@@ -1,4 +1,4 @@
-"""The CUDA driver and the libcupti that are in the process, as the debugging collector finds them.
+"""The process's CUDA driver and libcupti, for the debugging collector.
 
 Its native counterpart is `_native/cupti_library.h`.
 """
@@ -11,7 +11,7 @@ from typing import Any
 
 
 def all_mapped(prefix: str) -> list[str]:
-    """Paths of the libraries in this process whose file names have this prefix, each once."""
+    """Paths of the libraries in this process whose file names have this prefix."""
     paths: dict[str, None] = {}
     with open("/proc/self/maps", encoding="utf-8", errors="surrogateescape") as file:
         for line in file:
@@ -55,15 +55,15 @@ class Driver:
 
 
 class Library:
-    """The libcupti that cupti-python is to use.
+    """The libcupti for cupti-python.
 
     Args:
-        paths: of libraries in wheels and toolkits, best first.
-        major: of the CUDA that cupti-python is made for.
-        driver: what cuDriverGetVersion returns; 0 if not known.
+        paths: libraries in wheels and toolkits, best first.
+        major: major version of the CUDA for which cupti-python was built.
+        driver: the result of cuDriverGetVersion; 0 if unknown.
 
     Attributes:
-        path, version: of the library; problem: why there is none, else "".
+        path, version: of the library; problem: why none can be used, otherwise "".
     """
 
     def __init__(self, paths: list[str], major: int, driver: int) -> None:

@@ -1,10 +1,10 @@
 """Begin the debugging GPU collector inside the measured process.
 
-Run, not imported, by `_native/cupti_python.c` at the program's first cuInit, with the GIL.
-What is imported here is imported into the program: that is what `--cupti-backend python`
-says it does. It happens in a timer of its own, so that no routine of the program is charged
-with it, and its routines are not recorded.
-(Nothing is imported by a statement before the engine is found: that would be recorded.)
+`_native/cupti_python.c` runs (does not import) this file at the program's first cuInit, with the
+GIL. Imports here are imports into the program, as documented for `--cupti-backend python`. They
+happen in a separate timer, so that no routine of the program is charged with them, and their
+routines are not recorded. (No import statement precedes the search for the engine, since that
+import would be recorded.)
 """
 
 import sys

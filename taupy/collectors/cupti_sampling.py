@@ -1,8 +1,8 @@
 """Counters of one GPU, sampled by CUPTI at a fixed interval: the PM Sampling API.
 
-The whole GPU is sampled, whichever process works on it, without replaying anything: any process
-may do it, and ours is one beside the program (`sampler.py`). Samples lie in a buffer of the
-hardware until they are decoded, so `Sampling.drain` must be called often enough.
+The whole GPU is sampled, whichever process uses it, without replaying kernels. Any process can do
+that; ours is a process beside the program (`sampler.py`). Samples are kept in a hardware buffer
+until they are decoded, so `Sampling.drain` must be called often enough.
 
 Layouts are from cupti_pmsampling.h of CUDA 12.6 to 13.5, compared with it in the tests.
 """
@@ -65,8 +65,8 @@ _KEEP_OLDEST = 0
 _IMAGE_FULL = 1  # CUpti_PmSampling_DecodeStopReason
 _OUT_OF_MEMORY, _NOT_SUPPORTED = 8, 27
 _NO_CONTEXT = (3, 15, 999)
-"""Results after which a context may help: the headers ask for a device only, NVIDIA's
-examples all have a context."""
+"""Error codes after which a context may help: the headers require only a device, but all of
+NVIDIA's examples create a context."""
 
 _SAMPLES_AT_ONCE = 1024
 _HARDWARE_BUFFERS = (128 << 20, 32 << 20)
@@ -79,7 +79,7 @@ def counts_cycles(chip: str) -> bool:
 
 
 class Sample(NamedTuple):
-    """What one interval counted; stamps as CUPTI gives them, values by PerfWorks metric."""
+    """The counts of one interval, with CUPTI's time stamps and values by PerfWorks metric."""
 
     start: int
     end: int
@@ -90,9 +90,9 @@ class Sampling:
     """One GPU that is being sampled.
 
     Attributes:
-        interval: as CUPTI was told, in `unit`: "ns", or "cycles" of the system clock.
-        overflows: how often the hardware's buffer was full.
-        behind: whether there were more samples than there was time to read.
+        interval: as requested from CUPTI, in `unit`: "ns", or "cycles" of the system clock.
+        overflows: how often the hardware buffer was full.
+        behind: whether samples arrived faster than they could be read.
         notes: how sampling differs from what was requested.
     """
 
@@ -176,7 +176,7 @@ class Sampling:
             seconds: roughly how long it may take; the next call returns what is left then.
 
         Raises:
-            CuptiError: sampling has ended: CUPTI refuses to go on.
+            CuptiError: CUPTI returned an error; sampling has ended.
         """
         image = {
             "pCounterDataImage": ctypes.cast(self._data, c_void_p),
@@ -240,7 +240,7 @@ class Sampling:
 
 
 def _availability(host: CuptiHost, ordinal: int) -> Any:
-    """What the GPU can count now; None if CUPTI does not tell."""
+    """CUPTI's image of what the GPU can count now; None if CUPTI does not provide it."""
     function = "cuptiPmSamplingGetCounterAvailability"
     try:
         availability = host.ask(function, Availability(deviceIndex=ordinal))
@@ -253,7 +253,7 @@ def _availability(host: CuptiHost, ordinal: int) -> Any:
 
 
 def problem_of(chip: str, problem: CuptiError | CudaError) -> str:
-    """Why a GPU cannot be sampled, and what to do about it where anything can be done."""
+    """Why a GPU cannot be sampled, and the remedy if there is one."""
     if isinstance(problem, CudaError):
         return str(problem)
     special = {

@@ -1,7 +1,7 @@
 """The facts of a node's GPUs, from the CUDA driver and from NVML.
 
-Runs in the process that stores a trial, never in the measured one. What neither
-tells is left out. The rows are those of TAU's GPU metadata, then what an engineer asks today.
+Runs in the process that stores a trial, never in the measured one. Facts that neither reports are
+omitted. The rows are those of TAU's GPU metadata, followed by further facts of current GPUs.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ def devices(node: int, ordinals: Iterable[int] | None = None) -> list[Device]:
     """The GPUs of this machine, as CUDA numbers them here.
 
     Args:
-        node: the node that they belong to.
-        ordinals: only these; None for all. One that is not there is left out.
+        node: the node to which they belong.
+        ordinals: only these; None for all. Missing GPUs are omitted.
     """
     count = driver.device_count()
     chosen = range(count) if ordinals is None else sorted(set(ordinals) & set(range(count)))
@@ -89,7 +89,7 @@ def _device(node: int, gpu: Gpu) -> Device:
 
 
 def _clocks_and_memory(gpu: Gpu) -> Sequence[Fact]:
-    """The driver counts both edges of the memory clock on their own: bandwidth is twice."""
+    """Memory bandwidth is computed with twice the driver's memory clock (double data rate)."""
     facts = [Fact("Memory Size", gpu.memory_bytes, "B")]
     core = gpu.attribute("clock_khz")
     if core:
@@ -114,7 +114,7 @@ def _pci(gpu: Gpu) -> str:
 
 
 def metadata(gpus: Iterable[Device]) -> dict[int, dict[str, str]]:
-    """The same facts as TAU writes them, `GPU[0] Name`, by node."""
+    """The same facts under TAU's names, such as `GPU[0] Name`, by node."""
     by_node: dict[int, dict[str, str]] = {}
     for device in gpus:
         facts = by_node.setdefault(device.node, {})

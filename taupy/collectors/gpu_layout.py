@@ -54,9 +54,9 @@ LAYOUT = Layout(
 class Work(NamedTuple):
     """Launches of one kernel or copy with one configuration from one call path, summed up.
 
-    Times are nanoseconds; of memory and counters, `time`, `minimum` and `maximum` are
-    values. `node` is an address in the measured process, 0 if the launch was not seen;
-    `name` an id of a kernel's name, else bits that say what kind of copy it is.
+    Times are nanoseconds; for memory and counters, `time`, `minimum` and `maximum` are values.
+    `node` is an address in the measured process, 0 if the launch was not seen; `name` is the id of
+    a kernel's name, or bits for the kind of copy.
     """
 
     node: int
@@ -102,7 +102,7 @@ class Call(NamedTuple):
 
 
 class DeviceFacts(NamedTuple):
-    """What CUPTI says about a device; sizes in bytes, clock in kHz, bandwidth in KiB/s."""
+    """CUPTI's facts about a device; sizes in bytes, clock in kHz, bandwidth in KiB/s."""
 
     ordinal: int
     major: int

@@ -33,8 +33,8 @@ _ALLOWED = """
     VECLIB_MAXIMUM_THREADS WORLD_SIZE
 """
 ENVIRONMENT_NAMES = frozenset(_ALLOWED.split())
-"""What a trial keeps of the environment: settings that change how a program performs.
-Everything else may hold a secret and is left out."""
+"""Environment variables stored with a trial: settings that affect performance. All others may hold
+secrets and are left out."""
 
 
 def hostname() -> str:
@@ -94,7 +94,7 @@ def program_metadata(
 
 
 def time_metadata(started_at: float) -> dict[str, str]:
-    """The start of a run, as TAU spells it: microseconds, local time, UTC."""
+    """The start of a run in TAU's formats: microseconds, local time, UTC."""
     local, utc = time.localtime(started_at), time.gmtime(started_at)
     return {
         "Starting Timestamp": str(round(started_at * 1_000_000)),
@@ -109,9 +109,9 @@ def environment_metadata(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def git_metadata(path: str) -> dict[str, str]:
-    """Commit, branch and dirtiness of the work tree that `path` lies in.
+    """Commit, branch and dirtiness of the work tree that contains `path`.
 
-    Empty where there is no git, no repository, or no answer within `GIT_TIMEOUT_S`.
+    Empty if git is missing, there is no repository, or git takes longer than `GIT_TIMEOUT_S`.
     """
     folder = Path(path)
     if not folder.is_dir():
@@ -144,7 +144,7 @@ def _field(text: str, name: str) -> str | None:
 
 
 def _cpu(cpuinfo: str) -> dict[str, str]:
-    """x86 names the model, Arm only codes of it, Power and z other fields again."""
+    """The CPU's model: x86 names it, Arm gives only codes, Power and z use other fields."""
     facts = {}
     for fact, fields in (
         ("CPU Vendor", ("vendor_id", "CPU implementer")),

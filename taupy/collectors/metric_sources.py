@@ -1,7 +1,6 @@
-"""Where `taupy avail` gets its answers: from CUPTI if it can be asked, else from the record.
+"""The sources of `taupy avail`: CUPTI if it is installed, otherwise `catalog/recorded.py`.
 
-A chip is asked for by name, or is one of this machine's GPUs. With CUPTI, the answers are
-NVIDIA's own; without it, they are those in `catalog/recorded.py`.
+A chip is requested by name, or is that of a GPU of this machine.
 """
 
 from __future__ import annotations
@@ -35,36 +34,36 @@ class MetricSource(Protocol):
     notes: tuple[str, ...]
 
     def has(self, metric: str) -> bool:
-        """Whether there is such a PerfWorks metric."""
+        """Whether the chip has this PerfWorks metric."""
 
     def passes_of(self, name: str, metrics: Sequence[str]) -> int | None:
-        """Passes of one of our counters or sets, and its metrics; None where not known."""
+        """Number of passes of one of our counters or sets, given its metrics; None if unknown."""
 
     def together(self, names: Sequence[str], metrics: Sequence[str]) -> str:
-        """A line on the passes of several of them at once."""
+        """A line about the passes of several of them together."""
 
     def can_sample(self, metric: str) -> bool:
-        """Whether this PerfWorks metric can be sampled, by itself in one pass."""
+        """Whether this PerfWorks metric alone can be sampled in one pass."""
 
     def sampled_together(self, names: Sequence[str]) -> None:
-        """Raise TaupyError, which says what fits, if one pass cannot sample all of these."""
+        """Raise TaupyError, with the names that fit, if one pass cannot sample all of these."""
 
     def near(self, metric: str) -> list[str]:
-        """PerfWorks metrics whose names come close."""
+        """PerfWorks metrics with similar names."""
 
     def raw(self) -> Iterator[tuple[str, str, str, str]]:
         """NVIDIA's own metrics: name, kind, unit, description."""
 
 
 class Sources(NamedTuple):
-    """The chips that a question is about, and what must be said about how they were found."""
+    """The sources for the requested chips, and notes on how the chips were determined."""
 
     chips: list[MetricSource]
     notes: list[str]
 
 
 def chips(wanted: str | None) -> Sources:
-    """The chip of that name, or those of this machine's GPUs.
+    """The chip with that name, or the chips of this machine's GPUs.
 
     Raises:
         UsageError: no chip has this name.
@@ -96,7 +95,7 @@ def cpu_counters() -> list[CpuCounter]:
 
 
 def _chip_name(wanted: str, host: CuptiHost | None) -> str:
-    """Newer CUPTIs may know chips that the catalogue does not."""
+    """The chip's name; a newer CUPTI may support chips that the catalogue lacks."""
     if host is not None and wanted.upper() in host.chips():
         return wanted.upper()
     return architectures.chip(wanted).name

@@ -1,9 +1,9 @@
-"""NVIDIA's management library: facts of GPUs, and how they fared while a program ran.
+"""NVIDIA's management library: facts about GPUs, and their state while a program ran.
 
-The *sampler* (`begin`, `watch`) is a process beside the program, not its child, that asks
-for power, clocks, temperature and utilisation a few times a second until the program is gone,
-and keeps sums in the file `nvml` of the run folder. libnvidia-ml comes with the driver and is
-asked through nvidia-ml-py; where either is missing nothing is sampled.
+The *sampler* (`begin`, `watch`) is a process beside the program, not its child. It reads power,
+clocks, temperature and utilisation a few times per second until the program has ended, and keeps
+sums in the file `nvml` of the run folder. libnvidia-ml comes with the driver and is called through
+nvidia-ml-py; if either is missing, nothing is sampled.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ _Row = tuple[str, str, int, float, float, float, float]
 
 
 class _Reading(NamedTuple):
-    """A value that one function of pynvml gives.
+    """A value that a function of pynvml returns.
 
-    `arguments` follow the device; `scale` makes the value `unit`.
+    `arguments` follow the device; the value is multiplied by `scale` to give `unit`.
     """
 
     name: str
@@ -101,7 +101,7 @@ def driver_version() -> str | None:
 
 
 def uuids() -> list[str]:
-    """The UUIDs of all GPUs that NVML sees, which may be more than CUDA may use."""
+    """The UUIDs of all GPUs that NVML reports; CUDA may be restricted to some of them."""
     handles = (
         _queried("nvmlDeviceGetHandleByIndex", index)
         for index in range(_queried("nvmlDeviceGetCount") or 0)
@@ -141,7 +141,7 @@ def _whole(value: float) -> float | int:
 
 
 def sample(uuid: str) -> dict[tuple[str, str], float]:
-    """One look at a GPU: (name, unit) -> value, for everything that can be read now."""
+    """One sample of a GPU: (name, unit) -> value, for everything that can be read now."""
     handle = _queried("nvmlDeviceGetHandleByUUID", uuid)
     if handle is None:
         return {}
@@ -155,7 +155,7 @@ def sample(uuid: str) -> dict[tuple[str, str], float]:
 
 
 def added(sums: Sums, values: dict[tuple[str, str], float]) -> None:
-    """Add the values of one look to the sums."""
+    """Add the values of one sample to the sums."""
     for key, value in values.items():
         count, low, high, total, squares = sums.get(key, (0, value, value, 0.0, 0.0))
         sums[key] = (
@@ -164,7 +164,7 @@ def added(sums: Sums, values: dict[tuple[str, str], float]) -> None:
 
 
 def user_events(folder: Folder, ordinals: dict[str, int]) -> list[UserEvent]:
-    """What the sampler has kept, as `GPU[0] Power` and so on.
+    """The sampler's results as user events, such as `GPU[0] Power`.
 
     Args:
         folder: the run folder.
@@ -186,7 +186,7 @@ def user_events(folder: Folder, ordinals: dict[str, int]) -> list[UserEvent]:
 
 
 def watch(folder: Folder, pid: int, start: int, interval_s: float = INTERVAL_S) -> None:
-    """Sample all GPUs until the process is gone or the run folder is."""
+    """Sample all GPUs until the process or the run folder is gone."""
     kept: dict[str, Sums] = {uuid: {} for uuid in uuids()}
     looks = 0
     while kept and not folder.is_gone():
@@ -213,8 +213,8 @@ def record(kept: dict[str, Sums]) -> bytes:
 def begin(folder: Folder, pid: int, start: int) -> bool:
     """Start the sampler if there is an NVIDIA driver; returns whether it was started.
 
-    It runs beside this process and is not its child: the program, which takes this process
-    over, must not find a child that it did not start.
+    It is not a child of this process, which becomes the program: the program must not find a child
+    that it did not start.
     """
     if not os.path.exists(_CONTROL):
         return False

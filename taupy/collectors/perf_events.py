@@ -1,10 +1,10 @@
 """Counters of the CPU: which ones this machine has, and whether they are reliable.
 
-Everything is found out before the program starts, in the launcher, which becomes the program:
-what is allowed here is allowed there. Events are opened as one group, so that all count at once;
-known work is run under them, and a metric that is off by more than one per cent, or a
-group that did not count all the time, is not used. What is left is described to the
-engine; reading and attribution are its work (`_native/counters.h`).
+Everything is tested before the program starts, in the launcher, which becomes the program and
+therefore has the same permissions. Events are opened as one group, so that all count at once. They
+count known work; a metric with an error of more than one per cent, or a group that did not count
+all the time, is not used. The engine reads and attributes the remaining counters
+(`_native/counters.h`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from taupy.catalog import cpu_events
 from taupy.catalog.cpu_events import HARDWARE, RAW, Cpu, CpuMetric
 
 OFF_AT_MOST = 0.01
-"""A counter may be off from known work by this share."""
+"""The largest relative error of a counter for known work."""
 
 READING_AT_MOST_NS = 500.0
 """Counters that take longer to read are not read at every call, unless that is requested."""
@@ -28,7 +28,7 @@ READING_AT_MOST_NS = 500.0
 METRICS_AT_MOST = 4
 EVENTS_AT_MOST = 8
 EVENTS_IN_A_GUEST = 3
-"""With more at once, virtual AMD counters were seen to give values off by 2**47."""
+"""With more events at once, virtual AMD counters gave values that were wrong by 2**47."""
 
 UNBELIEVABLE = 1 << 46
 
@@ -42,7 +42,7 @@ Try = Callable[[list[tuple[int, int, int, int]], str, int, int, bool], dict[str,
 
 
 class Counter(NamedTuple):
-    """A counter for people. `status` is "ok", or says why it cannot be counted."""
+    """A counter in lists. `status` is "ok", or the reason why it cannot be counted."""
 
     name: str
     unit: str
@@ -52,17 +52,17 @@ class Counter(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """What the engine is told to count.
+    """The counters that the engine reads.
 
     Attributes:
         events: (type, config, weight, position in `metrics`) of each event.
         metrics: (name, unit) of each metric.
         at_calls: read at every call; else at regions and phases only.
         by_rdpmc: the kernel lets the program read its counters directly.
-        whole: there is also room to count all threads together, so that nothing that native
-            threads do is lost.
-        reading_ns: cost of one reading of all of them.
-        notes: what was left out, degraded or decided, one line each, for people.
+        whole: all threads can also be counted together, so that no work of native threads is
+            lost.
+        reading_ns: cost of reading all counters once.
+        notes: what was left out, degraded or chosen, one line each, for users.
         facts: metadata of the trial.
     """
 
@@ -89,7 +89,7 @@ class Prepared:
 
 
 def this_cpu(cpuinfo: Path = Path("/proc/cpuinfo")) -> Cpu:
-    """The processor that we run on."""
+    """The processor of this machine."""
     try:
         return cpu_events.cpu_of(cpuinfo.read_text("utf-8", "replace"))
     except OSError:
@@ -105,7 +105,7 @@ def _native_try() -> Try | None:
 
 
 def available(cpu: Cpu | None = None, try_: Try | None = None) -> list[Counter]:
-    """All metrics of the CPU that have a name here, each tried on its own."""
+    """All named metrics of the CPU, each tried separately."""
     cpu = cpu or this_cpu()
     try_ = try_ or _native_try()
     counters = []
@@ -125,15 +125,15 @@ def prepare(
     cpu: Cpu | None = None,
     try_: Try | None = None,
 ) -> Prepared:
-    """Find out which of these metrics can be counted here, and how. What this machine cannot
-    do never raises an error: it goes into the notes.
+    """Find out which of these metrics can be counted here, and how. A metric that cannot be counted
+    gives a note, not an error.
 
     Args:
         names: metrics of the CPU, as in `catalog/cpu_events.py`, in order of importance.
         at: when they are read. "auto": at every call if a reading is cheap enough.
-        room: metrics that the engine has room for.
-        cpu: the processor; this one if not given.
-        try_: `counters_try` of the engine, given by tests.
+        room: maximum number of metrics of the engine.
+        cpu: the processor (default: this machine's).
+        try_: the engine's `counters_try`; set by tests.
 
     Raises:
         KeyError: a name that is not a metric of the CPU.
@@ -170,7 +170,7 @@ def _events(metrics: Sequence[CpuMetric]) -> list[tuple[int, int, int, int]]:
 
 
 def _on_processor(metric: CpuMetric) -> int:
-    """How many of its events take one of the processor's counters."""
+    """The number of its events that occupy a counter of the processor."""
     return sum(event.type in (HARDWARE, RAW) for event in metric.events)
 
 
@@ -197,12 +197,12 @@ def _fitting(metrics: list[CpuMetric], cpu: Cpu, room: int, notes: list[str]) ->
 
 
 def _most_events(cpu: Cpu) -> int:
-    """How many events of the processor can be trusted at once."""
+    """How many events of the processor can be counted reliably at once."""
     return EVENTS_IN_A_GUEST if cpu.virtual and cpu.vendor == "AuthenticAMD" else EVENTS_AT_MOST
 
 
 def _fits_twice(metrics: list[CpuMetric], cpu: Cpu, try_: Try) -> bool:
-    """Whether each event can be counted a second time beside itself, all of them all the time."""
+    """Whether each event can be counted twice at the same time, without multiplexing."""
     events = _events(metrics)
     if 2 * len(events) > EVENTS_AT_MOST:
         return False
@@ -221,8 +221,8 @@ def _fits_twice(metrics: list[CpuMetric], cpu: Cpu, try_: Try) -> bool:
 def _failing(
     metrics: list[CpuMetric], cpu: Cpu, try_: Try, notes: list[str], tested: dict[str, str]
 ) -> set[str]:
-    """Names of the metrics that cannot be opened or fail the test, now that the others are
-    counted as well; `tested` gets the results of those that pass."""
+    """Names of the metrics that cannot be opened together with the others, or fail the test;
+    `tested` receives the results of those that pass."""
     events = _events(metrics)
     probe = _Probe(metrics, events, notes, tested)
     try:
@@ -248,8 +248,8 @@ class _Probe:
     """Metrics that are counted together, their events, and the results of their tests.
 
     Attributes:
-        notes: gets a line for each metric that fails.
-        tested: gets results by metric and work.
+        notes: receives a line for each metric that fails.
+        tested: receives results by metric and work.
     """
 
     metrics: list[CpuMetric]
@@ -426,7 +426,7 @@ _DEVICES = Path("/sys/bus/event_source/devices")
 
 
 def _has_pmu(devices: Path = _DEVICES) -> bool:
-    """Whether the kernel knows hardware counters of this processor."""
+    """Whether the kernel supports hardware counters of this processor."""
     return any((devices / name).exists() for name in ("cpu", "cpu_core", "armv8_pmuv3_0"))
 
 
@@ -436,7 +436,7 @@ def why_not(
     paranoid: Path = Path("/proc/sys/kernel/perf_event_paranoid"),
     devices: Path = _DEVICES,
 ) -> str:
-    """Why the kernel refused a counter, and what can be done about it, in one line."""
+    """Why the kernel refused a counter, and the remedy, in one line."""
     try:
         level = int(paranoid.read_text("ascii"))
     except (OSError, ValueError):

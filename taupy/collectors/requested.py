@@ -1,8 +1,8 @@
-"""What `taupy run --metrics` asks for: names become counters of the CPU and of GPUs.
+"""The metrics requested by `taupy run --metrics`: names become counters of the CPU and of GPUs.
 
-A name is a metric of the CPU, one of a GPU (ours, a legacy one, a PerfWorks name), a set of
-either, or a set of the project's. What this machine cannot count is left out, with one line
-for each; the time is measured anyway.
+A name is a metric of the CPU, a metric of a GPU (our name, a legacy name, a PerfWorks name), a
+predefined set, or a set of the project. Metrics that this machine cannot count are left out, with
+one note each; the time is measured anyway.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ CPU_SETS = {
     "roofline": ("flop", "bytes_dram_read"),
     "memory": ("bytes_dram_read", "cache_misses"),
 }
-"""What the sets of these names mean where there is no GPU."""
+"""The meaning of these sets on a machine without a GPU."""
 
 ANALYTIC = "analytic"
-"""Asks for flop and bytes of BLAS calls, computed from their shapes."""
+"""The name that requests flop and bytes of BLAS calls, computed from their shapes."""
 
 
 class Wanted:
     """The requested metrics.
 
     Attributes:
-        cpu: of the CPU, to be counted in routines.
-        gpu: of GPUs, our names where they have one.
-        cpu_time: whether the thread's CPU time is wanted, too.
+        cpu: counters of the CPU, read in routines.
+        gpu: counters of GPUs, by our names if there are any.
+        cpu_time: whether the threads' CPU time was requested, too.
         analytic: operations computed from the shapes of BLAS calls: "always", or "fallback"
-            where the CPU's own counters of operations are missing.
-        notes: what was requested and is not available, one line each.
+            if the CPU's own counters of operations are missing.
+        notes: requested metrics that are not available, one line each.
     """
 
     def __init__(self) -> None:
@@ -49,8 +49,8 @@ class Wanted:
 
 
 def listed(given: Sequence[str] | None, project: Mapping[str, object]) -> tuple[list[str], str]:
-    """The names asked for, and where: command line, TAU_METRICS, project settings. None
-    asks for none, whatever the others say.
+    """The requested names, and their source: command line, TAU_METRICS or project settings. If
+    `given` is None, nothing is requested, whatever the other sources contain.
 
     Raises:
         UsageError: the project's setting is not a list of names.
@@ -74,9 +74,9 @@ def listed(given: Sequence[str] | None, project: Mapping[str, object]) -> tuple[
 def sampled(
     given: Sequence[str] | None, project: Mapping[str, object]
 ) -> tuple[tuple[str, ...], frozenset[str]]:
-    """What is to be sampled over time, as the command line says, else the project's settings:
-    all names, and those that stand for a set only, which a chip may lack. None asks for nothing,
-    whatever the project says.
+    """What is sampled over time, from the command line or else the project's settings: all names,
+    and those that come from a set only, which a chip may lack. If `given` is None, nothing is
+    sampled, whatever the project's settings are.
 
     Raises:
         UsageError: a name is unknown, or the project's setting is not a list of names.
@@ -107,7 +107,7 @@ def interval_ns(text: object) -> int:
     """A time between samples: "1ms", "100us"; a number alone is milliseconds.
 
     Raises:
-        UsageError: it is not a time, or is one that cannot be kept up.
+        UsageError: it is not a time, or too short.
     """
     match = re.fullmatch(r"\s*(\d+(?:\.\d*)?)\s*(ns|us|\u00b5s|ms|s|)\s*", str(text))
     if not match:
@@ -120,7 +120,7 @@ def interval_ns(text: object) -> int:
 
 
 def local_rank() -> int:
-    """This process's number among the ranks of its machine; 0 for a program on its own."""
+    """This process's number among the ranks of its machine; 0 for a program without ranks."""
     names = ("LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID")
     for name in names:
         if (text := os.environ.get(name, "")).isdigit():
@@ -157,14 +157,14 @@ def has_gpu() -> bool:
 
 
 def metrics(names: Sequence[str], source: str, project: Mapping[str, object], gpu: bool) -> Wanted:
-    """What the names stand for.
+    """The metrics for these names.
 
     Args:
-        names: as typed.
-        source: where they were typed: an unknown name from the environment is a
-            note only, since it may be meant for another TAU.
-        project: settings of the project; its `sets` are sets, too.
-        gpu: whether there is a GPU.
+        names: as typed by the user.
+        source: where they come from: an unknown name from the environment gives a note only,
+            since it may be meant for TAU itself.
+        project: settings of the project, including its own `sets`.
+        gpu: whether the machine has a GPU.
 
     Raises:
         UsageError: a name that is neither a metric nor a set.
@@ -217,7 +217,7 @@ def metrics(names: Sequence[str], source: str, project: Mapping[str, object], gp
 
 
 def blas_library() -> bytes | None:
-    """The library that stands between a program and its BLAS; None where it is not built."""
+    """The library that is interposed between a program and its BLAS; None if it is not built."""
     from importlib.util import find_spec
 
     spec = find_spec("taupy._native.blas")

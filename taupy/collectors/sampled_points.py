@@ -1,4 +1,4 @@
-"""Samples of counters in bounded space: when there are too many, neighbours become one point."""
+"""Samples of counters in bounded space: if there are too many, neighbours are merged."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ MOST_POINTS = 32_768
 
 @dataclass(slots=True)
 class Points:
-    """Samples of some channels, in at most `most` points; beyond that, two neighbours become one.
+    """Samples of some channels, in at most `most` points; beyond that, neighbours are merged.
 
     Attributes:
-        sums: of all samples, by channel: count, least, largest, sum, sum of squares.
-        gaps_ns: time between samples that follow each other, where some are missing.
+        sums: count, minimum, maximum, sum and sum of squares of all samples, by channel.
+        gaps_ns: total time between successive samples where some are missing.
     """
 
     channels: int
@@ -36,7 +36,7 @@ class Points:
         self.sums += [[0, float("inf"), float("-inf"), 0.0, 0.0] for _ in range(self.channels)]
 
     def add(self, start: int, end: int, values: Sequence[float]) -> None:
-        """Take one sample; it begins where the last one ended, or later."""
+        """Add a sample, which begins when the last one ended, or later."""
         for sums, value in zip(self.sums, values, strict=True):
             if value == value:  # NaN: nothing was counted
                 sums[0] += 1
@@ -71,7 +71,7 @@ class Points:
                 column.append(value)
 
     def _join(self, at: int) -> None:
-        """The last point becomes part of the one at `at`, the one before it."""
+        """Merge the last point into the preceding one, at `at`."""
         for channel in range(self.channels):
             two = [self.mean[channel].pop(), self.mean[channel][at]]
             lengths = [self.end[-1] - self.start[-1], self.end[at] - self.start[at]]

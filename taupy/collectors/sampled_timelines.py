@@ -1,4 +1,4 @@
-"""What the sampler has kept about each GPU, read before a trial is stored.
+"""Read the sampler's results for each GPU, before a trial is stored.
 
 `timelines` ends the sampler first, by the file STOP in the run folder.
 """
@@ -27,14 +27,14 @@ _END_S = 20.0
 
 @dataclass(frozen=True, slots=True)
 class GpuTimeline:
-    """What was sampled on one GPU.
+    """The samples of one GPU.
 
     Attributes:
-        facts: chip, interval, and its unit, "ns" or "cycles".
+        facts: chip, interval, and the interval's unit, "ns" or "cycles".
         problems: what is missing, one line each.
-        events: statistics of all samples; names as NVML's, `GPU[0] sm_active`.
+        events: statistics of all samples, named like NVML's, `GPU[0] sm_active`.
         samples: the same over time.
-        samples_a_point: how many samples became one point.
+        samples_a_point: how many samples were merged into one point.
     """
 
     uuid: str
@@ -47,17 +47,17 @@ class GpuTimeline:
 
 
 def timelines(folder: Folder, ordinals: dict[str, int] | None) -> list[GpuTimeline] | None:
-    """End the sampler of this run and read what it has kept.
+    """Stop the sampler of this run and read its results.
 
     Args:
         folder: the run folder.
         ordinals: UUID -> CUDA's number in the program, of the GPUs to keep; None for all.
 
     Returns:
-        None if no GPU could be sampled, which was said before the run.
+        None if no GPU could be sampled, which was reported before the run.
 
     Raises:
-        TaupyError: something was sampled and cannot be read.
+        TaupyError: the samples cannot be read.
     """
     _end(folder)
     try:
@@ -105,7 +105,7 @@ _KEPT_FIELDS: dict[str, Any] = {
 
 
 def _is_kept(gpu: dict[str, Any]) -> bool:
-    """Whether it is what `Sampled.kept` gives, with columns of equal length."""
+    """Whether it is a valid result of `Sampled.kept`, with columns of equal length."""
     if any(not fits(gpu.get(name), hint) for name, hint in _KEPT_FIELDS.items()):
         return False
     columns = [gpu["mean"], gpu["low"], gpu["high"]]

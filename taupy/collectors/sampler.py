@@ -1,8 +1,8 @@
 """The timeline of GPUs: counters sampled by a process beside the program.
 
-`begin` starts the process with what `sampling_plan.py` has prepared, and hears from it what is
-sampled. It ends with the program, or when the file STOP appears. `sampled_timelines.py` reads what
-it has kept, in points of `sampled_points.py`.
+`begin` starts the process with the settings of `sampling_plan.py`; the process reports what it
+samples. It ends with the program, or when the file STOP appears. `sampled_timelines.py` reads its
+results, points of `sampled_points.py`.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ _DEVICES_AT_MOST = 64
 
 
 def begin(folder: Folder, prepared: Prepared, pid: int, start: int) -> tuple[int, list[str]]:
-    """Start the sampler, and wait until it samples. Returns how many GPUs it samples, and what
-    went wrong, one line each."""
+    """Start the sampler, and wait until it samples. Returns the number of sampled GPUs, and
+    problems, one line each."""
     (folder / SETTINGS).write_bytes(prepared.settings)
     answer = beside.begin(__name__, [folder.path, str(pid), str(start)])
     if answer is None:
@@ -71,7 +71,7 @@ def _heard(descriptor: int, seconds: float) -> str:
 
 
 class Sampled:
-    """One GPU that the sampler looks at."""
+    """One GPU that is sampled."""
 
     def __init__(self, host: CuptiHost, ordinal: int, plan: Any, interval_ns: int) -> None:
         self.metrics, channels = plan
@@ -135,7 +135,7 @@ class Sampled:
             )
 
     def kept(self) -> dict[str, Any]:
-        """Everything sampled, as a record takes it."""
+        """All results, as plain values for a record."""
         points = self.points
         return {
             "uuid": self.uuid,
@@ -157,7 +157,7 @@ def watch(folder: Folder, pid: int, start: int, say: Callable[[str], None]) -> N
     """Sample until the process is gone, STOP appears, or the run folder is gone.
 
     Args:
-        say: called once, with the number of GPUs and a line for each thing that went wrong.
+        say: called once, with the number of GPUs and one line per problem.
     """
     plan = values.loads((folder / SETTINGS).read_record())
     gpus, lines = _begun(plan)
@@ -178,7 +178,7 @@ def watch(folder: Folder, pid: int, start: int, say: Callable[[str], None]) -> N
 
 
 def _begun(plan: Any) -> tuple[list[Sampled], list[str]]:
-    """The GPUs that are being sampled now, and why the others are not."""
+    """Begin to sample; returns the sampled GPUs, and why the others are not sampled."""
     gpus: list[Sampled] = []
     lines: list[str] = []
     try:

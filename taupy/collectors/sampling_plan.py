@@ -1,4 +1,4 @@
-"""What can be sampled on the GPUs of this machine, before a run.
+"""Plan what is sampled on the GPUs of this machine, before a run.
 
 `prepare` translates the requested names and rejects those that do not fit into one pass.
 """
@@ -39,15 +39,15 @@ def prepare(
     optional: Collection[str] = (),
     open_host: Callable[[], CuptiHost] = CuptiHost.open,
 ) -> Prepared:
-    """Spell channels for the GPUs of this machine.
+    """Choose the metrics for channels on the GPUs of this machine.
 
     Args:
-        names: as `timeline.names_of` gives them.
-        optional: those that a chip may lack without a note.
-        open_host: given by tests.
+        names: as returned by `timeline.names_of`.
+        optional: names that a chip may lack without a note.
+        open_host: set by tests.
 
     Raises:
-        TaupyError: they take more than one pass; the message says which fit.
+        TaupyError: they need more than one pass; the message says which fit.
     """
     try:
         host = open_host()
@@ -85,10 +85,10 @@ def prepare(
 
 
 def planned(host: CuptiHost, chip: str, names: Iterable[str]) -> timeline.Plan:
-    """What is sampled on a chip, if one pass takes it all.
+    """What is sampled on a chip, in one pass.
 
     Raises:
-        TaupyError: it takes more; the message says which of them fit.
+        TaupyError: more passes are needed; the message says which names fit into one.
         CuptiError: the chip cannot sample, or is unknown.
     """
     with host.chip(chip, PM_SAMPLING) as chip_metrics:
@@ -128,7 +128,7 @@ def _listed(missing: Iterable[tuple[str, str]]) -> str:
 
 
 def _plain(plans: dict[str, Any]) -> dict[str, Any]:
-    """Tuples of tuples, as a record takes them."""
+    """The plans as plain tuples, for a record."""
     return {
         chip: (
             metrics,
