@@ -37,7 +37,7 @@ typedef struct Running {
     unsigned count;
     uint64_t generation; /* of the open nodes */
     void *owner;         /* of the previous node */
-    const Node *layer;   /* the previous node's parent in the call tree */
+    Node *layer;         /* the previous node's parent in the call tree */
     uint64_t pass;       /* start of that layer's pass */
 } Running;
 
@@ -114,7 +114,7 @@ static void *owner_here(int64_t sequence, uint64_t thread)
 }
 
 /* Whether the layer's pass continues: the previous node belonged to it, too. */
-static int is_again(const Node *layer, uint64_t pass)
+static int is_again(Node *layer, uint64_t pass)
 {
     int again = running->layer == layer && running->pass == pass;
     running->layer = layer;
@@ -122,28 +122,61 @@ static int is_again(const Node *layer, uint64_t pass)
     return again;
 }
 
+/* An existing call path below `parent`; NULL if there is none. */
+static Node *child_known(const Thread *thread, Node *parent, const void *key)
+{
+    Node *node = node_find(thread, parent, key);
+    if (node != NULL)
+        parent->last = node;
+    return node;
+}
+
+/* The layer's call path below `caller`. Usually it is that of the previous node. */
+static Node *layer_known(const Thread *thread, Node *caller, const void *owner)
+{
+    Node *layer = running->layer;
+    if (layer != NULL && layer->key == owner && layer->parent == caller)
+        return layer;
+    return child_known(thread, caller, owner);
+}
+
+/* Graph nodes run in the same order in each pass, and their call paths lie in memory in that order:
+ * after the last one come the next layer and its first node. In the meantime, other work has pushed
+ * them out of the cache. */
+static void expect_next(const Node *node)
+{
+    __builtin_prefetch(node + node_stride, 1);
+    __builtin_prefetch(node + 2 * node_stride, 1);
+}
+
 /* Enter existing call paths, without the GIL but under tree_lock. Returns 0 if they do not
  * exist. */
 static int enter_known(Thread *thread, OpenNode *open, void *owner, const char *name)
 {
     Node *caller = thread->cursor;
-    Node *layer = owner != NULL ? node_find(thread, caller, owner) : NULL;
+    Node *layer = owner != NULL ? layer_known(thread, caller, owner) : NULL;
     void *timer = operator_known(name);
     if (owner != NULL && !spans_ready(thread))
         return 0;
     if ((owner != NULL && layer == NULL) || timer == NULL)
         return 0;
-    Node *node = node_find(thread, layer != NULL ? layer : caller, timer);
+    Node *node = child_known(thread, layer != NULL ? layer : caller, timer);
     if (node == NULL)
         return 0;
-    int again = is_again(layer, caller->t0);
-    uint64_t due = thread->due_ticks;
-    thread->due_ticks = UINT64_MAX; /* windows end only under the GIL */
     if (layer != NULL)
-        node_enter(thread, layer, again, 1);
-    node_enter(thread, node, 0, 1);
-    thread->due_ticks = due;
+        *(is_again(layer, caller->t0) ? &layer->resumes : &layer->calls) += 1;
+    else
+        is_again(NULL, caller->t0);
+    node->calls++;
+    cursor_set(thread, node);
     *open = (OpenNode){layer, node};
+    if (metric_count && layer != NULL)
+        metrics_enter(thread, layer);
+    if (metric_count)
+        metrics_enter(thread, node);
+    node->t0 = clock_ticks();
+    if (layer != NULL)
+        layer->t0 = node->t0;
     return 1;
 }
 
@@ -241,6 +274,7 @@ static void node_ends(void)
             node_stop(thread, node, now);
         thread->without_gil = 0;
         cursor_set(thread, outer->parent);
+        expect_next(inner);
     }
     pthread_mutex_unlock(&tree_lock);
     if (thread != NULL && !is_innermost)

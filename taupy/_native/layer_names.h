@@ -17,18 +17,19 @@
 #define LAYERS_AT_MOST 10000
 #define ROOTS_AT_MOST 8 /* per class, that get names of their own */
 
-typedef struct Layer {
+typedef struct Layer { /* what each call reads comes first: one cache line */
     struct Layer *above; /* NULL: a root */
     PyObject *key;       /* name below `above`; NULL: a root */
     void *module;        /* last module seen here; NULL: none. Only compared, like its type */
     PyTypeObject *type;
+    void *timer;         /* key it is recorded under; NULL: not called yet */
+    void *backward;      /* the same for its backward pass */
+    struct Layer *next;  /* called after it the last time; NULL: not known */
+    int is_stray;        /* modules found below no other, per class and enclosing layer */
     struct Layer *same;  /* next layer with this module */
     uint64_t walk;       /* the last walk that reached it */
     char *name;          /* qualified; NULL: not called yet */
     const char *prefix;  /* root only: prefix of the names below it */
-    void *timer;         /* key it is recorded under; NULL: not called yet */
-    void *backward;      /* the same for its backward pass */
-    int is_stray;        /* modules found below no other, per class and enclosing layer */
 } Layer;
 
 /* A layer being called, and its module, which is therefore alive. */

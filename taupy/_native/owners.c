@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #define NOTES_FIRST 256
+#define NEAR 4             /* notes looked at before a search */
 #define LOGS_AT_MOST 64 /* beyond that, logs of ended threads are reused */
 
 typedef struct Note {
@@ -110,11 +111,38 @@ static uint64_t notes_up_to(const Log *log, uint64_t first, uint64_t count, uint
     return low - first;
 }
 
+static int begins_after(const Log *log, uint64_t at, uint64_t count, uint64_t sequence)
+{
+    return at == count ||
+           __atomic_load_n(&note_at(log, at)->sequence, __ATOMIC_RELAXED) > sequence;
+}
+
+/* The same number, searched first near the note used last on this thread: a backward pass goes
+ * through the notes from the last one to the first. */
+static uint64_t notes_up_to_near(const Log *log, uint64_t first, uint64_t count, uint64_t sequence)
+{
+    static __thread struct {
+        const Log *log;
+        uint64_t end; /* the note after the one used */
+    } used;
+    uint64_t end = used.end;
+    if (used.log != log || end > count || end < first + NEAR ||
+        !begins_after(log, end, count, sequence))
+        end = 0;
+    for (int i = 0; end != 0 && begins_after(log, end - 1, count, sequence); i++)
+        end = i < NEAR - 1 ? end - 1 : 0;
+    if (end == 0)
+        end = first + notes_up_to(log, first, count, sequence);
+    used.log = log;
+    used.end = end;
+    return end - first;
+}
+
 static void *owner_in(const Log *log, uint64_t sequence, int *is_forgotten)
 {
     uint64_t count = __atomic_load_n(&log->count, __ATOMIC_ACQUIRE);
     uint64_t first = count > log->room ? count - log->room : 0;
-    uint64_t before = notes_up_to(log, first, count, sequence);
+    uint64_t before = notes_up_to_near(log, first, count, sequence);
     *is_forgotten = before == 0 && first > 0;
     return before == 0 ? NULL
                        : __atomic_load_n(&note_at(log, first + before - 1)->owner, __ATOMIC_RELAXED);

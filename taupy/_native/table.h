@@ -36,12 +36,24 @@ static inline uint64_t table_hash(uint64_t number)
     return number * 0x9E3779B97F4A7C15ull | 1;
 }
 
-/* Hash of a string, continuing from another string's hash, or from 0. */
+/* Hash of a string, continuing from another string's hash, or from 0. Takes eight characters at a
+ * time; the last ones overlap. */
 static inline uint64_t table_hash_text(uint64_t hash, const char *text)
 {
-    for (; *text; text++)
-        hash = (hash ^ (unsigned char)*text) * 0x100000001B3ull;
-    return table_hash(hash ^ 0xCBF29CE484222325ull);
+    size_t size = strlen(text);
+    uint64_t word = 0;
+    for (size_t at = 0; at + sizeof word < size; at += sizeof word) {
+        memcpy(&word, text + at, sizeof word);
+        hash = (hash ^ word) * 0x9FB21C651E98DF25ull;
+        hash ^= hash >> 32;
+    }
+    if (size >= sizeof word)
+        memcpy(&word, text + size - sizeof word, sizeof word);
+    else
+        for (size_t at = 0; at < size; at++)
+            word = word << 8 | (unsigned char)text[at];
+    hash = (hash ^ word ^ size) * 0x9FB21C651E98DF25ull;
+    return table_hash(hash ^ hash >> 32);
 }
 
 static inline __attribute__((always_inline)) void *table_find(const Table *table, uint64_t hash,
