@@ -130,6 +130,38 @@ def test_those_of_a_window_of_steps_are_stamped_in_the_window(run):
     assert names["steps outside of 2:3"] == 2
 
 
+def test_phases_of_greenlets_are_stamped_while_they_run(run):
+    """`right`, which `left` has called, is left open three times: it has a span for each stretch
+    in which its greenlet runs."""
+    pytest.importorskip("greenlet")
+    trial = run(
+        """
+from greenlet import greenlet
+def work(name, other):
+    for _ in range(3):
+        with taupy.phase(name):
+            net(None)
+            other().switch()
+left = greenlet(lambda: work("left", lambda: right))
+right = greenlet(lambda: work("right", lambda: left))
+with taupy.phase("whole"):
+    left.switch()
+""",
+        "--trace=host",
+    )
+    profile = profile_of(trial)
+    (stamped,) = spans(profile).values()
+    names = Counter(name for name, *_ in stamped)
+    assert (names["left"], names["right"], names["whole"], names["Module"]) == (3, 5, 1, 6)
+    for _, begin, end, _ in stamped:
+        across = [name for name, start, stop, _ in stamped if start < begin < stop < end]
+        assert begin <= end and across == []
+    tree = profile.threads[0].tree
+    for row in {row for *_, row in stamped}:
+        whole = sum(end - begin for _, begin, end, its in stamped if its == row)
+        assert whole == pytest.approx(tree.inclusive["time"][row], abs=2000)
+
+
 def test_what_a_killed_process_was_in_lasts_until_its_end(run):
     trial = run(
         "import os, signal\nif os.fork() == 0:\n  with taupy.phase('last'):\n    train(0)\n"
