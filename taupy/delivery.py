@@ -1,7 +1,7 @@
-"""What becomes of a run that has ended: its profile is built and stored, or kept in a file.
+"""Deliver a run that has ended: build its profile, and store it or save it in a file.
 
-`session.py` knows what is left over. Delivering may be repeated at any point: nodes that are stored
-already are not stored twice.
+`session.py` finds undelivered runs. Delivery can be repeated at any point: nodes that are stored
+already are not stored again.
 """
 
 from __future__ import annotations
@@ -86,21 +86,21 @@ _OF_THE_STORER = ("storer_argv", "storer_env", "spill_prefix")
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """What became of a run.
+    """The outcome of a delivery.
 
     Attributes:
-        trial_id: the trial it is now, None if it is none (yet).
-        rescue: the file it was kept in instead.
-        running: processes of the run that are still going; their parts follow later.
+        trial_id: the trial, None if there is none (yet).
+        rescue: the file in which the run was saved instead.
+        running: number of processes that are still running; their parts follow later.
         problem: why there is no trial, in one line.
-        profile: what was stored.
-        joined: how its counters joined the trial of another run, as text; then `trial_id`
-            is that one's.
-        job: which rank of a job it was, `rank 0 of 4`.
-        database: that has the trial.
-        push_to: the store that the trial is meant for, "" for none.
+        profile: the stored profile.
+        joined: a description of how its counters were added to the trial of another run, whose id
+            is then `trial_id`.
+        job: the rank of a job, such as `rank 0 of 4`.
+        database: the database with the trial.
+        push_to: the store to which the trial is pushed, "" for none.
 
-    With a trial but no profile, the trial waited for processes that have left nothing more.
+    With a trial but no profile, the trial waited for processes that have left no further data.
     """
 
     trial_id: int | None = None
@@ -121,10 +121,10 @@ class _Gone(Exception):
 
 @contextmanager
 def _locked(folder: Folder) -> Iterator[None]:
-    """Only one process delivers a run at a time.
+    """Lock the run, so that one process at a time delivers it.
 
     Raises:
-        _Gone: when our turn came there was nothing left.
+        _Gone: another process has delivered the run meanwhile.
     """
     try:
         descriptor = (folder / "lock").lock_descriptor()
@@ -148,14 +148,14 @@ def deliver(
     unclash: bool = False,
     facts: Mapping[str, str] | None = None,
 ) -> Delivery:
-    """Store what a run folder holds, and remove what is stored.
+    """Store the contents of a run folder, and remove what is stored.
 
     Args:
         folder: the run folder.
-        database: instead of the one that the run names.
-        rescue: keep the run beside the database if that cannot take it.
-        unclash: give it the next free name if another trial of its experiment has its own.
-        facts: of the machine and the program; None: this machine's, as they are now.
+        database: the database, if not the one in the run's settings.
+        rescue: save the run beside the database if it cannot be written to it.
+        unclash: use the next free name if another trial of the experiment has the same name.
+        facts: about the machine and the program; None: collect those of this machine now.
     """
     try:
         with _locked(folder):
@@ -180,9 +180,9 @@ class _Run:
 
     Attributes:
         facts: about the machine and the program; None until they have been collected.
-        parts: what is to be stored.
+        parts: the parts to store.
         was_stored: whether some of its parts are already stored.
-        spilled: its files that lie elsewhere.
+        spilled: its files outside the run folder.
     """
 
     folder: Folder
@@ -217,9 +217,9 @@ class _Run:
         return self.collected.running
 
     def remove(self, done: list[File]) -> None:
-        """Remove what is stored, and everything else once nothing is running any more.
+        """Remove what is stored, and everything else once no process is running any more.
 
-        What lies elsewhere goes first, as long as it can be found.
+        Files outside the run folder are removed first, while they can still be found.
         """
         for file in done:
             file.unlink(missing_ok=True)
@@ -273,7 +273,7 @@ def _deliver(run: _Run, rescue: bool, unclash: bool) -> Delivery:
 
 
 def _profile(run: _Run, nodes: dict[int, Part]) -> tuple[Profile, Mapping[str, str], list[File]]:
-    """What the parts of all nodes measured, the facts that it carries, and the files it is from."""
+    """The profile of all nodes' parts, the facts in it, and the files from which it was built."""
     places: dict[int, HostPlaces] = {}
     missed = {part.metadata.pop("taupy.gpu.missed", "") for part in run.parts}
     lost = _lost(run)
@@ -301,7 +301,7 @@ def _profile(run: _Run, nodes: dict[int, Part]) -> tuple[Profile, Mapping[str, s
 
 
 def _lost(run: _Run) -> dict[str, str]:
-    """What of the run was not measured, as metadata."""
+    """Notes on what was not measured in the run, as metadata."""
     notes = take_notes(run.parts)
     is_running = partial(goes_on, settings=run.settings)
     _add_lost_forks(run, notes, is_running)
@@ -313,7 +313,7 @@ def _lost(run: _Run) -> dict[str, str]:
 
 
 def _add_lost_forks(run: _Run, notes: Notes, is_running: Callable[[int], bool]) -> None:
-    """What forked children measured may be lost, with no trace but their parent's note."""
+    """Add notes about forked children whose data is lost, known from their parents' notes."""
     helpers = [fork for helper in run.collected.helpers for fork in take_forks(helper)]
     forks = [*notes.forks, *helpers]
     if text := lost_forks(forks, run.parts, run.collected.pids, is_running):
@@ -323,7 +323,7 @@ def _add_lost_forks(run: _Run, notes: Notes, is_running: Callable[[int], bool]) 
 def _add_gpus(
     run: _Run, profile: Profile, places: dict[int, HostPlaces], missed: set[str]
 ) -> list[File]:
-    """Add what GPUs did; returns the files that it is from."""
+    """Add the work of GPUs; returns the files from which it was read."""
     folder, settings = run.folder, run.settings
     done = add_gpus(profile, places, folder, settings, missed, run.spilled)
     done += add_gpu_counts(profile, places, folder, settings)
@@ -342,7 +342,7 @@ def _add_gpus(
 def _stored(
     run: _Run, profile: Profile, facts: Mapping[str, str], unclash: bool
 ) -> tuple[int, str, str]:
-    """The trial that the profile is now, its name, and how it joined another one, if so."""
+    """Store the profile; returns the trial's id and name, and how it joined another trial."""
     with ProfileDB.open(run.database, create=True, readonly=False) as db:
         if unclash:
             profile.name = unclashing_name(db, profile)
@@ -356,9 +356,10 @@ def _stored(
 
 
 def _tell_runs_apart(db: ProfileDB, run: _Run, profile: Profile) -> None:
-    """Runs of one name (torchrun's --rdzv-id, a scheduler's job) are trials of their own.
+    """Make separate trials of runs with the same name (torchrun's --rdzv-id, a scheduler's job).
 
-    All ranks of a later run find theirs stored already, and so take the same next identity.
+    All ranks of a later run find their own rank stored already, so they choose the same next
+    identity.
     """
     settings = run.settings
     if not settings.attempt or run.was_stored:
@@ -375,7 +376,7 @@ def _parts_of(spilled: Mapping[str, File]) -> dict[str, File]:
 
 
 def _stored_nodes(folder: Folder) -> dict[str, int]:
-    """The nodes of parts that are stored: name of the part -> node."""
+    """The nodes of stored parts, by the part's name."""
     try:
         nodes = values.loads((folder / "nodes").read_record())
     except FileNotFoundError:
@@ -406,7 +407,7 @@ def _joined(
 
 
 def _store_snapshots(db: ProfileDB, run: _Run, trial: str, facts: Mapping[str, str]) -> None:
-    """Each snapshot that the program took is a trial of its own, `TRIAL@LABEL`."""
+    """Store each snapshot that the program took as a separate trial, `TRIAL@LABEL`."""
     for file in run.folder.files(*_SNAPSHOT_SUFFIXES):
         part = read_part(file, run.clock_now)
         if part is None:
@@ -425,7 +426,7 @@ def _store_snapshots(db: ProfileDB, run: _Run, trial: str, facts: Mapping[str, s
 
 
 def _of_snapshot(settings: RunSettings, part: Part, copy: File) -> Profile:
-    """What the host did until then, and what the GPUs did, if there is a copy of their part."""
+    """The profile of a snapshot: of the host, and of the GPUs if their part was copied."""
     places: dict[int, HostPlaces] = {}
     node = node_of(settings.rank, settings.attempt)
     profile = profile_of(settings, {node: part}, finished=True, places=places)
@@ -442,14 +443,14 @@ def _trial_name(db: ProfileDB, trial_id: int) -> str:
 
 
 def _facts(settings: RunSettings) -> dict[str, str]:
-    """Facts of this machine, as it is now, and of the program."""
+    """Current facts of this machine, and facts of the program."""
     command = [*settings.interpreter, *settings.arguments]
     program = host.program_metadata(command, settings.cwd, settings.program_folder)
     return {**host.host_metadata(), **program}
 
 
 def _describe(profile: Profile, settings: RunSettings, facts: Mapping[str, str]) -> None:
-    """The facts of machine, program and measurement that a trial carries."""
+    """Add the trial's facts about machine, program and measurement."""
     described = dict(facts)
     for name, cost in settings.overhead.items():
         described[f"taupy.overhead.{name}"] = f"{cost:.1f}"
@@ -467,9 +468,9 @@ def is_kept(name: str) -> bool:
 
 
 def _rescue(run: _Run, facts: Mapping[str, str]) -> Path | None:
-    """Pack the run into one file beside the database; None: it stays where it is.
+    """Pack the run into one file beside the database; None if that failed and the run stays.
 
-    The environment, which may hold secrets, and what only this machine understands stay out.
+    The environment, which may contain secrets, and data for this machine only are left out.
     """
     settings = run.settings
     record = settings.record()

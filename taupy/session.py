@@ -1,8 +1,8 @@
 """Runs that have not been stored: found, recovered, imported.
 
-Delivering (`delivery.py`) is the same work whoever does it: the storer right after the program, the
-next command after a kill, or `taupy import` from a rescue file. It is loaded when there is
-something to deliver: every command that reads asks for leftovers first.
+Delivering (`delivery.py`) is the same work for the storer right after the program, the next command
+after a kill, and `taupy import` of a rescue file. It is imported only if there is something to
+deliver, because every reading command looks for leftovers first.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ if TYPE_CHECKING:
 
 _ABANDONED_S = 86_400
 _DAMAGE = (ArithmeticError, LookupError, TypeError, ValueError, MemoryError, RecursionError)
-"""What a run that was damaged, or made by hand, can still do to those who add its numbers up."""
+"""Exceptions that the numbers of a damaged or crafted run may still cause when they are summed."""
 
 
 def is_kept_run(path: Path) -> bool:
-    """Whether it is a run that is kept in a file, or a run folder."""
+    """Whether it is a rescue file or a run folder."""
     if not path.is_dir():
         from taupy.state import rescue
 
@@ -56,14 +56,14 @@ def is_kept_run(path: Path) -> bool:
 
 
 def import_rescue(path: Path, database: str, places: Mapping[str, Any]) -> Delivery:
-    """Store a rescue file, or a run folder, as the trial that it should have become.
+    """Store a rescue file, or a run folder, as a trial.
 
     Args:
-        places: `application`, `experiment`, `trial` where they are to differ from the run's.
+        places: `application`, `experiment`, `trial`, if they should differ from the run's.
 
     Raises:
         FormatError: the file is not a rescue file, or is damaged.
-        TaupyError: the database refuses it.
+        TaupyError: it cannot be written to the database.
     """
     from taupy import delivery
     from taupy.state import rescue
@@ -94,8 +94,8 @@ def import_rescue(path: Path, database: str, places: Mapping[str, Any]) -> Deliv
 
 
 def _rescued_facts(folder: Folder) -> dict[str, str]:
-    """Facts of the machine that the run was measured on. Nothing is looked up: what a file
-    of others says of folders (and their git) is none of this machine's."""
+    """Facts of the machine on which the run was measured. Nothing is looked up here: folders (and
+    their git) named in a foreign file are those of another machine."""
     from taupy import delivery
 
     try:
@@ -123,7 +123,7 @@ class Leftovers:
 
     Attributes:
         runs: run folders with their settings.
-        refused: what is there but not trusted, or not understood, one line each.
+        refused: files that are not trusted or cannot be read, one line each.
     """
 
     runs: list[tuple[Path, RunSettings]]
@@ -131,10 +131,10 @@ class Leftovers:
 
 
 def leftovers(database: str | None = None) -> Leftovers:
-    """Find leftovers, and change nothing.
+    """Find leftovers without changing anything.
 
     Args:
-        database: only those meant for this database, or store.
+        database: only those for this database, or store.
     """
     folders, refused = run_folders()
     runs = []
@@ -158,8 +158,8 @@ def leftovers(database: str | None = None) -> Leftovers:
 
 
 def recover(database: str) -> list[Delivery]:
-    """Store all leftovers of a database, or those meant for a store; waits for runs that others are
-    storing. What cannot be stored, or is not trusted, comes as a `problem`."""
+    """Store all leftovers of a database, or of a store; waits for runs that other processes are
+    storing. A run that cannot be stored, or is not trusted, is returned with a `problem`."""
     _remove_abandoned()
     left = leftovers(database)
     if not left.runs and not left.refused:
@@ -184,8 +184,8 @@ def recover(database: str) -> list[Delivery]:
 
 
 def _remove_abandoned() -> None:
-    """Remove what kills have left of run folders that were being made, or imported. They must be
-    a day old: the process at work in one may be on another host, where it cannot be seen."""
+    """Remove incomplete run folders whose creation or import was killed. They must be a day old,
+    since the process that creates one may be on another host, where it cannot be seen."""
     for path in run_folders()[0]:
         with suppress(OSError), open_run(os.fspath(path)) as folder:
             age = time.time() - os.fstat(folder.descriptor).st_mtime
@@ -194,7 +194,6 @@ def _remove_abandoned() -> None:
 
 
 def _is_unmade(folder: Folder) -> bool:
-    """Whether it holds only what is there before the run's settings are. The watch begins
-    before them."""
+    """Whether the folder has only files that precede the run's settings, such as the watch's."""
     of_the_watch = {heartbeat.NAME, heartbeat.SEEN, looks.MEMORY, looks.PEAKS, looks.THREADS}
     return set(folder.names()) <= {"lock", "room", "run.new", *of_the_watch}

@@ -21,8 +21,8 @@ _LAUNCHERS = (
     ("PMI_RANK", ("PMI_SIZE",), "MPI_LOCALNRANKS", ("PMI_JOBID",)),
     ("SLURM_PROCID", ("SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"), "", ()),
 )
-"""Variables of each launcher: the rank, how many there are, how many of them on this host, and
-what names the job."""
+"""Variables of each launcher: rank, number of ranks, number of ranks on this host, and those that
+identify the job."""
 _ADDRESS = ("MASTER_ADDR", "MASTER_PORT")
 _NO_NAME = ("", "none")
 """`torchrun` without --rdzv-id calls every job `none`."""
@@ -33,9 +33,9 @@ class Job:
     """A rank's place in its job.
 
     Attributes:
-        rank, size: its number, from 0, and how many there are.
-        uuid: the same on all ranks, so that they become one trial; None: nothing names the job.
-        attempt: from 1; a launcher may start all ranks again after a failure. 0: there is no job.
+        rank, size: its number, from 0, and the number of ranks.
+        uuid: the same on all ranks, so that they become one trial; None if the job has no name.
+        attempt: from 1; a launcher may start all ranks again after a failure. 0: not in a job.
     """
 
     def __init__(self, rank: int, size: int, uuid: str | None, attempt: int) -> None:
@@ -53,7 +53,7 @@ def job(environment: Mapping[str, str], run_id: str | None = None) -> Job:
     """The job of this process.
 
     Args:
-        run_id: names the job, whatever the launcher says.
+        run_id: name of the job, which overrides the launcher's.
     """
     for rank_name, size_names, local_name, job_names in _LAUNCHERS:
         rank = _number(environment, rank_name)
@@ -90,7 +90,7 @@ def _names(environment: Mapping[str, str], rank_name: str, job_names: tuple[str,
 
 
 def _parent() -> list[str]:
-    """All ranks are children of one process, which is one job's."""
+    """The identity of the parent process, which all ranks of the job on this host share."""
     from taupy.instrument.runfolder import boot_id, process_start
 
     parent = os.getppid()

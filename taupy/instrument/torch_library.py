@@ -1,9 +1,9 @@
-"""Libraries that are told what PyTorch does: compiled once for each PyTorch, and kept.
+"""Libraries through which PyTorch reports its work: compiled once per PyTorch, and kept.
 
-One tells the engine of autograd's nodes, one of collectives, one of operators. They are made for
-the PyTorch that is installed beside this Python, as found without importing it, and lie in the
-state folder. A new one is tried before it counts: in a process of its own it must report what
-PyTorch itself reports about a small example. One that fails is not tried again.
+One reports autograd's nodes to the engine, one collectives, one operators. They are compiled for
+the PyTorch installed for this Python, which is found without importing it, and kept in the state
+folder. A new library is tested in a separate process: for a small example it must report the same
+as PyTorch itself. A library that fails is not tried again.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _SOURCES = os.path.join(os.path.dirname(os.path.dirname(__file__)), "_native")
 _COMPILERS = ("c++", "g++", "clang++")
 _STANDARDS = ("c++20", "c++17")
-"""The headers of PyTorch need the first from 2.11 on; compilers of the time of 2.1 lack it."""
+"""PyTorch's headers require the first from 2.11 on; compilers as old as PyTorch 2.1 lack it."""
 _LIMIT_S = 300
 
 # Symbols of libc10 with std::string, in the C++11 ABI and in the older one.
@@ -132,16 +132,16 @@ if host.tensor(object(), ctypes.byref(found)):
 
 
 class Kind:
-    """What a library is told about.
+    """A kind of library.
 
     Attributes:
         name: its source is `_native/NAME_library.cpp`.
-        what: what it is for, to tell people.
-        check: a program that tries it, with its path as an argument.
-        header: of PyTorch's, without which it cannot be made.
-        fact: of the trial, that describes it.
-        done, undone: what the fact begins with if it is there, and if not.
-        needs_python: Python's headers, and PyTorch's library for Python.
+        what: its purpose, for messages.
+        check: a program that tests it, with its path as an argument.
+        header: a header of PyTorch that it requires.
+        fact: the name of the trial's metadata that describes it.
+        done, undone: how the metadata begins if the library exists, and if it does not.
+        needs_python: whether it needs Python's headers and PyTorch's library for Python.
     """
 
     def __init__(
@@ -200,11 +200,11 @@ class Torch:
         self.library = os.path.realpath(os.path.join(self.libraries, "libtorch_cpu.so"))
 
     def fact(self, kind: Kind) -> str:
-        """What a trial says about a library that is there."""
+        """The trial's metadata about an existing library."""
         return f"{kind.done}PyTorch {self.version}"
 
     def name(self, kind: Kind) -> str:
-        """The name of a library for this PyTorch, which differs for each build and place."""
+        """The name of a library for this PyTorch, different for each build and folder."""
         import zlib
 
         status = os.stat(self.library)
@@ -236,7 +236,7 @@ class Unusable(Exception):
 
 
 def installed(paths: Iterable[str]) -> Torch | None:
-    """The PyTorch that a program of this Python would import; None: there is none."""
+    """The PyTorch that a program of this Python would import; None if it is not installed."""
     for path in paths:
         folder = os.path.join(path, "torch")
         if os.path.isfile(os.path.join(folder, "lib", "libtorch_cpu.so")):
@@ -248,10 +248,10 @@ def installed(paths: Iterable[str]) -> Torch | None:
 
 
 def kept(kind: Kind, torch: Torch, state: str) -> tuple[bytes, bool]:
-    """Where the library for this PyTorch lies or will lie, and whether it is there.
+    """The path of the library for this PyTorch, and whether it exists already.
 
     Raises:
-        Unusable: none can be made.
+        Unusable: it cannot be compiled.
     """
     try:
         with open_own(state) as folder:
@@ -262,14 +262,14 @@ def kept(kind: Kind, torch: Torch, state: str) -> tuple[bytes, bool]:
 
 
 def library(kind: Kind, torch: Torch, state: str, tell: Tell) -> bytes:
-    """The path of the library for this PyTorch, compiled now if it is not there yet.
+    """The path of the library for this PyTorch, which is compiled now if necessary.
 
     Args:
         state: the state folder.
-        tell: is told before something takes long.
+        tell: called with a message before something that takes long.
 
     Raises:
-        Unusable: there is none, and none can be made.
+        Unusable: it does not exist and cannot be compiled.
     """
     try:
         with open_own(state) as folder:
@@ -279,7 +279,7 @@ def library(kind: Kind, torch: Torch, state: str, tell: Tell) -> bytes:
 
 
 def fact_of(kind: Kind, torch: Torch, state: str, tell: Tell) -> str:
-    """As `library`, but returns what a trial says about it, whether it is there or not."""
+    """Like `library`, but returns the trial's metadata about it, in case of failure, too."""
     try:
         library(kind, torch, state, tell)
     except Unusable as problem:
@@ -296,11 +296,11 @@ def is_kept(kind: Kind, torch: Torch, state: str) -> bool:
 
 
 def _usable(folder: Folder, kind: Kind, torch: Torch) -> File:
-    """The file of the library, which may not be there yet.
+    """The file of the library, which may not exist yet.
 
     Raises:
-        Unusable: it was refused before.
-        Untrusted: it is not our file.
+        Unusable: it has failed before.
+        Untrusted: it is not a file of this user.
     """
     kept = folder / f"{torch.name(kind)}.so"
     refused = kept.with_suffix(".refused")
@@ -325,12 +325,12 @@ def _kept(folder: Folder, kind: Kind, torch: Torch, tell: Tell) -> bytes:
 
 
 def _lock(folder: Folder) -> int:
-    """Wait until no other process compiles: of many ranks, one does so for all.
+    """Wait until no other process compiles: one of many ranks compiles for all.
 
-    On a file system without locks each process compiles a library of its own.
+    On a file system without locks each process compiles a separate library.
 
     Returns:
-        A descriptor, which holds the lock until it is closed.
+        A descriptor that holds the lock until it is closed.
     """
     import contextlib
     import fcntl
@@ -357,7 +357,7 @@ class _Refused(Unusable):
 
 
 def _compiler(kind: Kind, torch: Torch) -> str:
-    """The first compiler found, if everything it needs is there, too."""
+    """The first compiler found, provided that everything else is installed, too."""
     import shutil
 
     compiler = next(filter(None, map(shutil.which, _COMPILERS)), None)
@@ -415,7 +415,11 @@ def _compile(compiler: str, target: str, kind: Kind, torch: Torch, abi: str) -> 
 
 
 def _run(failure: str, command: Sequence[str]) -> None:
-    """Raises: _Refused: the command failed; with the last line of what it said."""
+    """Run a command.
+
+    Raises:
+        _Refused: it failed; the message contains the last line of its output.
+    """
     import subprocess
 
     try:

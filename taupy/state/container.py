@@ -1,11 +1,10 @@
 """Read a container: a file of blocks that a process of the program had mapped into memory.
 
-The layout is that of `_native/part.h`: a header, a table of chunks, and blocks one after
-another. The engine's part and the GPU's part are containers with blocks of their own kinds.
-A chunk that was in memory only is marked in the table.
-The file may have been cut off at any byte, and it may have been made by hand: every size and
-offset is checked here, once, so that the reader of a block's payload finds at least the
-bytes that its kind has.
+The layout is that of `_native/part.h`: a header, a table of chunks, and consecutive blocks. The
+engine's part and the GPU's part are containers with different kinds of blocks. A chunk that was in
+memory only is marked in the table. The file may be truncated at any byte or maliciously crafted:
+every size and offset is checked here, once, so that the payload of a block has at least the size
+that its kind requires.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ _IN_MEMORY = 1  # in a chunk's offset: the chunk is in memory only
 
 
 class Header(NamedTuple):
-    """What a container says about its process. Ticks are the engine's clock, times nanoseconds."""
+    """Facts about the container's process. Ticks are the engine's clock, times nanoseconds."""
 
     magic: bytes
     version: int
@@ -72,7 +71,7 @@ class Header(NamedTuple):
 
 
 HEADER_BYTES = _HEADER.size
-"""How many bytes of a file are enough for `header`."""
+"""The number of bytes that `header` needs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +80,7 @@ class Layout:
 
     Attributes:
         title: for messages, such as "part of a run".
-        least: bytes that a block's payload has at least, by the block's kind.
+        least: minimum size of a block's payload, by the block's kind.
     """
 
     magic: bytes
@@ -105,8 +104,8 @@ class Container:
     """A container whose blocks can be read.
 
     Attributes:
-        chunk_addresses: where the chunks lay in the process, in the order of the file.
-        lost_bytes: bytes that were in use and are not in the file.
+        chunk_addresses: addresses of the chunks in the process, in the order of the file.
+        lost_bytes: bytes that were in use but are not in the file.
     """
 
     name: str
@@ -118,12 +117,12 @@ class Container:
     lost_bytes: int
 
     def address_of(self, offset: int) -> int:
-        """Where a byte of the file was in the process."""
+        """The address in the process of a byte of the file."""
         at = bisect_right(self.chunk_offsets, offset) - 1
         return self.chunk_addresses[at] + offset - self.chunk_offsets[at]
 
     def texts(self, at: int, end: int, *sizes: int) -> list[str]:
-        """Texts of these sizes that stand one after the other, each with a zero byte.
+        """Consecutive texts of these sizes, each with a terminating zero byte.
 
         Raises:
             FormatError: they do not fit before `end`.
@@ -199,7 +198,7 @@ def _blocks(
     missing: set[int],
     layout: Layout,
 ) -> tuple[list[Block], int]:
-    """The whole blocks, and how many bytes that were in use are not among them.
+    """The complete blocks, and the number of bytes in use outside them.
 
     Args:
         missing: offsets of the chunks that are not in the file.

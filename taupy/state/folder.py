@@ -1,10 +1,10 @@
 """Folders that belong to this user alone, and the files in them.
 
-A state folder may lie where others can write, as in a shared /tmp. So nothing in it is
-reached by its path: the folder is opened once, its owner and mode are looked at through the
-descriptor, and everything inside is opened relative to that descriptor, never through a
-symbolic link, never waiting for a pipe's other side, and only if it is a regular file of this user
-and not too large. Anything else raises `Untrusted`, is left as it is, and can be named in one line.
+A state folder may be where others can write, as in a shared /tmp. Nothing in it is therefore
+accessed by path: the folder is opened once, its owner and mode are checked through the descriptor,
+and everything inside is opened relative to that descriptor, never through a symbolic link, never
+blocking on a pipe, and only if it is a regular file of this user and not too large. Anything else
+raises `Untrusted`, is left unchanged, and is reported in one line.
 
 Runs inside the measured process, too: built-in modules only.
 """
@@ -38,19 +38,19 @@ if TYPE_CHECKING:
 
 
 class Untrusted(OSError):
-    """Not a folder or file of this user's, or not one as taupy writes them.
+    """A folder or file does not belong to this user, or differs from those that taupy writes.
 
-    The message names it, and says why.
+    The message contains its name and the reason.
     """
 
 
 class Folder:
-    """A folder, held open: all that is in it is reached through its descriptor.
+    """An open folder; everything in it is accessed through its descriptor.
 
     Attributes:
-        path: how people call it.
-        descriptor: of the open folder.
-        is_ours: files of other users in it are refused.
+        path: its path, for messages.
+        descriptor: descriptor of the open folder.
+        is_ours: whether files of other users in it are rejected.
     """
 
     def __init__(self, path: str, descriptor: int, *, is_ours: bool = True) -> None:
@@ -88,15 +88,15 @@ class Folder:
         return sorted(posix.listdir(self.descriptor))
 
     def files(self, *endings: str) -> "list[File]":
-        """The files whose names have these endings, sorted; nothing is opened yet."""
+        """The files whose names end with one of these, sorted; they are not opened yet."""
         return [File(self, name) for name in self.names() if name.endswith(endings)]
 
     def folder(self, name: str) -> "Folder":
-        """A folder in this one, which must be ours as well.
+        """A folder in this one, which must also belong to this user.
 
         Raises:
-            Untrusted: it is not, or others may write in it.
-            FileNotFoundError: there is none.
+            Untrusted: it does not, or others may write in it.
+            FileNotFoundError: it does not exist.
         """
         return _run_folder(f"{self.path}/{name}", name, self.descriptor)
 
@@ -114,9 +114,10 @@ class Folder:
         return self.folder(name)
 
     def remove(self) -> None:
-        """Remove the folder with the files in it, as far as possible. What says which run it is,
-        and what of it is stored, goes last: whoever finds the rest can finish. The lock outlives
-        them, so that nobody takes a new one for a run that is still there."""
+        """Remove the folder with the files in it, as far as possible. The files that identify the
+        run and list what is stored are removed last, so that another process can finish an
+        interrupted removal. The lock is removed after them, so that no process locks a run that
+        still exists by a new file."""
         last, failed = ("nodes", "run", "lock"), False
         for name in sorted(self.names(), key=lambda name: name in last and 1 + last.index(name)):
             if failed and name in last:
@@ -164,7 +165,7 @@ class File:
         return File(self.folder, self.stem + suffix)
 
     def exists(self) -> bool:
-        """Whether there is anything of this name, whatever it is."""
+        """Whether anything has this name."""
         try:
             posix.stat(self.name, dir_fd=self.folder.descriptor, follow_symlinks=False)
         except OSError:
@@ -172,11 +173,11 @@ class File:
         return True
 
     def descriptor(self, limit: int = PART_BYTES) -> int:
-        """An open descriptor to read from.
+        """An open descriptor for reading.
 
         Raises:
             Untrusted: it is not a regular file of this user, or larger than `limit` bytes.
-            FileNotFoundError: there is none.
+            FileNotFoundError: it does not exist.
         """
         return self._opened(_READ, limit)
 
@@ -202,7 +203,7 @@ class File:
         return descriptor
 
     def size(self) -> int:
-        """Bytes of the file; raises as `descriptor` does."""
+        """The size of the file in bytes; raises like `descriptor`."""
         descriptor = self.descriptor()
         try:
             return posix.fstat(descriptor).st_size
@@ -210,7 +211,7 @@ class File:
             posix.close(descriptor)
 
     def read_bytes(self, limit: int = PART_BYTES, first: int = -1, at: int = 0) -> bytes:
-        """The content from a byte on, or its `first` bytes; raises as `descriptor` does."""
+        """The content from a byte on, or its `first` bytes; raises like `descriptor`."""
         descriptor = self.descriptor(limit)
         try:
             wanted = max(0, posix.fstat(descriptor).st_size - at)
@@ -229,21 +230,21 @@ class File:
             posix.close(descriptor)
 
     def read_record(self) -> bytes:
-        """The content of a small file; raises as `descriptor` does."""
+        """The content of a small file; raises like `descriptor`."""
         return self.read_bytes(RECORD_BYTES)
 
     def open(self, mode: str = "rb") -> "BinaryIO":
-        """A file object to read from; raises as `descriptor` does."""
+        """A file object for reading; raises like `descriptor`."""
         import io
 
         return io.open(self.descriptor(), mode)  # type: ignore[return-value]  # noqa: UP020
 
     def create(self) -> int:
-        """A descriptor to write a new file, which must not be there, for this user only."""
+        """A descriptor for writing a new file, for this user only; it must not exist yet."""
         return posix.open(self.name, _NEW, 0o600, dir_fd=self.folder.descriptor)
 
     def write_bytes(self, data: bytes) -> None:
-        """Write or replace the file in one step; on failure the old one stays."""
+        """Write or replace the file atomically; after a failure the old one is unchanged."""
         new = File(self.folder, self.name + ".new")
         new.unlink(missing_ok=True)  # left by a process that was killed here
         try:
@@ -271,18 +272,18 @@ class File:
                 raise
 
     def lock_descriptor(self) -> int:
-        """A descriptor to lock the file by; an empty one is made if it is missing."""
+        """A descriptor for locking the file; an empty file is created if it is missing."""
         return self._opened(_LOCK, PART_BYTES, 0o600)
 
 
 def open_own(path: str) -> Folder:
-    """Open a folder that must be this user's own. For root, too: another user's will not do.
+    """Open a folder that must belong to this user, even if this user is root.
 
     A mode wider than 0700 is tightened through the descriptor.
 
     Raises:
-        Untrusted: it is a symbolic link, no folder, another user's, or shared by all users.
-        FileNotFoundError: there is none.
+        Untrusted: it is a symbolic link, not a folder, another user's, or shared by all users.
+        FileNotFoundError: it does not exist.
         OSError: it cannot be opened.
     """
     path = path.rstrip("/") or "/"  # a slash at the end would follow a symbolic link
@@ -300,16 +301,16 @@ def open_own(path: str) -> Folder:
 
 
 def open_run(path: str) -> Folder:
-    """Open a run folder by its path: this user's own, in which nobody else may write.
+    """Open a run folder by its path; it must belong to this user and be writable by nobody else.
 
     Raises:
-        Untrusted, FileNotFoundError, OSError: as `open_own`.
+        Untrusted, FileNotFoundError, OSError: as for `open_own`.
     """
     return _run_folder(path.rstrip("/") or "/", path.rstrip("/") or "/", None)
 
 
 def open_any(path: str) -> Folder:
-    """Open a folder that a user has named, whoever it belongs to, only to read from it.
+    """Open a folder named by the user, of any owner, for reading only.
 
     Raises:
         OSError: it cannot be opened.
@@ -338,7 +339,7 @@ def _own_folder(path: str, name: str, inside: int | None) -> int:
 
 
 def _tighten(path: str, descriptor: int) -> None:
-    """Close a state folder to others, if all that is in it is taupy's."""
+    """Restrict a state folder to this user, if it contains only files of taupy."""
     foreign = [name for name in posix.listdir(descriptor) if not name.startswith(_OURS)]
     if foreign:
         raise Untrusted(
@@ -379,7 +380,7 @@ def _check_owner(path: str, status: posix.stat_result) -> None:
 
 
 def _is_hollow(descriptor: int, size: int) -> bool:
-    """Whether it is mostly holes, like a file that was made only to be large."""
+    """Whether it consists mostly of holes, like a file crafted to be large."""
     if size <= DENSE_BYTES:
         return False
     data = at = 0

@@ -1,9 +1,9 @@
-"""What the watch keeps in a run folder: its heartbeat, and when and how processes ended.
+"""The watch's files in a run folder: its heartbeat, and when and how processes ended.
 
-The file `watch` has a header, which is rewritten at each round, and behind it a record for each
-process that has ended. The file `watch.found` has a record for each process that was found below
-the program. Times are ns of CLOCK_MONOTONIC, like those of parts. The process that
-writes them is to stay small: only `struct` is imported.
+The file `watch` has a header, which is rewritten in each round, followed by a record for each
+process that has ended. The file `watch.found` has a record for each process below the program.
+Times are ns of CLOCK_MONOTONIC, as in parts. Only `struct` is imported, so that the watch stays
+small.
 """
 
 from struct import Struct
@@ -31,15 +31,15 @@ class Beat:
 
     Attributes:
         is_over: the watch has seen all processes end.
-        began_ns: its first round.
-        beat_ns: its last one.
-        rounds: how many there were.
-        longest_ns: the longest time between two.
-        cpu_ns: what it has used itself.
+        began_ns: time of its first round.
+        beat_ns: time of its last round.
+        rounds: number of rounds.
+        longest_ns: the longest time between two rounds.
+        cpu_ns: its own CPU time.
         apart_ns: the longest time between two looks for new processes.
         unseen: processes and threads, also of other programs, that began and ended between two
             such looks that were too far apart.
-        pid: its own.
+        pid: its own process id.
     """
 
     __slots__ = (
@@ -61,7 +61,7 @@ class Beat:
 
     @property
     def interval_ns(self) -> int:
-        """Between two rounds, on average; 0 before the second."""
+        """The mean time between two rounds; 0 before the second round."""
         return (self.beat_ns - self.began_ns) // self.rounds if self.rounds else 0
 
 
@@ -70,9 +70,9 @@ class End:
 
     Attributes:
         start: its start time, as in `processes.process_start`.
-        ended_ns: when it was seen to have ended.
+        ended_ns: when its end was noticed.
         late_ns: how much earlier it may have ended.
-        status: as `os.wait` gives it; None if the kernel did not tell.
+        status: wait status as of `os.wait`; None if the kernel did not report it.
     """
 
     __slots__ = ("ended_ns", "late_ns", "pid", "start", "status")

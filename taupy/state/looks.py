@@ -1,11 +1,11 @@
-"""What the watch keeps of its looks at the measured processes, in three files of a run folder.
+"""Three files of a run folder with the results of the watch's looks at measured processes.
 
-`watch.memory` has a record for each look that found a process holding a different amount of some
-kind of memory. `watch.peaks` has one for each process, with what its threads were in when its
-resident memory was largest. `watch.threads` has one for each call path that a thread was seen in,
-with what the thread was doing: the number of looks, and the time that they stand for. A call path
-is identified by the part's name and its address in the process. The process that writes these
-files is to stay small: only `struct` is imported.
+`watch.memory` has a record for each look at which a process held a different amount of some kind of
+memory than before. `watch.peaks` has one for each process, with the call paths of its threads when
+its resident memory was largest. `watch.threads` has one for each call path in which a thread was
+seen, with the number of looks and the time that they represent, by what the thread was doing. A
+call path is identified by the part's name and its address in the process. Only `struct` is
+imported, so that the watch stays small.
 """
 
 from struct import Struct
@@ -17,10 +17,10 @@ from taupy.state.values import Damaged
 MEMORY, PEAKS, THREADS = "watch.memory", "watch.peaks", "watch.threads"
 FILES = (MEMORY, PEAKS, THREADS)
 STATES = ("cpu", "runnable", "sleeping", "disk")
-"""What a thread does: it computes, waits for a processor, or waits for something else."""
+"""States of a thread: it computes, waits for a processor, sleeps, or waits for a disk."""
 
 RESIDENT, ALLOCATED, RESERVED = range(3)
-"""Kinds of memory: the process's own, and what PyTorch's caching allocator holds of a GPU's."""
+"""Kinds of memory: of the process, and of a GPU, held by PyTorch's caching allocator."""
 
 PATHS_AT_MOST = 8
 _HELD = Struct("<qii4q")
@@ -34,15 +34,15 @@ _LARGEST = 1 << 62
 
 
 Memory = tuple[int, int, int]
-"""What is looked at: process id, kind, and the GPU's ordinal (0 of resident memory)."""
+"""Process id, kind of memory, and the GPU's ordinal (0 for resident memory)."""
 
 
 class Held:
-    """How much of a kind of memory is held from a moment on.
+    """The amount of a kind of memory from a time on.
 
     Attributes:
-        at_ns: of CLOCK_MONOTONIC.
-        least_kib, most_kib: until the next record, of which several may have become one.
+        at_ns: time of CLOCK_MONOTONIC.
+        least_kib, most_kib: until the next record; several records may have been merged.
     """
 
     __slots__ = ("at_ns", "kib", "least_kib", "memory", "most_kib")
@@ -62,8 +62,8 @@ class Peak:
     """When a process's resident memory was largest.
 
     Attributes:
-        ticks: tells the part from others of the process; it is in the part's name.
-        addresses: of the call paths that its first threads were in.
+        ticks: distinguishes the part from others of the process; contained in the part's name.
+        addresses: current call paths of its first threads.
     """
 
     __slots__ = ("addresses", "at_ns", "kib", "pid", "ticks")
@@ -84,11 +84,11 @@ class Peak:
 
 
 class InPath:
-    """What a thread was seen doing in a call path.
+    """A thread's observed states in a call path.
 
     Attributes:
-        address: of the call path; 0 for all that did not fit.
-        looks, time_ns: by `STATES`.
+        address: address of the call path; 0 for all that did not fit.
+        looks, time_ns: number of looks, and their time, by `STATES`.
     """
 
     __slots__ = ("address", "looks", "pid", "ticks", "time_ns")
@@ -107,7 +107,7 @@ class InPath:
 
 
 def read_memory(folder: Folder) -> list[Held]:
-    """As the others: empty if there was no watch.
+    """The records of memory; empty if there was no watch.
 
     Raises:
         Damaged: the file is damaged.
@@ -139,7 +139,7 @@ def read_threads(folder: Folder) -> list[InPath]:
 
 
 def _whole(folder: Folder, name: str, size: int) -> bytes:
-    """The whole records of a file."""
+    """The complete records of a file."""
     try:
         data = (folder / name).read_record()
     except FileNotFoundError:

@@ -1,7 +1,7 @@
-"""Rescue files: a run in one archive, kept where the database could not take it.
+"""Rescue files: a run in one archive, saved if it could not be written to the database.
 
-An archive may have come from anywhere. What is unpacked is bounded by what the archive
-itself takes on disk, and only names that taupy gives are taken.
+An archive may come from anywhere. Its unpacked size is limited in proportion to its size on disk,
+and only files with taupy's names are unpacked.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ def pack(target: Path, members: Mapping[str, File | bytes]) -> None:
     """Write a run into a new file, which only this user may read.
 
     Args:
-        members: by name, a file or its content.
+        members: files or their contents, by name.
 
     Raises:
-        OSError: it cannot be written, or is there already; then nothing is left of it.
+        OSError: it cannot be written, or exists already; no partial file remains.
     """
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
     descriptor = os.open(target, flags, 0o600)
@@ -72,11 +72,11 @@ def is_rescue(path: Path) -> bool:
 
 
 def unpack(path: Path, folder: Folder, is_chosen: Chosen) -> None:
-    """What belongs to a run, out of an archive or a copied run folder, into `folder`.
+    """Copy the files of a run from an archive or a copied run folder to `folder`.
 
     Raises:
-        FormatError: it is none, is damaged, or would grow beyond all bounds.
-        OSError: it cannot be read, or the folder has no room.
+        FormatError: it is no archive of a run, is damaged, or too large when unpacked.
+        OSError: it cannot be read, or the disk is full.
     """
     if path.is_dir():
         _copy(path, folder, is_chosen)

@@ -1,4 +1,4 @@
-"""Whether a value that was read has the type that the program expects, by its annotation."""
+"""Check that a value read from a file has the expected type, given as an annotation."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ _BITS = 63
 
 
 def fits(value: object, hint: Any) -> bool:
-    """Whether a value of a record has the annotated type, all the way down.
+    """Whether a value of a record has the annotated type, including nested values.
 
-    An int has 64 bits with its sign, a float is finite (an int will do for it).
+    An int must fit 64 bits with its sign, a float must be finite (an int is accepted, too).
 
     Args:
         hint: bool, int, float, str, bytes, None, Any, and lists, dictionaries, tuples and

@@ -1,8 +1,8 @@
 """taupy's records on disk: settings, node numbers, samples, the plain engine's part.
 
-marshal is not made for untrusted files: a damaged one can crash the interpreter or take all
-memory. Here every length is checked against the bytes that are there, and nothing but plain
-values comes out. A record is MAGIC and one value; a value is a letter and what follows it:
+marshal is not suitable for untrusted files: a damaged file can crash the interpreter or exhaust its
+memory. Here every length is checked against the bytes available, and only plain values are created.
+A record is MAGIC and one value; a value is a letter and its content:
 
     n t f                     None, True, False
     i DIGITS ;                an integer
@@ -55,14 +55,14 @@ _LEAST, _MOST = -(1 << 63), (1 << 64) - 1
 
 
 class Damaged(ValueError):
-    """The bytes are not a record of taupy, or a damaged one; says where, and what is wrong."""
+    """The bytes are not a record of taupy, or damaged; the message says where and why."""
 
 
 def dumps(value: "Any") -> bytes:
     """The record of a value.
 
     Raises:
-        TypeError: it holds something that a record cannot.
+        TypeError: it contains something that a record cannot hold.
     """
     pieces = [MAGIC]
     _write(value, pieces)
@@ -118,7 +118,7 @@ def loads(data: bytes) -> "Any":
     """The value of a record.
 
     Raises:
-        Damaged: it is none.
+        Damaged: the bytes are not a valid record.
     """
     if data[: len(MAGIC)] != MAGIC:
         raise Damaged(f"it does not begin with {MAGIC[:-1].decode()}")
@@ -206,7 +206,7 @@ def _read_dictionary(data: bytes, at: int, depth: int, size: int) -> "tuple[Any,
 
 
 def _until(data: bytes, at: int, mark: bytes) -> tuple[bytes, int]:
-    """The digits before a mark, and where they and it end."""
+    """The digits before a mark, and the position after the mark."""
     end = data.find(mark, at, at + _DIGITS_AT_MOST)
     if end < 0:
         raise Damaged(f"no number at byte {at}")
