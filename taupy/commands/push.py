@@ -44,8 +44,11 @@ def run(args: argparse.Namespace) -> int:
         with terminal.busy("pushing"):
             for so_far in push(file, address, args.trial):
                 pushed = so_far
-    finally:
-        _report(pushed)
+    except BaseException:
+        if pushed != Pushed():
+            _report(pushed)
+        raise
+    _report(pushed)
     return 0
 
 

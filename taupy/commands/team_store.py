@@ -100,7 +100,7 @@ def _check(address: str, args: argparse.Namespace) -> int:
     if checked.orphans:
         what = "deleted" if args.mend else "--mend deletes them"
         orphans = units.several(len(checked.orphans), "file")
-        say(f"{orphans} that belong to no trial, left by interrupted pushes: {what}")
+        say(f"{orphans} of no trial, left by interrupted pushes: {what}")
     return 1 if checked.lost or (checked.orphans and not args.mend) else 0
 
 

@@ -22,7 +22,7 @@ from secrets import token_hex
 from typing import Any
 from urllib.parse import quote
 
-from taupy.errors import DatabaseError, UsageError
+from taupy.errors import DatabaseError, TaupyError, UsageError
 from taupy.escaping import visible
 from taupy.profiledb.store.layout import Table, gathered, in_files, physical, spread
 
@@ -70,7 +70,7 @@ class Folder:
         self._sound: dict[str, str] = {}  # files whose content was verified when read
         try:
             self._system, self._root = fsspec.core.url_to_fs(place)
-        except (ImportError, ValueError, OSError) as error:
+        except Exception as error:  # of whatever serves such URLs
             raise UsageError(f"{place} cannot be opened: {error}") from error
 
     def mark(self, id: str) -> None:
@@ -88,13 +88,17 @@ class Folder:
     def check_mark(self, id: str) -> None:
         """
         Raises:
-            DatabaseError: the folder does not exist, or belongs to another store.
+            DatabaseError: the folder does not exist, cannot be read, or belongs to another store.
         """
-        try:
-            with self._system.open(self._at(MARK), "rb") as file:
-                owner = json.loads(file.read(10_000))["store"]
-        except (OSError, ValueError, KeyError, TypeError):
-            owner = None
+        content, owner = b"", None
+        with (
+            self._refusing(MARK),
+            suppress(FileNotFoundError),
+            self._system.open(self._at(MARK), "rb") as file,
+        ):
+            content = file.read(10_000)
+        with suppress(ValueError, KeyError, TypeError):
+            owner = json.loads(content)["store"]
         if owner != id:
             raise DatabaseError(
                 f"{self.place} does not hold this store's files ({MARK} is missing or another "
@@ -290,7 +294,8 @@ class Folder:
         return f"{self._root}/{name}"
 
     def _refusing(self, name: str) -> _Refusing:
-        return _Refusing(self.place, name)
+        expected = (OSError, ValueError) if self._is_local else (Exception,)
+        return _Refusing(self.place, name, expected)
 
 
 @dataclass(frozen=True, slots=True)
@@ -313,18 +318,20 @@ class TrialKey:
 
 
 class _Refusing:
-    """Turns file errors into one line."""
+    """Turns file errors into one line; what serves a URL may have errors of its own."""
 
-    def __init__(self, place: str, name: str) -> None:
+    def __init__(self, place: str, name: str, expected: tuple[type[Exception], ...]) -> None:
         self._what = name if name == place else f"{place}/{name}"
+        self._expected = expected
 
     def __enter__(self) -> None:
         pass
 
     def __exit__(self, kind: object, error: BaseException | None, _: object) -> None:
-        if isinstance(error, OSError | ValueError):
-            reason = getattr(error, "strerror", None) or error
-            raise DatabaseError(f"{self._what}: {visible(str(reason))}") from error
+        if isinstance(error, self._expected) and not isinstance(error, TaupyError):
+            reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
+            line = visible(" ".join(str(reason).split()))
+            raise DatabaseError(f"{self._what}: {line}") from error
 
 
 class _Hashed:
