@@ -1,6 +1,6 @@
 """The part of CUDA's driver interface that we use, through ctypes.
 
-A call that fails raises `CudaError` with the driver's own name for what went wrong.
+A call that fails raises `CudaError` with the driver's own name for the error.
 Nothing here runs in a measured process.
 """
 
@@ -55,7 +55,7 @@ ATTRIBUTES = {
 
 
 class CudaError(TaupyError):
-    """The driver is not there, or refuses."""
+    """The driver is missing, or a call of it failed."""
 
 
 @cache
@@ -96,14 +96,14 @@ def call(function: str, *arguments: object) -> None:
 
 
 def version() -> tuple[int, int]:
-    """The newest CUDA that the driver serves: (13, 0)."""
+    """The newest version of CUDA that the driver supports, such as (13, 0)."""
     number = c_int()
     call("cuDriverGetVersion", byref(number))
     return number.value // 1000, number.value % 1000 // 10
 
 
 def device_count() -> int:
-    """How many GPUs this process may use; 0 where there is no driver."""
+    """How many GPUs this process may use; 0 without a driver."""
     try:
         count = c_int()
         call("cuDeviceGetCount", byref(count))
@@ -113,7 +113,7 @@ def device_count() -> int:
 
 
 class Gpu:
-    """One GPU by its ordinal in this process. Making one does not touch the GPU's memory."""
+    """A GPU, by its ordinal in this process. Creating the object uses none of the GPU's memory."""
 
     def __init__(self, ordinal: int = 0) -> None:
         self.ordinal = ordinal
@@ -123,7 +123,7 @@ class Gpu:
 
     @property
     def name(self) -> str:
-        """As the driver reports it: "NVIDIA H200"."""
+        """The driver's name for it, such as "NVIDIA H200"."""
         text = ctypes.create_string_buffer(256)
         call("cuDeviceGetName", text, len(text), self._device)
         return text.value.decode("utf-8", "replace")
@@ -146,7 +146,7 @@ class Gpu:
         return size.value
 
     def attribute(self, name: str) -> int | None:
-        """One of `ATTRIBUTES`; None where the driver does not know it."""
+        """One of `ATTRIBUTES`; None if the driver does not know it."""
         value = c_int()
         try:
             call("cuDeviceGetAttribute", byref(value), ATTRIBUTES[name], self._device)
@@ -176,7 +176,7 @@ class Gpu:
 
 
 class Context:
-    """The current context: memory, modules, one stream, events. Frees what it made."""
+    """The current context: memory, modules, a stream, events. All are freed at the end."""
 
     def __enter__(self) -> Context:
         self._memory: list[c_uint64] = []
@@ -237,11 +237,12 @@ class Context:
         call("cuLaunchKernel", kernel, *grid, *block, c_uint(0), self._stream, pointers, None)
 
     def launched(self, kernel: c_void_p, count: int, *, events: bool = False) -> float | None:
-        """Launch a kernel without arguments `count` times, one block of one thread each, and wait.
+        """Launch a kernel without arguments `count` times, with a single thread, and wait.
 
         Returns:
-            Seconds it took here; with events, those between one before and one after on the
-            GPU. None where our compiled kernels are missing: Python is slower than a launch.
+            Seconds on the host or, with events, seconds on the GPU between an event before and
+            one after the launches. None without our compiled code, as a loop in Python is slower
+            than a launch.
         """
         try:
             from taupy._native import micro
@@ -269,18 +270,18 @@ class Context:
         call("cuStreamSynchronize", self._stream)
 
     def begin(self) -> None:
-        """Start the GPU's stop watch."""
+        """Record an event at the beginning of a measured stretch."""
         call("cuEventRecord", self._begin, self._stream)
 
     def end(self) -> float:
-        """Stop it, wait, and give the seconds between."""
+        """Record an event at its end, wait, and return the seconds between the two events."""
         call("cuEventRecord", self._end, self._stream)
         call("cuEventSynchronize", self._end)
         return self._elapsed()
 
     @contextmanager
     def captured(self) -> Iterator[Graph]:
-        """What is launched inside becomes a graph, ready after the block."""
+        """Capture the launches in the `with` block as a graph, ready after the block."""
         graph = Graph(self._stream)
         call("cuStreamBeginCapture_v2", self._stream, 2)  # CU_STREAM_CAPTURE_MODE_RELAXED
         yield graph
@@ -298,7 +299,7 @@ class Module:
         self._handle = handle
 
     def kernel(self, name: str) -> c_void_p | None:
-        """A kernel by its name; None if this GPU has none of that name."""
+        """The kernel of this name; None if the module has none for this GPU."""
         function = c_void_p()
         try:
             call("cuModuleGetFunction", byref(function), self._handle, c_char_p(name.encode()))

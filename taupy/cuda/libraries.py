@@ -13,8 +13,8 @@ _SYSTEM = ("/usr/local/cuda/lib64", "/usr/local/cuda/extras/CUPTI/lib64", "/opt/
 
 
 def candidates(stem: str) -> Iterator[Path]:
-    """Files of a library, the most likely first: `libnvrtc` in NVIDIA's wheels (one folder a
-    library up to CUDA 12, one for all since 13), then in toolkits; newest version first."""
+    """Files of a library (such as `libnvrtc`), the most likely first: those in NVIDIA's wheels (a
+    folder per library up to CUDA 12, a single one since 13), then in toolkits; newest first."""
     folders = []
     for entry in sys.path:
         root = Path(entry or ".") / "nvidia"
@@ -30,8 +30,8 @@ def candidates(stem: str) -> Iterator[Path]:
 
 
 def programs(name: str) -> Iterator[Path]:
-    """Files of a command line tool: `nvdisasm` in NVIDIA's wheels, on PATH, in toolkits, and
-    those that Triton brings along."""
+    """Files of a command-line tool (such as `nvdisasm`) in NVIDIA's wheels, on PATH, in toolkits,
+    and in Triton's package."""
     folders: list[Path] = []
     triton = []
     for entry in sys.path:
@@ -52,7 +52,7 @@ def _version(path: Path) -> tuple[int, ...]:
 
 
 def load(stem: str, names: Sequence[str] = ()) -> tuple[ctypes.CDLL | None, str]:
-    """The first of a library's files that loads, and where it is; or None and why not.
+    """The first of a library's files that loads, and its path; or None and the reason.
 
     Args:
         stem: "libnvrtc".

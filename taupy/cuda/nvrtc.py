@@ -1,4 +1,4 @@
-"""CUDA C to machine code at run time, by NVIDIA's NVRTC; works without a GPU."""
+"""Compile CUDA C to machine code at run time, by NVIDIA's NVRTC; works without a GPU."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _NAMES = ("libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so.11.2", "libnvrtc.so")
 
 
 class CompileError(TaupyError):
-    """NVRTC is not there, or refuses the program."""
+    """NVRTC is missing, or rejects the program."""
 
 
 @cache
@@ -37,7 +37,7 @@ def version() -> tuple[int, int]:
     """(major, minor) of the compiler.
 
     Raises:
-        CompileError: there is none.
+        CompileError: NVRTC is missing.
     """
     major, minor = c_int(), c_int()
     _check(_library().nvrtcVersion(byref(major), byref(minor)))
@@ -62,7 +62,7 @@ def compile(
         lines: with the source lines of the instructions.
 
     Raises:
-        CompileError: no compiler, or the first line of what it complains of.
+        CompileError: with the compiler's first error message, or because NVRTC is missing.
     """
     library = _library()
     program = c_void_p()

@@ -1,9 +1,9 @@
 """The ceilings of this CPU: arithmetic by precision and vector width, bandwidth by level.
 
-The kernels are in C (`_native/micro.c`), each in windows of about a millisecond, until
-the best has not improved for a while, so that other users of the machine disturb little. Each
-ceiling carries the clock seen right beside it. Without the compiled kernels NumPy's own
-loops are timed: they do not reach the ceilings, and say so in their pattern.
+The kernels are in C (`_native/micro.c`). Each is timed in windows of about a millisecond until the
+best result has not improved for a while, so that other users of the machine disturb little. Each
+ceiling has the clock rate measured next to it. Without the compiled kernels, NumPy's own loops
+are timed: they do not reach the ceilings, and their `pattern` says so.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _PATTERNS = ("read", "write", "copy", "stream", "triad")
 _MB = 1 << 20
 
 Progress = Callable[[str], None]
-"""Told what is measured next."""
+"""Called with a description of the next measurement."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class Cache:
 
 
 def caches(cpu: int = 0, root: Path = _SYSFS) -> list[Cache]:
-    """The data caches of a CPU, the nearest first; empty if the system does not tell."""
+    """The data caches of a CPU, the nearest first; empty if the system does not report them."""
     caches = []
     for folder in sorted((root / f"cpu{cpu}" / "cache").glob("index*")):
         try:
@@ -64,7 +64,7 @@ def caches(cpu: int = 0, root: Path = _SYSFS) -> list[Cache]:
 
 
 def _count(cpu_list: str) -> int:
-    """How many CPUs "0-3,8" names."""
+    """The number of CPUs in a list such as "0-3,8"."""
     count = 0
     for part in filter(None, cpu_list.split(",")):
         first, _, last = part.partition("-")
@@ -78,11 +78,12 @@ def allowed_cpus() -> tuple[int, ...]:
 
 
 def working_sets(caches: Sequence[Cache], threads: int, memory_bytes: int) -> dict[str, int]:
-    """Bytes of each thread that lie safely in one level and in no nearer one.
+    """The size of each thread's working set for each level of memory: surely within that level, and
+    too large for the nearer ones.
 
-    Half a cache (of what is a thread's share), but at least twice the next nearer one;
-    a level that has no room for such a set is left out. DRAM: eight times the last cache
-    altogether, at least 64 MB a thread, and not above a sixth of the memory in all.
+    It is half of a thread's share of the cache, but at least twice the next nearer cache; a level
+    too small for that is left out. For DRAM, all threads together use eight times the last cache,
+    at least 64 MB a thread, and at most a sixth of the memory.
     """
     sets: dict[str, int] = {}
     nearer = 0
@@ -99,7 +100,7 @@ def working_sets(caches: Sequence[Cache], threads: int, memory_bytes: int) -> di
 
 
 class Rate(NamedTuple):
-    """What a ceiling limits, and how it was reached; on a GPU with 0 threads."""
+    """The quantity that a ceiling limits, and how it was measured; `threads` is 0 on a GPU."""
 
     kind: CeilingKind
     name: str
@@ -115,7 +116,7 @@ class Rate(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What all ceilings of one characterization share."""
+    """The attributes common to all ceilings of a characterization."""
 
     characterization: str
     machine: str
@@ -156,10 +157,10 @@ class Subject:
 
 
 def characterize(subject: Subject, progress: Progress) -> Iterator[Ceiling]:
-    """Measure the CPU with one thread and with one on each allowed CPU.
+    """Measure the CPU with a single thread, then with a thread on each allowed CPU.
 
     Raises:
-        TaupyError: neither the compiled kernels nor NumPy are there.
+        TaupyError: both the compiled kernels and NumPy are missing.
     """
     cpus = allowed_cpus()
     teams = [cpus[:1], cpus] if len(cpus) > 1 else [cpus]
@@ -184,7 +185,7 @@ def _measure(
 
 
 def clock_hz(cpus: tuple[int, ...]) -> float:
-    """The clock now: a chain of additions takes one cycle each."""
+    """The current clock rate, from a chain of additions that take a cycle each."""
     return _measure("chain int64 scalar", cpus, 0, _CLOCK_WINDOW_S, 8, 8).best / len(cpus)
 
 
@@ -243,7 +244,7 @@ def _memory_bytes() -> int:
 
 
 def _with_numpy(subject: Subject, progress: Progress) -> Iterator[Ceiling]:
-    """Lower bounds: matrix products and array copies, by whatever NumPy was built with."""
+    """Lower bounds from NumPy: matrix products, by the BLAS it was built with, and array copies."""
     try:
         import numpy as np
     except ImportError:

@@ -1,10 +1,10 @@
 """The ceilings of a GPU: arithmetic by precision, bandwidth by level, the cost of a launch.
 
-Kernels (`kernels.cu`) are compiled by NVRTC for the very GPU; no toolkit is needed. A
-launch lasts some milliseconds, launches are repeated until the best has not improved for
-a while. `mma.sync` does not reach what Hopper's and Blackwell's tensor cores can do, so
-a library's matrix product (PyTorch's, in a process of its own) is measured beside it, and its copy
-of large arrays; a roof is the larger, and each says in its pattern where it comes from.
+Kernels (`kernels.cu`) are compiled by NVRTC for this very GPU; no toolkit is needed. A launch lasts
+some milliseconds, and launches are repeated until the best rate has not improved for a while.
+`mma.sync` does not reach the peak of Hopper's and Blackwell's tensor cores. PyTorch's matrix
+product and its copy of large arrays are therefore measured, too, in a process of their own; the
+larger rate is the roof, and `pattern` names its origin.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _LIBRARY_TIMEOUT_S = 60
 
 
 class _Fma(NamedTuple):
-    """A kernel of fused multiply-adds: flop a thread does in one round."""
+    """A kernel of fused multiply-adds, with the flop of a thread per round."""
 
     name: str
     kernel: str
@@ -73,7 +73,7 @@ def mma_flop(name: str, capability: int) -> int:
 
 
 class _Memory(NamedTuple):
-    """A memory kernel: arrays' worth of bytes that it moves."""
+    """A memory kernel, with the bytes that it moves as a multiple of its array's size."""
 
     level: str
     pattern: str
@@ -98,7 +98,7 @@ _MEMORY = (
 
 @dataclass(frozen=True, slots=True)
 class _Bench:
-    """One GPU ready to be measured."""
+    """A GPU that is ready to be measured."""
 
     subject: Subject
     gpu: Gpu
@@ -142,7 +142,7 @@ def _micro(subject: Subject, gpu: Gpu, progress: Progress) -> Iterator[Ceiling]:
 
 
 def _warm(bench: _Bench) -> None:
-    """Work until an idle GPU has raised its clocks."""
+    """Run kernels until an idle GPU has raised its clocks."""
     kernel = bench.module.kernel("fma_fp32")
     assert kernel is not None
     out = bench.context.allocate(16)
@@ -154,9 +154,9 @@ def _warm(bench: _Bench) -> None:
 
 
 def _repeated(once: Callable[[int], float]) -> Windows:
-    """Rates of `once(rounds)` (given in amount a second), with rounds to fill a launch.
+    """Measure the rate of `once(rounds)`, in rounds a second, with enough rounds for a launch.
 
-    `once` launches, waits, and gives the seconds it took.
+    `once` launches, waits, and returns the seconds that took.
     """
     rounds, took = 1, once(1)
     while took < _LAUNCH_S / 4 and rounds < 1 << 24:
@@ -181,7 +181,7 @@ def _ceiling_hz(bench: _Bench, before: float) -> float:
 
 
 def _clock_hz(bench: _Bench) -> float:
-    """The multiprocessors' clock while they work: after a short warm-up."""
+    """The multiprocessors' clock rate under load, after a short warm-up."""
     kernel = bench.module.kernel("clock_rate")
     assert kernel is not None
     out = bench.context.allocate(16)
@@ -228,9 +228,10 @@ def _compute(bench: _Bench, clock: float) -> Iterator[Ceiling]:
 
 
 def level_bytes(level: str, l2_bytes: int, memory_bytes: int) -> int:
-    """The array's size: DRAM 16 x L2 and 1 GiB at least, an eighth of the memory at most (of a
-    smaller one L2 keeps a part from pass to pass, and the rate exceeds the memory's); L2 a quarter,
-    16 MiB at most; L1 16 KiB a block; shared memory 32 KiB a block."""
+    """The array's size for a level of memory. DRAM: at least 16 times L2 and 1 GiB, at most an
+    eighth of the memory (L2 keeps part of a smaller array between passes, and the rate exceeds the
+    memory's). L2: a quarter of it, at most 16 MiB. L1: 16 KiB a block. Shared memory: 32 KiB a
+    block."""
     if level == "DRAM":
         return min(max(16 * l2_bytes, 1024 * _MB), memory_bytes // 8) & -4096
     if level == "L2":
@@ -268,7 +269,7 @@ def _bandwidth(bench: _Bench, clock: float) -> Iterator[Ceiling]:
 
 
 def _latency(bench: _Bench) -> Iterator[Ceiling]:
-    """Seconds a launch of an empty kernel takes, in the four ways in which it matters."""
+    """Seconds per launch of an empty kernel, measured in the four ways that matter."""
     kernel = bench.module.kernel("empty")
     assert kernel is not None
     context = bench.context

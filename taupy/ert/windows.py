@@ -1,4 +1,4 @@
-"""Many short measurements of one thing become one ceiling: the best, and how steady it was."""
+"""Many short measurements of the same quantity give a ceiling: the best, and their spread."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from statistics import median, quantiles
 
 @dataclass(frozen=True, slots=True)
 class Windows:
-    """What was seen in many short windows; rates, or times for a latency.
+    """Results of many short windows: rates, or for a latency times.
 
     Attributes:
         best: the highest rate or the shortest time.
@@ -25,7 +25,7 @@ class Windows:
 
     @classmethod
     def of(cls, values: Sequence[float], *, lowest: bool = False) -> Windows:
-        """Sum up one value or more; `lowest`: the smallest is the best."""
+        """Summarize at least one value; with `lowest`, the smallest is the best."""
         middle = median(values)
         spread = 0.0
         if len(values) > 1:

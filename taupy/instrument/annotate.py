@@ -1,8 +1,8 @@
 """The in-code API: timers, phases, user events and metadata, named by the program itself.
 
-Reached as `taupy.timer` and so on; docs/api.md says how to use it. When the program is not
-being profiled, everything here is one shared object that does nothing. When it is, calls go
-to the engine at work, compiled or plain, which does not record the functions of this file.
+Programs use it as `taupy.timer` and so on (docs/api.md). When the program is not profiled, timers
+and the like are a shared object that does nothing. Otherwise calls go to the running engine,
+compiled or plain, which does not record the functions of this file.
 
 Runs inside the measured process: built-in modules only. An error in a call is reported
 whether or not the program is profiled, or never: profiling must not change the program.
@@ -80,7 +80,7 @@ class Timer:
 
 
 class DynamicPhase(Timer):
-    """A phase that is a new one every time: `epoch 1`, `epoch 2`, ..."""
+    """A phase that is a new phase each time it begins: `epoch 1`, `epoch 2`, ..."""
 
     __slots__ = ("_open",)
 
@@ -117,7 +117,7 @@ class Step(Timer):
 
 
 class UserEvent:
-    """A value sampled at moments: count, minimum, maximum, mean and deviation are kept."""
+    """A sampled value; its count, minimum, maximum, mean and standard deviation are kept."""
 
     __slots__ = ("name", "unit")
 
@@ -146,7 +146,7 @@ class UserEvent:
 
 
 class TimerValues:
-    """What a timer has so far, over all threads and call paths; times in nanoseconds."""
+    """A timer's values so far, over all threads and call paths; times in nanoseconds."""
 
     __slots__ = ("calls", "exclusive_ns", "inclusive_ns")
 
@@ -203,7 +203,7 @@ _engine: "Any" = active()
 
 
 def timer(name: str, group: str = "USER") -> Timer:
-    """A timer of this name, under the call path that it is used in."""
+    """A timer of this name, recorded under the call path that uses it."""
     return _nothing if _engine is None else Timer(name, group)
 
 
@@ -211,9 +211,9 @@ def phase(name: str, dynamic: bool = False, group: str = "PHASE") -> Timer:
     """A stretch of the program, such as a training step.
 
     Args:
-        name: of the phase.
+        name: the phase's name.
         dynamic: each time it begins, it is a new phase, numbered from 1.
-        group: besides this the same as a timer.
+        group: as of a timer.
     """
     if _engine is None:
         return _nothing  # type: ignore[no-any-return]
@@ -230,12 +230,12 @@ def region(name: str) -> Timer:
 
 
 def step(kind: str = "training") -> Step:
-    """One iteration of training or validation, for when taupy is not to find them itself.
+    """One iteration of training or validation, in place of the steps that taupy finds itself.
 
-    From a thread's first such step on, its steps are those that the program names.
+    After its first such step, a thread has only the steps that the program marks.
 
     Raises:
-        ValueError: it is neither kind, whether or not the program is profiled.
+        ValueError: an unknown kind, whether or not the program is profiled.
     """
     if kind not in ("training", "validation"):
         raise ValueError(f"a step is of 'training' or 'validation', not of {kind!r}")
@@ -248,13 +248,13 @@ def user_event(name: str, unit: str = "") -> UserEvent:
 
 
 def metadata(name: str, value: object) -> None:
-    """A fact of the trial, kept beside those that taupy finds itself."""
+    """Add metadata to the trial, besides the metadata that taupy collects itself."""
     if _engine is not None:
         _engine.set_metadata(_text(name), _text(value))
 
 
 def snapshot(label: str = "") -> None:
-    """Keep a copy of the profile as it stands, and go on."""
+    """Keep a copy of the profile at this moment, and continue recording."""
     if _engine is not None:
         _engine.snapshot(_text(label))
 
@@ -289,7 +289,7 @@ _ROUTINE, _TIMER, _FULL_NAME = range(3)  # kinds: the last item of a row of the 
 def timer_names() -> "list[str]":
     """Names of all timers and routines so far; empty when not being profiled.
 
-    A routine that has a timer's name is there by its full name.
+    A routine that has the same name as a timer is listed by its full name.
     """
     rows = _rows()
     names = {row[0] for row in rows if row[4] != _FULL_NAME}
@@ -301,9 +301,9 @@ def timer_values(name: str) -> "TimerValues | None":
     """The values of the timer or routine of this name so far; None if there is none.
 
     Args:
-        name: plain or full. A plain name is that of a timer, if there is one; else of all
-            routines that have it, where one inside another adds no inclusive time. A full
-            name, `load [{train.py}{3}]`, is that of one Python routine.
+        name: plain or full. A plain name means the timer of that name or, without one, all
+            routines of that name together; if one calls another, the inner call adds no
+            inclusive time. A full name, `load [{train.py}{3}]`, means a single Python routine.
     """
     own_rows = {row[4]: row for row in _rows() if row[0] == name}
     for kind in (_TIMER, _ROUTINE, _FULL_NAME):

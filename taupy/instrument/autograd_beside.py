@@ -30,7 +30,7 @@ def begin(run: Folder, state: str, torch: torch_library.Torch, pid: int, quiet: 
     """Start the process for the program `pid`.
 
     Returns:
-        The path of the file, locked; None if there is no process.
+        The path of the file, which is locked; None if the process could not be started.
     """
     os.close((run / NAME).create())
     arguments = [run.path, state, torch.folder, str(pid), str(int(quiet))]
@@ -80,9 +80,10 @@ def main(arguments: list[str]) -> None:
 
 
 def _say(pid: int, line: str) -> None:
-    """A line on the program's standard error, as far as that can be opened again.
+    """Write a line to the program's standard error, if that can be opened again.
 
-    Not in a file to which the program writes at a position of its own: it would overwrite the line.
+    A regular file is left alone unless the program appends to it: the program would overwrite the
+    line.
     """
     try:
         stderr = os.open(f"/proc/{pid}/fd/2", os.O_WRONLY | os.O_APPEND | os.O_NOCTTY)
@@ -96,7 +97,7 @@ def _say(pid: int, line: str) -> None:
 
 
 def _appends(pid: int) -> bool:
-    """Does a process append to its standard error, as after `2>>`?"""
+    """Whether a process appends to its standard error, as with `2>>`."""
     try:
         with open(f"/proc/{pid}/fdinfo/2", encoding="ascii") as file:
             facts = dict(line.split(":", 1) for line in file if ":" in line)

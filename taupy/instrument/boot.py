@@ -1,13 +1,13 @@
-"""Inside the program's interpreter: start the engine, then get out of sight.
+"""Start the engine inside the program's interpreter, and leave no trace that the program can see.
 
-Called by `taupy_boot.pth` while `site` runs, before the program. Nothing but built-in
-modules is imported, and afterwards no module, variable or file of taupy is visible. A
-measurement that cannot start leaves a line in the run folder and never harms the program.
+Called by `taupy_boot.pth` while `site` runs, before the program. Only built-in modules are
+imported, and afterwards no module, variable or file of taupy is visible. If a measurement cannot
+start, a line in the run folder says so, and the program is unharmed.
 (No `from __future__` here: that would be an import.)
 
-Whoever sets our variable chooses the program that stores the run. So the variable counts only if
-it names a folder of this user's in which nobody else may write; and in an interpreter that is to
-ignore its environment (-I, -E), only if this process descends from the program that the run
+Whoever sets taupy's variable chooses the program that stores the run. The variable therefore counts
+only if it names a folder of this user in which nobody else may write. In an interpreter that
+ignores its environment (-I, -E), this process must also descend from the program that the run
 measures.
 """
 
@@ -22,22 +22,22 @@ if TYPE_CHECKING:
     from typing import Any
 
 VARIABLE = "TAUPY_BOOT"
-"""Names the run folder. It stays in the C environment, so that child processes inherit
-it, and is taken out of `os.environ`, so that the program does not see it."""
+"""The variable that names the run folder. It stays in the C environment, so that child processes
+inherit it, and is removed from `os.environ`, so that the program does not see it."""
 
 VERSION = 3
-"""Of the settings of a run (`runfolder.RunSettings`)."""
+"""Version of the settings of a run (`runfolder.RunSettings`)."""
 
 NCCL = b"NCCL_PROFILER_PLUGIN"
-"""Names the library that NCCL loads as its profiler. It stays in the C environment only."""
+"""The variable that names NCCL's profiler plug-in. It stays in the C environment only."""
 
 INJECTIONS = (b"CUDA_INJECTION64_PATH", b"NVTX_INJECTION64_PATH")
-"""Name the library that the CUDA driver loads at the first cuInit, and NVTX at the first
-range: our GPU collector. Like the variable above they stay in the C environment only."""
+"""The variables that name our GPU collector, which the CUDA driver loads at the first cuInit and
+NVTX at the first range. They too stay in the C environment only."""
 
 
 def boot() -> None:
-    """Start what the run folder's settings ask for."""
+    """Start the measurement that the run folder's settings describe."""
     folder = posix.environ.pop(VARIABLE.encode(), None)
     modules = sys.modules
     if folder is None or b"\0" in folder:
@@ -167,8 +167,8 @@ def _start_engine(settings: "dict[str, Any]", folder: bytes) -> None:
 
 
 def _ancestors(root: int) -> "bytes | None":
-    """Ids of the processes that this one descends from, its parent first, up to the run's first:
-    whoever looks for a child that a shell or launcher has started finds it by them."""
+    """Ids of the processes that this one descends from, from its parent up to the run's first: a
+    child that a shell or launcher started is found by them."""
     pid, ids = posix.getpid(), []
     while pid not in (0, root):
         pid = _parent_and_start(pid)[0]
@@ -177,7 +177,8 @@ def _ancestors(root: int) -> "bytes | None":
 
 
 def _measure_gpu(options: "dict[str, object]", engine: str) -> None:
-    """Name the collector to the engine; a parent's mention of it is not the program's."""
+    """Tell the engine where the collector is; a variable inherited from a measured parent is not
+    the program's own."""
     collector = "/cupti_python." if options.get("cupti_backend") == "python" else "/cupti."
     if options.get("gpu_counters"):
         collector = "/gpu_counters."
@@ -196,7 +197,8 @@ def _measure_gpu(options: "dict[str, object]", engine: str) -> None:
 
 
 def _record_nccl(engine: str) -> None:
-    """Name our plug-in to NCCL, which reads the C environment; the program does not see it."""
+    """Set the variable that makes NCCL load our plug-in, in the C environment only: the program
+    does not see it."""
     path = engine.replace("/engine.", "/nccl.").encode("utf-8", "surrogateescape")
     os = sys.modules.get("os")
     if posix.environ.get(NCCL) == path:  # set by a measured parent, not by the user

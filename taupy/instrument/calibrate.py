@@ -1,12 +1,12 @@
-"""What one measured call costs on this machine, now: for compensation, and for the trial.
+"""Measure what recording a call costs, for compensation and for the trial's metadata.
 
-Calls are timed natively and under the engine, in the launcher, just before the program
-takes its place: same interpreter, same engine, same machine.
+Calls are timed without and with the engine, in the launcher, just before the program takes its
+place: in the same interpreter, with the same engine, on the same machine.
 
-* `call_ns`: what one call costs altogether, added to the routine's caller and its callers;
-  measured with a small routine with one argument;
-* `inner_ns`: the share of it that the routine's own time contains; measured with an empty
-  routine, whose time holds nothing else.
+* `call_ns`: the whole cost of a call, which is added to the time of all its callers; measured
+  with a small routine with one argument;
+* `inner_ns`: the share of it that is in the routine's own time; measured with an empty routine,
+  whose time is nothing else.
 
 This is how TAU does it (TAU_COMPENSATE): time many empty timers, subtract their cost.
 """

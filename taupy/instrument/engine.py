@@ -1,21 +1,21 @@
 """The plain-Python engine: exact call paths by `sys.setprofile`, on every Python.
 
-It offers what the compiled engine offers (`taupy._native.engine`), under the same names,
-and is held to the same tests. Recording begins with the program's first frame; the part
-is written about once a second and at the end.
+It has the same functions as the compiled engine (`taupy._native.engine`) and passes the same
+tests. Recording begins with the program's first frame; the part is written about once a second
+and at the end.
 
-    engine.py           its face: start, stop, and what the in-code API calls
+    engine.py           its interface: start, stop, and what the in-code API calls
     engine_process.py   threads, forks, ways out, and when to write
-    engine_events.py    the profile function: the place that every event passes
+    engine_events.py    the profile function, which receives every event
     engine_tree.py      one thread's call paths
     engine_phases.py    record_function as a phase
     engine_children.py  processes that the program starts
-    engine_state.py     settings and counts that all of them share
-    engine_routines.py  what was called: code objects, C functions, timers
-    engine_part.py      what is written
+    engine_state.py     settings and counts that these modules share
+    engine_routines.py  the routines: code objects, C functions, timers
+    engine_part.py      the contents of a part
     engine_guard.py     setting the profile function again when it was removed
 
-docs/api.md lists what the compiled engine does and this one cannot.
+docs/api.md lists what only the compiled engine can do.
 
 Runs inside the measured process: built-in modules only.
 """
@@ -43,7 +43,7 @@ _last: "_Last | None" = None
 
 
 class _Last:
-    """Its end is the interpreter's: for a program that has taken our exit function away."""
+    """Deleted when the interpreter ends, in case the program removed our exit function."""
 
     def __init__(self, end: "Any") -> None:
         self.end = end
@@ -56,11 +56,11 @@ def start(options: "dict[str, Any]") -> None:
     """Begin to record.
 
     Args:
-        options: as of the compiled engine: run_folder (bytes), root_pid, c_calls, depth,
+        options: those of the compiled engine: run_folder (bytes), root_pid, c_calls, depth,
             include, exclude, throttle, throttle_calls, throttle_ns_per_call,
             max_callpaths, wait_for_main, storer_argv, storer_env. Also part_path (bytes),
-            one file instead of a run folder, and for tests clock, cpu_clock: functions
-            that give nanoseconds.
+            a file instead of a run folder, and for tests clock, cpu_clock: functions
+            that return nanoseconds.
 
     Raises:
         RuntimeError: it is running already, or this is a subinterpreter.
@@ -100,7 +100,7 @@ def describe() -> dict[str, str]:
 
 
 def read_clock() -> tuple[int, int]:
-    """(ticks, CLOCK_MONOTONIC ns) of one moment; here a tick is a nanosecond."""
+    """(ticks, CLOCK_MONOTONIC ns) at the same moment; in this engine a tick is a nanosecond."""
     now = time.perf_counter_ns()
     return now, now
 
@@ -114,7 +114,7 @@ def _here() -> "ThreadTree | None":
 
 
 def _program_frame() -> "FrameType | None":
-    """The innermost frame that is not ours."""
+    """The innermost frame that is not taupy's."""
     frame: FrameType | None = _getframe(2)
     while frame is not None and is_ours(frame.f_code.co_filename):
         frame = frame.f_back
@@ -132,8 +132,8 @@ def timer_leave(name: str, group: str) -> bool:
     """End a timer.
 
     Returns:
-        False if it is not open here, or not the innermost: a routine that began later
-        has not returned. It then ends with the routine that it began in.
+        False if it is not open here, or if a routine that began later has not returned. The timer
+        then ends with the routine that it began in.
     """
     thread = _here()
     if thread is None or group in thread.state.disabled:
@@ -157,13 +157,13 @@ def step_end() -> None: ...
 
 
 def set_metadata(name: str, value: str) -> None:
-    """A name and value of this process."""
+    """Set a metadata field of this process."""
     if _here() is not None and _engine is not None:
         _engine.state.metadata[str(name)] = str(value)
 
 
 def set_node(number: int) -> None:
-    """This process's node.
+    """Set this process's node.
 
     Raises:
         ValueError: the number is negative.
@@ -186,7 +186,7 @@ def set_group(group: str, enabled: bool) -> None:
 
 
 def snapshot(label: str) -> None:
-    """Keep a copy of the part as it stands."""
+    """Keep a copy of the part at this moment."""
     engine = _engine
     if _here() is None or engine is None or engine.folder is None:
         return
@@ -203,9 +203,9 @@ FLAT_ROUTINE, FLAT_TIMER, FLAT_FULL_NAME = range(3)
 def flat() -> list[tuple[str, int, int, int, int]]:
     """[(name, calls, inclusive_ns, exclusive_ns, kind)] of all threads so far.
 
-    A row for each plain name, timers and routines apart, and one for each full name of a
-    Python routine. One inside another of its name and kind adds no inclusive time;
-    open activations count up to now.
+    There is a row for each plain name (of timers and of routines) and for each full name of a
+    Python routine. A call within another of the same name and kind adds no inclusive time; open
+    activations count up to now.
     """
     if _engine is None or not _engine.state.running:
         return []
@@ -232,7 +232,7 @@ def flat() -> list[tuple[str, int, int, int, int]]:
 
 
 def _names(number: int) -> list[tuple[str, int]]:
-    """(name, kind) of all that `flat` sums a routine under."""
+    """(name, kind) of each row of `flat` that contains the routine."""
     name, file, line, kind = _engine.state.routines.records[number][:4]  # type: ignore[union-attr]
     if kind == "timer":
         return [(name, FLAT_TIMER)]

@@ -74,7 +74,8 @@ class Children:
             thread.child_began_ns = 0
 
     def look(self, thread: "ThreadTree", function: object = None) -> None:
-        """A C function has returned on a thread that is starting, or has started, a process."""
+        """Look for a new child after a C function has returned, on a thread that is starting a
+        process or has started one."""
         if thread.native_id in self.starting:
             if function not in self.starters and function not in EXECS:
                 return  # a function called by it
@@ -98,8 +99,8 @@ class Children:
                 thread.child_began_ns = began_ns
 
     def wait(self, thread: "ThreadTree") -> None:
-        """The thread is about to wait, perhaps for the process that it started. A process has its
-        command line only after a moment: wait for that."""
+        """The thread is about to wait, perhaps for the process that it started: wait until that
+        process has its command line, which takes a moment."""
         until = self.state.clock() + _WAIT_NS
         while thread.child_began_ns and self.state.clock() < until:
             self.look(thread)
@@ -113,8 +114,8 @@ class Children:
             self.becoming = self._add(b"%d %d 0\0\0" % (self.state.pid, self.state.clock()))
 
     def _note_fork(self, children: set[bytes], began_ns: int) -> None:
-        """The child is the only new process; none is seen if there is no descriptor to read with,
-        or if it has ended and nobody is to wait for it."""
+        """The only new process is the child. It is missed if no descriptor is free for reading, or
+        if it has ended and the program ignores its children's ends."""
         pid = children.pop() if len(children) == 1 else b"0"
         self.state.metadata[f"taupy.fork.{self.forks}"] = f"{int(pid)} {began_ns}"
         self.forks += 1

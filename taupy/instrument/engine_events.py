@@ -1,4 +1,4 @@
-"""The plain-Python engine's profile function: the one place that every event passes.
+"""The plain-Python engine's profile function, which receives every event.
 
 The interpreter reports calls and returns of Python and C functions on one thread. `ThreadEvents`
 finds the call path of each and keeps the thread's tree up to date.

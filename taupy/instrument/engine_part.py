@@ -1,7 +1,7 @@
 """Write the plain-Python engine's part, and start the storer at the end.
 
-A part (`*.pypart`, read by `record/plain_part.py`) is a record (`state/values.py`), replaced as a
-whole about once a second, so that a reader always finds a whole one:
+A part (`*.pypart`, read by `record/plain_part.py`) is a record (`state/values.py`). It is replaced
+about once a second in a single step, so that a reader always finds it complete:
 
     format, version, engine, pid, ppid, process_start, forked, helper (a process of
     multiprocessing's own, not its forks), state ("running" | "ended"),
@@ -178,8 +178,8 @@ def health(state: "EngineState") -> dict[str, str]:
 
 
 def is_the_programs(error: BaseException) -> bool:
-    """Whether a signal handler of the program raised this inside the engine: then the program
-    must receive it."""
+    """Whether a signal handler of the program raised this error inside the engine. The program must
+    receive such an error."""
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next

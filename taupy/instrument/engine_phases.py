@@ -1,11 +1,11 @@
 """`torch.profiler.record_function` as a phase, in the plain-Python engine.
 
-Its `__enter__` and `__exit__` are known by name and file when their code is first met
-(`Routines.add_code`). When `__enter__` returns, a phase begins, with the name that the object
-has; when `__exit__` begins, it ends. Nothing is added to the program, and none of its code is run.
+Its `__enter__` and `__exit__` are recognized by name and file at their first call
+(`Routines.add_code`). When `__enter__` returns, a phase begins, with the object's name; when
+`__exit__` begins, it ends. Nothing is added to the program, and none of its code is run.
 
-A phase continues where the routine that it began in returns or yields, until its end, or until the
-object is gone, which ends the range in PyTorch, too. `_native/phases.h` does the same.
+A phase continues after the routine that it began in returns or yields. It ends at `__exit__`, or
+when the object is freed, which ends the range in PyTorch, too. `_native/phases.h` does the same.
 
 Runs inside the measured process: built-in modules only.
 """
@@ -57,11 +57,11 @@ class OpenPhase:
     """A phase that has begun.
 
     Attributes:
-        object_id: of the record_function.
-        reference: a weak one; None where the object allows none: then the phase ends with
-            the routine that it began in.
-        thread: the one it is open on.
-        row: its call path there; None: it is no longer open.
+        object_id: the id of the record_function object.
+        reference: a weak reference to that object; None if it allows none: the phase then ends
+            with the routine that it began in.
+        thread: the thread that the phase is open on.
+        row: its call path on that thread; None if it is no longer open.
     """
 
     __slots__ = ("object_id", "reference", "row", "thread")
@@ -117,7 +117,7 @@ class Phases:
         return imports.routine_of(frame)
 
     def returned(self, thread: "ThreadTree", frame: "FrameType") -> None:
-        """It has returned, or an exception has left it; it is no longer on the stack."""
+        """The method has returned or raised; it is no longer on the stack."""
         routines = self.state.routines
         method = routines.of_code.get(id(frame.f_code), 0)
         if method > FIRST_PHASE_METHOD:
@@ -206,7 +206,7 @@ class Phases:
     # ------------------------------------------------------------ phases that continue elsewhere
 
     def carried(self, thread: "ThreadTree", entries: "list[Entry]") -> "list[Entry]":
-        """Of the entries, which are about to be closed, those that are phases and go on."""
+        """The phases among entries that are about to be closed; they continue."""
         rows = {
             phase.row
             for phase in self.open
@@ -215,8 +215,8 @@ class Phases:
         return [entry for entry in entries if entry[1] in rows and entry[2] >= 0]
 
     def go_on(self, thread: "ThreadTree", entries: "list[Entry]", now: int) -> None:
-        """Reopen entries that have been closed, under what is the top now. A phase's
-        call counts where something is first called in it."""
+        """Reopen closed entries under the current top. The call of a phase counts on the path on
+        which a routine is first called in it."""
         records = self.state.routines.records
         stack, calls = thread.stack, thread.calls
         for owner, old, start in entries:

@@ -116,13 +116,13 @@ class Engine:
     # ------------------------------------------------------------ threads and hooks
 
     def guard(self) -> None:
-        """The profile function may be lost from now on: set it again when it is."""
+        """From now on, set the profile function again if it is lost."""
         self.state.guard_depth = NEVER
         engine_guard.set_again_after_errors(self.state, self.by_ident)
 
     def is_refused(self, frame: "FrameType") -> bool:
-        """Whether an audit hook of the program refuses what we do, such as looking at a frame or
-        opening a file. Then we cannot go on, but the program can."""
+        """Whether an audit hook of the program forbids what we do, such as inspecting a frame or
+        opening a file. Recording then ends, and the program continues."""
         signals = engine_part.hold_signals()  # an exception of a handler is not a refusal
         try:
             engine_part.process_start_time()
@@ -168,9 +168,9 @@ class Engine:
         return thread
 
     def look_at_modules(self) -> None:
-        """Make future threads begin with us, and learn what starts processes. Called at every
-        new routine: `threading` and `subprocess` themselves have many, so that the first thread
-        and process cannot start before."""
+        """Arrange that future threads are recorded, and find the functions that start processes.
+        Called at every new routine: `threading` and `subprocess` have many of their own, so this
+        happens before the first thread or process can start."""
         if not self.threads_reached:
             self.reach_threads()
         if self.children.find_starters() and self.threads_reached:
@@ -208,7 +208,7 @@ class Engine:
             self.write(self.path, status)
 
     def write(self, path: bytes, status: str) -> None:
-        """Write the part, one thread at a time; after the last one ("ended") none follows."""
+        """Write the part, by one thread at a time; "running" is never written after "ended"."""
         is_last = status == "ended"
         # A part that will be followed by another need not wait for the lock. The last one waits,
         # but not forever: at the interpreter's end the other thread may never run again.
@@ -232,16 +232,16 @@ class Engine:
                 self.writing.release()
 
     def sample_memory(self, thread: ThreadTree) -> None:
-        """Resident memory of the process; with so few samples, where it grew is not known."""
+        """Sample the process's resident memory. There are too few samples to know where it grew."""
         if kib := engine_part.resident_kib():
             thread.add_sample("Resident Memory", "KiB", 0, kib)
 
     def save_now(self, thread: ThreadTree) -> None:
-        """From a callback: write, and take the time it took out of all that is open.
+        """Write the part from a callback, and subtract the time that took from all open entries.
 
-        Not in the middle of the in-code API, nor in what a signal handler or finalizer runs there:
-        it may have read the clock already, and the start of what it is about to end would lie
-        behind that.
+        Nothing is written during a call of the in-code API, nor in a signal handler or finalizer
+        that runs during one: the call may have read the clock already, and the entry that it is
+        about to end would then start after that reading.
         """
         if not self.state.running or thread.in_api:
             return
@@ -257,8 +257,8 @@ class Engine:
             self.save_every_ns = min(2 * self.save_every_ns, _SAVE_AT_MOST_NS)
 
     def way_out(self, function: object, frame: "FrameType") -> None:
-        """The program is about to call a C function that we must know of: it ends the
-        process without Python's own end, may wait long, or sets a hook."""
+        """The program is about to call a C function that matters to the engine: it ends the
+        process without finalizing Python, may wait long, or sets a hook."""
         if function is _exit:
             self.end()
         elif function in _SETTERS:
@@ -325,11 +325,11 @@ class Engine:
             engine_part.store(argv, environment, self.stderr)
 
     def note_end_of_main(self, frame: "FrameType") -> None:
-        """The program's outermost frame ends: note the exit code, as far as it can be told.
+        """The program's outermost frame ends: note the exit code, if it can be determined.
 
-        It ends by an exception if its last instruction is not a return. The exception
-        itself is out of reach, but a SystemExit that is under way is among all objects
-        (on 3.11 `sys.exit` may not have made one yet: then the code stays unknown).
+        The frame ends by an exception if its last instruction is not a return. The exception is
+        not accessible, but a SystemExit being raised is found among all objects (on 3.11 `sys.exit`
+        may not have created it yet; the code then remains unknown).
         """
         if self.main_ended or frame.f_back is not None:
             return  # it runs at exit, or was imported before the program
@@ -377,7 +377,7 @@ class Engine:
     # ------------------------------------------------------------ throttling, forks
 
     def throttle(self, thread: ThreadTree, row: int, took_ns: int) -> None:
-        """TAU's rule: many calls, little time each. Not while the routine is open."""
+        """TAU's rule: throttle a routine with many short calls, but not while it is open."""
         number = thread.routines[row]
         routines = self.state.routines
         if routines.records[number][3] == "timer":
@@ -400,7 +400,7 @@ class Engine:
             self.forked_child()
 
     def forked_child(self) -> None:
-        """In a forked child: begin a part of its own, with the open path in it."""
+        """In a forked child: begin a part of its own, which contains the open call path."""
         thread = self.by_ident.get(_get_ident())
         self.state.forked = True
         self.state.due[0], self.state.running = (
@@ -431,7 +431,7 @@ class Engine:
 
 
 def _status_of(code: object) -> int:
-    """The exit status that a SystemExit with this code gives."""
+    """The exit status for a SystemExit with this code."""
     if code is None:
         return 0
     if issubclass(type(code), int):

@@ -1,10 +1,9 @@
-"""What the plain-Python engine has met: code objects, C functions and timers, numbered.
+"""The routines of the plain-Python engine: code objects, C functions and timers, numbered.
 
-A routine is known by (file, qualified name, first line), however many code objects have
-these. The engine knows code objects by their address, so a weak reference takes the
-address out of its books when the object is freed.
-Names of C functions are found without running any of the program's code: no attribute of
-an object or class of the program is looked up through its own `__getattribute__`.
+A routine is identified by file, qualified name and first line; several code objects may share
+these. The engine identifies code objects by their address, which a weak reference removes from its
+tables when the object is freed. Names of C functions are found without running any of the program's
+code: no attribute of its objects and classes is looked up through their own `__getattribute__`.
 
 Runs inside the measured process: built-in modules only.
 """
@@ -47,7 +46,7 @@ _PHASE_METHODS = {
     "record_function.__exit__": PHASE_EXIT,
 }
 RETURNS = (compile("x", "", "eval").co_code[-2], compile("pass", "", "exec").co_code[-2])
-"""The instructions that return; where a routine ends by another, it is left by an exception."""
+"""The instructions that return; a routine whose last instruction is another one has raised."""
 RESUMABLE = 0x20 | 0x80 | 0x200  # CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR
 _RESUME = compile("0", "", "eval").co_code[0]
 _HEAP_TYPE = 1 << 9
@@ -72,7 +71,7 @@ _c_attributes = (
 
 
 def is_ours(file: str) -> bool:
-    """Whether code of this file is ours: only what runs in measured processes is."""
+    """Whether this is a file of taupy that runs in measured processes."""
     return file.startswith(_OURS)
 
 
@@ -107,10 +106,10 @@ class Routines:
         of_code: id of a code object -> number of its routine, or NOT_RECORDED, or OURS.
         start_of: id of a code object of a generator or coroutine -> `start_offset`.
         records: number -> [name, file, line, kind, group, throttled].
-        phase_methods: FIRST_PHASE_METHOD - what `of_code` has -> (PHASE_ENTER, PHASE_EXIT or
+        phase_methods: FIRST_PHASE_METHOD - value in `of_code` -> (PHASE_ENTER, PHASE_EXIT or
             IMPORT, number of the routine).
-        imports: each is one row.
-        on_new_code: called whenever a code object is met for the first time.
+        imports: what decides which row an import has.
+        on_new_code: called for each new code object.
     """
 
     def __init__(
@@ -131,7 +130,7 @@ class Routines:
         self.imports = Imports(self, library_folders) if library_folders else None
 
     def add_code(self, code: "CodeType", frame: "FrameType") -> int:
-        """The number of a code object that has not been met before."""
+        """Add a new code object; returns its number."""
         self.on_new_code()
         file, name, line = code.co_filename, code.co_qualname, code.co_firstlineno
         if is_ours(file):
@@ -202,7 +201,7 @@ class Routines:
         return len(self.records) - 1
 
     def enable(self, enabled: bool) -> None:
-        """Record Python routines from now on, or none of them."""
+        """Start or stop recording Python routines."""
         if enabled is self._disabled:
             self._disabled = not enabled
             self.of_code.clear()  # code objects are looked up again

@@ -27,7 +27,7 @@ class EngineState:
     """What the modules of the engine share in one process.
 
     Attributes:
-        due: one number, the time after which the part is written again.
+        due: a list with the time after which the part is written again.
         ways_out: C functions whose call the engine must notice.
         disabled: groups of timers that are switched off.
         guard_depth: depth of a stack from which the profile function may be lost.

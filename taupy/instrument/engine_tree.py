@@ -8,9 +8,9 @@ an entry for every activation that is open:
     row      its call path, or its caller's if it is not recorded
     start    the clock at its entry, or one of the marks below: not recorded
 
-Frames are compared by identity, both with the returning frame and with the caller of a
-frame that starts, so an event that the interpreter leaves out (3.13: the end of a closed
-generator), a greenlet's switch or a frame that was open before us cannot shift the rest.
+Entries are matched by the identity of frames, both of the returning frame and of the caller of a
+frame that starts. An event that the interpreter omits (3.13: the end of a closed generator), a
+greenlet's switch or a frame that was open before the engine therefore cannot shift other entries.
 
 Runs inside the measured process: built-in modules only.
 """
@@ -36,8 +36,8 @@ _modules = sys.modules
 
 
 class ThreadTree:
-    """What is recorded on one thread. Other threads may copy columns at any time:
-    they grow by appending, `parents` last."""
+    """The record of one thread. Other threads may copy its columns at any time, as they grow by
+    appending, `parents` last."""
 
     def __init__(self, state: EngineState, native_id: int, ident: int, name: str) -> None:
         self.state = state
@@ -66,7 +66,7 @@ class ThreadTree:
         self.callback: Any = None  # the profile function, once it is set
 
     def _new_row(self, row: int, routine: int) -> int:
-        """Add the row of a new call path; -1 if it is not to be recorded."""
+        """Add the row of a new call path; -1 if the path is not recorded."""
         state = self.state
         if self.children[row] is _NO_CHILDREN:
             self.children[row] = {}
@@ -90,7 +90,7 @@ class ThreadTree:
         return child
 
     def child(self, row: int, routine: int) -> int:
-        """The row of a routine's call path under another; -1 if it is not to be recorded."""
+        """The row of a routine's call path under another; -1 if the path is not recorded."""
         child = self.children[row].get(routine)
         return self._new_row(row, routine) if child is None else child
 
@@ -98,7 +98,7 @@ class ThreadTree:
         """Make the nearest known frame, from `caller` outwards, the top of the stack.
 
         Returns:
-            the row it stands on; the root's if none of them is known.
+            Its row; the root's if no frame is known.
         """
         stack, parked = self.stack, self.parked
         frame = caller
@@ -130,7 +130,7 @@ class ThreadTree:
                 inclusive[row] += now - start
 
     def switch_to(self, owner: int) -> None:
-        """Another greenlet goes on: the one with `owner` at its top; 0: a new one."""
+        """Switch to the greenlet that has `owner` at the top of its stack; 0: to a new greenlet."""
         stack, now = self.stack, self.state.clock()
         if len(stack) > 1:
             self.state.greenlets = True
@@ -188,7 +188,7 @@ class ThreadTree:
         return False
 
     def sample(self, frame: "FrameType | None", name: str, unit: str, value: float) -> None:
-        """One value of a user event, at the call path of `frame`."""
+        """Add a value of a user event at the call path of `frame`."""
         self.in_api += 1
         try:
             self.add_sample(name, unit, self.find_caller(frame), value)
@@ -274,7 +274,7 @@ class ThreadTree:
         return row_of
 
     def shift(self, cost_ns: int) -> None:
-        """What we have just spent on ourselves is nobody's time."""
+        """Exclude the engine's own time, just spent, from all open entries."""
         self.stack[:] = [
             (owner, row, start + cost_ns if start >= 0 else start)
             for owner, row, start in self.stack

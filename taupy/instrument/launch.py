@@ -1,7 +1,7 @@
 """Launch a program under measurement: exec the real interpreter on the real target.
 
-The program then runs exactly as under plain `python`, in this very process; only an
-environment variable tells the interpreter's `site` step to start the measurement.
+The program then runs exactly as under plain `python`, in this same process. An environment
+variable makes the interpreter start the measurement while it runs `site`.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def library_folders() -> list[str]:
 
 
 def _standard_folders() -> set[str]:
-    """What `sysconfig` says, which reads the whole configuration of the build for it."""
+    """The folders according to `sysconfig`, which is slow: it reads the build's configuration."""
     version = f"python{sys.version_info.major}.{sys.version_info.minor}"
     prefixes = (sys.prefix, sys.base_prefix, sys.exec_prefix, sys.base_exec_prefix)
     folders = {os.path.join(prefix, sys.platlibdir, version) for prefix in prefixes}
@@ -102,7 +102,7 @@ def storer_command(folder: Folder, paths: list[str]) -> list[bytes]:
 
 
 def fallback_folder() -> str:
-    """A folder with a `sitecustomize` that does what the .pth would have done."""
+    """A folder with a `sitecustomize` that does the same as the .pth."""
     return os.path.join(os.path.dirname(__file__), "_site")
 
 

@@ -1,7 +1,7 @@
-"""The run folder: where a run lives between its launch and its storing.
+"""The run folder, which holds a run's data from its launch until it is stored.
 
-It holds the run's settings (`run`, a record) and one part per process. The state folder holds
-all run folders; it may lie where others can write, so both are opened by `state/folder.py`.
+It contains the run's settings (`run`, a record) and a part per process. The state folder contains
+all run folders. Others may be able to write next to it, so `state/folder.py` opens both.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _OPTIONS: dict[str, Any] = {  # options that are read after the run
 class RunSettings:
     """The settings of a run. Times as in `engine.read_clock()`.
 
-    No dataclass: the launcher has no time for `inspect`, which those import.
+    It is no dataclass, as those import `inspect`, which takes too long in the launcher.
     """
 
     uuid: str
@@ -82,7 +82,7 @@ class RunSettings:
 
     @property
     def trial_uuid(self) -> str:
-        """The trial's UUID: that of the job, unless an earlier run of the same name has it."""
+        """The trial's UUID: the job's, unless an earlier run of the same name already has that."""
         return derived_uuid(f"{self.uuid}/again/{self.again}") if self.again else self.uuid
 
     def record(self) -> dict[str, Any]:
@@ -115,7 +115,7 @@ def _as_uuid(digits: str) -> str:
 
 
 def state_folders() -> Iterator[str]:
-    """Where run folders may lie, the preferred one first."""
+    """Folders that may contain run folders, the preferred one first."""
     if chosen := os.environ.get("TAUPY_STATE_DIR"):
         yield chosen
     if base := os.environ.get("XDG_STATE_HOME"):
@@ -132,7 +132,7 @@ def state_folders() -> Iterator[str]:
 
 
 def open_states() -> tuple[list[Folder], list[str]]:
-    """The state folders that exist and may be used, and why others may not, one line each."""
+    """The state folders that exist and may be used, and a line per folder that may not be."""
     usable: list[Folder] = []
     refused: list[str] = []
     for path in dict.fromkeys(state_folders()):
@@ -146,11 +146,11 @@ def open_states() -> tuple[list[Folder], list[str]]:
 
 
 def make_run_folder(uuid: str) -> tuple[Folder, list[str]]:
-    """A new run folder in the first state folder that takes it, and why those before it may
-    not be used, a line each.
+    """Create a run folder in the first usable state folder; also returns a line per unusable one
+    before it.
 
     Raises:
-        OSError: none does.
+        OSError: no state folder is usable.
     """
     problem: OSError | None = None
     refused: list[str] = []
@@ -168,7 +168,7 @@ def make_run_folder(uuid: str) -> tuple[Folder, list[str]]:
 
 
 def _make(path: str) -> None:
-    """Make a state folder, and the folders above it, if they are missing: for this user only."""
+    """Create a state folder and its parents, if missing, for this user only."""
     if not os.path.lexists(path):
         before = os.umask(0o077)
         try:
@@ -178,7 +178,8 @@ def _make(path: str) -> None:
 
 
 def _with_room(folder: Folder) -> Folder:
-    """The folder, if there is room for a run in it; and its lock, so that delivering needs none.
+    """Return the folder if there is room for a run in it. Also creates the lock file, so that
+    delivery needs no space for it.
 
     Raises:
         OSError: the disk is full; the folder is removed again.
@@ -200,7 +201,7 @@ def _with_room(folder: Folder) -> Folder:
 
 
 def has_run_folders() -> bool:
-    """Whether there is anything for `run_folders` to look at; for callers with no time to lose."""
+    """Whether `run_folders` would find anything; a quick check."""
     return any(os.path.lexists(path) and _may_hold_runs(path) for path in state_folders())
 
 
@@ -212,7 +213,7 @@ def _may_hold_runs(path: str) -> bool:
 
 
 def run_folders() -> tuple[list[Path], list[str]]:
-    """Run folders of this user, whatever is in them; and what cannot be trusted, one line each."""
+    """Run folders of this user, whatever their contents; and a line for each untrusted one."""
     from pathlib import Path
 
     states, refused = open_states()
@@ -238,7 +239,8 @@ def is_import(path: Path) -> bool:
 
 
 def spill_prefix(settings: RunSettings) -> str:
-    """For the paths of parts that did not fit into the run folder: they are beside the database."""
+    """How the paths of parts begin that did not fit into the run folder and lie beside the
+    database."""
     return f"{settings.database}-{settings.uuid}."
 
 
@@ -248,7 +250,8 @@ def write_settings(folder: Folder, settings: RunSettings) -> None:
 
 
 def note_ending(root_pid: int, exit_code: int) -> None:
-    """A parent that saw a run's program die says so in its run folder, if that is still there."""
+    """Note in a run folder, if it still exists, how the run's program ended, as seen by its
+    parent."""
     from contextlib import suppress
 
     for path in reversed(run_folders()[0]):  # the newest first
@@ -278,10 +281,10 @@ def read_settings(folder: Folder) -> RunSettings:
 
 
 def settings_of(record: Any) -> RunSettings:
-    """The settings in a record, every one of which has its type.
+    """Check and return the settings in a record.
 
     Raises:
-        Damaged: one is missing, or of another type or version.
+        Damaged: a setting is missing or has the wrong type, or the version is another.
     """
     from typing import Any, get_type_hints
 
@@ -302,7 +305,7 @@ def settings_of(record: Any) -> RunSettings:
 
 
 def boot_id() -> str:
-    """Identity of this boot of this host, "" if the kernel does not tell."""
+    """Identity of this boot of this host, "" if the kernel does not report it."""
     try:
         with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
             return file.read().strip()

@@ -3,7 +3,7 @@
 A pattern is `name:GLOB`, `file:GLOB`, `module:GLOB`, or a bare GLOB that may match any of
 the routine's qualified name, its full name `name [{file}{line}]`, its file and its file's
 base name. `*` matches anything, also `/` and `.`; `?` one character; `[abc]`, `[a-z]` and
-`[!abc]` one of a set; a backslash takes the next character as it is.
+`[!abc]` one of a set; a backslash makes the next character literal.
 
 The plain-Python engine imports this into the measured process: built-in modules only, so
 neither `fnmatch` nor `re`. The compiled engine follows the same rules with fnmatch(3).
@@ -13,7 +13,7 @@ KINDS = ("name", "file", "module")
 
 
 def problem(pattern: str) -> str | None:
-    """What is wrong with a pattern, for the one who typed it; None if nothing is."""
+    """An error message about a pattern, for the user; None if the pattern is valid."""
     kind, colon, glob = pattern.partition(":")
     if not pattern:
         return "a pattern is empty: write a glob such as 'Net.*' or file:*/numpy/*"
@@ -31,7 +31,7 @@ class Selection:
     """The patterns of one run.
 
     Args:
-        include: record only what matches one of these; all if there is none.
+        include: record only what matches one of these; if empty, everything.
         exclude: do not record what matches one of these.
     """
 

@@ -1,5 +1,5 @@
-"""Which runs `taupy run --repeat` and `--sweep` ask for: values, their product, and where
-they go in the program's arguments. `commands/repeat.py` runs them.
+"""The runs of `taupy run --repeat` and `--sweep`: values, their combinations, and their places in
+the program's arguments. `commands/repeat.py` runs them.
 
     batch_size=16,32,64        these values
     threads=1..8               whole numbers, both ends
@@ -25,7 +25,7 @@ _POWERS = re.compile(r"(\d{1,9})\^(\d{1,4})\.\.(\d{1,9})\^(\d{1,4})")
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """What is swept: a name, its values, and whether it goes into the environment."""
+    """A swept parameter: a name, its values, and whether it is an environment variable."""
 
     name: str
     values: tuple[str, ...]
@@ -40,12 +40,12 @@ class Setting:
 
     @property
     def metadata(self) -> dict[str, str]:
-        """NAME -> value, as the trial gets it."""
+        """NAME -> value, for the trial's metadata."""
         return {parameter.name: value for parameter, value in self.values.items()}
 
     @property
     def environment(self) -> dict[str, str]:
-        """What the program finds in its environment."""
+        """The variables to set in the program's environment."""
         return {p.name: value for p, value in self.values.items() if p.in_environment}
 
     def arguments(self, target: Sequence[str]) -> list[str]:
@@ -61,7 +61,8 @@ class Setting:
 
 
 def parameters(texts: Sequence[str], target: Sequence[str]) -> list[Parameter]:
-    """Read `--sweep NAME=VALUES`, each of which must have its place in the target.
+    """Read options `--sweep NAME=VALUES`. Each `{NAME}` must occur in the target, except those of
+    environment variables.
 
     Raises:
         UsageError: no values, a name twice, no `{NAME}` in any argument, too many runs.
@@ -129,5 +130,5 @@ def _spelled_out(name: str, item: str) -> Iterator[str]:
 
 
 def _between(first: int, last: int) -> range:
-    """Both ends, upwards or downwards."""
+    """From `first` to `last`, both included, upwards or downwards."""
     return range(first, last + 1) if first <= last else range(first, last - 1, -1)

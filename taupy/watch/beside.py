@@ -41,8 +41,8 @@ def begin(
     Args:
         module: its full name.
         arguments: the process's `sys.argv[1:]`.
-        paths: folders to import from; this process's `sys.path` if there are none.
-        options: of the interpreter.
+        paths: folders to import from; if empty, this process's `sys.path`.
+        options: the interpreter's options.
 
     Returns:
         A descriptor from which its answer can be read; None if it could not be started.
@@ -91,7 +91,7 @@ def _execute(command: Sequence[str], answer: int) -> None:
 
 
 def _is_adopted(answer: int) -> bool:
-    """Whether this process became the parent of the one it just started, which it then ends."""
+    """Whether this process became the new process's parent; if so, ends the new process."""
     from taupy.model.processes import parent
 
     text = b""

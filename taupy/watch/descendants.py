@@ -96,14 +96,15 @@ class Descendants:
         return self.looked_ns != 0 and now - self.looked_ns > _IN_TIME_NS
 
     def _of_few(self, before: int, now: int) -> int:
-        """Look at each process that began since `before`; returns their number."""
+        """Examine each process that began since `before`; returns their number."""
         begun = set(range(before + 1, self.newest + 1))
         exist = self._take_in(begun | self.unborn, now)
         self.unborn = begun - exist
         return len(exist & begun)
 
     def _of_all(self, before: int, now: int) -> int:
-        """The same from a list of all processes; the first time, only those after the program."""
+        """The same from a list of all processes; the first time, only those that began after the
+        program."""
         pids = {int(name) for name in posix.listdir("/proc") if name.isdigit()}
         begins_anew = self.newest < before
         new = pids if begins_anew else pids - self.listed
@@ -112,7 +113,7 @@ class Descendants:
         return len([pid for pid in pids if pid > before])
 
     def _take_in(self, pids: set[int], now: int) -> set[int]:
-        """Which of these exist; those below the program are noted, parents before children."""
+        """Note those below the program, parents before children; returns those that exist."""
         exist, others = pids & self.tree, {}
         for pid in sorted(pids - self.tree):
             if (born := _born(pid)) is None:
@@ -144,12 +145,12 @@ class Descendants:
 
 
 Born = tuple[int, int, int]
-"""A pidfd or -1, the parent, and the start time as far as that was asked for. The parent of one of
-a process's other threads is -1."""
+"""A pidfd or -1, the parent, and the start time, if requested. For a thread other than a process's
+main thread, the parent is -1."""
 
 
 def _born(pid: int) -> "Born | None":
-    """None if there is no process or thread with this id."""
+    """Return a new process's pidfd, parent and start; None if no process or thread has this id."""
     try:
         pidfd = posix.pidfd_open(pid)
     except ProcessLookupError:

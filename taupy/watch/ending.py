@@ -1,4 +1,4 @@
-"""How a process ended, as far as the kernel tells processes other than its parent."""
+"""How a process ended, as far as the kernel reports it to processes other than its parent."""
 
 from taupy.model.processes import stat_fields
 from taupy.watch import pidfds

@@ -1,7 +1,7 @@
-"""Looks at the measured processes: their resident memory, and what each thread is in and does.
+"""Sample the measured processes: resident memory, and each thread's call path and state.
 
-Each round looks at as many processes as there is time for, in turn. Whatever the program does
-meanwhile, a look stands for the time since the one before at the same thread.
+Each round samples as many processes as there is time for, in turn. A sample (a "look") counts for
+the time since the previous one of the same thread, whatever the program did meanwhile.
 """
 
 import posix
@@ -22,7 +22,7 @@ _PAGE_KIB = posix.sysconf("SC_PAGESIZE") // 1024
 
 
 class _Thread:
-    """A thread as it was at the last look.
+    """A thread at the last look.
 
     Attributes:
         owed: the part of a look at a runnable thread that is due to waiting for a processor.
@@ -53,13 +53,13 @@ class Looks:
         return posix.open(name, posix.O_WRONLY | posix.O_NOFOLLOW, dir_fd=self.folder)
 
     def add(self, name: str) -> None:
-        """Look at the process of a part from now on. One that became another program (exec) has
-        several; the last one counts."""
+        """Look at the process of this part from now on. A process that became another program
+        (exec) has several parts; the last one counts."""
         part = PartThreads(name, self.folder)
         self.parts[part.pid] = part
 
     def look(self) -> None:
-        """Look at one process after another, for as long as a round may take."""
+        """Look at one process after another, as long as the round lasts."""
         until = time.process_time_ns() + _ROUND_NS
         for pid in list(islice(self.parts, _PROCESSES_A_ROUND)):
             part = self.parts.pop(pid)
@@ -88,7 +88,8 @@ class Looks:
                 self.threads.pop(thread, None)
 
     def look_at_gpu(self, pid: int, device: int, now: int, held: tuple[int, ...]) -> None:
-        """Between two looks there was as much as the allocator's own peak, if that is another."""
+        """Note a GPU's memory. If the allocator's own peak has changed, it was reached between the
+        last two looks."""
         allocated, reserved, *peaks = (number >> 10 for number in held)
         for kind, kib, peak in zip(
             (ALLOCATED, RESERVED), (allocated, reserved), peaks, strict=True
@@ -138,8 +139,8 @@ class Looks:
 
 
 def _does(state: bytes, earlier: _Thread, cpu_ns: int, delay_ns: int) -> int:
-    """One of `looks.STATES`. Looks at a runnable thread count as waiting for a processor in
-    proportion to the share of the time since the look before that it spent waiting for one."""
+    """One of `looks.STATES`. Of the looks at a runnable thread, as large a share counts as waiting
+    for a processor as the thread waited for one since the previous look."""
     if state != b"R":
         return _DISK if state == b"D" else _SLEEPING
     ran, waited = cpu_ns - earlier.cpu_ns, delay_ns - earlier.delay_ns
@@ -151,10 +152,10 @@ def _does(state: bytes, earlier: _Thread, cpu_ns: int, delay_ns: int) -> int:
 
 
 class Series:
-    """Memory of all processes over time. When there is no more room, pairs of records become one.
+    """Memory of all processes over time. When the file is full, neighboring records are merged.
 
     Args:
-        file: descriptor of what it is kept in.
+        file: descriptor of the file that holds the records.
     """
 
     def __init__(self, file: int) -> None:
@@ -164,10 +165,10 @@ class Series:
         self.apart_ns = 0  # new records of a process are at least this far apart
 
     def add(self, memory: Memory, now: int, kib: int, most_kib: int) -> None:
-        """What there is now.
+        """Add the current value.
 
         Args:
-            most_kib: since the look before.
+            most_kib: the largest since the previous look.
         """
         place = self.last.get(memory)
         if place is not None:
@@ -196,7 +197,7 @@ class Series:
         posix.pwrite(self.file, self.rows[place].packed(), place * looks.HELD_BYTES)
 
     def thin(self) -> None:
-        """Make room."""
+        """Merge records that are close in time, to make room."""
         self.apart_ns = max(2 * self.apart_ns, 200_000_000)
         kept: list[Held] = []
         self.last = {}

@@ -1,9 +1,9 @@
 """The threads of a part and their open call paths, read while the process writes the file.
 
-Blocks are found one after another (`_native/part.h`) and are looked at once: a thread's block
-stays where it is. Of a thread the first bytes are read (`_native/calltree.h`): the call path that
-is open is where its cursor stands, or above its hidden node. Beside threads there is what
-PyTorch's allocator holds of each GPU's memory (`_native/allocator.h`).
+Blocks are found one after another (`_native/part.h`), and each is examined only once, as a thread's
+block never moves. The first bytes of a thread (`_native/calltree.h`) have its open call path: its
+cursor or, if that node is hidden, the parent. How much of each GPU's memory PyTorch's allocator
+holds is read from the same file (`_native/allocator.h`).
 """
 
 import posix
@@ -35,7 +35,7 @@ def identity(name: str) -> tuple[int, int]:
 
 
 class PartThreads:
-    """The threads of one part. Those of a plain engine's part are unknown.
+    """The threads of one part; none are known for a part of the plain-Python engine.
 
     Args:
         name: of its file, PID-TICKS.part or PID-NUMBER.pypart.
@@ -54,7 +54,7 @@ class PartThreads:
         ] = {}  # by GPU: allocated, reserved, their peaks [byte]
 
     def open_paths(self) -> "Iterator[tuple[int, int]]":
-        """(thread id, address of the call path) of each thread that has not ended; `held` again.
+        """(thread id, address of the call path) of each thread still running; updates `held`.
 
         Raises:
             OSError: the part is gone.

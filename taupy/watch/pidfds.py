@@ -8,12 +8,12 @@ _BYTES, _PARENT_AT, _STATUS_AT = 64, 24, 60
 
 
 def parent(pidfd: int) -> int | None:
-    """The process id of its parent; None if the kernel does not tell, or the process is gone."""
+    """Its parent's process id; None if the kernel does not report it, or the process is gone."""
     return _number(pidfd, _PID, _PARENT_AT)
 
 
 def status(pidfd: int) -> int | None:
-    """Its wait status; None if it has none yet, or the kernel does not tell."""
+    """Its wait status; None if it has not ended, or the kernel does not report it."""
     return _number(pidfd, _EXIT, _STATUS_AT)
 
 

@@ -22,7 +22,7 @@ def begin(folder: Folder, pid: int, package: str) -> str:
         package: the folder that `import taupy` finds this package in.
 
     Returns:
-        Why there is none; "" if there is one.
+        Why it could not be started; "" if it was.
     """
     if pid == 1:
         return "taupy was process 1, which adopts orphans: the watch would be the program's child"
