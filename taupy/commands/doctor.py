@@ -46,7 +46,7 @@ def run(args: argparse.Namespace) -> int:
         *_libraries(),
         *doctor_gpu.checks(),
         ("sqlite", _OK, sqlite3.sqlite_version),
-        _database(options.database_path(args)),
+        _database(options.database_or_store(args)),
         *_leftovers(),
     ]
     if args.form in ("csv", "markdown"):
@@ -134,13 +134,15 @@ def _libraries() -> list[tuple[str, str, str]]:
 
 
 def _database(path: str) -> tuple[str, str, str]:
-    if not os.path.exists(path):
+    from taupy.profiledb.store.address import is_address
+
+    if not is_address(path) and not os.path.exists(path):
         return "database", _OK, f"{path} (does not exist yet)"
     from taupy.errors import TaupyError
-    from taupy.profiledb.database import ProfileDB
+    from taupy.profiledb.opening import opened
 
     try:
-        with ProfileDB.open(path) as db:
+        with opened(path) as db:
             return "database", _OK, f"{path}: {several(len(db.trials()), 'trial')}"
     except TaupyError as problem:
         return "database", _BAD, str(problem)

@@ -4,6 +4,8 @@
     taupy merge a.db b.db --into c.db      copy both into c.db, which is created if missing
     taupy merge shard-*.db --into all.db --trial tag:base
     taupy merge old.db --into new.db --trial 12 --move
+    taupy merge runs.db --into postgresql://me@host/profiles        as `taupy push`
+    taupy merge postgresql://me@host/profiles --into all.db         as `taupy pull`
 
 A trial that is present already is not copied again. Ceilings and derived metrics are copied, too.
 """
@@ -20,6 +22,7 @@ from taupy.errors import UsageError
 from taupy.model import job
 from taupy.pprof import terminal
 from taupy.profiledb.merged import Merged, MovedTrial
+from taupy.profiledb.store.address import is_address
 from taupy.units import listing, several
 
 _MOST_NAMED = 8
@@ -50,6 +53,10 @@ def run(args: argparse.Namespace) -> int:
     if args.into is None and len(files) < 2:
         raise UsageError(f"{files[0]} cannot be merged alone: name more files, or --into FILE")
     target = files.pop(0) if args.into is None else args.into
+    if any(map(is_address, [target, *files])):
+        for source in files:
+            _copy(source, target, args)
+        return 0
     for path in [target, *files]:
         options.recover_first(os.path.abspath(path))
     with terminal.busy("merging"):
@@ -59,6 +66,36 @@ def run(args: argparse.Namespace) -> int:
             say(f"{result.source}: {line}")
     _say_what_is_missing(target, results)
     return 0
+
+
+def _copy(source: str, target: str, args: argparse.Namespace) -> None:
+    """Copy trials into a store or out of it, or from one file of several into another."""
+    from taupy.commands import push
+    from taupy.profiledb.merge import merge
+    from taupy.profiledb.store.pull import pull
+    from taupy.profiledb.store.push import Pushed
+    from taupy.profiledb.store.push import push as pushing
+
+    if args.move:
+        raise UsageError("--move is for files; `taupy trials delete` deletes trials of a store")
+    for path in (source, target):
+        options.recover_first(path if is_address(path) else os.path.abspath(path))
+    if is_address(target):
+        if is_address(source):
+            raise UsageError("from one store into another, merge by way of a file")
+        pushed = Pushed()
+        for so_far in pushing(source, target, args.trial):
+            pushed = so_far
+        lines = push.report(pushed)
+    else:
+        results = (
+            pull(source, target, args.trial or ["*"])
+            if is_address(source)
+            else merge(target, [source], args.trial)
+        )
+        lines = [line for result in results for line in report(result)]
+    for line in lines:
+        say(f"{source}: {line}")
 
 
 def _say_what_is_missing(target: str, results: Sequence[Merged]) -> None:

@@ -46,13 +46,14 @@ def run(args: argparse.Namespace) -> int:
                 pushed = so_far
     except BaseException:
         if pushed != Pushed():
-            _report(pushed)
+            say(*report(pushed))
         raise
-    _report(pushed)
+    say(*report(pushed))
     return 0
 
 
-def _report(pushed: Pushed) -> None:
+def report(pushed: Pushed) -> list[str]:
+    """What was copied: one line, and one for each new name."""
     parts = [
         f"{units.several(len(trials), 'trial')} {what}{_numbers(trials)}"
         for trials, what in (
@@ -63,9 +64,13 @@ def _report(pushed: Pushed) -> None:
         if trials
     ]
     size = f", {units.size(pushed.bytes)} of files" if pushed.bytes else ""
-    say((", ".join(parts) or "no trials") + size)
-    for old, new in pushed.renamed:
-        say(f"note: renamed because the name was taken: {old} is {new}")
+    return [
+        (", ".join(parts) or "no trials") + size,
+        *(
+            f"note: renamed because the name was taken: {old} is {new}"
+            for old, new in pushed.renamed
+        ),
+    ]
 
 
 def _numbers(trials: list[tuple[int, int]]) -> str:

@@ -198,9 +198,23 @@ def test_what_is_no_store_is_refused_in_one_line(place, server, tmp_path):
     words = ("store", "create", "--db", elsewhere, "--files", "files")
     assert "another store" in place(*words, code=1)
     assert "has no store" in place("pull", "--from", elsewhere, code=1)
-    assert "taupy pull" in place("doctor", "--db", place.address, code=2)
+    assert "taupy pull" in place(
+        "ceilings", "datasheet", "H200", "--keep", "--db", place.address, code=2
+    )
     (tmp_path / "files" / "taupy-store.json").unlink()
     assert "mounted" in place("push", "--to", place.address, code=1)
+
+
+def test_merge_copies_into_a_store_and_out_of_it(place):
+    said = place("merge", "taupy.db", "--into", place.address, "--trial", "tag:base")
+    assert "taupy.db: 1 trial added (2 is 1)" in said
+    assert "5 trials added" in place("merge", "taupy.db", "--into", place.address)
+    assert "6 trials added" in place("merge", place.address, "--into", "b.db")
+    assert profiles(place.path / "b.db") == profiles(place.path / "taupy.db")
+    for words in (("merge", "b.db", "--into", place.address, "--move"),
+                  ("merge", place.address, "--into", place.address)):  # fmt: skip
+        place(*words, code=2)
+    assert "6 trials" in place("doctor", "--db", place.address)
 
 
 def test_names_that_postgresql_cannot_hold(place):
