@@ -168,7 +168,7 @@ AUTOGRAD = Kind(
     "backward passes by layer",
     _AUTOGRAD_CHECK,
     "ATen/record_function.h",
-    (layers.AUTOGRAD, "by layer: ", layers.ONE_PHASE),
+    (layers.AUTOGRAD, layers.BY_LAYER, layers.ONE_PHASE),
 )
 COLLECTIVES = Kind(
     "collectives",

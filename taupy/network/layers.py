@@ -20,11 +20,12 @@ BACKWARD = "backward of "
 """What the names of the latter begin with."""
 
 _BACKWARD_GROUP = "PHASE_BACKWARD"
+_NODES = "AUTOGRAD"
 
 AUTOGRAD = "taupy.autograd"
 """Metadata that says how backward passes are divided: `by layer: ...` or `one phase: WHY`."""
 
-ONE_PHASE = "one phase: "
+BY_LAYER, ONE_PHASE = "by layer: ", "one phase: "
 
 OPERATORS = "taupy.operators"
 """Metadata that says whether shapes and operations of layers are known: `counted: ...`."""
@@ -84,7 +85,11 @@ def undivided(timers: Iterable[Timer], facts: Mapping[str, str]) -> str | None:
     """Why the backward passes of layers are one phase; None if they are not, or there are none."""
     way = facts.get(AUTOGRAD, "")
     groups = {group for timer in timers for group in timer.groups}
-    if not way.startswith(ONE_PHASE) or not {GROUP, _BACKWARD_GROUP} <= groups:
+    if not {GROUP, _BACKWARD_GROUP} <= groups:
+        return None
+    if way.startswith(BY_LAYER) and _NODES not in groups:
+        way = "the library for it was compiled, but has seen no node of a graph"
+    elif not way.startswith(ONE_PHASE):
         return None
     return f"backward passes are not divided by layer: {way.removeprefix(ONE_PHASE)}"
 

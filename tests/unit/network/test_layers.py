@@ -9,13 +9,14 @@ from taupy.network import layers
 
 LAYER = Timer("net.0 [Linear]", groups=("LAYER",))
 BACKWARD = Timer("Tensor.backward", "torch/_tensor.py", 1, ("PYTHON", "PHASE_BACKWARD"))
+NODE = Timer("AddmmBackward0", groups=("AUTOGRAD",))
 
 
 @pytest.mark.parametrize(
     ("timers", "way", "said"),
     [
         ((LAYER, BACKWARD), "one phase: no compiler", True),
-        ((LAYER, BACKWARD), "by layer: PyTorch 2.13", False),
+        ((LAYER, BACKWARD, NODE), "by layer: PyTorch 2.13", False),
         ((LAYER,), "one phase: no compiler", False),
         ((BACKWARD,), "one phase: no compiler", False),
         ((LAYER, BACKWARD), "", False),
@@ -24,6 +25,11 @@ BACKWARD = Timer("Tensor.backward", "torch/_tensor.py", 1, ("PYTHON", "PHASE_BAC
 def test_a_trial_says_why_backward_passes_are_one_phase(timers, way, said):
     line = layers.undivided(timers, {"taupy.autograd": way} if way else {})
     assert line == ("backward passes are not divided by layer: no compiler" if said else None)
+
+
+def test_a_trial_whose_graphs_were_not_seen_says_so():
+    line = layers.undivided((LAYER, BACKWARD), {"taupy.autograd": "by layer: PyTorch 2.13"})
+    assert line is not None and line.endswith("compiled, but has seen no node of a graph")
 
 
 def test_names_of_a_layer_and_of_its_backward_pass():
