@@ -2,6 +2,7 @@
 
     taupy serve                      the trials, at http://127.0.0.1:8001/TOKEN/
     taupy serve FILE --port 9000 --open
+    taupy serve postgresql://me@host/profiles
 
 The server is read-only. It listens on this machine only, and the address contains a token, so
 that only those who know it have access. Ctrl-C ends it. Datasette is an extra:
