@@ -139,6 +139,22 @@ def test_what_an_older_taupy_pushed_is_answered(tmp_path, address, answered):
     assert answered == [False]
 
 
+def test_memory_that_does_not_suffice_leaves_no_file_here(tmp_path, address, monkeypatch):
+    _, store = pushed(tmp_path, address, lambda db: add_profile(db, small_profile(1)))
+    temporary, here = tmp_path / "tmp", tmp_path / "here"
+    temporary.mkdir(), here.mkdir()
+    monkeypatch.chdir(here)
+    monkeypatch.setattr("tempfile.tempdir", str(temporary))
+    with opened(store) as db:
+        duckdb = db._engines._connection
+        ((spill,),) = duckdb.execute("SELECT current_setting('temp_directory')").fetchall()
+        assert spill.startswith(str(temporary))
+        duckdb.execute("SET memory_limit = '100MB'")
+        duckdb.execute("SELECT i FROM range(4000000) AS t (i) GROUP BY i").fetchmany(1)
+        assert not [*here.iterdir()]
+    assert not [*temporary.iterdir()]
+
+
 def test_a_lost_file_is_named(tmp_path, address):
     _, store = pushed(tmp_path, address, lambda db: add_profile(db, small_profile(1)))
     (lost,) = (tmp_path / "files").rglob("*.interval_value.*")

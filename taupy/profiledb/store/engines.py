@@ -8,8 +8,12 @@ SQLite (`reading.py`).
 
 from __future__ import annotations
 
+import os
+import tempfile
 from collections.abc import Iterable, Sequence
+from contextlib import ExitStack, closing
 from functools import cache, cached_property
+from secrets import token_hex
 from typing import Any, NamedTuple
 
 from taupy.errors import DatabaseError
@@ -45,7 +49,12 @@ class Engines:
 
     def __init__(self, store: Store, scheduler: str = "") -> None:
         self._store, self._scheduler = store, scheduler
+        self._open = ExitStack()
         self._files_of: dict[int, list[_File]] = {}
+
+    def close(self) -> None:
+        """End DuckDB, with its temporary files."""
+        self._open.close()
 
     def columns(self, reading: Reading) -> Columns | None:
         """The answer, column by column; None if SQLite has to compute it."""
@@ -136,8 +145,14 @@ class Engines:
     @cached_property
     def _connection(self) -> Any:
         duckdb = _duckdb()
-        nothing_else = {"autoinstall_known_extensions": False, "autoload_known_extensions": False}
-        connection = duckdb.connect(config=nothing_else)
+        spill = os.path.join(tempfile.gettempdir(), f"taupy-duckdb-{token_hex(8)}")
+        config = {
+            "autoinstall_known_extensions": False,
+            "autoload_known_extensions": False,
+            "temp_directory": spill,  # made when memory does not suffice; default: here
+        }
+        connection = duckdb.connect(config=config)
+        self._open.callback(connection.close)
         self._store.folder.register(connection)
         return connection
 
@@ -159,8 +174,7 @@ class _File(NamedTuple):
 
 def _on_a_worker(address: str, reading: Reading) -> Columns | None:
     """The answer for some trials, computed on a worker of a cluster."""
-    with Store.open(address) as store:
-        engines = Engines(store)
+    with Store.open(address) as store, closing(Engines(store)) as engines:
         return engines.of_files(reading) if engines.have_files(reading.trials) else []
 
 

@@ -59,6 +59,7 @@ class StoreDB(ProfileDB):
             self.copy = LocalCopy(connection, store)
             self.copy.add_trials()
             self._engines = Engines(store, scheduler() if cluster is None else cluster)
+            self._open.callback(self._engines.close)
         except BaseException:
             self._open.close()
             raise
