@@ -74,7 +74,7 @@ def watch(note: Callable[[Work, str], None], unknown: dict[str, int]) -> Any:
     """Count every operator of this thread from now on.
 
     Args:
-        note: is told the work and the element type of each.
+        note: receives the work and the element type of each operator.
         unknown: receives the names of operators without a formula.
 
     Returns:

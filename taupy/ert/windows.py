@@ -25,7 +25,7 @@ class Windows:
 
     @classmethod
     def of(cls, values: Sequence[float], *, lowest: bool = False) -> Windows:
-        """Summarize at least one value; with `lowest`, the smallest is the best."""
+        """Summarise at least one value; with `lowest`, the smallest is the best."""
         middle = median(values)
         spread = 0.0
         if len(values) > 1:

@@ -73,12 +73,12 @@ class _Reading:
     def _list(self, document: Any, name: str) -> list[Any]:
         value = document.get(name) if isinstance(document, dict) else None
         if not isinstance(value, list):
-            raise refusal(self._source, name, "no list")
+            raise refusal(self._source, name, "not a list")
         return value
 
     def _graph(self, graph: Any, place: str) -> None:
         if not isinstance(graph, dict):
-            raise refusal(self._source, place, "no object")
+            raise refusal(self._source, place, "not an object")
         below: set[str] = set()
         for key, node in graph.items():
             frame = node.get("data") if isinstance(node, dict) else None
@@ -92,7 +92,7 @@ class _Reading:
             self._nodes[key] = self._timers.place(_timer(frame)), names
         roots = [key for key in graph if key not in below]
         if graph and not roots:
-            raise refusal(self._source, place, "a circle of nodes")
+            raise refusal(self._source, place, "a cycle of nodes")
         self._roots += roots
 
     def _named(self, document: Any) -> dict[str, Metric]:

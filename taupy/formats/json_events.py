@@ -171,7 +171,7 @@ class Events:
             if isinstance(event, dict):
                 yield event
             else:
-                self._note_broken("no object")
+                self._note_broken("not an object")
 
     def _value(self, *, in_array: bool = False) -> Any:
         """The value that begins here; _CUT if the file ends within it."""

@@ -1,6 +1,6 @@
 """`torch.profiler.record_function` as a phase, in the plain-Python engine.
 
-Its `__enter__` and `__exit__` are recognized by name and file at their first call
+Its `__enter__` and `__exit__` are recognised by name and file at their first call
 (`Routines.add_code`). When `__enter__` returns, a phase begins, with the object's name; when
 `__exit__` begins, it ends. Nothing is added to the program, and none of its code is run.
 

@@ -17,18 +17,18 @@ ESTIMATOR = "ESTIMATOR"
 """Methods of layers that are fitted and then predict, instead of a forward pass."""
 
 BACKWARD = "backward of "
-"""What the names of the latter begin with."""
+"""Prefix of the names of a backward pass's timers."""
 
 _BACKWARD_GROUP = "PHASE_BACKWARD"
 _NODES = "AUTOGRAD"
 
 AUTOGRAD = "taupy.autograd"
-"""Metadata that says how backward passes are divided: `by layer: ...` or `one phase: WHY`."""
+"""Metadata field: how backward passes are divided, `by layer: ...` or `one phase: WHY`."""
 
 BY_LAYER, ONE_PHASE = "by layer: ", "one phase: "
 
 OPERATORS = "taupy.operators"
-"""Metadata that says whether shapes and operations of layers are known: `counted: ...`."""
+"""Metadata field: whether shapes and operations of layers are known (`counted: ...`)."""
 
 COUNTED = "counted: "
 
@@ -57,7 +57,7 @@ def qualified_name(timer: str) -> str:
 
 
 def layer_of(name: str) -> str:
-    """`encoder.layers.3` of `backward of encoder.layers.3`: the layer that the time is of."""
+    """`encoder.layers.3` of `backward of encoder.layers.3`: the layer that the time belongs to."""
     return name.removeprefix(BACKWARD)
 
 

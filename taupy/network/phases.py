@@ -17,7 +17,7 @@ KINDS = (
 )
 GROUP = "PHASE_"
 STEP = "Optimizer.step#"
-"""What the names of timers begin with that are called once a step."""
+"""Prefix of the names of timers that are called once a step."""
 
 
 @cache
@@ -48,10 +48,10 @@ def _ranges() -> Mapping[str, str]:
 
 
 def group_of(name: str, file: str | None, groups: Collection[str]) -> str | None:
-    """The group for the kind of phase that a timer is; None if it is not a known phase.
+    """The group for a timer's kind of phase; None if it is not a known phase.
 
     Args:
-        name: of the timer, without file and line.
+        name: the timer's name, without file and line.
     """
     kind = _kind(name, file, groups)
     return None if kind is None else GROUP + kind.upper()
@@ -80,7 +80,7 @@ def kind_of(groups: str) -> str | None:
 
 
 def meant(kind: str | None, inside: Collection[str]) -> str | None:
-    """The kind of a phase inside others.
+    """The kind under which a phase inside others counts.
 
     A forward pass in a backward pass is a recomputation; during compilation or
     validation, a forward pass and its loss count as those.

@@ -1,4 +1,4 @@
-"""scikit-learn, as of 1.8: what is fitted and asked; the steps of a pipeline by name."""
+"""scikit-learn, as of 1.8: estimators that are fitted and predict, and pipelines' named steps."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ WINDOW = "taupy.steps"
 """Metadata: the steps in which details were recorded, `100:120`, both included, or `100:`."""
 
 UNSEEN = "taupy.health.steps_window"
-"""What a trial with such a window lacks details of."""
+"""Metadata field: the steps without details in a trial with such a window."""
 
 FRAMEWORKS = (torch, lightning, huggingface, keras, jax, loggers)
 
@@ -39,7 +39,7 @@ _ROLES = {
 """As in `_native/known.h`."""
 
 _PHASE_OF = {"fetch": "data", "backward": "backward", "update": "optimizer"}
-"""Where a routine stands in no table of phases."""
+"""Role -> kind of phase, for routines that are in no table of phases."""
 
 
 def engine_options() -> dict[str, list[str]]:
@@ -80,7 +80,7 @@ def window_options(window: str) -> dict[str, int]:
 
 
 def unseen(window: str | None, trainings: Iterable[Steps]) -> str | None:
-    """What a trial lacks details of, by the metadata `WINDOW`; None if it was recorded entirely.
+    """Which steps lack details, by the metadata `WINDOW`; None if all were recorded entirely.
 
     Args:
         trainings: its series of steps.

@@ -11,10 +11,10 @@ LAYERS = (f"{_MODULE}:Module._wrapped_call_impl",)
 """FILE:NAME of the routines that call a module, their first argument; since PyTorch 2.1."""
 
 OLDER = (f"{_MODULE}:Module._call_impl",)
-"""The older ones, which newer versions call in between."""
+"""The same for older versions; newer versions call these, too, inside the former."""
 
 PLUMBING = (f"{_MODULE}:Module._call_impl.<locals>.inner",)
-"""Those between them and the module's own `forward`."""
+"""Routines between those and the module's own `forward`."""
 
 _C10D = "torch/distributed/distributed_c10d.py"
 _LOSSES = (
@@ -61,7 +61,7 @@ RANGES = {
     "Optimizer.step#": "optimizer",
     "Optimizer.zero_grad#": "optimizer",
 }
-"""What the name of a `record_function` begins with -> kind."""
+"""Prefix of the name of a `record_function` -> kind."""
 
 STEPS = {
     "fetch": {"torch/utils/data/dataloader.py:_BaseDataLoaderIter.__next__": (0,)},
@@ -79,4 +79,5 @@ STEPS = {
     "value": {"torch/utils/tensorboard/writer.py:SummaryWriter.add_scalar": (1, 2)},
     "values": {"torch/utils/tensorboard/writer.py:SummaryWriter.add_scalars": (1, 2)},
 }
-"""What tells steps: role -> FILE:NAME of routines, and which of their variables are read."""
+"""How steps are recognised: role -> FILE:NAME of routines, and which of their variables are
+read."""

@@ -152,7 +152,7 @@ def _does(state: bytes, earlier: _Thread, cpu_ns: int, delay_ns: int) -> int:
 
 
 class Series:
-    """Memory of all processes over time. When the file is full, neighboring records are merged.
+    """Memory of all processes over time. When the file is full, neighbouring records are merged.
 
     Args:
         file: descriptor of the file that holds the records.

@@ -83,7 +83,7 @@ def test_every_example_stands_in_the_list_of_examples():
     assert sorted(listed) == sorted(there)
 
 
-def test_every_decision_tells_its_choice_reason_and_price():
+def test_every_decision_states_its_choice_reason_and_price():
     decisions = sorted((ROOT / "docs/decisions").glob("*.md"))
     assert [int(page.name[:4]) for page in decisions] == list(range(1, len(decisions) + 1))
     for page in decisions:

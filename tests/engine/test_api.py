@@ -137,7 +137,7 @@ loss.trigger(10)
     assert trial.sql("SELECT unit FROM user_event WHERE name = 'loss'") == [("nat",)]
 
 
-def test_what_is_no_finite_number_is_left_out_and_said(runner, engine):
+def test_values_that_are_not_finite_are_left_out_and_reported(runner, engine):
     trial = runner.run(
         """
 import taupy
@@ -321,7 +321,7 @@ print(taupy.timer_values("nobody"), "t" in taupy.timer_names(), "work" in taupy.
     assert trial.stdout == "3 True\nNone True True\n"
 
 
-def test_a_timer_and_routines_of_one_name_are_told_apart(runner, engine):
+def test_a_timer_and_routines_of_one_name_are_distinguished(runner, engine):
     trial = runner.run(
         """
 import taupy, time
@@ -481,7 +481,7 @@ told(taupy.metadata, "k", object())
 """
 
 
-def test_misuse_is_told_alike_with_and_without_profiling(runner, engine):
+def test_misuse_is_reported_equally_with_and_without_profiling(runner, engine):
     trial = runner.run(MISUSE, engine)
     plain = subprocess.run(
         [sys.executable, "prog.py"],

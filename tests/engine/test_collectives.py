@@ -310,7 +310,7 @@ os._exit(3)
     ]
 
 
-def test_without_a_group_nothing_is_compiled_in_or_said(run):
+def test_without_a_group_nothing_is_compiled_in_or_reported(run):
     trial = run("data\n")
     assert "taupy.health.collectives" not in trial.metadata()
     assert {path.thread_name for path in trial.paths()} == {"MainThread"}

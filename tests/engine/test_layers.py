@@ -170,7 +170,7 @@ Twice()(2)
     }
 
 
-def test_two_models_are_told_apart(run):
+def test_two_models_are_distinguished(run):
     trial = run(
         """
 actor, critic, other = Sequential(Leaf()), Sequential(Leaf()), Leaf()

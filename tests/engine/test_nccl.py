@@ -124,7 +124,7 @@ runs(context, handle, 1_000_000)
     assert took >= 20_000_000  # from the first one's beginning to the last one's end
 
 
-def test_one_that_did_not_run_is_left_out_and_said(run):
+def test_one_that_did_not_run_is_left_out_and_reported(run):
     trial = run(
         """
 context, _ = init(1, 2)

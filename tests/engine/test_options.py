@@ -92,7 +92,7 @@ def test_what_is_excluded_counts_as_its_caller_and_its_callees_stay(runner, engi
     assert trial.under("<module>", "one", "three", "four").calls == 2
 
 
-def test_an_include_that_fits_nothing_is_said(runner, engine):
+def test_an_include_that_matches_nothing_is_reported(runner, engine):
     trial = runner.run("def f(): pass\nf()\n", engine, "--include", "g", "--include", "file:x*")
     assert trial.calls() == {".taupy application": 1} or not trial.calls()
     said = trial.metadata()["taupy.health.include"]
@@ -188,7 +188,7 @@ def test_an_open_recursion_is_not_throttled(runner, engine):
     assert trial.calls("prog.py")["down"] == 301
 
 
-def test_call_paths_beyond_the_limit_are_told(runner, engine):
+def test_call_paths_beyond_the_limit_are_reported(runner, engine):
     trial = runner.run(
         "def down(n):\n  if n: down(n - 1)\ndown(300)\ndef after(): pass\n",
         engine,

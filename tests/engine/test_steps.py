@@ -303,7 +303,7 @@ work(2)
     assert "from 3 on" in trial.metadata()["taupy.health.steps_window"]
 
 
-def test_a_window_that_was_not_reached_is_said(run):
+def test_a_window_that_was_not_reached_is_reported(run):
     trial = run(LOOPS["batches"][0] + "\n", "--steps", "9:")
     assert "the longest training had 4" in trial.metadata()["taupy.health.steps_window"]
 
@@ -338,7 +338,7 @@ time.sleep(0.05)
     assert whole < trial.sql("SELECT duration_ns FROM trial")[0][0] - 50e6
 
 
-def test_values_are_numbers_of_python_that_loggers_are_told(run):
+def test_values_are_the_python_numbers_that_loggers_receive(run):
     trial = run(
         """
 class Never(float):
@@ -393,7 +393,7 @@ for batch in loader(1):
     }
 
 
-def test_more_names_of_values_than_a_step_has_room_for_are_left_out_and_said(run):
+def test_more_names_of_values_than_a_step_has_room_for_are_left_out_and_reported(run):
     trial = run(
         """
 for batch in loader(2):

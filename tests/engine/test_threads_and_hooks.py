@@ -108,7 +108,7 @@ start(after)
         assert "taupy.health.threading_hook" in trial.metadata()
 
 
-def test_a_programs_own_profile_function_works_and_is_told(runner, engine):
+def test_a_programs_own_profile_function_works_and_is_reported(runner, engine):
     trial = runner.run(
         """
 import sys
@@ -395,7 +395,7 @@ def test_the_trial_knows_the_exit_code(runner, engine, ending, code):
     assert trial.sql("SELECT exit_code FROM trial") == [(code,)]
 
 
-def test_a_plain_exit_is_known_or_said_to_be_unknown(runner, engine):
+def test_a_plain_exit_is_known_or_reported_as_unknown(runner, engine):
     trial = runner.run("import sys\ndef main(): return 3\nsys.exit(main())\n", engine, check=False)
     assert trial.sql("SELECT exit_code FROM trial")[0][0] in (3, None)
     assert trial.sql("SELECT state FROM trial") == [("complete",)]

@@ -46,7 +46,7 @@ def test_kernels_copies_and_calls_are_torch_profilers_and_times_agree(folder, pr
     assert differences(ours, theirs) == []
 
 
-def test_nothing_is_said_to_be_missing(profile):
+def test_nothing_is_reported_as_missing(profile):
     assert missing(profile) == []
 
 

@@ -51,7 +51,7 @@ def test_datasheets_are_shown_and_kept_on_request(tmp_path):
         (("list",), 1, "there is no database"),
     ],
 )
-def test_what_cannot_be_is_said_in_one_line(tmp_path, arguments, code, says):
+def test_what_cannot_be_is_reported_in_one_line(tmp_path, arguments, code, says):
     done = taupy(tmp_path, *arguments)
     assert done.returncode == code
     assert says in done.stderr

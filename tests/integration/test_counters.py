@@ -149,7 +149,7 @@ def test_tau_metrics_of_the_environment_is_heeded_and_what_it_means_elsewhere_is
     assert near(values(runs, "page_faults")["one"][0], 100)
 
 
-def test_a_name_that_nothing_has_is_told_before_the_program_runs(runs):
+def test_an_unknown_name_is_reported_before_the_program_runs(runs):
     done = runs.run("print('ran')", "--metrics", "flopp")
     assert done.returncode == 2 and "flop" in done.stderr and "ran" not in done.stdout
     assert len(done.stderr.splitlines()) == 1
@@ -244,7 +244,7 @@ def test_the_program_sees_the_same_descriptors(runs):
     assert done.stderr.splitlines()[-1] == plain.strip()
 
 
-def test_a_program_that_closes_all_descriptors_loses_its_counters_and_is_told(runs):
+def test_a_program_that_closes_all_descriptors_loses_its_counters_with_a_note(runs):
     source = TOUCH + "import os\nos.closerange(3, 65536)\ndef f(): touch(10)\nf()\n"
     done = runs.run(source, "--metrics", "page_faults", "--counters-at", "calls")
     assert done.returncode == 0 and "closed their descriptors" in done.stderr

@@ -218,7 +218,7 @@ def test_a_residual_network_has_the_blocks_of_its_depth(runs, depth, block, bloc
 
 
 @pytest.mark.parametrize("missing", ["numpy", "sklearn"])
-def test_a_missing_package_is_told_in_one_line(runs, missing):
+def test_a_missing_package_is_reported_in_one_line(runs, missing):
     (runs.folder / f"{missing}.py").write_text(
         f"raise ModuleNotFoundError('it is not here', name={missing!r})"
     )
@@ -232,7 +232,7 @@ def test_a_missing_package_is_told_in_one_line(runs, missing):
 @needs_digits
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["mnist.py", "torch_cnn.py", "torch_lstm.py", "resnet.py"])
-def test_a_missing_pytorch_is_told_in_one_line(runs, name):
+def test_a_missing_pytorch_is_reported_in_one_line(runs, name):
     (runs.folder / "torch.py").write_text("raise ModuleNotFoundError('no torch', name='torch')")
     arguments = ["--framework", "torch"] if name == "mnist.py" else []
     done = plain(runs, name, *arguments, PYTHONPATH=str(runs.folder))

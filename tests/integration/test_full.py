@@ -122,7 +122,7 @@ for number in range(5):
     assert sorted(path.name for path in full.folder.glob("taupy.db*")) == ["taupy.db"]
 
 
-def test_what_fits_nowhere_is_said(full, native):
+def test_what_fits_nowhere_is_reported(full, native):
     """The state folder and the place beside the database are full, and the database is not."""
     full.environment["FULL_PREFIXES"] += f":{full.database}-01"  # a UUID of our time
     source = (

@@ -99,7 +99,7 @@ def test_the_first_launches_of_each_kernel_and_call_path_are_counted(gpu):
 
 
 @pytest.mark.parametrize(("launches", "counted"), [(5, 5), (50, 20)])
-def test_how_many_launches_are_counted_can_be_told(gpu, launches, counted):
+def test_the_number_of_counted_launches_can_be_set(gpu, launches, counted):
     source = PROGRAM + "for _ in range(20): launch(DRIVER, 'k')\n"
     gpu.run(source, "--metrics", "gld", "--gpu-launches", str(launches))
     assert kernels(gpu, "counted_launches") == {"k": (counted, 20)}
@@ -148,7 +148,7 @@ def test_a_kernel_among_others_is_doubtful_and_left_out(gpu):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("how", ["silent", "late", "late busy", "silent late busy"])
-def test_however_cupti_tells_of_launches_each_range_has_its_kernel(gpu, how):
+def test_however_cupti_reports_launches_each_range_has_its_kernel(gpu, how):
     """Ranges may be there after the launch only, and a runtime call's own driver call unseen:
     at most one launch is lost until that is known."""
     gpu.environment["FAKE_RANGE"] = how
@@ -256,7 +256,7 @@ WAITING = PROGRAM + (
 
 
 @pytest.mark.slow
-def test_a_kernel_that_waits_for_another_gpu_is_told_of_and_the_program_goes_on(gpu):
+def test_a_kernel_that_waits_for_another_gpu_is_reported_and_the_program_continues(gpu):
     (gpu.folder / "pyproject.toml").write_text("[tool.taupy]\ngpu_end_ms = 400\n")
     source = WAITING + (
         "wait(1); thread.join()\nfor _ in range(3): wait(0); launch(DRIVER, 'after', work=7)\n"
@@ -302,7 +302,7 @@ def test_kernels_of_communication_are_known_by_their_names(gpu, kernel):
 
 
 @pytest.mark.slow
-def test_what_cupti_tells_as_a_state_stands_in_the_trial(gpu):
+def test_states_reported_by_cupti_are_in_the_trial(gpu):
     source = PROGRAM + (
         "launch(DRIVER, 'k')\nctypes.CDLL('libcupti.so.13').fake_state(2, 26, b'another\\ttool')\n"
     )
@@ -383,7 +383,7 @@ def test_a_forked_child_adds_nothing_to_what_its_parent_has_counted(gpu):
     ("version", "size"),
     [("1206", 32), ("1209", 32), ("1300", 32), ("1301", 32), ("1302", 32), ("1304", 36)],
 )
-def test_each_version_is_told_of_the_structures_that_it_knows(gpu, version, size):
+def test_each_version_gets_only_structures_that_it_knows(gpu, version, size):
     """From 13.4 on CUPTI can reset caches before each pass, and is told not to."""
     gpu.environment.update(FAKE_CUPTI=version)
     done = gpu.run(PROGRAM + "launch(DRIVER, 'k')\n", "--metrics", "gld")
@@ -432,7 +432,7 @@ def test_a_launch_that_cannot_be_counted_is_not_the_end(gpu):
         ("start=999", "CUPTI failed without a reason"),
     ],
 )
-def test_what_keeps_counters_away_is_said_and_the_program_runs(gpu, fault, said):
+def test_what_keeps_counters_away_is_reported_and_the_program_runs(gpu, fault, said):
     gpu.environment["FAKE_RANGE"] = fault
     done = gpu.run(
         PROGRAM + "for _ in range(5): launch(RUNTIME, 'k')\nprint('ran')\n", "--metrics", "gld"
@@ -444,7 +444,7 @@ def test_what_keeps_counters_away_is_said_and_the_program_runs(gpu, fault, said)
 
 
 @pytest.mark.slow
-def test_a_chip_that_cupti_does_not_know_is_said_and_the_program_runs(gpu):
+def test_a_chip_that_cupti_does_not_know_is_reported_and_the_program_runs(gpu):
     gpu.environment["FAKE_RANGE"] = "host=46"
     done = gpu.run("print('ran')", "--metrics", "gld")
     assert done.returncode == 0 and done.stdout == "ran\n"

@@ -68,7 +68,7 @@ def test_a_folder_becomes_a_trial_that_says_where_it_came_from(state, capsys):
     assert "taupy.invariants" not in profile.metadata
 
 
-def test_where_the_trial_stands_can_be_said(state):
+def test_the_trials_place_in_the_hierarchy_can_be_chosen(state):
     tau_profile(state / "raw")
     assert main(["import", "raw", "--application", "A", "--experiment", "E", "--name", "N"]) == 0
     assert main(["import", "raw"]) == 0
@@ -225,7 +225,7 @@ def test_a_folder_is_refused_whole_where_one_file_is_bad(state, capsys):
     assert not Path("taupy.db").exists()
 
 
-def test_a_trial_database_is_told_from_other_files(state, capsys):
+def test_a_trial_database_is_distinguished_from_other_files(state, capsys):
     tau_profile(state / "raw")
     assert main(["import", "raw", "--db", "other.db"]) == 0
     assert main(["import", "other.db"]) == 1

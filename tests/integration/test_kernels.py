@@ -78,7 +78,7 @@ def test_launches_are_summed_by_any_dimension(database):
         (("pprof", "1", "--kernels", "--thread", "0.0.0"), 1, "no kernel of trial 1 matches"),
     ],
 )
-def test_what_is_not_there_is_said_in_one_line(database, arguments, code, says):
+def test_what_is_not_there_is_reported_in_one_line(database, arguments, code, says):
     done = taupy(database, *arguments)
     assert done.returncode == code
     assert says in done.stderr

@@ -180,7 +180,9 @@ for _ in range(4000):
 """
 
 
-def test_what_short_routines_in_turns_were_charged_is_in_doubt_and_the_rest_is_said(runs, native):
+def test_what_short_routines_in_turns_were_charged_is_in_doubt_and_the_rest_is_reported(
+    runs, native
+):
     runs.run(TURNS)
     shown = table(runs, "memory")
     between = next(row for row in shown["rows"] if row["routine"].startswith("(growth"))
@@ -219,7 +221,7 @@ def test_without_a_watch_there_is_growth_but_no_series(runs, native):
 
 
 @pytest.mark.slow
-def test_sleeping_and_computing_are_told_apart(runs, native):
+def test_sleeping_and_computing_are_distinguished(runs, native):
     source = """
 import time
 def nap():
@@ -275,7 +277,7 @@ fill(); nap()
     assert {row["phase"] for row in phases["rows"]} == {"import", "(no phase)"}
 
 
-def test_kept_memory_is_told_from_memory_that_comes_and_goes(runs, native):
+def test_kept_memory_is_distinguished_from_memory_that_comes_and_goes(runs, native):
     source = """
 kept = []
 def touched(size):

@@ -11,7 +11,7 @@ def test_a_trial_of_the_plain_engine_says_which_counts_are_lower_bounds(runs):
     assert runs.calls()["f"] == 1
 
 
-def test_what_holds_for_many_processes_is_said_once(runs):
+def test_what_holds_for_many_processes_is_reported_once(runs):
     done = runs.run("import os\nif os.fork(): os.wait()\n", "--engine", "python")
     assert done.stderr.count("lower bounds") == 1
 

@@ -76,7 +76,7 @@ def refused(capsys, *words, code=1):
     return shown.err
 
 
-def test_the_table_tells_intensity_rate_share_and_bound(folder, capsys):
+def test_the_table_shows_intensity_rate_share_and_bound(folder, capsys):
     (row, _) = csv.DictReader(io.StringIO(taupy(capsys, "1", "--csv").out))
     assert row["name"] == "gemm"
     assert float(row["intensity_DRAM"]) == 120

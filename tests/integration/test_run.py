@@ -495,7 +495,7 @@ while not os.path.exists("begun"):
     assert runs.one("SELECT count(*) FROM trial") == 1
 
 
-def test_metadata_tells_machine_program_and_measurement(runs, native):
+def test_metadata_describes_machine_program_and_measurement(runs, native):
     runs.run("pass", "--meta", "batch_size=32", arguments=("--epochs", "3"))
     assert runs.metadata("batch_size") == "32"
     assert "prog.py --epochs 3" in runs.metadata("Command Line")

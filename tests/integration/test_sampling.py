@@ -61,7 +61,7 @@ def test_a_timeline_and_its_statistics_stand_in_the_trial(gpu):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("version", ["1206", "1208", "1300", "1301", "1302", "1305"])
-def test_each_version_is_told_of_the_structures_that_it_knows(gpu, version):
+def test_each_version_gets_only_structures_that_it_knows(gpu, version):
     """CUPTI refuses a size that it does not know; 12.6 knows a shorter configuration."""
     gpu.environment["FAKE_CUPTI"] = version
     done = gpu.run(PROGRAM, "--pm-sampling", "sm_active")
@@ -111,7 +111,7 @@ def test_more_than_a_pass_is_refused_before_the_run_and_what_fits_is_named(gpu):
         ("nvlink_rx_bytes", "no GPU here can sample any of this"),
     ],
 )
-def test_names_that_cannot_be_sampled_are_said(gpu, names, said):
+def test_names_that_cannot_be_sampled_are_reported(gpu, names, said):
     done = gpu.run("print('ran')", "--pm-sampling", names)
     assert said in done.stderr
 
@@ -126,7 +126,7 @@ def test_names_that_cannot_be_sampled_are_said(gpu, names, said):
         pytest.param("start=40", "this vGPU", marks=pytest.mark.slow),
     ],
 )
-def test_what_keeps_samples_away_is_said_before_the_run_and_the_program_runs(gpu, fault, said):
+def test_what_keeps_samples_away_is_reported_before_the_run_and_the_program_runs(gpu, fault, said):
     gpu.environment["FAKE_PM"] = fault
     done = gpu.run("print('ran')", "--pm-sampling", "sm_active")
     assert done.returncode == 0 and done.stdout == "ran\n"
@@ -146,7 +146,7 @@ def test_a_chip_before_turing_is_left_alone(gpu):
 
 
 @pytest.mark.slow
-def test_an_older_cupti_is_said(gpu, tmp_path):
+def test_an_older_cupti_is_reported(gpu, tmp_path):
     """One of before CUDA 12.6: with the database, without sampling."""
     source = tmp_path / "old.c"
     source.write_text(
@@ -172,7 +172,7 @@ def test_turing_and_a100_are_sampled_by_cycles_and_so_is_who_refuses_a_time(gpu)
 
 
 @pytest.mark.slow
-def test_a_full_buffer_is_said_with_the_time_that_is_missing(gpu):
+def test_a_full_buffer_is_reported_with_the_time_that_is_missing(gpu):
     gpu.environment["FAKE_PM"] = "full"
     gpu.run(PROGRAM, "--pm-sampling", "sm_active")
     said = gpu.metadata("taupy.health.sampling")
@@ -190,7 +190,7 @@ def test_a_gpu_that_samples_faster_than_can_be_read_ends_nevertheless(gpu):
 
 
 @pytest.mark.slow
-def test_a_context_is_made_where_one_is_needed_and_that_is_said(gpu):
+def test_a_context_is_made_where_one_is_needed_and_that_is_reported(gpu):
     gpu.environment["FAKE_PM"] = "context"
     done = gpu.run(PROGRAM, "--pm-sampling", "sm_active")
     assert "GPU 0: sampling needed a CUDA context" in done.stderr

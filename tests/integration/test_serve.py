@@ -266,7 +266,7 @@ def test_nothing_is_left_behind(runs, number, monkeypatch):
 
 
 @pytest.mark.slow
-def test_the_browser_is_not_told_the_address_where_others_can_read_it(runs, monkeypatch):
+def test_the_browser_does_not_get_the_address_where_others_can_read_it(runs, monkeypatch):
     pytest.importorskip("datasette", reason="Datasette is an extra")
     fill(runs.folder / "a.db")
     (runs.folder / "tmp").mkdir()

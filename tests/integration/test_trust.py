@@ -248,7 +248,7 @@ subprocess.run(f"{sys.executable} -I -c 'def child(): pass\\nchild()'", shell=Tr
     assert runs.one("SELECT count(DISTINCT node) FROM thread") == 5
 
 
-def test_an_isolated_orphan_is_not_measured_and_that_is_said(runs, native):
+def test_an_isolated_orphan_is_not_measured_and_that_is_reported(runs, native):
     source = """
 import os, subprocess, sys, time
 code = "import os; print(os.getpid(), flush=True)"

@@ -89,7 +89,7 @@ def test_a_killed_program_counts_up_to_its_death(runs, engine, number):
     assert (doubt in said) == (doubt in left_open) == (engine == "python")
 
 
-def test_what_threads_were_in_is_said_of_each(runs, native):
+def test_what_threads_were_in_is_reported_for_each(runs, native):
     second = "import threading\nthreading.Thread(target=work, name='second').start()\n"
     program = began(runs, SLEEPER.replace("\nwork()", f"\n{second}work()"))
     watch_of(runs)
@@ -128,7 +128,7 @@ def test_a_watch_that_was_killed_before_leaves_an_unknown_end(runs, native):
 
 
 @pytest.mark.parametrize("setting", ["option", "project"])
-def test_without_a_watch_the_end_is_unknown_and_said_to_be(runs, native, setting):
+def test_without_a_watch_the_end_is_unknown_and_reported_as_unknown(runs, native, setting):
     if setting == "project":
         (runs.folder / "pyproject.toml").write_text("[tool.taupy]\nwatch = false\n")
     program = began(runs, SLEEPER, *(["--no-watch"] if setting == "option" else []))
@@ -232,7 +232,7 @@ def test_it_stays_small(runs, native):
     program.wait()
 
 
-def test_a_damaged_heartbeat_is_said_and_loses_nothing_else(runs, native):
+def test_a_damaged_heartbeat_is_reported_and_loses_nothing_else(runs, native):
     program = began(runs, SLEEPER)
     os.kill(watch_of(runs), signal.SIGKILL)
     program.kill()

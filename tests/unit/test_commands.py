@@ -34,7 +34,7 @@ def test_a_line_that_begins_with_no_command_is_refused_in_one_line(capsys, line,
     assert answer.out == ""
 
 
-def test_a_program_without_a_command_is_told_how_it_is_run(capsys, tmp_path, monkeypatch):
+def test_a_program_without_a_command_gets_a_hint_how_to_run_it(capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "prog.py").touch()
     assert main(["prog.py", "--epochs", "3"]) == 2

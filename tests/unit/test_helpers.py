@@ -11,7 +11,7 @@ from tests.growth import is_linear
 ROOT = Path(__file__).parents[2]
 
 
-def test_linear_work_is_told_from_quadratic_work():
+def test_linear_work_is_distinguished_from_quadratic_work():
     assert is_linear(lambda size: sum(range(size)), 20_000)
     assert not is_linear(lambda size: sum(range(size * size // 1000)), 4_000)
 

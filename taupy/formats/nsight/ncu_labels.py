@@ -65,5 +65,5 @@ def metric_name(name: str, label: str = "") -> str:
 
 
 def is_metric(name: str) -> bool:
-    """Whether a column of this name holds a metric that we recognize."""
+    """Whether a column of this name holds a metric that we recognise."""
     return METRIC.fullmatch(name.strip()) is not None or name.strip() in _LABELS

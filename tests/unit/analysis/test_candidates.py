@@ -143,7 +143,7 @@ def test_any_metric_ranks(database, capsys):
     assert [row["timer"] for row in calls["rows"]] == ["cudaLaunchKernel"]
 
 
-def test_the_evidence_tells_who_launched_a_kernel(database, capsys):
+def test_the_evidence_names_the_routine_that_launched_a_kernel(database, capsys):
     add_profile(database, gpu_profile(5))
     answer = shown(capsys, "--metric", "time")
     assert answer["rows"][0]["evidence"].startswith(

@@ -70,7 +70,7 @@ def test_two_runs_of_one_thing_do_not_differ():
         ("outcome", "Exit Code", "1"),
     ],
 )
-def test_a_fact_that_differs_is_told_with_its_kind(kind, name, value):
+def test_a_fact_that_differs_is_reported_with_its_kind(kind, name, value):
     was = {"Command Line": "train.py --epochs 2"}.get(name, SAME.get(name, ""))
     now = value.removeprefix("python ")
     assert differing({}, {name: value}) == [(kind, name, (was, now))]
@@ -97,14 +97,14 @@ def test_a_result_of_the_program_is_no_input():
     assert within(first) == []
 
 
-def test_three_sides_are_told_apart():
+def test_three_sides_are_distinguished():
     sides = [[SAME], [SAME], [{**SAME, "Hostname": "node9"}]]
     (one,) = differences(sides)
     assert one.values == ("node7", "node7", "node9")
     assert one.text == "other machine: Hostname was node7, is node7 / node9"
 
 
-def test_runs_of_a_side_that_are_not_of_one_thing_are_told():
+def test_differing_runs_within_a_side_are_reported():
     runs = [SAME, {**SAME, "batch size": "32"}, {**SAME, "Python Version": "3.12.0"}]
     assert {(one.kind, one.name) for one in within(runs)} == {
         ("input", "batch size"),
@@ -113,7 +113,7 @@ def test_runs_of_a_side_that_are_not_of_one_thing_are_told():
     assert within([SAME]) == []
 
 
-def test_a_sweep_within_a_side_is_told():
+def test_a_sweep_within_a_side_is_reported():
     runs = [{**SAME, "batch_size": size} for size in ("16", "32", "64")]
     assert [one.name for one in within(runs)] == ["batch_size"]
 

@@ -57,7 +57,7 @@ def test_a_definition_is_made_shown_used_and_deleted(taupy, database):
     assert "no metric 'loads'" in taupy("pprof", "--metric", "loads", code=1).err
 
 
-def test_what_is_replaced_or_missing_is_said(taupy):
+def test_what_is_replaced_or_missing_is_reported(taupy):
     assert "in place" not in taupy("derive", "add", "a", "gld * 2").err
     assert "this replaces gld * 2 (database)" in taupy("derive", "add", "a", "gld * 3").err
     said = taupy("derive", "add", "b", "nix * 2").err

@@ -244,7 +244,7 @@ def test_what_was_not_measured_is_absent_and_not_zero():
         ("5", False, 0),
     ],
 )
-def test_what_adds_up_is_told_from_ratios(text, additive, grows):
+def test_sums_are_distinguished_from_ratios(text, additive, grows):
     units = dict.fromkeys(UNITS, "inst")
     assert degree(parse(text)) == grows
     if "+ warps" not in text:

@@ -238,7 +238,9 @@ def test_a_measured_metric_wins_then_the_database_then_the_project(counted, tmp_
         ('[tool.taupy.metrics]\n"sum" = "c"', "'sum' is not a valid name"),
     ],
 )
-def test_a_project_with_broken_definitions_is_told_where(counted, tmp_path, text, part):
+def test_broken_definitions_of_a_project_are_reported_with_their_place(
+    counted, tmp_path, text, part
+):
     head = "" if text.startswith("[") else "[tool.taupy]\n"
     (tmp_path / "pyproject.toml").write_text(head + text)
     with pytest.raises(UsageError) as refused:
@@ -269,7 +271,7 @@ def test_names_of_other_tools_are_taken(counted):
     assert metrics.resolve(counted, 1, "warps/inst").name == "warps_per_inst"
 
 
-def test_what_a_trial_can_give_is_told(counted):
+def test_available_derived_metrics_are_listed(counted):
     found = {one.name for one in metrics.available(counted, 1) if one.source != "measured"}
     assert found == {
         "warps_per_inst",

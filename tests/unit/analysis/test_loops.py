@@ -93,5 +93,5 @@ def test_a_function_of_numbers_computes_and_calls_nothing_else(body, expected):
         ("vectorized_elementwise_kernel<4, add>", None),
     ],
 )
-def test_products_without_tensor_cores_are_told_by_their_names(kernel, kind):
+def test_products_without_tensor_cores_are_recognised_by_their_names(kernel, kind):
     assert type_without(kernel) == kind

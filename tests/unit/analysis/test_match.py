@@ -177,7 +177,7 @@ ELEMENTWISE = (
 ADD, MULTIPLY = "CUDAFunctor_add<{}>", "BinaryFunctor<{0}, {0}, at::native::MulFunctor<{0}> >"
 
 
-def test_kernels_that_do_what_their_arguments_say_are_told_apart_by_these():
+def test_kernels_whose_arguments_decide_their_work_are_distinguished_by_these():
     add = kernel(ELEMENTWISE.format(4, ADD.format("float"), "at::detail::Array", 3))
     half = kernel(ELEMENTWISE.format(4, ADD.format("c10::Half"), "at::detail::Array", 3))
     wide = kernel(ELEMENTWISE.format(8, ADD.format("float"), "std::array", "3ul"))
@@ -195,7 +195,7 @@ def test_kernels_that_do_what_their_arguments_say_are_told_apart_by_these():
     }
 
 
-def test_products_of_cutlass_are_told_apart_by_what_they_multiply():
+def test_products_of_cutlass_are_distinguished_by_what_they_multiply():
     name = "void cutlass::Kernel2<{0}>({0}::Params)"
     tensor = kernel(name.format("cutlass_80_tensorop_s16816gemm_f16_128x128_32x4_nn_align8"))
     older = kernel(name.format("cutlass_70_tensorop_s884gemm_f16_128x128_nn_align8"))

@@ -55,5 +55,5 @@ def test_known_launches(arguments, share, limiter):
     [("6.1", 128, 32, 0), ("", 128, 32, 0), ("9.0", 0, 32, 0), ("9.0", 4096, 32, 0),
      ("9.0", 128, 32, 300 << 10)],
 )  # fmt: skip
-def test_what_cannot_be_told_is_none(arguments):
+def test_what_cannot_be_determined_is_none(arguments):
     assert occupancy(*arguments) is None

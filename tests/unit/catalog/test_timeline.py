@@ -53,7 +53,7 @@ def test_what_adds_up_over_time_becomes_a_rate():
         ("smsp__thread_inst_executed_per_inst_executed.ratio", False),
     ],
 )
-def test_rates_are_told_from_sums_by_name(metric, sums):
+def test_rates_are_distinguished_from_sums_by_name(metric, sums):
     assert adds_up(metric) is sums
 
 

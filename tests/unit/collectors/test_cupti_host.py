@@ -54,7 +54,7 @@ def test_the_named_one_goes_before_wheels_and_those_before_the_toolkit(nowhere, 
     assert list(libraries()) == [old, named, new, toolkit]  # each once
 
 
-def test_what_is_no_library_is_told_apart_from_none(nowhere, monkeypatch):
+def test_a_file_that_is_no_library_is_distinguished_from_none(nowhere, monkeypatch):
     path = library(nowhere / "mine/libcupti.so.13")
     monkeypatch.setenv(OVERRIDE, path)
     with pytest.raises(CuptiUnavailable, match="cannot be used as CUPTI"):

@@ -151,7 +151,7 @@ def test_what_follows_each_other_is_as_long_as_nvidias(version: str):
 
 @needs_compiler
 @each_version
-def test_the_size_told_ends_with_the_last_field_that_the_version_has(version: str):
+def test_the_size_ends_with_the_last_field_that_the_version_has(version: str):
     for pair in PARAMETERS:
         _, theirs = LAYOUTS[version]["structures"][pair.theirs]
         *_, last = (mine for mine, other in pair.fields.items() if other in theirs)
@@ -160,7 +160,7 @@ def test_the_size_told_ends_with_the_last_field_that_the_version_has(version: st
 
 
 @needs_compiler
-def test_fields_are_told_of_from_the_version_on_that_has_them():
+def test_fields_are_reported_from_the_version_that_introduced_them():
     since = dict(
         line.split() for line in c_program([f'printf("{n} %d\\n", {n});' for n in SINCE.values()])
     )

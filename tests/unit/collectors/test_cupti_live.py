@@ -365,7 +365,7 @@ def test_a_launch_that_nobody_saw_is_shown_as_such(gpu):
     assert "1 kernels and copies were not seen" in health(profile, "gpu_lost")
 
 
-def test_kernels_without_times_are_counted_and_said(gpu):
+def test_kernels_without_times_are_counted_and_reported(gpu):
     profile = gpu.run("init()\nfor i in range(4): launch('k', took=i * 100)\n")
     (stream,) = streams(profile).values()
     (launch,) = stream.launches
@@ -374,7 +374,7 @@ def test_kernels_without_times_are_counted_and_said(gpu):
 
 
 @SLOW
-def test_dropped_records_are_said_and_the_trial_is_incomplete(gpu):
+def test_dropped_records_are_reported_and_the_trial_is_incomplete(gpu):
     gpu.told["FAKE_DROP_EVERY"] = "10"
     profile = gpu.run("init()\nfor i in range(100): launch('k')\n")
     (count,) = work(profile).values()
@@ -406,7 +406,7 @@ def test_records_of_every_cupti_are_read_across_many_buffers(gpu, version):
     assert (moved.count, moved.minimum, moved.maximum, moved.mean) == (500, 0, 499, 249.5)
 
 
-def test_memory_is_told_by_user_events(gpu):
+def test_user_events_describe_memory(gpu):
     profile = gpu.run(
         "init()\ndef alloc():\n    cuda.fake_alloc(0, ctypes.c_uint64(1000), 0)\n"
         "alloc(); alloc()\ncuda.fake_alloc(1, ctypes.c_uint64(1000), 0)\nalloc()\nlaunch('k')\n"
@@ -795,7 +795,7 @@ def test_a_call_that_only_asks_and_loads_a_module_has_its_place(gpu):
 
 
 @SLOW
-def test_what_cupti_tells_of_its_own_errors_stands_in_the_trial(gpu):
+def test_errors_reported_by_cupti_are_in_the_trial(gpu):
     profile = gpu.run(
         "init()\nfor i in range(3): launch('k')\n"
         "ctypes.CDLL('libcupti.so.13').fake_state(2, 25, b'a buffer overflowed')\n"
@@ -914,7 +914,7 @@ def test_a_launch_that_is_refused_is_a_call_without_a_kernel(gpu, by_the_driver)
 
 
 @SLOW
-def test_a_program_of_refused_launches_only_is_not_said_to_lack_records(gpu):
+def test_a_program_with_only_refused_launches_has_no_health_note(gpu):
     profile = gpu.run("init()\nfor _ in range(3): cuda.fake_refused_launch(text('k'), 0, 0)\n")
     assert not work(profile)
     assert not [name for name in profile.metadata if name.startswith("taupy.health.")]
@@ -1061,7 +1061,7 @@ def test_a_collector_that_cannot_be_loaded_is_no_missed_driver():
 
 
 @SLOW
-def test_a_program_with_a_profiler_of_its_own_is_told_that_there_is_one_cupti(gpu):
+def test_a_program_with_its_own_profiler_gets_a_note_that_cupti_is_exclusive(gpu):
     folder = gpu.folder / "torch" / "autograd"
     folder.mkdir(parents=True)
     (folder / "profiler.py").write_text(
@@ -1136,7 +1136,7 @@ def test_a_buffer_of_another_client_is_left_alone(gpu):
 
 
 @SLOW
-def test_a_call_that_cupti_does_not_tell_of_costs_no_more_than_that_call(gpu):
+def test_a_call_that_cupti_does_not_report_loses_only_that_call(gpu):
     gpu.told["FAKE_REFUSED_CALL"] = "cudaMalloc_v3020"
     profile = gpu.run("init()\ncuda.fake_alloc(0, ctypes.c_uint64(1000), 0)\nlaunch('k')\n")
     assert work(profile) == {"<module> / launch / k": 1}
@@ -1145,7 +1145,7 @@ def test_a_call_that_cupti_does_not_tell_of_costs_no_more_than_that_call(gpu):
 
 
 @SLOW
-def test_unified_memory_that_cannot_be_watched_is_said_where_there_is_some(gpu):
+def test_unified_memory_that_cannot_be_watched_is_reported_where_there_is_some(gpu):
     gpu.told["FAKE_UNIFIED"] = "27"
     profile = gpu.run("init()\nlaunch('k')\n")
     assert health(profile, "gpu_kinds") == ""

@@ -348,7 +348,7 @@ def test_a_version_that_hands_over_records_of_the_moment_is_refused(monkeypatch)
     assert cupti_python_check.problem().startswith("cupti-python 13.0.1 is too old: pip install")
 
 
-def test_what_is_installed_is_told(monkeypatch):
+def test_what_is_installed_is_reported(monkeypatch):
     monkeypatch.setattr(importlib.metadata, "version", lambda name: "13.4.0")
     assert cupti_python_check.installed() == "cupti-python 13.4.0"
     assert cupti_python_check.cuda_major() == 13

@@ -347,7 +347,7 @@ def test_api_names_are_those_that_programmers_know(full, plain):
         (1, "cuCtxGetCurrent", 0), (2, "cuLaunchKernel", 0),
     ],
 )  # fmt: skip
-def test_calls_of_the_api_are_told_apart_by_their_names(domain, name, interest):
+def test_calls_of_the_api_are_distinguished_by_their_names(domain, name, interest):
     """1: a row of its own; & 2: work on a GPU begins; & 4: memory that both sides use."""
     python = pytest.importorskip("taupy._native.cupti_python", reason="it is not built")
     assert python.interest(domain, 0, name) == interest

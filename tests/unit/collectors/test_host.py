@@ -47,7 +47,7 @@ def test_the_first_processor_describes_an_x86_machine(tmp_path):
     assert facts["Memory Size"] == "24684084 kB"
 
 
-def test_a_machine_that_tells_less_has_fewer_facts_and_no_guesses(tmp_path):
+def test_a_machine_that_reports_less_has_fewer_facts_and_no_guesses(tmp_path):
     facts = host.host_metadata(proc(tmp_path, ARM, None))
     assert facts["CPU Vendor"] == "0x41"
     assert facts["CPU Type"] == "0xd0c"
@@ -93,7 +93,7 @@ def test_no_name_on_the_allow_list_sounds_like_a_secret():
         assert not any(word in name for word in ("KEY", "TOKEN", "SECRET", "PASS", "JWT", "URI"))
 
 
-def test_the_start_is_told_in_microseconds_and_in_universal_time():
+def test_the_start_is_in_microseconds_and_in_universal_time():
     facts = host.time_metadata(86400.25)
     assert facts["Starting Timestamp"] == "86400250000"
     assert facts["UTC Time"] == "1970-01-02T00:00:00Z"

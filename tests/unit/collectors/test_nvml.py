@@ -58,7 +58,7 @@ def test_facts_of_a_gpu():
 
 
 @pytest.mark.usefixtures("library")
-def test_what_a_gpu_does_not_tell_is_left_out():
+def test_what_a_gpu_does_not_report_is_left_out():
     names = {fact.name for fact in nvml.facts("GPU-bbbb")}
     assert "Power Limit" in names
     assert not names & {"Max SM Clock", "MIG Mode"}

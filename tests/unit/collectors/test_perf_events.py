@@ -122,7 +122,7 @@ def test_the_room_of_the_engine_is_heeded():
     assert names(answer) == ["flop", "instructions", "cycles"]
 
 
-def test_without_rdpmc_counters_are_read_at_regions_only_and_that_is_said():
+def test_without_rdpmc_counters_are_read_at_regions_only_and_that_is_reported():
     answer = prepared(["flop"], Machine(rdpmc=False, ns=700))
     assert not answer.at_calls and not answer.by_rdpmc
     assert "regions and phases only" in answer.notes[0] and "700 ns" in answer.notes[0]
@@ -133,7 +133,7 @@ def test_slow_rdpmc_is_read_at_regions_only():
     assert not prepared(["flop"], Machine(ns=2000)).at_calls
 
 
-def test_reading_at_calls_can_be_asked_for_and_its_cost_is_said():
+def test_reading_at_calls_can_be_asked_for_and_its_cost_is_reported():
     answer = prepared(["flop"], Machine(rdpmc=False, ns=700), at="calls")
     assert answer.at_calls and "700 ns" in answer.notes[0]
 
@@ -183,7 +183,7 @@ def test_memory_bytes_are_lines_times_64_and_tested():
     assert names(prepared(["bytes_dram_read"], Machine(scale={0x1_0000_0865: 0.5}))) == []
 
 
-def test_what_no_work_can_test_is_said():
+def test_what_no_workload_can_test_is_reported():
     answer = prepared(["r76", "flop"], Machine())
     assert answer.facts["taupy.counters.not_self_tested"] == "r76"
 
@@ -193,7 +193,7 @@ def test_an_event_that_does_not_fit_is_left_out_and_the_others_stay():
     assert names(answer) == ["instructions"] and "fewer" in answer.notes[0]
 
 
-def test_a_machine_that_forbids_counters_is_told_once_for_all():
+def test_events_that_the_machine_forbids_are_reported_together():
     machine = Machine(refuse={0x1F03: errno.EACCES})
     answer = prepared(["flop", "instructions", "page_faults"], machine)
     assert names(answer) == ["page_faults"]

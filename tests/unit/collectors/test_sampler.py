@@ -120,7 +120,7 @@ def test_what_was_kept_has_the_programs_number_of_the_gpu(tmp_path):
     )
 
 
-def test_nothing_sampled_a_sampler_that_failed_and_damaged_samples_are_told_apart(tmp_path):
+def test_nothing_sampled_a_sampler_that_failed_and_damaged_samples_are_distinguished(tmp_path):
     kept(tmp_path)
     assert sampled_timelines.timelines(open_run(str(tmp_path)), None) is None
     (tmp_path / sampled_timelines.KEPT).write_bytes(b"nonsense")

@@ -104,7 +104,7 @@ def test_the_same_work_has_no_difference(profile, tmp_path):
         ("kernel", {"dur": 20.0}, "GPU time: 170500 ns, torch.profiler 192500 ns"),
     ],
 )
-def test_each_difference_is_told(profile, tmp_path, wanted, changes, says):
+def test_each_difference_is_reported(profile, tmp_path, wanted, changes, says):
     events = copy.deepcopy(EVENTS)
     at = next(number for number, one in enumerate(events) if one.get("cat") == wanted)
     changed = {**events.pop(at), **changes}

@@ -200,7 +200,7 @@ def test_a_limit_that_the_change_does_not_reach_passes(run, repeated):
     assert run(*arguments, "duration > +1%")[0] == 0
 
 
-def test_too_few_runs_are_said_and_have_an_exit_code_of_their_own(run):
+def test_too_few_runs_are_reported_and_have_an_exit_code_of_their_own(run):
     store(*runs("x", 3, 1), *runs("y", 3, 2))
     code, out, _ = run("compare", "app/x", "app/y", "--fail-on", "time > +5%")
     assert code == 4
@@ -321,7 +321,7 @@ def test_a_pattern_that_names_nothing_is_an_error(run, repeated):
     assert "no routine or kernel matches 'r77' (near it: r7" in err
 
 
-def test_what_is_not_in_every_run_is_said(run):
+def test_what_is_not_in_every_run_is_reported(run):
     store(*runs("x", 5, 1), *runs("y", 5, 2, routines=13))
     code, out, _ = run("compare", "app/x", "app/y", "--fail-on", "time > +50%")
     assert code == 0

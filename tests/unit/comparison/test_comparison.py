@@ -286,7 +286,7 @@ def test_what_differs_between_the_trials_is_found(gpus):
     assert inside == []
 
 
-def test_runs_that_were_not_made_in_turns_are_told(db):
+def test_runs_that_did_not_alternate_are_reported(db):
     for number in range(1, 5):
         add_profile(db, program(number, started_at=1.7e9 + number))
     facts = [[{}, {}], [{}, {}]]
@@ -302,7 +302,7 @@ def test_runs_that_were_not_made_in_turns_are_told(db):
     assert notes((a, c), (b, d)) == []
 
 
-def test_a_busier_machine_is_told_in_turns_or_not(db):
+def test_a_busier_machine_is_reported_whether_or_not_runs_alternate(db):
     for number in range(1, 5):
         add_profile(db, program(number, started_at=1.7e9 + number))
     apart = sides(db, ["1", "2", "3", "4"])

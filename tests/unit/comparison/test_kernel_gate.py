@@ -40,7 +40,7 @@ def test_a_limit_on_the_value_itself_judges_new_kernels_too():
     assert apart == ["'registers > +0': not judged, because on one side only: fresh (8.0)"]
 
 
-def test_what_the_code_does_not_tell_is_undecided_and_not_zero():
+def test_what_the_code_does_not_determine_is_undecided_and_not_zero():
     assert judged([code()], [code(peak_live=None)], "live > 20")[1] == gate.UNDECIDED
 
 
@@ -51,7 +51,7 @@ def test_kernels_go_together_by_name_as_everywhere():
     assert list(found.values()) == ["fails"]
 
 
-def test_kernels_that_differ_in_template_arguments_only_are_told_apart():
+def test_kernels_that_differ_in_template_arguments_only_are_distinguished():
     both = [code("_Z4gemmILi4EEvPf"), code("_Z4gemmILi8EEvPf"), code()]
     found, *_ = judged(both, both, "registers > +8")
     assert {name for _, name in found} == {"gemm<4> (8.0)", "gemm<8> (8.0)", "saxpy (8.0)"}
@@ -101,7 +101,7 @@ def test_each_of_several_kernels_of_one_name_is_judged(old, new, condition, verd
     assert found == {(condition, "saxpy (8.0)"): verdict}
 
 
-def test_a_total_that_the_code_does_not_tell_is_undecided():
+def test_a_total_that_the_code_does_not_determine_is_undecided():
     _, exit_code, _ = judged([code()], [code(stack_bytes=None)], "total stack > +0")
     assert exit_code == gate.UNDECIDED
 

@@ -137,7 +137,7 @@ def test_each_device_is_held_against_its_own_peak(database, pivot):
     assert float(rows[0][A100]) == pytest.approx(100 * 8e11 / 19.5e12)
 
 
-def test_a_device_without_a_known_peak_is_said_and_not_zero(capsys):
+def test_a_device_without_a_known_peak_is_reported_and_not_zero(capsys):
     main(["pivot", "--rows", "kernel", "--cell", "flop_fp32", "--peak", "1", "2"])
     out = capsys.readouterr().out
     assert "no peak known for fp32 of Tesla K80" in out

@@ -228,7 +228,7 @@ def test_other_gpus_are_series_of_their_own():
     ]  # fmt: skip
 
 
-def test_runs_of_one_value_that_are_of_different_things_are_told():
+def test_differing_runs_at_one_value_are_reported():
     fill(
         *(
             trial(number, 1, [1000 * n], n=n, library=library, loss=0.1 * number)
@@ -315,7 +315,7 @@ def test_metrics_that_some_trials_lack_and_ratios():
         (("--by", "n", "--plot", "no/x.png"), "no/x.png cannot be written"),
     ],
 )
-def test_what_cannot_be_answered_is_said_in_one_line(strong, capsys, arguments, words):
+def test_what_cannot_be_answered_is_reported_in_one_line(strong, capsys, arguments, words):
     assert main(["sweep", *arguments]) in (1, 2)
     complaint = capsys.readouterr().err
     assert words in complaint and complaint.count("\n") == 1

@@ -112,7 +112,7 @@ def test_a_launch_that_the_driver_refuses_ends_it():
     assert [each[0] for each in log] == ["record", "launch"]
 
 
-def test_a_program_that_does_not_compile_is_told_in_one_line():
+def test_a_program_that_does_not_compile_is_reported_in_one_line():
     capability = compiler()[-1]
     with pytest.raises(nvrtc.CompileError, match=f"compute capability {capability}: .*error"):
         nvrtc.compile("this is no CUDA", capability)

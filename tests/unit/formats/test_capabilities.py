@@ -23,7 +23,7 @@ def test_a_format_that_holds_everything_leaves_nothing_out():
     assert left_out(gpu_profile(), EVERYTHING) == []
 
 
-def test_only_what_the_trial_has_is_said_to_be_left_out():
+def test_only_what_the_trial_has_is_reported_as_left_out():
     assert parts(small_profile(), VALUES | {"call paths", "metadata"}) == [
         "user events",
         "node metadata",

@@ -371,7 +371,7 @@ def test_a_trial_without_activities_is_laid_out_and_keeps_its_times(tmp_path_fac
     assert found == expected
 
 
-def test_only_a_root_that_is_the_program_has_no_slice_and_that_is_said(tmp_path):
+def test_only_a_root_that_is_the_program_has_no_slice_and_that_is_reported(tmp_path):
     def written(root):
         profile = builders.profile_of(
             builders.host(builders.call(root, 1, 40, [builders.call("f", 2, 2)]))

@@ -138,7 +138,7 @@ def test_what_a_process_called_a_device_did_is_its_work(tmp_path, label):
     assert [device.name for device in profile.devices] == [label]
 
 
-def test_who_launched_a_kernel_is_told_where_no_routine_is(tmp_path, capsys):
+def test_a_kernel_is_named_with_its_launch_where_no_routine_is_known(tmp_path, capsys):
     """A thread that only calls the runtime launched one kernel; nobody saw the other's launch."""
     file = made.written(
         tmp_path / "x.json",

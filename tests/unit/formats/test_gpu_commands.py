@@ -88,7 +88,7 @@ def test_single_launches_are_kept_on_request(tmp_path):
 
 
 @pytest.mark.parametrize("suffix", [".trace.json", ".pftrace", ".pb.gz"])
-def test_a_trial_is_written_by_the_suffix_and_what_is_lost_is_said(suffix, tmp_path, capsys):
+def test_a_trial_is_written_by_the_suffix_and_what_is_lost_is_reported(suffix, tmp_path, capsys):
     database = tmp_path / "taupy.db"
     with ProfileDB.open(database, create=True) as db:
         add_profile(db, builders.gpu_profile())

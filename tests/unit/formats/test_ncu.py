@@ -226,7 +226,7 @@ def test_the_details_page_has_labels_and_rules(tmp_path):
     assert events(profile)["Elapsed Cycles"].unit == "cycle"
 
 
-def test_a_launch_that_failed_is_kept_and_said(tmp_path):
+def test_a_launch_that_failed_is_kept_and_reported(tmp_path):
     rows = made.long_rows([("dram__bytes.sum", "byte", "nan")], block="(0, 0, 0)", grid="(0, 0, 0)")
     path = made.long_csv(tmp_path / "a.csv", rows, before=["==PROF== x", "==ERROR== LaunchFailed"])
     profile = read(path)
@@ -305,7 +305,7 @@ def test_numbers_are_the_same_in_every_country(tmp_path, country, page):
     }
 
 
-def test_sums_alone_tell_the_decimal_mark(tmp_path):
+def test_sums_alone_determine_the_decimal_mark(tmp_path):
     rows = made.long_rows([("gpu__time_duration.sum", "ns", "117.344")])
     (launch,) = list(ncu_csv.launches(made.long_csv(tmp_path / "de.csv", rows), SILENT))
     assert launch.values["gpu__time_duration.sum"] == 117_344
@@ -314,7 +314,7 @@ def test_sums_alone_tell_the_decimal_mark(tmp_path):
     assert launch.values["gpu__time_duration.sum"] == pytest.approx(117_344)
 
 
-def test_a_comma_for_the_decimal_mark_is_said(tmp_path):
+def test_a_comma_for_the_decimal_mark_is_reported(tmp_path):
     rows = made.long_rows([("gpu__time_duration.sum", "ns", "7.344"), ("a__b.avg", "%", "6,70")])
     profile = read(made.long_csv(tmp_path / "de.csv", rows))
     assert "numbers are read as 1.234,5" in profile.metadata[IMPORT_NOTES]

@@ -184,7 +184,7 @@ def test_a_range_that_was_open_at_the_end_ends_with_the_recording(tmp_path):
     assert "1 NVTX ranges were open" in profile.metadata[IMPORT_NOTES]
 
 
-def test_a_newer_schema_is_read_and_said(tmp_path):
+def test_a_newer_schema_is_read_and_reported(tmp_path):
     file = NsysFile(tmp_path / "newer.sqlite", version="9")
     file.call("cudaFree", 0, 10)
     profile = read(file.done())

@@ -225,7 +225,7 @@ def event(kind, moment, name="", track=5):
     return packet(wire.put_number(8, moment) + wire.put_bytes(11, content))
 
 
-def test_slices_of_another_writer_are_calls_and_what_is_cut_off_is_said(tmp_path):
+def test_slices_of_another_writer_are_calls_and_what_is_cut_off_is_reported(tmp_path):
     thread = wire.put_number(1, 40) + wire.put_number(2, 41) + wire.put_text(5, "worker")
     track = packet(wire.put_bytes(60, wire.put_number(1, 5) + wire.put_bytes(4, thread)))
     slices = [

@@ -113,7 +113,7 @@ def test_a_rank_that_comes_twice_is_left_out_and_named(folder):
         ({"dtype": "BFloat16"}, 2000),
     ],
 )
-def test_bytes_that_are_not_told_are_unknown(tmp_path, more, known):
+def test_bytes_that_are_not_reported_are_unknown(tmp_path, more, known):
     put(tmp_path, "rank0.json", 0, slices([(1_000, 2_000)], **more))
     (part,) = read(tmp_path)
     (kept,) = [kept for one in part.threads for kept in one.collectives]

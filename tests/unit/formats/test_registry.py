@@ -56,7 +56,7 @@ def test_unknown_files_are_refused_with_the_list_of_formats(tmp_path, content):
         (b"\x1f\x8b" + b"\xff" * 99, "damaged gzip data"),
     ],
 )  # fmt: skip
-def test_a_file_cut_off_before_it_could_be_known_is_said_to_be_so(tmp_path, content, said):
+def test_a_file_cut_off_before_it_can_be_recognised_is_reported_as_cut_off(tmp_path, content, said):
     file = tmp_path / "trace.json.gz"
     file.write_bytes(content)
     with pytest.raises(FormatError) as refusal:

@@ -173,7 +173,7 @@ def test_a_format_of_times_refuses_a_trial_without_any(tmp_path, format):
 
 
 @pytest.mark.parametrize("format", [collapsed, speedscope, pprof_proto, chrome, perfetto])
-def test_what_readers_reckon_themselves_and_the_trial_has_otherwise_is_said(tmp_path, format):
+def test_values_that_readers_compute_differently_are_reported(tmp_path, format):
     whole = profile_of(host(call("main", 1, 5, [call("f", 1, 7)])))
     words = "whose callees are not all known"
     assert not any(words in one for one in format.FORMAT.write(whole, tmp_path / "a", SILENT))

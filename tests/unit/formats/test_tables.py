@@ -228,9 +228,9 @@ def test_times_of_hatchets_own_files_have_no_unit_and_are_not_taken_for_nanoseco
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"graph": 3}, "graph: no list"),
+        ({"graph": 3}, "graph: not a list"),
         ({"graph": [{"0": {"data": {}, "children": [9]}}]}, "a child that does not exist"),
-        ({"graph": [{"0": {"data": {}, "children": [0]}}]}, "a circle of nodes"),
+        ({"graph": [{"0": {"data": {}, "children": [0]}}]}, "a cycle of nodes"),
         ({"graph": [{"0": 1}]}, "not a frame"),
         ({"dataframe": [{"node": 7}]}, "node 7 is not in the graph"),
         ({"dataframe": []}, "no row"),

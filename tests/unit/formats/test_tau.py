@@ -73,7 +73,7 @@ def test_forks_leave_dumps_which_are_read_where_no_profile_is(tmp_path):
     assert "dump.0.0.0, dump.1.0.0" in profile.metadata[IMPORT_NOTES]
 
 
-def test_call_paths_become_the_tree_they_tell_of(tmp_path):
+def test_call_paths_become_the_tree_they_describe(tmp_path):
     rows = [
         ROOT,
         row("main", 1, 2, 38, 98),
@@ -365,7 +365,7 @@ def test_metadata_are_text_whatever_they_hold(tmp_path):
     }  # fmt: skip
 
 
-def test_summaries_of_paraprof_are_left_out_and_that_is_said(tmp_path):
+def test_summaries_of_paraprof_are_left_out_and_that_is_reported(tmp_path):
     tau_files.write(
         tmp_path,
         {
@@ -640,7 +640,7 @@ def test_names_of_any_kind_come_back_through_files_of_tau(tmp_path_factory, name
     assert [e.count for e in back.threads[0].user_events] == [2]
 
 
-def test_names_that_would_break_lines_are_written_as_escapes_and_that_is_said(tmp_path):
+def test_names_that_would_break_lines_are_written_as_escapes_and_that_is_reported(tmp_path):
     profile = profile_of(host(call("a\nb\x1b", 1, 5)))
     lost, (back,) = there_and_back(profile, tmp_path)
     assert lost == [
@@ -649,7 +649,7 @@ def test_names_that_would_break_lines_are_written_as_escapes_and_that_is_said(tm
     assert [timer.name for timer in back.timers] == ["a\\nb\\x1b"]
 
 
-def test_what_taus_files_cannot_carry_is_said(tmp_path):
+def test_what_taus_files_cannot_carry_is_reported(tmp_path):
     lost, _ = there_and_back(gpu_profile(), tmp_path)
     assert lost == [
         "not written: launch configurations (grid, block, registers, occupancy); formats that "

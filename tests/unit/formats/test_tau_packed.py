@@ -279,7 +279,7 @@ def test_times_keep_their_nanoseconds_and_do_not_count_as_rounded(tmp_path):
     }  # fmt: skip
 
 
-def test_what_a_packed_profile_cannot_carry_is_said(tmp_path):
+def test_what_a_packed_profile_cannot_carry_is_reported(tmp_path):
     long = UserEvent("many", "", 2**40, 1.0, 1.0, 1.0, 1.0)
     profile = gpu_profile()
     profile.threads[0].user_events.append(long)

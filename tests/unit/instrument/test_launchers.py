@@ -58,7 +58,7 @@ def test_who_is_started_again_is_another_attempt_of_the_same_job():
     assert first.uuid == again.uuid
 
 
-def test_ranks_of_one_host_are_told_by_their_parent():
+def test_ranks_of_one_host_are_recognised_by_their_parent():
     """MPICH has no name for a job; the number of a file descriptor is the same in every one."""
     common = {"PMI_SIZE": "2", "HYDI_CONTROL_FD": "7"}
     assert job({**common, "PMI_RANK": "0"}).uuid is None

@@ -98,7 +98,7 @@ def test_a_glob_of_many_stars_is_no_trap():
     ("pattern", "word"),
     [("", "empty"), ("name:", "no glob"), ("fiel:x.py", "unknown kind")],
 )
-def test_a_useless_pattern_is_told_with_a_remedy(pattern, word):
+def test_a_useless_pattern_is_reported_with_a_remedy(pattern, word):
     assert word in problem(pattern)
 
 

@@ -34,7 +34,7 @@ def test_a_rank_is_the_process_that_the_launcher_started():
     assert job.rank_of(7, {}) == (7, 1)
 
 
-def test_the_last_attempt_tells_how_a_job_ended():
+def test_the_last_attempt_determines_how_a_job_ended():
     ends = {"Exit Code": "0"}
     nodes = {0: facts(0, **ends), 1: facts(1, **{"Exit Code": "-9"})}
     assert job.exit_code(nodes) == -9

@@ -11,7 +11,7 @@ from taupy.model.kernel_names import demangled, short_name, told_apart
 from tests.growth import is_linear
 
 
-def test_names_are_told_apart_by_their_template_arguments_only_where_they_must():
+def test_names_are_distinguished_by_their_template_arguments_only_where_they_must():
     names = ["void f<4>(float*)", "void f<8>(float*)", "void g<4>(int)", "h(int)", "h(float)"]
     shown = told_apart(names)
     assert [shown[name] for name in names] == ["f<4>", "f<8>", "g", "h", "h"]

@@ -19,6 +19,6 @@ from taupy.model.rows import TrialRow
         (1, "complete", "import json: x.taupy.json", "1"),
     ],
 )
-def test_the_end_of_a_trial_is_told_as_far_as_it_is_known(exit_code, state, source, said):
+def test_the_end_of_a_trial_is_reported_as_far_as_it_is_known(exit_code, state, source, said):
     trial = TrialRow(1, "u", "a", "e", "1", "", 0, exit_code, state, source, ())
     assert trial.ending == said

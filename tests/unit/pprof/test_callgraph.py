@@ -20,7 +20,7 @@ def lines(view):
     return {(line[0], line[7]): tuple(line[1:6]) for line in view.rows}
 
 
-def test_callers_tell_for_whom_a_routine_worked():
+def test_callers_show_for_whom_a_routine_worked():
     made = lines(callgraph.callers(answer(ROWS), "g", Order()))
     assert made == {
         ("itself", "g"): (100.0, 44, 44, 21, 0),
@@ -41,7 +41,7 @@ def test_in_recursion_a_call_inside_a_call_of_the_same_pair_counts_once():
     assert made[("caller", "(root)")] == (100.0, 1, 7, 1, 1)
 
 
-def test_callees_tell_where_a_routines_time_went():
+def test_callees_show_where_a_routines_time_went():
     view = callgraph.callees(answer(ROWS), "f", Order())
     assert view.title == "CALLEES of f:"
     assert lines(view) == {

@@ -210,7 +210,7 @@ def test_a_reader_that_went_away_is_noticed_at_once():
         terminal.show(ROUTINES, stream=Gone())
 
 
-def test_who_waits_at_a_terminal_is_told_and_nobody_else(monkeypatch):
+def test_progress_is_shown_only_at_a_terminal(monkeypatch):
     monkeypatch.setattr(terminal, "_PATIENCE_SECONDS", 0)
     for stream, told in ((Terminal(), True), (io.StringIO(), False)):
         monkeypatch.setattr(sys, "stderr", stream)

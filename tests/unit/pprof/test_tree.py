@@ -105,7 +105,7 @@ def test_threads_have_trees_of_their_own_or_one_together():
     ]
 
 
-def test_deep_levels_keep_their_indent_and_tell_their_depth():
+def test_deep_levels_keep_their_indent_and_show_their_depth():
     rows = [
         TreeRow(0, 0, 0, at, at - 1 if at else None, at, f"f{at}", "f", None, None, "PYTHON",
                 1, 1, 100_000 - at, 1)

@@ -127,7 +127,7 @@ def test_rename_tag_and_untag(taupy):
         (["trials", "xyz", "1"], 1, "no trial matches 'xyz'"),
     ],
 )
-def test_what_cannot_be_done_is_said_in_one_line(taupy, arguments, code, message):
+def test_what_cannot_be_done_is_reported_in_one_line(taupy, arguments, code, message):
     before = trials()
     found, text, complaint = taupy(*arguments)
     assert (found, text, complaint.count("\n")) == (code, "", 1)

@@ -31,7 +31,7 @@ def test_a_sound_file_is_called_so(capsys):
     assert "throttled: f" in text
 
 
-def test_a_fault_is_told_with_its_trial_and_gives_exit_code_1(capsys):
+def test_a_fault_is_reported_with_its_trial_and_gives_exit_code_1(capsys):
     with sqlite3.connect("a.db") as connection:
         connection.execute("UPDATE call SET calls = calls + 1 WHERE calls = 3")
     assert main(["doctor", "a.db", "--json"]) == 1

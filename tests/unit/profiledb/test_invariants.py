@@ -67,7 +67,7 @@ def test_a_stream_adds_up_like_a_host_thread():
     ]
 
 
-def test_a_launch_of_a_row_that_is_not_there_is_told_and_left_out():
+def test_a_launch_of_a_missing_row_is_reported_and_left_out():
     profile = gpu_profile()
     profile.threads[2].launches = [replace(profile.threads[2].launches[0], row=99)]
     assert check(profile) == ["thread 0.1.1: 1 launches refer to a missing row"]

@@ -150,7 +150,7 @@ def test_a_program_that_loaded_both_ran_both(db):
         ((loaded("3" * 64),), "since trial 1 lists none of these modules"),
     ],
 )
-def test_without_a_module_of_the_trial_name_and_chip_join_and_it_is_said(db, modules, why):
+def test_without_a_module_of_the_trial_name_and_chip_join_and_it_is_reported(db, modules, why):
     registers, doubt = joined(db, *modules)
     assert registers == [40, 64]
     assert why in doubt

@@ -87,7 +87,7 @@ def test_a_kernel_of_one_call_path_gets_all_of_it(db):
     assert units["gld"] == "inst"
 
 
-def test_launch_order_tells_call_paths_of_one_configuration_apart(db):
+def test_launch_order_distinguishes_call_paths_of_one_configuration(db):
     number = trial(db, [(1, GEMM, 8), (2, GEMM, 8), (1, GEMM, 8), (1, RELU, 8)], traced=True)
     counts = [count(GEMM, 1), count(GEMM, 10), count(RELU, 5), count(GEMM, 100)]
     match = merge_launches(db, number, counts, UNITS)
@@ -104,7 +104,7 @@ def test_a_launch_that_failed_takes_its_place_in_the_order(db):
     assert all(map(isnan, found["forward/gemm"]))
 
 
-def test_configuration_tells_call_paths_apart_without_single_activities(db):
+def test_configuration_distinguishes_call_paths_without_single_activities(db):
     number = trial(db, [(1, GEMM, 8), (2, GEMM, 64), (2, GEMM, 64)])
     counts = [count(GEMM, 10, 64), count(GEMM, 1, 8), count(GEMM, 20, 64)]
     match = merge_launches(db, number, counts, UNITS)
@@ -113,7 +113,7 @@ def test_configuration_tells_call_paths_apart_without_single_activities(db):
     assert match.by_place == 3
 
 
-def test_one_configuration_of_several_call_paths_is_shared_out_and_that_is_said(db):
+def test_one_configuration_of_several_call_paths_is_shared_out_and_that_is_reported(db):
     number = trial(db, [(1, GEMM, 8), (2, GEMM, 8), (2, GEMM, 8), (2, GEMM, 8)])
     match = merge_launches(db, number, [count(GEMM, 4)] * 4, UNITS)
     found = column(db)
@@ -129,7 +129,7 @@ def test_kernels_that_were_not_counted_have_no_value(db):
     assert all(map(isnan, column(db)["backward/relu"]))
 
 
-def test_another_number_of_launches_is_said(db):
+def test_another_number_of_launches_is_reported(db):
     number = trial(db, [(1, GEMM, 8)] * 5, traced=True)
     match = merge_launches(db, number, [count(GEMM, 4)] * 2, UNITS)
     assert column(db)["forward/gemm"] == (8, 8)

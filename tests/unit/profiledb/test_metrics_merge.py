@@ -163,7 +163,7 @@ def test_runs_of_different_length_are_refused(db, calls, joins):
     assert db.rows("SELECT * FROM metric WHERE name = 'flop'") == []
 
 
-def test_another_program_is_refused_and_the_share_is_told(db):
+def test_another_program_is_refused_and_the_share_is_reported(db):
     trial = add_profile(db, timed())
     other = tree({"rare": 1, "rare/leaf": 1}, time={"": 1, "rare": 99}, flop={"rare": 5})
     with pytest.raises(RunsDiffer, match=r"\(1 of 3 call paths match; 90 % are needed\)"):

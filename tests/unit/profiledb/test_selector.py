@@ -122,7 +122,7 @@ def test_a_miss_lists_what_there_is(trials, text, there):
     )
 
 
-def test_conditions_that_no_trial_meets_together_are_told_apart(trials):
+def test_conditions_that_no_trial_meets_together_are_distinguished(trials):
     with pytest.raises(NoSuchTrial, match=r"\('gpu=H200' 2 trials, 'tag:baseline' 1 trial\)"):
         selector.many(trials, ["gpu=H200,tag:baseline"])
     with pytest.raises(NoSuchTrial, match="no trial matches 'gpu=B200'"):

@@ -87,7 +87,7 @@ def test_steps_of_two_trials_are_compared_one_by_one(tmp_path, monkeypatch, caps
         (["pprof", "2", "--by", "step"], "has no steps on these threads"),
     ],
 )
-def test_of_steps_no_more_is_told_than_their_time(ask, capsys, line, said):
+def test_of_steps_only_times_can_be_requested(ask, capsys, line, said):
     assert main(line) != 0
     assert said in capsys.readouterr().err
 

@@ -45,7 +45,7 @@ def _lost(*parts, reached=(), running=()):
         ["./link", "a"],
     ],
 )
-def test_a_command_that_runs_python_is_told(tmp_path, words):
+def test_a_command_that_runs_python_is_recognised(tmp_path, words):
     (tmp_path / "script").write_text("#!/usr/bin/env -S python3 -u\nprint(1)\n")
     (tmp_path / "link").symlink_to(os.path.realpath(sys.executable))
     assert runs_python(Child(1, 2, 0, 0, f"{tmp_path}/", words[0], tuple(words)))

@@ -65,7 +65,7 @@ def test_what_a_parent_has_noted_ended_when_it_was_noted_or_seen_first(said):
     assert "ls (process 7, 140 ms)" in said([], [(7, 240)], notes)
 
 
-def test_it_is_said_where_some_may_be_missing(said):
+def test_what_may_be_missing_is_reported(said):
     found, ends = [(7, 0, "one")], [(7, 300)]
     assert "others, because" not in said(found, ends, apart_ns=150 * MS, unseen=9)
     assert said(found, ends, apart_ns=3000 * MS, unseen=1234).endswith(

@@ -42,7 +42,7 @@ def test_a_process_that_is_accounted_for_is_not_lost():
     assert _lost([Fork(7, 8, 100)], reached={8}) == ""
 
 
-def test_one_that_goes_on_is_said_to_do_so():
+def test_a_running_one_is_reported_as_running():
     assert "(process 8 forked by 7, still running)" in _lost([Fork(7, 8, 100)], running={8})
 
 

@@ -191,7 +191,7 @@ def test_two_trials_make_one_page(database, tmp_path):
         (("99", "-o", "a.html"), "99"),
     ],
 )
-def test_what_cannot_be_done_is_said_in_one_line(database, tmp_path, words, message):
+def test_what_cannot_be_done_is_reported_in_one_line(database, tmp_path, words, message):
     done = taupy("report", *words, "--db", database, cwd=tmp_path)
     assert done.returncode != 0
     assert message in done.stderr and done.stderr.count("\n") == 1

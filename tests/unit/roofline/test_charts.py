@@ -105,7 +105,7 @@ def test_points_without_bytes_have_a_strip_of_their_own():
     assert not chart.symbols
 
 
-def test_open_and_closed_symbols_tell_the_distance_from_the_roof():
+def test_open_and_closed_symbols_show_the_distance_from_the_roof():
     flop, moved, time = 8e9, 1e9, 4e-3
     placed = [place(point({"fp32": flop}, {"DRAM": moved}, time), roofs())]
     closed, opened = timebased.combined(placed, "DRAM").symbols
@@ -371,7 +371,7 @@ def named(*names, short="kernel", trial=1):
     return [place(one, roofs()) for one in made]
 
 
-def test_names_that_read_alike_are_told_apart_by_what_differs():
+def test_similar_names_are_distinguished_by_what_differs():
     placed = named("void kernel<float, Exp>(int)", "void kernel<float, Log2>(int)")
     assert labels(placed) == ["kernel (…Exp…)", "kernel (…Log2…)"]
     assert [entry.label for entry in build("classic", placed).legend] == [
@@ -401,7 +401,7 @@ def test_a_point_with_neither_flop_nor_bytes_is_a_mark_in_every_plane():
         assert not any("without a roof" in note for note in made.notes)
 
 
-def test_what_nobody_counted_is_said():
+def test_what_was_not_counted_is_reported():
     counted = {"flop_tier": "analytic", "bytes_tier": "analytic", "of": "routine", "launches": 0}
     half = place(point({"fp32": 1e9}, {"DRAM": 1e9}, covered=0.25, **counted), roofs())
     said = "counted routines take 25.0 % of the run time; the work of the others is UNKNOWN"

@@ -112,7 +112,7 @@ def test_unknown_precisions_are_held_against_a_roof_that_is_not_lower_and_say_so
     )
 
 
-def test_a_point_above_its_roof_is_told():
+def test_a_point_above_its_roof_is_reported():
     placed = place(point({"fp32": 16e9}, {"DRAM": 1.0}), roofs())
     assert placed.above_roof
     assert "above its roof" in sentence(placed)
@@ -126,7 +126,7 @@ def test_without_roofs_nothing_is_claimed():
     assert placed.times("DRAM") is None
 
 
-def test_a_kernel_far_from_all_roofs_is_not_said_to_be_bound():
+def test_a_kernel_far_from_all_roofs_is_not_called_bound():
     placed = place(point({"fp32": 1e8}, {"DRAM": 1e6}), roofs())
     assert sentence(placed).startswith("far from every roof (0.7 % of its roof")
 

@@ -104,7 +104,7 @@ def test_a_kernel_without_flop_is_kept_and_one_that_was_not_counted_is_unknown(w
     assert missed.intensity("DRAM") is None
 
 
-def test_tensor_flop_are_told_apart_as_far_as_they_were_counted(work):
+def test_tensor_flop_are_distinguished_as_far_as_they_were_counted(work):
     there = work(
         gpu_trial(
             Kernel("a", 1, 10, {"flop_tensor": 8e9, "flop_tensor_bf16": 6e9, "bytes_dram": 1}),
@@ -274,7 +274,7 @@ def test_counts_of_blas_calls_say_that_they_are_not_all(work):
 
 
 @pytest.mark.parametrize("of", ["routine", "phase", "program"])
-def test_analytic_trials_tell_what_share_of_the_time_was_counted(work, of):
+def test_analytic_trials_show_what_share_of_the_time_was_counted(work, of):
     profile = phases_trial({"solve": 0.2, "read": 0.6})
     profile.metadata["taupy.option.analytic"] = "BLAS"
     for name, unit in (("flop_fp32", "flop"), ("bytes_dram", "B")):

@@ -95,7 +95,7 @@ def test_registers_that_are_written_out_are_spills_and_arrays_are_not(codes, chi
 
 
 @pytest.mark.parametrize("chip", CHIPS)
-def test_calls_atomics_and_constant_banks_are_told(codes, chip):
+def test_calls_atomics_and_constant_banks_are_reported(codes, chip):
     calling = codes[chip]["calling"]
     assert any("other" in name for name in calling.calls)
     reached = {(one.what, one.space) for one in codes[chip]["atomics"].accesses}

@@ -157,7 +157,7 @@ def test_files_without_gpu_code_are_one_line_each(tmp_path):
         told(tmp_path / "cut.fatbin")
 
 
-def test_a_chip_is_told_from_the_flags_old_and_new(cubin):
+def test_a_chip_is_recognised_by_old_and_new_flags(cubin):
     assert elf.read(cubin).chip == "8.0"
     assert elf._chip(7, 0x500550) == "8.0"
     assert elf._chip(8, 0x6007802) == "12.0"

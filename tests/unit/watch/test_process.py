@@ -157,7 +157,7 @@ def test_naps_do_not_grow_shorter_until_they_spend_what_they_save(folder, monkey
     assert set(slept) == {INTERVAL_NS / 1e9}
 
 
-def test_the_kernel_does_not_tell_of_processes_that_are_none():
+def test_a_process_that_is_alive_or_missing_has_no_status():
     assert ending.status(os.getpid(), 0, -1) is None  # it lives
     assert ending.status(1 << 22, 0, -1) is None
 

@@ -28,7 +28,7 @@ def test_an_address_names_a_store_and_holds_no_password():
         assert "secret" not in str(refused.value)
 
 
-def test_each_table_tells_its_rows_apart():
+def test_each_table_distinguishes_its_rows():
     assert set(IN_FILES) < tables().keys()
     for table in tables().values():
         names = {column.name for column in table.columns}
@@ -103,7 +103,7 @@ def test_a_folder_is_one_stores(tmp_path):
         folder.mark("theirs")
 
 
-def test_what_cannot_be_written_is_said_in_one_line(tmp_path):
+def test_what_cannot_be_written_is_reported_in_one_line(tmp_path):
     (tmp_path / "app=mnist").write_text("in the way")
     with pytest.raises(DatabaseError, match="app=mnist") as refused:
         Folder(str(tmp_path)).write(tables()["call"], TRIAL, iter([(1, 1, 1, 0, 1, None, 0)]))
