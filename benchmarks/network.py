@@ -4,9 +4,10 @@
     python benchmarks/network.py --whole 20          whole processes of about 20 s, storing included
 
 ResNet-18 (torchvision; batch 8, 64x64), a GPT-2 of 4 layers (transformers, random weights) and a
-toy of 123 modules, on one core. Workers under all tools live at once and train in turns. Shown is
-the CPU time of a step over that of the same round without a tool (median, middle half), and what an
-event costs: the call of a module, or a node of autograd's graph.
+toy of 123 modules, on one core. In a session, workers under all tools live at once and train in
+turns. Shown is the CPU time of a step over that of the same session without a tool (median, middle
+half; of fewer than four sessions, the range), and what an event costs: the call of a module, or a
+node of autograd's graph.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ TOOLS = {
     "torch.profiler, modules and stacks": None,
     "scalene": None,
 }
+Taken = dict[str, list[float]]
 STEPS = {"toy": 20, "gpt2": 4, "resnet18": 2}
 """In a round."""
 
@@ -196,27 +198,48 @@ class Worker:
         self.process.wait()
 
 
-def measure(name: str, chosen: list[str], rounds: int, folder: Path) -> None:
+def session(name: str, chosen: list[str], rounds: int, folder: Path) -> tuple[float, Taken]:
+    """Events of a step, and seconds of a step by tool and round. Each round begins with another
+    tool."""
     workers = {tool: Worker(name, tool, folder) for tool in ("native", *chosen)}
     count = {tool: each.answer() for tool, each in workers.items()}["native"]
-    taken: dict[str, list[float]] = {tool: [] for tool in workers}
+    taken: Taken = {tool: [] for tool in workers}
+    order = list(workers)
     for number in range(rounds + 1):
-        for tool, each in workers.items():
-            took = each.round() / STEPS[name]
+        order = order[1:] + order[:1]
+        for tool in order:
+            took = workers[tool].round() / STEPS[name]
             if number:  # the first one warms up
                 taken[tool].append(took)
     for each in workers.values():
         each.end()
-    native = taken["native"]
+    return count, taken
+
+
+def spread(values: list[float]) -> tuple[float, float, float]:
+    """Lower quartile, median, upper quartile; of few values, the range instead of the quartiles."""
+    if len(values) < 4:
+        return min(values), statistics.median(values), max(values)
+    low, middle, high = statistics.quantiles(values, n=4)
+    return low, middle, high
+
+
+def measure(name: str, chosen: list[str], sessions: int, rounds: int, folder: Path) -> None:
+    """A process keeps where its memory lies, so that it is faster or slower than its like in all
+    rounds. Rounds are therefore summed up by session, and sessions compared."""
+    all_taken = [session(name, chosen, rounds, folder) for _ in range(sessions)]
+    count = all_taken[0][0]
+    medians = [
+        {tool: statistics.median(times) for tool, times in taken.items()} for _, taken in all_taken
+    ]
+    native = statistics.median(each["native"] for each in medians)
     for tool in chosen:
-        ratios = [100 * (mine / plain - 1) for mine, plain in zip(taken[tool], native, strict=True)]
-        costs = [
-            1e9 * (mine - plain) / count for mine, plain in zip(taken[tool], native, strict=True)
-        ]
-        low, middle, high = statistics.quantiles(ratios, n=4)
-        cheap, cost, dear = statistics.quantiles(costs, n=4)
+        low, middle, high = spread([100 * (each[tool] / each["native"] - 1) for each in medians])
+        cheap, cost, dear = spread(
+            [1e9 * (each[tool] - each["native"]) / count for each in medians]
+        )
         print(
-            f"| {name} | {1e3 * statistics.median(native):.2f} | {count:.0f} | {tool} "
+            f"| {name} | {1e3 * native:.2f} | {count:.0f} | {tool} "
             f"| {middle:+.1f} ({low:+.1f} to {high:+.1f}) "
             f"| {cost:.0f} ({cheap:.0f} to {dear:.0f}) |"
         )
@@ -250,7 +273,8 @@ def main() -> None:
     if sys.argv[1:2] == ["train"]:
         return train(sys.argv[2], int(sys.argv[3]))
     parser = argparse.ArgumentParser(description="What layers cost a training step.")
-    parser.add_argument("--rounds", type=int, default=30)
+    parser.add_argument("--sessions", type=int, default=5, help="fresh processes so many times")
+    parser.add_argument("--rounds", type=int, default=6, help="in a session")
     parser.add_argument("--networks", default="resnet18,gpt2,toy")
     parser.add_argument("--tools", default=",".join(TOOLS).replace(", ", ";"))
     parser.add_argument("--whole", type=float, metavar="SECONDS")
@@ -265,15 +289,15 @@ def main() -> None:
     if importlib.util.find_spec("scalene") is None:
         chosen = [tool for tool in chosen if tool != "scalene"]
     with tempfile.TemporaryDirectory(prefix="taupy-benchmark-") as text:
-        print(f"{tools.machine()}; {arguments.rounds} rounds\n")
+        print(f"{tools.machine()}; {arguments.sessions} x {arguments.rounds} rounds\n")
         if arguments.whole:
             for name in names:
-                whole(name, arguments.whole, min(arguments.rounds, 3), Path(text))
+                whole(name, arguments.whole, arguments.sessions, Path(text))
             return None
         print("| network | step, ms | events | tool | slower by, % | an event, ns |")
         print("| --- | ---: | ---: | --- | ---: | ---: |")
         for name in names:
-            measure(name, chosen, arguments.rounds, Path(text))
+            measure(name, chosen, arguments.sessions, arguments.rounds, Path(text))
     return None
 
 
