@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from itertools import chain, islice
 from typing import IO, TYPE_CHECKING
 
@@ -61,11 +62,11 @@ def _start_pager() -> subprocess.Popen[str] | None:
 
 def _feed(pager: subprocess.Popen[str], lines: Iterator[str]) -> None:
     assert pager.stdin is not None
-    try:
-        pager.stdin.writelines(lines)
-        pager.stdin.close()
-    except BrokenPipeError:
-        pass  # the user quit the pager
+    with suppress(BrokenPipeError):  # the user quit the pager
+        try:
+            pager.stdin.writelines(lines)
+        finally:
+            pager.stdin.close()  # Python 3.13 reports what is left to be written as lost
     while True:
         try:
             pager.wait()
