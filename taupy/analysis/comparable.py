@@ -76,7 +76,7 @@ class Difference(NamedTuple):
 def differences(sides: Sequence[Sequence[Mapping[str, str]]]) -> list[Difference]:
     """Differences that make the sides hard to compare, by kind.
 
-    If the GPUs are different models, their single properties (`GPU 0 Core Clock`) naturally
+    If the GPUs are different models, their individual properties (`GPU 0 Core Clock`) naturally
     differ and are omitted.
 
     Args:

@@ -124,7 +124,7 @@ def _rows(sides: Sequence[Sequence[Runs[K]]], additive: bool) -> list[Row[K]]:
 
 
 class Pair(Sequence[Row[K]]):
-    """The rows of two trials, in order, each computed on access: people see few of them."""
+    """The rows of two trials, in order, each computed on access: few of them are ever shown."""
 
     def __init__(self, first: Runs[K], second: Runs[K], additive: bool) -> None:
         self._first, self._second = first, second
@@ -167,7 +167,8 @@ class Pair(Sequence[Row[K]]):
 
 
 def _in_both_first(first: Runs[K], second: Runs[K]) -> list[K]:
-    """The keys of both, those of the second, those of the first; each by value."""
+    """Keys of both, then keys of the second only, then keys of the first only; each sorted by
+    value, largest first."""
     by_value = sorted(second, key=second.__getitem__, reverse=True)
     gone = sorted(first.keys() - second.keys(), key=first.__getitem__, reverse=True)
     return [

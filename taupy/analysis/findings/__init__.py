@@ -1,8 +1,8 @@
-"""Findings: what a trial's profile says should be done. One module per rule.
+"""Findings: problems that a trial's profile shows, with advice. One module per rule.
 
-A rule is a module with `KIND`, `NEEDS` (the evidence that must be whole) and `find(trial)`, which
-yields findings and abstentions. It knows neither databases nor screens. To add one, write the
-module and put it into `RULES`.
+A rule is a module with `KIND`, `NEEDS` (the evidence that must be complete) and `find(trial)`,
+which yields findings and abstentions. It knows neither databases nor screens. To add a rule, write
+its module and add it to `RULES`.
 """
 
 from __future__ import annotations
@@ -64,14 +64,14 @@ RULES: tuple[Rule, ...] = (
 
 
 class Judgement(NamedTuple):
-    """All that the rules say of a trial; findings by seconds, then bytes, the most first."""
+    """All results of the rules for a trial; findings by time saved, then bytes, largest first."""
 
     findings: list[Finding]
     abstentions: list[Abstention]
 
 
 def judged(trial: Trial) -> Judgement:
-    """Ask every rule; what saves too little is left out."""
+    """Apply every rule; findings that would save too little are omitted."""
     findings: list[Finding] = []
     abstentions: list[Abstention] = []
     for rule in RULES:

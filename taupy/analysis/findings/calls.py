@@ -1,4 +1,4 @@
-"""The call tree of a trial's host threads, as rules look at it."""
+"""The call tree of a trial's host threads, with the queries that rules need."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ Meant = Callable[[TimerRow], bool]
 
 
 class Sum(NamedTuple):
-    """Some call paths of one thread: the time in which any of them was open, and entries."""
+    """Some call paths of one thread: the time in which any of them was active, the number of
+    calls, and their rows."""
 
     ns: float = 0
     calls: int = 0
@@ -27,10 +28,10 @@ class Sum(NamedTuple):
 
 @dataclass
 class Calls:
-    """Call paths; columns have one entry for each.
+    """Call paths, one per row of the columns.
 
     Attributes:
-        parent: the row above, -1 for a root.
+        parent: the caller's row; -1 for a root.
     """
 
     parent: list[int]
@@ -43,7 +44,7 @@ class Calls:
 
     @classmethod
     def of(cls, table: Table) -> Calls:
-        """Of an answer by `TREE`; what was not measured counts as nothing."""
+        """From the answer to a question by `TREE`; missing values count as 0."""
         columns = (
             table.column("calls"), table.column("inclusive", "time"),
             table.column("exclusive", "time"),
@@ -69,7 +70,7 @@ class Calls:
 
     @property
     def timers(self) -> Sequence[TimerRow]:
-        """Each one once."""
+        """The distinct timers."""
         return self.table.labels["timer"]
 
     def life_ns(self) -> dict[ThreadRow, float]:
@@ -127,7 +128,7 @@ class Calls:
         return {timer: code for code, timer in enumerate(self.timers)}
 
     def outermost(self, meant: Meant) -> list[int]:
-        """Those of these rows that lie in no other one."""
+        """The rows of these timers that are not below another of them."""
         chosen = set(self.rows(meant))
         inside: list[int] = []
         for row in chosen:
@@ -139,7 +140,7 @@ class Calls:
         return sorted(inside)
 
     def by_thread(self, rows: Iterable[int]) -> dict[ThreadRow, Sum]:
-        """These rows, none of which lies in another, by thread."""
+        """Sums of these rows by thread; none of the rows may be below another."""
         sums: dict[ThreadRow, Sum] = {}
         for row in rows:
             ns, calls, more = sums.get(self.thread[row], Sum())
@@ -149,7 +150,8 @@ class Calls:
         return sums
 
     def longest(self, meant: Meant) -> Sum:
-        """Of the thread in which these timers were open longest: what it could save at most."""
+        """The sum of the thread in which these timers were active longest: an upper bound of the
+        saving."""
         return max(self.by_thread(self.outermost(meant)).values(), default=Sum())
 
     def largest(self, rows: Iterable[int]) -> int:
@@ -158,7 +160,7 @@ class Calls:
 
 
 def phase(kind: str) -> Meant:
-    """Timers that are a phase of this kind."""
+    """Timers that are phases of this kind."""
     return lambda timer: kind_of(timer.groups) == kind
 
 
@@ -179,7 +181,7 @@ def among(places: Iterable[str]) -> Meant:
 
 
 def place(timer: TimerRow | None) -> str:
-    """`smooth (filter.py:8)`: a routine in a sentence."""
+    """A routine as it appears in a sentence, such as `smooth (filter.py:8)`."""
     if timer is None:
         return "the program"
     if timer.file is None or timer.line is None:

@@ -16,11 +16,12 @@ KIND = "copies"
 NEEDS = ("host", "gpu")
 
 SMALL_BYTES = 64 * 1024
-"""A copy of 64 KiB takes some 5 us at 12 GB/s, as long as the call that starts it: of a smaller
-one the call is the larger part."""
+"""A copy of 64 KiB takes some 5 us at 12 GB/s, as long as the call that starts it. For smaller
+copies, the call takes longer than the copy."""
 
 LEAST_SMALL = 1000
-"""Copies: at some 10 us each they cost 10 ms, less than what is a finding at all."""
+"""Minimum number of copies: at some 10 us each, this many cost 10 ms, the least time that makes a
+finding."""
 
 
 class _Copy(NamedTuple):
@@ -107,7 +108,7 @@ def _pageable(trial: Trial) -> set[int]:
 def _host_ns(clock: GpuClock, copies: Sequence[_Copy]) -> float:
     """The main thread's time in the calls that made these copies.
 
-    A call stands above its copies: in the call path of a copy it is the parent.
+    The call is the parent of its copies in the call tree.
     """
     wanted = {copy.callpath for copy in copies}
     parents = _parents(clock.trial, wanted)

@@ -1,4 +1,4 @@
-"""The training waits for its data."""
+"""Rule: the training waits for its data."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ KIND = "data wait"
 NEEDS = ("host",)
 
 LEAST = 0.05
-"""Of the time outside imports: a loader that hands over batches made beforehand takes 1 to 3 %."""
+"""Minimum share of the time outside imports: a loader whose batches are ready takes 1 to 3 %."""
 
 _ALONE, _WORKERS = "_SingleProcessDataLoaderIter", "_MultiProcessingDataLoaderIter"
 

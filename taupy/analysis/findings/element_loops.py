@@ -1,6 +1,6 @@
-"""Python loops over elements that one vector call would do.
+"""Rule: Python loops over elements that a single vectorized call could replace.
 
-Two kinds are known: routines of a library that call Python for each element (`np.vectorize`,
+Two kinds are recognized: library routines that call Python for each element (`np.vectorize`,
 `DataFrame.iterrows`), and loops in the program's own source (`loops.py`).
 """
 
@@ -20,20 +20,21 @@ KIND = "loop over elements"
 NEEDS = ("host",)
 
 LEAST = 0.05
-"""Of the wall clock, before a routine's source is looked at."""
+"""Minimum share of elapsed time of a routine whose source is examined."""
 
 LEAST_EACH_NS = 1_000_000
-"""A call of a routine that loops over many elements takes that long: at 50 ns for the shortest
-statement these are 20,000 of them. Short loops are not worth a vector call."""
+"""Minimum time per call: at 50 ns for the shortest statement, 20,000 statements. Shorter loops are
+not worth a vectorized call."""
 
 LEAST_CALLS = 1000
-"""Of a routine that a library calls for each element."""
+"""Minimum calls of a routine that a library calls for each element."""
 
 _ARRAYS = (
     *("numpy", "pandas", "torch", "scipy", "sklearn", "jax", "tensorflow", "cupy", "matplotlib"),
     *("skimage", "xarray", "seaborn", "statsmodels"),
 )
-"""Libraries that have arrays or bring NumPy: one was imported, so a vector call is at hand."""
+"""Libraries that have arrays or depend on NumPy: if one was imported, vectorized calls are
+available."""
 
 _MAPPERS = (
     "numpy/lib/_function_base_impl.py:vectorize.__call__",
@@ -86,7 +87,7 @@ def _mapped(trial: Trial) -> Iterator[Finding]:
 
 
 def _row_by_row(trial: Trial) -> Iterator[Finding]:
-    """Rows of a data frame, each made into a series."""
+    """A loop over the rows of a data frame, each of which is converted to a series."""
     calls = trial.calls
     frames = calls.longest(among(_ROWS))
     if not frames.rows:
@@ -144,8 +145,8 @@ def _looped(trial: Trial) -> Iterator[Finding | Abstention]:
 
 
 def _of_loop(trial: Trial, looped: Sum, loop: loops.Loop) -> float | None:
-    """The time of the loop with the functions that it calls for each element; None: one of these
-    is not known to compute on numbers and nothing else."""
+    """The time of the loop and of the functions that it calls for each element; None if one of
+    these functions may do more than arithmetic on numbers."""
     calls = trial.calls
     ns = sum(calls.exclusive[row] for row in looped.rows)
     seen = set()

@@ -1,12 +1,12 @@
 """Host and GPU on one clock: how long a run on a GPU would take without a part of its work.
 
-The main thread's time T (without imports) is made of its waits for the GPU, its calls of CUDA and
-everything else; the GPU is busy for B. Neither can be faster than the other lets it:
+The main thread's time T (without imports) consists of its waits for the GPU, its calls of CUDA and
+everything else; the GPU is busy for B. The slower of the two limits the run:
 
     T >= max(host without waits, B)
 
-B is the sum over the streams of one device. Work that ran side by side counts twice in it, so
-that the time in which a GPU was idle is at least T - B, and no finding rests on too much of it.
+B is the sum over the streams of one device. Work on concurrent streams counts more than once, so
+T - B is a lower bound of the GPU's idle time, and findings never overstate it.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from taupy.model.rows import ThreadRow, TimerRow
 from taupy.model.table import Table
 
 BLOCKS_NS = 50_000
-"""A copy that does not wait returns in some 10 us, as a launch does; one that takes five times as
-long on average has waited."""
+"""Mean time from which calls that copy are considered blocking: an asynchronous copy, like a
+launch, returns in some 10 us; one that takes five times as long on average has waited."""
 
 _ALLOCATIONS = ("cudaMalloc", "cudaFree", "cuMemAlloc", "cuMemFree")
 _WITHOUT_WAIT = ("cudaMallocAsync", "cudaFreeAsync", "cuMemAllocAsync", "cuMemFreeAsync")
@@ -42,7 +42,7 @@ def is_copy(timer: TimerRow) -> bool:
 
 
 def is_allocation(timer: TimerRow) -> bool:
-    """Such a call waits until the device is idle."""
+    """Whether it allocates or frees GPU memory: such a call waits until the device is idle."""
     name = timer.short_name
     return is_call(timer) and name.startswith(_ALLOCATIONS) and not name.startswith(_WITHOUT_WAIT)
 
@@ -53,12 +53,14 @@ def is_launch(timer: TimerRow) -> bool:
 
 @dataclass
 class GpuClock:
-    """One process and its GPU.
+    """A process and its GPU.
 
     Attributes:
         main: the process's main thread.
         device: node and context.
-        wall_ns: T. busy_ns: B.
+        wall_ns: T of the module's docstring.
+        busy_ns: B.
+        launches: the trial's launches by device, timer and call path.
     """
 
     trial: Trial
@@ -75,13 +77,13 @@ class GpuClock:
 
     @cached_property
     def waits_ns(self) -> float:
-        """In calls that wait for the GPU."""
+        """Time in calls that wait for the GPU."""
         waiting = self.of_host(lambda timer: is_wait(timer) or is_allocation(timer)).ns
         return waiting + self.blocking_copies.ns
 
     @cached_property
     def blocking_copies(self) -> Sum:
-        """Of the main thread: calls that copy and wait."""
+        """The main thread's copies that wait for their end."""
         calls = self.trial.calls
         rows = [
             row
@@ -93,25 +95,26 @@ class GpuClock:
 
     @property
     def host_ns(self) -> float:
-        """In which the host did not wait for the GPU."""
+        """Time in which the host did not wait for the GPU."""
         return self.wall_ns - self.waits_ns
 
     @property
     def idle_ns(self) -> float:
-        """In which the GPU did nothing, at least."""
+        """Lower bound of the time in which the GPU was idle."""
         return max(0.0, self.wall_ns - self.busy_ns)
 
     def saved_ns(self, host: float = 0, gpu: float = 0, waits: float = 0) -> float:
-        """Most that is saved if this much of the host's, the GPU's and the waiting time goes.
+        """Upper bound of the time saved by removing this much host, GPU and waiting time.
 
-        The host waits while the GPU works, so of these two the longer one counts.
+        The host waits while the GPU works, so only the longer of `gpu` and `waits` counts.
         """
         least = max(self.host_ns - host, self.busy_ns - gpu)
         return max(0.0, min(self.wall_ns - least, host + max(gpu, waits)))
 
 
 def gpu_clock(trial: Trial) -> GpuClock | None:
-    """That of the process whose main thread took longest; None: no GPU and host together."""
+    """The clock of the process whose main thread took longest; None if no process has both GPU
+    work and a measured main thread."""
     launches = trial.ask(
         Question((trial.id,), (), ("device", "timer", "callpath"), values=LAUNCHES)
     )

@@ -1,4 +1,4 @@
-"""Each call works on all that earlier calls have kept: the run's time grows with its square."""
+"""Rule: every call processes all data kept from earlier calls, so time grows quadratically."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ KIND = "growing history"
 NEEDS = ("host",)
 
 LEAST = 0.1
-"""Of the wall clock, in the routine that works on all."""
+"""Minimum share of elapsed time in the routine that processes all of it."""
 
 LEAST_CALLS = 100
-"""Of that routine and of the one that adds: what is kept of fewer calls is small."""
+"""Minimum calls of that routine and of the one that adds: fewer calls keep little data."""
 
 _JOINING = frozenset({"vstack", "hstack", "concatenate", "append", "concat", "cat", "stack", "r_"})
-"""Functions of NumPy, PyTorch and pandas that copy all they are given."""
+"""Functions of NumPy, PyTorch and pandas that copy all of their arguments."""
 
 _ADDING = frozenset({"append", "insert", "extend"})
 _REMOVING = frozenset({"pop", "popleft", "clear", "remove"})
@@ -33,7 +33,7 @@ _WHOLE = frozenset(
      "array", "asarray", "mean", "median", "std", "var", "quantile", "percentile", "fmean", "sort",
      "stdev", "join", "DataFrame", "Series"}
 ) | (_JOINING - {"append"})  # fmt: skip
-"""What goes through all of its argument."""
+"""Functions that go through all elements of their argument."""
 
 
 def find(trial: Trial) -> Iterator[Finding]:
@@ -64,7 +64,7 @@ def find(trial: Trial) -> Iterator[Finding]:
 
 
 def _kept(trial: Trial, timer: TimerRow) -> str | None:
-    """What grows while the routine works on all of it; None if nothing is known to."""
+    """The name of the growing data that the routine processes as a whole; None if none is found."""
     function = source.function(trial, timer)
     if function is None:
         return None
@@ -95,7 +95,7 @@ def _joined_to_itself(function: Function) -> str | None:
 
 
 def _gone_through(function: Function) -> Iterator[str]:
-    """Arguments and attributes of which it uses all elements."""
+    """Arguments and attributes that the function processes as a whole."""
     arguments = {argument.arg for argument in function.args.args}
     for part in ast.walk(function):
         whole: list[ast.expr] = []
@@ -110,7 +110,7 @@ def _gone_through(function: Function) -> Iterator[str]:
 
 
 def _beside(trial: Trial, timer: TimerRow) -> Iterator[Function]:
-    """The routine, and those of its file that the same caller calls as often."""
+    """The routine, and routines of the same file and caller that are called often, too."""
     calls = trial.calls
     above = {calls.parent[row] for row in calls.rows_of(timer)} - {-1}
     siblings = {
@@ -126,7 +126,7 @@ def _beside(trial: Trial, timer: TimerRow) -> Iterator[Function]:
 
 
 def _calls_of(function: Function, name: str) -> set[str]:
-    """The methods of an object that it calls."""
+    """The methods of this object that the function calls."""
     return {
         part.func.attr
         for part in ast.walk(function)
@@ -137,8 +137,8 @@ def _calls_of(function: Function, name: str) -> set[str]:
 
 
 def _is_bounded(text: str, name: str) -> bool:
-    """Is something taken from it anywhere in the file, is it assigned again outside a constructor,
-    or does it have a largest size?"""
+    """Whether elements of it are removed anywhere in the file, it is assigned outside a
+    constructor, or it has a maximum size."""
     for part in ast.walk(ast.parse(text)):
         if isinstance(part, ast.Delete) and any(
             isinstance(target, ast.Subscript) and _name(target.value) == name

@@ -1,4 +1,4 @@
-"""Which evidence of a trial is complete: rules give no verdict on partial evidence."""
+"""Whether a trial's evidence is complete: rules give no verdict on partial evidence."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ HEALTH = "taupy.health."
 
 _HOST = ("lost", "running", "callpaths", "include", "throttled", "children_unmeasured",
          "profile_hook", "timers")  # fmt: skip
-"""Remarks after which the host's times are those of a part of the program, or uncertain."""
+"""Remarks that make the host's times incomplete or uncertain."""
 
 _GPU = ("gpu",)
 _NO_LOSS = ("gpu_backend",)
 
 
 def partial(trial: Trial, needs: Sequence[str]) -> str:
-    """Why this evidence is not whole; "" if it is, or if there is none of it at all."""
+    """Why this evidence is incomplete; "" if it is complete. GPU evidence that is missing
+    altogether gives "", too."""
     if "host" in needs and not len(trial.calls):
         return "the trial has no call tree of a host thread"
     for name, remark in remarks(trial.metadata).items():
@@ -29,7 +30,7 @@ def partial(trial: Trial, needs: Sequence[str]) -> str:
 
 
 def remarks(metadata: Mapping[str, str]) -> dict[str, str]:
-    """What the trial says of its own measurement, by name."""
+    """The trial's remarks about its own measurement, by name."""
     return {
         name.removeprefix(HEALTH): text
         for name, text in metadata.items()

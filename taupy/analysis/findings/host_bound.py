@@ -1,4 +1,4 @@
-"""The host does not keep up with the GPU: Python between launches leaves it idle."""
+"""Rule: the host does not keep up with the GPU; Python between launches leaves the GPU idle."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ KIND = "host slower than GPU"
 NEEDS = ("host", "gpu")
 
 LEAST_IDLE = 0.1
-"""Of the time outside imports. A well-fed GPU is idle for a few percent, at the beginning
-and at the end and between dependent kernels."""
+"""Minimum share of the time outside imports in which the GPU is idle. A busy GPU is idle for a few
+percent: at the beginning, at the end, and between dependent kernels."""
 
 _OTHERS = ("data", "checkpoint", "compile", "import")
 """Phases whose time other rules judge."""
@@ -49,7 +49,8 @@ def find(trial: Trial) -> Iterator[Finding]:
 
 
 def _python(clock: GpuClock) -> tuple[float, set[int]]:
-    """The main thread's time outside CUDA and other rules' phases, and the rows of those."""
+    """The main thread's time outside CUDA calls and other rules' phases, and the rows of these
+    phases."""
     calls = clock.trial.calls
     others: set[int] = set()
     taken = 0.0
@@ -65,7 +66,7 @@ def _python(clock: GpuClock) -> tuple[float, set[int]]:
 
 
 def _largest(trial: Trial, clock: GpuClock, others: set[int]) -> TimerRow | None:
-    """The routine with the most time of its own there."""
+    """The main thread's routine with the longest exclusive time outside these rows."""
     calls = trial.calls
     own: dict[TimerRow, float] = {}
     for row, timer in enumerate(calls.timer):

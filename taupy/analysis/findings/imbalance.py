@@ -1,4 +1,4 @@
-"""Some threads, processes or ranks get more of the same work than others."""
+"""Rule: some threads, processes or ranks get more of the same work than others."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ KIND = "imbalance"
 NEEDS = ("host",)
 
 LEAST = 0.25
-"""Of the longest worker's time, that the mean of all is shorter. Pools that hand out tasks one by
-one, and threads on a busy machine, differ by less."""
+"""Minimum difference between the longest worker's time and the mean of all, as a share of the
+former. Pools that hand out tasks one by one, and threads on a busy machine, differ by less."""
 
 LEAST_ON_CLOCK = 0.1
 """The same for elapsed time, if CPU time is uneven, too: on a busy machine, a worker that waits for
@@ -31,8 +31,8 @@ percent."""
 
 
 MOST_WAITED = 1.25
-"""Lives of the longest worker, its start and end with it, that the main thread waits: it waits
-longer for workers that it starts one after the other."""
+"""Maximum time that the main thread waits, in lifetimes of the longest worker (which include its
+start and end): it waits longer for workers that it starts one after the other."""
 
 
 def find(trial: Trial) -> Iterator[Finding]:
@@ -75,7 +75,8 @@ def _of_workers(trial: Trial, work: TimerRow, sharing: list[Worker]) -> Iterator
 
 
 def _uneven_cpu(trial: Trial, longest: Worker, sharing: list[Worker], cores: int) -> float:
-    """Of the longest worker's CPU time, that the mean of all is shorter; 0 if it is not known."""
+    """Difference between the longest worker's CPU time and the mean of all, as a share of the
+    former; 0 if CPU times are unknown."""
     times = [trial.cpu_ns.get(worker.thread) for worker in sharing]
     most = trial.cpu_ns.get(longest.thread)
     if not most or None in times:
@@ -84,7 +85,7 @@ def _uneven_cpu(trial: Trial, longest: Worker, sharing: list[Worker], cores: int
 
 
 def _main_waits(trial: Trial) -> float:
-    """How long the main thread waits for others: more cannot be saved."""
+    """How long the main thread waits for others: the upper bound of the saving."""
     main, *_ = waiting.lives(trial)
     return main.whole_ns - main.working_ns
 
@@ -93,7 +94,7 @@ def _main_waits(trial: Trial) -> float:
 
 
 def _ranks(trial: Trial) -> dict[int, int]:
-    """Node -> rank, of the processes that a launcher has started."""
+    """Node -> rank, for processes started by a launcher."""
     ranks = {}
     for node, facts in trial.nodes.items():
         text = next((facts[name] for name in ("RANK", "Rank", "MPI Rank") if name in facts), "")

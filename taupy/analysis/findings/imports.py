@@ -1,4 +1,4 @@
-"""Imports that are repeated, do work, or load packages that are not used."""
+"""Rule: imports that are repeated, do work, or load packages that are not used."""
 
 from __future__ import annotations
 
@@ -16,20 +16,19 @@ KIND = "imports and start-up"
 NEEDS = ("host",)
 
 LEAST_REPEATED = 20
-"""Loads of one module: reloading by hand, or a module per plug-in, stays below."""
+"""Minimum loads of one module: manual reloads, or a load per plug-in, are fewer."""
 
 LEAST_WORK = 0.1
-"""Of the wall clock, in the program's own modules below an import: defining a module's functions
-and classes takes a few milliseconds."""
+"""Minimum share of elapsed time in the program's own modules below an import: defining a module's
+functions and classes takes a few milliseconds."""
 
 _PYTHON_APIS = (
     *("sklearn", "pandas", "matplotlib", "torch", "tensorflow", "keras", "transformers", "jax"),
     *("sympy", "networkx", "seaborn", "plotly", "statsmodels", "xarray", "dask", "requests"),
     *("IPython", "nltk", "skimage", "lightning", "boto3", "sqlalchemy", "pydantic"),
 )
-"""Packages that cannot be used without running a routine of theirs that is written in Python, so
-that a profile without any shows that they were not used. NumPy, SciPy's ufuncs and their like are
-C and leave no trace."""
+"""Packages whose every use runs some routine written in Python: if the profile has none, the
+package was not used. NumPy, SciPy's ufuncs and the like are C and leave no trace."""
 
 
 class _Advice(NamedTuple):
@@ -136,7 +135,7 @@ def _used(trial: Trial) -> set[str]:
 
 
 def _hidden(trial: Trial) -> str:
-    """The option with which routines of libraries are not recorded, if one was given."""
+    """The option given, if any, that keeps routines of libraries from being recorded."""
     options = (f"taupy.option.{name}" for name in ("include", "exclude", "depth"))
     return next((option for option in options if option in trial.metadata), "")
 

@@ -1,8 +1,8 @@
-"""Kernels whose stored code spills registers or accesses memory in strides.
+"""Rule: kernels whose stored code spills registers or accesses memory in strides.
 
-The only rule that looks at code: `taupy static --store` must have kept it. What code proposes of
-occupancy, barriers and tensor instructions is no finding, because code cannot tell whether the
-kernel suffers from it; `taupy candidates --metric code` lists it.
+This is the only rule that examines code, which `taupy static --store` must have stored. Proposals
+about occupancy, barriers and tensor instructions are not findings, because the code does not show
+whether the kernel suffers from them; `taupy candidates --metric code` lists them.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def find(trial: Trial) -> Iterator[Finding]:
 
 
 def _first(trial: Trial, timer: str) -> Advice | None:
-    """The proposal with the largest bound that is worth a finding."""
+    """Of the proposals that are worth a finding, the one with the largest possible saving."""
     proposals = [
         advice
         for advice in trial.advice.get(timer, ())

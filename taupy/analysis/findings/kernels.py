@@ -1,4 +1,4 @@
-"""What the kernels of a trial's GPU are, as several rules need it."""
+"""The kernels of a trial's GPU, for several rules."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Kernel(NamedTuple):
 
 
 def kernels(clock: GpuClock) -> list[Kernel]:
-    """The kernels, the one with most time first."""
+    """The kernels, the one with the longest time first."""
     table = clock.launches.by("device", "timer")
     rows = zip(
         *(table.row_labels("device"), table.row_labels("timer")),

@@ -1,16 +1,13 @@
-"""Limits below which nothing is a finding, for all rules.
-
-Limits of a single rule are in its own file.
-"""
+"""Limits common to all rules; those of a single rule are in its module."""
 
 from __future__ import annotations
 
 LEAST_SHARE = 0.02
-"""Of the wall clock. Equal runs on a quiet machine differ by 1 to 4 % (docs/compare.md), so a
-smaller saving could not be seen in the next trial."""
+"""Minimum saving as a share of elapsed time. Identical runs on a quiet machine differ by 1 to 4 %
+(docs/compare.md), so a smaller saving would not be visible in the next trial."""
 
 LEAST_NS = 10_000_000
-"""10 ms: an interpreter's start and end vary by as much."""
+"""Minimum saving, 10 ms: the start and end of an interpreter vary by as much."""
 
 MOST_FINDINGS = 7
-"""As many as a screen of 24 lines holds beside health and phases."""
+"""Maximum number shown: as many as fit on a screen of 24 lines, with health and phases."""

@@ -1,7 +1,7 @@
-"""Loops over elements, found in a routine's source.
+"""Find loops over elements in a routine's source.
 
-A loop counts if one vector call could do it: arithmetic on elements and nothing else, and no
-element needs the result of the one before, except sums, products and counts.
+A loop counts if a single vectorized call could replace it: it only does arithmetic on elements, and
+no iteration depends on the previous one, except through sums, products and counts.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ _OF_ELEMENTS = frozenset(
      "sqrt", "exp", "log", "log2", "log10", "sin", "cos", "tan", "tanh", "sinh", "cosh", "atan",
      "atan2", "hypot", "floor", "ceil", "erf", "isnan", "fabs", "arctan", "arctan2", "sign"}
 )  # fmt: skip
-"""Functions of one number, which have a vector form."""
+"""Functions of numbers that have a vectorized form."""
 
 _AROUND = frozenset(
     {"len", "range", "enumerate", "zip", "zeros", "ones", "empty", "full", "zeros_like",
      "ones_like", "empty_like", "full_like", "copy", "print", "isinstance", "int", "float"}
 )  # fmt: skip
-"""What a routine may call outside its loop and still spend its time in the loop."""
+"""Functions that a routine may call outside its loop and still spend its time in the loop."""
 
 _ITERATED = frozenset({"range", "enumerate", "zip", "len", "reversed"})
 
@@ -43,9 +43,9 @@ class Loop(NamedTuple):
 
 
 def element_loop(function: Function) -> Loop | None:
-    """The loop in which this routine spends its time, if a vector call could do it.
+    """The loop in which this routine spends its time, if a vectorized call could replace it.
 
-    None also where it calls something outside the loop that may take the time.
+    Also None if the routine calls something outside the loop that may take the time instead.
     """
     outer = [node for node in _own(function.body) if isinstance(node, ast.For)]
     if not outer:
@@ -62,7 +62,7 @@ def element_loop(function: Function) -> Loop | None:
 
 
 def is_arithmetic(function: Function) -> bool:
-    """Does it compute on its arguments and call nothing but functions of one number?"""
+    """Whether the function does arithmetic and calls nothing but functions of numbers."""
     parts = list(ast.walk(function))
     if any(isinstance(part, ast.For | ast.While | ast.With | ast.Try | ast.Yield | ast.Await)
            for part in parts):  # fmt: skip
@@ -72,7 +72,7 @@ def is_arithmetic(function: Function) -> bool:
 
 
 def _own(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
-    """The statements, with those of `if` and `with`, but not within loops."""
+    """The statements, including those within `if` and `with`, but not those within loops."""
     for statement in body:
         yield statement
         if isinstance(statement, ast.If):
@@ -103,7 +103,7 @@ def _judged(loop: ast.For) -> Loop | None:
 
 
 def _targets(loop: ast.For) -> set[str]:
-    """The variables of the loop and of the loops in it."""
+    """The loop variables of the loop and of loops nested in it."""
     return {
         name for part in ast.walk(loop) if isinstance(part, ast.For) for name in _names(part.target)
     }
@@ -114,10 +114,10 @@ def _names(node: ast.AST) -> set[str]:
 
 
 def _carries(loop: ast.For, parts: Sequence[ast.AST]) -> bool:
-    """Does a turn need what the turn before has computed?
+    """Whether the loop has a loop-carried dependence: an iteration that needs an earlier result.
 
-    A variable carries if it is read before it is set in the same turn; a sum or a product does
-    not. An array carries if it is written at one place and read at another.
+    A variable carries a dependence if an iteration reads it before assigning it, unless it
+    accumulates a sum or a product. An array does if it is written at one index and read at another.
     """
     return _carries_variable(loop) or _carries_array(parts)
 
@@ -136,7 +136,8 @@ def _carries_variable(loop: ast.For) -> bool:
 
 
 def _reads_old(statement: ast.stmt, assigned: set[str], ready: set[str]) -> bool:
-    """Does it read a variable of the turn before? Adds to `known` what it sets."""
+    """Whether it reads a variable's value of the previous iteration. Adds to `ready` the variables
+    that it assigns."""
     if isinstance(statement, ast.AugAssign):
         target = statement.target
         adds = isinstance(target, ast.Name) and isinstance(
@@ -166,7 +167,7 @@ def _reads_old(statement: ast.stmt, assigned: set[str], ready: set[str]) -> bool
 
 
 def _read_in_targets(statement: ast.Assign) -> set[str]:
-    """What subscripts of targets read: `i` of `a[i] = 1`."""
+    """Names that targets other than plain variables read: `a` and `i` of `a[i] = 1`."""
     return {name for target in statement.targets if not isinstance(target, ast.Name)
             for name in _names(target)}  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""Resident memory grows through the whole run: something is kept and never given back."""
+"""Rule: resident memory grows through the whole run, so something is never freed."""
 
 from __future__ import annotations
 
@@ -17,20 +17,22 @@ KIND = "memory growth"
 NEEDS = ("host",)
 
 LEAST_BYTES = 128 * 1024 * 1024
-"""Data and libraries of a program of any size take as much; less does no harm."""
+"""Minimum growth: the data and libraries of any larger program take as much; less does no harm."""
 
 PARTS = 5
-"""Of the run after its imports. Memory has to grow in all but the first, in which programs load
-their data, by half of its growth's even share: growth that ends is a working set, and no leak."""
+"""Number of equal parts into which the run after its imports is divided. Memory must grow in all
+but the first, in which programs load their data, by at least half of the mean growth: growth that
+ends is a working set, not a leak."""
 
 LEAST_LOOKS = PARTS + 1
-"""Of the watch, one in 100 ms: one for each part's end, and the first."""
+"""Minimum samples of the watch, taken every 100 ms: one for the end of each part, and the first."""
 
 LATEST = 0.75
-"""Of the run, at which memory is largest: what is given back before the end is no leak."""
+"""Earliest share of the run at which memory may peak: memory freed before the end is not a leak."""
 
 LEAST_CALLS = 10
-"""Of the routine in which memory grew: one that is called less often builds a result."""
+"""Minimum calls of the routine in which memory grew: one that is called less often builds a
+result."""
 
 _KIB = 1024
 
@@ -69,8 +71,8 @@ def find(trial: Trial) -> Iterator[Finding | Abstention]:
 
 
 def _up_to_largest(trial: Trial) -> Sequence[Moment]:
-    """Without imports, which are taken for the beginning, and without the looks at a process that
-    ends; none if it has given back before."""
+    """Samples after imports (taken to be at the beginning) and up to the peak, after which the
+    process ends; empty if memory peaks early in the run."""
     imported_ns = trial.calls.longest(phase("import")).ns
     memory = [look for look in trial.memory if look.end_ns >= imported_ns]
     largest = max(range(len(memory)), key=lambda at: memory[at].mean, default=0)
@@ -79,7 +81,7 @@ def _up_to_largest(trial: Trial) -> Sequence[Moment]:
 
 
 def _is_steady(looks: Sequence[Moment]) -> bool:
-    """Does memory grow in each part of the run but the first?"""
+    """Whether memory grows in each part of the run except the first."""
     ends = [_at(looks, part / PARTS) for part in range(1, PARTS + 1)]
     growth = ends[-1] - ends[0]
     share = growth / (PARTS - 1)
@@ -89,16 +91,16 @@ def _is_steady(looks: Sequence[Moment]) -> bool:
 
 
 def _at(looks: Sequence[Moment], share: float) -> float:
-    """Memory when a share of the time was over [byte]."""
+    """Memory after this share of the time [byte]."""
     first, last = looks[0].end_ns, looks[-1].end_ns
     until = first + share * (last - first)
     return next(look.mean for look in reversed(looks) if look.end_ns <= until)
 
 
 def _kept(trial: Trial) -> dict[TimerRow, float]:
-    """Growth less what was given back [bytes], of the program's routines with those of libraries
-    that they call. Allocators put one thing where another was, so a library's routine that grows
-    says little of what is kept."""
+    """Memory allocated minus memory freed [bytes] by each of the program's routines, including
+    library routines that it calls. Allocators reuse memory, so growth in a library's routine says
+    little about what is kept."""
     calls = trial.calls
     rows = {
         key: row

@@ -1,4 +1,4 @@
-"""One thread is busy while others wait: for its data, for the GIL, or for a lock."""
+"""Rule: one thread is busy while others wait for its data, for the GIL, or for a lock."""
 
 from __future__ import annotations
 
@@ -19,24 +19,25 @@ KIND = "one thread busy while others wait"
 NEEDS = ("host",)
 
 LEAST_TAKEN = 0.1
-"""Of the wall clock, that a thread waits for what another one hands over."""
+"""Minimum share of elapsed time that a thread waits for another thread's data."""
 
 BUSY = 0.8
-"""Of a thread's life, not in a wait: less, and it waits for something else itself."""
+"""Minimum share of its lifetime that a busy thread does not wait: below this, it waits for
+something else itself."""
 
 LEAST_PYTHON = 0.5
-"""Of a thread's life, in routines that hold the GIL all the time."""
+"""Minimum share of a thread's lifetime in routines that hold the GIL all the time."""
 
 LEAST_OVERLAP = 1.5
-"""Lives of such threads together, in lives of the program: as many were there at a time, on
-average at least, so that threads that were started one after the other do not count."""
+"""Minimum sum of the lifetimes of such threads, in lifetimes of the main thread: the mean number of
+threads at a time, so that threads started one after the other do not count."""
 
 _HOLDING = frozenset(
     {"abs", "len", "range", "enumerate", "zip", "min", "max", "sum", "int", "float", "str", "bool",
      "divmod", "pow", "round", "isinstance", "list", "dict", "set", "tuple", "append", "pop",
      "extend", "add", "get", "items", "keys", "values", "split", "strip", "startswith", "sorted"}
 )  # fmt: skip
-"""Functions of C that are short or keep the GIL."""
+"""C functions that are short or keep the GIL."""
 
 _COMPUTING = _HOLDING | frozenset(
     {"compress", "decompress", "md5", "sha1", "sha256", "sha512", "blake2b", "pbkdf2_hmac",
@@ -44,10 +45,10 @@ _COMPUTING = _HOLDING | frozenset(
      "format", "setdefault", "update", "discard", "remove", "clear", "insert", "count", "sort",
      "time", "perf_counter", "monotonic"}
 )  # fmt: skip
-"""Functions of C that wait for nothing, though some release the GIL."""
+"""C functions that never wait, although some release the GIL."""
 
 LEAST_LOCKED = 0.2
-"""Of the workers' time, in a routine that takes a lock and without using the CPU."""
+"""Minimum share of the workers' time without CPU use in a routine that takes a lock."""
 
 
 def find(trial: Trial) -> Iterator[Finding]:
@@ -60,7 +61,7 @@ def find(trial: Trial) -> Iterator[Finding]:
 
 
 def _taking(trial: Trial, lives: list[Life]) -> Iterator[Finding]:
-    """The main thread, or those that it waits for, wait for what one other thread makes."""
+    """The main thread, or threads that it waits for, wait for data of a single other thread."""
     calls = trial.calls
     main, *others = lives
     least = LEAST_TAKEN * trial.wall_ns
@@ -96,7 +97,7 @@ def _taking(trial: Trial, lives: list[Life]) -> Iterator[Finding]:
 
 
 def _interpreter(trial: Trial, lives: list[Life]) -> Iterator[Finding]:
-    """Threads that run Python take turns."""
+    """Threads that run Python take turns because of the GIL."""
     main, *others = lives
     python = _holding_gil(trial)
     turns = [life for life in others if life.thread.node == main.thread.node
@@ -120,7 +121,7 @@ def _interpreter(trial: Trial, lives: list[Life]) -> Iterator[Finding]:
 
 
 def _holding_gil(trial: Trial) -> dict[ThreadRow, float]:
-    """Each thread's own time in routines whose source calls nothing that releases the GIL."""
+    """Each thread's exclusive time in routines whose source calls nothing that releases the GIL."""
     calls = trial.calls
     own_ns: dict[ThreadRow, float] = {}
     for timer in calls.timers:
@@ -150,7 +151,7 @@ def _of_threads(trial: Trial) -> Evidence:
 
 
 def _locked(trial: Trial, lives: list[Life]) -> Iterator[Finding]:
-    """Threads that wait in a routine which takes a lock, and the work done under it."""
+    """Threads that wait in a routine that takes a lock."""
     calls = trial.calls
     lockers = {life.thread: life for life in lives[1:] if life.cpu_ns is not None}
     whole = sum(life.whole_ns for life in lockers.values())
@@ -182,7 +183,7 @@ def _locked(trial: Trial, lives: list[Life]) -> Iterator[Finding]:
 
 
 def _slept(trial: Trial) -> dict[TimerRow, float]:
-    """How long workers were seen asleep in each routine; empty if nobody has looked."""
+    """How long the watch saw workers asleep in each routine; empty without a watch."""
     where = (Condition("event", (STATES[2],)),)
     by = ("thread", "timer")
     table = trial.ask(Question((trial.id,), (), by, where, values=("event.total",)))
@@ -198,9 +199,9 @@ def _slept(trial: Trial) -> dict[TimerRow, float]:
 
 
 def _takes_lock(trial: Trial, timer: TimerRow, recorded: set[str]) -> bool:
-    """Does the routine take a lock, and else only compute or call recorded routines?
+    """Whether the routine takes a lock and otherwise only computes or calls recorded routines.
 
-    Then it can wait for nothing else: whatever they wait for is their own time.
+    If so, its exclusive time contains no other waits: those of recorded routines count as theirs.
     """
     function = source.function(trial, timer)
     if function is None:

@@ -1,4 +1,4 @@
-"""Code or patterns that are compiled again and again."""
+"""Rule: code or regular expressions are compiled again and again."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ KIND = "recompilation"
 NEEDS = ("host",)
 
 GRAPHS = 8
-"""torch.compile gives up on a function after 8 recompilations (`recompile_limit`): more entries
-than that are several functions, or one that is compiled for every input."""
+"""torch.compile gives up on a function after 8 recompilations (`recompile_limit`): more
+compilations are of several functions, or of one that is compiled for every input."""
 
 PATTERNS = 512
-"""Patterns that `re` remembers (`re._MAXCACHE`): beyond, the oldest are compiled again."""
+"""Size of the cache of `re` (`re._MAXCACHE`): with more patterns, the oldest are compiled again."""
 
 _PATTERNS = ("re/_compiler.py:compile", "sre_compile.py:compile")
 _CODE = (

@@ -1,4 +1,4 @@
-"""The program takes longer than in the experiment's earlier trials."""
+"""Rule: the program takes longer than in the experiment's earlier trials."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ KIND = "regression"
 NEEDS = ("host",)
 
 LEAST_EARLIER = 5
-"""Trials: with fewer their spread is not known (docs/compare.md asks for five per side)."""
+"""Minimum number of trials to estimate their spread (docs/compare.md asks for five per side)."""
 
 MOST_EARLIER = 20
-"""The last ones: older ones are of another program."""
+"""Maximum number of trials, the latest: older ones were of a different program."""
 
 LEAST = 0.05
-"""Of the median: `taupy compare`'s smallest effect."""
+"""Minimum increase as a share of the median: `taupy compare`'s smallest effect."""
 
 
 def find(trial: Trial) -> Iterator[Finding | Abstention]:
@@ -59,7 +59,7 @@ def find(trial: Trial) -> Iterator[Finding | Abstention]:
 
 
 class _Longer(NamedTuple):
-    """A trial's time, and what is usual and most of earlier ones."""
+    """A trial's time, with median and maximum of the earlier ones."""
 
     now: float
     usual: float
@@ -68,8 +68,8 @@ class _Longer(NamedTuple):
 
 
 def _beyond(id: int, times: dict[int, float]) -> _Longer | None:
-    """None if the trial is not beyond all earlier ones by as much as they differ among themselves:
-    noise does not do that. Takes its time out of `times`."""
+    """The increase, if the trial exceeds the longest earlier one by more than the range of earlier
+    trials, which noise does not; else None. Removes the trial's time from `times`."""
     now = times.pop(id, None)
     if now is None or len(times) < LEAST_EARLIER:
         return None
@@ -90,7 +90,7 @@ def _totals(trial: Trial, earlier: tuple[int, ...]) -> dict[int, float]:
 
 
 def _cpu_times(trial: Trial, earlier: tuple[int, ...]) -> dict[int, float]:
-    """Its CPU time in each trial where that is known: a busy machine does not change it much."""
+    """The main thread's CPU time in each trial that has it: a busy machine changes it little."""
     where = (_MAIN, HOST, Condition("event", ("Thread CPU Time",)))
     table = trial.ask(
         Question((*earlier, trial.id), (), ("trial", "event"), where, values=("event.total",))
@@ -100,7 +100,7 @@ def _cpu_times(trial: Trial, earlier: tuple[int, ...]) -> dict[int, float]:
 
 
 def _grown(trial: Trial, earlier: tuple[int, ...]) -> tuple[TimerRow | None, float]:
-    """The routine whose own time on the main thread grew most over its median."""
+    """The routine whose exclusive time on the main thread grew most above its median."""
     table = trial.ask(
         Question((*earlier, trial.id), by=("trial", "timer"), where=(_MAIN, HOST))
     )  # fmt: skip

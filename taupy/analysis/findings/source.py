@@ -1,4 +1,4 @@
-"""The source of a routine, if it is still there as it was when the trial ran."""
+"""The source of a routine, if it still exists and has not changed since the trial ran."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ def _functions(text: str) -> dict[tuple[str, int], Function]:
 
 
 def _first_line(node: Function) -> int:
-    """The line of a code object: that of the first decorator."""
+    """The first line of its code object: that of the first decorator, if any."""
     return min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
 
 
 def called(call: ast.Call) -> str:
-    """The last part of what is called: `zeros` of `np.zeros(8)`."""
+    """The last part of the called name: `zeros` of `np.zeros(8)`."""
     target = call.func
     if isinstance(target, ast.Attribute):
         return target.attr
@@ -44,12 +44,12 @@ def called(call: ast.Call) -> str:
 
 
 def calls(function: Function) -> set[str]:
-    """The last parts of all that it calls."""
+    """The last parts of all names that it calls."""
     return {called(node) for node in ast.walk(function) if isinstance(node, ast.Call)}
 
 
 def enters(function: Function) -> list[ast.expr]:
-    """What its `with` statements enter."""
+    """The context managers of its `with` statements."""
     blocks = (node for node in ast.walk(function) if isinstance(node, ast.With | ast.AsyncWith))
     return [item.context_expr for block in blocks for item in block.items]
 

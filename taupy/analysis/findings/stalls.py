@@ -1,4 +1,4 @@
-"""The program stands still while it writes checkpoints or a log."""
+"""Rule: the program stalls while it writes checkpoints or a log."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ KIND = "checkpoints and logging"
 NEEDS = ("host",)
 
 LEAST = 0.05
-"""Of the wall clock: a checkpoint every half hour that takes a minute stays below."""
+"""Minimum share of elapsed time: a checkpoint of a minute every half hour takes less."""
 
 LEAST_CALLS = 3
-"""A result that is written once, or an input and a result, is what the program is for."""
+"""Minimum calls: a result that is written once, or an input and a result, are the program's
+purpose."""
 
 _LOGGER = "logging/__init__.py:"
 _LOGGING = (
@@ -49,7 +50,7 @@ _PRINTING = frozenset(
     {"repr", "tolist", "dumps", "pformat", "array2string", "to_string", "to_json", "to_dict",
      "asdict"}
 )  # fmt: skip
-"""Calls that make text of all of something."""
+"""Calls that convert a whole object to text."""
 
 
 class _Stall(NamedTuple):
@@ -63,8 +64,8 @@ _CHECKPOINTS, _SAVED, _LOGGED = phase("checkpoint"), among(_SAVING), among(_LOGG
 
 
 def _checkpoints(trial: Trial) -> Meant:
-    """Calls that save: of frameworks, libraries, and the program's own routines that do only
-    this."""
+    """Calls that save state: of frameworks, of libraries, and the program's own routines that do
+    little else."""
     own = {timer for timer in _often(trial) if _saves(trial, timer)}
     return lambda timer: timer in own or _CHECKPOINTS(timer) or _SAVED(timer)
 
@@ -122,7 +123,7 @@ def _often(trial: Trial) -> Iterator[TimerRow]:
 
 
 def _saves(trial: Trial, timer: TimerRow) -> bool:
-    """Does it write with a function of C, which is not recorded, and do little besides?"""
+    """Whether it writes through a C function, which is not recorded, and has no loops."""
     function = source.function(trial, timer)
     if function is None:
         return False
@@ -143,7 +144,7 @@ def _writes(called: ast.expr) -> bool:
 
 
 def _unwritten(trial: Trial) -> Iterator[Finding]:
-    """Text is made for messages that are below the log's level."""
+    """Messages are formatted although they are below the log's level."""
     calls = trial.calls
     for timer in calls.timers:
         rows = calls.rows_of(timer)
@@ -171,7 +172,7 @@ def _unwritten(trial: Trial) -> Iterator[Finding]:
 
 
 def _is_silent(trial: Trial, row: int) -> bool:
-    """A call for a message that was not handed on."""
+    """Whether this is a logging call whose message was discarded."""
     calls = trial.calls
     return _LOGGED(calls.timer[row]) and not any(
         calls.timer[below].short_name.endswith(("._log", ".handle")) for below in calls.below(row)
@@ -179,7 +180,7 @@ def _is_silent(trial: Trial, row: int) -> bool:
 
 
 def _printed(function: source.Function) -> int | None:
-    """The line of a call that logs what it has made text of; None if there is none."""
+    """The line of a logging call whose arguments format whole objects; None if there is none."""
     levels = {name.rpartition(".")[2].rpartition(":")[2] for name in _LOGGING}
     for part in ast.walk(function):
         if not (isinstance(part, ast.Call) and source.called(part) in levels):

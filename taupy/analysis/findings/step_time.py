@@ -1,4 +1,4 @@
-"""Steps of a training that take much longer than the others, or longer and longer."""
+"""Rule: steps of a training take much longer than the others, or longer and longer."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ KIND = "step time"
 NEEDS = ("host",)
 
 LEAST_STEPS = 15
-"""After the warm-up: five in each third."""
+"""Minimum number of steps after the warm-up: five in each third."""
 
 LEAST_DRIFT = 1.2
-"""Of the first third's median, that the last third's is: shorter ones come and go with clocks and
-caches."""
+"""Minimum ratio of the last third's median to the first third's: clocks and caches cause smaller
+changes."""
 
 MOST_RUNNABLE = 0.05
-"""Of the thread's time, that it waited for a processor: on such a machine steps differ because
-others compute."""
+"""Maximum share of the thread's time that it waited for a processor: beyond, steps may differ
+because of other programs on the machine."""
 
 _PARTS = 3
 
@@ -115,7 +115,8 @@ def _phase(steps: Steps, rows: Sequence[int], others: Sequence[int] | None = Non
 
 
 def _runnable(trial: Trial, thread: ThreadRow) -> float | None:
-    """Share of the looks at this thread that found it waiting for a processor."""
+    """Share of the thread's time that it waited for a processor, as sampled by the watch; None if
+    it was not sampled."""
     where = (Condition("event", STATES),)
     table = trial.ask(
         Question((trial.id,), (), ("thread", "event"), where, values=("event.total",))

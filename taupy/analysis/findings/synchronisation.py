@@ -1,4 +1,4 @@
-"""Places where the host waits for the GPU while the GPU then waits for the host."""
+"""Rule: the host waits for the GPU, after which the GPU is idle until the host continues."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ KIND = "synchronisation"
 NEEDS = ("host", "gpu")
 
 LEAST = 0.05
-"""Of the time outside imports: what a wait costs beyond the GPU's own work. One wait at the end of
-each step costs a launch's latency, less than a percent of a step of some milliseconds."""
+"""Minimum cost of waits beyond the GPU's own work, as a share of the time outside imports. A wait
+at the end of each step costs the latency of a launch, less than a percent of a step of some
+milliseconds."""
 
 
 def find(trial: Trial) -> Iterator[Finding]:
@@ -53,7 +54,7 @@ def find(trial: Trial) -> Iterator[Finding]:
 
 
 def _places(clock: GpuClock, rows: tuple[int, ...]) -> dict[TimerRow | None, float]:
-    """The program's routines that wait, and how long."""
+    """The time that each of the program's routines waits."""
     waited_ns: dict[TimerRow | None, float] = {}
     for row in rows:
         timer = clock.trial.caller(row)

@@ -1,7 +1,7 @@
-"""Matrix products without tensor cores, although their types would allow them.
+"""Rule: matrix products without tensor cores, although their data types allow them.
 
-Told by the names of NVIDIA's kernels: `ampere_sgemm_128x64_tn` computes in FP32 units,
-`ampere_fp16_s16816gemm_fp16_...` by matrix instructions of 16 x 8 x 16.
+The names of NVIDIA's kernels show this: `ampere_sgemm_128x64_tn` uses FP32 units,
+`ampere_fp16_s16816gemm_fp16_...` matrix instructions of 16 x 8 x 16.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _SINGLE = re.compile(r"sgemm|fp32|f32|simt|scudnn", re.IGNORECASE)
 
 
 class _Type(NamedTuple):
-    """A type of numbers: the units that were used, and those that it may use."""
+    """A data type: the units that were used, and those that it could use."""
 
     name: str
     used: str
@@ -74,7 +74,7 @@ def find(trial: Trial) -> Iterator[Finding]:
 
 
 def type_without(name: str) -> str | None:
-    """The type of a product that used no tensor cores; None for any other kernel."""
+    """The data type of a matrix product without tensor cores; None for any other kernel."""
     if not _GEMM.search(name) or _BY_MATRICES.search(name):
         return None
     if _HALF.search(name):
@@ -93,7 +93,7 @@ def _capability(clock: GpuClock) -> float:
 
 
 def _ratio(clock: GpuClock, kind: _Type) -> float:
-    """What remains of the time at the peak of tensor cores; 0 where the peaks are not known."""
+    """Share of the time that would remain at the tensor cores' peak; 0 if the peaks are unknown."""
     for device in clock.trial.devices:
         sheet = datasheet(device.name)
         if sheet and kind.used in sheet.peaks and kind.allowed in sheet.peaks:

@@ -1,4 +1,4 @@
-"""Kernels that take the GPU less time than launching them takes the host."""
+"""Rule: kernels run for a shorter time than the host needs to launch them."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ KIND = "tiny kernels"
 NEEDS = ("host", "gpu")
 
 LEAST_IDLE = 0.1
-"""Of the time outside imports, as in `host_bound`: launches that run ahead of the GPU cost
-nothing."""
+"""Minimum share of the time outside imports in which the GPU is idle, as in `host_bound`: launches
+cost nothing while the host is ahead of the GPU."""
 
 
 def find(trial: Trial) -> Iterator[Finding]:

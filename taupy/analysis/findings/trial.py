@@ -1,4 +1,4 @@
-"""What a rule is given: a trial's facts, its call tree, and a way to ask."""
+"""The input of a rule: a trial's attributes, its call tree, and a function for questions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from taupy.model.rows import ThreadRow, TimerRow
 from taupy.model.table import Table
 
 _ROWS_KEPT = 5
-"""Rows of an answer that a finding holds; the question gives the others."""
+"""Number of an answer's rows that a finding keeps; its question gives the others."""
 
 _CPU_TIME = ("Thread CPU Time", "ns")
 
@@ -33,19 +33,19 @@ class Moment(NamedTuple):
 
 @dataclass
 class Trial:
-    """One trial.
+    """A trial.
 
     Attributes:
-        wall_ns: from its start to its end.
-        metadata: of the trial; `nodes` holds that of each node.
+        wall_ns: time from its start to its end.
+        metadata: of the trial; `nodes` has that of each node.
         earlier: ids of the experiment's earlier trials of the same program, the oldest first.
         ask: answers a question.
-        memory: over time, as the watch has looked at it; empty where it has not.
-        steps: of trainings and validations, each with its thread.
+        memory: memory over time, sampled by the watch; empty without a watch.
+        steps: steps of trainings and validations, each with its thread.
         paths: a routine's full name -> its file, as the interpreter knew it.
-        source: the text of the file that a routine stands in, if it is still as it was when the
-            trial ran; else None.
-        advice: a kernel's full name -> what its stored code proposes.
+        source: the text of a routine's source file; None if it is missing or has changed since
+            the trial ran.
+        advice: a kernel's full name -> advice from its stored code.
     """
 
     id: int
@@ -70,13 +70,14 @@ class Trial:
         )
         table = self.ask(question)
         threads = table.row_labels("thread")
-        # The collectives' thread has times of backends, for which the program's threads waited.
+        # The thread of collectives has the backends' times, during which the program's threads
+        # waited.
         rows = [row for row, thread in enumerate(threads) if thread.name != THREAD_NAME]
         return Calls.of(table.taken(rows))
 
     @cached_property
     def cpu_ns(self) -> dict[ThreadRow, float]:
-        """CPU time of each thread that had ended when it was read."""
+        """CPU time of each thread that has one."""
         table = self.ask(Question((self.id,), (), ("thread", "event"), values=EVENTS))
         rows = zip(
             *(table.row_labels("thread"), table.row_labels("event"), table.column("event.total")),
@@ -86,12 +87,12 @@ class Trial:
 
     @property
     def cores(self) -> int | None:
-        """How many the program was allowed to use; None if that is unknown."""
+        """Number of cores that the program was allowed to use; None if unknown."""
         text = self.metadata.get("CPU Cores Allowed") or self.metadata.get("CPU Cores") or ""
         return int(text) if text.isascii() and text.isdigit() else None
 
     def is_own(self, timer: TimerRow) -> bool:
-        """Is it a routine of the program, and no library's?"""
+        """Whether it is a routine of the program, not of a library."""
         file = self.paths.get(timer.timer) or timer.file
         return file is not None and not file.startswith("<") and not is_library(file)
 
@@ -111,7 +112,7 @@ class Trial:
         metrics: Sequence[str] = ("time",),
         trials: Sequence[int] = (),
     ) -> Evidence:
-        """Ask, and keep the first rows of the answer."""
+        """Ask a question, and keep the first rows of its answer."""
         question = Question(
             tuple(trials) or (self.id,), tuple(metrics), tuple(by), tuple(where),
             values=tuple(values),
