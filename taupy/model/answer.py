@@ -49,7 +49,10 @@ class Answer:
         return self.formula.values(self.table, value)
 
     def measured(self) -> list[bool]:
-        """Has a row all the sums? Then it counts in those of more rows, also without a value."""
+        """For each row, whether all its sums were measured.
+
+        Such a row counts in sums over several rows, even if it has no value itself.
+        """
         both = zip(
             self.formula.is_measured(self.table, "inclusive"),
             self.formula.is_measured(self.table, "exclusive"),
@@ -107,7 +110,7 @@ class Answer:
 
 
 def flat_rows(answer: Answer) -> list[FlatRow]:
-    """The rows of an answer by thread and timer, sorted by thread, decreasing inclusive, name."""
+    """An answer by thread and timer as rows: by thread, decreasing inclusive value and name."""
     rows = [
         FlatRow._make((*thread[:3], *timer, calls, subroutines, inclusive, exclusive))
         for thread, timer, calls, subroutines, inclusive, exclusive, in zip(
@@ -123,7 +126,7 @@ def flat_rows(answer: Answer) -> list[FlatRow]:
 
 
 def tree_rows(answer: Answer) -> list[TreeRow]:
-    """The rows of an answer by thread, call path, parent and timer, in the answer's order."""
+    """An answer by thread, call path, parent and timer as rows, in the answer's order."""
     parent = callpaths.parents(answer.table)
     paths = answer.table.row_labels("callpath")
     return [

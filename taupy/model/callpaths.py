@@ -30,7 +30,7 @@ def parents(table: Table) -> list[int]:
 
 
 def in_order(table: Table, inclusive: Sequence[float]) -> list[int]:
-    """The rows in preorder, threads in their order in the table.
+    """The rows in preorder, with threads in the table's order.
 
     Siblings and roots are sorted by decreasing inclusive value, then by name.
     """

@@ -1,7 +1,7 @@
 """Turn the individually recorded collectives of a process into a thread of their own.
 
-NCCL's collectives arrive this way, and those in files of other tools. The engine sums up Gloo's
-itself.
+NCCL's collectives are recorded this way, as are those in files of other tools. The engine itself
+aggregates Gloo's.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ class Call(NamedTuple):
     """One collective of one process.
 
     Attributes:
-        number: in the communicator, from 1; None where the file does not say: then calls are
-            numbered in order.
-        bytes: `UNKNOWN_BYTES` where the file does not say.
+        number: in the communicator, from 1; None if the file does not give it; calls are
+            then numbered in order.
+        bytes: `UNKNOWN_BYTES` if the file does not give them.
         asked_ns, begun_ns, ended_ns: since the epoch.
         code: the reader's own number for the call path that requested it, or NOWHERE.
     """
@@ -59,7 +59,7 @@ class Call(NamedTuple):
 
 
 def operation(backend: str, name: str) -> str | None:
-    """`nccl:all_reduce`; None for what is not a collective, such as sends and waits."""
+    """`nccl:all_reduce`; None if it is not a collective, such as a send or a wait."""
     letters = re.sub(r"[^a-z]", "", name.lower())
     if not letters or letters in _BETWEEN_TWO or letters in _NO_OPERATION:
         return None
@@ -112,7 +112,7 @@ def _communicator(calls: Sequence[Call], rows: dict[tuple[str, int], int]) -> Co
     numbered: dict[int, Call] = {}
     for place, call in enumerate(calls, 1):
         number = place if call.number is None else call.number
-        numbered.setdefault(number, call)  # a nested one shares the outer one's number
+        numbered.setdefault(number, call)  # a nested call shares the outer call's number
     ranks = max((call.ranks for call in calls), key=len)
     size = max(call.size for call in calls)
     kept = Collectives(calls[0].communicator, ranks, size, max(numbered))
@@ -128,7 +128,7 @@ def _communicator(calls: Sequence[Call], rows: dict[tuple[str, int], int]) -> Co
 
 
 def training(numbered: Iterable[tuple[int, int, int]]) -> Steps:
-    """Training steps from each one's number, start since the epoch [ns] and time [ns]."""
+    """Training steps from tuples of number, start since the epoch [ns] and time [ns]."""
     steps = Steps("training")
     for number, start, time in sorted(numbered):
         steps.number.append(number)

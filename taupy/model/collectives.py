@@ -9,16 +9,16 @@ THREAD_NAME = "collectives"
 """Name of the thread that holds a process's collectives."""
 
 GROUP = "COMMUNICATION"
-"""Group of their timers."""
+"""Group of the timers of collectives."""
 
 BYTES = "Collective bytes"
-"""The user event with the bytes that a process gave to the collectives of a call path."""
+"""The user event with the bytes that a process contributed to the collectives of a call path."""
 
 UNKNOWN_BYTES = -1
-"""Value in `Collectives.bytes` where they are unknown, as in files of other tools."""
+"""Value in `Collectives.bytes` if the size is unknown, as in files of other tools."""
 
 NOT_ENDED = -1
-"""Value in `Collectives.ended_ns` where the operation was still running when measuring ended."""
+"""Value in `Collectives.ended_ns` if the operation was still running when measuring ended."""
 
 STRETCH_PLACES = 10
 """Maximum number of call paths listed per stretch."""
@@ -37,14 +37,14 @@ class Collectives:
 
     Attributes:
         communicator: the name of the group of processes, the same on all ranks.
-        ranks: its members, as `0-3,8`; "" if unknown.
+        ranks: its members, written as `0-3,8`; "" if unknown.
         size: number of ranks; 0 if unknown.
-        begun: number of collectives begun, kept or not.
-        stride: one in `stride` stretches of collectives was kept; 1: all of them.
+        begun: number of collectives begun, recorded or not.
+        stride: one in `stride` stretches of collectives was recorded; 1 means all of them.
         operation: what was done, `gloo:all_reduce`.
         bytes: contributed by this process.
         asked_ns: when it was requested; begun_ns: when the backend began; ended_ns: when it
-            ended. Nanoseconds since the epoch by the host's clock.
+            ended. Nanoseconds since the epoch, on the host's clock.
         row: the call path, a row of the thread's tree.
     """
 
@@ -70,7 +70,7 @@ class Stretches:
     """What a thread did between one collective and the next: columns.
 
     Attributes:
-        start_ns, end_ns: of each stretch, in order of time; since the epoch by the host's clock.
+        start_ns, end_ns: of each stretch, in order of time; since the epoch, on the host's clock.
         stretch: index of a stretch; row: a call path of the thread's tree; own_ns: its exclusive
             time in that stretch. Only the call paths with the most time are listed; the rest of
             the stretch belongs to others.

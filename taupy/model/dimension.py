@@ -1,4 +1,4 @@
-"""Units of metrics as products of powers, so that derived metrics carry and check them.
+"""Units of metrics as products of powers, so that derived metrics have units, which are checked.
 
 A unit is text: `inst`, `inst/warp`, `flop/s`, `B/inst`, `warp*cycle`, `ns^2`; `ratio` for a
 pure number. Times are counted in nanoseconds and sizes in bytes; other spellings of them

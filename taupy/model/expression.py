@@ -5,9 +5,10 @@
     32[B/sector] * (sectors_read + sectors_written)
     "CUDA.Tesla_P100-PCIE-16GB.domain_d.inst_executed" / cycles
 
-Numbers, metrics (in double quotes if the name contains anything but letters, digits, `_`, `.`
-and `:`), `+ - * /`, parentheses, and functions: `min` and `max` of values, `sum` of the metrics
-that were measured, `first` metric that was. A number may have a unit in brackets.
+An expression consists of numbers, metrics (in double quotes if the name contains anything but
+letters, digits, `_`, `.` and `:`), `+ - * /`, parentheses and functions: `min` and `max` of values,
+`sum` of those metrics that were measured, and `first`, the first metric that was measured. A number
+may have a unit in brackets.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ class Name:
 
 @dataclass(frozen=True, slots=True)
 class Binary:
-    """Two nodes and an operator between them; the negative of a metric is -1 times it."""
+    """Two nodes and an operator between them; a negated metric is -1 times the metric."""
 
     operator: Operator
     left: Node
@@ -96,7 +97,7 @@ def parse(text: str) -> Node:
 
 
 def names(node: Node) -> Iterator[str]:
-    """The metrics in it, from left to right, with repetitions."""
+    """The metrics in the expression, from left to right, with repetitions."""
     if isinstance(node, Name):
         yield node.name
     elif isinstance(node, Binary):
@@ -108,7 +109,7 @@ def names(node: Node) -> Iterator[str]:
 
 
 def units(node: Node) -> Iterator[str]:
-    """The units of the numbers in it."""
+    """The units of the numbers in the expression."""
     if isinstance(node, Number) and node.unit:
         yield node.unit
     elif isinstance(node, Binary):
@@ -120,7 +121,7 @@ def units(node: Node) -> Iterator[str]:
 
 
 def replaced(node: Node, change: Callable[[Name], Node]) -> Node:
-    """The tree with each name replaced by what `change` returns for it."""
+    """The tree with each name replaced by the node that `change` returns for it."""
     if isinstance(node, Name):
         return change(node)
     if isinstance(node, Binary):

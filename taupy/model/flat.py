@@ -29,7 +29,7 @@ class FlatSums:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing happened: the timer only has others below it."""
+        """Whether all numbers are 0: the timer is only an ancestor of others."""
         return not (
             self.calls
             or self.subroutines
@@ -46,7 +46,7 @@ def flat_sums(tree: CallTree, timers: Sequence[int]) -> dict[int, FlatSums]:
     """Sum a tree by timer.
 
     Calls, subroutines and exclusive are summed over all rows of a timer, inclusive
-    over the outermost ones only: a recursive call's time already lies inside them.
+    over the outermost ones only, which already contain the time of recursive calls.
 
     Args:
         tree: must satisfy the structural invariants.

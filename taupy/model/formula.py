@@ -43,7 +43,7 @@ class Sum(NamedTuple):
 
     @property
     def text(self) -> str:
-        """Its name in a `Question`: the metric's name, `sum(...)` or `first(...)`."""
+        """The sum's name in a `Question`: the metric's name, `sum(...)` or `first(...)`."""
         if not self.function:
             return self.metrics[0]
         return written(Function(self.function, tuple(Name(name) for name in self.metrics)))
@@ -87,7 +87,7 @@ class Formula:
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        """All metrics in it, each once."""
+        """All metrics in the formula, without repetitions."""
         return tuple(dict.fromkeys(name for term in self.sums for name in term.metrics))
 
     @property
@@ -111,7 +111,7 @@ class Formula:
         ]
 
     def is_measured(self, table: Table, value: str) -> list[bool]:
-        """Has a row all the sums? Then it counts in those of more rows, also without a value."""
+        """For each row, whether all its sums were measured; see `Answer.measured`."""
         return [None not in parts for parts in self._parts(table, value)]
 
     def _parts(self, table: Table, value: str) -> list[tuple[Any, ...]]:
@@ -137,8 +137,8 @@ def bound(node: Node, unit_of: Mapping[str, str], unit: str = "") -> Formula:
 
     Args:
         unit_of: metric -> its unit. A missing metric is left out of a `sum` or `first` that has
-            others; anywhere else it is the caller's error.
-        unit: of the result; empty for the one that results from the expression.
+            others; anywhere else it is a mistake of the caller.
+        unit: of the result; if empty, it follows from the expression.
 
     Raises:
         UsageError: different units are added or compared, or `unit` does not fit.

@@ -4,8 +4,8 @@ In TAU's model a GPU is a context (1 + its ordinal) of the node that uses it, a 
 a thread of that context (`Thread.kind == "stream"`), and a kernel or a copy is a timer
 (groups GPU_KERNEL, GPU_COPY, GPU_SYNC) on it. The tree of such a thread repeats the host's
 call path down to the launching routine: those rows have `calls` 0 and `exclusive` 0, and
-an `inclusive` that is the GPU time launched from there. The invariants of summed values thus
-hold on streams as on host threads, and equal call paths have equal ids in the database.
+an `inclusive` equal to the GPU time of work launched from there. The invariants of summed values
+thus hold on streams as on host threads, and equal call paths have equal ids in the database.
 Work without a known launching call path is placed under the timer `NO_OWNER`.
 """
 
@@ -31,9 +31,9 @@ class Launch:
         count: number of launches.
         time_ns, minimum_ns, maximum_ns, sum_squares_ns2: GPU time, over the timed launches.
         untimed: launches for which the GPU reported no times.
-        grid, block: their extents in blocks and threads; None where not applicable.
+        grid, block: extents in blocks and threads; None where not applicable.
         registers: per thread, as is `local_bytes`; shared memory is per block.
-        occupancy: theoretical, 0 to 1, and what limits it; None where unknown.
+        occupancy: theoretical, 0 to 1; limiter: what limits it. None where unknown.
         bytes: total moved by copies or set by memsets.
     """
 
@@ -88,7 +88,7 @@ class Module:
         bytes: size of the cubin.
         loads: how often the process loaded this content.
         loaded_ns: time of the first load, since the epoch.
-        kept: the folder of `--keep-modules` has a file of that name.
+        kept: whether the folder of `--keep-modules` contains a file named after `sha256`.
     """
 
     node: int

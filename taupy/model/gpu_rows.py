@@ -81,10 +81,10 @@ class BusyRow(NamedTuple):
     """Totals of one GPU. Times in nanoseconds.
 
     `kernel_ns` and `copy_ns` are sums over streams: concurrent work counts
-    twice. The rest needs the start and end of every activity (`--trace`), else it is None:
-    `busy_ns` is the time in which anything ran, `span_ns` from the first start to the last end,
-    `overlap_ns` the time in which kernels and copies overlapped, `gaps` the number of idle
-    stretches in between, and `longest_gap_ns` the longest of them.
+    twice. The other values require the start and end of every activity (`--trace`) and are
+    otherwise None: `busy_ns` is the time in which anything ran, `span_ns` from the first start to
+    the last end, `overlap_ns` the time in which kernels and copies overlapped, `gaps` the number of
+    idle periods in between, and `longest_gap_ns` the longest of them.
     """
 
     node: int

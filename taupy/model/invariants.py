@@ -57,8 +57,8 @@ def mended(profile: Profile) -> Profile:
 
     Otherwise missing cells become 0, unknown timers `(unknown timer)`, rows are
     reordered with parents first, and a row whose parent is missing, or that is
-    its own ancestor, becomes a root. Threads of the same place are moved to the next
-    free thread number.
+    its own ancestor, becomes a root. A thread with the same place as an earlier one
+    gets the next free thread number.
     """
     sound = all(
         not _shape_faults(measured.tree, len(profile.timers), roots=False)

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
 
 RANK, RANKS, ATTEMPT, EXIT = "Rank", "Ranks", "Attempt", "Exit Code"
 """Metadata of nodes: the rank that a process belongs to, the number of ranks, the attempt of the
-job, from 1, and how the rank's own process ended."""
+job, from 1, and the exit code of the rank's own process."""
 
 HOST, STARTED = "Hostname", "Starting Timestamp"
 PROCESS = (HOST, "Process ID", STARTED)
@@ -36,12 +36,12 @@ def rank_of(node: int, facts: Mapping[str, str]) -> tuple[int, int]:
 
 
 def are_others(first: Mapping[str, str], second: Mapping[str, str]) -> bool:
-    """Whether these metadata of a node belong to two processes; false unless they say so."""
+    """Whether two sets of a node's metadata are known to come from different processes."""
     return any(name in first and name in second and first[name] != second[name] for name in PROCESS)
 
 
 def exit_code(facts: Mapping[int, Mapping[str, str]]) -> int | None:
-    """The job's: that of the first failed rank of the last attempt; None if unknown."""
+    """The job's exit code: that of the first failed rank of the last attempt; None if unknown."""
     codes: dict[int, list[int]] = {}
     for _, of_node in sorted(facts.items()):
         code = of_node.get(EXIT, "")
@@ -51,7 +51,7 @@ def exit_code(facts: Mapping[int, Mapping[str, str]]) -> int | None:
 
 
 def missing(facts: Mapping[int, Mapping[str, str]]) -> dict[int, list[int]]:
-    """The ranks of a job that are missing, by attempt; only attempts that lack some.
+    """The missing ranks of a job, by attempt; attempts that lack none are omitted.
 
     Args:
         facts: the metadata of each node.

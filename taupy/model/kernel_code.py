@@ -1,6 +1,6 @@
 """Facts from a GPU kernel's machine code: one record per kernel and chip.
 
-`static/` makes them, `profiledb/` stores them, the layers above show and compare them. Counts
+`static/` creates them, `profiledb/` stores them, the layers above show and compare them. Counts
 are of instructions in the code, not of how often they run.
 """
 
@@ -45,7 +45,7 @@ class Access(NamedTuple):
         pattern: "same" for all threads of a warp, "contiguous", "strided", "launch" (a stride
             known only at launch), "unknown".
         stride: bytes between neighbouring threads, if `pattern` is "strided".
-        spill: it spills registers to memory or reloads them.
+        spill: whether it spills registers to memory or reloads them.
     """
 
     what: str
@@ -143,9 +143,9 @@ class KernelCode:
         branches: conditional ones; `divergent`: those that may split a warp; None where
             the data flow was not analysed.
         calls: names of called functions, "?" for a computed address.
-        indirect: it jumps to computed addresses, so the control flow is incomplete.
-        irreducible: loops with several entries, which `loops` omits.
-        is_kernel: it can be launched; otherwise it is a function that kernels call.
+        indirect: whether it jumps to computed addresses, so that the control flow is incomplete.
+        irreducible: number of loops with several entries, which `loops` omits.
+        is_kernel: whether it can be launched; otherwise it is a function that kernels call.
     """
 
     name: str
@@ -194,13 +194,15 @@ class KernelCode:
 
     @property
     def spill_bytes(self) -> int:
-        """Bytes per thread that these move."""
+        """Bytes per thread that spills and reloads move."""
         return sum(part.number * part.bytes for part in self.accesses if part.spill)
 
     @property
     def block_shared_bytes(self) -> int:
-        """Shared memory per block for the kernel itself: since 9.0 the code's figure includes
-        what the system reserves."""
+        """Shared memory per block that the kernel itself uses.
+
+        Since compute capability 9.0, `shared_bytes` includes what the system reserves.
+        """
         shared = self.shared_bytes or 0
         return shared - SYSTEM_SHARED if shared and float(self.chip) >= 9 else shared
 

@@ -26,12 +26,12 @@ LONGEST_DEMANGLED: Final = 1 << 20
 """Limit in bytes: a mangled name can refer to its own parts, so it can expand without bound."""
 
 REFERENCES_AT_MOST: Final = 14
-"""Each back-reference may double the text: this many are harmless; with more, the demangler runs
-in a separate process."""
+"""Each back-reference may double the text. This many are harmless; for names with more, the
+demangler runs in a separate process."""
 
 SECONDS_AT_MOST: Final = 3.0
 FAILURES_AT_MOST: Final = 3
-"""After this many names that killed it, such names stay mangled."""
+"""After this many failures of that process, names with more back-references stay mangled."""
 
 _APART = """
 import ctypes, resource, sys
@@ -171,7 +171,7 @@ def told_apart(names: Iterable[str]) -> dict[str, str]:
 
 
 def _operator_at(name: str, at: int) -> str | None:
-    """The operator named here, `operator()` or `operator<<`; None for `operator bool`."""
+    """The operator at this position, `operator()` or `operator<<`; None for `operator bool`."""
     if at and (name[at - 1].isalnum() or name[at - 1] == "_"):
         return None
     match = _OPERATOR.match(name, at)
@@ -259,7 +259,7 @@ def _call_demangler(demangle: Any, free: Any, name: str) -> str | None:
 
 
 class ApartDemangler:
-    """The same in a separate process, which may run out of memory or time without harming this one.
+    """The demangler in a separate process, whose crash or time-out does not affect this one.
 
     For the few names with so many back-references that they could be bombs; nearly
     all of them are CUTLASS's. Each takes some 20 us once the process has started.

@@ -1,4 +1,4 @@
-"""What a routine's file path tells: its module, its package, and whose code it is."""
+"""What follows from a routine's file path: its module, its package, and whose code it is."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Names of the user events for sampled memory and thread states, shared by writers and readers.
 
-`_native/memory.c` and `allocator.c` also define the events of growth.
+`_native/memory.c` and `allocator.c` also define the names of the growth events.
 """
 
 from typing import NamedTuple
@@ -17,7 +17,7 @@ CUDA_ALLOCATED, CUDA_RESERVED = "PyTorch CUDA Memory Allocated", "PyTorch CUDA M
 
 
 def of_gpu(name: str, device: int) -> str:
-    """The event of one GPU."""
+    """The event's name for one GPU."""
     return f"{name}, GPU {device}"
 
 
@@ -39,7 +39,7 @@ class MemoryEvents(NamedTuple):
 
     @property
     def grown(self) -> tuple[str, ...]:
-        """The events that say where it grew."""
+        """The events that show where memory grew or was freed: all but the peak."""
         return self[:-1]
 
 
@@ -54,7 +54,7 @@ CUDA = MemoryEvents(
 
 PEAKS = (HOST.peak, CUDA.peak)
 OF_PROCESSES = (RESIDENT, *PEAKS)
-"""For all threads of a process combined."""
+"""Events that cover all threads of a process."""
 
 STATES = ("Seen on CPU", "Seen Runnable", "Seen Sleeping", "Seen in Disk Wait")
 """In the order of `taupy.state.looks.STATES`; their total is the time that samples represent."""

@@ -19,7 +19,7 @@ _FAR, _SLOWER = 5.0, 1.2
 
 @dataclass(frozen=True, slots=True)
 class StepTimes:
-    """Of one series of steps.
+    """Statistics of one series of steps.
 
     Attributes:
         marks: one per row. `warm-up`: no row so far took at most 1.25 times the
@@ -65,7 +65,7 @@ def step_times(steps: Steps) -> StepTimes:
 
 
 def quantile(values: Sequence[float], share: float) -> float:
-    """Interpolated linearly between the two nearest values, like NumPy's default."""
+    """A quantile, interpolated linearly between the two nearest values, as NumPy does."""
     ordered = sorted(values)
     place = share * (len(ordered) - 1)
     low = int(place)

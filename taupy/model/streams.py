@@ -74,10 +74,10 @@ class StreamBuilder:
         """Count launches of one kernel or copy.
 
         Args:
-            thread: the stream; equal places are one thread.
+            thread: the stream; threads with equal places are one.
             owner: where it was launched; None if that was not seen.
             timer: the kernel or copy.
-            launch: what is added; its `row` is ignored. Launches of one
+            launch: the launches to add; its `row` is ignored. Launches of one
                 configuration under one call path are merged.
 
         Returns:
@@ -128,7 +128,7 @@ class StreamBuilder:
         return place
 
     def _root(self, owner: Owner | None) -> int:
-        """The root, the same for all threads: the host thread's, if that has groups."""
+        """The root's timer: the launching host thread's, so that all threads have the same root."""
         if owner is not None and self._timers[owner.tree.timer[0]].name == ROOT_TIMER:
             return owner.tree.timer[0]
         return self._place(Timer(ROOT_TIMER, groups=("TAUPY",)))
@@ -216,7 +216,7 @@ def _thread(stream: _Stream) -> ThreadProfile:
 
 
 def _column(rows: int, counted: Mapping[int, float], calls: array[int]) -> array[int]:
-    """Kernels without a value are absent; host routines above them are 0."""
+    """The values by row: `ABSENT` for kernels without a value, 0 for host routines above them."""
     cells: list[Any] = [counted.get(row, ABSENT if calls[row] else 0) for row in range(rows)]
     if all(isinstance(cell, int) for cell in cells):
         return array("q", cells)
@@ -227,7 +227,7 @@ def _added_up(parent: array[int], exclusive: array[int]) -> array[int]:
     inclusive = array(exclusive.typecode, exclusive)
     for row in range(len(parent) - 1, 0, -1):
         value, above = inclusive[row], parent[row]
-        if above >= 0 and value == value:  # NaN is not: the row has no value
+        if above >= 0 and value == value:  # false for NaN: the row has no value
             inclusive[above] = (
                 value if inclusive[above] != inclusive[above] else (inclusive[above] + value)
             )
@@ -235,7 +235,7 @@ def _added_up(parent: array[int], exclusive: array[int]) -> array[int]:
 
 
 def merged_events(events: list[UserEvent]) -> list[UserEvent]:
-    """One user event per name and row: those of several configurations are merged."""
+    """Merge the user events of several configurations: one per name, unit and row."""
     merged: dict[tuple[str, str, int | None], UserEvent] = {}
     for event in events:
         key = (event.name, event.unit, event.row)

@@ -6,8 +6,8 @@ parts of the data can therefore be joined (`combine`), and groups of rows merged
 from a table's columns at the very end (`model/formula.py`).
 
 Labels are stored once: for each dimension a row holds a code, the position of its label among
-the dimension's labels. None in a column is a sum of nothing: nothing was measured, which is
-not 0.
+the dimension's labels. None in a column means that nothing was measured, which is not the same as
+0.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ class Table:
         count: int,
         outermost: Iterable[int] | None = None,
     ) -> dict[Column, list[Amount]]:
-        """The columns of a table whose rows are groups of this one's.
+        """The columns of a table whose rows are groups of this table's rows.
 
         Args:
             groups: each row's group, from 0; -1 for none.
@@ -131,7 +131,7 @@ class Table:
 
 
 def numbered(*keys: Sequence[int], size: int) -> tuple[list[int], list[int]]:
-    """A number per row, the same for equal keys; and the first row of each number."""
+    """A number per row, equal for equal keys, and the first row with each number."""
     if not keys:
         return [0] * size, [0] if size else []
     numbers: dict[Any, int] = {}

@@ -14,7 +14,7 @@ from typing import Literal, NamedTuple
 from taupy.model.machine import Ceiling
 
 Tier = Literal["measured", "analytic", "unknown"]
-"""Where a number comes from: counted by hardware, derived from shapes, or nowhere."""
+"""Where a number comes from: counted by hardware, derived from shapes, or unknown."""
 
 PRECISION_OF = {
     "flop": "any",
@@ -49,7 +49,7 @@ LEVEL_OF = {
 LEVELS = ("L1", "shared", "L2", "L3", "DRAM")
 
 PER_SECOND = " per second"
-"""Suffix of a metric's name: a user event with its rate, for launches of unknown duration."""
+"""Suffix of user events with the rate of a metric, for launches of unknown duration."""
 
 COUNTED_TIME = "counted_time"
 COUNTED_LAUNCHES = "counted_launches"
@@ -70,7 +70,7 @@ METRICS = (*PRECISION_OF, *LEVEL_OF, COUNTED_TIME, COUNTED_LAUNCHES, TENSOR_INST
 """All metrics that a roofline may need, besides `time`."""
 
 LAUNCHES_GROUP = "GPU_LAUNCHES"
-"""Group of timers above similar launches of a kernel, in files of single launches."""
+"""Group of timers above similar launches of a kernel, in files that list single launches."""
 
 
 class Place(NamedTuple):
@@ -104,7 +104,7 @@ class KernelWork:
 
 @dataclass(frozen=True, slots=True)
 class RoutineWork:
-    """One routine on one host thread: its own work, and that including everything it called."""
+    """One routine on one host thread: its own work, and its work including everything it called."""
 
     timer: int
     thread: tuple[int, int, int]

@@ -25,7 +25,7 @@ _LONGEST = f"""
 
 
 class ActivityRow(NamedTuple):
-    """One activity; stamps are nanoseconds since the epoch."""
+    """One activity; times are nanoseconds since the epoch."""
 
     thread: ThreadRow
     name: str

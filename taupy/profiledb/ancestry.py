@@ -1,4 +1,4 @@
-"""Call paths with all their ancestors, however many: one statement per 20,000."""
+"""Any number of call paths with all their ancestors: one statement per 20,000 call paths."""
 
 from __future__ import annotations
 
@@ -55,12 +55,12 @@ class Ancestry:
             left -= 1
 
     def up(self, callpath: int | None) -> Iterator[int]:
-        """The ids of their timers."""
+        """The timer ids of the call path and its ancestors."""
         for id in self.ids(callpath):
             yield self.steps[id][1]
 
     def names(self, callpath: int, longest: int | None = None) -> list[str]:
-        """The full names from the root; of a path longer than `longest` its end, after "..."."""
+        """The full names from the root; if more than `longest`, "..." and the last ones."""
         timers = list(self.up(callpath))
         names = [self.timers[timer].timer for timer in timers[:longest]]
         return [*(["..."] if len(names) < len(timers) else []), *reversed(names)]

@@ -241,7 +241,7 @@ class Trial:
         """The call paths, one row per call path and thread, parents before children.
 
         Args:
-            largest: only so many, those with the largest exclusive values, in this order.
+            largest: only this many, those with the largest exclusive values, largest first.
 
         Columns: node, context, thread, callpath_id, parent_id [missing for a root],
         depth, timer, short_name, file, line, groups, calls, subroutines, inclusive,
@@ -274,10 +274,10 @@ class Trial:
         return frame(rows, KernelRow._fields)
 
     def launches(self) -> pd.DataFrame:
-        """One row a kernel or copy with one configuration, stream and launching call path.
+        """One row per kernel or copy, configuration, stream and launching call path.
 
-        Columns: those of `taupy.model.gpu_rows.SiteRow`, among them routine and path [where
-        it was launched], calls, time_ns, grid, block, registers and shared memory.
+        Columns: those of `taupy.model.gpu_rows.SiteRow`, among them routine and callpath
+        [where it was launched], calls, time_ns, grid, block, registers and shared memory.
 
         Raises:
             taupy.errors.TaupyError: nothing of the trial ran on a GPU.
@@ -286,7 +286,7 @@ class Trial:
             return frame(gpu_query.sites(gpu_query.launched(db, self.row.id)), SiteRow._fields)
 
     def user_events(self) -> pd.DataFrame:
-        """One row an event, thread and call path.
+        """One row per event, thread and call path.
 
         Columns: node, context, thread, event, unit, callpath, count, minimum, maximum,
         mean, stddev [in the event's unit].
@@ -318,13 +318,13 @@ class Trial:
 
 
 def _conditions(meta: Mapping[str, object] | None, texts: Mapping[str, str | None]) -> list[str]:
-    """The same conditions as texts of `selector`, of which `texts` has the beginnings."""
+    """The conditions as selectors; the keys of `texts` are their prefixes."""
     conditions = [prefix + text for prefix, text in texts.items() if text is not None]
     return conditions + [f"meta.{key}={value}" for key, value in (meta or {}).items()]
 
 
 def _html(rows: pd.DataFrame) -> str:
-    """A frame as HTML: pandas escapes markup, and we what is not visible."""
+    """A frame as HTML: pandas escapes markup, this function invisible characters."""
 
     def shown(cell: object) -> object:
         text = ", ".join(map(str, cell)) if isinstance(cell, tuple) else cell
@@ -336,11 +336,11 @@ def _html(rows: pd.DataFrame) -> str:
 def frame(
     rows: Iterable[tuple[Any, ...]], columns: Iterable[str], documented: bool = True
 ) -> pd.DataFrame:
-    """Rows as a frame of these columns; whole numbers stay whole, also with gaps.
+    """Rows as a frame with these columns; integers stay integers, even if some are missing.
 
     Args:
-        documented: the columns are those of docs/database.md: one without any value has the
-            type that it has with some.
+        documented: the columns are those of docs/database.md; a column without any value
+            gets the type that it has otherwise.
     """
     import pandas as pd
 
@@ -369,7 +369,7 @@ _OBJECTS = frozenset({"tags", "grid", "block", "additive"})
 
 
 def _series(values: list[Any], name: str) -> pd.Series[Any]:
-    """Whole numbers with gaps are `Int64`: ids must not pass through floats."""
+    """Integers with missing values become `Int64`: ids must not pass through floats."""
     import pandas as pd
 
     kinds = set(map(type, values))

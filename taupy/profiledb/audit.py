@@ -54,7 +54,7 @@ class Finding(NamedTuple):
     """One violation or note.
 
     Attributes:
-        state: PROBLEM, or note for remarks from the measurement.
+        state: PROBLEM, or note for what is no damage.
         check: file, schema, ids, laws, summary, values or remarks.
         trial: the trial concerned, None for the whole file.
     """
@@ -339,12 +339,12 @@ def _law(fault: str) -> str:
 
 
 class _Summary(NamedTuple):
-    """A thread's flat profile, which is to be the sum of its call paths.
+    """A thread's flat profile, which must be the sum of its call paths.
 
     Attributes:
         thread: its id.
         flat: the sums of its call paths.
-        metrics: id -> name of those of the trial.
+        metrics: the trial's metrics, id -> name.
     """
 
     db: ProfileDB

@@ -1,4 +1,4 @@
-"""Insert many rows: a hundred with one statement take half of what a hundred statements take."""
+"""Insert many rows: a hundred per statement take half the time of a hundred statements."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ def insert(
     Args:
         into: `INSERT INTO table (columns)`.
         row: the SQL of one row: literals, and a `?` per cell.
-        ending: what follows the values, such as ` ON CONFLICT DO NOTHING`.
+        ending: SQL after the values, such as ` ON CONFLICT DO NOTHING`.
     """
     width = row.count("?")
-    # Rows from `zip` and the like are not kept: their cells are chunked directly.
+    # Rows may come from an iterator such as `zip`: their cells are chunked, no row is kept.
     cells = chain.from_iterable(rows)
     pieces = iter(lambda: list(islice(cells, ROWS_A_STATEMENT * width)), [])
     for count, alike in groupby(pieces, len):
@@ -64,8 +64,8 @@ def insert_columns(
 def index_afterwards(
     connection: sqlite3.Connection, index: str, table: str, rows: int
 ) -> Iterator[None]:
-    """Rebuild an index after inserting rows, if they outnumber those in the table: sorting it
-    once takes a sixth of the time of placing each row.
+    """Rebuild an index after inserting rows, if they outnumber those in the table: sorting
+    once takes a sixth of the time of inserting each row into the index.
 
     Args:
         rows: upper bound on the number of rows inserted.

@@ -24,7 +24,7 @@ TRUST: tuple[CeilingSource, ...] = ("measured", "user", "report", "datasheet")
 """Sources, the most reliable first."""
 
 LAUNCH_PATTERNS = ("back-to-back", "event pair")
-"""How launches were timed; the way programs launch comes first. Launches in a graph are cheaper,
+"""How launches were timed; the usual way of launching comes first. Launches in a graph are cheaper,
 launches with a wait are more expensive."""
 
 
@@ -50,7 +50,7 @@ def add_ceilings(db: ProfileDB, measured: Iterable[Ceiling]) -> int:
 def ceilings(
     db: ProfileDB, *, processor: str | None = None, source: CeilingSource | None = None
 ) -> list[Ceiling]:
-    """The ceilings in the order they were stored.
+    """The ceilings, in the order in which they were stored.
 
     Args:
         processor: only those of this CPU or GPU (case-sensitive). None for all.

@@ -1,7 +1,7 @@
-"""Large trees as whole columns: what `prepared.py` and `model/flat.py` do row by row, with NumPy.
+"""Process large trees column by column with NumPy, as `prepared.py` and `model/flat.py` do by row.
 
-Only for columns of whole numbers. The results are the same; trees for which `wide` is False are
-processed row by row, without NumPy.
+Only columns of integers are supported. The results are the same; trees for which `wide` is False
+are processed row by row, without NumPy.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
     Column = np.ndarray[Any, np.dtype[np.int64]]
 
 ROWS = 2_000
-"""Below this number of rows, importing NumPy does not pay."""
+"""Below this number of rows, importing NumPy does not pay off."""
 _CLIMBS = 64
-"""Maximum mean depth for which climbing level by level pays."""
+"""Maximum mean depth for which climbing level by level pays off."""
 _LARGEST = 1 << 62
 
 
 def wide(tree: CallTree) -> bool:
-    """Is it a large tree of whole numbers whose sums fit into 64 bits?"""
+    """Whether the tree is large and holds only integers, whose sums fit into 64 bits."""
     columns = [*tree.inclusive.values(), *tree.exclusive.values()]
     if len(tree) < ROWS or any(column.typecode != "q" for column in columns):
         return False
@@ -42,14 +42,14 @@ def wide(tree: CallTree) -> bool:
 
 
 def whole(column: array[int]) -> Column:
-    """A column of the model as an array, without copying."""
+    """A column of the model as a NumPy array, without copying."""
     import numpy as np
 
     return np.frombuffer(column, "i8")
 
 
 def lawful(tree: CallTree, timers: int) -> bool:
-    """Does a wide tree satisfy every invariant of `model/invariants.py`?"""
+    """Whether a wide tree satisfies every invariant of `model/invariants.py`."""
     import numpy as np
 
     rows, parent, timer = len(tree), whole(tree.parent), whole(tree.timer)
@@ -103,7 +103,7 @@ def callpath_ids(parent: Column, timers: Column, depth: Column) -> Column:
     for rows in np.split(order, np.flatnonzero(np.diff(depth[order])) + 1):
         above = np.where(parent[rows] >= 0, ids[parent[rows]], 0)
         links = np.stack((above, timers[rows]), 1).astype("<i8").tobytes()
-        # A hash for each row: nearly all of it runs in C.
+        # One hash per row; nearly all of this runs in C.
         hashes = starmap(partial(blake2b, digest_size=8), iter_unpack("16s", links))
         ids[rows] = np.frombuffer(b"".join(map(blake2b.digest, hashes)), "<i8") & _POSITIVE
     return ids
@@ -113,7 +113,7 @@ def ascending(ids: array[int], is_wide: bool) -> array[int]:
     """The positions of ids in the order of the ids.
 
     Args:
-        is_wide: NumPy pays.
+        is_wide: whether using NumPy pays off.
     """
     if is_wide:
         return array("q", whole(ids).argsort().tobytes())
@@ -121,7 +121,7 @@ def ascending(ids: array[int], is_wide: bool) -> array[int]:
 
 
 def repeats(ids: Column, order: Column) -> bool:
-    """Whether any two are equal. `order` sorts them."""
+    """Whether any two ids are equal; `order` sorts them."""
     ordered = ids[order]
     return bool((ordered[1:] == ordered[:-1]).any())
 
@@ -156,7 +156,7 @@ def flat_rows(tree: CallTree, timers: Sequence[int], on_stream: bool) -> FlatRow
     starts = np.flatnonzero(np.diff(keys[order], prepend=-1))  # no id is negative
 
     def sums(values: Column) -> Column:
-        """The values added up by timer, in the order of their ids."""
+        """The values summed by timer, in the order of timer ids."""
         return np.add.reduceat(values[order], starts)
 
     calls, subroutines = sums(whole(tree.calls)), sums(whole(tree.subroutines))

@@ -29,7 +29,7 @@ WRAPPERS = re.compile(
     r"[{/\\](_compile\.py|_dynamo[/\\]eval_frame\.py|utils[/\\]_python_dispatch\.py)}"
 )
 _DISPATCH = "Counting.__torch_dispatch__ ["
-# These run the dispatched operator; their time is the operator's, however deep.
+# These run the dispatched operator; their time belongs to the operator, at any depth.
 _OPERATORS = re.compile(r"[{/\\]torch[/\\]_ops\.py}")
 
 
@@ -75,7 +75,7 @@ def counted_times(paths: Table) -> Table:
 def _owners(
     kinds: Sequence[int], parent: Sequence[int], order: Sequence[int]
 ) -> tuple[list[int], list[int]]:
-    """The row that each row's time counts for (-1: none), and the program's next row above it."""
+    """The row to which each row's time counts (-1: none), and the nearest program row above it."""
     owner, above = [-1] * len(parent), [-1] * len(parent)
     for row in order:
         kind, caller = kinds[row], parent[row]

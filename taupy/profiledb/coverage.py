@@ -16,7 +16,7 @@ from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.dimensions import listed
 from taupy.profiledb.reading import Reading
 
-# The sum tells sets of call paths of equal size apart.
+# The sum distinguishes sets of call paths of equal size.
 _COVERAGE = """
     SELECT value.thread_id, value.metric_id, count(*), sum(value.callpath_id & 16777215)
       FROM interval_value AS value
@@ -47,7 +47,7 @@ def uneven_threads(db: ProfileDB, trials: Sequence[int], metrics: Iterable[int])
 def together(
     table: Table, parent: Sequence[int], is_stream: Sequence[bool]
 ) -> dict[Column, Sequence[Amount]]:
-    """The columns of a table of call paths, with sums over rows measured in all metrics.
+    """The columns of a table of call paths, summed over rows on which all metrics were measured.
 
     Args:
         parent: each row's parent row, -1 for a root.
@@ -76,19 +76,19 @@ def together(
 
 
 def measured(table: Table) -> list[bool]:
-    """Does each row have a value of any metric?"""
+    """For each row, whether it has a value of any metric."""
     columns = [sums for name, sums in table.columns.items() if name.metric]
     return [any(value is not None for value in row) for row in zip(*columns, strict=True)]
 
 
 def _complete(table: Table, names: Sequence[Column]) -> list[bool]:
-    """Was each row measured in all of them?"""
+    """For each row, whether it has a value in all these columns."""
     columns = [table.columns[name] for name in names]
     return [None not in row for row in zip(*columns, strict=True)]
 
 
 def _uneven(table: Table, names: Sequence[Column]) -> set[int]:
-    """Threads with rows that were measured in only some of them."""
+    """Threads with rows that have values in only some of these columns."""
     columns = [table.columns[name] for name in names]
     return {
         thread
@@ -103,7 +103,7 @@ def _owners(
     is_stream: Sequence[bool],
     order: Sequence[int],
 ) -> list[int]:
-    """The row that each row's exclusive values count for; -1 for none."""
+    """The row to which each row's exclusive values are added; -1 for none."""
     owner = [-1] * len(parent)
     for row in order:
         if complete[row]:

@@ -1,6 +1,6 @@
 """The database file: open, create, and manage trials.
 
-`writer.py` writes the contents of a trial, `query.py` reads them; `files.py` refuses files that
+`writer.py` writes the contents of a trial, `query.py` reads them; `files.py` rejects files that
 are not trial databases. Writers use a rollback journal, which also works on network file systems,
 and one transaction per trial.
 """
@@ -108,7 +108,7 @@ class ProfileDB:
         A file with an older schema is upgraded, even for reading.
 
         Args:
-            path: a plain file name, whatever characters it holds.
+            path: a file name; any characters are allowed, since it is not a URI.
             create: create the database if it does not exist; implies writing.
             readonly: False to write.
 
@@ -192,11 +192,11 @@ class ProfileDB:
                 yield row
 
     def columns(self, reading: Reading) -> list[Sequence[Any]]:
-        """The answer of a statement over values, column by column; empty for no rows."""
+        """The result of a statement over values, column by column; empty if there are no rows."""
         return list(zip(*self.rows(reading.sql), strict=True))
 
     def file_for(self, sql: str, parameters: Sequence[object] | Mapping[str, object] = ()) -> str:
-        """The file in which SQLite finds the answer to this statement of a user."""
+        """The file on which SQLite can run this statement, written by a user."""
         return self.path
 
     def trials(self) -> list[TrialRow]:
@@ -204,7 +204,7 @@ class ProfileDB:
         return self._trials("1", ())
 
     def trial(self, trial_id: int) -> TrialRow:
-        """The trial of that number.
+        """The trial with this id.
 
         Raises:
             NoSuchTrial: it does not exist.
@@ -227,13 +227,13 @@ class ProfileDB:
         return [TrialRow._make((*row, tuple(tags.get(row[0], ())))) for row in rows]
 
     def rename(self, trial_id: int, name: str) -> None:
-        """Give a trial another name."""
+        """Rename a trial."""
         self.trial(trial_id)
         with self.transaction() as connection:
             connection.execute("UPDATE trial SET name = ? WHERE id = ?", (storable(name), trial_id))
 
     def tag(self, trial_id: int, name: str) -> None:
-        """Add a tag to a trial, if it is not there already."""
+        """Add a tag to a trial, unless it already has the tag."""
         self.trial(trial_id)
         with self.transaction() as connection:
             connection.execute(
@@ -257,7 +257,7 @@ class ProfileDB:
             )
 
     def delete(self, trial_id: int) -> None:
-        """Delete a trial, and the timers and call paths that no other trial has."""
+        """Delete a trial, and the timers and call paths that no other trial uses."""
         self.trial(trial_id)
         with self.transaction() as connection:
             trial = {"trial": trial_id}
@@ -288,7 +288,7 @@ class ProfileDB:
             version = checked_version(self.connection, self.path)
             if version < migrations.SCHEMA_VERSION:
                 with self.transaction() as connection:
-                    # Another process may have been faster.
+                    # Another process may have upgraded it in the meantime.
                     if checked_version(connection, self.path) < migrations.SCHEMA_VERSION:
                         migrations.migrate(connection)
 

@@ -61,7 +61,7 @@ def definitions(db: ProfileDB) -> dict[str, Definition]:
 
 
 def is_measured(db: ProfileDB, name: str) -> bool:
-    """Does a trial of this database have a measured metric of that name?"""
+    """Whether any trial of this database has a measured metric with this name."""
     return bool(db.rows(_MEASURED, (name,)))
 
 
@@ -76,7 +76,7 @@ def of_legacy_name(name: str) -> str | None:
 def project_definitions() -> dict[str, Definition]:
     """[tool.taupy.derived] of pyproject.toml: name = "expression", or a table of
     `expression`, `unit`, `description`. [tool.taupy.metrics] is the same, unless `metrics` is
-    a list: then it names what `taupy run` measures.
+    a list, which names the metrics that `taupy run` measures.
 
     Raises:
         UsageError: it contains something else, or an invalid expression.
@@ -126,7 +126,7 @@ def _is_entry(value: object) -> TypeGuard[dict[str, str]]:
 
 
 def checked(definition: Definition) -> Definition:
-    """The same definition.
+    """Return the definition if it is valid.
 
     Raises:
         UsageError: its name or its expression is invalid.

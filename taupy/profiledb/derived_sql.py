@@ -36,7 +36,7 @@ def statement(db: ProfileDB, trial_id: int, name: str) -> str:
     """A statement that computes the metric for a trial.
 
     Raises:
-        NoSuchTrial, MissingMetric, UsageError: as `metrics.resolve`.
+        NoSuchTrial, MissingMetric, UsageError: as for `metrics.resolve`.
     """
     metric, node, scales, factor = bound_expression(db, trial_id, name)
     columns = {}

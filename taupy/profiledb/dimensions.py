@@ -38,10 +38,10 @@ class Dimension:
         of: the id that it depends on.
         sql: statement returning an id and the parts of its label; `{ids}` is replaced by the
             ids. Empty if the id is the label.
-        label: makes a label from the parts.
+        label: function that makes a label from the parts.
         spelling: text of a label in conditions.
         several: an id may have several rows, each with its own label.
-        across: when labels of different trials are equal.
+        across: when labels of different trials count as equal.
     """
 
     of: Id
@@ -272,7 +272,7 @@ WITHIN = (
 
 
 OF_TIMERS = tuple(name for name in WITHIN if DIMENSIONS[name].of == "timer")
-"""Those of them that distinguish routines."""
+"""The dimensions in `WITHIN` that distinguish routines."""
 
 OF_LAUNCHES = (*WITHIN, "routine", "configuration")
 """Dimensions for the launches of one trial; the routine is the nearest one above the launch."""
@@ -288,7 +288,7 @@ def written(name: str, label: Any) -> str:
 
 
 def following(db: ProfileDB, trial: int, name: str) -> tuple[Id, dict[Any, list[str]]]:
-    """The id kind of a dimension, and its labels by id."""
+    """The kind of id that a dimension depends on, and its labels as text by that id's label."""
     source = dimension(name).of
     ids = ids_of(db, source, [trial])
     from_source = labels(db, source, ids)
@@ -297,7 +297,7 @@ def following(db: ProfileDB, trial: int, name: str) -> tuple[Id, dict[Any, list[
 
 
 def dimension(name: str) -> Dimension:
-    """The dimension of that name.
+    """The dimension with this name.
 
     Raises:
         UsageError: it does not exist; the message lists all dimensions.
@@ -326,7 +326,7 @@ def ids_of(db: ProfileDB, what: Id, trials: Sequence[int]) -> list[int]:
 def ids_where(
     db: ProfileDB, what: Id, trials: Sequence[int], where: Sequence[Condition]
 ) -> list[int] | None:
-    """The ids that meet the conditions on them; None for all."""
+    """The ids that meet the conditions that apply to them; None if no condition applies."""
     matching: list[int] | None = None
     for condition in where:
         if condition.relation != "in" or dimension(condition.dimension).of != what:
@@ -342,7 +342,7 @@ def ids_where(
 def labels(db: ProfileDB, name: str, ids: Sequence[Any]) -> dict[Any, tuple[Any, ...]]:
     """The labels of each id in a dimension, one or several; None if it has no label.
 
-    None is also an id: that of the call path and timer of a user event without them.
+    None may also be an id: a user event may lack a call path and timer.
     """
     meant = dimension(name)
     if not meant.sql:
@@ -374,5 +374,5 @@ def _by_id(rows: Iterable[tuple[Any, ...]]) -> Iterator[tuple[int, list[tuple[An
 
 
 def listed(ids: Iterable[int]) -> str:
-    """Ids for `IN (...)`; for an empty list, an empty set."""
+    """Ids as text for `IN (...)`; no ids give NULL, which matches nothing."""
     return ", ".join(str(int(id)) for id in ids) or "NULL"

@@ -1,7 +1,7 @@
-"""Inspect a file before opening it as a database, connect to it, or refuse it with a clear message.
+"""Inspect a file before opening it as a database, connect to it, or reject it with a clear message.
 
-A file that is not a trial database is refused in one line and remains unchanged. Errors of SQLite
-become one line, too. `database.py` handles trials.
+A file that is not a trial database is rejected with a one-line message and remains unchanged.
+SQLite's errors become one-line messages, too. `database.py` handles trials.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from taupy.profiledb import migrations
 from taupy.profiledb.schema import APPLICATION_ID
 
 PATIENCE_S = 28.0
-"""Total time a transaction waits for the locks of others."""
+"""Total time that a transaction waits for other processes' locks."""
 
 _WRITER_CACHE_KIB = 256 * 1024
 _INTERRUPTIBLE_EVERY = 50_000  # steps of SQLite's virtual machine, a few milliseconds
@@ -27,7 +27,7 @@ _INTERRUPTIBLE_EVERY = 50_000  # steps of SQLite's virtual machine, a few millis
 
 @contextmanager
 def refusing(path: str) -> Iterator[None]:
-    """Turn errors of SQLite into one line, and its interruption into KeyboardInterrupt."""
+    """Turn SQLite's errors into one-line messages, and its interruption into KeyboardInterrupt."""
     try:
         yield
     except (sqlite3.Error, sqlite3.Warning) as error:
@@ -42,7 +42,7 @@ def refusing(path: str) -> Iterator[None]:
 
 
 def reading_connection(path: str) -> sqlite3.Connection:
-    """A connection that cannot write, and that Ctrl-C interrupts."""
+    """A read-only connection whose statements can be interrupted by Ctrl-C."""
     with refusing(path):
         connection = _connect(path, "ro")
         try:
@@ -67,7 +67,7 @@ def reading_connection(path: str) -> sqlite3.Connection:
 
 
 def writing_connection(path: str, *, create: bool) -> sqlite3.Connection:
-    """Open for writing, with other programs' write-ahead log undone.
+    """Open for writing, and leave the write-ahead-log mode that another program may have set.
 
     Args:
         create: create the file if it does not exist.

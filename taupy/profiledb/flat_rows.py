@@ -31,7 +31,7 @@ class FlatRows:
         """The rows of sums by timer id.
 
         Args:
-            on_stream: it is a GPU stream; see `FlatSums.has_run`.
+            on_stream: whether the thread is a GPU stream; see `FlatSums.has_run`.
         """
         ran = sorted((id, of_timer) for id, of_timer in sums.items() if of_timer.has_run(on_stream))
         rows = [of_timer for _, of_timer in ran]

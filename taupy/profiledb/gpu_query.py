@@ -52,7 +52,7 @@ class Launched:
     whole: dict[tuple[int, int], int]
 
     def of_kernels(self, meant: Callable[[str, str], bool]) -> Launched:
-        """Those of kernels for whose full and short names `meant` is true."""
+        """Only the launches of kernels for whose full and short names `meant` is true."""
         timers = enumerate(self.table.row_labels("timer"))
         rows = [row for row, timer in timers if meant(timer.timer, timer.short_name)]
         return replace(self, table=self.table.taken(rows))
@@ -72,7 +72,7 @@ def launched(
 
     Args:
         threads: streams, such as "0.1.0"; None for all.
-        more: further dimensions to sum by; `routine` is always there.
+        more: further dimensions to sum by; `routine` is always included.
 
     Raises:
         NoSuchTrial: there is no such trial.
@@ -226,7 +226,7 @@ def _time_of(table: Table, name: str, meant: Callable[[Any], bool]) -> dict[Any,
 
 @dataclass(slots=True)
 class _Spans:
-    """Intervals in order of their starts, merged as they arrive."""
+    """Intervals, added in order of their starts and merged at once."""
 
     first: int | None = None
     until: int = 0
@@ -234,7 +234,9 @@ class _Spans:
     gaps: int = 0
     longest: int = 0
     overlap: int = 0
-    ends: list[int] = field(default_factory=lambda: [0, 0])  # end so far: of copies, of kernels
+    ends: list[int] = field(
+        default_factory=lambda: [0, 0]
+    )  # latest end so far, of copies and of kernels
 
     def add(self, is_kernel: bool, start: int, end: int) -> None:
         if self.first is None:
@@ -259,7 +261,7 @@ class _Spans:
 def _routine(above: Ancestry, callpath: int | None) -> str:
     """The nearest timer at or above this call path that is neither an API call nor the root.
 
-    The API call, or the root, if a thread without routines launched it.
+    If there is none, because a thread without routines launched it: the API call or the root.
     """
     nearest = None
     for timer in map(above.timers.__getitem__, above.up(callpath)):

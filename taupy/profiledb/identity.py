@@ -1,8 +1,8 @@
 """Ids derived from content, so that databases merge without renumbering.
 
-A timer is its full name with its groups; a call path is its timer under its
-parent's id. Both are 63 bits of BLAKE2b: among ten million call paths the chance
-that any two share an id is 5 in a million.
+A timer's id is a hash of its full name and its groups, a call path's id a hash of its
+parent's and its timer's ids. Both are 63 bits of BLAKE2b: among ten million call paths
+the probability that any two share an id is 5 in a million.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def user_event_id(name: str, unit: str) -> int:
 
 
 def groups_of(timer: Timer) -> tuple[str, ...]:
-    """The timer's groups as they are stored: each once, sorted."""
+    """The timer's groups as stored: sorted, without repetitions."""
     return _groups(timer.groups)
 
 

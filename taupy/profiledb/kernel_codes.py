@@ -1,4 +1,4 @@
-"""Store and read the machine code of kernels: all records of one reading are stored, or none."""
+"""Store and read facts about kernels' machine code."""
 
 from __future__ import annotations
 
@@ -49,8 +49,11 @@ _LINES = """
 
 
 def storing(db: ProfileDB, codes: Iterable[KernelCode]) -> Iterator[KernelCode]:
-    """Pass kernels through, storing each, in one transaction: if reading fails, or the caller
-    stops early, nothing is stored. Records of the same kernel and module are replaced."""
+    """Store each kernel and pass it on.
+
+    Everything happens in one transaction: if reading fails, or the caller stops early, nothing is
+    stored. Existing records of the same kernel and module are replaced.
+    """
     with db.transaction() as connection:
         for code in codes:
             _store(connection, code)

@@ -1,9 +1,10 @@
-"""Add counters of single launches, from another tool, to a trial that knows the launching code.
+"""Add another tool's counters of single launches to a trial that recorded the launching code.
 
 Nsight Compute records kernels and their order, but not the Python code that launched them. A trial
-of `taupy run` or Nsight Systems has that, and undisturbed times. Kernels are matched by launch
-order if the trial has single activities (`--trace`), or else by configuration (grid and block).
-If several call paths remain, counters are distributed in proportion to launches, with a note.
+of `taupy run` or Nsight Systems has the launching code, and undisturbed times. Kernels are matched
+by launch order if the trial has single activities (`--trace`), or else by configuration (grid and
+block). If several call paths remain, counters are distributed in proportion to launches, with a
+note.
 """
 
 from __future__ import annotations
@@ -33,8 +34,8 @@ class LaunchMatch:
 
     Attributes:
         launches: number of counted launches; `matched`: those of kernels in the trial.
-        by_order, by_place: matched by launch order; by a configuration or kernel that only one
-            call path launched.
+        by_order, by_place: number matched by launch order, and by a configuration or kernel
+            that only one call path launched.
         shared: kernels distributed over several call paths, by name, with their launches.
         unknown: kernels that the trial lacks, with their launches.
         fewer: kernels whose numbers of launches differ between trial and file.
@@ -106,9 +107,9 @@ def merge_launches(
     """Add counters of single launches to a trial.
 
     Args:
-        trial: its number.
+        trial: its id.
         counts: in launch order.
-        units: of the metrics in them.
+        units: metric -> its unit.
 
     Raises:
         RunsDiffer: too few launches match kernels of the trial, or it has all these metrics
@@ -183,13 +184,13 @@ def _kernels(
     for kernel in kernels.values():
         kernel.order.sort()
         if len(kernel.order) < sum(kernel.rows.values()):
-            kernel.order.clear()  # incomplete, so their order would mislead
+            kernel.order.clear()  # incomplete, so that matching by order would be wrong
     unique = {key: names.pop() for key, names in shorts.items() if len(names) == 1}
     return dict(kernels), unique
 
 
 def _places(kernel: _Kernel, launch: LaunchCounts, match: LaunchMatch) -> list[tuple[Place, float]]:
-    """The call paths of a launch, with its share of each."""
+    """The call paths of a launch, each with its share of the launch."""
     if kernel.order and kernel.taken < len(kernel.order):
         place = kernel.order[kernel.taken][1]
         kernel.taken += 1

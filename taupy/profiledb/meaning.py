@@ -28,7 +28,7 @@ _NO_COUNTERS = {"time", "cpu_time", "time_compensated", *COUNTS, *_OF_ALL_LAUNCH
 
 _DEEPEST = 300
 _MOST = 5000
-"""Limits of an expression after substitution: levels and metrics."""
+"""Limits of an expression after substitution: depth, and number of metrics."""
 
 
 class Resolved(NamedTuple):
@@ -56,7 +56,7 @@ class Meant(NamedTuple):
 
     Attributes:
         sums: metrics to query; for a metric computed from calls alone, `time` or the first
-            metric, so that rows without values do not count.
+            metric, so that rows without values are left out.
     """
 
     trials: tuple[int, ...]
@@ -253,7 +253,7 @@ class TrialMetrics:
         return Function(node.function, tuple(dict.fromkeys(arguments)))
 
     def _counted(self, node: Node) -> Node:
-        """The expression with time and calls of counted launches where counters are used."""
+        """The expression; if it uses counters, with time and calls of the counted launches only."""
         if set(expression.names(node)) <= _NO_COUNTERS:
             return node
         return self._swapped(node)

@@ -3,8 +3,8 @@
 A trial is identified by its uuid; timers, call paths and user events by ids derived from their
 content. None of these are renumbered, and nothing is stored twice. Only numbers that are local to
 a file (of threads, metrics, names, and of conflicting trials) are assigned again. Rows are copied
-inside SQLite, by ATTACH, so that memory does not grow with the files. `merge_copy.py` knows the
-references between columns.
+inside SQLite, by ATTACH, so that memory does not grow with the files. `merge_copy.py` handles the
+references between tables.
 """
 
 from __future__ import annotations
@@ -146,7 +146,7 @@ def _one_transaction(
 
 @contextmanager
 def _blaming(db: ProfileDB, source: _Source, name: str) -> Iterator[None]:
-    """Report damage for the correct file."""
+    """Attribute damage to the right file: the source or the target."""
     try:
         yield
     except sqlite3.DatabaseError as error:

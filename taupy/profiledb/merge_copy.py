@@ -3,8 +3,8 @@
 References are read from the schema, so that tables added by later versions are copied, too:
 
 - a column that refers to `trial`, `thread`, `device`, `metric`, `experiment` or
-  `application` holds a number of one file, and gets the number it has here;
-- `timer`, `callpath` and `user_event` have ids derived from content, the same everywhere;
+  `application` holds a number local to its file, which is replaced by the target's number;
+- `timer`, `callpath` and `user_event` have ids derived from content, the same in every file;
 - tables that belong to no trial (ceilings, derived metrics) are copied row by row, unless a row
   with the same key exists.
 """
@@ -37,7 +37,7 @@ _CONTENT = {
     "user_event": "(SELECT user_event_id FROM {source}.user_event_value WHERE trial_id = :old"
     " UNION SELECT user_event_id FROM {source}.sample WHERE trial_id = :old)",
 }
-"""Tables whose ids derive from content, with the rows that a trial uses."""
+"""Tables whose ids are derived from content, with the rows that a trial uses."""
 
 _SAME_CONTENT = {
     "timer": "name",
@@ -50,7 +50,7 @@ class Copier:
     """Copies from one attached database.
 
     Args:
-        connection: with a transaction open, the target is `main`.
+        connection: with an open transaction; the target is its `main`.
         source: the schema name under which the other database is attached.
         result: receives the outcome.
     """
@@ -221,7 +221,7 @@ class Copier:
         )
 
     def _copy_content(self, old: int) -> None:
-        """Copy timers with their groups, call paths and user events; equal ids are equal things."""
+        """Copy timers with groups, call paths and user events; equal ids mean equal content."""
         for table, used in _CONTENT.items():
             which = used.format(source=self.source)
             same = " OR ".join(
@@ -296,7 +296,7 @@ class Copier:
             values,
         )
 
-    # --- a trial that is there -------------------------------------------------
+    # --- a trial that the target has -------------------------------------------
 
     def _lacking_metrics(self, old: int, new: int) -> list[tuple[int, int, int]]:
         """(source thread, target thread, source metric) of metrics missing in the target.
@@ -372,7 +372,7 @@ class Copier:
         self._note_others(new, ours, theirs)
         for (node, name), value in theirs.items():
             if name == RUNNING and (None, RUNNING) not in ours:
-                continue  # they have arrived
+                continue  # those processes have been stored here
             if (node, name) not in ours:
                 self.connection.execute(
                     "INSERT INTO main.metadata (trial_id, node, name, value) VALUES (?, ?, ?, ?)",
@@ -413,7 +413,7 @@ class Copier:
     def _note_others(
         self, trial: int, ours: dict[tuple[Any, str], str], theirs: dict[tuple[Any, str], str]
     ) -> None:
-        """Note nodes that are one process here and another there: theirs is not copied."""
+        """Note nodes that are different processes in the two files; the source's is not copied."""
         nodes = sorted({node for node, _ in theirs if node is not None})
         for node in nodes:
             stored = {name: ours[node, name] for name in job.PROCESS if (node, name) in ours}

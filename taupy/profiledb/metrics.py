@@ -5,9 +5,9 @@
     flat_values(db, trial, "warps_per_inst")  one row per timer and thread
     tree_values(db, trial, "warps_per_inst")  one row per call path and thread
 
-A derived metric is computed from the sums of a timer or call path. A row is omitted if a required
-metric was not measured, or NaN if rows below it have a value. A row with a divisor of 0 is NaN,
-but its sums count in those of larger groups.
+A derived metric is computed from the sums of a timer or call path. A row on which a required metric
+was not measured is omitted, or is NaN if rows below it have a value. A row with a divisor of 0 is
+NaN, but its sums count in those of larger groups.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def bound_expression(
     db: ProfileDB, trial_id: int, name: str
 ) -> tuple[Resolved, Node, dict[str, float], float]:
     """For other evaluators: the meaning of a name, its expression over measured metrics, the
-    factors from each metric's and number's unit to base units, and from base units to its own.
+    factors from each metric's and number's unit to base units, and from base units to its unit.
 
     Raises:
         NoSuchTrial, MissingMetric, UsageError: as `resolve`.
@@ -106,11 +106,11 @@ def of_meant(
     counted: Sequence[Value] = VALUES,
     beside: Sequence[str] = (),
 ) -> Answer:
-    """The same for many trials in which the name has the same meaning.
+    """As `answer`, for several trials in which the name has the same meaning.
 
     Args:
         counted: the values needed.
-        beside: other sums, over call paths in which the whole metric was measured.
+        beside: further sums, over call paths on which the whole metric was measured.
 
     Raises:
         UsageError: an unknown dimension.
@@ -205,7 +205,7 @@ def call_tree(
 def largest_callpaths(
     db: ProfileDB, trial_id: int, name: str = "time", count: int = 20
 ) -> list[TreeRow]:
-    """The call paths with the largest exclusive values on a thread, in this order.
+    """The call paths with the largest exclusive values on a thread, largest first.
 
     Raises:
         NoSuchTrial, MissingMetric, UsageError: as `resolve`.
@@ -249,7 +249,7 @@ def _shown(tree: Answer, least: float | None, deepest: int | None) -> Answer:
 
 
 def _threads(db: ProfileDB, trial_id: int, places: Sequence[Place]) -> Condition:
-    """These threads only.
+    """The condition that selects these threads.
 
     Raises:
         NoSuchTrial: the trial lacks one of them; the message lists its threads.

@@ -1,8 +1,8 @@
 """Add the metrics of a second run of a program to the trial of the first.
 
 Counting slows a run down, so times and counters are better measured in separate runs and combined
-in one trial. Rows are matched by call path, threads by name and order. Runs that differ are
-refused.
+in one trial. Rows are matched by call path, threads by name and order. Runs that differ too
+much are rejected.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Match:
 
     Attributes:
         share: share of the time (the smaller of the two runs') on call paths that both have;
-            different numbers of calls count in proportion.
+            those with different numbers of calls count in proportion.
         callpaths: number of the second run's call paths on matched threads; `matched`: those
             that the trial has.
         threads: number of the second run's matched threads; `alone`: names of the others.
@@ -93,7 +93,7 @@ def merge_metrics(db: ProfileDB, trial: int, profile: Profile, least: float = LE
     are complete. Rows of native threads are copied unchanged.
 
     Args:
-        trial: its number.
+        trial: its id.
         profile: the second run.
         least: minimum share that must match.
 
@@ -307,10 +307,10 @@ def _ids(tree: CallTree, timers: list[int]) -> array[int]:
 
 
 def _share(target: Profile, profile: Profile, pairs: list[_Pair]) -> float:
-    """The share of the time on call paths that both entered equally often; the smaller run's.
+    """The share of time on call paths that both runs entered equally often: the smaller run's.
 
-    CUDA API calls count for their caller, because a counting run does not record them. So do
-    waiting routines of the standard library, which differ from run to run.
+    CUDA API calls count as part of their caller, because a counting run does not record them. So
+    do waiting routines of the standard library, whose calls vary from run to run.
     """
     nodes = {thread.thread.node for thread in profile.threads}
     shares = []
@@ -348,7 +348,7 @@ def _share(target: Profile, profile: Profile, pairs: list[_Pair]) -> float:
 
 
 def _joined(pair: _Pair, metrics: Iterable[str]) -> CallTree:
-    """The first tree with only the second one's metrics."""
+    """The first run's tree with only the second run's metrics."""
     first, second = pair.first.tree, pair.second.tree
     row_of = {path: row for row, path in enumerate(pair.first_ids)}
     partner = [row_of.get(path, -1) for path in pair.second_ids]
@@ -416,13 +416,13 @@ def _add_timers_of(
     threads: list[ThreadProfile],
     ids: list[int],
 ) -> None:
-    """Timers that only the second run's native threads have."""
+    """Add the timers of the second run's native threads."""
     used = sorted({timer for thread in threads for timer in thread.tree.timer})
     add_timers(connection, trial, [profile.timers[at] for at in used], [ids[at] for at in used])
 
 
 def _facts(profile: Profile, match: Match) -> dict[str, str]:
-    """How it was counted, its problems, and how well it matched."""
+    """Metadata: how the run was counted, its problems, and how well it matched."""
     facts = {
         name: value
         for name, value in profile.metadata.items()
@@ -432,7 +432,7 @@ def _facts(profile: Profile, match: Match) -> dict[str, str]:
 
 
 def add_facts(connection: sqlite3.Connection, trial: int, facts: Mapping[str, str]) -> None:
-    """Add metadata to a trial; new values go below existing ones."""
+    """Add metadata to a trial; a new value is appended to an existing one on a line of its own."""
     for name, value in facts.items():
         connection.execute(
             "INSERT INTO metadata (trial_id, node, name, value) VALUES (?, NULL, ?, ?)"

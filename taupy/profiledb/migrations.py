@@ -1,7 +1,7 @@
 """Create the schema and upgrade older files, with sqlite-utils where SQL does not suffice.
 
 `PRAGMA user_version` is the number of upgrades applied. Everything happens in the caller's
-transaction, so a file has one version or the next.
+transaction, so a file is never between two versions.
 """
 
 from __future__ import annotations
@@ -92,8 +92,8 @@ PLAIN: tuple[Upgrade, ...] = (
     add_modules,
     tell_stretches_from_steps,
 )
-"""Those that only execute statements, for which a connection will do: importing sqlite-utils takes
-as long as a question."""
+"""Upgrades that only execute statements and so need only a connection: importing sqlite-utils takes
+as long as answering a question."""
 
 UPGRADES: tuple[Upgrade, ...] = (*PLAIN,)
 """Number n leads from version n to version n + 1. Released ones must not change."""
@@ -105,8 +105,8 @@ SCHEMA_VERSION = len(UPGRADES)
 def migrate(connection: sqlite3.Connection) -> None:
     """Apply the missing upgrades, then recreate the views.
 
-    Does nothing for a current file. A transaction must be open; if one fails, the caller rolls
-    it back.
+    Does nothing for a current file. A transaction must be open; if an upgrade fails, the caller
+    rolls it back.
     """
     version = connection.execute("PRAGMA user_version").fetchone()[0]
     if version >= SCHEMA_VERSION:

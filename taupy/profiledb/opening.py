@@ -7,7 +7,7 @@ from taupy.profiledb.store.address import is_address
 
 
 def editable(name: str) -> ProfileDB:
-    """A trial database, or a store, open for changes of its trials and derived metrics.
+    """A trial database, or a store, open for changes to its trials and derived metrics.
 
     Raises:
         DatabaseError: it cannot be opened.
@@ -24,8 +24,8 @@ def opened(name: str, cluster: str | None = None) -> ProfileDB:
 
     Args:
         name: a file, or the address of a store.
-        cluster: of a store: the Dask scheduler whose workers add up values of several trials;
-            None for that of the environment or the project, if there is one.
+        cluster: for a store, the Dask scheduler whose workers add up values of several trials;
+            None for the one set in the environment or the project, if any.
 
     Raises:
         DatabaseError: it cannot be opened.

@@ -202,7 +202,7 @@ SELECT processor, kind, name, pattern, threads, value, unit, source, reference, 
   FROM ceiling ORDER BY processor, kind, name, value DESC""",
     ),
 }
-"""Name in the address -> question."""
+"""Name in the address -> page."""
 
 TABLES = {
     "trials": "Trials: one run of a program each. Start here.",

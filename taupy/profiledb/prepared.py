@@ -25,7 +25,7 @@ from taupy.profiledb.text import storable
 
 OfRows = TypeVar("OfRows", Collectives, Stretches)
 _ROWS_A_LEVEL = 50
-"""Mean number of rows per level of a tree from which level-wise processing pays."""
+"""Mean number of rows per level of a tree from which level-wise processing pays off."""
 
 
 @dataclass(slots=True)
@@ -90,7 +90,7 @@ class PreparedThread:
         )
 
     def add(self, connection: sqlite3.Connection, trial: int, metrics: dict[str, int]) -> None:
-        """Insert the thread's rows; its timers exist already, `metrics` maps to metric ids."""
+        """Insert the thread's rows; its timers must exist; `metrics` maps names to metric ids."""
         thread = self._add_thread(connection, trial)
         self._add_callpaths(connection)
         self._insert(
@@ -121,7 +121,7 @@ class PreparedThread:
     def add_values(
         self, connection: sqlite3.Connection, trial: int, thread: int, metrics: dict[str, int]
     ) -> None:
-        """Insert the values of all its metrics; the thread `thread` and its calls exist."""
+        """Insert the values of all its metrics; `thread` and its calls must exist."""
         for name, inclusive in self.tree.inclusive.items():
             metric = metrics[name]
             self._insert(

@@ -74,7 +74,7 @@ def threads(db: ProfileDB, trial_id: int) -> list[ThreadRow]:
 
 @of_a_sound_file
 def threads_by_id(db: ProfileDB, trial_id: int) -> dict[int, ThreadRow]:
-    """The same with their ids."""
+    """The trial's threads by id, sorted by node, context and thread."""
     db.trial(trial_id)
     return {id: ThreadRow(*row) for id, *row in db.rows(_THREADS, (trial_id,))}
 
@@ -108,7 +108,7 @@ def timeline(db: ProfileDB, trial_id: int, event: str | None = None) -> list[Tim
 
 
 def _begun_ns(started_at: str) -> int:
-    """Nanoseconds since the epoch of a trial's start."""
+    """A trial's start in nanoseconds since the epoch."""
     from datetime import UTC, datetime, timedelta
 
     since = datetime.fromisoformat(started_at) - datetime(1970, 1, 1, tzinfo=UTC)
@@ -117,9 +117,9 @@ def _begun_ns(started_at: str) -> int:
 
 @of_a_sound_file
 def user_events(db: ProfileDB, trial_id: int) -> list[EventRow]:
-    """The trial's user events, sorted by thread, event, call path.
+    """The trial's user events, sorted by thread, event and call path.
 
-    A call path deeper than `LONGEST_PATH` is shortened to its end, after `... => `.
+    Of a call path deeper than `LONGEST_PATH` only the end is shown, after `... => `.
     """
     db.trial(trial_id)
     places = _places(db, trial_id)

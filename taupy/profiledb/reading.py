@@ -13,9 +13,10 @@ class Reading:
 
     Attributes:
         sql: in SQLite's dialect.
-        elsewhere: the same for an engine whose tables hold only these trials and only integers,
-            so that sums do not depend on the order of rows; "" if that does not suffice.
-        level: whose tables it reads.
+        elsewhere: the statement for an engine whose tables hold only these trials and only
+            integers, so that sums do not depend on the order of rows; "" if other engines cannot
+            answer it.
+        level: whether it reads the tables by timer or by call path.
         metrics: ids of the metrics whose values it reads.
         columns: number of columns.
         keys: number of leading columns by which rows are sorted.

@@ -1,6 +1,6 @@
 """What a roofline needs from trials: the work of kernels and routines, and what ran them.
 
-Whatever the number of trials, kernels, routines and stated work take one statement each.
+Kernels, routines and stated work take one statement each, however many trials there are.
 """
 
 from __future__ import annotations
@@ -239,8 +239,8 @@ class _Owners:
 
     Attributes:
         ours: helpers of `taupy.count`; `notes`: those that state work.
-        wrappers: what PyTorch puts around a dispatch mode.
-        blas: BLAS calls are among the events.
+        wrappers: functions that PyTorch puts around a dispatch mode.
+        blas: whether BLAS calls are among the events.
     """
 
     ours: frozenset[int]
@@ -262,7 +262,7 @@ class _Owners:
         )
 
     def outside(self, owners: list[int]) -> list[int] | None:
-        """The program's own timers, nearest first; None for work that is already counted."""
+        """The program's own timers, nearest first; None for work that has already been counted."""
         noted = bool(owners) and owners[0] in self.notes
         if self.blas and not noted and self.ours.intersection(owners):
             return None  # a BLAS call inside an operation that is counted as a whole

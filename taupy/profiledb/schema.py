@@ -338,7 +338,7 @@ KERNEL_LAUNCHES = (
 """Additions of version 5."""
 
 STEPS = (
-    # Training iterations. NULL in phases: there was none. A row may combine `count` steps.
+    # Training iterations; a phase is NULL if the step had none. A row may combine `count` steps.
     """CREATE TABLE step (
         trial_id INTEGER NOT NULL REFERENCES trial ON DELETE CASCADE,
         thread_id INTEGER NOT NULL REFERENCES thread ON DELETE CASCADE,

@@ -1,6 +1,6 @@
-"""Views of the database, for people who ask in SQL.
+"""Views of the database, for people who write SQL.
 
-They are created again whenever the version of the schema changes, since they store nothing.
+They store nothing, so they are created again whenever the schema's version changes.
 """
 
 from __future__ import annotations

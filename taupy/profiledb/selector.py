@@ -73,7 +73,7 @@ def trial(db: ProfileDB, text: str = LATEST) -> TrialRow:
 
 
 def many(db: ProfileDB, texts: Iterable[str]) -> list[TrialRow]:
-    """All trials that any of the texts selects, each once, in the order stored.
+    """All trials that any of the texts selects, each once, in the order of their ids.
 
     Raises:
         NoSuchTrial: one of the texts matches nothing; the message lists the available trials.

@@ -1,7 +1,7 @@
 """SQL from users: one read-only statement, within limits, interruptible.
 
-It runs on its own connection, which cannot write, under an authorizer that permits
-only reading, with limits on the size of values and of the answer.
+It runs on a read-only connection of its own, under an authorizer that permits only reading,
+with limits on the size of values and of the result.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ LONGEST_VALUE = 16 * 1024 * 1024
 """Maximum size of a text or blob that a query may create, in bytes."""
 
 LARGEST_ANSWER = 256 * 1024 * 1024
-"""Maximum total length of the texts and blobs in an answer."""
+"""Maximum total length of the texts and blobs in a result."""
 
 _LIMITS = (
     (sqlite3.SQLITE_LIMIT_LENGTH, LONGEST_VALUE),
@@ -68,8 +68,8 @@ def run_sql(
         is closed after the last row, or with the iterator.
 
     Raises:
-        UsageError: not SQL, more than one statement, or one that would write.
-        DatabaseError: the answer exceeds the limits (also while iterating).
+        UsageError: it is not SQL, is more than one statement, or would write.
+        DatabaseError: the result exceeds the limits (also while iterating).
         KeyboardInterrupt: Ctrl-C, also while SQLite works.
     """
     connection = reading_connection(db.file_for(sql, parameters or {}))

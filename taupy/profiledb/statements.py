@@ -36,9 +36,9 @@ class Statement:
     """One statement that answers a question, or a part of it.
 
     Attributes:
-        level: sums by timer, stored with each trial, or by call path; or launches or
-            user events, which have tables of their own.
-        trials: None for all in the tables.
+        level: "timer" for the sums stored with each trial, or "callpath"; "launch" or "event"
+            for launches or user events, which have tables of their own.
+        trials: ids; None for all in the tables.
         sums: the sums to compute; `metrics` gives id and unit of measured metrics.
         keys: ids to group by, in the order of the tables' keys: trial, callpath, thread, timer,
             launch or event.
@@ -48,7 +48,7 @@ class Statement:
         inclusive, depth: (minimum, maximum).
         rows: return single rows, without summing.
         together: only rows that have values of all sums.
-        whole: also rows that have no value.
+        whole: include rows that have no value.
         largest: only this many rows, those with the largest exclusive values of the first sum.
     """
 
@@ -184,7 +184,7 @@ class Statement:
             present = " OR ".join(f"m{id}.metric_id IS NOT NULL" for id in ids)
             conditions.append(f"({present})")
         elif not ids and self.sums and not self._named_counts:
-            conditions.append("1 = 0")  # that was not measured
+            conditions.append("1 = 0")  # the metrics were not measured
         if self.threads is not None:
             # With several trials, searching for each thread in each trial would be slow.
             plus = "" if self.trials is None or len(self.trials) == 1 else "+"
@@ -216,7 +216,7 @@ def _between(number: str, limits: tuple[float, float]) -> list[str]:
 
 
 def _whole(limits: tuple[float, float] | None) -> tuple[float, float] | None:
-    """Limits that admit the same integers."""
+    """Integer limits that admit the same integers."""
     if limits is None:
         return None
     least, most = limits

@@ -1,4 +1,4 @@
-"""Answers to questions by `step`: of a step its time is known, as a whole and by phase.
+"""Answer questions by `step`: only the time of a step is recorded, in total and by phase.
 
     Question((7,), by=("thread", "step"))        the time of each step
     Question((7, 8), by=("trial", "step", "phase"))
@@ -68,7 +68,7 @@ def _asked(question: Question) -> Iterator[tuple[str, str]]:
     """The value and metric of each column.
 
     Raises:
-        UsageError: one of them, or a dimension, is not known of steps.
+        UsageError: one of them, or a dimension, is not recorded for steps.
     """
     for name in dict.fromkeys(
         (*question.by, *(condition.dimension for condition in question.where))
@@ -123,7 +123,7 @@ def _rows(db: ProfileDB, question: Question) -> Iterator[_Row]:
 
 
 def _phases(time: int, of_kinds: Sequence[int | None]) -> Iterator[tuple[str | None, int]]:
-    """The phases that a step has, and the rest of its time."""
+    """The time of each phase of a step, and as None the rest of its time."""
     parts = [(kind, part) for kind, part in zip(KINDS, of_kinds, strict=True) if part]
     yield from parts
     if rest := max(0, time - sum(part for _, part in parts)):

@@ -23,7 +23,7 @@ from taupy.profiledb.text import storable
 _COLUMNS = ("number", "count", "start_ns", "time_ns", "longest_ns")
 _PHASES = ", ".join(f"{kind}_ns" for kind in KINDS)
 STRETCH = "stretch"
-"""The kind of rows that are not steps but what a thread did between two collectives."""
+"""The kind of rows that are not steps, but stretches between two collectives."""
 _READ = f"""
     SELECT thread_id, kind, {", ".join(_COLUMNS)}, samples, {_PHASES}
       FROM step WHERE trial_id = ? AND kind <> '{STRETCH}' ORDER BY thread_id, kind, number
@@ -80,10 +80,10 @@ def read_steps(db: ProfileDB, trial: int) -> Iterator[tuple[int, Steps]]:
 
 
 def steps_of(db: ProfileDB, trial: int) -> list[tuple[ThreadRow, Steps]]:
-    """Each series of a trial with its thread; the longest first, training before validation.
+    """Each series of a trial with its thread: training before validation, the longest first.
 
-    The values of a step include the largest memory of its process that was seen [bytes], as
-    `RESIDENT` and `CUDA_ALLOCATED`, the latter on all GPUs.
+    The values of a step include the largest observed memory of its process [bytes], as
+    `RESIDENT` and `CUDA_ALLOCATED`, the latter summed over all GPUs.
     """
     threads = threads_by_id(db, trial)
     series = [(threads[id], steps) for id, steps in read_steps(db, trial)]
@@ -97,7 +97,7 @@ def steps_of(db: ProfileDB, trial: int) -> list[tuple[ThreadRow, Steps]]:
 
 
 def _held(db: ProfileDB, trial: int) -> Iterator[tuple[int, str, list[tuple[int, int, float]]]]:
-    """The memory seen in each process, of a kind and GPU: from when to when, and how much."""
+    """The observed memory of each process, by kind and GPU: (start [ns], end [ns], bytes)."""
     rows = db.rows(_HELD, (trial, RESIDENT, f"{CUDA_ALLOCATED}%"))
     for (node, event), seen in groupby(rows, lambda row: row[:2]):
         name = RESIDENT if event == RESIDENT else CUDA_ALLOCATED
@@ -105,7 +105,7 @@ def _held(db: ProfileDB, trial: int) -> Iterator[tuple[int, str, list[tuple[int,
 
 
 def _largest(steps: Steps, seen: list[tuple[int, int, float]]) -> Iterator[float]:
-    """The largest amount during each step; NaN where none was seen."""
+    """The largest amount during each step; NaN if none was observed."""
     ends = [end for _, end, _ in seen]
     for begin, time in zip(steps.start_ns, steps.time_ns, strict=True):
         most, at = math.nan, bisect_right(ends, begin)
@@ -115,7 +115,7 @@ def _largest(steps: Steps, seen: list[tuple[int, int, float]]) -> Iterator[float
 
 
 def only_time(metric: str) -> None:
-    """Refuse metrics other than `time` for single steps.
+    """Reject metrics other than `time` for single steps.
 
     Raises:
         UsageError: it is another metric.

@@ -20,7 +20,7 @@ COUNTED = ("threads", "nodes", "gpus")
 _COUNTS = {
     "threads": "SELECT trial_id, count(*) FROM thread WHERE kind = 'host' GROUP BY trial_id",
     "nodes": "SELECT trial_id, count(DISTINCT node) FROM thread GROUP BY trial_id",
-    # Devices that did something; a trial without known streams still has devices.
+    # Devices with streams; in trials without any known stream, the listed devices.
     "gpus": """
         SELECT trial_id, max(active, listed) FROM (
             SELECT trial.id AS trial_id,
@@ -41,7 +41,7 @@ SNAPSHOT = "taupy.snapshot"
 """Metadata of a snapshot taken while the program was running."""
 
 OWN = frozenset({SWEEP, SWEPT, "repeat", "repeat.run"})
-"""Metadata that say where a trial belongs, not how it ran."""
+"""Metadata that describe where a trial belongs, not how it ran."""
 
 
 class SweptTrial(NamedTuple):
@@ -69,7 +69,7 @@ class SweptTrials:
     """The trials of a sweep.
 
     Attributes:
-        counted: the parameter is not metadata but was counted in the trials.
+        counted: whether the parameter is not metadata, but was counted in the trials.
         facts: each trial's own metadata, by trial id.
         notes: what was omitted, and why.
     """
@@ -241,7 +241,7 @@ def _joined(over: str, trials_swept: list[SweptTrial]) -> list[SweptTrial]:
 
 
 def _varying(trials: Sequence[int], facts: dict[int, dict[str, str]]) -> list[str]:
-    """Names whose values differ, those with the fewest values first: parameters, not timestamps."""
+    """Names whose values differ, fewest values first, so that parameters precede timestamps."""
     seen: dict[str, set[str]] = {}
     for trial in trials:
         for name, value in facts[trial].items():

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 
 def storable(text: str) -> str:
-    """The same text, with what UTF-8 cannot hold (lone surrogates) as backslash escapes."""
+    """The text, with characters that UTF-8 cannot encode (lone surrogates) as backslash escapes."""
     if text.isascii():
         return text
     return text.encode("utf-8", "backslashreplace").decode("utf-8")

@@ -32,7 +32,7 @@ OF_PATH = ("timer", "parent", "depth")
 
 
 def metrics_of(db: ProfileDB, trials: Sequence[int]) -> dict[int, dict[str, tuple[int, str]]]:
-    """Id and unit of the trials' measured metrics, `time` first; the first of equal names."""
+    """Id and unit of the trials' measured metrics, `time` first; of equal names only the first."""
     ids_of: dict[int, dict[str, tuple[int, str]]] = {trial: {} for trial in trials}
     for trial, id, name, unit in db.rows(_METRICS.replace("{trials}", listed(trials))):
         ids_of[trial].setdefault(name, (id, unit))
@@ -44,7 +44,7 @@ class Translation:
     """A question with the ids it refers to.
 
     Attributes:
-        metrics: name -> id and unit of the measured ones.
+        metrics: name -> id and unit of each measured metric.
         threads, timers, callpaths, items: ids that meet the conditions; None for all.
         lone: the only thread, None if there are several.
     """
@@ -62,7 +62,7 @@ class Translation:
 
     @classmethod
     def of(cls, db: ProfileDB, question: Question) -> Translation:
-        """Look the question's names up.
+        """Look up the question's names.
 
         Raises:
             UsageError: a dimension does not exist, or a metric has different units.
@@ -73,7 +73,7 @@ class Translation:
         every = ids_of(db, "thread", chosen)
         threads = ids_where(db, "thread", chosen, where)
         if threads is not None and len(threads) == len(every):
-            threads = None  # all of them need no list
+            threads = None  # to select all, no list is needed
         allowed = every if threads is None else threads
         source = source_of(question.values, question.dimensions)
         texts = question.metrics if source == "call" else ()
@@ -229,7 +229,9 @@ class Translation:
 
 
 def _sums(texts: Sequence[str], measured: Collection[str]) -> list[Sum]:
-    from taupy.model.formula import Sum  # reads expressions: launches and events need none
+    from taupy.model.formula import (
+        Sum,
+    )  # imports the expression parser, which launches and events do not need
 
     return [Sum("", (text,)) if text in measured else Sum.of(text) for text in texts]
 

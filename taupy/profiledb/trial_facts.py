@@ -67,7 +67,7 @@ class Facts(NamedTuple):
 
 
 def with_room(db: ProfileDB) -> None:
-    """Let SQLite cache the pages of several trials: its default of 2 MB holds one."""
+    """Let SQLite cache the pages of several trials: its default of 2 MB suffices for one."""
     db.rows("PRAGMA cache_size = -65536")
 
 
@@ -146,7 +146,7 @@ def callpath_names(
 
 @of_a_sound_file
 def event_sums(db: ProfileDB, trials: Sequence[int]) -> dict[int, dict[tuple[str, str], EventSums]]:
-    """The user events of each trial over threads and call paths, by name and unit."""
+    """The user events of each trial, summed over threads and call paths, by name and unit."""
     sums: dict[int, dict[tuple[str, str], EventSums]] = {trial: {} for trial in trials}
     table = values(db, Question(tuple(trials), (), ("trial", "event"), values=EVENTS))
     rows = zip(table.row_labels("trial"), table.row_labels("event"), strict=True)

@@ -72,7 +72,7 @@ def _all_of(db: ProfileDB, question: Question) -> Table:
 
 
 def _summed(db: ProfileDB, translation: Translation, statement: Statement) -> Table:
-    """The statement's answer, with ids for labels."""
+    """The statement's answer, with ids as labels."""
     names = [*statement.keys, *statement.attributes]
     columns = translation.columns(statement.values)
     cells: Sequence[Sequence[Any]] = (
@@ -217,7 +217,7 @@ def _of_trees(db: ProfileDB, translation: Translation) -> Table:
 
 
 def _meant(translation: Translation, whole: Table, streams: Sequence[bool]) -> list[bool]:
-    """Which rows count; the others only lead to them."""
+    """Which rows count; the others are only their ancestors."""
     kept = [True] * whole.size
     if translation.timers is not None:
         timers = set(translation.timers)
@@ -249,14 +249,14 @@ def _meant(translation: Translation, whole: Table, streams: Sequence[bool]) -> l
 
 
 def _most(table: Table, question: Question) -> Table:
-    """The rows with the largest values, the first of equal ones."""
+    """The rows with the largest values; among equal ones, the first."""
     values = table.column("exclusive", question.metrics[0])
     rows = sorted(range(table.size), key=lambda row: -(values[row] or 0))
     return table.taken(rows[: question.largest])
 
 
 def _largest(table: Table, by: Sequence[str]) -> Table:
-    """The largest value among the threads; calls are summed nevertheless."""
+    """The largest value of each metric among the threads; calls are still summed."""
     columns = {
         name if not name.metric else name._replace(how="max"): numbers
         for name, numbers in table.columns.items()

@@ -27,16 +27,16 @@ INVARIANTS = "taupy.invariants"
 """Name of the metadata that lists the invariants a profile violates, one per line."""
 
 HEALTH = "taupy.health."
-"""Remarks on a measurement: values of these metadata accumulate; others are never changed."""
+"""Prefix of metadata that are remarks on a measurement: they accumulate, others never change."""
 
 RUNNING = "taupy.health.running"
-"""Says that processes of the trial will deliver later; removed once they have."""
+"""Metadata of a trial whose processes will deliver more later; removed once they have."""
 
 CUT_OFF = "taupy.health.cut_off"
-"""Says that a process of the trial was killed."""
+"""Metadata of a trial of which a process was killed."""
 
 LOST = "taupy.health.lost"
-"""Says what part of the measurement is lost, and how much."""
+"""Metadata that describe which part of the measurement is lost, and how much."""
 
 INCOMPLETE = (CUT_OFF, LOST)
 """A trial with one of these stays incomplete permanently."""
@@ -63,8 +63,8 @@ def add_profile(db: ProfileDB, profile: Profile) -> int:
     """Store a profile.
 
     A trial without a name gets a number: one more than the largest in
-    its experiment. If the database has a trial of the same uuid, the profile's nodes are added
-    to it: a late child, another rank. Existing nodes are left alone, so that
+    its experiment. If the database has a trial with the same uuid, the profile's nodes are
+    added to it, such as a late child or another rank. Existing nodes are left alone, so that
     storing the same profile again changes nothing.
 
     Returns:
@@ -97,7 +97,7 @@ def add_profile(db: ProfileDB, profile: Profile) -> int:
 
 
 def _is_plainly_lawful(profile: Profile) -> bool:
-    """Whether it is one thread with a large, valid tree: row by row, a check would take long."""
+    """Whether it is one thread with a large, valid tree, which is slow to check row by row."""
     if len(profile.threads) != 1:
         return False
     (measured,) = profile.threads
@@ -111,13 +111,13 @@ def _is_plainly_lawful(profile: Profile) -> bool:
 
 
 def complete_trial(db: ProfileDB, uuid: str, lost: str = "") -> int | None:
-    """Mark a trial complete if it only waited for running processes: nothing more will come.
+    """Mark a trial complete if it only waited for running processes, which deliver nothing more.
 
     Args:
-        lost: measurements of theirs that are lost; if any, the trial stays incomplete.
+        lost: which of their measurements are lost; if any, the trial stays incomplete.
 
     Returns:
-        Its number, None if there is no such trial.
+        The trial's id; None if there is no such trial.
     """
     trial: int | None = None
     with db.transaction() as connection:
@@ -173,7 +173,7 @@ def _trial(connection: sqlite3.Connection, profile: Profile) -> tuple[int, set[i
 
 
 def is_of_another_process(db: ProfileDB, profile: Profile) -> bool:
-    """Whether the trial of this uuid has a node of the profile that was another process."""
+    """Whether a node of the profile is another process in the stored trial with its uuid."""
     stored: dict[int, dict[str, str]] = {}
     for node, name, value in db.rows(
         "SELECT node, metadata.name, value FROM metadata JOIN trial ON trial.id = trial_id"

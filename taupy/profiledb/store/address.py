@@ -13,7 +13,7 @@ def is_address(text: str) -> bool:
 
 
 def checked(address: str) -> str:
-    """The same address.
+    """Return the address if it is valid.
 
     Raises:
         UsageError: it is not the address of a store, or contains a password.

@@ -1,8 +1,8 @@
 """The catalogue of a store: tables in the schema `taupy` of a PostgreSQL database.
 
-They are derived from taupy's own schema (`layout.py`), plus three of the store itself: `store`
-(its settings), `trial` (with the names of application and experiment) and `file` (the manifest: a
-file exists for readers once its row is committed).
+They are derived from taupy's schema (`layout.py`), plus the store's own: `store` (its settings),
+`trial` (with the names of application and experiment), `file` (the manifest: a file exists for
+readers once its row is committed) and `project` (which roles see an application).
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ CREATE TABLE IF NOT EXISTS project (
 """
 
 _PATIENCE = "10min"
-"""How long a push waits for those who check, join or delete."""
+"""How long a push waits for checks, joins and deletions."""
 
 _PUSHING = 0x54415550  # advisory lock: shared by pushes, exclusive for checks
 
@@ -98,7 +98,7 @@ class Catalogue:
 
     @classmethod
     def open(cls, address: str) -> Catalogue:
-        """Open the catalogue of an existing store, adding tables that this taupy writes.
+        """Open the catalogue of an existing store; missing tables and columns are added.
 
         Raises:
             UsageError: the address is invalid, or contains a password.
@@ -123,13 +123,13 @@ class Catalogue:
 
     @property
     def is_lost(self) -> bool:
-        """Whether the connection is lost, so that the last transaction may or may not be
-        committed."""
+        """Whether the connection is lost, so that the last transaction may or may not have
+        been committed."""
         return bool(self.connection.broken or self.connection.closed)
 
     @contextmanager
     def refusing(self) -> Iterator[None]:
-        """Turn errors of PostgreSQL into one line."""
+        """Turn PostgreSQL's errors into one-line messages."""
         psycopg = _psycopg()
         try:
             yield
@@ -181,7 +181,7 @@ class Catalogue:
             self.rows("SELECT pg_advisory_unlock(%s)", (_PUSHING,))
 
     def _holders(self) -> str:
-        """Who holds the lock alone."""
+        """The users and processes that hold the lock exclusively."""
         rows = self.rows(
             "SELECT usename, pid FROM pg_locks JOIN pg_stat_activity USING (pid)"
             " WHERE locktype = 'advisory' AND objid = %s AND granted AND mode = 'ExclusiveLock'"
@@ -205,8 +205,8 @@ class Catalogue:
         return str(self.row("SELECT value FROM store WHERE name = %s", (name,))[0])
 
     def names_taken(self, application: str, experiment: str, uuid: str) -> set[str]:
-        """The names of an experiment's other trials, which cannot change until the end of this
-        transaction."""
+        """The names of an experiment's other trials; other processes cannot change them until
+        this transaction ends."""
         self.connection.execute(
             "SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))",
             (json.dumps([application, experiment]),),
@@ -354,7 +354,7 @@ class Store:
             yield cls(catalogue, folder)
 
     def remove_unused(self, names: Iterable[str]) -> None:
-        """Delete those of these files that no trial uses any more."""
+        """Delete the named files that no trial uses any more."""
         unused = {*names}
         rows = self.catalogue.rows("SELECT name FROM file WHERE name = ANY(%s)", ([*unused],))
         self.folder.remove(unused - {name for (name,) in rows})

@@ -17,8 +17,8 @@ class Checked:
         trials, files: numbers in the manifest.
         bytes: total size of these files, as written.
         lost: for each trial with missing or changed files, its uuid and their names.
-        orphans: files that belong to no trial, left by interrupted pushes. Unknown (empty) to
-            users who do not see all trials.
+        orphans: files that belong to no trial, left by interrupted pushes. Empty for users
+            who do not see all trials.
     """
 
     trials: int

@@ -1,7 +1,7 @@
 """Statements over the files of many trials, answered by Dask workers: each handles some trials.
 
-Only statements that engines answer exactly come here, so the parts add up to what one engine would
-return. Every worker must reach the catalogue and the files under the same names.
+Only statements that engines answer exactly are handled here, so the parts add up to what one engine
+would return. Every worker must reach the catalogue and the files under the same names.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Answer = Callable[[str, Reading], Columns | None]
 """Computes the answer of the store at an address."""
 
 _PARTS_EACH = 4
-"""Parts per worker thread, so that none waits long for the last one."""
+"""Parts per worker thread, so that no worker waits long for the last part."""
 
 _LARGEST = 2**63 - 1
 

@@ -1,7 +1,7 @@
 """Join many files of one table, application and month into a few.
 
 A new file is written first; one transaction then replaces the old ones by it in the manifest, and
-they are deleted last. An interruption leaves at most files that belong to no trial.
+they are deleted last. An interruption can leave only files that belong to no trial.
 """
 
 from __future__ import annotations
@@ -72,8 +72,8 @@ def compact(store: Store, largest: int = LARGEST_BYTES) -> Iterator[Joined]:
     """Join small files; yields what was joined, after each join.
 
     Raises:
-        DatabaseError: a push is in progress, or a file cannot be read or written. What was yielded
-            is done.
+        DatabaseError: a push is in progress, or a file cannot be read or written. Joins
+            already yielded are complete.
     """
     for plan in planned(store, largest):
         with store.catalogue.alone():
@@ -98,14 +98,14 @@ def _join(store: Store, plan: Joined) -> None:
                         f"trial {part.uuid} has changed meanwhile; nothing was joined"
                     )
     except BaseException:
-        if not store.catalogue.is_lost:  # else they may have been committed
+        if not store.catalogue.is_lost:  # otherwise the change may have been committed
             store.folder.remove([written[0].name])
         raise
     store.remove_unused(part.file.name for part in plan.parts)
 
 
 def _filled(parts: list[Part], largest: int) -> Iterator[list[Part]]:
-    """The parts in batches of about that size; parts of one file stay together."""
+    """The parts in batches of about `largest` bytes; parts of one file stay together."""
     some: list[Part] = []
     size = 0
     by_name = sorted(parts, key=lambda part: part.file.name)

@@ -1,7 +1,7 @@
-"""Change a store's trials and derived metrics as those of a database are changed.
+"""Change a store's trials and derived metrics in the same way as a database's.
 
-Commands change the local copy; what then differs from before is changed in the catalogue, in one
-transaction. Measured values are never changed.
+Commands change the local copy; the differences are then applied to the catalogue: deletions first,
+everything else in one transaction. Measured values are never changed.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ class _Editable(NamedTuple):
     """What may be changed.
 
     Attributes:
-        names: of trials, by number.
-        tags: each with its trial's number.
+        names: of trials, by id.
+        tags: each with its trial's id.
         derived: expression, unit and description of derived metrics, by name.
     """
 

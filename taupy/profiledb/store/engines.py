@@ -1,9 +1,9 @@
 """Statements over values, answered where the values are stored: DuckDB reads the files,
 PostgreSQL the flat profiles.
 
-Only where that is exact: for metrics whose values are integers in all requested trials, so that
-sums do not depend on the order of rows. Rows come in SQLite's order. Everything else is left to
-SQLite (`reading.py`).
+They are used only where the result is exact: for metrics whose values are integers in all requested
+trials, so that sums do not depend on the order of rows. Rows are in SQLite's order. Everything else
+is left to SQLite (`reading.py`).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _FLAT = {
 
 
 _FEW = 1000
-"""Rows that are fetched without NumPy, whose import takes longer than most questions."""
+"""Number of rows fetched without NumPy, whose import takes longer than most questions."""
 
 
 class Engines:
@@ -53,7 +53,7 @@ class Engines:
         self._files_of: dict[int, list[_File]] = {}
 
     def close(self) -> None:
-        """End DuckDB, with its temporary files."""
+        """Close DuckDB, which deletes its temporary files."""
         self._open.close()
 
     def columns(self, reading: Reading) -> Columns | None:
@@ -97,7 +97,7 @@ class Engines:
         return list(zip(*rows, strict=True))
 
     def of_files(self, reading: Reading, *, again: bool = False) -> Columns | None:
-        """DuckDB's answer; None if it has none."""
+        """DuckDB's answer; None if it cannot answer."""
         duckdb = _duckdb()
         files = self._files(sorted(reading.trials))
         if duckdb is None or not all(files.values()):
@@ -111,7 +111,7 @@ class Engines:
             first = answer.fetchmany(_FEW)
             rest = answer.fetchnumpy() if len(first) == _FEW else {}
         except duckdb.Error:
-            if again:  # a file is lost, or from an older taupy: SQLite's answer says so
+            if again:  # a file is lost, or from an older taupy: SQLite will report it
                 return None
             self._files_of.clear()  # the files may have been replaced
             return self.of_files(reading, again=True)
@@ -149,7 +149,7 @@ class Engines:
         config = {
             "autoinstall_known_extensions": False,
             "autoload_known_extensions": False,
-            "temp_directory": spill,  # made when memory does not suffice; default: here
+            "temp_directory": spill,  # created if needed; DuckDB's default is here
         }
         connection = duckdb.connect(config=config)
         self._open.callback(connection.close)
@@ -162,7 +162,7 @@ class _File(NamedTuple):
 
     Attributes:
         of: the table.
-        joint: it also holds rows of other trials.
+        joint: whether it also holds rows of other trials.
     """
 
     of: str

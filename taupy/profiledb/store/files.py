@@ -70,7 +70,7 @@ class Folder:
         self._sound: dict[str, str] = {}  # files whose content was verified when read
         try:
             self._system, self._root = fsspec.core.url_to_fs(place)
-        except Exception as error:  # of whatever serves such URLs
+        except Exception as error:  # from the library for such URLs
             raise UsageError(f"{place} cannot be opened: {error}") from error
 
     def mark(self, id: str) -> None:
@@ -150,7 +150,7 @@ class Folder:
         counts = [0] * len(stored)
 
         def parts() -> Iterator[Any]:
-            some: list[Any] = []  # small trials share a row group: hundreds are slow to read
+            some: list[Any] = []  # small trials share a row group: reading hundreds is slow
             for number, (uuid, file) in enumerate(stored):
                 for batch in self._batches(file, uuid, schema.names):
                     counts[number] += len(batch)
@@ -169,7 +169,7 @@ class Folder:
         return [replace(joint, rows=count) for count in counts]
 
     def _written(self, table: Table, begins: str, schema: Any, parts: Iterator[Any]) -> StoredFile:
-        """Write these parts to a file, one row group each; without parts, write none."""
+        """Write these parts to a file, one row group each."""
         pyarrow, parquet = _pyarrow()
         name = f"{begins}.{table.name}.{token_hex(4)}.parquet"
         count = 0
@@ -207,12 +207,12 @@ class Folder:
         names = [name for name, _ in physical(table)]
         for batch in self._batches(stored, uuid, names):
             columns = {name: batch.column(name).to_pylist() for name in batch.schema.names}
-            nothing = [None] * len(batch)  # for columns that an older taupy did not know
+            nothing = [None] * len(batch)  # for columns that an older taupy did not write
             for cells in zip(*(columns.get(name, nothing) for name in names), strict=True):
                 yield gathered(table, cells)
 
     def _batches(self, stored: StoredFile, uuid: str, names: Sequence[str]) -> Iterator[Any]:
-        """The trial's rows in a file, with those of the columns that exist."""
+        """The trial's rows in a file, with the requested columns that the file has."""
         pyarrow, parquet = _pyarrow()
         with self._refusing(stored.name):
             if self._sound.get(stored.name) != stored.sha256:
@@ -300,7 +300,7 @@ class Folder:
 
 @dataclass(frozen=True, slots=True)
 class TrialKey:
-    """What a trial's file names are made from.
+    """The parts of a trial's file names.
 
     Attributes:
         started_at: as in `trial.started_at`, beginning with year and month.
@@ -318,7 +318,7 @@ class TrialKey:
 
 
 class _Refusing:
-    """Turns file errors into one line; what serves a URL may have errors of its own."""
+    """Turns file errors into one-line messages; libraries for URLs may raise other errors."""
 
     def __init__(self, place: str, name: str, expected: tuple[type[Exception], ...]) -> None:
         self._what = name if name == place else f"{place}/{name}"
@@ -382,7 +382,7 @@ def _may_have(file: Any, group: int, uuid: str) -> bool:
 
 
 def _encodings(table: Table, names: Sequence[str]) -> dict[str, Any]:
-    """Delta encoding for call-path ids where they are the key: large, but ascending."""
+    """Delta encoding for call-path ids that are part of the key: they are large, but ascending."""
     if "callpath_id" not in table.key:
         return {}
     return {
@@ -392,7 +392,7 @@ def _encodings(table: Table, names: Sequence[str]) -> dict[str, Any]:
 
 
 def _to_disk(file: Any) -> None:
-    """Flush the file to disk, if it is on a local one."""
+    """Flush the file to disk if it is local."""
     try:
         descriptor = file.fileno()
     except (AttributeError, OSError, ValueError):
@@ -402,7 +402,7 @@ def _to_disk(file: Any) -> None:
 
 
 def _in_a_path(name: str) -> str:
-    """A name as one component of a path: a long one is cut and made unique by a hash."""
+    """A name as one component of a path: a long one is shortened and made unique by a hash."""
     quoted = quote(name, safe="")
     if len(quoted) <= _LONGEST_NAME:
         return quoted

@@ -20,13 +20,13 @@ IN_FILES = (
     "call", "interval_value", "user_event_value", "launch", "activity", "sample", "step",
     "step_value", "collective",
 )  # fmt: skip
-"""Tables that grow with call paths, events or time: Parquet files."""
+"""Tables that grow with call paths, events or time, and so are stored as Parquet files."""
 
 _DICTIONARIES = ("metric", "timer", "timer_group", "callpath", "user_event")
 """Shared by all trials; their ids are derived from their content."""
 
 _NAMES = ("trial", "application", "experiment")
-"""One table in the catalogue, defined by hand."""
+"""Tables that the catalogue combines in one, which is defined by hand."""
 
 _ADDED = {"device_fact": ("trial_id",)}
 _OWN_NUMBERS = ("user_event_value", "launch", "activity", "ceiling")
@@ -43,7 +43,7 @@ _KEYS = {
     ),
     "kernel_code_line": ("module", "name", "place"),
 }  # fmt: skip
-"""Keys other than the primary key. NULLs in them are equal."""
+"""Keys other than the primary key. NULLs in them count as equal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ _OF_PATHS = (
 def in_files(table: Table) -> Table:
     """The table as stored in files.
 
-    The trial's number is not yet known when they are written. Calls repeat the dictionary's
+    The trial's number is not yet known when files are written. Calls repeat the dictionary's
     entries for their call paths, so that trees can be read without it.
     """
     columns = [column for column in table.columns if column.name != "trial_id"]
@@ -104,7 +104,7 @@ def in_files(table: Table) -> Table:
 
 @cache
 def tables() -> dict[str, Table]:
-    """The tables of this taupy's schema, by name, except those with trials' names."""
+    """The tables of this taupy's schema, by name, except those in `_NAMES`."""
     connection = sqlite3.connect(":memory:")
     try:
         connection.execute("BEGIN")
@@ -132,7 +132,7 @@ def _table(connection: sqlite3.Connection, name: str) -> Table:
 
 
 def physical(table: Table) -> Iterator[tuple[str, str]]:
-    """Its columns in the store, with their types: INTEGER, REAL or TEXT.
+    """The table's columns in the store, with their types: INTEGER, REAL or TEXT.
 
     A column of any type becomes one column per type: `value`, `value_real`,
     `value_text`; at most one of them is not NULL.

@@ -29,10 +29,10 @@ _ABOVE = """id IN (
 
 @contextmanager
 def temporary_folder(prefix: str) -> Iterator[str]:
-    """A folder for copies, for a while.
+    """A temporary folder for copies.
 
     Raises:
-        DatabaseError: it cannot be made.
+        DatabaseError: it cannot be created.
     """
     try:
         folder = tempfile.TemporaryDirectory(prefix=prefix)
@@ -92,7 +92,7 @@ class LocalCopy:
                 self.add(table, trials)
 
     def add(self, table: Table, trials: Iterable[int] | None = None) -> None:
-        """Add the table's rows of these trials, or of all, with what they refer to.
+        """Add the table's rows of these trials, or of all, with the rows that they refer to.
 
         Raises:
             DatabaseError: a file is missing or damaged.
@@ -137,7 +137,7 @@ class LocalCopy:
                 others = self._files(table, [trial])
                 if any(file.name == stored.name for _, _, file in others):
                     raise
-                open_ends += others  # which have replaced it
+                open_ends += others  # the files that have replaced it
 
     def _files(self, table: Table, trials: Sequence[int]) -> list[tuple[int, str, StoredFile]]:
         rows = self._store.catalogue.rows(
@@ -181,7 +181,7 @@ class LocalCopy:
             self.add_shared(name, ids - {None})
 
     def add_shared(self, name: str, ids: set[int]) -> None:
-        """Add rows of a shared table, and what they refer to; for call paths, all ancestors."""
+        """Add rows of a shared table and the rows they refer to: for call paths, all ancestors."""
         copied = self._shared.setdefault(name, set())
         lacking = sorted(ids - copied)
         copied.update(lacking)
@@ -199,6 +199,6 @@ class LocalCopy:
 
 
 def _is_local(table: Table, column: Column) -> bool:
-    """Whether the column holds numbers of threads or devices, which are per trial in the store."""
+    """Whether the column holds numbers of threads or devices, which the store counts per trial."""
     owners = ("thread", "device")
     return column.refers in owners or (column.name == "id" and table.name in owners)

@@ -1,8 +1,8 @@
-"""Which rows of which trials a statement reads, as far as its text says.
+"""Which rows of which trials a statement reads, as far as its text shows.
 
-A table of trials is read entirely unless the statement says, wherever it names the table, which
-trials it means: `trial_id = ?`, `trial_id IN (1, 2)`, the same for threads, or an equality with
-such a column of another table. In case of doubt, everything is read.
+A table with rows of trials is read entirely unless the statement restricts it to certain trials
+wherever it names the table: by `trial_id = ?`, `trial_id IN (1, 2)`, the same for threads, or an
+equality with such a column of another table. In case of doubt, everything is read.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from taupy.errors import DatabaseError
 
 THREAD_BITS = 32
-"""In a database filled from a store, thread and device numbers are TRIAL << THREAD_BITS | n."""
+"""In a database filled from a store, ids of threads and devices are TRIAL << THREAD_BITS | n."""
 
 SHARED = {"callpath": "callpath", "timer": "timer", "timer_group": "timer"}
 """Shared tables whose rows are requested by id, with the table that holds these ids."""
@@ -63,7 +63,7 @@ class _Named(NamedTuple):
 
 
 class NotAQuery(DatabaseError):
-    """A statement that is no SELECT."""
+    """A statement that is not a SELECT."""
 
 
 def needs(
@@ -77,11 +77,11 @@ def needs(
     Args:
         sql: one SELECT, in SQLite's dialect.
         parameters: of the statement.
-        tables: those to look for.
+        tables: names of the tables to look for.
         evaluate: for expressions that name a trial, such as `(SELECT max(id) FROM trial)`.
 
     Raises:
-        NotAQuery: this is another statement.
+        NotAQuery: it is not a SELECT.
         DatabaseError: sqlglot is not installed.
     """
     values: dict[str, Any] = {}
@@ -129,7 +129,7 @@ def _listed(numbers: str, values: dict[str, Any]) -> str:
 def _marked(
     text: str, parameters: Sequence[object] | Mapping[str, object], values: dict[str, Any]
 ) -> str:
-    """A named parameter that replaces one of the statement's, with its value."""
+    """Replace a parameter of the statement by a named one, and store its value in `values`."""
     if text[0] in "'\"":
         return text
     if text[0] == ":":
@@ -138,7 +138,7 @@ def _marked(
         return text
     position = sum(name.startswith("mark_") for name in values)
     if isinstance(parameters, Mapping) or position >= len(parameters):
-        return text  # SQLite refuses it
+        return text  # SQLite will reject it
     name = f"mark_{position}"
     values[name] = parameters[position]
     return f":{name}"
@@ -264,7 +264,7 @@ def _place(side: Any, sources: Mapping[str, str]) -> _Place | None:
 
 
 def _constant(part: Any, sources: Mapping[str, str]) -> tuple[_Place, list[str]] | None:
-    """A condition that sets a place equal to parameters, or to one of them."""
+    """The column that a condition restricts by `=` or IN, and the names of the parameters."""
     from sqlglot import exp
 
     if isinstance(part, exp.EQ):
@@ -281,7 +281,7 @@ def _constant(part: Any, sources: Mapping[str, str]) -> tuple[_Place, list[str]]
 
 def _named_value(value: Any) -> str:
     """The name of a parameter, the digits of a number, or `=` and an expression that reads no
-    table but that of trials; "" for anything else."""
+    table except `trial`; "" for anything else."""
     from sqlglot import exp
 
     if (isinstance(value, exp.Literal) and value.is_int) or isinstance(value, exp.Placeholder):

@@ -56,7 +56,7 @@ class Pushed:
         added, replaced: trials that are new in the store, or were completed there (they had grown,
             or their files were lost): their numbers in the database and in the store.
         present: trials that the store already had, likewise.
-        renamed: names that were taken in the store, and the new ones.
+        renamed: names that were taken in the store, and their replacements.
         bytes: written to files.
     """
 
@@ -72,7 +72,7 @@ class _Changed(Exception):
 
 
 def push(database: str, address: str, selectors: Sequence[str] = ()) -> Iterator[Pushed]:
-    """Copy trials into a store, one after the other; existing trials stay.
+    """Copy trials into a store, one after the other; existing trials that have grown are completed.
 
     Args:
         database: a trial database; it is only read.
@@ -84,7 +84,8 @@ def push(database: str, address: str, selectors: Sequence[str] = ()) -> Iterator
 
     Raises:
         NoSuchTrial: a selector matches no trial.
-        DatabaseError: the store cannot be reached or written. What was yielded is stored.
+        DatabaseError: the store cannot be reached or written. Trials that were
+            yielded are stored.
     """
     result = Pushed()
     with (
@@ -150,7 +151,7 @@ def _write(rows: _Rows, store: Store, result: Pushed, replaces: str) -> int:
     """Write the trial; returns its number in the store.
 
     Args:
-        replaces: the content hash of the trial it replaces; "" for none.
+        replaces: the content hash of the trial that it replaces; "" if it is new.
     """
     catalogue, folder = store.catalogue, store.folder
     trial = rows.trial
@@ -173,7 +174,7 @@ def _write(rows: _Rows, store: Store, result: Pushed, replaces: str) -> int:
                 [(number, f.name, f.holds, f.rows, f.bytes, f.sha256) for f in files],
             )
     except BaseException:
-        # If the connection was lost, the server may have committed them.
+        # If the connection was lost, the server may have committed the transaction.
         if not catalogue.is_lost:
             folder.remove(file.name for file in files)
         raise
@@ -183,8 +184,8 @@ def _write(rows: _Rows, store: Store, result: Pushed, replaces: str) -> int:
 
 
 def _make_way(connection: Any, trial: TrialRow, content: str) -> tuple[int, list[str]]:
-    """Delete everything of the trial but its row, and tags, which may be the store's own; returns
-    its number and its files' names."""
+    """Delete everything of the trial except its row and its tags, which may have been added in the
+    store; returns its number and its files' names."""
     row = connection.execute(
         "SELECT id, content FROM trial WHERE uuid = %s FOR UPDATE", (trial.uuid,)
     ).fetchone()
@@ -203,7 +204,7 @@ def _catalogued(catalogue: Catalogue, rows: _Rows, replaced: int | None, result:
     """Add the trial's rows to the catalogue; returns its number.
 
     Args:
-        replaced: the number of the trial it replaces; None for none.
+        replaced: the number of the trial that it replaces; None if it is new.
     """
     connection, trial = catalogue.connection, rows.trial
     place = (trial.application, trial.experiment)
@@ -273,7 +274,7 @@ class _Rows:
     def content(self) -> str:
         """A hash that is equal if two databases hold the same content of the trial.
 
-        Over row counts, tags, metadata and state: measurements are only added, never changed.
+        It covers row counts, tags, metadata and state, since measurements are added, never changed.
         """
         db, trial = self.db, self.trial
         counts = [
@@ -301,7 +302,7 @@ class _Rows:
         return sorted(self._numbers["metric"][id] for id in ids)
 
     def of(self, table: Table) -> Iterator[tuple[Any, ...]]:
-        """Its rows, without the trial's number, in the order of the key."""
+        """The table's rows, without the trial's number, in the order of the key."""
         columns = [column for column in table.columns if column.name != "trial_id"]
         renumbered = [
             (at, self._numbers[owner])

@@ -27,7 +27,7 @@ from taupy.profiledb.store.needs import SHARED, Needs, needs
 from taupy.profiledb.store.users_sql import needs_of_text
 
 _MOST_ROWS = 5_000_000
-"""Rows that a user's statement may copy."""
+"""Maximum number of rows that a user's statement may copy."""
 
 
 class StoreDB(ProfileDB):
@@ -88,7 +88,7 @@ class StoreDB(ProfileDB):
     def file_for(self, sql: str, parameters: Sequence[object] | Mapping[str, object] = ()) -> str:
         """
         Raises:
-            UsageError: the statement does not say which trials it is about, and they are many.
+            UsageError: it would read too many rows, because it does not restrict the trials.
         """
         read = needs_of_text(sql, parameters, self._tables, self._evaluated)
         rows = sum(
@@ -108,9 +108,9 @@ class StoreDB(ProfileDB):
         return self.file
 
     def commit(self) -> None:
-        """Let other connections see in the file what has been copied."""
+        """Commit, so that other connections to the file see what has been copied."""
         with refusing(self.file):
-            wait_for_locks(self.connection, PATIENCE_S)  # of those who read it
+            wait_for_locks(self.connection, PATIENCE_S)  # held by readers of the file
             self.connection.execute("COMMIT")
 
     def _evaluated(self, expression: str, parameters: Mapping[str, object]) -> object:

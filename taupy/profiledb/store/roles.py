@@ -3,8 +3,9 @@
     GRANT taupy_profiles_reader TO alice;
     INSERT INTO taupy.project (application, role) VALUES ('mnist', 'vision_team');
 
-A reader only reads, a writer also pushes and tidies, an owner changes tables and sees everything.
-An application listed in `project` is visible to members of its roles only, any other to all.
+A reader only reads, a writer also pushes and deletes trials, an owner changes tables and sees
+everything. An application listed in `project` is visible only to members of its roles, any other to
+everyone.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ def owner_of(prefix: str) -> str:
 
 
 def secure(connection: Any, prefix: str) -> None:
-    """Grant the roles what they need, on all existing tables; run as their owner."""
+    """Grant the roles their privileges on all existing tables; run as the tables' owner."""
     reader, writer = (quoted(f"{prefix}_{what}") for what in ("reader", "writer"))
     connection.execute(f"GRANT USAGE ON SCHEMA taupy TO {reader}, {writer}")
     connection.execute(f"GRANT SELECT ON ALL TABLES IN SCHEMA taupy TO {reader}, {writer}")
