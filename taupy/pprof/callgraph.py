@@ -55,7 +55,7 @@ def _view(
     """The routine itself, then its callers or callees.
 
     Args:
-        named: for each row, the routine it counts for; None if it does not count.
+        named: for each row, the routine to which it counts; None if it does not count.
     """
     own = next(timer for timer in answer.timers if timer.timer == routine)
     mine = [own if timer.timer == routine else None for timer in answer.timers]

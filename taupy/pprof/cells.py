@@ -68,7 +68,7 @@ def heading(column: Column) -> list[str]:
 
 
 def stands_right(column: Column, view: View, position: int) -> bool:
-    """Is a column aligned on the right, as numbers are?"""
+    """Whether a column is right-aligned, as numbers are."""
     if column.kind == "any":
         return any(isinstance(row[position], int | float) for row in view.rows[:_SAMPLE])
     return column.kind != "text"

@@ -65,8 +65,8 @@ def _view(thread: ThreadRow, rows: Sequence[EventRow]) -> View:
 def over_callpaths(rows: Sequence[EventRow]) -> list[EventRow]:
     """One row per event and thread, combined over call paths.
 
-    What is of a whole process, such as its resident memory, is listed under its first thread alone,
-    whichever thread has sampled it.
+    Events of a whole process, such as its resident memory, are listed under its first thread only,
+    regardless of which thread sampled them.
     """
     first_of: dict[tuple[int, int], Place] = {}
     for row in rows:
@@ -81,7 +81,7 @@ def over_callpaths(rows: Sequence[EventRow]) -> list[EventRow]:
 
 
 def _summed(rows: Sequence[EventRow]) -> EventRow:
-    if rows[0].event in PEAKS:  # each thread has it, with what it was in then
+    if rows[0].event in PEAKS:  # every thread reports it, with its call path at that moment
         rows = [max(rows, key=lambda row: row.maximum)]
     if len(rows) == 1:
         return rows[0]._replace(callpath=None)

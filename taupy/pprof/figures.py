@@ -161,7 +161,7 @@ def ratio(value: float | None, calls: float) -> float | None:
 
 
 def share(value: float | None, whole: float) -> float | None:
-    """In percent; None if the whole is zero or unknown."""
+    """A share in percent; None if the whole is zero or unknown."""
     return 100.0 * value / whole if whole and value is not None else None
 
 
@@ -215,7 +215,7 @@ def value_cells(figures: Figures) -> tuple[Cell, ...]:
 
 
 def without_shares(view: View) -> View:
-    """Columns for a ratio, which has neither shares of a whole nor values per call.
+    """The table of a ratio, which has neither shares of a whole nor values per call.
 
     Where a ratio is undefined, the cell is empty.
     """
@@ -252,4 +252,4 @@ THREAD_COLUMNS = (
     Column("thread", "int", audience="machines"),
     Column("thread_name", audience="machines"),
 )
-"""Columns that repeat the title; `table` is thread, total, mean, min, max or stddev."""
+"""Columns with the information in the title; `table` is thread, total, mean, min, max or stddev."""

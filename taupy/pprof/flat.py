@@ -94,7 +94,7 @@ def thread_title(thread: ThreadRow, metric: Metric) -> str:
 
 
 def metric_remark(metric: Metric) -> str:
-    """What a title says of a metric other than time."""
+    """The addition to a title for a metric other than time."""
     return "" if metric.name == "time" else f" (metric {metric.name})"
 
 
@@ -271,7 +271,7 @@ def _cells(
     choice: Choice,
     sums: bool = True,
 ) -> list[tuple[Cell, ...]]:
-    """The rows of a table; without additive values (`sums`) there is no row of others."""
+    """The rows of a table; there is no row of others if values cannot be added (not `sums`)."""
     chosen = figures.ordered(listed, choice)
     chosen = figures.limited(chosen, choice.limit, answer) if sums else chosen[: choice.limit]
     return [prefix + figures.value_cells(row) + figures.name_cells(row) for row in chosen]

@@ -55,7 +55,7 @@ def json_lines(views: Iterable[View], alone: bool) -> Iterator[str]:
     """Tables as JSON, unrounded.
 
     Args:
-        alone: one object; else a list of them.
+        alone: write a single object; otherwise a list of objects.
     """
     if not alone:
         yield "[\n"

@@ -60,7 +60,7 @@ class Described:
         return sum(values) if values and None not in values else None
 
     def _flop(self, name: str) -> float | None:
-        """Of all calls, from those of the calls that were counted; None: none are known."""
+        """Operations of all calls, extrapolated from the counted calls; None if unknown."""
         flop = [
             getattr(facts, name) * calls / facts.calls
             for facts, calls in zip(self.facts, self.calls, strict=True)

@@ -49,8 +49,8 @@ class Choice:
 
     Attributes:
         by: one row per layer, or one per class.
-        depth: names of layers are cut after so many parts; None for whole names.
-        tree: in the order of calls, indented; else the largest own time first.
+        depth: number of parts to which names of layers are shortened; None for whole names.
+        tree: in the order of calls, indented; otherwise the largest own time first.
     """
 
     by: By = "layer"
@@ -65,7 +65,7 @@ class Beside:
     Attributes:
         facts: by node and timer.
         growth: of resident memory, by thread, layer and its class [bytes].
-        unknown: why facts are not known; "" if they are.
+        unknown: why facts are unknown; "" if they are known.
     """
 
     facts: Mapping[tuple[int, str], LayerFacts] = field(default_factory=dict)
@@ -80,7 +80,7 @@ def question(trial: int) -> Question:
 
 
 def views(table: Table, choice: Choice, beside: Beside | None = None) -> list[View]:
-    """One table for each host thread that called layers, the one with the most first.
+    """One table for each host thread that called layers, by decreasing time in layers.
 
     Args:
         table: the answer to `question`.
@@ -124,7 +124,7 @@ class _Layers:
         self.described = {label: Described() for label in self.numbers}
 
     def know(self, thread: ThreadRow, beside: Beside, choice: Choice) -> None:
-        """Take the facts other than times."""
+        """Add the facts other than times."""
         facts = layer_facts.of_node(beside.facts, thread.node)
         calls: dict[tuple[str, str], int] = {}
         counts = self.table.column("calls")
@@ -166,7 +166,7 @@ class _Layers:
         self.calls = {label: int(calls[self.numbers[label]] or 0) for label in self.types}
 
     def _passes(self) -> tuple[list[bool], list[bool]]:
-        """Which rows are of layers' backward passes, and which of calls that such a pass makes."""
+        """Which rows belong to backward passes of layers, and which to calls within such a pass."""
         passes, again = [False] * self.table.size, [False] * self.table.size
         inside = [False] * self.table.size
         for row in self._order:
@@ -184,7 +184,7 @@ class _Layers:
         return callpaths.grouped(self.table, self._parent, chosen, len(self.numbers))
 
     def _nested_in(self) -> dict[str, set[str]]:
-        """The labels of the layers that each layer has called, and its own."""
+        """For each layer, its own label and those of the layers called in it."""
         around: list[frozenset[str]] = [frozenset()] * self.table.size
         inside: dict[str, set[str]] = {label: {label} for label in self.numbers}
         for row in self._order:
@@ -200,7 +200,7 @@ class _Layers:
         return inside
 
     def value(self, label: str, name: str, sums: Any = None) -> float:
-        """A sum of time [ns], 0 where there is none."""
+        """A sum of times [ns], 0 if there is none."""
         if label not in self.numbers:
             return 0
         for column, numbers in (self.sums if sums is None else sums).items():
@@ -237,7 +237,7 @@ def _with_numbers(label: str) -> list[str | tuple[int, str]]:
 
 
 def is_of_layers(label: str) -> bool:
-    """Whether a label is of layers rather than of time outside them; `(other Linear)` is."""
+    """Whether a label means layers, as `(other Linear)` does, rather than time outside layers."""
     return not label.startswith("(") or label.startswith("(other ")
 
 

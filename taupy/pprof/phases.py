@@ -21,7 +21,7 @@ from taupy.pprof.view import Cell, Column, View
 
 NO_PHASE = "(no phase)"
 BYS = ("thread", "rank", "node", "trial")
-"""Dimensions of which each label has a table."""
+"""Dimensions by which tables can be split, with one table per label."""
 
 _TREE = ("thread", "callpath", "parent", "timer")
 _COLUMNS = (
@@ -36,7 +36,7 @@ _COLUMNS = (
 
 
 class Sum(NamedTuple):
-    """Time [ns] and entries of one kind. None: nothing is entered outside phases."""
+    """Time [ns] and number of entries of one kind; None for time outside phases."""
 
     time: float
     calls: int | None
@@ -59,8 +59,8 @@ def views(
 
     Args:
         table: the answer to `question`.
-        series: steps of threads that have some; those of validation are left aside.
-        by: the dimension of the labels. Percentiles are of threads alone, as steps are.
+        series: steps of threads that have some; those of validation are ignored.
+        by: the dimension of the labels. Only threads have percentiles, as only they have steps.
     """
     training = {thread[:3]: steps for thread, steps in series if steps.kind == "training"}
     by_time = []
@@ -147,7 +147,7 @@ def _view(
 
 
 def _percentiles(training: Steps | None, kind: str) -> tuple[float | None, float | None]:
-    """Median and 95th percentile of the time in a phase per step [ns]; None: it is in no step."""
+    """Median and 95th percentile of the time in a phase per step [ns]; None if no step has it."""
     if training is None or (kind != NO_PHASE and kind not in training.phases):
         return None, None
     if kind == NO_PHASE:

@@ -1,8 +1,8 @@
-"""What was sampled at call paths, by routine, phase, layer or call path: growth of memory, and
-whether threads worked or waited.
+"""Samples at call paths, by routine, phase, layer or call path: growth of memory, and whether
+threads worked or waited.
 
-Each sample belongs to the innermost routine, so own values of all rows add up to the whole; what
-no routine, phase or layer owns has a row of its own.
+Each sample belongs to the innermost routine, so own values of all rows add up to the whole; samples
+that no routine, phase or layer owns have a row of their own.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ _MUCH = 0.1  # of the growth
 
 
 class Sampled(Protocol):
-    """The samples of one row, as `profiledb.sampled` gives them: by event, how many, their own
-    total, and that with what was called."""
+    """The samples of one row, as `profiledb.sampled` returns them, by event: number, own total,
+    and total including callees."""
 
     @property
     def count(self) -> Mapping[str, int]: ...
@@ -50,9 +50,9 @@ _TITLES = {
 def growth(
     sums: Mapping[str, Sampled], by: str, notes: Sequence[str], of: MemoryEvents = HOST
 ) -> View:
-    """Where memory grew [KiB in the samples, byte here], the most first.
+    """Where memory grew, largest growth first.
 
-    Net growth is growth minus what was released.
+    Samples are in KiB, the table in bytes. Net growth is growth minus released memory.
     """
     added = (of.growth, of.between)
     own = {label: sum(entry.own.get(name, 0) for name in added) for label, entry in sums.items()}
@@ -98,10 +98,10 @@ _STATE_COLUMNS = (
 def states(
     sums: Mapping[str, Sampled], by: str, gpu_ns: Mapping[str, float], notes: Sequence[str]
 ) -> View:
-    """What threads were sampled doing, the most frequent first.
+    """The states in which threads were sampled; rows with the most time first.
 
     Args:
-        gpu_ns: of each row the time in calls that wait for a GPU, as CUPTI measured it; empty if
+        gpu_ns: for each row, the time in calls that wait for a GPU, as CUPTI measured it; empty if
             there are none.
     """
     looks = {label: sum(entry.count.values()) for label, entry in sums.items()}

@@ -2,9 +2,9 @@
 
 threads   0.0.1, 0.*.*, 0 (a whole node), 0.1 (a whole context)
 routines  forward            the short name, or a part of the full name
-          for*, *[{net.py}*  `*` and `?` as in a shell, on either name, whole
+          for*, *[{net.py}*  `*` and `?` as in a shell; must match the whole of either name
           /^for.*d$/         a regular expression, found anywhere in the full name
-groups    PYTHON_C           upper and lower case are equal
+groups    PYTHON_C           case-insensitive
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ Place = tuple[int, int, int]
 
 
 Test = Callable[[Named], bool]
-"""Is the routine selected?"""
+"""Whether a routine is selected."""
 
 _MOST_LISTED = 8
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """The user's selection; empty means all. Values of one kind combine with or, kinds with and."""
+    """The user's selection; empty means all. Values of one kind are joined by OR, kinds by AND."""
 
     threads: tuple[str, ...] = ()
     nodes: tuple[int, ...] = ()
@@ -166,7 +166,7 @@ def no_such_routine(pattern: str, timers: Iterable[tuple[str, str]]) -> str:
 
 
 def glob(pattern: str) -> re.Pattern[str]:
-    """Supports `*` and `?` only, since names of routines contain brackets."""
+    """A pattern with `*` and `?` only, since names of routines contain brackets."""
     parts = [".*" if letter == "*" else "." if letter == "?" else re.escape(letter)
              for letter in pattern]  # fmt: skip
     return re.compile("".join(parts), re.DOTALL)

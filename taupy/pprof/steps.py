@@ -41,7 +41,7 @@ def view(thread: ThreadRow, steps: Steps, *, whole: bool = True) -> View:
     """The table of one series.
 
     Args:
-        whole: all rows; else the first and last, and the slowest outliers.
+        whole: show all rows; otherwise the first, the last, and the slowest outliers.
     """
     times = step_times(steps)
     rows = range(len(steps)) if whole else _chosen(steps, times)
@@ -58,7 +58,7 @@ def view(thread: ThreadRow, steps: Steps, *, whole: bool = True) -> View:
 
 
 def memory(thread: ThreadRow, steps: Steps, event: str) -> View:
-    """The memory of each step, an event of `_MEMORY`, and how much more that is than before."""
+    """The memory of each step, an event of `_MEMORY`, and its growth since the previous step."""
     whole = view(thread, steps)
     place = [column.name for column in _PLACE if column.name in _OF_MEMORY]
     at = [number for number, column in enumerate(whole.columns) if column.name in place]

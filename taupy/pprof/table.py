@@ -20,8 +20,8 @@ def lines(views: Iterable[View], limit: int, paint: Painter | None) -> Iterator[
     """Tables as text, with an empty line between them.
 
     Args:
-        limit: columns of the window; 0 for any width.
-        paint: adds colors; None for none.
+        limit: width of the window in columns; 0 for no limit.
+        paint: adds colours; None for no colours.
     """
     for number, view in enumerate(views):
         if number:

@@ -97,7 +97,7 @@ def _lines(
 
 
 def _lines_in_form(form: Form, views: Iterable[View], alone: bool) -> Iterator[str]:
-    """CSV, JSON or Markdown; their modules are loaded only for them."""
+    """CSV, JSON or Markdown; their module is imported only when needed."""
     from taupy.pprof import forms
 
     if form == "csv":

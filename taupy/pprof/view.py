@@ -69,5 +69,5 @@ class View:
     notes: Sequence[str] = ()
 
     def first(self, limit: int | None) -> View:
-        """With so many rows at most; None for all."""
+        """The view with at most this many rows; None for all."""
         return self if limit is None else replace(self, rows=self.rows[:limit])

@@ -1,1 +1,1 @@
-"""From what a run has left behind to its Profile, when the program has ended."""
+"""Build the Profile of a run from the files that it left, after the program has ended."""

@@ -1,8 +1,8 @@
 """Detect programs that never began: a missing module or folder leaves only traces of runpy.
 
-Python looks for the target of -m, of a folder or a zip in `runpy`, which is measured. If it finds
-none, only that search was measured, and a trial of it is useless, as for a script that does not
-exist.
+Python looks for the target of -m, of a folder or a zip in `runpy`, which is measured. If there is
+no target, only that search was measured, and a trial would be useless, as for a script that does
+not exist.
 """
 
 from __future__ import annotations

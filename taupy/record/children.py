@@ -86,7 +86,7 @@ class Arrival:
 
 @dataclass(frozen=True, slots=True)
 class Notes:
-    """What the parts of a run say about processes: which were started, and which measured."""
+    """What the parts of a run say about processes: which were started, and which were measured."""
 
     children: list[Child]
     arrivals: list[Arrival]
@@ -95,7 +95,7 @@ class Notes:
 
 
 def take_notes(parts: Sequence[Part]) -> Notes:
-    """Remove the notes from the parts' metadata; marks forks that became their commands."""
+    """Take the notes out of the parts' metadata, and mark forks that became their commands."""
     children = [child for part in parts for child in _children(part)]
     above = [_ancestors(part) for part in parts]
     arrivals = [
@@ -117,7 +117,7 @@ def _children(part: Part) -> list[Child]:
     children = [child for child in noted if child is not None]
     becomes = [child for child in children if child.pid == part.pid]
     has_become = part.state == EXEC or part.engine == "python"
-    last = becomes[-1:] if has_become else []  # the others failed
+    last = becomes[-1:] if has_become else []  # the other attempts failed
     return [child for child in children if child.pid != part.pid] + last
 
 

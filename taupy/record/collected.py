@@ -53,7 +53,7 @@ class Collected:
 
 
 def clock_now(settings: RunSettings) -> tuple[int, int] | None:
-    """Current ticks and CLOCK_MONOTONIC, if the run was made since this machine booted."""
+    """Current ticks and CLOCK_MONOTONIC; None unless the run was made here since the last boot."""
     if settings.boot_id != boot_id():
         return None
     try:
@@ -78,7 +78,7 @@ def collect(
     """
     collected = Collected()
     if not part_files.take_folded(folder):
-        collected.running += 1  # another process delivers it, or was stopped doing so
+        collected.running += 1  # another process is delivering it, or was stopped while doing so
     whole: set[str] = set()
     for file in part_files.taken_files(folder):
         _take_folded(collected, file, whole, clock_now)
@@ -184,7 +184,7 @@ def read_changing(part: PartFile, clock_now: tuple[int, int] | None) -> Part | N
 
 
 def _read(collected: Collected, part: PartFile, clock_now: tuple[int, int] | None) -> bool:
-    """Read a part. False if it is to be left where it is."""
+    """Read a part. False if its file must stay where it is."""
     try:
         read = read_part(part, clock_now)
     except FormatError as problem:
@@ -209,7 +209,7 @@ def _is_running(part: PartFile, settings: RunSettings) -> bool:
 
 
 def _is_cut(part: PartFile) -> bool:
-    """Whether it lacks content of its spilled twin, which is written when a process ends."""
+    """Whether the part lacks content of its spilled copy, which is written when a process ends."""
     try:
         read = read_part(part)
     except (FormatError, OSError):
@@ -218,7 +218,7 @@ def _is_cut(part: PartFile) -> bool:
 
 
 def _add_problems(collected: Collected, folder: Folder) -> None:
-    """Add the reasons why processes could not be measured, each text once."""
+    """Add the reasons why processes could not be measured, without repetitions."""
     files = folder.files(".problem")
     collected.pids |= {
         int(file.stem) for file in files if file.stem.isdigit() and len(file.stem) < 20

@@ -61,7 +61,7 @@ def thread_of(
 
 
 def _add_stretches(raw: PartCollectives, find: Find) -> None:
-    """Add to each thread what it did between collectives."""
+    """Add its stretches between collectives to each thread."""
     records = np.concatenate(raw.stretches) if raw.stretches else np.empty(0, STRETCH)
     records = records[np.argsort(records["start"], kind="stable")]
     for thread in np.unique(records["thread"]):
@@ -97,7 +97,7 @@ def _add_sum(
     timer = Timer(name, groups=(GROUP, "PHASE_COMMUNICATION"))
     row = builder.add(place, owner, timer, Launch(0, count, time, 0, 0, 0.0, 0))
     if moved:
-        mean = moved / count  # bytes of single ones are unknown
+        mean = moved / count  # the bytes of single collectives are unknown
         event = UserEvent(BYTES, "bytes", count, mean, mean, mean, moved * mean, row)
         builder.add_user_events(place, [event])
     return row

@@ -1,7 +1,7 @@
 """Unmeasured descendants of the program, with their run times, for the trial's metadata.
 
-The engines note those that a measured process started (`record/children.py`), the watch finds
-those that others started. Many with the same command are listed together.
+The engines note processes started by a measured process (`record/children.py`), the watch finds
+those that others started. If many have the same command, they are listed together.
 """
 
 from __future__ import annotations
@@ -24,9 +24,7 @@ _TIME_TO_BE_FOUND_NS = 200_000_000
 
 @dataclass(frozen=True, slots=True)
 class _Process:
-    """Attributes:
-    ran_ns: None if unknown.
-    """
+    """An unmeasured process; `ran_ns` is None if its run time is unknown."""
 
     command: str
     pid: int
@@ -66,9 +64,7 @@ class _Ends:
             self.of.setdefault(end.pid, []).append(end.ended_ns)
 
     def process(self, command: str, pid: int, began_ns: int, ended_ns: int = 0) -> _Process:
-        """Args:
-        ended_ns: as noted by its parent; 0 if not.
-        """
+        """The process with its run time; `ended_ns` is 0 if its parent did not note its end."""
         noted = [ended_ns] if ended_ns else []
         moments = [end for end in (*self.of.get(pid, ()), *noted) if end >= began_ns]
         if moments:
@@ -115,7 +111,7 @@ def _named(process: _Process) -> str:
 
 
 def _range(alike: Sequence[_Process]) -> str:
-    """How long they ran."""
+    """The range of their run times."""
     times = [process.ran_ns for process in alike if process.ran_ns is not None]
     unknown = len(alike) - len(times)
     text = f", {duration(min(times))} to {duration(max(times))}" if times else ""

@@ -1,6 +1,6 @@
 """The ends of processes that did not close their parts, and the routines open until then.
 
-The part of a killed process ends with its last event, which may be long ago. If the watch
+The part of a killed process ends with its last event, which may be long before its end. If the watch
 (`watch/process.py`) saw the process end, open routines count up to that moment. If the watch ended
 at the same time, as when a whole container is killed, its last heartbeat is the end. Otherwise the
 end is unknown, and open routines count up to the last event. Both engines' parts are treated
@@ -26,13 +26,13 @@ from taupy.units import duration
 
 _WAIT_S = 2.0
 _SEEN_LATE_NS = 1_000_000_000  # even while paused, a heartbeat comes every 100 ms
-_SLACK_NS = 100_000_000  # by this much a pending heartbeat may be late
+_SLACK_NS = 100_000_000  # how late a pending heartbeat may be
 _THREADS_AT_MOST, _ROUTINES_AT_MOST = 64, 8
 
 
 def add_endings(folder: Folder, settings: RunSettings, parts: Iterable[Part]) -> None:
     """Note how each process that did not close its part ended, and extend its open routines up to
-    then."""
+    its end."""
     cut = [part for part in parts if not part.complete]
     if not cut:
         return
@@ -62,7 +62,7 @@ def count_until(part: Part, until_ns: int) -> None:
 def _watched(
     folder: Folder, settings: RunSettings, cut: Sequence[Part]
 ) -> tuple[Beat | None, list[End], str]:
-    """What the watch recorded about these processes, or why there is nothing.
+    """What the watch recorded about these processes, or why it recorded nothing.
 
     A watch that is still running is about to record their ends.
     """
@@ -184,7 +184,7 @@ def open_routines(part: Part) -> dict[str, str]:
 
 
 def open_path(part: Part, thread: PartThread) -> str:
-    """The open routines of a thread, innermost first, each with how long it was open."""
+    """The open routines of a thread, innermost first, each with the time it was open."""
     shown = []
     for row, entered_ns in thread.open[:_ROUTINES_AT_MOST]:
         name = part.routines[thread.routine[row]].name

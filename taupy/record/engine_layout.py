@@ -81,7 +81,7 @@ COMMUNICATOR = np.dtype(
 """A process group (`_native/collectives.h`)."""
 
 OPERATION_BYTES = 64
-"""The name of an operation."""
+"""Size of an operation's name."""
 
 COLLECTIVE = np.dtype(
     [

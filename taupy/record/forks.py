@@ -1,4 +1,4 @@
-"""Forks that left no part: what such a child did is lost, and the trial says so.
+"""Find forked children that left no part: what they did is lost, and the trial says so.
 
 A forked child begins its own part. If it cannot open a file (no free descriptor, or the state
 folder is full or no longer writable), its part is lost when it ends. Both engines therefore note

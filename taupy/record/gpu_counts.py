@@ -34,7 +34,7 @@ class Key:
     """What identical launches share: kernel, configuration and launching call path."""
 
     device: int
-    place: int  # address of the call path in the process, 0: unknown
+    place: int  # address of the call path in the process; 0 if unknown
     grid: Extent
     block: Extent
     kernel: str

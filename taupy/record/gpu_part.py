@@ -32,16 +32,16 @@ class GpuPart:
     """Everything one process did on its GPUs.
 
     Attributes:
-        start_ticks: of the engine's part of the same process; 0 if that had none yet.
+        start_ticks: of the engine's part of the same process; 0 if there was none yet.
         work: in the order to which `Span.work` refers.
         threads: number -> (native id, name) of threads without routines.
-        ranges: number -> (number of the outer one or 0, name) of NVTX ranges pushed by such
+        ranges: number -> (number of the outer range or 0, name) of NVTX ranges pushed by such
             threads; work launched in one has `Work.node` = number << 6.
         call_names: (domain, callback id) -> CUPTI's name, `cudaLaunchKernel_v7000`.
         counters: see `GpuCounters` in gpu_part.h.
         notes: facts, and what went wrong (`error.step`, `error.code`, `error.text`).
         trace: the file of single activities, if there is one.
-        lost_bytes: how many of the bytes in use are not in any file.
+        lost_bytes: number of bytes in use that are not in any file.
     """
 
     path: Path | File
@@ -67,7 +67,7 @@ def read_gpu_part(path: Path | File, trace: File | None = None) -> GpuPart | Non
 
     Args:
         path: the part.
-        trace: the file of single activities; None: it is beside the part.
+        trace: the file of single activities; None if it is beside the part.
 
     Raises:
         FormatError: the file is not a GPU part, or damaged.

@@ -78,7 +78,7 @@ class _Node:
     range_tree: CallTree | None = None
 
     def timer(self, timer: Timer) -> int:
-        """Its position in the profile; added if missing."""
+        """The timer's position in the profile; it is added if missing."""
         if not self.timers:
             self.timers = {timer: at for at, timer in enumerate(self.profile.timers)}
         if timer not in self.timers:
@@ -258,7 +258,7 @@ def _add_work(taken: _Node) -> list[ThreadProfile]:
 
 
 def _owner(taken: _Node, node: int) -> Owner | None:
-    """The call path of a launch, or the NVTX ranges in which a thread without one made it."""
+    """The call path of a launch; for threads without call paths, the NVTX ranges around it."""
     if node >> 6 in taken.part.ranges:
         return _ranges(taken, node >> 6)
     place = taken.find(node) if node else None
