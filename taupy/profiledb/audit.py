@@ -54,7 +54,7 @@ class Finding(NamedTuple):
     """One violation or note.
 
     Attributes:
-        state: PROBLEM, or note for what is no damage.
+        state: PROBLEM, or note if the data are intact.
         check: file, schema, ids, laws, summary, values or remarks.
         trial: the trial concerned, None for the whole file.
     """

@@ -1,10 +1,10 @@
 """The ends of processes that did not close their parts, and the routines open until then.
 
-The part of a killed process ends with its last event, which may be long before its end. If the watch
-(`watch/process.py`) saw the process end, open routines count up to that moment. If the watch ended
-at the same time, as when a whole container is killed, its last heartbeat is the end. Otherwise the
-end is unknown, and open routines count up to the last event. Both engines' parts are treated
-alike.
+The part of a killed process ends with its last event, which may be long before its end. If the
+watch (`watch/process.py`) saw the process end, open routines count up to that moment. If the watch
+ended at the same time, as when a whole container is killed, its last heartbeat is the end.
+Otherwise the end is unknown, and open routines count up to the last event. Both engines' parts are
+treated alike.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ MEMORY = {
 
 
 def launch_of(work: Work) -> Launch:
-    """The sums of all launches of a kernel or copy at one place [ns]."""
+    """The sums of all launches of a kernel or copy from one place [ns]."""
     timed = work.launches > work.untimed
     return Launch(
         0,
@@ -45,7 +45,7 @@ def launch_of(work: Work) -> Launch:
 
 
 def kernel_launch(work: Work, capability: str) -> Launch:
-    """The same with the configuration, and the occupancy that it allows.
+    """As `launch_of`, with the configuration and the occupancy that it allows.
 
     Args:
         capability: of the GPU, such as "9.0"; occupancy is None if it is unknown.

@@ -54,7 +54,7 @@ def add_gpus(
             continue
         node = None if part is None else _node_of(part, places)
         if part is None or node is None:
-            continue  # of a process that still runs
+            continue  # its process is still running
         from taupy.record.gpu_profile import add_gpu_part
 
         parts.append(part)
@@ -101,7 +101,7 @@ def add_gpu_counts(
             continue
         node = _node_of(part, places)
         if node is None:
-            continue  # of a process that still runs
+            continue  # its process is still running
         texts = add_count_part(profile, node, part, names, places[node].find)
         suffix = f".node{node}" if len(places) > 1 else ""
         profile.metadata.update({f"{HEALTH}{name}{suffix}": text for name, text in texts.items()})
@@ -134,13 +134,13 @@ def describe_gpus(profile: Profile, folder: Folder) -> None:
 
 
 def add_timelines(profile: Profile, folder: Folder, settings: RunSettings) -> list[File]:
-    """Add what was sampled on the GPUs that the program used, as user events and over time;
-    returns the files read."""
+    """Add the samples of the GPUs that the program used, as user events and as timelines; returns
+    the files read."""
     from taupy.collectors import sampled_timelines
 
     used = {device.uuid: device.ordinal for device in profile.devices if device.uuid}
     # One of several ranks samples for all. It is unknown which GPUs were used if GPU work is not
-    # recorded, or the program was killed before its first records came.
+    # recorded, or the program was killed before its first records arrived.
     every = settings.world_size > 1 or settings.gpu == "no"
     every = every or (not used and profile.state == "incomplete")
     done = [folder / sampled_timelines.SETTINGS, folder / sampled_timelines.KEPT]

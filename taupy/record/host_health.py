@@ -12,9 +12,9 @@ from taupy.record.part_data import Part
 from taupy.units import duration
 
 HEALTH = "taupy.health."
-"""Names of the metadata that say what is missing or degraded in a measurement."""
+"""Prefix of metadata that say what is missing or degraded in a measurement."""
 
-_UNCOUNTED_AT_MOST = 0.001  # of a process's CPU time, without a message
+_UNCOUNTED_AT_MOST = 0.001  # share of a process's CPU time that needs no message
 
 
 def is_whole(settings: RunSettings, parts: Mapping[int, Part]) -> bool:
@@ -106,7 +106,7 @@ def _counters(part: Part, suffix: str) -> dict[str, str]:
 
 def _cut_off(parts: Mapping[int, Part], roots: Sequence[Part]) -> dict[str, str]:
     """Messages about processes that did not close their parts: how the program ended, where its
-    first thread was, and which others were killed."""
+    first thread was, and which other processes were killed."""
     health = {}
     if roots and not roots[-1].complete:
         root = roots[-1]

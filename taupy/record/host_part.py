@@ -60,7 +60,7 @@ from taupy.state import container
 from taupy.state.container import Block, Container
 
 UNKNOWN = "<unknown>"
-"""The routine of call paths whose own was not read: it did not fit, or is too recent."""
+"""The routine of call paths whose routine is missing: it did not fit, or is too recent."""
 _COUNTER_FAULTS = {  # as in _native/counters.h
     1: "they did not count all the time: others used the processor's counters, too",
     2: "they could no longer be read: the program has closed their descriptors",
@@ -217,7 +217,7 @@ class _NativePart:
         return float((ns - header.early_ns) / (ticks - header.early_ticks))
 
     def last_ticks(self, blocks: Blocks) -> int:
-        """The last moment of which a killed process left a trace."""
+        """The last moment recorded by a killed process."""
         last: int = max(self.header.last_ticks, self.header.start_ticks)
         for block in blocks.threads:
             (thread,) = np.frombuffer(self.data, THREAD_LAYOUT, 1, block.start)
@@ -447,7 +447,7 @@ def _text(value: Any) -> str:
 
 
 def _behind(first: int, column: Array) -> Array:
-    """The root's number followed by those of the other rows, as signed integers; `check` refuses
+    """The root's number followed by those of the other rows, as signed integers; `check` rejects
     numbers too large for that."""
     whole = np.empty(len(column) + 1, "i8")
     whole[0] = min(int(first), LARGEST + 1)
@@ -456,7 +456,7 @@ def _behind(first: int, column: Array) -> Array:
 
 
 def _numbers(keys: Array, blocks: Blocks) -> Array:
-    """The routine of each key; an extra one represents those whose record did not fit."""
+    """The routine of each key; an extra routine represents those whose record did not fit."""
     noted = np.array(sorted(blocks.routine_at), "u8")
     position = np.array([blocks.routine_at[key] for key in noted.tolist()], "i8")
     keys = keys & ~np.uint64(4)
@@ -480,7 +480,7 @@ def _is_native(block: Block) -> bool:
 
 
 def _refusal(block: Block) -> str | None:
-    """Why the counters of a thread are unreliable; None if they are not."""
+    """Why the counters of a thread are unreliable; None if they are reliable."""
     _, faults, number, *_ = block.words
     for bit, why in _COUNTER_FAULTS.items():
         if faults & bit:

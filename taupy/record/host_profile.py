@@ -56,7 +56,7 @@ _RANGES = frozenset({"NVTX", "RECORD_FUNCTION"})  # phases that may continue els
 
 
 class FileNames:
-    """How source files are shown: relative to a known folder if that is unique."""
+    """Display names of source files: relative to a known folder if that is unique."""
 
     def __init__(self, settings: RunSettings) -> None:
         self.cwd = settings.cwd
@@ -179,8 +179,8 @@ def profile_of(
     Args:
         settings: of the run.
         parts: node -> part.
-        finished: no process of the run is still running.
-        places: receives, for each node, where its call paths went.
+        finished: whether all processes of the run have ended.
+        places: receives, for each node, the places of its call paths in the profile.
     """
     timers = Timers(FileNames(settings))
     facts: list[LayerFacts] = []
@@ -230,7 +230,7 @@ def profile_of(
 def _threads(
     settings: RunSettings, node: int, part: Part, timers: Timers, timer_of: list[int]
 ) -> HostPlaces:
-    """The threads of a process, and where its call paths went."""
+    """The threads of a process, and the places of its call paths in them."""
     here = HostPlaces(part, [], [])
     for number, thread in enumerate(part.threads):
         tree, row_of = _tree(thread, timer_of, timers, settings)
@@ -251,7 +251,7 @@ def _threads(
 
 
 def _resident_once(threads: Sequence[ThreadProfile]) -> None:
-    """A process's resident memory is an event of its first thread, whichever has sampled it."""
+    """Move a process's resident memory to its first thread, whichever thread sampled it."""
     resident: list[UserEvent] = []
     for measured in threads:
         resident += [event for event in measured.user_events if event.name == RESIDENT]
@@ -300,7 +300,7 @@ def _thread_name(settings: RunSettings, part: Part, number: int, name: str) -> s
 
 
 def _place(settings: RunSettings, part: Part) -> dict[str, str]:
-    """The rank and attempt of the job that a process belongs to, and what identifies it."""
+    """A process's rank and attempt in its job, and the facts that identify the process."""
     if not settings.attempt:
         return {}
     code = _exit_code(part) if part.pid == settings.root_pid else None
@@ -368,7 +368,7 @@ def _tree(
 def _rows(
     thread: PartThread, timer_of: list[int], timers: Timers, settings: RunSettings
 ) -> tuple[Rows, Column]:
-    """The thread's call paths by timer, and for each row of the part, the row it went into."""
+    """The thread's call paths by timer, and for each row of the part, its row among them."""
     rows = Rows(
         np.array([*timer_of, timers.root], "i8")[thread.routine],  # -1 selects the last entry
         thread.parent,
@@ -428,7 +428,7 @@ def assign_nodes(
 ) -> dict[int, Part]:
     """A node number for every part: the rank for the launched process, then its children
     in order of their start; `node_of` (part name -> node) holds earlier assignments and is
-    extended. The program's own `set_node` wins if the number is free."""
+    extended. The program's own `set_node` takes precedence if the number is free."""
     ordered = sorted(parts, key=lambda part: (part.pid != settings.root_pid, part.start_ns))
     taken = set(node_of.values())
     nodes: dict[int, Part] = {}

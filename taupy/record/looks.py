@@ -1,5 +1,5 @@
-"""Add what the watch sampled: the states and positions of threads to the parts, before they become
-a profile; memory over time to the profile.
+"""Add the watch's samples: the states and positions of threads to the parts, before these become a
+profile; memory over time to the profile.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from taupy.state.values import Damaged
 from taupy.watch.part_threads import identity
 
 _UNREAD = "taupy.health.watch_looks"
-_NUMBER = math.nan  # for what is not kept: minimum, maximum, squares
+_NUMBER = math.nan  # for values that are not recorded: minimum, maximum, squares
 
 
 def add_looks(folder: Folder, parts: Iterable[Part]) -> dict[str, str]:
@@ -87,7 +87,7 @@ def add_series(folder: Folder, profile: Profile, nodes: Mapping[int, Part]) -> N
 
 
 def _event(memory: Memory) -> str:
-    """The name of its user event; empty for a kind that only a newer watch knows."""
+    """The name of the memory's user event; empty for a kind from a newer watch."""
     _, kind, device = memory
     if kind == looks.RESIDENT:
         return RESIDENT

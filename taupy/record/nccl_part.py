@@ -37,7 +37,7 @@ _MOST_BYTES: Final = 16 << 20
 
 
 def add_nccl(profile: Profile, places: Mapping[int, HostPlaces], folder: Folder) -> list[File]:
-    """Add what NCCL did on behalf of each process; returns the files read."""
+    """Add the NCCL collectives of each process; returns the files read."""
     nodes = {str(here.part.pid): node for node, here in places.items()}
     done = []
     for file in folder.files(SUFFIX):

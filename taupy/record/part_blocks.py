@@ -156,7 +156,7 @@ class Rows:
         return rows
 
     def find(self, addresses: Array) -> Array:
-        """Like `at`, but negative where there is none."""
+        """Like `at`, but negative for addresses without a call path."""
         stretch = np.searchsorted(self.address, addresses, "right") - 1
         behind = (addresses - self.address[stretch]) // np.uint64(self.nodes.itemsize)
         rows = np.where(addresses == self.root, 0, self.first[stretch] + behind.astype("i8"))

@@ -1,4 +1,4 @@
-"""Check that a process can have measured what was read from a part."""
+"""Check that a process can have measured the content of a part."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def check(part: Part) -> None:
         if not rows or any(len(column) != rows for column in (thread.parent, *columns)):
             raise FormatError(f"{part.name} is damaged: its columns differ in length")
         # Sums over rows are stored, and must fit as well.
-        # The plain engine has produced times below 0, which were refused here. Their cause is
+        # The plain engine has produced times below 0, which were rejected here. Their cause is
         # not known yet, and they are no reason to reject a whole profile.
         if min(thread.calls.min(), thread.resumes.min()) < 0 or any(
             column.min() < -LARGEST or abs(column.sum(dtype=float)) > LARGEST for column in columns

@@ -62,7 +62,7 @@ class PartThread:
     samples: list[Sampled] = field(default_factory=list)
     counters: list[Column] = field(default_factory=list)  # one column per metric, inclusive
     counted: np.ndarray[Any, np.dtype[np.bool_]] | None = None
-    """Rows with counters; None: all rows."""
+    """Rows with counters; None for all rows."""
     native: bool = False  # never ran Python: it has counters only
     refused: str | None = None  # why its counters are unreliable
     open: list[tuple[int, int]] = field(default_factory=list)
@@ -106,14 +106,14 @@ class Places:
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """How a process ended that did not close its part.
+    """The end of a process that did not close its part.
 
     Attributes:
         source: "seen" by the watch; its last "heartbeat", if the two ended together; "unknown";
             or still "running".
         late_ns: it may have ended earlier by this much; after a heartbeat, later by this much.
         status: as returned by `os.wait`; None if the kernel did not report it.
-        why: the reason if it is unknown.
+        why: the reason why the end is unknown.
         unseen_ns: time between the plain engine's last record of open routines and the end.
     """
 
@@ -129,7 +129,7 @@ class Part:
     """One process's measurement.
 
     Attributes:
-        lost_bytes: how many of the bytes used by the process are not in any file.
+        lost_bytes: number of bytes used by the process that are not in any file.
         used_bytes: total bytes used.
         ending: None if the process closed the part itself.
         layers: of networks; their timers are positions in `routines`.
@@ -167,12 +167,12 @@ class Part:
 
     @property
     def complete(self) -> bool:
-        """Whether the end of the process is known."""
+        """Whether the process closed its part."""
         return self.state in (ENDED, EXEC, SNAPSHOT)
 
     @property
     def loss(self) -> str:
-        """What is lost of the measurement, and how much; "" if nothing is."""
+        """A message about what is lost, and how much; "" if nothing is."""
         if not self.lost_bytes:
             return ""
         return (

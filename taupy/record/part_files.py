@@ -1,9 +1,9 @@
 """Locate the parts of a run: in separate files, folded into one, or beside the database.
 
 Each process writes its own file into the run folder. A child that ends appends its part
-to the file `folded` under a lock and removes its own file (`_native/part.c`). The deliverer
-first takes `folded` away, under the same lock, so that later parts go into a new one.
-A part that did not fit into the run folder is beside the database: a *spilled* part.
+to the file `folded` under a lock and removes its own file (`_native/part.c`). The process
+that delivers the run first takes `folded` away, under the same lock, so that later parts go into a
+new one. A part that did not fit into the run folder is beside the database: a *spilled* part.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class PartFile:
 
     @property
     def pid(self) -> int:
-        """The id of its process."""
+        """The id of the process that wrote it."""
         return pid_of(self.name)
 
     def read_bytes(self, *, first: int = -1) -> bytes:
@@ -63,7 +63,7 @@ class PartFile:
         return self.file.read_bytes(PART_BYTES, size, self.at)
 
     def bytes(self) -> int:
-        """Its size in bytes; raises the same errors as `read_bytes`."""
+        """The part's size in bytes; raises the same errors as `read_bytes`."""
         return self.file.size() if self.size < 0 else self.size
 
 
@@ -104,10 +104,10 @@ def taken_files(folder: Folder) -> list[File]:
 
 
 def folded_parts(file: File) -> Iterator[PartFile]:
-    """The parts in such a file.
+    """The parts in a file of folded parts.
 
     Raises:
-        FormatError: it is damaged; what came before is whole.
+        FormatError: it is damaged; the parts yielded before are intact.
         OSError: it cannot be read, or is not trusted.
     """
     head = container.header(file.name, file.read_bytes(first=container.HEADER_BYTES), LAYOUT)
@@ -130,7 +130,7 @@ def parts_so_far(folder: Folder) -> Iterator[PartFile]:
     """All parts of a running program, each once, leaving its files in place.
 
     Raises:
-        FormatError, OSError: as `folded_parts`.
+        FormatError, OSError: as for `folded_parts`.
     """
     names = set()
     for file in [*taken_files(folder), folder / FOLDED]:

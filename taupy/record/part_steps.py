@@ -68,7 +68,7 @@ def series(kind: int, rows: Array, clock: Clock, names: Mapping[int, str]) -> St
 
 
 def _once(rows: Array) -> Array:
-    """Drop rows whose steps an earlier row already contains: pairs were being merged."""
+    """Drop rows whose steps an earlier row already contains, as pairs were being merged."""
     until = np.maximum.accumulate(rows["number"] + rows["count"])
     begins_behind = np.concatenate([[True], rows["number"][1:] >= until[:-1]])
     kept: Array = rows[begins_behind]

@@ -2,7 +2,7 @@
 
 Equal call paths of different code objects are merged, library code called by library code is
 folded into its caller, and ranges that continued elsewhere leave no row. Each pass also returns,
-for each row, the row it went into.
+for each row, the row into which it went.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Rows:
     resumes: Column
     inclusive: Column
     further: dict[str, Column]  # of other metrics, by name
-    counted: Mask | None  # rows with counters; None: all
+    counted: Mask | None  # rows with counters; None for all
 
     def __len__(self) -> int:
         return len(self.timer)
@@ -41,7 +41,7 @@ class Rows:
         Args:
             into: for each row, the new row it becomes part of.
             heads: for each new row, the row that gives its timer and place.
-            summed: rows whose numbers count; None: all.
+            summed: rows whose numbers count; None for all.
         """
         parent = self.parent[heads].copy()
         parent[1:] = into[parent[1:]]
@@ -71,7 +71,7 @@ def merged(rows: Rows, timers: int) -> tuple[Rows, Column]:
     Args:
         timers: number of timers.
     """
-    head = np.arange(len(rows))  # the row that each is part of
+    head = np.arange(len(rows))  # the row into which each is merged
     parent = rows.parent
     candidates = head
     for _ in range(_ROUNDS):
@@ -121,8 +121,8 @@ def merged_in_order(rows: Rows, timers: int, ranges: frozenset[int]) -> tuple[Ro
     """Like `merged`, but also handles ranges that continued elsewhere than they began.
 
     Args:
-        ranges: timers of ranges. A range's row without calls continued one from above, or began
-            in a wrapper of the program.
+        ranges: timers of ranges. A row of a range without calls continues a range from above,
+            or the range began in a wrapper of the program.
     """
     calls, resumes = rows.calls.tolist(), rows.resumes.tolist()
     into: list[int] = []
@@ -142,7 +142,7 @@ def merged_in_order(rows: Rows, timers: int, ranges: frozenset[int]) -> tuple[Ro
                 went_on[row] = timer
                 continue
         elif up in went_on and calls[row] == 0:
-            # A generator resumes: in the range, if that began inside it.
+            # A generator resumes; it counts in the range if the range began inside it.
             outside = at.get((under + 1) * timers + timer, -1)
             inside = at.get((outside + 1) * timers + went_on[up], -1)
             if min(outside, inside) >= 0 and called[inside]:

@@ -1,7 +1,7 @@
 """Read what a running program has measured so far, from outside and without changing anything.
 
 The engine keeps its counts in files mapped into the program, so they can be read at any moment. A
-file that changes while being read may be inconsistent: then it is read again.
+file that changes while being read may be inconsistent; it is then read again.
 """
 
 from __future__ import annotations
