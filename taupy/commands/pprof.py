@@ -250,7 +250,7 @@ class Request:
                 f"trial {self.trial_id} has no matching user event on these threads "
                 f"(its user events: {names})"
             )
-        return list(views_of.values())
+        return [view.first(self.args.limit) for view in views_of.values()]
 
     def _kernels(self, threads: Sequence[ThreadRow]) -> list[View]:
         from taupy.pprof import kernels

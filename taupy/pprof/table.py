@@ -50,7 +50,8 @@ def _table(view: View, limit: int, paint: Painter | None) -> Iterator[str]:
         longest = sum(widths) + len(widths) - 1
     rule = "-" * min(longest, limit or RULE) + "\n"
     if view.title:
-        yield _painted(text.cut(visible(view.title), limit), "bold cyan", paint) + "\n"
+        for line in _wrapped(visible(view.title), limit):
+            yield _painted(line, "bold cyan", paint) + "\n"
     yield rule
     for at in range(max(map(len, headings), default=0)):
         above = [heading[at] if at < len(heading) else "" for heading in headings]

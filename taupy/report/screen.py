@@ -25,7 +25,7 @@ def text(report: Report, width: int = WIDTH, height: int = HEIGHT) -> str:
         width: 0 for no limit.
     """
     width = width or WIDTH
-    head = [*_what_ran(report), *_health(report), "", *_phases(report), ""]
+    head = [*_what_ran(report), *_health(report, width), "", *_phases(report), ""]
     for advice in (True, False):
         lines = [*head, *_findings(report, width, advice), *_end(report)]
         if len(lines) <= height:
@@ -45,12 +45,15 @@ def _what_ran(report: Report) -> Iterator[str]:
     yield f"  {trial.started_at[:19].replace('T', ' ')} UTC, {', '.join(parts)}"
 
 
-def _health(report: Report) -> Iterator[str]:
+def _health(report: Report, width: int) -> Iterator[str]:
     state = "complete" if report.trial.state == "complete" else report.trial.state.upper()
+    measured = f"measured: {state}"
     if report.unmeasured:
-        yield f"  measured: {state}; without {', '.join(report.unmeasured)}"
-    else:
-        yield f"  measured: {state}"
+        measured += f"; without {', '.join(report.unmeasured)}"
+    yield from textwrap.wrap(
+        visible(measured), width, initial_indent="  ", subsequent_indent="    ",
+        break_on_hyphens=False,
+    )  # fmt: skip
     remarks = list(report.remarks.items())
     for name, remark in remarks[:_REMARKS]:
         yield f"  note: {name}: {remark}"

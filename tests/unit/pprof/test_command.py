@@ -190,6 +190,13 @@ def test_taus_letters_are_orders(stored, pprof, letter, key):
     assert pprof("-d", letter) == pprof("--csv", "--sort", key)
 
 
+def test_a_limit_holds_for_events_too(stored, pprof):
+    stored(training())
+    rows = list(csv.DictReader(pprof("--events", "--csv").splitlines()))
+    assert len(rows) > 1
+    assert [*csv.DictReader(pprof("--events", "--csv", "--limit", "1").splitlines())] == rows[:1]
+
+
 def test_taus_default_order_is_inclusive_and_exclusive_is_another(stored, pprof):
     stored(training())
     assert first_names(pprof()) == [

@@ -4,6 +4,7 @@ import json
 import math
 import sys
 import time
+from dataclasses import replace
 
 import pytest
 
@@ -142,6 +143,11 @@ def test_a_narrow_window_shortens_names_and_leaves_out_whole_columns(width):
     note = " ".join(made[made.index("note: not shown") :].split()) if "not shown" in made else ""
     for heading, value in [("Started (UTC)", "2026-11-21 10:43:51"), ("Number 4", " 4 ")]:
         assert (heading in note) != (value in row)
+
+
+def test_a_long_title_is_wrapped():
+    title = "a title of many words that has no place on one line of a narrow window"
+    assert " ".join(shown(replace(WIDE, title=title), width=40).split("---")[0].split()) == title
 
 
 def test_room_around_numbers_is_given_up_before_a_name_is_cut():

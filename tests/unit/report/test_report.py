@@ -62,6 +62,14 @@ def test_the_screen_says_what_ran_where_time_went_and_what_to_do(tmp_path, capsy
     )
 
 
+def test_what_was_not_measured_is_wrapped_and_not_cut(tmp_path):
+    measured = _report(tmp_path, gpu_faults.loader_without_workers())
+    measured = replace(measured, unmeasured=("GPU", "a word " * 20))
+    shown = screen.text(measured)
+    assert " ".join(shown.split()).count("a word") == 20
+    assert max(map(len, shown.splitlines())) <= WIDTH
+
+
 @pytest.mark.parametrize("training", [*gpu_faults.FAULTS, *gpu_healthy.HEALTHY])
 def test_a_report_fits_on_a_screen(training, tmp_path):
     lines = screen.text(_report(tmp_path, training()), WIDTH, HEIGHT).splitlines()
