@@ -41,7 +41,7 @@ class Answer:
 
     @property
     def additive(self) -> bool:
-        """Whether the values of parts add up to that of the whole; false for ratios."""
+        """Whether the values of parts add up to the value of the whole; false for ratios."""
         return self.formula.additive
 
     def values(self, value: Literal["inclusive", "exclusive"]) -> list[float]:

@@ -1,4 +1,4 @@
-"""Findings: what a trial's profile suggests doing, and what could not be judged.
+"""Findings: what a trial's profile suggests improving, and which rules gave no verdict.
 
 A finding claims seconds of the trial's wall-clock time: an upper bound on what would be saved if
 its cause were gone and nothing else changed. Findings may claim the same seconds, so they do not

@@ -69,7 +69,7 @@ class Formula:
 
     Attributes:
         sums: the arguments of `evaluate`, in order, in base units.
-        additive: values of parts add up to that of the whole; false for ratios.
+        additive: whether the values of parts add up to the value of the whole; false for ratios.
         evaluate: returns NaN where a divisor is 0; None for a measured metric.
         dimension: of the result, before conversion to `unit`.
     """

@@ -179,7 +179,7 @@ def _operator_at(name: str, at: int) -> str | None:
 
 
 def _closing_brackets(name: str) -> dict[int, int]:
-    """Where each matched bracket closes; those of operators and comparisons do not count."""
+    """Where each matched bracket closes, ignoring brackets in operators and comparisons."""
     closing: dict[int, int] = {}
     open_brackets: list[int] = []
     at = 0
@@ -261,8 +261,8 @@ def _call_demangler(demangle: Any, free: Any, name: str) -> str | None:
 class ApartDemangler:
     """The demangler in a separate process, whose crash or time-out does not affect this one.
 
-    For the few names with so many back-references that they could be bombs; nearly
-    all of them are CUTLASS's. Each takes some 20 us once the process has started.
+    Used for the few names with so many back-references that they might expand without
+    bound; nearly all of them are CUTLASS's. Each takes some 20 us once the process has started.
     """
 
     def __init__(self) -> None:

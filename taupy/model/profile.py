@@ -192,7 +192,8 @@ class LayerFacts:
         input, output: shapes of tensors ("8x64x16x16, 8") in the last call examined.
         input_varies, output_varies: other calls had other shapes.
         output_bytes: per call.
-        calls: those made while operations were counted; `flop` and `backward_flop` are theirs.
+        calls: number of calls in which operations were counted, to which `flop` and
+            `backward_flop` refer.
         flop, backward_flop: its own floating-point operations, excluding nested layers.
         unknown: operators without a formula that ran in it, by name.
     """
@@ -240,7 +241,7 @@ class Profile:
             None if its end was not seen.
         state: "incomplete" if the launched process was cut off, or a child is still running.
         metadata: name -> value of the trial.
-        node_metadata: the same per node.
+        node_metadata: node -> name -> value.
         devices: the GPUs that the nodes used.
         layers: of networks, one per layer and node.
         modules: the code that nodes loaded onto GPUs.

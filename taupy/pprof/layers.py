@@ -211,7 +211,7 @@ class _Layers:
     def nested(self) -> dict[str, int]:
         """Labels in tree order, siblings by name, each with the number of layers around it.
 
-        A layer called from several places is listed where layers call it, if any do.
+        A layer called from several places is listed once, under another layer if one calls it.
         """
         depth_of: dict[str, int] = {}
         by_name = sorted(range(self.table.size), key=lambda row: _with_numbers(self._labels[row]))

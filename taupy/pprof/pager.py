@@ -66,7 +66,7 @@ def _feed(pager: subprocess.Popen[str], lines: Iterator[str]) -> None:
         try:
             pager.stdin.writelines(lines)
         finally:
-            pager.stdin.close()  # Python 3.13 reports what is left to be written as lost
+            pager.stdin.close()  # or Python 3.13 reports unwritten text when it discards the stream
     while True:
         try:
             pager.wait()

@@ -150,7 +150,7 @@ def wants_color(stream: IO[str]) -> bool:
 
 
 def terminal_width(stream: IO[str]) -> int:
-    """Width of the stream's terminal; 0, no limit, if it is not a terminal."""
+    """Width of the stream's terminal; 0 (no limit) if it is not a terminal."""
     if not _is_terminal(stream):
         return 0
     try:

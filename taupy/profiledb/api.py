@@ -81,7 +81,7 @@ class Database:
 
         Args:
             selectors: texts as on the command line: "latest", "mnist/*", "tag:base".
-            gpu: part of a GPU's name. The others are whole texts, or patterns with * and ?.
+            gpu: part of a GPU's name. Other conditions are whole values, or patterns with * and ?.
             meta: metadata, name -> value.
 
         Raises:

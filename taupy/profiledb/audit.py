@@ -69,7 +69,7 @@ def audit(db: ProfileDB, progress: Progress = lambda text: None) -> Iterator[Fin
     """Check a database.
 
     Args:
-        progress: called with what is being checked.
+        progress: called with the name of each check and trial.
     """
     progress("the file")
     broken = False

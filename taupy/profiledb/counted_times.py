@@ -75,7 +75,7 @@ def counted_times(paths: Table) -> Table:
 def _owners(
     kinds: Sequence[int], parent: Sequence[int], order: Sequence[int]
 ) -> tuple[list[int], list[int]]:
-    """The row to which each row's time counts (-1: none), and the nearest program row above it."""
+    """The row to which each row's time is added (-1: none), and the next program row above it."""
     owner, above = [-1] * len(parent), [-1] * len(parent)
     for row in order:
         kind, caller = kinds[row], parent[row]

@@ -196,7 +196,7 @@ class ProfileDB:
         return list(zip(*self.rows(reading.sql), strict=True))
 
     def file_for(self, sql: str, parameters: Sequence[object] | Mapping[str, object] = ()) -> str:
-        """The file on which SQLite can run this statement, written by a user."""
+        """The file on which SQLite can run this user's statement."""
         return self.path
 
     def trials(self) -> list[TrialRow]:

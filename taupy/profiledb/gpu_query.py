@@ -226,7 +226,7 @@ def _time_of(table: Table, name: str, meant: Callable[[Any], bool]) -> dict[Any,
 
 @dataclass(slots=True)
 class _Spans:
-    """Intervals, added in order of their starts and merged at once."""
+    """Intervals, which are added in order of their starts and merged as they arrive."""
 
     first: int | None = None
     until: int = 0

@@ -1,8 +1,8 @@
 """The meaning of a metric's name in a trial: measured, or an expression over measured metrics.
 
 Derived metrics in an expression are replaced by their expressions until all are measured. If only
-some launches of a kernel were counted, `time` and `calls` beside counters refer to the counted
-launches; but `ratio * time` uses the whole time.
+some launches of a kernel were counted, `time` and `calls` in an expression with counters refer to
+the counted launches, except that `ratio * time` uses the total time.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Resolved(NamedTuple):
     """The meaning of a name in a trial.
 
     Attributes:
-        additive: values of parts add up to that of the whole; false for ratios.
+        additive: whether the values of parts add up to the value of the whole; false for ratios.
         expression: None for a measured metric.
     """
 

@@ -74,7 +74,7 @@ class Copier:
                 self._copy_trial(old, uuid)
         self._copy_unattached()
 
-    # --- what the schema says -------------------------------------------------
+    # --- references, read from the schema -------------------------------------
 
     @cached_property
     def _references(self) -> dict[str, dict[str, str]]:
@@ -421,7 +421,7 @@ class Copier:
             if job.are_others(stored, process):
                 self.result.others.append((trial, node))
 
-    # --- what belongs to no trial ---------------------------------------------
+    # --- tables that belong to no trial ---------------------------------------
 
     def _copy_unattached(self) -> None:
         attached = {*_NUMBERED, *_CONTENT, "timer_group", "metadata", *self._of_a_trial()}

@@ -26,7 +26,7 @@ class Merged:
         present: existing trials (numbers in the target) that were already complete.
         differing: trials (numbers in the target) with other values in the source; the target's
             values are kept.
-        others: trials (numbers in the target) and nodes that are another process in the source,
+        others: trials (numbers in the target) and nodes for which the source has another process,
             which is not copied.
         ceilings, derived: number of copied ceilings and derived metrics.
         kept: names of derived metrics with another expression in the target, which is kept.

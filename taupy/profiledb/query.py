@@ -97,7 +97,7 @@ def node_facts(db: ProfileDB, trial_id: int) -> dict[int, dict[str, str]]:
 
 @of_a_sound_file
 def timeline(db: ProfileDB, trial_id: int, event: str | None = None) -> list[TimelineRow]:
-    """User events over time, all or those of one name, sorted by node, event and time."""
+    """User events over time, all or those with this name, sorted by node, event and time."""
     begun = _begun_ns(db.trial(trial_id).started_at)
     only = "" if event is None else " AND user_event.name = ?"
     names = () if event is None else (event,)

@@ -1,4 +1,4 @@
-"""What a roofline needs from trials: the work of kernels and routines, and what ran them.
+"""Read the data of rooflines: the work of kernels and routines, and the processors that did it.
 
 Kernels, routines and stated work take one statement each, however many trials there are.
 """

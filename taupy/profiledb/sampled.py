@@ -36,7 +36,7 @@ class Sampled:
 
     Attributes:
         count: samples by event.
-        own: their totals by event; `within` also includes what was called.
+        own: their totals by event; within: the totals including callees.
     """
 
     count: dict[str, int] = field(default_factory=dict)

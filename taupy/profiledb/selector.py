@@ -223,7 +223,7 @@ def loosely(name: str) -> str:
     return re.sub(r"[\s_-]+", " ", name).strip().lower()
 
 
-# --- what is available -----------------------------------------------------------
+# --- messages about missing trials -----------------------------------------------
 
 
 def _miss(db: ProfileDB, text: str) -> str:

@@ -132,7 +132,7 @@ def _is_users_fault(error: Exception) -> bool:
 
 
 def _tables_near(db: ProfileDB, error: Exception) -> str:
-    """The existing tables and views, if the statement names another one."""
+    """The existing tables and views, if the statement names one that does not exist."""
     problem, _, wanted = str(error).partition(": ")
     if problem != "no such table":
         return ""

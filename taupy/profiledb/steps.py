@@ -118,7 +118,7 @@ def only_time(metric: str) -> None:
     """Reject metrics other than `time` for single steps.
 
     Raises:
-        UsageError: it is another metric.
+        UsageError: the metric is not `time`.
     """
     if metric != TIME.name:
         raise UsageError(

@@ -94,7 +94,7 @@ class Translation:
         )
 
     def divided(self, db: ProfileDB, apart: Collection[int]) -> tuple[Translation, Translation]:
-        """The question without some threads, and the question for those only."""
+        """The question without these threads, and the question for these threads only."""
         threads = ids_of(db, "thread", self.trials) if self.threads is None else self.threads
         parts = [id for id in threads if id not in apart], [id for id in threads if id in apart]
         without, alone = (

@@ -183,7 +183,7 @@ def _stays_apart(summed: Table, names: dict[str, Sequence[Any]]) -> bool:
     return all(name in kept for name, ids in summed.labels.items() if len(ids) > 1)
 
 
-# --- what needs whole call trees -------------------------------------------------
+# --- questions that need whole call trees ----------------------------------------
 
 
 def _of_trees(db: ProfileDB, translation: Translation) -> Table:

@@ -33,7 +33,7 @@ RUNNING = "taupy.health.running"
 """Metadata of a trial whose processes will deliver more later; removed once they have."""
 
 CUT_OFF = "taupy.health.cut_off"
-"""Metadata of a trial of which a process was killed."""
+"""Metadata of a trial one of whose processes was killed."""
 
 LOST = "taupy.health.lost"
 """Metadata that describe which part of the measurement is lost, and how much."""

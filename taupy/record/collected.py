@@ -1,4 +1,4 @@
-"""Read what the processes of a run have left behind, wherever their parts are.
+"""Read the parts that the processes of a run have left behind, wherever they are.
 
 Every loss is reported: a part that is empty, damaged or untrusted becomes
 a line of `lost`, and a trial with such a line is incomplete.

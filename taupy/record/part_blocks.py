@@ -56,7 +56,7 @@ _NOWHERE = 1 << 60
 
 @dataclass(slots=True)
 class Blocks:
-    """The blocks of a mapped file by kind: texts decoded, the others by their positions."""
+    """The blocks of a mapped file by kind: decoded texts, and positions of other blocks."""
 
     routines: list[Routine] = field(default_factory=list)
     routine_at: dict[int, int] = field(default_factory=dict)  # key -> position

@@ -2,8 +2,8 @@
 
 Tables with many rows are files, all others are in the catalogue. Timers, call paths and user
 events have ids derived from their content, as in a database file, and metrics get such ids here;
-threads and devices are numbered within their trial. Files therefore do not depend on what else the
-store holds.
+threads and devices are numbered within their trial. Files therefore do not depend on the rest of
+the store.
 """
 
 from __future__ import annotations

@@ -86,7 +86,7 @@ class LocalCopy:
             self._trials[id] = None
 
     def add_all(self, trials: Sequence[int]) -> None:
-        """Add everything of these trials, and what belongs to no trial."""
+        """Add everything of these trials, and the tables that belong to no trial."""
         for table in tables().values():
             if not table.shared:
                 self.add(table, trials)

@@ -241,7 +241,7 @@ def _catalogued(catalogue: Catalogue, rows: _Rows, replaced: int | None, result:
 
 
 def _push_unattached(db: ProfileDB, catalogue: Catalogue) -> None:
-    """Add what belongs to no trial: ceilings, derived metrics, code of kernels."""
+    """Add the tables that belong to no trial: ceilings, derived metrics, code of kernels."""
     with catalogue.transaction():
         for table in tables().values():
             if not (table.in_files or table.of_a_trial or table.shared):

@@ -42,7 +42,7 @@ def needs_of_text(
 
 @cache
 def _tables_of(view: str, tables: frozenset[str]) -> frozenset[str]:
-    """The tables that a view reads, except for shared ones, whose rows come with the others."""
+    """The tables that a view reads, except shared ones, whose rows are copied with the others."""
     names = {*re.findall(r"\w+", VIEWS[view])}
     inner = [_tables_of(other, tables) for other in VIEWS.keys() & names - {view}]
     return frozenset((tables - SHARED.keys()) & names).union(*inner)
