@@ -32,16 +32,16 @@ Verdict = Literal["fails", "passes", "undecided"]
 Place = Literal["beyond", "within", "across"]
 
 COUNTS = ("calls", "subroutines")
-"""Quantities that are counted, not timed: where runs agree there is no noise."""
+"""Quantities that are counted, not timed: if all runs agree, there is no noise."""
 
 STATISTICS = ("mean", "samples", "minimum", "maximum", "sum")
-"""Of user events: `maximum of EVENT`."""
+"""Statistics of user events, as in `maximum of EVENT`."""
 
 DURATION = "duration"
 
 FAILED = 3
 UNDECIDED = 4
-"""Exit codes: a condition is met; it cannot be told whether one is."""
+"""Exit codes: a condition is met; there are too few runs to decide whether one is."""
 
 _CONDITION = re.compile(
     r"""\s*
@@ -73,11 +73,11 @@ class Condition:
     Attributes:
         text: as the user wrote it.
         scope: always "each" if there is a pattern.
-        value: which value of routines; None where not stated.
+        value: which value of routines; None if not stated.
         pattern: names of routines and kernels, or of user events; None for all.
         rises: True for `>`.
-        amount: of a percentage as a factor: 0.05; else in the metric's unit, once
-            `in_unit` has been asked.
+        amount: a fraction if `percent` (0.05 for 5 %), otherwise a number of `unit`; `in_unit`
+            converts it to the metric's unit.
         percent: whether the amount is a share of the first side's value.
         change: whether the amount is a change, not a value.
         unit: as written; empty for none.
@@ -105,7 +105,7 @@ class Condition:
         """The amount in the metric's unit.
 
         Raises:
-            UsageError: it was written in a unit the metric does not have.
+            UsageError: the condition's unit does not fit the metric.
         """
         if self.percent or self.unit == unit:
             return self.amount
@@ -119,7 +119,7 @@ class Condition:
         raise UsageError(f"--fail-on '{self.text}': {self.metric} is in {unit_names}; {problem}")
 
     def met(self, first: float | None, second: float | None, amount: float) -> bool | None:
-        """Whether these values meet the condition; None where one is absent."""
+        """Whether these values meet the condition; None if one is absent."""
         if second is None or (self.change and first is None):
             return None
         if not self.change:
@@ -194,10 +194,10 @@ class Ruling(NamedTuple):
     """The outcome of one condition for one row.
 
     Attributes:
-        change: in the medians, relative to the first side's; None where that is 0.
-        interval: for the ratio second / first; None where a value is 0 or there are too few runs.
-        p: for a change up to the limit, adjusted for all rows of the condition; None where not
-            tested.
+        change: of the medians, relative to the first side's; None if that is 0.
+        interval: of the ratio second / first; None if a value is 0 or there are too few runs.
+        p: p-value of a change no larger than the limit, adjusted for all rows of the condition;
+            None if not tested.
         why: the basis of the verdict, if that is not p.
     """
 
@@ -350,7 +350,7 @@ def _too_few(first: int, second: int, alpha: float) -> str:
 
 
 def outcome(rulings: Sequence[Ruling]) -> int:
-    """The exit code: 0, `FAILED`, or `UNDECIDED` where nothing fails for certain."""
+    """The exit code: `FAILED` if any row fails, else `UNDECIDED` if any is undecided, else 0."""
     verdicts = {ruling.verdict for ruling in rulings}
     if "fails" in verdicts:
         return FAILED

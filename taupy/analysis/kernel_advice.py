@@ -1,7 +1,7 @@
-"""What could be changed in a kernel, from its code: each proposal with a bound on the gain.
+"""Advice on a kernel from its code: each proposal has an upper bound on the gain.
 
-A bound is the largest share of the kernel's time that the proposal can save; None where code alone
-cannot bound it. Bounds are reached only if the kernel waits for nothing else.
+The bound is the largest share of the kernel's time that the proposal can save; None if the code
+alone does not give one. It is reached only if the kernel waits for nothing else.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ LEAST_GAIN = 0.1
 """Smaller gains of occupancy are not proposed."""
 
 BARRIER_INSTRUCTIONS = 60
-"""Loops with a barrier for fewer instructions than this are named."""
+"""Loops with fewer instructions per barrier than this are reported."""
 
 _WARP, _SECTOR, _BANKS, _BANK_BYTES = 32, 32, 32, 4
 _WIDEST = 16
@@ -30,7 +30,7 @@ class Advice(NamedTuple):
 
     Attributes:
         rule: occupancy, spills, access, width, barriers or tensor.
-        saved: largest share of the kernel's time; None where there is no bound.
+        saved: largest share of the kernel's time that can be saved; None without a bound.
     """
 
     rule: str
@@ -45,9 +45,10 @@ def advice(
     """Proposals, those with the largest bound first.
 
     Args:
-        block: threads per block, where the launch is known; by default, what the code asks for.
-        dynamic: shared memory in bytes that the launch adds; by default, what the compiler noted.
-        chip: the one to compute occupancy for; None for the code's own.
+        block: threads per block, if the launch is known; by default, the size that the code
+            requires.
+        dynamic: dynamic shared memory of the launch in bytes; by default, as noted by the compiler.
+        chip: compute capability to compute occupancy for; None for the code's own.
     """
     proposals = [*_spills(code), *_accesses(code), *_barriers(code), *_tensor(code)]
     block = block or code.launch.block
@@ -84,7 +85,7 @@ def _lifted(now: float, then: float, chip: str, change: str) -> Advice:
 def _registers(
     code: KernelCode, block: int, dynamic: int | None, chip: str, share: float
 ) -> tuple[int, float] | None:
-    """The largest number of registers with which more warps fit, and the resulting occupancy."""
+    """The largest number of registers that allows more warps, and the resulting occupancy."""
     start = (code.registers or 0) // _REGISTER_STEP * _REGISTER_STEP
     for registers in range(start, _REGISTER_STEP, -_REGISTER_STEP):
         fit = kernel_occupancy.at(code, block, chip, dynamic, registers)
@@ -96,8 +97,8 @@ def _registers(
 def ranked(
     code: KernelCode, blocks: Sequence[int], chip: str | None = None, dynamic: int | None = None
 ) -> list[Fit]:
-    """Block sizes by occupancy, highest first, and the smaller first if equal; those that do not
-    fit come last."""
+    """Block sizes by occupancy, highest first; of equal ones, the smaller first; sizes that do not
+    fit last."""
     fits = kernel_occupancy.fits(code, [chip or code.chip], blocks, dynamic)
     return sorted(
         fits, key=lambda fit: (-(fit.occupancy.share if fit.occupancy else -1), fit.block)
@@ -177,9 +178,10 @@ def _number(number: int, what: str) -> str:
 
 
 def conflicts(stride: int, width: int) -> int:
-    """How many threads of one request reach different words of one bank of shared memory.
+    """The degree of the bank conflict: the largest number of different words in one bank of shared
+    memory that a request accesses.
 
-    Accesses wider than 4 bytes are served in parts of a warp, each moving 128 bytes.
+    Accesses wider than 4 bytes are split into requests of 128 bytes by parts of the warp.
     """
     threads = min(_WARP, _WARP * _BANK_BYTES // width) if width > _BANK_BYTES else _WARP
     words: dict[int, set[int]] = {}
@@ -191,7 +193,7 @@ def conflicts(stride: int, width: int) -> int:
 
 
 def efficiency(stride: int, width: int) -> float:
-    """The share of the bytes moved that a warp's threads ask for: memory moves sectors of 32."""
+    """The share of the moved bytes that a warp's threads request: memory moves sectors of 32."""
     sectors = {
         (thread * stride + byte) // _SECTOR for thread in range(_WARP) for byte in range(width)
     }

@@ -1,7 +1,7 @@
-"""A kernel's code beside its measurements, and where the two disagree.
+"""A kernel's code beside its measurements, and contradictions between them.
 
-The code's counts are scaled by what was executed: its share of a kind times all executed
-instructions. That is exact without loops and branches, and an expectation with them.
+Expected counts are a kind's share of the code times the number of executed instructions. They are
+exact without loops and branches, and an estimate otherwise.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ WARP_THREADS = 32
 
 @dataclass(frozen=True)
 class Measured:
-    """A kernel's launches of one configuration; None for what was not measured.
+    """A kernel's launches with the same configuration; None for anything not measured.
 
     Attributes:
         threads, grid: threads per block; blocks in the grid.
-        occupancy: theoretical, for that launch; 0 to 1.
+        occupancy: theoretical occupancy of that launch, 0 to 1.
         counters: sums over the kernel's launches, by taupy's names.
-        reached: the counted occupancy, 0 to 1.
+        reached: occupancy measured by counters, 0 to 1.
     """
 
     threads: int | None
@@ -45,8 +45,8 @@ class Beside(NamedTuple):
     """One quantity.
 
     Attributes:
-        expected: from the code, scaled by what was executed.
-        disagrees: why code and measurement cannot both be right, or belong to the same code.
+        expected: from the code, scaled by the number of executed instructions.
+        disagrees: why code and measurement contradict each other, or are not of the same code.
     """
 
     what: str
@@ -57,7 +57,7 @@ class Beside(NamedTuple):
     disagrees: str = ""
 
 
-# What counters count for each kind: kind, memory, counters to add up.
+# The counters of each kind of instruction: kind, memory, alternative counters.
 _COUNTED = (
     ("fp64", "", ("flop_fp64",)),
     ("fp32", "", ("flop_fp32",)),
@@ -77,7 +77,7 @@ COUNTERS = (
     "inst_executed", "warps_launched", "divergent_branch",
     *(name for _, _, names in _COUNTED for name in names),
 )  # fmt: skip
-"""What `Measured.counters` may hold: taupy's names, and NVIDIA's for local memory."""
+"""The names in `Measured.counters`: taupy's, and NVIDIA's for local memory."""
 
 
 def beside(code: KernelCode, measured: Measured) -> list[Beside]:
@@ -161,14 +161,14 @@ def _of_kind(
 
 
 def _time(code: KernelCode, measured: Measured) -> Beside | None:
-    """The least time with every loop run once, beside the mean time."""
+    """The lower bound of the time with every loop run once, beside the mean time."""
     if not (measured.gpu and measured.grid and measured.threads and measured.mean_ns):
         return None
     threads = measured.grid * measured.threads
     bound = kernel_bound.estimate(code, measured.gpu, threads, blocks=measured.grid)
     if bound is None or not bound.by:
         return None
-    # Cached data needs no DRAM, so the bound is that of the pipes.
+    # Cached data needs no DRAM, so only the other bounds always hold.
     least = max((time for name, time in bound.by if not name.startswith("dram")), default=0.0)
     why = "less than its code needs" if measured.mean_ns < least else ""
     return Beside(_ESTIMATE, "ns", least, None, measured.mean_ns, why)
@@ -178,7 +178,7 @@ _ESTIMATE = "time of a launch, each loop run once: an estimate"
 
 
 def error_of_estimate(rows: Sequence[Beside]) -> str | None:
-    """How far the measured time is from the estimate; None where one of them is absent."""
+    """The ratio of measured time and estimate; None if one of them is absent."""
     row = next((row for row in rows if row.what == _ESTIMATE), None)
     if row is None or not row.code or row.measured is None:
         return None
@@ -186,5 +186,5 @@ def error_of_estimate(rows: Sequence[Beside]) -> str | None:
 
 
 def disagreements(rows: Sequence[Beside]) -> list[str]:
-    """What cannot be true, one line each."""
+    """The contradictions, one line each."""
     return [f"{row.what}: {row.disagrees}" for row in rows if row.disagrees]

@@ -1,9 +1,8 @@
-"""The least time a kernel needs, judging by its code: an estimate without a GPU.
+"""A lower bound of a kernel's time, estimated from its code without a GPU.
 
 Each pipe executes a fixed number of instructions per clock (`catalog/rates.py`), each memory moves
-a fixed number of bytes; the slowest alone gives the bound. Nothing waits for anything here, so a
-real launch takes longer. Loops run as often as the caller says; branches are
-assumed to run both ways.
+a fixed number of bytes; the slowest gives the bound. Latencies are ignored, so a real launch takes
+longer. The caller provides the trip counts of loops; both sides of branches are assumed to run.
 """
 
 from __future__ import annotations
@@ -29,12 +28,13 @@ def estimate(
     trips: Sequence[float] = (),
     blocks: int | None = None,
 ) -> Estimate | None:
-    """The bound of one launch; None where the chip's rates or clock are not known.
+    """The bound of one launch; None if the chip's rates or clock are unknown.
 
     Args:
-        threads: in the whole grid.
-        trips: how often loops run, by depth, the outermost first; 1 where missing.
-        blocks: in the grid, where known; fewer than multiprocessors leave some of them idle.
+        threads: number of threads in the whole grid.
+        trips: trip counts of loops by depth, the outermost first; 1 where missing.
+        blocks: number of blocks in the grid, if known; if there are fewer blocks than
+            multiprocessors, the rest are idle.
     """
     rates = RATES.get(gpu.compute_capability)
     if rates is None or not gpu.clock_hz:
@@ -61,7 +61,7 @@ def estimate(
 
 
 def runs(depth: int, trips: Sequence[float]) -> float:
-    """How often something runs that is nested in `depth` loops."""
+    """How often an instruction runs that is nested in `depth` loops."""
     product = 1.0
     for at in range(depth):
         product *= trips[at] if at < len(trips) else 1.0
@@ -90,7 +90,7 @@ def _of_memory(code: KernelCode, trips: Sequence[float], clocks: float) -> dict[
 
 
 def _moved(code: KernelCode, trips: Sequence[float], spaces: Sequence[str]) -> float:
-    """Bytes per thread. What all threads of a warp read in common moves once for all of them."""
+    """Bytes per thread. Data that all threads of a warp access in common move once per warp."""
     return sum(
         part.number * part.bytes * runs(part.depth, trips) / (32 if part.pattern == "same" else 1)
         for part in code.accesses
@@ -110,7 +110,8 @@ def _tensor_flops(code: KernelCode, trips: Sequence[float]) -> dict[str, float]:
 
 def flop_of(opcode: str) -> float:
     """Operations per thread in one matrix instruction: `HMMA.16816.F32` does 2 x 16 x 8 x 16
-    in a warp of 32, `HGMMA.64x128x16.F32` in a group of 128. 0 where no shape is given."""
+    in a warp of 32, `HGMMA.64x128x16.F32` 2 x 64 x 128 x 16 in a group of 128; 0 without a
+    shape."""
     for part in opcode.split("."):
         if match := _SHAPE.match(part):
             if match[1]:
@@ -121,7 +122,7 @@ def flop_of(opcode: str) -> float:
 
 
 def tensor_type(opcode: str) -> str:
-    """The type of what it multiplies: fp16, bf16, tf32, fp64, int8, fp8."""
+    """The data type of its factors: fp16, bf16, tf32, fp64, int8, fp8."""
     name, *parts = opcode.split(".")
     for word, kind in _TYPES:
         if word in parts:

@@ -1,9 +1,9 @@
-"""Shorten kernel names step by step, so that kernels on other GPUs find their counterparts.
+"""Shorten kernel names step by step, to match them with kernels on other GPUs.
 
-Some kernels do what their template arguments say: `vectorized_elementwise_kernel` adds or
-multiplies, `cutlass::Kernel2` is any product. Such *wrappers* keep what distinguishes them, and
-lose numbers, containers, then types; all other kernels lose their arguments as a whole. The last
-step removes what names a GPU's generation, a tile or an instruction's shape.
+The work of some kernels depends on their template arguments: `vectorized_elementwise_kernel` adds
+or multiplies, `cutlass::Kernel2` is any matrix product. Such *wrappers* keep the arguments that
+distinguish them, and lose numbers, containers, then types; all other kernels lose their arguments
+as a whole. The last step removes GPU generations, tile sizes and shapes of instructions.
 
 `match.py` decides which names then mean the same thing.
 """
@@ -50,7 +50,7 @@ _TYPES = re.compile(
     r"|(__)?half2?|half_t|Half|BFloat16|bfloat16_t|(__)?nv_bfloat162?|tfloat32_t|Float8_\w+"
     r"|__nv_fp8_\w+|(float|double|int)[234]"
 )
-# Only carries arguments, and its name depends on the version.
+# Words that only carry arguments, or depend on the version of a library.
 _CARRIERS = re.compile(
     r"const|volatile|true|false|tuple|pair|integral_constant|enable_if|type|Params|lambda|instance"
     r"|operator|TensorIterator(Base)?|TensorListMetadata|(Trivial)?OffsetCalculator"
@@ -73,7 +73,7 @@ _SPELLINGS = (
 
 
 def one_spelling(name: str) -> str:
-    """A C++ name as one demangler writes it: `f<(int)4, (bool)1>` is `f<4,true>`.
+    """A C++ name in a canonical form: `f<(int)4, (bool)1>` becomes `f<4,true>`.
 
     Nsight Compute and CUPTI write numbers, truth values and `const` differently.
     """
@@ -93,7 +93,7 @@ def with_types(name: str) -> str:
 
 
 def without_types(name: str) -> str:
-    """The same without types: additions in half and in single precision are the same."""
+    """The same without types: additions in half and in single precision become equal."""
     return _with_words(name, types=False)
 
 

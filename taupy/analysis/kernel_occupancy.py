@@ -1,4 +1,4 @@
-"""Occupancy of a kernel's code for block sizes and chips, and which of them is best."""
+"""Occupancy of a kernel's code by block size and chip, and the best block size."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SHOWN_BLOCKS = (32, 64, 96, 128, 192, 256, 384, 512, 768, 1024)
 
 
 class Fit(NamedTuple):
-    """How a block size fits on a chip; `occupancy` is None where no block fits."""
+    """The occupancy of a block size on a chip; None if no block fits."""
 
     chip: str
     block: int
@@ -26,12 +26,12 @@ def fits(
     blocks: Sequence[int] = BLOCKS,
     dynamic: int | None = None,
 ) -> Iterator[Fit]:
-    """Each block size on each chip. Code compiled for another chip may use a different number of
-    registers; these numbers assume the same number.
+    """Each block size on each chip, assuming the same number of registers, although code compiled
+    for another chip may use a different number.
 
     Args:
-        dynamic: shared memory in bytes that the launch asks for besides the code's own; None
-            for what the compiler noted, or 0.
+        dynamic: dynamic shared memory of the launch in bytes; None for the amount noted by the
+            compiler, or 0.
     """
     for chip in chips:
         for block in blocks:
@@ -45,11 +45,10 @@ def at(
     dynamic: int | None = None,
     registers: int | None = None,
 ) -> Occupancy | None:
-    """The occupancy for one block size; None where it does not fit, is not allowed, or is not
-    known.
+    """The occupancy for one block size; None if it does not fit, is not allowed, or is unknown.
 
     Args:
-        registers: to use instead of the code's own.
+        registers: number to use instead of the code's own.
     """
     taken = code.registers if registers is None else registers
     if taken is None or not code.is_kernel or not code.launch.allow(block):
@@ -59,7 +58,7 @@ def at(
 
 
 def best(code: KernelCode, chip: str | None = None, dynamic: int | None = None) -> Fit | None:
-    """The block size with the highest occupancy, the smallest if equal; None where none fits."""
+    """The block size with the highest occupancy; of equal ones, the smallest; None if none fits."""
     blocks = (code.launch.block,) if code.launch.block else BLOCKS
     fitting = [fit for fit in fits(code, [chip or code.chip], blocks, dynamic) if fit.occupancy]
     return max(fitting, key=lambda fit: (fit.occupancy.share if fit.occupancy else 0, -fit.block),

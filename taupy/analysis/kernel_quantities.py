@@ -12,7 +12,7 @@ from taupy.model.kernel_code import KernelCode
 
 class Quantity(NamedTuple):
     """Attributes:
-    of: returns None where the code does not tell.
+    of: computes the quantity; None if the code does not determine it.
     """
 
     name: str
@@ -58,4 +58,4 @@ QUANTITIES = {
         *(Quantity(kind, "", _kind(kind)) for kind in opcodes.KINDS),
     )
 }
-"""By the name under which `--fail-on` knows it."""
+"""Quantities by their names in `--fail-on`."""

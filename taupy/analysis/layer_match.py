@@ -1,9 +1,8 @@
-"""Which layers of different trials are the same.
+"""Match the layers of different trials.
 
-By qualified name first; a wrapper's prefix is not part of it: `torch.compile` puts `_orig_mod.`
-before all names, `DistributedDataParallel` and the like `module.`. Layers still without a partner
-are matched by class and position, the first with the first, if the sides have equally many of that
-class left.
+Qualified names are compared first, without the prefixes of wrappers: `torch.compile` adds
+`_orig_mod.`, `DistributedDataParallel` and similar classes add `module.`. Layers still without a
+counterpart are matched by class and order, if the sides have equally many of that class left.
 """
 
 from __future__ import annotations
@@ -49,8 +48,8 @@ def all_have(sides: Sequence[Collection[str]], name: str) -> bool:
 
 
 def unwrapped(name: str, kind: str) -> str:
-    """`layer1.0` of `module._orig_mod.layer1.0`; for the wrapped model itself, its class, which is
-    its name where nothing wraps it."""
+    """A name without wrappers: `layer1.0` for `module._orig_mod.layer1.0`. For the wrapped model
+    itself, its class, which is also its name without a wrapper."""
     first, _, rest = name.partition(".")
     while first in _WRAPPERS:
         if not rest:

@@ -1,20 +1,18 @@
-"""Which timers of different trials are the same.
+"""Match the timers of different trials.
 
-A timer's id is made from its full name, so most match by themselves. The rest are
-matched by rules, each of which is named in the result:
+A timer's id is derived from its full name, so most match directly. The others are matched by
+rules; the result names the rule of each match:
 
-    same          the full name
+    same          equal full names
     moved         the same name in the same file, on another line
     table         a pattern of the user's table gives both the same name
     demangled     two spellings of one C++ name
     template      kernels that differ in template arguments and parameters only
-    architecture  kernels that also differ in what names a GPU or a tile size
+    architecture  kernels that also differ in GPU generation or tile size
     prefix        layers, without the prefix of a wrapper (`layer_match.py`)
     position      layers of one class, in the order of their first calls
 
-`kernel_cuts.py` shortens kernel names.
-
-Nothing here reads names from a database or compares values.
+`kernel_cuts.py` shortens kernel names. Nothing here reads names from a database or compares values.
 """
 
 from __future__ import annotations
@@ -44,7 +42,7 @@ _PLACE = re.compile(r" \[\{[^{}]*\}\{\d+\}\]\Z")
 
 
 class Key(NamedTuple):
-    """What rows of different trials share. Rows with equal identities are one row."""
+    """The common key of rows of different trials. Rows with equal identities are merged."""
 
     identity: Hashable
     timer: str
@@ -56,18 +54,18 @@ class Key(NamedTuple):
 
 
 class Table:
-    """A user's table of patterns: name -> what it stands for.
+    """A user's table: new name -> patterns of the names that it replaces.
 
-    A pattern with `*` or `?` must match a whole full or short name; between slashes it is a
-    regular expression, found anywhere in the full name, and the name it stands for may refer to
-    its groups (`\\1`). Other texts are whole names. The first match counts.
+    A pattern with `*` or `?` must match a whole full or short name. A pattern between slashes is a
+    regular expression, searched in the full name; the new name may refer to its groups (`\\1`).
+    Other patterns are whole names. The first match counts.
     """
 
     def __init__(self, patterns: Mapping[str, object], source: str = "the table") -> None:
-        """Read a table as TOML gives it: name = "pattern" or ["pattern", ...].
+        """Check a table parsed from TOML: name = "pattern" or ["pattern", ...].
 
         Raises:
-            UsageError: it is not such a table, or a regular expression is invalid.
+            UsageError: the table or one of its regular expressions is invalid.
         """
         self._tests: list[tuple[str, Callable[[Named], str | None]]] = []
         for name, given in patterns.items():
@@ -77,7 +75,7 @@ class Table:
             self._tests += [(name, _test(name, text, source)) for text in texts]
 
     def name_of(self, named: Named) -> str | None:
-        """The name the table gives this timer; None where no pattern matches."""
+        """The timer's new name; None if no pattern matches."""
         for _, test in self._tests:
             name = test(named)
             if name is not None:
@@ -123,10 +121,10 @@ def matched(
     """Each side's timers -> the keys under which their values are added up.
 
     Args:
-        sides: timer -> its names, of each side (the trials of a side together).
-        level: how finely kernel names are distinguished. `auto` shortens names only as far as it
-            takes to find a partner; the others shorten all kernel names alike. `exact` matches
-            only full names, of routines too.
+        sides: for each side, timer -> its names, over all trials of the side.
+        level: how finely kernel names are distinguished. `auto` shortens each name only until it
+            has a counterpart; the others shorten all kernel names alike. `exact` matches full names
+            only, those of routines included.
     """
     keys: list[dict[K, Key]] = [{} for _ in sides]
     facts: dict[K, Named] = {}
@@ -150,7 +148,7 @@ def matched(
 
 
 def is_kernel(named: Named) -> bool:
-    """Whether it is work of a GPU."""
+    """Whether it is a GPU kernel."""
     return not KERNEL_GROUPS.isdisjoint(named.groups.split("|"))
 
 
@@ -202,11 +200,11 @@ def _routines(
     ids: set[K],
     everywhere: set[K],
 ) -> None:
-    """Routines with the same name in one file are one family, whose lines may move together.
+    """Match routines; those with the same name in one file form a family, whose lines may move.
 
-    Two lambdas of a file, each four lines further down, must not be matched crosswise. So
-    where a family's lines differ between the sides, its members are paired in order; where
-    even their number differs, they are added up.
+    If two lambdas of a file move down by a few lines, each must be matched with its own
+    counterpart. Therefore, members of a family whose lines differ between the sides are paired in
+    order of lines; if even their number differs, they are added up.
     """
     families: dict[tuple[str, str | None], list[K]] = {}
     for id in ids:
@@ -255,8 +253,7 @@ def _kernels(
                 name = cut(facts[id])
                 families.setdefault(name, [set() for _ in sides])[at].add(id)
         for members in families.values():
-            # Full names are accepted if all sides have them; shorter names must have matched names
-            # of several sides.
+            # Full names are accepted if all sides have them, shorter names if several sides do.
             partners = sum(1 for ids in members if ids)
             if partners < (len(sides) if level == "demangled" else 2):
                 continue

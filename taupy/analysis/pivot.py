@@ -1,7 +1,7 @@
 """Tables of trials: labels down the side, labels across the top, one quantity in the cells.
 
-Values come in one by one with their labels; trials that share a cell are summarized by
-their median (or mean, minimum ...). A cell for which nothing was measured stays empty.
+The input are single values with their labels; trials that share a cell are summarized by their
+median (or mean, minimum ...). Cells without measurements stay empty.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Pivot:
     Attributes:
         rows, columns: labels, in order.
         cells: by row and column; missing cells were not measured.
-        counts: how many trials share each cell.
+        counts: number of trials that share each cell.
     """
 
     rows: list[Labels]
@@ -58,7 +58,7 @@ class Pivot:
 
 
 def pivoted(entries: Iterable[Entry], across: Across = "median") -> Pivot:
-    """Put the values in their cells; labels are ordered as people count (2 before 16)."""
+    """Put the values in their cells; labels are in natural order (2 before 16)."""
     values: dict[tuple[Labels, Labels], list[float]] = {}
     for entry in entries:
         if entry.value == entry.value:
@@ -73,7 +73,7 @@ def pivoted(entries: Iterable[Entry], across: Across = "median") -> Pivot:
 
 
 def natural(labels: Labels) -> tuple[tuple[tuple[int, float, str], ...], ...]:
-    """A key for sorting labels as people do: numbers in them by size."""
+    """A sort key for natural order: numbers within labels are compared by value."""
     return tuple(
         tuple(
             (0, float(part), "") if part[0].isdigit() else (1, 0.0, part.lower())
@@ -84,10 +84,10 @@ def natural(labels: Labels) -> tuple[tuple[tuple[int, float, str], ...], ...]:
 
 
 def by_size(table: Pivot, outer: int, limit: int | None = None) -> tuple[Pivot, int]:
-    """Rows with the same first `outer` labels ordered from large to small, and cut off.
+    """Sort rows with the same first `outer` labels from large to small, and keep the first `limit`.
 
     Returns:
-        The table, and how many rows were left out.
+        The table, and the number of rows omitted.
     """
 
     def size(row: Labels) -> float:
@@ -98,10 +98,10 @@ def by_size(table: Pivot, outer: int, limit: int | None = None) -> tuple[Pivot, 
 
 
 def first(table: Pivot, outer: int, limit: int | None = None) -> tuple[Pivot, int]:
-    """The first rows with the same first `outer` labels, which are next to each other.
+    """The first `limit` rows of each group with the same first `outer` labels.
 
     Returns:
-        The table, and how many rows were left out.
+        The table, and the number of rows omitted.
     """
     groups: dict[Labels, list[Labels]] = {}
     for row in table.rows:
@@ -111,10 +111,10 @@ def first(table: Pivot, outer: int, limit: int | None = None) -> tuple[Pivot, in
 
 
 def relative_to(table: Pivot, wanted: str) -> tuple[Pivot, Labels]:
-    """Every cell divided by the one in the baseline's column of the same row.
+    """Every cell divided by the cell of its row in the baseline's column.
 
-    A row without a baseline has no cells left. `wanted` may be part of a label, as long as
-    only one column has it.
+    Rows without a baseline have no cells. `wanted` may be a part of a label that occurs in one
+    column only.
 
     Raises:
         UsageError: no column has that name, or several have.

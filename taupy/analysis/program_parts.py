@@ -1,7 +1,7 @@
-"""A part of a program: what ran below a routine, or all but imports and start-up.
+"""A part of a program: everything below a routine, or everything except imports and start-up.
 
-Takes an answer by trial, thread, call path, parent and timer; returns one by trial, thread and
-timer.
+The input is an answer by trial, thread, call path, parent and timer; the result is one by trial,
+thread and timer.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ _KEPT = ("trial", "thread", "timer")
 
 
 def is_import(timer: Named) -> bool:
-    """Whether it is Python's import machinery; what is below it belongs to the import, too."""
+    """Whether it belongs to Python's import machinery; call paths below it are part of the import,
+    too."""
     return timer.file in _IMPORTING or "IMPORT" in timer.groups.split("|")
 
 
@@ -33,7 +34,7 @@ def below(answer: Answer, meant: Callable[[Named], bool]) -> Answer:
 
 
 def without_imports(answer: Answer) -> Answer:
-    """All but imports and work outside routines; callers' inclusive values exclude these."""
+    """Everything except imports and work outside routines, also in callers' inclusive values."""
     parent = _parents(answer.table)
     outside = _reached(answer, parent, is_import)
     columns = dict(answer.table.columns)
@@ -49,7 +50,7 @@ def without_imports(answer: Answer) -> Answer:
 
 
 def _parents(table: Table) -> list[int]:
-    """Each row's parent row; the same thread position in another trial is another thread."""
+    """Each row's parent row; equal thread numbers of different trials are different threads."""
     count = len(table.labels["thread"])
     pairs = zip(table.codes["trial"], table.codes["thread"], strict=True)
     apart = [trial * count + thread for trial, thread in pairs]
@@ -57,7 +58,7 @@ def _parents(table: Table) -> list[int]:
 
 
 def _reached(answer: Answer, parent: Sequence[int], meant: Callable[[Named], bool]) -> list[bool]:
-    """Whether each row is of a selected timer, or below one."""
+    """For each row, whether it belongs to a selected timer or is below one."""
     fits = [meant(timer) for timer in answer.table.labels["timer"]]
     fits_below = [fits[code] for code in answer.table.codes["timer"]]
     for row in preorder(parent):
@@ -67,7 +68,7 @@ def _reached(answer: Answer, parent: Sequence[int], meant: Callable[[Named], boo
 
 
 def _less(values: Sequence[Amount], parent: Sequence[int], outside: Sequence[bool]) -> list[Amount]:
-    """Inclusive values minus those of the outside rows below."""
+    """Inclusive values minus those of the excluded rows below."""
     lost: list[int | float] = [0] * len(parent)
     for row in reversed(preorder(parent)):
         above = parent[row]

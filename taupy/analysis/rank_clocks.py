@@ -1,7 +1,8 @@
 """Align the clocks of several hosts by their collectives.
 
-No rank can leave an all_reduce before all have arrived, and all leave it within its transfer. So
-the times at which two ranks leave it differ by the difference of their clocks, plus a little.
+No rank can leave an all_reduce before all have arrived, and all leave it within the time of its
+transfer. The times at which two ranks leave it therefore differ by the offset of their clocks,
+plus a small error.
 """
 
 from __future__ import annotations
@@ -16,9 +17,10 @@ Array = np.ndarray[Any, np.dtype[np.float64]]
 
 _LEAST_NS = 1e6
 _RESIDUALS = 4
-"""A difference of less, or of fewer residuals, is none: ranks of a host leave as far apart."""
+"""Smaller offsets, in time or in residuals, count as equal clocks: ranks of the same host also
+leave that far apart."""
 _FOR_DRIFT, _FOR_DRIFT_NS = 20, 10e9
-"""So many collectives over so long a time tell how clocks drift apart."""
+"""Minimum number of collectives, and minimum time covered by them, to estimate a drift."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,10 +28,11 @@ class Clock:
     """How a rank's clock differs from the reference rank's.
 
     Attributes:
-        offset_ns: how far it is ahead in the middle of the run; drift: its gain per second.
-        residual_ns: median difference from that line: the error left by the alignment.
-        pairs: collectives it was computed from.
-        middle_ns: by the reference's clock.
+        offset_ns: how far it is ahead in the middle of the run.
+        drift: relative gain: seconds per second.
+        residual_ns: median distance from that line: the error left by the alignment.
+        pairs: number of collectives that it was computed from.
+        middle_ns: the middle of the run, by the reference's clock.
     """
 
     offset_ns: float
@@ -40,18 +43,18 @@ class Clock:
 
     @property
     def differs(self) -> bool:
-        """Whether it is another clock than the reference's."""
+        """Whether the clock differs from the reference's."""
         return abs(self.offset_ns) > max(_LEAST_NS, _RESIDUALS * self.residual_ns)
 
     def aligned(self, moments: Array) -> Array:
-        """Moments on this clock, converted to the reference's."""
+        """Times of this clock converted to the reference's."""
         since = moments - self.offset_ns - self.middle_ns
         return moments - self.offset_ns - self.drift * since
 
 
 def clock(reference: Array, other: Array) -> Clock:
-    """The clock of a rank, from the moments at which both left the same collectives; at least one
-    is needed."""
+    """The clock of a rank, from the times at which both ranks left the same collectives; at least
+    one is needed."""
     away = other - reference
     middle, drift = float(np.median(reference)), 0.0
     if len(away) >= _FOR_DRIFT and np.ptp(reference) >= _FOR_DRIFT_NS:
@@ -66,13 +69,15 @@ def clock(reference: Array, other: Array) -> Clock:
 
 
 def clocks(left: Mapping[int, Mapping[tuple[str, int], float]]) -> dict[int, Clock]:
-    """The clocks of ranks that differ from the first one's.
+    """The clocks that differ from the first rank's.
 
     Args:
-        left: rank -> collective -> when the rank left it; only those that all ranks leave together.
+        left: rank -> collective -> when the rank left it; only collectives that all ranks leave
+            together.
 
     Returns:
-        Ranks that share no collective with the first, directly or through others, have none.
+        Rank -> clock; without ranks that share no collective with the first, directly or through
+        other ranks.
     """
     ranks = sorted(left)
     clock_of: dict[int, Clock | None] = {rank: None for rank in ranks[:1]}

@@ -1,8 +1,8 @@
-"""What took the last rank longer since the previous collective.
+"""Find what delayed the last rank since the previous collective.
 
-Each rank lists where its time went between collectives (`Stretches`). Ranks may have joined
-different stretches, so these are added up between the collectives at which a stretch ends on all
-ranks of a communicator, and compared there.
+Each rank lists where its time went between collectives (`Stretches`). Ranks may have merged
+different stretches. They are therefore added up between the collectives at which a stretch ends on
+all ranks of a communicator, and these sums are compared.
 """
 
 from __future__ import annotations
@@ -24,15 +24,16 @@ LEFT_OUT = -1
 
 
 class Longer(NamedTuple):
-    """What took a rank longer before a collective to which it came last.
+    """What took a rank longer before a collective at which it arrived last.
 
     Attributes:
-        number: of the collective; of several without an end of a stretch between them, the last.
-        step: of that one; 0: in none.
-        key: what took it longer.
-        path: the call path with that key and the most time.
-        excess_ns: its own time minus the median of the other ranks; negative if it was shorter.
-            Where other ranks list no time, the most it can be is used.
+        number: the collective's number; of several without an end of a stretch between them, the
+            last one's.
+        step: that collective's step; 0 outside steps.
+        key: the key of the call paths that took longer.
+        path: the call path with that key and the longest time.
+        excess_ns: the rank's own time minus the median of the other ranks'; negative if it was
+            shorter. For ranks that do not list the key, an upper bound of their time is used.
     """
 
     rank: int
@@ -49,8 +50,9 @@ class OwnTimes:
     """Where one rank's time went.
 
     Attributes:
-        paths: of each entry of the stretches, a position; those of all ranks are the same.
-        keys: of each path; paths with the same key are added up. `LEFT_OUT`: not compared.
+        paths: for each entry of the stretches, the number of its call path, common to all ranks.
+        keys: for each call path, its key; paths with the same key are added up, and `LEFT_OUT` is
+            not compared.
     """
 
     stretches: Stretches
@@ -72,7 +74,7 @@ class OwnTimes:
 
     @cached_property
     def at_most(self) -> Values:
-        """The most time an unlisted call path can have, for each stretch."""
+        """For each stretch, the upper bound of the time of a call path that it does not list."""
         least = np.full(len(self.ends), np.inf)
         np.minimum.at(least, self.of, self.own)
         is_full = np.bincount(self.of, minlength=len(self.ends)) >= STRETCH_PLACES
@@ -90,10 +92,10 @@ class _Summed:
 
 
 def longer(job: Ranks, held: Mapping[int, OwnTimes]) -> Iterator[Longer]:
-    """What took ranks longer, for each collective at which others waited.
+    """What took the last rank longer, for each collective at which others waited.
 
     Args:
-        held: by rank.
+        held: own times by rank.
     """
     for matched in job.matched:
         members = [rank for rank in matched.ranks if rank in held]
@@ -128,7 +130,7 @@ def _longer_of(job: Ranks, matched: Matched, held: Mapping[int, OwnTimes]) -> It
 
 
 def _labels(job: Ranks, matched: Matched, rank: int, own: OwnTimes) -> Numbers:
-    """The last collective requested before each stretch ended; 0: none yet."""
+    """The last collective requested before each stretch ended; 0 for none."""
     for member in job.ranks:
         for kept in member.communicators:
             if member.number == rank and kept.communicator == matched.communicator:
@@ -146,7 +148,7 @@ def _group(common: Numbers, numbers: Numbers) -> Numbers:
 
 
 def _culprits(matched: Matched, common: Numbers, held: Mapping[int, OwnTimes]) -> Numbers:
-    """The rank that others waited for most, in each group; -1: nobody waited."""
+    """The rank that others waited for most, in each group; -1 if no rank waited."""
     numbers = np.array(matched.number, "i8")
     group = _group(common, numbers)
     caused = np.zeros((len(matched.ranks), len(common) + 1))
@@ -172,7 +174,7 @@ def _summed(own: OwnTimes, labels: Numbers, common: Numbers, count: int) -> _Sum
 
 
 def _at(summed: _Summed, places: Numbers, groups: Numbers) -> Values:
-    """A rank's time at some places; where it lists none, the most it can be."""
+    """A rank's times at these places; for places that it does not list, the upper bound."""
     at = np.searchsorted(summed.places, places)
     at_end = np.append(summed.places, -1)[at] == places
     values: Values = np.where(at_end, np.append(summed.own, 0.0)[at], summed.at_most[groups])

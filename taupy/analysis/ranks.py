@@ -1,7 +1,7 @@
-"""Collectives matched across ranks: who waited for whom, and for how long.
+"""Match collectives across ranks: which rank waited for which, and for how long.
 
-A rank's time in a collective is split into *waiting* until the last rank has arrived, *transfer*,
-as long as the last one took, and the *rest*.
+A rank's time in a collective is split into *waiting* until the last rank has arrived, *transfer*
+until the last rank has left, and the *rest*.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from taupy.model.profile import Steps
 Array = np.ndarray[Any, np.dtype[np.float64]]
 
 _TOGETHER = ("all_reduce", "all_gather", "all_to_all", "barrier", "reduce_scatter")
-"""No rank leaves one of these before all ranks have come."""
+"""Collectives that no rank leaves before all ranks have arrived."""
 
 
 @dataclass(slots=True)
 class Rank:
-    """What one rank did.
+    """A rank and its measurements.
 
     Attributes:
-        steps: those of its training, if any.
-        memory_bytes: its peak; None if unknown.
-        node: of its process; None: that of its number.
+        steps: steps of its training, if any.
+        memory_bytes: peak memory; None if unknown.
+        node: node of its process; None if equal to `number`.
     """
 
     number: int
@@ -41,7 +41,7 @@ class Rank:
 
     @property
     def place(self) -> int:
-        """The number of its node."""
+        """Its node."""
         return self.number if self.node is None else self.node
 
 
@@ -51,11 +51,11 @@ class Matched:
 
     Attributes:
         size: number of ranks that belong to it; 0 if unknown.
-        ranks: those present, one per row of `requested` and `ended`.
-        number, operation, bytes: of each collective, one per column.
-        requested, ended: ns after `Ranks.start_ns` by the first rank's clock; NaN where the
-            rank did not arrive, or where the collective did not end.
-        step: of the training; 0 outside.
+        ranks: the ranks present, one per row of `requested` and `ended`.
+        number, operation, bytes: one per collective, that is, per column.
+        requested, ended: ns after `Ranks.start_ns` by the first rank's clock; NaN if the rank did
+            not arrive, or if the collective did not end.
+        step: step of the training; 0 outside steps.
     """
 
     communicator: str
@@ -78,34 +78,34 @@ class Matched:
 
     @property
     def arrival(self) -> Array:
-        """When that rank arrived."""
+        """When the last rank arrived."""
         latest: Array = np.nanmax(self.requested, axis=0)
         return latest
 
     @property
     def waited(self) -> Array:
-        """How long each rank waited for that rank; 0 for itself."""
+        """How long each rank waited for the last one; 0 for the last one itself."""
         until = np.fmin(self.arrival, np.where(np.isnan(self.ended), np.inf, self.ended))
         waited: Array = np.maximum(until - self.requested, 0)
         return waited
 
     @property
     def through(self) -> Array:
-        """When each rank had what the last one had when it left; the remaining time is its own.
-        Where the last one never left, this is when the rank itself left."""
+        """When each rank's transfer was complete: when the last rank left, or the rank itself if
+        that was earlier, or if the last rank never left."""
         left = self.ended[self.last, np.arange(self.ended.shape[1])]
         through: Array = np.where(np.isnan(self.ended), np.nan, np.fmin(self.ended, left))
         return through
 
     @property
     def transfer(self) -> Array:
-        """How long each rank was in the collective together with the last one."""
+        """How long each rank was in the collective together with the last rank."""
         took: Array = np.maximum(self.through - np.fmax(self.arrival, self.requested), 0)
         return took
 
     @property
     def rest(self) -> Array:
-        """How long each rank stayed in the collective after the last one had left."""
+        """How long each rank stayed in the collective after the last rank had left."""
         longer: Array = np.maximum(self.ended - np.fmax(self.through, self.requested), 0)
         return longer
 
@@ -116,9 +116,11 @@ class Ranks:
 
     Attributes:
         missing: ranks that belong to a communicator but left no data.
-        apart: where ranks did different operations: these and what follows are not matched.
-        clocks: those of ranks whose clock differs from the first one's.
-        never_ended: collectives that did not end on all ranks: who had arrived, and who had not.
+        apart: descriptions of collectives with different operations on different ranks; these and
+            all later ones are not matched.
+        clocks: the clocks that differ from the first rank's, by rank.
+        never_ended: collectives that did not end on all ranks, with the ranks that had arrived and
+            those that had not.
         behind: communicators in which some ranks began fewer collectives than others.
     """
 
@@ -133,7 +135,7 @@ class Ranks:
 
 
 def listed(text: str) -> list[int]:
-    """`0-2,5` as numbers, without anything that was cut off."""
+    """The numbers in a list such as `0-2,5`; incomplete pieces of a truncated list are ignored."""
     ranks: list[int] = []
     for piece in text.split(","):
         first, _, last = piece.partition("-")
@@ -143,7 +145,7 @@ def listed(text: str) -> list[int]:
 
 
 def of_ranks(ranks: Sequence[Rank]) -> Ranks:
-    """Match what the ranks did."""
+    """Match the collectives of the ranks."""
     every = [kept for rank in ranks for kept in rank.communicators]
     starts = [min(kept.asked_ns) for kept in every if len(kept)]
     start = min(starts, default=0)
@@ -216,7 +218,7 @@ def _agreed(
     mine: Mapping[int, Collectives],
     operations: Mapping[int, Counter[str]],
 ) -> list[int]:
-    """Numbers of collectives that at least two ranks did, up to where they did different ones."""
+    """Numbers of collectives of at least two ranks, up to the first whose operations differ."""
     apart = min((n for n, names in operations.items() if len(names) > 1), default=None)
     if apart is not None:
         by_name: dict[str, list[int]] = {}
@@ -233,7 +235,7 @@ def _agreed(
 
 
 def _note_behind(job: Ranks, name: str, mine: Mapping[int, Collectives]) -> None:
-    """Note which ranks did not reach the last collectives: they ended, or wait elsewhere."""
+    """Note which ranks did not reach the last collectives: they ended or wait elsewhere."""
     most = max(kept.begun for kept in mine.values())
     by_count: dict[int, list[int]] = {}
     for rank, kept in mine.items():
@@ -250,8 +252,8 @@ def _ranks(numbers: Sequence[int]) -> str:
 
 
 def _arrivals(kept: Collectives) -> Iterable[int]:
-    """When the process reached its collectives. NCCL's are requested long before the GPU has
-    finished what precedes them in its stream."""
+    """When the process reached its collectives. For NCCL, this is when they began: they are
+    requested long before the GPU has finished the preceding work of their stream."""
     is_nccl = kept.operation[0].startswith("nccl:")
     return kept.begun_ns if is_nccl else kept.asked_ns
 
@@ -275,7 +277,8 @@ def _note_open(job: Ranks, matched: Matched) -> None:
 
 
 def _steps_of(job: Ranks, matched: Matched) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """The step in which the first rank with steps requested each collective; 0: in none."""
+    """For each collective, the step in which the first rank with steps requested it; 0 outside
+    steps."""
     by_rank = {rank.number: rank for rank in job.ranks}
     step = np.zeros(len(matched.number), "i8")
     for row, number in enumerate(matched.ranks):
@@ -296,14 +299,14 @@ def _steps_of(job: Ranks, matched: Matched) -> np.ndarray[Any, np.dtype[np.int64
 
 @dataclass(frozen=True, slots=True)
 class RankTimes:
-    """One rank's times over all training steps, or over all collectives where there are no steps.
+    """A rank's times over all training steps, or over all collectives if there are no steps.
 
     Attributes:
-        wait_ns: time in which it waited, in some collective, for a rank that came later.
-        transfer_ns: time in which it was in one with the last rank, and waited in none.
-        rest_ns: time in which it was in one that the last rank had left, and in no other.
-        caused_ns: time other ranks waited for it, summed over ranks and collectives.
-        last: number of collectives in which it came last.
+        wait_ns: time during which it waited, in any collective, for a rank that arrived later.
+        transfer_ns: time during which it was transferring in some collective and waiting in none.
+        rest_ns: time during which it was only in collectives that the last rank had left.
+        caused_ns: time that other ranks waited for it, summed over ranks and collectives.
+        last: number of collectives at which it arrived last.
     """
 
     rank: int
@@ -343,7 +346,7 @@ def times(job: Ranks, step: int | None = None) -> list[RankTimes]:
 
 
 def _chosen(job: Ranks, of_group: Matched, step: int | None) -> np.ndarray[Any, np.dtype[np.bool_]]:
-    """Collectives of the step, of all steps, or all."""
+    """Which collectives to include: those of the step; by default those of all steps, or all."""
     if step is not None:
         chosen: np.ndarray[Any, np.dtype[np.bool_]] = of_group.step == step
         return chosen
@@ -397,6 +400,6 @@ def numbers_of_steps(job: Ranks) -> list[int]:
 
 
 def straggler(sums: Sequence[RankTimes]) -> RankTimes | None:
-    """The rank that others waited for most; None if they waited for none."""
+    """The rank that others waited for most; None if no rank waited."""
     worst = max(sums, key=lambda rank: rank.caused_ns, default=None)
     return worst if worst is not None and worst.caused_ns > 0 else None

@@ -1,14 +1,15 @@
-"""Judge pairs of runs while they are made: decide early, without being wrong more often.
+"""A sequential test of pairs of runs: decides early, without more errors.
 
-Baseline and candidate run in turns; each pair of runs lies beyond a condition's limit or
-within it. Without a change beyond the limit, at most half of the pairs lie beyond it (the
-limit bounds the median change). Betting against that, with the Krichevsky-Trofimov mixture
-over how often pairs lie beyond, gives a wealth that grows above 1/alpha with a chance of
-alpha at most, whenever one looks (Ville's inequality). So the gate may look after every pair
-and stop as soon as it knows. Nothing is assumed about the noise except that pairs are alike.
+Baseline and candidate run alternately; each pair of runs is beyond a condition's limit or within
+it. Without a change beyond the limit, a pair is beyond it with a probability of at most 1/2 (the
+limit bounds the median change). Betting against this, with the Krichevsky-Trofimov mixture over
+that probability, yields a wealth that ever exceeds 1/alpha with a probability of at most alpha,
+however often one looks (Ville's inequality). The gate may therefore look after every pair and stop
+as soon as it can decide. Nothing is assumed about the noise except that pairs are independent and
+identically distributed.
 
-The intervals are confidence sequences of the median change, by the same wealth: they hold at
-all times together.
+The intervals are confidence sequences of the median change, from the same wealth: they are valid
+at all times simultaneously.
 
 Sources: Krichevsky, Trofimov, IEEE Trans. Inf. Theory 27, 1981; Howard, Ramdas, Bernoulli
 28(3), 2022 (quantiles at all times); Ramdas et al., Statistical Science 38(4), 2023.
@@ -24,12 +25,12 @@ from taupy.analysis.gate import Candidate, Condition, Ruling, Verdict, exact_rul
 from taupy.analysis.significance import Interval
 
 FEWEST_EXACT = 3
-"""Pairs after which counts on which all runs agree are taken for exact."""
+"""Minimum number of pairs for equal counts to be considered exact."""
 
 
 def wealth(beyond: int, pairs: int) -> float:
-    """What betting has made of 1 if `beyond` of the pairs lie beyond: the mixture over all
-    shares of 2^pairs share^beyond (1 - share)^(pairs - beyond)."""
+    """The wealth, starting from 1, if `beyond` of the pairs are beyond the limit: the mixture of
+    2^pairs share^beyond (1 - share)^(pairs - beyond) over all shares."""
     log = (
         pairs * math.log(2)
         + math.lgamma(beyond + 0.5)
@@ -41,7 +42,7 @@ def wealth(beyond: int, pairs: int) -> float:
 
 
 def fewest_pairs(alpha: float) -> int:
-    """The fewest pairs that can decide anything: all of them on one side."""
+    """The smallest number of pairs that can lead to a decision: all of them on one side."""
     pairs = 1
     while wealth(0, pairs) < 1 / alpha:
         pairs += 1
@@ -49,10 +50,10 @@ def fewest_pairs(alpha: float) -> int:
 
 
 def decision(beyond: Sequence[bool], level: float) -> tuple[Verdict, int, float]:
-    """What pairs that lie beyond the limit, or not, have decided; once decided it stays so.
+    """The decision from pairs that are beyond the limit or not; the first decision is final.
 
     Returns:
-        The verdict, after how many pairs it was reached, and the largest wealth.
+        The verdict, the number of pairs after which it was reached, and the largest wealth.
     """
     outside, most = 0, 1.0
     for pairs, lies_beyond in enumerate(beyond, 1):
@@ -65,9 +66,8 @@ def decision(beyond: Sequence[bool], level: float) -> tuple[Verdict, int, float]
 
 
 def median_sequence(values: Sequence[float], alpha: float) -> Interval | None:
-    """The interval of the median after all of `values`, valid however often one has looked before.
-
-    None while there are too few of them.
+    """The confidence interval of the median after all of `values`, valid however often one has
+    looked before. None for too few values.
     """
     low, high = -math.inf, math.inf
     for pairs in range(fewest_pairs(alpha), len(values) + 1):
@@ -86,13 +86,13 @@ def judged(
     alpha: float = 0.05,
     families: int = 1,
 ) -> list[Ruling]:
-    """Judge all rows of a condition after any number of pairs, as `gate.judged` does.
+    """Judge all rows of a condition after any number of pairs, like `gate.judged`.
 
-    The chance of one or more false failures in all `families` conditions, over all looks, is
-    `alpha` at most, and so is that of a false pass of a row.
+    The probability of one or more false failures in all `families` conditions, over all looks, is
+    at most `alpha`, and so is that of falsely passing a row.
 
     Args:
-        rows: run n of the first side and run n of the second are a pair.
+        rows: run n of the first side and run n of the second form a pair.
     """
     amount = condition.in_unit(unit)
     candidates = list(rows)

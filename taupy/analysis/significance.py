@@ -40,8 +40,8 @@ ENOUGH = 5
 """Recommended number of runs per side."""
 
 STEADY = 0.02
-"""Added to a difference's relative standard error: routines that vary by less than this do
-not win by being steady."""
+"""Added to a difference's relative standard error, so that tiny differences of routines with
+almost no variation do not get the largest statistics."""
 
 _SEED = 20171
 
@@ -82,8 +82,8 @@ def ratio_interval(
 ) -> Interval | None:
     """The Hodges-Lehmann interval of the ratio second / first; None for too few runs.
 
-    Exact where one side's distribution is the other's times a factor. Values must be
-    above 0; None where they are not.
+    Exact if one side's distribution is the other's times a factor. None also if any value is not
+    above 0.
     """
     if min(*first, *second, math.inf) <= 0:
         return None
@@ -95,7 +95,7 @@ def difference_interval(
 ) -> Interval | None:
     """The Hodges-Lehmann interval of the difference second - first; None for too few runs.
 
-    Exact where one side's distribution is the other's, shifted.
+    Exact if one side's distribution is the other's, shifted.
     """
     return _of_pairs([y - x for x in first for y in second], first, second, confidence)
 
@@ -113,7 +113,7 @@ def _of_pairs(
 
 @lru_cache(maxsize=256)
 def _interval_cut(first: int, second: int, confidence: float) -> tuple[int, float] | None:
-    """How many ordered pairs lie below the interval's first, and the resulting confidence."""
+    """The rank of the ordered pair at which the interval begins, from 1, and its confidence."""
     if first * second > 2500:  # the normal approximation is exact to all digits shown
         sigma = math.sqrt(first * second * (first + second + 1) / 12)
         z = _normal_quantile(0.5 + confidence / 2)
@@ -128,7 +128,7 @@ def _interval_cut(first: int, second: int, confidence: float) -> tuple[int, floa
 
 
 def _rank_sum_counts(first: int, second: int) -> list[int]:
-    """In how many orders of the runs Mann and Whitney's U is 0, 1, 2, ..."""
+    """The number of orders of the runs for which Mann and Whitney's U is 0, 1, 2, ..."""
     # Number of partitions of u into at most `first` parts of at most `second`.
     counts = [1] + [0] * (first * second)
     for part in range(1, first + 1):
@@ -160,12 +160,12 @@ def tested(
     second: Sequence[Sequence[float]],
     correction: Correction = "maxt",
 ) -> Tested:
-    """Two-sided tests of equal distribution, by shuffling the runs' labels.
+    """Two-sided permutation tests of equal distributions.
 
     Args:
         first, second: the runs' values, one sequence per routine, all equally long.
-        correction: `maxt` and `holm` bound the chance of any false alarm; `bh` the share
-            of false ones among the alarms; `none` applies no correction.
+        correction: `maxt` and `holm` bound the probability of any false alarm, `bh` bounds the
+            share of false ones among the alarms, `none` applies no correction.
     """
     import numpy as np
 
@@ -184,22 +184,22 @@ def tested(
 def shuffled(
     values: NDArray[np.float64], first: int, steady: float = STEADY
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """p of each routine by itself, and adjusted by step-down maxT.
+    """Each routine's p-value without correction, and adjusted by step-down maxT.
 
     Args:
         values: one row per routine, one column per run, the first side's runs first.
-        first: how many runs the first side has.
+        first: number of the first side's runs.
     """
     import numpy as np
 
     runs = values.shape[1]
-    # Relative to the mean over all runs, which no shuffle changes: all routines weigh alike.
+    # Relative to the mean over all runs, which no permutation changes: all routines weigh the same.
     means = np.abs(values).mean(axis=1, keepdims=True)
     scaled = values / np.where(means > 0, means, 1.0)
     masks = _shuffles(runs, first)
     seen = _statistics(scaled, masks[:1], steady)[0]
     order = np.argsort(-seen, kind="stable")
-    bounds = seen[order] * (1 - 1e-9)  # the same sum in another order is the same
+    bounds = seen[order] * (1 - 1e-9)  # a tolerance for sums in a different order
     alone = np.zeros(len(order))
     together = np.zeros(len(order))
     step = max(1, 4_000_000 // max(1, len(order)))
@@ -218,7 +218,7 @@ def shuffled(
 def _statistics(
     scaled: NDArray[np.float64], masks: NDArray[np.float64], steady: float
 ) -> NDArray[np.float64]:
-    """|difference of means| / (its standard error + steady): one row per shuffle."""
+    """|difference of means| / (its standard error + steady): one row per permutation."""
     import numpy as np
 
     runs = scaled.shape[1]
@@ -238,7 +238,7 @@ def _statistics(
 
 @lru_cache(maxsize=8)
 def _shuffles(runs: int, first: int) -> Any:
-    """Which runs are called the first side's: as it was, then in all or many other ways."""
+    """Masks of the runs labelled as the first side's: the true ones, then all or many others."""
     import numpy as np
 
     if math.comb(runs, first) <= MOST_SHUFFLES + 1:

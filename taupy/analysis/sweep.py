@@ -28,10 +28,10 @@ class Scaled(NamedTuple):
     """One value of the parameter: statistics of its runs, relative to the baseline.
 
     Attributes:
-        series: the trials that differ in the parameter alone.
-        value: of the parameter, as text.
-        runs: how many; `median`, `minimum` and `maximum` are over them.
-        speedup: strong and none: T(baseline) / T. Weak: that times p / p(baseline).
+        series: the trials that differ in the parameter only.
+        value: the parameter's value as text.
+        runs: number of runs, summarized by `median`, `minimum` and `maximum`.
+        speedup: T(baseline) / T; for weak scaling, multiplied by p / p(baseline).
         efficiency: 1 is ideal; None without a scaling, or if p is not a number above 0.
     """
 
@@ -49,7 +49,7 @@ class Balance(NamedTuple):
     """How evenly several threads (nodes, GPUs) share something.
 
     Attributes:
-        parts: how many threads.
+        parts: number of threads.
         imbalance: maximum / mean - 1; 0 is even.
         lost: maximum - mean: the largest possible gain from balancing.
     """
@@ -67,10 +67,10 @@ class Correlation(NamedTuple):
     """How a quantity correlates with a fact about the trials.
 
     Attributes:
-        trials: those that have both.
-        pearson, spearman: -1 to 1; None where the fact is text, or nothing varies.
-        explained: share of the variance that the fact explains: pearson squared, or
-            eta squared (between groups / in all) where the fact is text.
+        trials: number of trials that have both.
+        pearson, spearman: -1 to 1; None if the fact is text.
+        explained: share of the variance that the fact explains: pearson squared, or, if the fact
+            is text, eta squared (between groups / total).
     """
 
     fact: str
@@ -82,7 +82,7 @@ class Correlation(NamedTuple):
 
 
 def as_number(text: str) -> float | None:
-    """A parameter's value as a number; None for a word."""
+    """A parameter's value as a number; None if it is not a finite number."""
     try:
         value = float(text)
     except ValueError:
@@ -91,7 +91,7 @@ def as_number(text: str) -> float | None:
 
 
 def in_order(values: Sequence[str]) -> list[str]:
-    """Each value once: numbers by size, words in the order they came."""
+    """The distinct values: sorted if all are numbers, otherwise in order of appearance."""
     once = list(dict.fromkeys(values))
     numbers = [as_number(value) for value in once]
     if any(number is None for number in numbers):
@@ -108,11 +108,11 @@ def scaled(
     """Speed-up and relative efficiency over the values of a parameter.
 
     Args:
-        samples: value -> one time for each run; a value without runs is left out.
-        scaling: how work grows with p: not at all (strong), with p (weak), or p is no
-            resource and only the ratio of times is given (none).
-        baseline: one of the values; the first in order when None, or when it has no runs.
-        series: for the rows.
+        samples: value -> times of its runs; values without runs are omitted.
+        scaling: how the work depends on p: constant (strong), proportional (weak); or p is not a
+            resource, and only the ratio of times is computed (none).
+        baseline: one of the values; if None or without runs, the first in order.
+        series: name of the series, for the rows.
     """
     order = [value for value in in_order(list(samples)) if samples[value]]
     if not order:
@@ -143,13 +143,13 @@ def scaled(
 
 
 def _growth(value: str, first: str) -> float | None:
-    """p / p(baseline), None where that has no meaning."""
+    """p / p(baseline); None if either is not a positive number."""
     p, start = as_number(value), as_number(first)
     return p / start if p is not None and start is not None and p > 0 and start > 0 else None
 
 
 def balance(values: Sequence[float]) -> Balance | None:
-    """Load balance of two or more parts; None where there is nothing to share."""
+    """Load balance of two or more parts; None for fewer parts, or if their mean is not positive."""
     if len(values) < 2:
         return None
     mean = fmean(values)
@@ -166,12 +166,12 @@ def correlations(
     """Every varying fact against every quantity, the closest pairs first.
 
     Args:
-        facts: name -> its value in each trial, None where the trial does not have it.
-        quantities: name -> its value in each trial, None where it was not measured.
+        facts: name -> its value in each trial, None if the trial lacks it.
+        quantities: name -> its value in each trial, None if it was not measured.
 
     Returns:
-        No row where fewer than `LEAST_TRIALS` trials have both, or nothing varies, or
-        words differ in every trial.
+        No row if fewer than `LEAST_TRIALS` trials have both, if either does not vary, or if a
+        textual fact differs in every trial.
     """
     rows_of_facts = []
     for fact, texts in facts.items():
@@ -215,13 +215,13 @@ def _correlation(
 
 
 def _pearson(first: Sequence[float], other: Sequence[float]) -> float:
-    """Both must vary. The scale of the numbers does not affect the sums."""
+    """Pearson's correlation; both must vary. The scale of the numbers does not affect rounding."""
     ones, others = _standard(first), _standard(other)
     return max(-1.0, min(1.0, math.fsum(a * b for a, b in zip(ones, others, strict=True))))
 
 
 def _standard(values: Sequence[float]) -> list[float]:
-    """Mean 0, length 1."""
+    """The values shifted and scaled to mean 0 and Euclidean norm 1."""
     scale = max(map(abs, values)) or 1.0
     mean = math.fsum(value / scale for value in values) / len(values)
     apart = [value / scale - mean for value in values]
@@ -230,7 +230,7 @@ def _standard(values: Sequence[float]) -> list[float]:
 
 
 def _ranks(values: Sequence[float]) -> list[float]:
-    """From 1; equal values share the mean of their ranks."""
+    """Ranks from 1; equal values get the mean of their ranks."""
     order = sorted(range(len(values)), key=values.__getitem__)
     ranks = [0.0] * len(values)
     start = 0
@@ -245,7 +245,7 @@ def _ranks(values: Sequence[float]) -> list[float]:
 
 
 def _eta_squared(texts: Sequence[str], values: Sequence[float]) -> float:
-    """Variance between the groups of equal texts over the variance in all."""
+    """Variance between the groups of equal texts, divided by the total variance."""
     mean = fmean(values)
     in_all = math.fsum((value - mean) ** 2 for value in values)
     groups: dict[str, list[float]] = {}
@@ -256,10 +256,10 @@ def _eta_squared(texts: Sequence[str], values: Sequence[float]) -> float:
 
 
 def outliers(values: Sequence[float]) -> list[tuple[int, float]]:
-    """(place, modified z-score) of outlying values; none for fewer than `LEAST_RUNS` values.
+    """Index and modified z-score of each outlier; empty for fewer than `LEAST_RUNS` values.
 
-    The score is 0.6745 (x - median) / MAD, where MAD is the median distance from the median;
-    where more than half of the values are equal, (x - median) / (1.2533 mean distance).
+    The score is 0.6745 (x - median) / MAD, where MAD is the median distance from the median; if
+    more than half of the values are equal, it is (x - median) / (1.2533 mean distance).
 
     Source:
         Iglewicz and Hoaglin, How to Detect and Handle Outliers, ASQC, 1993.

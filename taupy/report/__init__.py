@@ -1,1 +1,1 @@
-"""What a trial says should be done: findings with the trial's health and phases, in one answer."""
+"""The report on a trial: its findings, health and phases in one answer."""

@@ -242,7 +242,7 @@ def _line(name: str, series: Steps, values: Sequence[float], kind: Kind) -> Seri
 
 
 def _ranks(db: ProfileDB, trial: TrialRow, contents: Contents) -> list[Part]:
-    """The ranks, and which was waited for; their steps become the heat map."""
+    """The ranks, and which of them others waited for; sets the heat map of their steps."""
     job, _ = read_ranks(db, trial.id)
     if not job.matched:
         return []

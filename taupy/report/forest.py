@@ -129,7 +129,7 @@ class Forest:
                 entry["verdict"] = max(verdict, entry.get("verdict", 0))
 
     def layout(self, widths: Mapping[str, int]) -> dict[str, Any]:
-        """What a reader of `packed` must know."""
+        """The description needed to read `packed`."""
         return {
             "rows": len(self.columns["depth"]),
             "widths": widths,

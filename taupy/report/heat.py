@@ -43,7 +43,7 @@ class HeatMap:
     cells: dict[str, array[int]] = field(default_factory=dict)
 
     def layout(self, widths: dict[str, int]) -> dict[str, Any]:
-        """What a reader of `packed` must know."""
+        """The description needed to read `packed`."""
         return {"ranks": self.ranks, "first": self.first, "unit": _UNIT_NS, "widths": widths}
 
     def packed(self) -> tuple[bytes, dict[str, int]]:

@@ -23,7 +23,7 @@ MODULES = (
     *("numbers", "address", "table", "chart", "columns", "forest", "flame_tree", "change", "flame"),
     *("timeline", "timeline_panel", "heat", "heat_panel", "page"),
 )
-"""In an order in which each module follows those it imports."""
+"""Each module follows those that it imports."""
 
 _PAGE = """{head}
 <body>

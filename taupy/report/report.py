@@ -1,4 +1,4 @@
-"""The answer of `taupy report`: what ran, how well it was measured, its phases, what to do.
+"""The answer of `taupy report`: what ran, the health of the measurement, phases and findings.
 
 Terminals (`screen.py`), programs (`document.py`) and pages show it.
 """
@@ -89,7 +89,7 @@ def _phases(trial: Trial, thread: ThreadRow | None) -> tuple[tuple[Phase, ...], 
 
 
 def _unmeasured(trial: Trial) -> list[str]:
-    """What was not measured, each with the option that would."""
+    """What was not measured, each with the option that measures it."""
     unmeasured = []
     if not trial.devices:
         unmeasured.append("GPU (none was used, or see taupy doctor)")

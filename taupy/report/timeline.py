@@ -33,7 +33,7 @@ class Timeline:
         columns: by the names of `COLUMNS`, one number per activity.
         names: name and kind of activities, each pair once.
         lanes: name, kind, and the number of activities in each row.
-        end_ns: of the last activity, from time 0.
+        end_ns: end of the last activity, from time 0.
         count: number of activities in the trial; the longest are shown.
     """
 
@@ -66,7 +66,7 @@ class Timeline:
             self.end_ns = max(self.end_ns, activity.end_ns - begun)
 
     def layout(self, widths: dict[str, int]) -> dict[str, Any]:
-        """What a reader of `packed` must know."""
+        """The description needed to read `packed`."""
         return {
             "count": len(self.columns["gap"]),
             "of": self.count,

@@ -31,7 +31,7 @@ from taupy.roofline.roof_lines import (
 from taupy.roofline.roofs import Roofs
 
 Limits = tuple[tuple[float, float], tuple[float, float]]
-"""Of the two axes, across and up."""
+"""Limits of the horizontal and of the vertical axis."""
 
 
 def levels_in(placements: Sequence[Placement]) -> list[str]:

@@ -58,8 +58,8 @@ def points(
     """The points of a trial, longest run time first.
 
     Args:
-        of: what a point represents. Routines count their own work (and launches), or with
-                    everything they called if `inclusive`; phases and programs are always inclusive.
+        of: what a point represents. Routines count their own work (and launches), and that of
+            everything they called if `inclusive`; phases and programs are always inclusive.
         timing: another trial of the same program, run without counters, whose times are used
             as run times, scaled by the numbers of launches.
         uncounted: include kernels of a trial in which nothing was counted.

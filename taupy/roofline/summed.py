@@ -100,7 +100,9 @@ class _Rates:
     """What was counted in a point.
 
     Attributes:
-        values: by metric; `flop` by precision, `bytes` by level.
+        values: counts by metric.
+        flop: flop by precision.
+        bytes: bytes by level.
         uncounted, alone: as in `Point` (`rates_alone`).
     """
 
@@ -113,7 +115,7 @@ class _Rates:
 
 @dataclass(frozen=True, slots=True)
 class _Where:
-    """What a point ran on, for how long [s], and remarks on that."""
+    """The processors that a point ran on, its times [s], and remarks."""
 
     processors: Sequence[str]
     run_time: float

@@ -105,7 +105,7 @@ def _reference(placements: Sequence[Placement]) -> tuple[float, str] | None:
 
 
 Limits = tuple[tuple[float, float], tuple[float, float]]
-"""Of the two axes, across and up."""
+"""Limits of the horizontal and of the vertical axis."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,1 +1,1 @@
-"""What the machine code of GPU kernels says, read by NVIDIA's own tools; no GPU is needed."""
+"""Analysis of the machine code of GPU kernels with NVIDIA's own tools; no GPU is needed."""

@@ -1,4 +1,4 @@
-"""Turns the functions of a cubin into records, part by part.
+"""Turn the functions of a cubin into records, part by part.
 
 The tools start when a part is created, not when it is read, so that one part can be listed while
 another is read.
@@ -20,17 +20,19 @@ from taupy.static.listing import Listed
 from taupy.static.tools import Run, Tools
 
 PART_BYTES = 2 << 20
-"""Machine code that nvdisasm lists at a time: it needs some 60 times that."""
+"""Maximum machine code that nvdisasm lists at a time: it needs some 60 times as much memory."""
 
 PARTS_AT_MOST = 20
-"""Of a cubin, unless functions are many: nvdisasm reads all of it each time, which needs 3.3 times
-its size and takes as long as listing a hundredth of it."""
+"""Maximum number of parts of a cubin, unless it has very many functions: nvdisasm reads the whole
+cubin for each part, which needs 3.3 times its size in memory and takes as long as listing a
+hundredth of it."""
 
 PART_FUNCTIONS = 4000
-"""Functions that nvdisasm lists at a time: its command line names each by number."""
+"""Maximum functions that nvdisasm lists at a time: its command line has the number of each."""
 
 MOST_LIVE_BYTES = 16 << 20
-"""Live registers are requested for cubins up to this size: they take as long as the listing."""
+"""Maximum size of cubins for which live registers are requested, which takes as long as the
+listing."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +74,7 @@ class Part:
     """Functions of a module that nvdisasm lists together. Must be closed.
 
     Attributes:
-        functions: how many; nvdisasm lists only one of several with the same name.
+        functions: their number; nvdisasm lists only one of several with the same name.
     """
 
     def __init__(self, module: Module, functions: Sequence[Function], sources: bool) -> None:
@@ -98,10 +100,11 @@ class Part:
         )
 
     def records(self) -> Iterator[KernelCode]:
-        """Its kernels, once the tools have ended.
+        """The records of its functions, once the tools have ended.
 
         Raises:
-            FormatError: the listing is cut short. `ToolError`: a tool fails.
+            FormatError: the listing is truncated.
+            ToolError: a tool fails.
         """
         module, header = self._module, Listed()
         live = self._live_registers()

@@ -1,6 +1,6 @@
-"""The outside of a file with GPU code: what kind it is, and which kernels a cubin's table names.
+"""The kind of a file with GPU code, and the functions in a cubin's symbol table.
 
-Only headers, sections and symbols are read here; instructions are the disassembler's business.
+Only headers, sections and symbols are read here; the disassembler reads instructions.
 """
 
 from __future__ import annotations
@@ -35,9 +35,10 @@ class Function(NamedTuple):
     """A symbol of a cubin that is code.
 
     Attributes:
-        number: its index in the symbol table. `offset`: within its section.
+        number: its index in the symbol table.
+        offset: position within its section.
         kernel: whether it can be launched.
-        code_bytes: size of its section, which is what the disassembler prints for it.
+        code_bytes: size of its section, all of which the disassembler prints for it.
     """
 
     number: int
@@ -51,8 +52,8 @@ class Function(NamedTuple):
 @dataclass(frozen=True)
 class Cubin:
     """Attributes:
-    chip: "9.0".
-    launches: name of a kernel -> what the code fixes about its launches.
+    chip: compute capability, such as "9.0".
+    launches: name of a kernel -> the limits of launches that its code states.
     """
 
     path: Path
@@ -99,10 +100,10 @@ def kind(path: Path) -> Kind | None:
 
 
 def read(path: Path) -> Cubin:
-    """The table of a cubin. The code, which is most of the file, is not read.
+    """The tables of a cubin. The code, which is most of the file, is not read.
 
     Raises:
-        FormatError: it is damaged or ends early.
+        FormatError: the file is damaged or truncated.
     """
     try:
         with open(path, "rb") as stream:

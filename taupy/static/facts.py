@@ -1,5 +1,5 @@
-"""What NVIDIA's tools say about each function besides its instructions: resources, live registers,
-source lines."""
+"""Parse what NVIDIA's tools report on each function besides its instructions: resources, live
+registers, source lines."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import IO, NamedTuple
 
 
 class Resources(NamedTuple):
-    """As `cuobjdump -res-usage` reports them; constants as (bank, bytes). What it calls UNKNOWN,
-    such as the stack of a recursive function, is None."""
+    """Resources as reported by `cuobjdump -res-usage`; constants as (bank, bytes). Values that it
+    reports as UNKNOWN, such as the stack of a recursive function, are None."""
 
     registers: int | None
     stack: int | None
@@ -20,7 +20,7 @@ class Resources(NamedTuple):
 
 
 class Live(NamedTuple):
-    """The most general registers live at once, and the offset of the instruction where that is."""
+    """The peak of live general registers, and the offset of the instruction where it occurs."""
 
     registers: int
     offset: int
@@ -36,7 +36,7 @@ _LINE = re.compile(r'\s*//## File "([^"]*)", line (\d+)')
 
 
 def resources(text: str) -> dict[str, Resources]:
-    """Name of a function -> what it needs; module-wide constants count for every function."""
+    """Name of a function -> its resources; module-wide constants count for every function."""
     by_name: dict[str, Resources] = {}
     name = ""
     common: list[tuple[int, int]] = []

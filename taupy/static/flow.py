@@ -1,8 +1,8 @@
-"""Control flow of a function: basic blocks, what dominates what, loops and their nesting.
+"""Control flow of a function: basic blocks, dominators, loops and their nesting.
 
-Blocks end at jumps and ends, not at calls and barriers. Loops are natural loops: a back edge
-leads to a block that dominates its own beginning (Aho, Lam, Sethi, Ullman, Compilers, 2nd
-edition, 9.6); dominators as in Cooper, Harvey, Kennedy, A Simple, Fast Dominance Algorithm, 2001.
+Blocks end at jumps and exits, not at calls and barriers. Loops are natural loops: the target of a
+back edge dominates its source (Aho, Lam, Sethi, Ullman, Compilers, 2nd edition, 9.6); dominators as
+in Cooper, Harvey, Kennedy, A Simple, Fast Dominance Algorithm, 2001.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ _TARGET = re.compile(r"-?0x[0-9a-f]+\Z")
 _ENDS = frozenset({"EXIT", "RET", "BRX", "BRXU", "JMX", "JMXU", "KILL", "RTT"})
 _JUMPS = frozenset({"BRA", "JMP"})
 ANY = "?"
-"""Stands for the routine that a call of a computed address means."""
+"""The callee of a call of a computed address."""
 
 _COMPUTED = frozenset({"BRX", "BRXU", "JMX", "JMXU"})
 
 
 @dataclass(slots=True)
 class Block:
-    """Instructions that run one after another.
+    """A basic block: instructions that run one after another.
 
     Attributes:
-        start, end: positions in the list of instructions; the end is not in it.
-        to: the blocks that may follow.
+        start, end: positions in the list of instructions; the end is exclusive.
+        to: its successors.
         depth: number of loops around it.
     """
 
@@ -40,7 +40,7 @@ class Block:
 
 @dataclass(slots=True)
 class LoopBody:
-    """A loop: its first block, all its blocks, and how deep it is; 1 for an outermost one."""
+    """A loop: its header, all its blocks, and its depth, 1 for an outermost loop."""
 
     header: int
     blocks: set[int]
@@ -50,11 +50,11 @@ class LoopBody:
 @dataclass
 class Flow:
     """Attributes:
-    order: blocks that can be reached, in reverse postorder.
+    order: reachable blocks in reverse postorder.
     above: block -> its immediate dominator; the entry's is itself.
     irreducible: back edges into a loop with several entries.
     indirect: whether there are jumps to computed addresses.
-    calls: names of the callees, "?" for an address.
+    calls: names of the callees, `ANY` for a computed address.
     routines: name -> first block, for routines within the function.
     """
 
@@ -73,7 +73,7 @@ def flow(code: Sequence[Instruction], symbols: Mapping[str, int]) -> Flow:
 
     Args:
         symbols: name -> offset of the routines within it, by the names used in calls. A call of
-            an address may mean any of them.
+            a computed address may call any of them.
     """
     at = {instruction.offset: place for place, instruction in enumerate(code)}
     names = _calls(code)
@@ -93,14 +93,14 @@ def flow(code: Sequence[Instruction], symbols: Mapping[str, int]) -> Flow:
 
 
 def target(instruction: Instruction) -> int | None:
-    """The offset a jump names."""
+    """The target offset of a jump; None if it has none."""
     texts = [text for text in instruction.arguments if _TARGET.match(text)]
     return int(texts[-1], 16) if texts else None
 
 
 def is_jump(instruction: Instruction) -> bool:
-    """Whether this jumps to a named place. A call to a place within the function counts, too: as
-    the compiler uses it, it never returns."""
+    """Whether this is a jump to a fixed offset. A call to an offset within the function counts,
+    too: as the compiler uses it, it never returns."""
     return instruction.name in _JUMPS or (
         instruction.name == "CALL"
         and "subroutine-call" not in instruction.attributes
@@ -109,8 +109,8 @@ def is_jump(instruction: Instruction) -> bool:
 
 
 def is_conditional(instruction: Instruction) -> bool:
-    """Whether the next instruction may also follow: a predicate precedes the instruction or is
-    among its operands."""
+    """Whether execution may continue with the next instruction: a predicate precedes the
+    instruction or is among its operands."""
     if instruction.predicate and instruction.predicate not in ("PT", "UPT"):
         return True
     return instruction.name in _JUMPS and (
@@ -120,7 +120,7 @@ def is_conditional(instruction: Instruction) -> bool:
 
 
 def _calls(code: Sequence[Instruction]) -> tuple[str, ...]:
-    """The names of all callees, ANY where the address is computed."""
+    """The names of all callees, ANY for computed addresses."""
     names = []
     for instruction in code:
         if instruction.name == "CALL" and not is_jump(instruction):
@@ -165,8 +165,8 @@ def _connect(
 def _connect_computed(
     code: Sequence[Instruction], blocks: Sequence[Block], starts: Sequence[int]
 ) -> bool:
-    """A jump to a computed address may lead to any block that nothing else leads to, which is how
-    a `switch` is compiled. Padding at the end of the function is not such a block."""
+    """Connect jumps to computed addresses, to which a `switch` is compiled, with all blocks that
+    have no other predecessor, except padding at the end of the function."""
     computed = [jump for jump in blocks if code[jump.end - 1].name in _COMPUTED]
     if computed:
         reached = {*starts, *(goal for block in blocks for goal in block.to)}

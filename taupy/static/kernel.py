@@ -1,4 +1,4 @@
-"""One kernel's record from its listing: mix, control flow, memory, registers."""
+"""A kernel's record from its listing: instruction mix, control flow, memory accesses, registers."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def _branches(instruction: Instruction) -> bool:
 
 
 def what(instruction: Instruction, table: Mapping[str, Opcode]) -> Opcode:
-    """The kind of an instruction; some are used as plain moves."""
+    """The kind of an instruction; arithmetic ones that are used as moves count as moves."""
     opcode = table.get(instruction.name, UNKNOWN)
     if opcode.kind == "unknown":
         return opcode
@@ -190,8 +190,8 @@ def _pattern(instruction: Instruction, followed: values.Followed | None) -> tupl
 def _spilled(code: Sequence[Instruction]) -> set[int]:
     """Offsets of instructions that spill registers or reload them.
 
-    They are those that the compiler annotated, if the tool shows annotations; otherwise accesses to
-    fixed stack addresses that are both written and read.
+    If the tool shows the compiler's annotations, these are used; otherwise accesses to fixed stack
+    addresses that are both written and read.
     """
     annotated = {instruction.offset for instruction in code if instruction.spill}
     if annotated:

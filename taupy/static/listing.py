@@ -1,4 +1,4 @@
-"""Functions as nvdisasm lists them in JSON, one after another, however long the list."""
+"""Read functions from nvdisasm's JSON, one after another, so that a listing may be of any size."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from taupy.errors import FormatError
 _PIECE = 1 << 20
 _BEGINS = b'{"function-name":'
 MOST_BYTES = 1 << 30
-"""Of one function's listing: longer than any compiler writes."""
+"""Maximum size of a function's listing: no compiler's code reaches it."""
 
 _ARGUMENT = re.compile(r"[^,\[]*(?:\[[^\]]*\][^,\[]*)*")
 
@@ -29,9 +29,9 @@ class Instruction(NamedTuple):
         modifiers: the rest of the opcode.
         arguments: its operands in order, as text.
         predicate: "P0", "!P0", "UP0"; empty for always.
-        attributes: what nvdisasm says about it: "control-flow", "subroutine-call".
-        spill: whether the compiler says it spills or reloads registers; None where the compiler
-            marks no instruction at all.
+        attributes: nvdisasm's attributes, such as "control-flow" and "subroutine-call".
+        spill: whether the compiler annotated it as a spill or reload of registers; also False
+            without annotations.
     """
 
     offset: int
@@ -60,7 +60,7 @@ class Listed:
     """The part of a listing before its functions.
 
     Attributes:
-        compiler: as named in the cubin; empty if it names none.
+        compiler: name and version, from the listing's header; empty if it has none.
     """
 
     compiler: str = ""
@@ -75,7 +75,7 @@ def functions(stream: IO[bytes], header: Listed) -> Iterator[Listing]:
         header: filled in with the part before the functions.
 
     Raises:
-        FormatError: the input is cut short, or is not a listing.
+        FormatError: the input is truncated, or is not a listing.
     """
     for text in _pieces(stream, header):
         try:

@@ -1,4 +1,4 @@
-"""What Triton writes beside a cubin in its cache: the shared memory it launches with."""
+"""Read the shared memory of launches from the file that Triton writes beside a cached cubin."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class _Notes(msgspec.Struct):
 
 
 def dynamic_shared(cubin: Path) -> int | None:
-    """Bytes per block; None where there are no such notes beside the cubin."""
+    """Shared memory in bytes per block; None if there is no such file beside the cubin."""
     file = cubin.with_suffix(".json")
     try:
         with file.open("rb") as stream:

@@ -1,4 +1,4 @@
-"""Turns files with GPU code into records of their kernels, one after another.
+"""Turn files with GPU code into records of their kernels, one after another.
 
 Listings from nvdisasm are read function by function, and a large cubin is listed in parts, so
 memory is bounded by the largest function, not by the file. While one part is read, the tools list
@@ -34,7 +34,7 @@ class Request:
 
     Attributes:
         chips: compute capabilities, such as "9.0"; empty for all.
-        names: whether to read a kernel, given its name as the code spells it.
+        names: decides whether to read a kernel, given its name as spelled in the code.
         sources: whether to include source lines.
         functions: whether to include functions that cannot be launched and that kernels call by
             address.
@@ -54,11 +54,11 @@ def kernels(files: Sequence[str], request: Request, toolset: Tools | None = None
 ]:  # fmt: skip
     """The kernels of files and folders. `request.remarks` is filled in as they are read.
 
-    A file of a folder that cannot be read becomes a remark, unless none of them can be.
+    An unreadable file in a folder becomes a remark, unless all of them are unreadable.
 
     Raises:
-        FormatError: a given file holds no GPU code, is damaged, or is for chips that the tool does
-            not know; or nothing in a given folder can be read.
+        FormatError: a given file contains no GPU code, is damaged, or is for chips that the tool
+            does not know; or no file in a given folder is readable.
         TaupyError: the tools are missing.
     """
     toolset = toolset or tools.find()
@@ -131,7 +131,7 @@ def _of_file(path: Path, request: Request, toolset: Tools) -> Iterator[KernelCod
 
 
 class _Begun(NamedTuple):
-    """A part whose tools are at work; `share`: bytes of the given file for each function."""
+    """A part whose tools are running; `share`: bytes of the given file per function."""
 
     part: Part
     place: _Place
@@ -155,8 +155,8 @@ def _started_ahead(begun: Iterator[_Begun]) -> Generator[_Begun]:
 
 @contextlib.contextmanager
 def _cubins(path: Path, toolset: Tools) -> Iterator[list[Path]]:
-    """The cubin itself, what ptxas makes from PTX, or what cuobjdump extracts from anything else:
-    cubins or, where there are none, PTX."""
+    """The cubin itself; a cubin assembled from PTX; or all cubins that cuobjdump extracts from any
+    other file, assembled from its PTX if it contains no cubins."""
     kind = elf.kind(path)
     if kind is None:
         raise FormatError(
@@ -179,7 +179,7 @@ def _cubins(path: Path, toolset: Tools) -> Iterator[list[Path]]:
 
 
 def _extracted(path: Path, option: str, folder: Path, toolset: Tools) -> list[Path]:
-    """What cuobjdump extracts from a file, in its order."""
+    """The files that cuobjdump extracts from a file, in the order of its numbering."""
     command = [str(toolset.cuobjdump), option, "all", str(path.resolve())]
     with tools.Run(command, path, cwd=str(folder)) as run:
         run.output()
@@ -204,7 +204,8 @@ class _Place:
     """Where a cubin was found.
 
     Attributes:
-        given: the file to be read. `cubin`: what it contains, or what was made from it.
+        given: the file to be read.
+        cubin: the cubin that it contains, or that was assembled from it.
         scale: bytes of the given file per byte of the cubin.
     """
 

@@ -1,7 +1,7 @@
-"""NVIDIA's command line tools: where they are, what they know, and running them within limits.
+"""NVIDIA's command-line tools: find them, query their capabilities, and run them within limits.
 
-The disassembler reads files of any origin, so it runs in a process of its own with limits
-on memory, time and output.
+The disassembler reads untrusted files, so it runs in a process of its own with limits on memory,
+time and output.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from taupy.errors import FormatError, TaupyError
 SECONDS = 600.0
 MEMORY = 12 << 30
 PRINTED = 8 << 30
-"""Limits of one run of a tool, in bytes: address space, and what it prints or writes to a file."""
+"""Limits of one run of a tool, in bytes: its address space, and the size of its output or files."""
 
 _MISSING = (
     "there is no {} on this machine: pip install 'taupy-profiler[static]', or put CUDA's bin "
@@ -66,7 +66,7 @@ class Tools:
 
     @cached_property
     def annotates(self) -> bool:
-        """Whether nvdisasm tells which instructions are spills."""
+        """Whether nvdisasm can show the compiler's annotations, which mark spills."""
         return "--annotate" in self._help
 
     @cached_property
@@ -91,11 +91,11 @@ def find() -> Tools:
 
 
 class Run:
-    """A tool that runs until its `with` block ends. Its output goes to a file, so it never waits
-    for a reader.
+    """A run of a tool, which is killed at the end of the `with` block. Its output goes to a file,
+    so it never waits for a reader.
 
     Args:
-        file: what the tool reads, for messages.
+        file: the tool's input, for messages.
     """
 
     def __init__(
@@ -127,7 +127,8 @@ class Run:
         """All its output, once it has ended.
 
         Raises:
-            ToolError: the tool fails or exceeds its limits. `NoCodeError`: there is no GPU code.
+            ToolError: the tool fails or exceeds its limits.
+            NoCodeError: the file contains no GPU code.
         """
         if self._process.wait():
             reason = self._reason()
@@ -162,7 +163,7 @@ _COMPLAINT = re.compile(r"\w+ (?:.*, (line \d+)\s*; )?(?:fatal|[Ee]rror|info)\s*
 
 
 def _why(text: bytes) -> str:
-    """The most telling line: the first error, otherwise the last line that is not a warning."""
+    """The most informative line: the first error, otherwise the last line that is not a warning."""
     lines = [line.strip() for line in text.decode("utf-8", "replace").splitlines() if line.strip()]
     telling = [line for line in lines if "warning" not in line.lower()] or lines
     for line in telling:

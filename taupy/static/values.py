@@ -1,11 +1,10 @@
-"""How values differ between the threads of a warp: which branches may split it, and how far
-apart the addresses of neighbouring threads are.
+"""Data-flow analysis of how values differ between the threads of a warp: which branches may
+diverge, and the stride between the addresses of neighbouring threads.
 
-A value is followed as `step * threadIdx.x + the same for all threads`. Where two paths meet with
-different values, the value is the same for all threads only if the branch above did not split
-the warp. Values from memory at different addresses, from atomics, or from operations that
-are not followed differ in an unknown way. Blocks are assumed to be a multiple of 32 threads wide;
-where one is narrower, a warp holds several rows.
+A value has the form `step * threadIdx.x + a uniform part`. Where two paths with different values
+join, the value is uniform only if the branch above did not diverge. Values from memory at varying
+addresses, from atomics, or from operations that are not modelled vary in an unknown way. Blocks are
+assumed to be a multiple of 32 threads wide; in narrower blocks, a warp contains several rows.
 """
 
 from __future__ import annotations
@@ -22,19 +21,19 @@ from taupy.static.flow import Flow, is_conditional, is_jump
 from taupy.static.listing import Instruction
 
 MOST_INSTRUCTIONS = 20_000
-"""Longer functions are not followed: it would take minutes."""
+"""Longer functions are not analysed: it would take minutes."""
 
 MOST_ROUNDS = 40
 
 _TEXTS = 1 << 15
-"""Operands of which is kept what they mean: compilers write the same ones over and over."""
+"""Size of the caches of parsed operands: compilers emit the same ones again and again."""
 
 
 class Value(NamedTuple):
     """Attributes:
-    step: the difference between neighbouring threads; 0 for none, infinite where only the
-        launch determines it, None where it is unknown.
-    constant: the part all threads share, where it is a number.
+    step: the difference between neighbouring threads; 0 if uniform, infinite if only the launch
+        determines it, None if unknown.
+    constant: the uniform part, if it is a known number.
     rows: whether it also depends on threadIdx.y or z.
     """
 
@@ -68,7 +67,7 @@ _MATRICES = frozenset({"LDSM", "LDT", "LDTM", "TEX", "TLD", "TLD4", "HMMA", "IMM
                        "HGMMA", "IGMMA", "QGMMA", "BGMMA", "QMMA", "OMMA"})  # fmt: skip
 _NEVER_SAME = _MATRICES | {"ATOM", "ATOMG", "ATOMS", "SHFL", "MATCH"}
 _FLAG_FIRST = frozenset({"LOP3", "ULOP3", "SHFL", "ATOM", "ATOMG", "ATOMS", "MATCH", "ELECT"})
-"""Their result stands after a predicate."""
+"""Instructions whose result follows a predicate."""
 
 _NO_RESULT = frozenset({"ST", "STG", "STL", "STS", "RED", "REDG", "BRA", "EXIT", "RET", "CALL",
                         "BAR", "BSSY", "BSYNC", "WARPSYNC", "NOP", "MEMBAR", "STSM", "DEPBAR",
@@ -81,8 +80,8 @@ _ARGUMENTS = {f"R{number}": UNKNOWN for number in range(255) if number != 1}  # 
 @dataclass
 class Followed:
     """Attributes:
-    divergent: offsets of branches that may split a warp.
-    addresses: offset of an instruction that accesses memory -> the address.
+    divergent: offsets of branches that may diverge.
+    addresses: offset of an instruction that accesses memory -> its address.
     """
 
     divergent: set[int] = field(default_factory=set)
@@ -90,8 +89,8 @@ class Followed:
 
 
 def followed(code: Sequence[Instruction], flow: Flow, is_kernel: bool = True) -> Followed | None:
-    """The data flow of a function, followed until nothing changes; None where the function is too
-    long or too tangled. A kernel's arguments are the same for all threads, a function's unknown."""
+    """Analyse a function until nothing changes; None if it is too long or takes too many rounds.
+    A kernel's arguments are uniform, those of other functions unknown."""
     if len(code) > MOST_INSTRUCTIONS:
         return None
     states: dict[int, State] = {} if is_kernel else {0: dict(_ARGUMENTS)}
@@ -110,7 +109,7 @@ def followed(code: Sequence[Instruction], flow: Flow, is_kernel: bool = True) ->
 def _walk(
     code: Sequence[Instruction], flow: Flow, block: int, states: dict[int, State], result: Followed
 ) -> set[int]:
-    """Follow one block; return the blocks whose initial state has changed as a result."""
+    """Analyse one block; return the blocks whose initial state has changed as a result."""
     state = dict(states.setdefault(block, {}))
     changed: set[int] = set()
     body = flow.blocks[block]
@@ -133,7 +132,7 @@ def _walk(
 def _called(
     flow: Flow, call: Instruction, states: dict[int, State], state: State
 ) -> set[int]:  # fmt: skip
-    """A routine starts from its callers' state; the state it leaves is unknown."""
+    """Pass the caller's state to a routine; registers are unknown after its return."""
     routine = flow.routines.get(call.arguments[-1].strip("`()"))
     goals = flow.routines.values() if routine is None else (routine,)  # by address: any of them
     changed = {goal for goal in goals if _merged(states, goal, state, False)}
@@ -180,9 +179,8 @@ def _any_varies(names: Sequence[str], state: State) -> bool:
 
 class _Operand(NamedTuple):
     """Attributes:
-    register: empty for a number, and for anything that is the same for all threads, such as a
-        constant.
-    fixed: the value, where there is no register.
+    register: empty for numbers and other uniform operands, such as constants.
+    fixed: the value, if there is no register.
     part: whether it is only a byte or a half of the register.
     """
 
@@ -289,7 +287,7 @@ def address_value(text: str, state: Mapping[str, Value]) -> Value:
 
 
 def _step(instruction: Instruction, state: State) -> None:
-    """Apply the effect of an instruction on the registers."""
+    """Apply the effect of an instruction to the registers."""
     if instruction.name in _NO_RESULT or not instruction.arguments:
         return
     targets, sources = _apart(instruction.name, instruction.modifiers, instruction.arguments)

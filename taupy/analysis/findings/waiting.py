@@ -1,6 +1,6 @@
-"""Routines of the standard library that wait, and threads' time without it.
+"""Routines of the standard library that wait, and how long threads run without waiting.
 
-Their time is a wait whatever the Python version: of nested ones the outermost counts.
+Of nested waits, only the outermost counts, so results do not depend on the version of Python.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ JOINS = (
     "concurrent/futures/thread.py:ThreadPoolExecutor.shutdown",
     "concurrent/futures/process.py:ProcessPoolExecutor.shutdown",
 )
-"""For the end of something."""
+"""Routines that wait for the end of a thread, process or task."""
 
 TAKES = (
     "queue.py:Queue.get",
@@ -33,7 +33,7 @@ TAKES = (
     "multiprocessing/queues.py:SimpleQueue.get",
     "multiprocessing/connection.py:_ConnectionBase.recv",
 )
-"""For what another thread or process hands over."""
+"""Routines that wait for data from another thread or process."""
 
 _OTHERS = (
     "queue.py:Queue.put",
@@ -59,10 +59,10 @@ is_wait = among((*JOINS, *TAKES, *_OTHERS))
 
 
 class Life(NamedTuple):
-    """One thread: how long it was there, how long it did not wait, and its CPU time.
+    """A thread: its lifetime, the part of it without waits, and its CPU time.
 
     Attributes:
-        cpu_ns: None where it is not known.
+        cpu_ns: None if unknown.
     """
 
     thread: ThreadRow

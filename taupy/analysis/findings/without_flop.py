@@ -1,4 +1,4 @@
-"""The GPU's time in kernels that compute nothing: they move data."""
+"""Rule: the GPU spends its time in kernels that only move data."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ KIND = "kernels without flop"
 NEEDS = ("host", "gpu")
 
 LEAST = 0.25
-"""Of the GPU's time. Even fused transformers spend a tenth to a fifth of it in copies, layouts and
-embeddings, which do not compute."""
+"""Minimum share of the GPU's time. Even fused transformers spend a tenth to a fifth of it in
+copies, changes of layout and embeddings, which have no flop."""
 
 COUNTED = 0.95
-"""Of the GPU's time in kernels: so much of it must have been counted."""
+"""Minimum share of the GPU's time in kernels whose flop were counted."""
 
 _ALL_FLOP = ({"flop"}, {"flop_fp32", "flop_tensor"})
-"""Metrics of which one set must be there: without those of tensor cores a matrix product looks
-as if it computed nothing."""
+"""Alternative sets of metrics, one of which is needed: without the flop of tensor cores, a matrix
+product seems to have none."""
 
 
 def find(trial: Trial) -> Iterator[Finding | Abstention]:
@@ -61,7 +61,7 @@ def find(trial: Trial) -> Iterator[Finding | Abstention]:
 
 
 def _flop(clock: GpuClock) -> dict[str, float | None]:
-    """Each kernel's flop; None where they were not counted."""
+    """Each kernel's flop; None if not counted."""
     trial = clock.trial
     names = tuple(name for name in trial.metrics if name.startswith("flop"))
     where = (Condition("kind", ("gpu",)), Condition("group", ("GPU_KERNEL",)))

@@ -1,4 +1,4 @@
-"""Threads and processes besides the main thread, and what they were given to do."""
+"""Threads and processes besides the main thread, and the routines that they run."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _STARTERS = (
 
 
 class Worker(NamedTuple):
-    """One thread, the routine that it was given, and its time there without waits, collectives and
+    """A thread, the routine that it runs, and its time there without waits, collectives and
     imports."""
 
     thread: ThreadRow
@@ -27,7 +27,7 @@ class Worker(NamedTuple):
 
 
 def workers(trial: Trial) -> list[Worker]:
-    """Threads and processes besides the main thread, with the routine that they were given."""
+    """Threads and processes besides the main thread, each with the routine that it runs longest."""
     calls = trial.calls
     given_work = []
     for thread, tops in _given(trial).items():
@@ -43,7 +43,8 @@ def workers(trial: Trial) -> list[Worker]:
 
 
 def _given(trial: Trial) -> dict[ThreadRow, list[int]]:
-    """For each worker the outermost call paths that it ran itself and that no library starts."""
+    """Each worker's outermost call paths that are routines of the program; routines that start
+    threads and processes are skipped."""
     calls = trial.calls
     main = min(calls.threads, default=None)
     given: dict[ThreadRow, list[int]] = {}
