@@ -36,7 +36,7 @@ _COLUMNS = (
 
 
 class Sum(NamedTuple):
-    """Time [ns] and number of entries of one kind; None for time outside phases."""
+    """Time [ns] and entries of one kind; `calls` is None for time outside phases."""
 
     time: float
     calls: int | None

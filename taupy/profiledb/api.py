@@ -241,7 +241,7 @@ class Trial:
         """The call paths, one row per call path and thread, parents before children.
 
         Args:
-            largest: only this many, those with the largest exclusive values, largest first.
+            largest: only this many, those with the largest exclusive values, in decreasing order.
 
         Columns: node, context, thread, callpath_id, parent_id [missing for a root],
         depth, timer, short_name, file, line, groups, calls, subroutines, inclusive,
@@ -340,7 +340,7 @@ def frame(
 
     Args:
         documented: the columns are those of docs/database.md; a column without any value
-            gets the type that it has otherwise.
+            gets its usual type.
     """
     import pandas as pd
 

@@ -398,7 +398,7 @@ class _Summary(NamedTuple):
 
 
 def _alike(value: float | None, other: float | None) -> bool:
-    """Sums of real numbers may differ in their last digits."""
+    """Equality that allows for rounding in sums of real numbers; integers must be equal."""
     if value == other:
         return True
     if value is None or other is None:

@@ -97,7 +97,7 @@ def add_stretches(
     stretches: Stretches,
     callpaths: Sequence[int],
 ) -> None:
-    """Insert what a thread did between collectives, as steps of their own kind.
+    """Insert a thread's stretches between collectives, as steps of their own kind.
 
     Call-path ids serve as the names of a step's values.
 

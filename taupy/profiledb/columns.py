@@ -1,4 +1,4 @@
-"""Process large trees column by column with NumPy, as `prepared.py` and `model/flat.py` do by row.
+"""Large trees, column by column with NumPy; `prepared.py` and `model/flat.py` go row by row.
 
 Only columns of integers are supported. The results are the same; trees for which `wide` is False
 are processed row by row, without NumPy.
@@ -144,7 +144,7 @@ def outermost(parent: Column, keys: Column, depth: Column) -> Column | None:
 
 
 def flat_rows(tree: CallTree, timers: Sequence[int], on_stream: bool) -> FlatRows | None:
-    """As `FlatRows.of` the sums of `model/flat.py`; None if the tree is too deep for it."""
+    """What `FlatRows.of` returns for sums of `model/flat.py`; None if the tree is too deep."""
     import numpy as np
 
     keys = np.array(timers, "i8")

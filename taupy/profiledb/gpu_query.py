@@ -172,7 +172,7 @@ def _times(table: Table, *names: str) -> Iterator[tuple[Any, ...]]:
 
 
 def _largest(table: Table, by: str, other: str) -> dict[tuple[Any, Any], tuple[Any, int]]:
-    """By GPU and `by`: the label of `other` with the most time, and the number of labels."""
+    """For each GPU and label of `by`: the label of `other` with the most time, and their number."""
     time_of: dict[tuple[Any, Any], dict[Any, int]] = {}
     for gpu, label, other_label, time in _times(table.by("device", by, other), "device", by, other):
         time_of.setdefault((gpu, label), {})[other_label] = time
@@ -234,9 +234,7 @@ class _Spans:
     gaps: int = 0
     longest: int = 0
     overlap: int = 0
-    ends: list[int] = field(
-        default_factory=lambda: [0, 0]
-    )  # latest end so far, of copies and of kernels
+    ends: list[int] = field(default_factory=lambda: [0, 0])  # latest end of copies, of kernels
 
     def add(self, is_kernel: bool, start: int, end: int) -> None:
         if self.first is None:

@@ -2,7 +2,7 @@
 
 A trial is identified by its uuid; timers, call paths and user events by ids derived from their
 content. None of these are renumbered, and nothing is stored twice. Only numbers that are local to
-a file (of threads, metrics and names, and of conflicting trials) are replaced. Rows are copied
+a file (of threads, metrics and names, and of conflicting trials) change. Rows are copied
 inside SQLite, by ATTACH, so that memory does not grow with the files. `merge_copy.py` handles the
 references between tables.
 """

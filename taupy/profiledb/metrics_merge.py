@@ -307,7 +307,7 @@ def _ids(tree: CallTree, timers: list[int]) -> array[int]:
 
 
 def _share(target: Profile, profile: Profile, pairs: list[_Pair]) -> float:
-    """The share of time on call paths that both runs entered equally often: the smaller run's.
+    """The smaller run's share of time on call paths that both runs entered equally often.
 
     CUDA API calls count as part of their caller, because a counting run does not record them. So
     do waiting routines of the standard library, whose calls vary from run to run.

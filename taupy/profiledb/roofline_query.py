@@ -74,7 +74,7 @@ def trial_work(db: ProfileDB, trials: Sequence[TrialRow]) -> list[TrialWork]:
 
 
 def _of_kernels(trials: tuple[int, ...], metrics: tuple[str, ...]) -> Question:
-    """By call path. Kernels without measured values are included: they were launched."""
+    """By call path, including kernels without measured values, because they were launched."""
     by = ("trial", "thread", "callpath", "timer")
     return Question(trials, ("calls", *metrics), by, _KERNELS)
 

@@ -1,4 +1,4 @@
-"""How people name trials.
+"""Selectors: how users name trials.
 
     latest                   the trial stored last (the default); latest~2: two before it
     12                       the trial with this id

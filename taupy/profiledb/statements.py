@@ -227,7 +227,7 @@ def _whole(limits: tuple[float, float] | None) -> tuple[float, float] | None:
 
 
 def _is_mixed(term: Sum, metrics: Mapping[str, tuple[int, str]]) -> bool:
-    """Whether its metrics have different units."""
+    """Whether the metrics of the sum have different units."""
     return len({unit_of(metrics[name][1]).scale for name in term.metrics if name in metrics}) > 1
 
 

@@ -123,7 +123,7 @@ def _rows(db: ProfileDB, question: Question) -> Iterator[_Row]:
 
 
 def _phases(time: int, of_kinds: Sequence[int | None]) -> Iterator[tuple[str | None, int]]:
-    """The time of each phase of a step, and as None the rest of its time."""
+    """Each phase of a step with its time, and None with the rest of the step's time."""
     parts = [(kind, part) for kind, part in zip(KINDS, of_kinds, strict=True) if part]
     yield from parts
     if rest := max(0, time - sum(part for _, part in parts)):

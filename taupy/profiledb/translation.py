@@ -229,9 +229,8 @@ class Translation:
 
 
 def _sums(texts: Sequence[str], measured: Collection[str]) -> list[Sum]:
-    from taupy.model.formula import (
-        Sum,
-    )  # imports the expression parser, which launches and events do not need
+    # Imports the expression parser, which launches and events do not need.
+    from taupy.model.formula import Sum
 
     return [Sum("", (text,)) if text in measured else Sum.of(text) for text in texts]
 

@@ -61,7 +61,7 @@ def thread_of(
 
 
 def _add_stretches(raw: PartCollectives, find: Find) -> None:
-    """Add its stretches between collectives to each thread."""
+    """Add to each thread its stretches between collectives."""
     records = np.concatenate(raw.stretches) if raw.stretches else np.empty(0, STRETCH)
     records = records[np.argsort(records["start"], kind="stable")]
     for thread in np.unique(records["thread"]):

@@ -118,7 +118,7 @@ def folded(rows: Rows, library: Sequence[bool]) -> tuple[Rows, Column]:
 
 
 def merged_in_order(rows: Rows, timers: int, ranges: frozenset[int]) -> tuple[Rows, Column]:
-    """Like `merged`, but also handles ranges that continued elsewhere than they began.
+    """Like `merged`, but also handles ranges that did not continue where they began.
 
     Args:
         ranges: timers of ranges. A row of a range without calls continues a range from above,

@@ -149,7 +149,8 @@ class Engines:
         config = {
             "autoinstall_known_extensions": False,
             "autoload_known_extensions": False,
-            "temp_directory": spill,  # created if needed; DuckDB's default is here
+            # DuckDB creates it if needed. Its default is the current folder.
+            "temp_directory": spill,
         }
         connection = duckdb.connect(config=config)
         self._open.callback(connection.close)

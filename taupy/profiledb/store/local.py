@@ -199,6 +199,6 @@ class LocalCopy:
 
 
 def _is_local(table: Table, column: Column) -> bool:
-    """Whether the column holds numbers of threads or devices, which the store counts per trial."""
+    """Whether the column holds numbers of threads or devices, which the store numbers per trial."""
     owners = ("thread", "device")
     return column.refers in owners or (column.name == "id" and table.name in owners)

@@ -274,7 +274,8 @@ class _Rows:
     def content(self) -> str:
         """A hash that is equal if two databases hold the same content of the trial.
 
-        It covers row counts, tags, metadata and state, since measurements are added, never changed.
+        It covers row counts, metadata, tags, state, duration and exit code: measurements are only
+        added, never changed.
         """
         db, trial = self.db, self.trial
         counts = [
