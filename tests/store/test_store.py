@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import subprocess
 import sys
-import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from subprocess import Popen
 
@@ -99,34 +99,70 @@ def test_lost_files_are_named_and_pushed_again(place):
     assert profiles(place.path / "b.db").items() <= profiles(place.path / "taupy.db").items()
 
 
-def test_eight_push_at_once(place):
-    said = []
-    for number in range(10, 18):
-        with ProfileDB.open(place.path / f"{number}.db", create=True) as db:
+EIGHT = [f"{number}.db" for number in range(10, 18)]
+
+
+@pytest.fixture
+def eight(place):
+    """Eight databases, each with a trial of its own and one that all have; uuid -> profile."""
+    profile_of = {}
+    for number, name in enumerate(EIGHT, 10):
+        with ProfileDB.open(place.path / name, create=True) as db:
             add_profile(db, random_profile(random.Random(number), number))
             add_profile(db, gpu_profile(2))
+        profile_of |= profiles_alone(place.path / name)
+    return profile_of
 
-    def push(number):
-        command = [sys.executable, "-m", "taupy", "push", "--to", place.address, "--db"]
-        said.append(subprocess.run([*command, f"{number}.db"], cwd=place.path, timeout=300))
 
-    threads = [threading.Thread(target=push, args=(number,)) for number in range(10, 18)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert [result.returncode for result in said] == [0] * 8
+def profiles_alone(path):
+    """uuid -> the profile as text."""
+    return {uuid: profile for uuid, (*_, profile) in profiles(path).items()}
+
+
+def together(push):
+    """What the function returns for each of the eight databases, called at once."""
+    with ThreadPoolExecutor(len(EIGHT)) as pool:
+        return [*pool.map(push, EIGHT)]
+
+
+def push_of(place, name):
+    return ("push", "--to", place.address, "--db", name)
+
+
+def test_eight_push_at_once(place, eight):
+    def push(name):
+        command = [sys.executable, "-m", "taupy", *push_of(place, name)]
+        return subprocess.run(command, cwd=place.path, timeout=300).returncode
+
+    assert together(push) == [0] * 8
     with Store.open(place.address) as store:
         checked = check(store, read=True)
     assert (checked.trials, checked.lost, checked.orphans) == (9, {}, [])
     place("pull", "*", "--from", place.address, "--db", "all.db")
-    everywhere = {}
-    for number in range(10, 18):
-        everywhere |= profiles(place.path / f"{number}.db")
-    pulled = profiles(place.path / "all.db")
-    assert {uuid: profile for uuid, (*_, profile) in pulled.items()} == {
-        uuid: profile for uuid, (*_, profile) in everywhere.items()
-    }
+    assert profiles_alone(place.path / "all.db") == eight
+
+
+def test_eight_that_are_killed_while_they_push_lose_nothing(place, eight):
+    killed = 0
+    for attempt in range(3):
+
+        def push(name, within_s=1.5 + 1.5 * attempt):
+            return ended_at_random(push_of(place, name), place.path, within_s, Popen.kill)
+
+        killed += sum(was_running for was_running, *_ in together(push))
+        place("store", "check", "--db", place.address, "--read", "--mend")
+        with Catalogue.open(place.address) as catalogue:
+            (trials,) = catalogue.row("SELECT count(*) FROM trial")
+        if trials:
+            place("pull", "*", "--from", place.address, "--db", f"after-{attempt}.db")
+            pulled = profiles_alone(place.path / f"after-{attempt}.db")
+            assert len(pulled) == trials
+            assert pulled.items() <= eight.items()
+    assert killed
+    for name in EIGHT:
+        place(*push_of(place, name))
+    place("pull", "*", "--from", place.address, "--db", "all.db")
+    assert profiles_alone(place.path / "all.db") == eight
 
 
 def test_pushes_that_are_killed_leave_trials_whole_or_absent(place):
