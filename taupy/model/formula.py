@@ -149,7 +149,7 @@ def bound(node: Node, unit_of: Mapping[str, str], unit: str = "") -> Formula:
     if unit:
         wanted = dimension.dimension(unit)
         if wanted.powers != quantity.powers:
-            raise UsageError(f"'{written(node)}' is in {text}, which is no {unit}")
+            raise UsageError(f"'{written(node)}' is in {text}, not in {unit}")
         text, factor = unit, 1 / wanted.scale
     sums = tuple(binder.sums)
     if factor != 1:

@@ -49,7 +49,7 @@ class Ancestry:
         here, left = callpath, len(self.steps)
         while here is not None and here in self.steps:
             if not left:
-                raise ValueError("a call path stands above itself")
+                raise ValueError("a call path is its own ancestor")
             yield here
             here, _ = self.steps[here]
             left -= 1

@@ -41,10 +41,10 @@ _EXAMPLES = 3
 WORDS = {
     "file": "SQLite",
     "schema": "taupy's schema",
-    "ids": "the rule of ids",
+    "ids": "the rules for ids",
     "laws": "the model's laws",
     "summary": "the sums over call paths",
-    "values": "what can be",
+    "values": "possible values",
     "remarks": "the measurement itself",
 }
 """What each check refers to."""

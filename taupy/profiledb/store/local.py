@@ -37,7 +37,7 @@ def temporary_folder(prefix: str) -> Iterator[str]:
     try:
         folder = tempfile.TemporaryDirectory(prefix=prefix)
     except OSError as error:
-        raise DatabaseError(f"there is no room for temporary files (TMPDIR): {error}") from error
+        raise DatabaseError(f"no space left for temporary files (TMPDIR): {error}") from error
     with folder as place:
         yield place
 
