@@ -1,4 +1,4 @@
-"""What parts of a trial formats hold, and what an export therefore leaves out."""
+"""The parts of a trial that each format can hold, and those that an export therefore omits."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final, Literal, get_args
 from taupy.model.profile import TIME, Metric, Profile, ThreadProfile
 
 SAMPLES: Final = Metric("samples", "count")
-"""The metric of a sampler that does not say what its samples are."""
+"""The metric of a sampler that does not state the unit of its samples."""
 
 Part = Literal[
     "routines",
@@ -29,22 +29,22 @@ Part = Literal[
     "metadata",
     "node metadata",
 ]
-"""Of a trial. `metrics`: more than one of them."""
+"""A part of a trial; `metrics` means more than one."""
 
 EVERYTHING: Final = frozenset[Part](get_args(Part))
 VALUES: Final = frozenset[Part](("routines", "calls", "metrics", "threads", "streams"))
-"""The parts that a table of routines holds."""
+"""The parts that a table of routines can hold."""
 
 
 def one_metric(profile: Profile) -> Metric | None:
-    """The metric of a format with room for one: `time`, else samples, else the first."""
+    """The metric that a format with a single metric gets: `time`, else samples, else the first."""
     metrics = {metric.name: metric for metric in profile.metrics}
     names = [name for name in (TIME.name, SAMPLES.name, *metrics) if name in metrics]
     return metrics[names[0]] if names else None
 
 
 def left_out(profile: Profile, holds: frozenset[Part]) -> list[tuple[Part, str]]:
-    """What the trial has but a format does not hold, each part with its wording."""
+    """The parts of the trial that a format cannot hold, each with a description."""
     texts = ((part, words(profile)) for part, words in _WORDS.items() if part not in holds)
     return [(part, text) for part, text in texts if text]
 

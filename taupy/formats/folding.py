@@ -1,7 +1,7 @@
-"""A profile with its small call paths folded, so that files of call paths stay readable.
+"""Fold a profile's small call paths, so that files of call paths stay readable.
 
-What is folded under one call path becomes one row below it, `(folded call paths)`, with the sums of
-all of them: inclusive values, totals and the calls of a caller stay what they were.
+Call paths folded below the same caller become a single row, `(folded call paths)`, with their sums:
+the caller's inclusive values and calls, and all totals, do not change.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ class Folding:
     """Which call paths are folded.
 
     Attributes:
-        share: those with less than this part of the trial's total, 0 to 1, in every metric; the
-            total is the sum over the threads' roots.
-        depth: those more than this many calls below their root; None for no limit.
+        share: call paths below this share of the trial's total, 0 to 1, in every metric; the total
+            is the sum over the threads' roots.
+        depth: call paths more than this many calls below their root; None for no limit.
     """
 
     share: float = 0.0
@@ -31,7 +31,7 @@ class Folding:
 
 
 def folded(profile: Profile, folding: Folding) -> tuple[Profile, int]:
-    """The profile with fewer call paths, and how many were folded."""
+    """The profile with fewer call paths, and the number of those folded."""
     least = {metric: folding.share * total for metric, total in _totals(profile.threads).items()}
     timer = len(profile.timers)
     threads = []
@@ -49,7 +49,7 @@ def folded(profile: Profile, folding: Folding) -> tuple[Profile, int]:
 def _used(
     timers: Sequence[Timer], threads: Sequence[ThreadProfile]
 ) -> tuple[list[Timer], list[ThreadProfile]]:
-    """The timers that some call path still has."""
+    """Remove timers without call paths, and renumber the others."""
     used = sorted({timer for measured in threads for timer in measured.tree.timer})
     moved = {timer: place for place, timer in enumerate(used)}
     return [timers[timer] for timer in used], [
@@ -75,7 +75,7 @@ def _totals(threads: Sequence[ThreadProfile]) -> dict[str, float]:
 
 
 def _kept(tree: CallTree, least: dict[str, float], depth: int | None) -> bytearray:
-    """1 for each row that stays; a row stays only below one that does."""
+    """1 for each row that is kept; the caller of a kept row is always kept."""
     keep = bytearray(len(tree))
     level = [0] * len(tree)
     columns = [(column, least[metric]) for metric, column in tree.inclusive.items()]
@@ -97,8 +97,8 @@ def _without(measured: ThreadProfile, keep: bytearray, timer: int) -> ThreadProf
     rows: list[int] = []  # the old row of each new one; -1 for a folded one
     parent = array("q")
     moved: list[int] = []
-    folds: dict[int, int] = {}  # new row of a caller -> that of what is folded below it
-    tops: list[tuple[int, int]] = []  # a folded row with a caller that stays, and its fold
+    folds: dict[int, int] = {}  # new row of a caller -> new row of the paths folded below it
+    tops: list[tuple[int, int]] = []  # folded rows whose caller is kept, with their new rows
     for row, above in enumerate(tree.parent):
         if keep[row]:
             moved.append(len(rows))
@@ -145,10 +145,10 @@ def _column(
     tops: Sequence[tuple[int, int]],
     of_folded: array[int] | None = None,
 ) -> array[int]:
-    """The values of the rows that stay, and of the folded ones the sum of their topmost rows.
+    """The values of kept rows; for folded ones, the sum of their topmost rows.
 
     Args:
-        of_folded: where the values of folded rows come from, if not from the column itself.
+        of_folded: the column with the values of folded rows; by default `column`.
     """
     source = column if of_folded is None else of_folded
     values: list[float] = [column[row] if row >= 0 else math.nan for row in rows]

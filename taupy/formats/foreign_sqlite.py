@@ -1,7 +1,7 @@
-"""SQLite files of other tools, opened so that they can neither do harm nor be harmed.
+"""Open SQLite files of other tools safely: neither we nor the file can be harmed.
 
-They are read only, by tables alone: no view or trigger of theirs runs, and what they
-hold is copied by value. The SQL for a format stands with that format.
+Files are opened read-only, and only plain tables are read: no view or trigger of a file runs. The
+SQL for a format is in the format's module.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _PRAGMAS: Final = {"table_info", "quick_check", "query_only", "trusted_schema", 
 
 
 def tables(path: Path) -> set[str]:
-    """The names of its tables; empty if it is not a readable SQLite file."""
+    """The names of a file's tables; empty if it is not a readable SQLite file."""
     try:
         with opened(path) as connection:
             return set(table_columns(connection))
@@ -43,7 +43,7 @@ def opened(path: Path) -> Iterator[sqlite3.Connection]:
     """A connection for reading, in one transaction.
 
     Raises:
-        FormatError: it is cut short, damaged, locked, or being written.
+        FormatError: the file is truncated, damaged, locked, or being written.
     """
     _look(path)
     name = quote(os.fsencode(path.absolute()))
@@ -62,7 +62,7 @@ def opened(path: Path) -> Iterator[sqlite3.Connection]:
         yield connection
     except sqlite3.Error as problem:
         raise refusal(path, "", _reason(problem)) from None
-    except UnicodeDecodeError:  # of a message about the damage
+    except UnicodeDecodeError:  # in SQLite's message about the damage
         raise refusal(path, "", "the SQLite file is damaged") from None
     finally:
         if connection is not None:
@@ -70,10 +70,10 @@ def opened(path: Path) -> Iterator[sqlite3.Connection]:
 
 
 def check(path: Path, connection: sqlite3.Connection) -> None:
-    """Check that the file's pages are as they should be.
+    """Check the integrity of the file's pages; very large files are not checked.
 
     Raises:
-        FormatError: they are not.
+        FormatError: the file is damaged.
     """
     if path.stat().st_size <= limits.SQLITE_CHECKED:
         answer = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
@@ -82,7 +82,7 @@ def check(path: Path, connection: sqlite3.Connection) -> None:
 
 
 def table_columns(connection: sqlite3.Connection) -> dict[str, tuple[str, ...]]:
-    """The columns of each plain table; views and virtual tables are left out.
+    """The columns of each plain table; views and virtual tables are omitted.
 
     Raises:
         sqlite3.Error: the file is damaged.
@@ -106,7 +106,7 @@ def is_indexed(connection: sqlite3.Connection, table: str, column: str) -> bool:
 
 
 def quoted(name: str) -> str:
-    """A table or column as SQL wants it."""
+    """The name of a table or column as a quoted SQL identifier."""
     return '"' + name.replace('"', '""') + '"'
 
 
@@ -123,7 +123,7 @@ def _authorizer(
 
 
 def _look(path: Path) -> None:
-    """Refuse what SQLite itself would take for an empty or whole file."""
+    """Reject damaged files that SQLite itself would consider empty or complete."""
     with open(path, "rb") as file:
         header = file.read(100)
     if not header.startswith(MAGIC):
@@ -134,7 +134,7 @@ def _look(path: Path) -> None:
     pages = int.from_bytes(header[28:32], "big")
     if len(header) < 100 or page < 512 or page & (page - 1):
         raise refusal(path, "byte 16", "the header of the SQLite file is damaged")
-    current = header[24:28] == header[92:96]  # else the count of pages is not kept
+    current = header[24:28] == header[92:96]  # otherwise the number of pages is not valid
     if size % page or (current and size < page * pages):
         expected = f" of {page * pages:,}" if current else ""
         raise refusal(
@@ -150,7 +150,7 @@ def _look(path: Path) -> None:
 
 def _reason(problem: sqlite3.Error) -> str:
     code = getattr(problem, "sqlite_errorname", "") or ""
-    words = " ".join(str(problem).split())[:200]  # it may hold pieces of the file
+    words = " ".join(str(problem).split())[:200]  # it may contain text from the file
     if code.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
         return "locked by another program; try again when it has finished"
     if code.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_IOERR_SHORT")):

@@ -1,9 +1,9 @@
-"""Single records of GPU work, as traces hold them, summed up for `StreamBuilder`.
+"""Sum individual records of GPU work, as found in traces, for `StreamBuilder`.
 
-A record is one kernel, copy, memset or wait on one stream, with start and end times. Records of
-one configuration under one host call path are one launch with a count; the stamps of
-each are kept in columns, so that a million records stay small. The reader finds out
-where they were launched.
+A record is one kernel, copy, memset or wait on one stream, with start and end times. Records with
+the same configuration and host call path become one launch with a count. Their individual times are
+kept in columns, so that a million records stay small. The reader determines where work was
+launched.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from taupy.model.profile import ROOT_TIMER, Thread, ThreadProfile, Timer, UserEv
 from taupy.model.streams import Owner, StreamBuilder, merged_events
 
 NOWHERE: Final = -1
-"""The place of a launch that was not seen."""
+"""The code of an unknown launch."""
 
 _NOT_KNOWN: Final = -1
 
@@ -32,7 +32,7 @@ DIRECTIONS: Final = {
 
 
 class Work(NamedTuple):
-    """What was launched, and with which configuration."""
+    """Work that was launched, with its configuration."""
 
     timer: Timer
     kind: ActivityKind
@@ -47,7 +47,7 @@ class Work(NamedTuple):
 
 
 class _Sum:
-    """Launches of one work from one place."""
+    """Launches of the same work from the same place."""
 
     __slots__ = (
         "bytes",
@@ -106,7 +106,7 @@ class StreamRecords:
 
     Args:
         thread: the stream.
-        base_ns: what the records' stamps count from, in nanoseconds since the epoch.
+        base_ns: time 0 of the records' timestamps, in nanoseconds since the epoch.
     """
 
     def __init__(self, thread: Thread, base_ns: int = 0) -> None:
@@ -116,7 +116,7 @@ class StreamRecords:
         self._places: dict[tuple[int, Work], int] = {}
 
     def place(self, code: int, work: Work) -> int:
-        """The number under which records of that work from that place are added."""
+        """The number with which to add records of this work from this place."""
         key = (code, work)
         place = self._places.get(key)
         if place is None:
@@ -132,7 +132,7 @@ class StreamRecords:
         correlation: int = _NOT_KNOWN,
         moved: int = _NOT_KNOWN,
     ) -> None:
-        """Count one record; an end before its start, or a start of 0, says it was not timed."""
+        """Add one record; if it ends before its start, or both are 0, it was not timed."""
         summed = self._sums[place]
         summed.count += 1
         took = end - start
@@ -159,7 +159,7 @@ class StreamRecords:
             summed.bytes_largest = max(summed.bytes_largest, moved)
 
     def deliver(self, builder: StreamBuilder, owner: Callable[[int], Owner]) -> None:
-        """Put everything under the call paths that `owner` gives for the codes."""
+        """Add everything to the builder, under the call paths that `owner` returns for codes."""
         self.stamps.rows = [(0, "kernel")] * len(self._sums)
         for (code, work), place in self._places.items():
             summed = self._sums[place]
@@ -192,9 +192,9 @@ class StreamRecords:
 
 
 class Waits:
-    """How long calls waited for the GPU, as the GPU's side saw it: user events of those calls.
+    """How long calls waited for the GPU according to the GPU's records: user events of these calls.
 
-    Such a record is not GPU work; its time is within the call that waited.
+    Such a record is not GPU work; its time is part of the waiting call's.
     """
 
     def __init__(self) -> None:
@@ -216,7 +216,7 @@ class Waits:
         summed.largest = max(summed.largest, took)
 
     def events(self) -> Iterator[tuple[int, UserEvent]]:
-        """Each call's code with its user event, which has no row yet."""
+        """Each call's code with its user event, whose row is not set."""
         for (code, name), summed in self._sums.items():
             mean = summed.time / summed.count
             yield (
@@ -245,7 +245,7 @@ def api_timer(name: str) -> Timer:
 def stream_threads(
     timers: list[Timer], streams: list[StreamRecords], owner: Callable[[int], Owner]
 ) -> list[ThreadProfile]:
-    """The threads of streams with all that was recorded on them."""
+    """The threads of streams, with all of their records."""
     builder = StreamBuilder(timers)
     stamps = {}
     for stream in streams:
@@ -259,7 +259,7 @@ def stream_threads(
 
 
 def copy_work(way: str) -> Work:
-    """A copy between two kinds of memory, `HtoD`; an unknown one stays as given."""
+    """A copy in this direction, such as `HtoD`; unknown directions are kept as given."""
     long = DIRECTIONS.get(way)
     event = f"Bytes copied from {long}" if long else f"Bytes copied, {way}"
     return Work(Timer(f"Memcpy {way}", groups=("GPU_COPY",)), "copy", moves=event)

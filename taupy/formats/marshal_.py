@@ -1,10 +1,10 @@
-"""Python's marshal, as far as cProfile's files use it, read without trusting the file.
+"""Read the subset of Python's marshal format that cProfile's files use, from untrusted files.
 
-`marshal.loads` is not meant for other people's files: damaged ones can crash the interpreter
-or take all memory. Here sizes are checked against the bytes that are there, and only the
-types that a profile holds are known. `python -m profile` names what it ran by its code
-object; of that its name is taken, in the layout of any Python. Python 2 wrote names as
-bytes, and those that come again as numbers.
+`marshal.loads` is not safe for untrusted files: damaged ones can crash the interpreter or exhaust
+memory. Here sizes are checked against the remaining bytes, and only types that occur in profiles
+are supported. `python -m profile` identifies the executed program by its code object, of which only
+the name is used, in the layout of any version of Python. Python 2 wrote names as bytes, and
+repeated ones as references.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Damaged(Exception):
     """The data are invalid.
 
     Attributes:
-        place: byte.
+        place: position in bytes.
     """
 
     def __init__(self, place: int, reason: str) -> None:
@@ -39,7 +39,7 @@ class Damaged(Exception):
 
 
 class Reader:
-    """Reads one value of numbers, text, tuples, lists and dictionaries."""
+    """Reads one value, made of numbers, text, tuples, lists and dictionaries."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
@@ -51,7 +51,7 @@ class Reader:
         """The value.
 
         Raises:
-            Damaged: the data end too early, or hold something else.
+            Damaged: the data are truncated, or contain something else.
         """
         value = self._value(0)
         if value is _END:
@@ -134,12 +134,12 @@ class Reader:
         return dictionary
 
     def _code(self, depth: int) -> str:
-        """A code object; its name is all that counts.
+        """A code object, of which only name and line are used.
 
-        Numbers, code, constants and names come first; then 3.11 and later have the names of
-        variables and their kinds (bytes), before that three tuples of names; then come file,
-        name (two from 3.11 on), line and tables. There are four numbers in Python 2, six in
-        3.8 to 3.10, else five.
+        It begins with numbers, code, constants and names, followed by the names and kinds (bytes)
+        of variables in 3.11 and later, by three tuples of names in earlier versions, and then by
+        file, name (two from 3.11 on), line and tables. There are four numbers in Python 2, six in
+        3.8 to 3.10, otherwise five.
         """
         numbers = next((n for n in (4, 5, 6) if self._is_bytes_after(n * _INT.size)), 5)
         self._take(numbers * _INT.size)
@@ -156,7 +156,8 @@ class Reader:
         return f"<code object {name}, line {line}>"
 
     def _is_bytes_after(self, distance: int) -> bool:
-        """Whether bytes (like a code object's code) are that far ahead; maybe as a reference."""
+        """Whether bytes, such as a code object's code, or a reference to bytes are that far
+        ahead."""
         at = self._at + distance
         head = self._data[at : at + 1 + _INT.size]
         if len(head) < 1 + _INT.size:

@@ -1,12 +1,11 @@
-"""Slices of a thread's timeline become its call paths.
+"""Convert the slices of a thread's timeline to call paths.
 
-A timeline holds intervals with a name, a start and an end; those that lie within
-another were entered from it. `Timeline` adds them up as they come by, in order of their
-start. Some overlap without lying in each other: a range that opens in a routine and
-closes in a later one, two tasks drawn on one thread. There the one that began first is
-split where the other begins: its rest lies in the other, without a further call. So
-each slice keeps all of its time, no moment is counted twice under one parent, and the
-laws of summed values hold. Reading files is left to others.
+A timeline consists of intervals with a name, a start and an end; an interval within another was
+entered from it. `Timeline` adds them up in order of their start. Some overlap without nesting: a
+range that begins in one routine and ends in a later one, or two tasks on the same thread. The one
+that began first is then split where the other begins: its remainder is placed within the other,
+without counting another call. Each slice thus keeps all of its time, no time is counted twice
+under one parent, and the invariants of summed values hold. Nothing here reads files.
 """
 
 from __future__ import annotations
@@ -23,16 +22,16 @@ _NEVER: Final = 1 << 62
 
 
 class Timeline:
-    """One thread's slices on their way to call paths; a slice is known by its row.
+    """Adds up one thread's slices by call path; a slice is identified by its row.
 
     Args:
-        root: the place of the root's timer among the profile's.
-        slack_ns: how long a slice may outlast the one around it, since timestamps may be
-            rounded: it is cut off there.
+        root: position of the root's timer among the profile's timers.
+        slack_ns: how long a slice may outlast its parent because of rounded timestamps; it is
+            shortened to its parent's end.
 
     Attributes:
-        cut_off: how many lost their place because too many overlapped: their rest counts
-            at the top.
+        cut_off: number of slices that overlapped too many others; their remainder counts at the
+            top level.
         tree: the call paths, once `finish` has been called.
     """
 
@@ -51,10 +50,10 @@ class Timeline:
         self.tree = CallTree()
 
     def place(self, start: int, end: int, timer: int, frames: Sequence[int] = ()) -> int:
-        """Count a slice; they come in order of start, of equal starts the longest first.
+        """Add a slice. Slices must be in order of their start, the longest first if equal.
 
-        Frames are timers between the slice and the one around it, that were seen but not
-        timed: they get its time and no calls.
+        Frames are timers between the slice and its parent that were not timed themselves: they get
+        the slice's time and no calls.
 
         Returns:
             The slice's row.
@@ -72,14 +71,14 @@ class Timeline:
         return row
 
     def here(self, moment: int) -> int:
-        """The row of the innermost slice that is open at a moment."""
+        """The row of the innermost slice that is active at a moment."""
         while self._ends[-1] <= moment:
             self._ends.pop()
             self._rows.pop()
         return self._rows[-1]
 
     def finish(self) -> None:
-        """Make the tree; the root has the sum of what stands under it and nothing itself."""
+        """Build the tree; the root's inclusive time is its children's sum, its exclusive time 0."""
         self._inclusive[0] = -self._exclusive[0]
         self._exclusive[0] = 0
         parent, calls = self._parent, self._calls
@@ -126,7 +125,7 @@ class Timeline:
         return row
 
     def _splitting(self, start: int, end: int, timer: int, frames: Sequence[int]) -> int:
-        """Count a slice that outlasts open ones: the rest of those goes into it."""
+        """Add a slice that outlasts active ones, whose remainders are placed within it."""
         rows, ends = self._rows, self._ends
         level = len(ends) - 1
         while ends[level] < end:

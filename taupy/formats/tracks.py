@@ -1,9 +1,9 @@
 """A trial as tracks of slices, for formats that show a timeline.
 
-Where activities were kept, a track has them at their moments: one track for each stream
-and host thread, none of whose slices overlap; any that do get a further track. A trial
-without activities has no moments: its call paths are laid out instead, each one slice as
-long as its inclusive time, side by side in its caller.
+If activities were kept, each stream and host thread has a track with its activities at their
+actual times; activities that overlap others go to additional tracks. A trial without activities is
+laid out instead: each call path becomes one slice as long as its inclusive time, one after another
+within its caller.
 """
 
 from __future__ import annotations
@@ -22,17 +22,18 @@ from taupy.model.profile import ROOT_TIMER, TIME, Profile, Samples, Thread, Thre
 TIMELINE: Final = frozenset[Part](
     ("routines", "call paths", "calls", "threads", "streams", "launches", "activities", "samples")
 )
-"""The parts of a trial that a timeline holds."""
+"""The parts of a trial that a timeline can hold."""
 
 _KINDS: dict[str, ActivityKind] = {"GPU_KERNEL": "kernel", "GPU_COPY": "copy", "GPU_SYNC": "sync"}
 
 
 _OF_PROCESSES = re.compile(r"DataLoader worker \d+|(.+ of )?rank \d+")
-"""Names that taupy gives to processes, by way of their first threads."""
+"""Names of processes, which taupy gives to their first threads."""
 
 
 def process_name(profile: Profile, node: int) -> str:
-    """`DataLoader worker 0`, `rank 1`; the application for other processes."""
+    """The name of a process, such as `DataLoader worker 0` or `rank 1`; by default, the
+    application's."""
     if name := profile.node_metadata.get(node, {}).get("Process Name"):
         return name
     names = (
@@ -44,7 +45,7 @@ def process_name(profile: Profile, node: int) -> str:
 
 
 class Slice(NamedTuple):
-    """One slice; stamps are nanoseconds since the epoch, or since the trial's start."""
+    """One slice; times are in ns since the epoch or, if laid out, since the trial's start."""
 
     start_ns: int
     end_ns: int
@@ -60,7 +61,7 @@ class Track:
     """Slices on one line.
 
     Attributes:
-        lane: 0, or the number of a further track of the same thread.
+        lane: 0, or the number of an additional track of the same thread.
     """
 
     measured: ThreadProfile
@@ -86,7 +87,7 @@ class Counter(NamedTuple):
     samples: Samples
 
     def values(self) -> Iterator[tuple[int, float]]:
-        """Moments, ns since the epoch, and the value from then on."""
+        """Times, in ns since the epoch, and the value from then on."""
         samples = self.samples
         last = None
         for start, end, value in zip(samples.start_ns, samples.end_ns, samples.mean, strict=True):
@@ -102,9 +103,9 @@ class Tracks:
     """All tracks of a trial.
 
     Attributes:
-        counters: values over time. Their moments are real ones also where slices are laid out.
-        laid_out: there are no moments; call paths lie side by side.
-        lost: what a timeline cannot show, a line each.
+        counters: values over time, at actual times even if slices are laid out.
+        laid_out: there are no actual times; call paths are placed one after another.
+        lost: descriptions of what a timeline cannot show.
     """
 
     tracks: list[Track] = field(default_factory=list)
@@ -168,7 +169,7 @@ def _counters(profile: Profile) -> Iterator[Counter]:
 
 
 def frames(measured: ThreadProfile, row: int) -> list[int]:
-    """Rows from the root's child to the one above `row`: where that was called from."""
+    """The callers of a row, from the root's child down to its direct caller."""
     parent = measured.tree.parent
     rows = []
     at = parent[row]
@@ -179,7 +180,7 @@ def frames(measured: ThreadProfile, row: int) -> list[int]:
 
 
 def launches_by_row(measured: ThreadProfile) -> dict[int, Launch | None]:
-    """The launch of each row; None for one with several configurations."""
+    """Row -> its launch; None if it has several configurations."""
     launch_of: dict[int, Launch | None] = {}
     for launch in measured.launches:
         launch_of[launch.row] = None if launch.row in launch_of else launch
@@ -191,7 +192,7 @@ def _has(laid: Tracks, measured: ThreadProfile) -> bool:
 
 
 def _lanes(activities: list[Activity], *, nested: bool) -> list[list[Slice]]:
-    """Activities by start, on as many lanes as it takes."""
+    """Activities by start, on as many lanes as needed to avoid overlaps."""
     activities.sort(key=lambda activity: (activity.start_ns, -activity.end_ns))
     lanes: list[list[Slice]] = []
     open_ends: list[list[int]] = []
@@ -221,9 +222,9 @@ def _lanes(activities: list[Activity], *, nested: bool) -> list[list[Slice]]:
 
 
 def _laid_out(measured: ThreadProfile, profile: Profile) -> Iterator[Slice]:
-    """One slice for each call path, callers before those they call.
+    """One slice for each call path, callers before callees.
 
-    A root that stands for the whole program has none: readers put what they find under one.
+    A root that represents the whole program has none: readers add one themselves.
     """
     tree = measured.tree
     time = tree.inclusive.get("time")
@@ -252,7 +253,7 @@ def _is_program(measured: ThreadProfile, profile: Profile) -> bool:
 
 
 def _own_of_root(measured: ThreadProfile, profile: Profile) -> int:
-    """Nanoseconds that no slice shows."""
+    """Nanoseconds of the root's exclusive time, which no slice shows."""
     own = measured.tree.exclusive.get("time")
     if own is None or not _is_program(measured, profile) or own[0] != own[0]:
         return 0

@@ -1,1 +1,1 @@
-"""Chrome's trace JSON, torch.profiler's among them."""
+"""Chrome's trace JSON, such as torch.profiler's."""

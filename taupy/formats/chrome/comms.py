@@ -1,8 +1,8 @@
 """Collectives and training steps in torch.profiler's traces.
 
 `record_param_comms` describes each requested collective; the NCCL kernel with the same
-`External id` tells when it ran. Gloo has neither: a range `gloo:all_reduce` on a thread of the
-backend is then all that is known.
+`External id` gives the time when it ran. Gloo has neither: only a range `gloo:all_reduce` on a
+thread of the backend is known.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Comms:
     def host_slice(
         self, key: ThreadKey, name: str, start: int, duration: int, args: dict[str, Any]
     ) -> None:
-        """Look at a host slice. This is cheap for slices that are neither."""
+        """Keep a host slice if it is a collective or a step; others are quickly passed over."""
         if name == CALL:
             id = values.integer(args.get("External id"))
             self._calls.append((start, duration, id, args))
@@ -61,13 +61,13 @@ class Comms:
                 self.linked.add(id)
 
     def kernel(self, start: int, duration: int, args: dict[str, Any]) -> None:
-        """Look at GPU work."""
+        """Keep GPU work if it is a collective's."""
         if _NAME in args:
             id = values.integer(args.get("External id"))
             self._kernels.append((start, duration, id, args))
 
     def add_steps(self, threads: list[ThreadProfile], host: Host, base_ns: int) -> None:
-        """Give the threads their steps. Torch numbers them from 0, taupy from 1."""
+        """Add the steps to their threads. Torch numbers them from 0, taupy from 1."""
         by_place = {measured.thread: measured for measured in threads}
         for key, numbered in self._steps.items():
             place = host.place_of(key)
@@ -78,7 +78,8 @@ class Comms:
     def threads(
         self, timers: list[Timer], host: Host, header: Header, threads: list[ThreadProfile]
     ) -> list[ThreadProfile]:
-        """The collectives' thread, after the process's other threads; empty if there are none."""
+        """The thread of collectives, numbered after the process's other threads; empty if there are
+        no collectives."""
         calls = self._of_calls(host, header) or self._of_ranges(host, header)
         home = host.home()
         mine = [
@@ -124,7 +125,7 @@ class Comms:
         return calls
 
     def _of_ranges(self, host: Host, header: Header) -> list[Call]:
-        """Gloo's ranges do not name the group: all are counted as one group's."""
+        """Collectives from Gloo's ranges, which do not name the group: all count as one group's."""
         only = next(iter(header.groups)) if len(header.groups) == 1 else "(unknown)"
         ranks = header.groups.get(only, ())
         base = header.base_ns or 0
@@ -139,7 +140,7 @@ class Comms:
 
 
 def _members(args: dict[str, Any], header: Header, group: str) -> tuple[str, int]:
-    """The ranks of a group as text, as far as they are given, and their number."""
+    """The ranks of a group as text, if given, and their number."""
     size = values.integer(args.get("Group size")) or 0
     size = size if 0 < size < _MOST_RANKS else 0
     listed, count = _listed_ranks(str(args.get("Process Group Ranks", "")))

@@ -1,8 +1,8 @@
-"""Counters in a Chrome trace: values over time, and CUPTI's counts for single kernels.
+"""Counters in a Chrome trace: values over time, and CUPTI's counts for individual kernels.
 
-Kineto's range profiler (`cuda_profiler_range`) runs every kernel several times and gives each a
-slice with its counters. These slices come in launch order; their times are made up (it divides
-the profiled span evenly), so the kernels are kept as launches without a duration.
+Kineto's range profiler (`cuda_profiler_range`) runs every kernel several times and writes a slice
+with its counters for each. These slices are in launch order, but their times are artificial (the
+profiled span is divided evenly), so the kernels become launches without a duration.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from taupy.model.profile import Metric, Thread, ThreadProfile, Timer, UserEvent
 from taupy.model.streams import Owner, StreamBuilder
 
 LAUNCH: Final = re.compile(r"(?:cuda|cu|hip)(?:Module|Ext)?Launch(?:Cooperative)?Kernel")
-"""Calls that launch one kernel each."""
+"""Calls that launch a single kernel."""
 
 
 class Statistics:
-    """Values of one counter."""
+    """Statistics of one counter's values."""
 
     __slots__ = ("count", "largest", "smallest", "squares", "total")
 
@@ -54,7 +54,7 @@ class _Range(NamedTuple):
 
 
 class KernelCounters:
-    """What was counted for kernels, by device."""
+    """The kernels' counters, by device."""
 
     def __init__(self) -> None:
         self._ranges: dict[int, list[_Range]] = {}
@@ -94,9 +94,9 @@ class KernelCounters:
         """A thread for each device.
 
         Args:
-            capabilities: device -> compute capability, where the trace gives it.
+            capabilities: device -> compute capability, if the trace has it.
             launches: the calls that launched a kernel, in time order.
-            used: device -> how many streams it already has.
+            used: device -> number of streams that it already has.
         """
         builder = StreamBuilder(timers)
         number = sum(map(len, self._ranges.values()))

@@ -1,4 +1,4 @@
-"""Stack frames of a Chrome trace: where slices were called from (`sf`, `stackFrames`)."""
+"""Stack frames of a Chrome trace: the callers of slices (`sf`, `stackFrames`)."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ class StackFrames:
     """The frames of a trace, as timers.
 
     Args:
-        header: the value of `stackFrames`, which may be anything.
-        place: maps a timer to its place among the profile's timers.
+        header: the value of `stackFrames`; ignored if it is not an object.
+        place: maps a timer to its position among the profile's timers.
     """
 
     def __init__(self, header: Any, place: Callable[[Timer], int]) -> None:
@@ -31,7 +31,7 @@ class StackFrames:
         return bool(self._frames)
 
     def of(self, number: int) -> tuple[int, ...]:
-        """The timers of a frame and of those around it, outermost first."""
+        """The timers of a frame and of its callers, outermost first."""
         stack = self._stacks.get(number)
         if stack is None:
             places: list[int] = []
@@ -46,7 +46,7 @@ class StackFrames:
         return stack
 
     def owner_row(self, number: int) -> int | None:
-        """A frame's row in a tree of frames alone, for work that has no other owner."""
+        """A frame's row in a separate tree of frames, for work that has no other owner."""
         path = self.of(number)
         if not path:
             return None

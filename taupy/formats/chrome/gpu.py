@@ -26,7 +26,7 @@ _ALL_STREAMS: Final = -1
 
 
 class Host(Protocol):
-    """Where on the host work was launched."""
+    """The host calls that launched work."""
 
     codes: Launchers
     operators: dict[int, int]
@@ -122,7 +122,7 @@ class GpuSlices:
         return waits
 
     def head(self, event: dict[str, Any], moment: int, number: int) -> None:
-        """An arrow from the host ends at the slice that begins here."""
+        """Note that an arrow from the host ends at the slice that begins at this moment."""
         if self._without_correlation or not len(self):
             device, stream = values.integer(event.get("pid")), values.integer(event.get("tid"))
             self._heads[_stream_code(device, stream), moment] = number
@@ -132,7 +132,7 @@ class GpuSlices:
         return self._without_correlation and bool(self._heads)
 
     def wanted_operators(self) -> set[int]:
-        """External ids of GPU slices, and of anything else that is looked up by them."""
+        """External ids of GPU slices, and of others that are looked up by them."""
         return (set(self._operator) | self.linked) - {_NONE}
 
     def threads(self, timers: list[Timer], host: Host, base_ns: int) -> list[ThreadProfile]:
@@ -227,7 +227,7 @@ def _work(name: str, kind: ActivityKind, config: tuple[Any, ...]) -> Work:
     timer = values.gpu_timer(name, kind)
     if kind == "kernel":
         grid, block, registers, shared, occupancy = config
-        # One number for both kinds of shared memory; the static part is not given separately.
+        # The trace has the sum of static and dynamic shared memory only.
         return Work(timer, kind, grid, block, registers, None, shared, None, occupancy)
     if kind == "copy":
         (way,) = config

@@ -23,18 +23,18 @@ _FACTS: Final = {
 
 OURS: Final = ("application", "experiment", "trial", "uuid")
 LAID_OUT: Final = "laid out"
-"""With `OURS`, what our own traces say under `otherData`, before the trial's metadata."""
+"""With `OURS`, the keys of taupy's own traces under `otherData`, before the trial's metadata."""
 
 _SUFFIXES: Final = (".gz", ".json", ".trace", ".pt")
 
 
 @dataclass(slots=True)
 class Header:
-    """Facts of a trace.
+    """General information about a trace.
 
     Attributes:
-        base_ns: what its timestamps count from, in ns since the epoch; None if not known.
-        rank: of the process in a parallel job; None if not given.
+        base_ns: time 0 of its timestamps, in ns since the epoch; None if unknown.
+        rank: rank of the process in a parallel job; None if not given.
         groups: the ranks of each group of processes, ascending, by the group's name.
     """
 
@@ -46,10 +46,10 @@ class Header:
     gpus: dict[int, dict[str, Any]] = field(default_factory=dict)
 
     def devices(self, used: set[tuple[int, int]], names: dict[int, str]) -> list[Device]:
-        """The devices that were used, by (node, ordinal), as far as the trace describes them.
+        """The used devices, given by (node, ordinal), that the trace describes.
 
         Args:
-            names: by ordinal, of devices that the header does not describe.
+            names: ordinal -> name of devices that the header does not describe.
         """
         return [
             _device(node, ordinal, self.gpus.get(ordinal, {"name": names.get(ordinal)}))
@@ -96,7 +96,7 @@ def _groups(groups: Any) -> dict[str, tuple[int, ...]]:
 
 
 def _take_ours(header: Header, facts: Any) -> None:
-    """Take what a trace that we wrote says of its trial; nothing from other tools' traces."""
+    """Take the trial's metadata from a trace written by taupy; ignore other tools' traces."""
     if not isinstance(facts, dict) or not {"application", "uuid", LAID_OUT} <= facts.keys():
         return
     if isinstance(facts["application"], str) and facts["application"]:

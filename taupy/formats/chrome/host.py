@@ -1,4 +1,4 @@
-"""Host threads of a Chrome trace: slices, ordered and nested, become call paths."""
+"""Host threads of a Chrome trace: sort and nest their slices, which become call paths."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from taupy.model.streams import Owner
 BEGIN: Final = -1
 END: Final = -2
 MARK: Final = -3
-"""Stands in for a duration: a begin, an end, or the start of an arrow to the GPU."""
+"""Special values of a duration: a begin, an end, or the start of an arrow to the GPU."""
 
 _CODE_BITS: Final = 40
 _FRAMES: Final = -2
-"""Codes from here down are rows of the tree of stack frames."""
+"""This and smaller codes are rows of the tree of stack frames."""
 
 _BLOCK: Final = 1 << 16
 
@@ -35,7 +35,7 @@ ThreadKey = tuple[Hashable, Hashable]
 
 
 class Slices:
-    """What was traced on one thread, in file order."""
+    """The slices of one thread, in file order."""
 
     __slots__ = ("duration", "frame", "has_pairs", "link", "number", "start", "timer")
 
@@ -62,10 +62,10 @@ class Slices:
 
 
 class Context(NamedTuple):
-    """What host threads need from the rest of the trace.
+    """Facts from the rest of the trace that host threads need.
 
     Attributes:
-        slack_ns: how long a slice may outlast the one around it, since times are rounded.
+        slack_ns: how long a slice may outlast its parent, since times are rounded.
         launching_timers: positions of timers that launch kernels.
     """
 
@@ -134,7 +134,7 @@ class Host:
         return self.nodes.setdefault(pid, self._first_node + len(self.nodes))
 
     def home(self) -> int:
-        """The node of work without a launch: the first process."""
+        """The node of work without a known launch: the first process's."""
         return self.node(self._keys[0][0] if self._keys else None)
 
     def node_of_code(self, code: int) -> int:
@@ -184,7 +184,7 @@ class Host:
         self.span = (min(span[0], first), max(span[1], last))
 
     def _ordered(self, slices: Slices) -> Iterator[tuple[int, int, int, int, int]]:
-        """Slices by start, longest first; each pair of begin and end is joined into one."""
+        """Slices by start, longest first; each begin is joined with its end."""
         import numpy
 
         if slices.has_pairs:
@@ -210,7 +210,7 @@ class Host:
             )
 
     def _join_pairs(self, slices: Slices) -> None:
-        """Each end closes the begin before it, as on a stack; in time order, then file order."""
+        """Match begins and ends like brackets; events are in time order, then in file order."""
         import numpy
 
         start = numpy.frombuffer(slices.start, dtype=numpy.int64)
@@ -218,7 +218,7 @@ class Host:
         which = numpy.flatnonzero((halves == BEGIN) | (halves == END))
         order = which[numpy.argsort(start[which], kind="stable")].tolist()
         last = int(numpy.max(start + numpy.maximum(halves, 0)))
-        del start, halves  # they hold the columns fast
+        del start, halves  # an array cannot grow while NumPy uses its buffer
         joined = Slices(slices.number)
         open_ones: list[int] = []
         for at in order:
@@ -258,7 +258,7 @@ class Host:
         return profiles
 
     def add_event(self, threads: list[ThreadProfile], code: int, event: UserEvent) -> None:
-        """Give a user event to the call at its code; `threads` are those made here."""
+        """Add a user event to the call with this code; `threads` is the result of `threads()`."""
         row = code & ((1 << _CODE_BITS) - 1)
         threads[code >> _CODE_BITS].user_events.append(replace(event, row=row))
 
@@ -274,7 +274,7 @@ class Host:
         return self._places.get(key) or self._places.get((key[0], None))
 
     def bare_thread(self, key: ThreadKey) -> ThreadProfile:
-        """A thread of a process that only counted."""
+        """A thread without slices, for a process that only has counters."""
         timeline = Timeline(0)
         timeline.finish()
         thread = self._places[key[0], None] = self._new_thread(key, {})

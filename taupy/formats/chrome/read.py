@@ -1,7 +1,7 @@
-"""A Chrome trace's events, gathered in columns and turned into a profile.
+"""Gather a Chrome trace's events in columns, and turn them into a profile.
 
-Events come in any order. Slices are kept as numbers, a few dozen bytes each, and are
-sorted thread by thread once the last one has been read.
+Events may be in any order. Slices are kept as numbers, a few dozen bytes each, and are sorted
+thread by thread after the last event.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from taupy.model.profile import TIME, Profile, ThreadProfile, Timer
 
 
 class TraceReader:
-    """Takes events and makes a profile."""
+    """Collects events and builds a profile from them."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -47,12 +47,12 @@ class TraceReader:
 
     @property
     def anything(self) -> bool:
-        """Whether there was a slice, a piece of GPU work or a counter."""
+        """Whether there was a slice, GPU work or a counter."""
         slices = any(len(thread.start) for thread in self._threads.values())
         return slices or bool(len(self.gpu)) or bool(self._counters) or bool(self._counted)
 
     def add(self, event: dict[str, Any]) -> None:
-        """Take one event. Events without a kind or a time are counted and left out."""
+        """Add one event. Events without a kind or a time are omitted and counted."""
         kind = event.get("ph")
         if kind == "X":
             self._slice(event)
@@ -132,7 +132,8 @@ class TraceReader:
             slices.has_pairs = True
 
     def _asynchronous_half(self, event: dict[str, Any], begins: bool) -> None:
-        """Asynchronous slices have no thread; each category of a process is shown as one."""
+        """Add half an asynchronous slice. These have no thread, so each category of a process gets
+        one."""
         moment = self._time(event.get("ts"))
         category = str(event.get("cat", ""))[:1000]
         name = event.get("name")
@@ -246,7 +247,7 @@ class TraceReader:
         return place
 
     def timer_place(self, timer: Timer) -> int:
-        """The place of a timer; a timer not seen before gets a new one."""
+        """The position of a timer, which is added if it is new."""
         place = self._timer_places.setdefault(timer, len(self.timers))
         if place == len(self.timers):
             self.timers.append(timer)
@@ -256,7 +257,7 @@ class TraceReader:
         if what in self._left_out or len(self._left_out) < 50:
             self._left_out[what] = self._left_out.get(what, 0) + 1
 
-    # All events have been read: make the profile.
+    # All events have been read: build the profile.
 
     def profile(self, path: Path, events: Events, progress: Progress) -> Profile:
         header = describe(events.header, path)
@@ -300,13 +301,13 @@ class TraceReader:
         )
 
     def _device_names(self) -> dict[int, str]:
-        """What the trace calls the processes that stand for devices."""
+        """Names of devices, from the labels of the processes that represent them, by ordinal."""
         names = (facts.get("Process Labels", "") for facts in self.process_facts.values())
         devices = (values.device_label(name) for name in names)
         return {device[1]: device[0] for device in devices if device is not None}
 
     def _take_device_threads(self) -> None:
-        """Turn the slices of processes named as devices into those devices' work or waits."""
+        """Turn the slices of processes that represent devices into work or waits of devices."""
         for key, slices in list(self._threads.items()):
             facts = self.process_facts.get(key[0], {})
             label = values.device_label(facts.get("Process Labels", ""))
@@ -335,8 +336,8 @@ class TraceReader:
                     self.gpu.add({}, timer.name, work or "kernel", start, took, args)
 
     def _launching_timers(self) -> frozenset[int]:
-        """Timers of calls that launch one kernel each, where counted kernels are to be placed
-        under them."""
+        """Timers of calls that launch a single kernel; empty without counted kernels, which are
+        placed under them."""
         if not self._counted:
             return frozenset()
         return frozenset(

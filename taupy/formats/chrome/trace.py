@@ -1,10 +1,10 @@
-"""Chrome trace JSON, plain and .gz, read: torch.profiler's (Kineto), viztracer's, anyone's.
+"""Read Chrome trace JSON, plain or gzipped, from torch.profiler (Kineto), viztracer and others.
 
-A thread's slices become its call paths according to how they nest; those that
-overlap are split (`slices.py`). GPU slices (kernels, copies, memsets) go to
-streams, under the runtime call that launched them: by its `correlation`, else the
-operator of the same `External id`, else the arrow (`ac2g`) between them. Counters become
-user events. `write.py` writes traces, `json_events.py` parses the JSON.
+A thread's slices become its call paths according to their nesting; slices that overlap are split
+(`slices.py`). GPU slices (kernels, copies, memsets) become streams, each slice under the runtime
+call that launched it. The call is found by its `correlation`, else by the operator with the same
+`External id`, else by the arrow (`ac2g`) between them. Counters become user events. `write.py`
+writes traces, `json_events.py` parses the JSON.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ def recognises(path: Path, first: bytes) -> bool:
 
 
 def read(path: Path, progress: Progress) -> Iterator[Profile]:
-    """The one trial of a trace. A trace that is cut off gives an incomplete one.
+    """The only trial of a trace; incomplete if the trace is truncated.
 
     Raises:
-        FormatError: it is not JSON, nothing was traced, or it was made to do harm.
+        FormatError: the file is not JSON, contains no events with a time, or is malicious.
     """
     events = Events(path, progress)
     reader = TraceReader(path.name)

@@ -1,4 +1,4 @@
-"""Single values of Chrome trace events: times, ids, names of routines, kinds of categories."""
+"""Parse values of Chrome trace events: times, ids, names of routines, categories."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ GPU_CATEGORIES: Final[dict[str, ActivityKind]] = {
 }
 
 ACCELERATOR: Final = "mtia_ccp_events"
-"""Any work on an accelerator; its name says which kind."""
+"""The category of any work on an accelerator; the name tells the kind."""
 
 KERNEL_COUNTERS: Final = "cuda_profiler_range"
 
@@ -41,7 +41,7 @@ _DEVICE: Final = re.compile(
 )
 
 LEFT_OUT: Final = frozenset(("gpu_user_annotation", "overhead", "trace"))
-"""Categories that repeat what others say, or that are about the profiler itself."""
+"""Categories that repeat others, or that are about the profiler itself."""
 
 _GROUPS: Final = {
     "cpu_op": "OPERATOR",
@@ -89,7 +89,7 @@ def nanoseconds(value: Any) -> int | None:
 
 
 def integer(value: Any) -> int | None:
-    """A whole number that fits a column; None for anything else."""
+    """An integer that fits into a column; None for anything else."""
     if type(value) is int:
         return value if abs(value) < limits.STAMP_NS else None
     if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 19:
@@ -98,7 +98,7 @@ def integer(value: Any) -> int | None:
 
 
 def real(value: Any) -> float | None:
-    """A number; None for anything else, and for values that are not finite."""
+    """A finite number; None for anything else."""
     if type(value) is int:
         return float(value) if abs(value) < 1 << 1000 else None
     if type(value) is not str and isinstance(value, str):  # json_events.Number
@@ -109,7 +109,7 @@ def real(value: Any) -> float | None:
 
 
 def extent(value: Any) -> tuple[int, int, int] | None:
-    """A grid or block, `[8, 1, 1]`."""
+    """The extent of a grid or block, such as `[8, 1, 1]`; None if it is invalid."""
     if isinstance(value, list) and len(value) == 3:
         x, y, z = (integer(axis) for axis in value)
         if x is not None and y is not None and z is not None:
@@ -118,9 +118,9 @@ def extent(value: Any) -> tuple[int, int, int] | None:
 
 
 def host_timer(name: str, category: str) -> Timer:
-    """The timer of a host slice, with file and line where the name holds them."""
+    """The timer of a host slice, with file and line if its name contains them."""
     name = name[: limits.TRACE_NAME] or "(unnamed)"
-    # Most names do not end in a place: that can be told without a search.
+    # A quick test first: most names do not end in a place.
     if name.endswith("}]") and (match := TAU_NAME.fullmatch(name)):
         groups = tuple(word for word in category.split(",") if word) or ("USER",)
         return Timer(match["name"], match["file"], int(match["line"]), groups, match["file"])
@@ -137,7 +137,7 @@ def host_timer(name: str, category: str) -> Timer:
     if kind == "api":
         return api_timer(name)
     if name.startswith("ProfilerStep#"):
-        name = "ProfilerStep*"  # as torch's own tables sum the steps up
+        name = "ProfilerStep*"  # torch's own tables add steps up under this name
     return Timer(name, groups=groups)
 
 
@@ -145,7 +145,8 @@ def host_timer(name: str, category: str) -> Timer:
 def _kind_of(
     category: str,
 ) -> tuple[Literal["python", "viztracer", "api", "other"], tuple[str, ...]]:
-    """Who writes a category's names, and the groups of those that hold no place."""
+    """The kind of a category, which determines the syntax of its names, and the groups of names
+    without a place."""
     words = [_GROUPS.get(word.strip().lower(), word.strip()) for word in category.split(",")]
     groups = tuple(dict.fromkeys(word for word in words if word)) or ("USER",)
     match category.lower():
@@ -163,7 +164,7 @@ def _routine(match: re.Match[str]) -> Timer:
 
 
 def gpu_timer(name: str, kind: ActivityKind) -> Timer:
-    """The timer of GPU work, its name cut at the limit."""
+    """The timer of GPU work; long names are truncated."""
     name = name[: limits.TRACE_NAME] or "(unnamed)"
     if kind == "kernel":
         return kernel_timer(name)
@@ -178,13 +179,14 @@ def device_work(category: str, name: str) -> ActivityKind | None:
 
 
 def device_label(label: str) -> tuple[str, int] | None:
-    """Name and number of the device that a process stands for: `GPU 0`, `MTIA 17`."""
+    """Name and number of the device that a process represents, such as `GPU 0` or `MTIA 17`."""
     match = _DEVICE.fullmatch(label.strip())
     return (label.strip(), int(match[1])) if match else None
 
 
 def direction(name: str, args: dict[str, Any]) -> str:
-    """`HtoD` of `Memcpy HtoD (Pageable -> Device)`, or of a direction `HOST_TO_DEVICE`."""
+    """The direction of a copy: `HtoD` for the name `Memcpy HtoD (Pageable -> Device)`, or for the
+    argument `HOST_TO_DEVICE`."""
     if match := _DIRECTION.match(name):
         return match[1]
     ways = re.fullmatch(r"([A-Z])[A-Z]*_TO_([A-Z])[A-Z]*", str(args.get("direction", "")))

@@ -1,8 +1,8 @@
-"""A trial written as Chrome trace JSON, for chrome://tracing, Perfetto and our own reader.
+"""Write a trial as Chrome trace JSON, for chrome://tracing, Perfetto and our own reader.
 
-Processes are nodes, each GPU of a node is a separate process, streams are its threads. A kernel's
-stack frame (`sf`, `stackFrames`) names the code that launched it; `correlation` links it to the
-call, if that was kept.
+Each node is a process; each GPU of a node is another process, whose threads are its streams. A
+kernel's stack frame (`sf`, `stackFrames`) names the code that launched it; `correlation` links it
+to the call, if that was kept.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _CATEGORIES: Final = {
 
 
 def write(profile: Profile, target: Path, progress: Progress) -> list[str]:
-    """Write the trace; return what it cannot hold."""
+    """Write the trace; return descriptions of what it cannot hold."""
     laid = tracks(profile)
     progress.begin(target.name, len(laid.tracks))
     stacks = _Stacks(profile)
@@ -72,12 +72,12 @@ def write(profile: Profile, target: Path, progress: Progress) -> list[str]:
 
 
 def _base(profile: Profile) -> int:
-    """Timestamps count from the second in which the trial began: small numbers stay exact."""
+    """Time 0 of timestamps: the second in which the trial began, since small numbers stay exact."""
     return int(profile.started_at) * 1_000_000_000
 
 
 class _Stacks:
-    """Stack frames by number, as far as slices need them."""
+    """The stack frames that slices need, by number."""
 
     def __init__(self, profile: Profile) -> None:
         self._profile = profile
@@ -86,7 +86,7 @@ class _Stacks:
         self.frames: dict[str, dict[str, Any]] = {}
 
     def of(self, measured: ThreadProfile, row: int) -> int | None:
-        """The frame that a row was called from; None for the root's children."""
+        """The stack frame of a row's caller; None for the root's children."""
         key = (id(measured), row)
         if key not in self._rows:
             above: int | None = None
@@ -140,7 +140,7 @@ def _process_names(
 
 
 def _counter(profile: Profile, counter: Counter, base: int) -> Iterator[str]:
-    """Counter events: each value holds from its moment on."""
+    """Counter events; each value is valid from its time on."""
     named = {
         "ph": "C",
         "name": f"{counter.title} [{counter.samples.unit}]",
@@ -157,7 +157,7 @@ def _meta(what: str, process: int, thread: int, **args: Any) -> dict[str, Any]:
 
 
 def _place(profile: Profile, track: Track) -> tuple[int, int]:
-    """Process and thread of a track: real ids on a host, made-up ones on a GPU."""
+    """Process and thread ids of a track: real ones on a host, artificial ones on a GPU."""
     at = track.thread
     process = _process(profile, at.node, at.context)
     if at.context:
@@ -239,7 +239,7 @@ def _stream(track: Track) -> int:
 
 
 def _micro(nanoseconds: int) -> str:
-    """Microseconds to three places, exactly."""
+    """Nanoseconds as microseconds with three decimal places, without rounding."""
     sign = "-" if nanoseconds < 0 else ""
     whole, part = divmod(abs(nanoseconds), 1000)
     return f"{sign}{whole}.{part:03}"

@@ -1,1 +1,1 @@
-"""TAU's files: text, packed, XML, SQLite."""
+"""TAU's file formats: text, packed, XML, SQLite."""

@@ -1,8 +1,8 @@
-"""Our profile as TAU's text files, for TAU's pprof, ParaProf and PerfExplorer.
+"""Write a profile as TAU's text files, for TAU's pprof, ParaProf and PerfExplorer.
 
-Times are written in microseconds, to the nanosecond. A GPU's stream is a thread of
-context 1 + ordinal, as in taupy. Call paths are listed in addition to routines, as
-TAU writes them with TAU_CALLPATH; readers of TAU take lines of at most 64 KiB.
+Times are written in microseconds, exact to the nanosecond. A GPU's stream is a thread of context
+1 + ordinal, as in taupy. Call paths are listed in addition to routines, as TAU does with
+TAU_CALLPATH; TAU's readers accept lines of up to 64 KiB.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from taupy.model.profile import Metric, Profile
 
 
 def write(profile: Profile, target: Path, progress: Progress) -> list[str]:
-    """Make the folder. If there are several metrics, each has its own."""
+    """Write the folder; if there are several metrics, it has a folder for each."""
     lost = Lost()
     names = [tau_flat.one_line(timer.full_name, lost) for timer in profile.timers]
     progress.begin(target.name, sum(len(thread.tree) for thread in profile.threads))
@@ -114,7 +114,7 @@ def _shown_in_microseconds(nanoseconds: float) -> str:
 
 
 def _real(value: float) -> str:
-    """A number that C, Java and taupy can read; whole ones without a point, like TAU's %G."""
+    """A number that C, Java and taupy can read; integers without a decimal point, like TAU's %G."""
     if isinstance(value, int):
         return str(value)
     if value != value:

@@ -1,7 +1,7 @@
 """A profile in TAU's terms: routines, call paths, events and metadata of each thread.
 
-Shared by `export.py` (text files) and `packed_write.py` (ParaProf's packed file), with
-the account of what neither can carry.
+Used by `export.py` (text files) and `packed_write.py` (ParaProf's packed file), including the
+list of what these files cannot hold.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from taupy.model.profile import CallTree, Metric, Profile, ThreadProfile, Timer
 
 
 def size(text: str) -> int:
-    """The most bytes that a text takes, in UTF-8 or in Java's variant, which uses two for NUL
-    and six beyond 16 bits."""
+    """The number of bytes of a text, the larger of UTF-8 and Java's variant, which uses two bytes
+    for NUL and six for characters beyond 16 bits."""
     if text.isascii():
         return len(text) + text.count("\0")
     plain = len(text.encode("utf-8", "surrogatepass"))
@@ -42,12 +42,12 @@ def metrics(profile: Profile) -> list[Metric]:
 
 
 HOLDS: Final[frozenset[Part]] = VALUES | {"call paths", "user events", "metadata", "node metadata"}
-"""The parts of a trial that TAU's files hold."""
+"""The parts of a trial that TAU's files can hold."""
 
 
 @dataclass(slots=True)
 class Lost:
-    """What is lost of the parts that TAU's files hold."""
+    """Counts of what is lost within the parts that TAU's files can hold."""
 
     names: int = 0
     paths: int = 0
@@ -114,7 +114,7 @@ class Flat:
                 self._groups_of.setdefault(name, self.groups[tree.timer[row]])
 
     def routines(self, metric: str) -> dict[str, tuple[int, int, float, float, str]]:
-        """Calls, subroutines, exclusive, inclusive, groups; only of what was measured."""
+        """Calls, subroutines, exclusive, inclusive and groups of routines that have the metric."""
         values: dict[str, tuple[int, int, float, float, str]] = {}
         for name, groups in self._groups_of.items():
             sums = self._sums[self._number_of[name]]
@@ -146,7 +146,7 @@ class Flat:
         return ARROW.join(reversed(routines))
 
     def listed(self, row: int) -> bool:
-        """Whether the row is more than a place for others to stand under."""
+        """Whether the row has values of its own, and is not only a caller of others."""
         if self.tree.timer[row] in self.cuts:
             return False
         if self.stream:
@@ -159,9 +159,9 @@ class Flat:
 
 
 def events(measured: ThreadProfile, flat: Flat, lost: Lost) -> list[Event]:
-    """Each event over all its samples, then with each call path, as TAU writes context events.
+    """Each event with all of its samples, then by call path, as TAU writes context events.
 
-    Samples without a call path, of an event that has others with one, are placed at the root.
+    If only some of an event's samples have a call path, the others are placed at the root.
     """
     totals: dict[str, Event] = {}
     contexts: dict[str, Event] = {}
@@ -239,7 +239,8 @@ def facts(profile: Profile, measured: ThreadProfile) -> dict[str, str]:
 
 
 def one_line(name: str, lost: Lost) -> str:
-    """A name as a row of TAU's text can hold it; `lost` counts those that it changes."""
+    """A name with escapes instead of line breaks and control characters; `lost` counts the names
+    that change."""
     shown = "\t".join(map(visible, name.split("\t")))  # TAU's own names hold tabs
     lost.names += shown != name
     return shown

@@ -1,7 +1,6 @@
-"""TAU's spelling of timers, groups, metrics and user events, and ours.
+"""Translate names of timers, groups, metrics and user events between TAU and taupy.
 
-Nothing is lost in a round trip: what our model cannot take apart without changing its
-spelling stays whole.
+Round trips lose nothing: a name that cannot be split without changing its spelling is kept whole.
 """
 
 from __future__ import annotations
@@ -35,17 +34,17 @@ _OURS = {
 }
 _TAUS = {ours: taus for taus, ours in _OURS.items()}
 
-# `f [{file}{12}]` is how we write timers, too; other forms are taken apart for display only.
+# taupy also writes timers as `f [{file}{12}]`; other forms are split for display only.
 _OUR_PLACE = re.compile(r"(.*) \[\{([^{}]+)\}\{([1-9][0-9]{0,8})\}\]", re.DOTALL)
 _ANY_PLACE = re.compile(r"(.+?) ?\[\{([^{}]*)\} ?\{?[0-9,{}-]*\}?\](?: \[THROTTLED\])?", re.DOTALL)
 _EVENT_UNIT = re.compile(r"(.*\S) \(([^()]{1,24})\)", re.DOTALL)
 
-# Clocks whose values TAU gives in microseconds, besides TIME.
+# Other clocks than TIME that TAU reports in microseconds.
 _CLOCKS = re.compile(r"(?:.*_)?(?:TIME|CLOCK|CLOCK_GET_TIME|LINUX_TIMERS|GET_TIME_OF_DAY)(?:_.*)?")
 
 
 def timer(name: str, groups: str) -> Timer:
-    """The timer that TAU calls by this name; its `full_name` is that name again."""
+    """The timer with this name in TAU; its `full_name` is equal to that name."""
     ours = our_groups(groups)
     if "GPU_KERNEL" in ours:
         short = kernel_names.short_name(name)
@@ -61,7 +60,7 @@ def timer(name: str, groups: str) -> Timer:
 
 
 def our_groups(groups: str) -> tuple[str, ...]:
-    """`TAU_PYTHON|TAU_USER`, also with blanks, as our groups; at least one."""
+    """Our groups for TAU's, such as `TAU_PYTHON|TAU_USER`, with or without blanks; at least one."""
     translated = [
         _OURS.get(group, group) for group in (part.strip() for part in groups.split("|")) if group
     ]
@@ -69,7 +68,7 @@ def our_groups(groups: str) -> tuple[str, ...]:
 
 
 def tau_groups(groups: tuple[str, ...]) -> str:
-    """Our groups in TAU's words."""
+    """TAU's groups for ours."""
     return "|".join(dict.fromkeys(_TAUS.get(group, group) for group in groups)).replace('"', "'")
 
 
@@ -88,17 +87,17 @@ def metric_name(metric: Metric) -> str:
 
 
 def folder_name(metric_name: str) -> str:
-    """TAU's folder for a metric: `_` replaces what file systems may not accept."""
+    """TAU's folder for a metric: `_` replaces characters that file systems may reject."""
     return "MULTI__" + re.sub(r'[/\\?%*:|"<>= ]', "_", metric_name)
 
 
 def event(name: str) -> tuple[str, str]:
-    """An event's name and unit: `Bytes copied (bytes)`; the unit may be empty."""
+    """The name and unit of an event such as `Bytes copied (bytes)`; the unit may be empty."""
     if match := _EVENT_UNIT.fullmatch(name):
         return match[1], match[2]
     return name, ""
 
 
 def event_name(name: str, unit: str) -> str:
-    """A user event with its unit, which TAU's files have no place for."""
+    """A user event's name with its unit, for which TAU's files have no field."""
     return f"{name} ({unit})" if unit else name

@@ -1,9 +1,9 @@
 """ParaProf's packed profiles (.ppk): all threads and metrics of a TAU trial in one file.
 
-Gzip of Java's DataOutputStream, big-endian. After the six bytes "PPK" (16-bit letters),
-version and lowest compatible version come, each table with its size before it: metadata
-of trial and threads, metrics, groups, functions with their groups, user events, then the
-values of each thread. Strings are 16-bit lengths and Java's modified UTF-8.
+The format is Java's DataOutputStream, big-endian and gzipped: the six bytes of "PPK" in 16-bit
+characters, the version and the lowest compatible version, then tables, each preceded by its size:
+metadata of trial and threads, metrics, groups, functions with their groups, user events, and the
+values of each thread. Strings are 16-bit lengths followed by Java's modified UTF-8.
 `packed_write.py` writes it.
 """
 
@@ -44,7 +44,7 @@ def recognises(path: Path, first_bytes: bytes) -> bool:
 
 
 class _Data:
-    """The unpacked file, read forwards."""
+    """The decompressed file, read sequentially."""
 
     def __init__(self, path: Path, source: Any) -> None:
         self.path = path
@@ -57,7 +57,7 @@ class _Data:
         """The next `size` bytes.
 
         Raises:
-            FormatError: the file ends too early, or its compression is damaged.
+            FormatError: the file is truncated, or its compression is damaged.
         """
         end = self._at + size
         if end > len(self._buffer):
@@ -121,7 +121,7 @@ class _Data:
 
 
 def _from_java(data: bytes) -> str:
-    """Decode Java's UTF-8: NUL is two bytes, anything beyond 16 bits two surrogates."""
+    """Decode Java's UTF-8: NUL is two bytes, characters beyond 16 bits are surrogate pairs."""
     try:
         halves = data.replace(b"\xc0\x80", b"\0").decode("utf-8", "surrogatepass")
         return halves.encode("utf-16", "surrogatepass").decode("utf-16")
@@ -175,11 +175,12 @@ def _profiles(data: _Data) -> Iterator[Profile]:
 
 @dataclass(frozen=True, slots=True)
 class _Whole:
-    """What applies to all nodes of a file.
+    """Data that apply to all nodes of a file.
 
     Attributes:
-        metrics: by their names in the file.
-        common: metadata of the trial; `metadata`: of each thread.
+        metrics: metrics by their names in the file.
+        common: metadata of the trial.
+        metadata: metadata of each thread.
     """
 
     path: Path
@@ -214,7 +215,7 @@ def _metadata(data: _Data) -> tuple[dict[str, str], dict[Place, dict[str, str]]]
 
 
 def _metrics(names: list[str], ours: str) -> dict[str, Metric]:
-    """The metrics by their names in the file; `ours`: names and units that our own export wrote."""
+    """The metrics by their names in the file; `ours`: names and units written by taupy's export."""
     lines = ours.split("\n")
     if len(lines) != len(names) or not all(line.endswith("]") and " [" in line for line in lines):
         return {name: tau_names.metric(name) for name in names}

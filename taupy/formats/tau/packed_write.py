@@ -1,8 +1,8 @@
-"""Our profile as ParaProf's packed file (.ppk), as `packed.py` describes it.
+"""Write a profile as ParaProf's packed file (.ppk), which `packed.py` describes.
 
-One file has the threads of all nodes, and each of their rows all metrics, so what a
-thread did not measure can only be written as 0. A file begins with the names of all
-functions; the threads' values wait in a temporary file until these are known.
+A file has the threads of all nodes, and each row has all metrics, so a metric that a thread did not
+measure must be written as 0. The names of all functions come first; the threads' values are kept in
+a temporary file until all names are known.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _ARROW = "=>"
 
 
 def write(profile: Profile, target: Path, progress: Progress) -> list[str]:
-    """Write the file; return what it cannot carry."""
+    """Write the file; return descriptions of what it cannot hold."""
     lost = Lost()
     progress.begin(target.name, sum(len(thread.tree) for thread in profile.threads))
     metrics = tau_flat.metrics(profile)
@@ -63,7 +63,7 @@ def write(profile: Profile, target: Path, progress: Progress) -> list[str]:
 
 
 def _in_order(profile: Profile) -> dict[Place, int]:
-    """The threads by place, those of a node together."""
+    """The threads' positions by place, so that those of a node are adjacent."""
     places = {
         (thread.thread.node, thread.thread.context, thread.thread.thread): number
         for number, thread in enumerate(profile.threads)
@@ -72,8 +72,8 @@ def _in_order(profile: Profile) -> dict[Place, int]:
 
 
 def _routine_names(profile: Profile, lost: Lost) -> list[str]:
-    """TAU's names of our timers. To ParaProf any name with an arrow is a call path,
-    whatever its group says, so arrows in a routine's own name are written as ` -> `."""
+    """TAU's names of our timers. ParaProf considers any name with an arrow a call path, whatever
+    its group, so arrows in a routine's own name are written as `->`."""
     names = [timer.full_name for timer in profile.timers]
     others = {name for name in names if _ARROW not in name}
     spelled_names: dict[str, str] = {}
@@ -91,7 +91,7 @@ def _routine_names(profile: Profile, lost: Lost) -> list[str]:
 
 
 class _Texts:
-    """Texts with numbers, each once; one too long for the format is cut."""
+    """Distinct texts, by number; those too long for the format are truncated."""
 
     def __init__(self, lost: Lost) -> None:
         self.texts: list[bytes] = []
@@ -110,7 +110,7 @@ class _Texts:
         return number
 
     def _free(self, text: str) -> bytes:
-        """The text as written to the file; one that is already there gets a number."""
+        """The text as written to the file; a number is appended if it would not be unique."""
         data = _java(text, self._lost)
         number = 2
         while data in self._taken:
@@ -121,7 +121,7 @@ class _Texts:
 
 
 class _Functions:
-    """The functions of all threads: routines and call paths, with the groups they have."""
+    """The functions of all threads: routines and call paths, with their groups."""
 
     def __init__(self, lost: Lost) -> None:
         self._lost = lost
@@ -131,7 +131,7 @@ class _Functions:
         self._mixed: set[int] = set()
 
     def id(self, name: str, groups: str) -> int:
-        """The number of a routine or of a call path. It has the groups of all threads."""
+        """The number of a routine or call path, whose groups are those of all threads combined."""
         number = self._names.id(name)
         these = dict.fromkeys(self._groups.id(group) for group in groups.split("|"))
         if number == len(self._of):
@@ -151,7 +151,7 @@ class _Functions:
 
 @dataclass(frozen=True, slots=True)
 class _Tables:
-    """What the threads of a file share: the numbers for names, and what could not be written."""
+    """Data shared by the threads of a file: numbers of names, and counts of what is lost."""
 
     metrics: Sequence[Metric]
     functions: _Functions
@@ -177,7 +177,7 @@ def _write_thread(out: IO[bytes], measured: ThreadProfile, flat: Flat, tables: _
 
 
 def _function_rows(flat: Flat, tables: _Tables) -> dict[int, list[float]]:
-    """By function: calls, subroutines, then each metric's exclusive and inclusive values."""
+    """Function -> calls, subroutines, then each metric's exclusive and inclusive values."""
     metrics, functions, lost = tables.metrics, tables.functions, tables.lost
     rows: dict[int, list[float]] = {}
     measured = 0
@@ -217,7 +217,7 @@ def _by_function(
 
 
 def _metadata(profile: Profile, metrics: Sequence[Metric], lost: Lost) -> bytes:
-    """What all threads have in common, then what is particular to each."""
+    """The metadata common to all threads, then those of each thread."""
     facts = {
         place: tau_flat.facts(profile, profile.threads[number])
         for place, number in _in_order(profile).items()
@@ -242,7 +242,7 @@ def _pairs(facts: Iterable[tuple[str, str]], lost: Lost) -> bytes:
 
 
 def _metric_names(metrics: Sequence[Metric], lost: Lost) -> list[bytes]:
-    """TAU's names, each once: another tool's metric may be called TIME, too."""
+    """TAU's names, made unique: another tool's metric may be called TIME, too."""
     names: list[str] = []
     for metric in metrics:
         name = plain = tau_names.metric_name(metric)
@@ -259,8 +259,8 @@ def _table(texts: Sequence[bytes]) -> bytes:
 
 
 def _java(text: str, lost: Lost) -> bytes:
-    """A text as Java's `writeUTF` writes it: its length in 16 bits, two bytes for NUL, and
-    anything beyond 16 bits as two surrogates of three bytes each."""
+    """A text as Java's `writeUTF` writes it: a length of 16 bits, two bytes for NUL, and surrogate
+    pairs of three bytes each for characters beyond 16 bits."""
     if tau_flat.size(text) > limits.PACKED_TEXT:
         lost.long_texts += 1
         while tau_flat.size(text) > limits.PACKED_TEXT:

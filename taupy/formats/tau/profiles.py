@@ -1,8 +1,8 @@
-"""TAU's profiles: folders of `profile.N.C.T` or `dump.N.C.T`, a file a thread, a folder a metric.
+"""TAU's profiles: files `profile.N.C.T` or `dump.N.C.T`, one per thread, in a folder per metric.
 
-Reading takes all header variants and what ParaProf writes; summaries (`profile.Mean`) are
-left out, since they follow from the threads. Writing makes what TAU's pprof and ParaProf
-open. `tree.py` explains how rows become a tree, `names.py` how names are spelled.
+All variants of the header are read, including ParaProf's files; summaries (`profile.Mean`) are
+omitted, since they can be computed. TAU's pprof and ParaProf open the files written here. `tree.py`
+explains how rows become a tree, `names.py` how names are translated.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def recognises(path: Path, first_bytes: bytes) -> bool:
 
 
 def read(source: Path, progress: Progress) -> Iterator[Profile]:
-    """A folder, or one file; one profile for each node, all of one trial."""
+    """Read a folder or a single file: one profile for each node, all of the same trial."""
     if not source.is_dir():
         yield from read_together([source], progress)
         return
@@ -94,7 +94,7 @@ def _profiles(
 def _surveyed(
     files: Sequence[Path],
 ) -> tuple[dict[str, Metric], dict[Place, dict[str, Path]], dict[Place, dict[str, str]]]:
-    """The metrics by TAU's names, each thread's file of each metric, each thread's metadata."""
+    """The metrics by TAU's names, each thread's files by metric, and each thread's metadata."""
     metrics: dict[str, Metric] = {}
     by_place: dict[Place, dict[str, Path]] = {}
     metadata: dict[Place, dict[str, str]] = {}
@@ -114,7 +114,7 @@ def _surveyed(
 
 
 def _metric(header: Header) -> Metric:
-    """The metric, by the name and unit that our own export wrote, if it did."""
+    """The metric, with the name and unit written by taupy's own export, if any."""
     ours = header.metadata.get(tau_thread.METRIC, "")
     if ours.endswith("]") and " [" in ours:
         return Metric(*ours[:-1].rsplit(" [", 1))
@@ -135,8 +135,8 @@ def _folders(folder: Path) -> list[Path]:
 
 
 def _files(folder: Path) -> list[Path]:
-    """Profiles of threads; where there are none, what the program had dumped (`dump.N.C.T`), as
-    forked children do, which write no profile at their end."""
+    """Profiles of threads; if there are none, the program's dumps (`dump.N.C.T`): forked children,
+    for instance, write no profile when they end."""
     try:
         files = sorted(
             Path(entry.path)

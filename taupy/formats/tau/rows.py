@@ -1,8 +1,7 @@
-"""The rows of one thread of a TAU profile; `tree.py` makes the thread's tree from them.
+"""The rows of one thread of a TAU profile; `tree.py` builds the thread's tree from them.
 
-TAU lists routines (*flat rows*) and, in addition, call paths `A => B => C` (*path rows*).
-Path rows are kept as a trie: its row 0 is above all others, and that row's children
-are the *heads*, the routines that paths begin with.
+TAU lists routines (*flat rows*) and, in addition, call paths `A => B => C` (*path rows*). Path rows
+are kept as a trie: row 0 is its root, whose children are the *heads*, the first routines of paths.
 """
 
 from __future__ import annotations
@@ -25,14 +24,14 @@ Values = tuple[int, int, int, Number, Number]  # metric, calls, subroutines, exc
 
 @dataclass(slots=True)
 class Row:
-    """What the file says of one routine or path. A metric that it does not give is None."""
+    """The file's values for one routine or path; None for metrics that it lacks."""
 
     groups: str
     calls: int
     subroutines: int
     exclusive: list[Number | None]
     inclusive: list[Number | None]
-    counted: int  # the metric whose file gave calls and subroutines; others repeat them
+    counted: int  # the metric whose file gave calls and subroutines; the other files repeat them
 
     @classmethod
     def empty(cls, metrics: int, groups: str = "", counted: int = -1) -> Row:
@@ -41,7 +40,7 @@ class Row:
     def add(
         self, metric: int, calls: int, subroutines: int, exclusive: Number, inclusive: Number
     ) -> None:
-        """Add values of one metric; those that come twice add up, as in ParaProf."""
+        """Add values of one metric; duplicate rows add up, as in ParaProf."""
         if self.counted == metric:
             self.calls += calls
             self.subroutines += subroutines
@@ -53,13 +52,13 @@ class Rows:
     """Collects the rows of one thread, metric after metric.
 
     Attributes:
-        names: of routines, by id.
-        rounded: some time was not a whole number of nanoseconds; a routine's sum may be off by
-            as many nanoseconds as it has rows.
-        tolerance: how far off sums may be, relatively, where the file has few digits.
+        names: names of routines, by id.
+        rounded: whether any time was not a whole number of nanoseconds; a routine's sum may then
+            be wrong by as many nanoseconds as it has rows.
+        tolerance: relative error of sums, for files with few digits.
         flat: the flat rows, by id of their routine.
-        leaf, parent: of each trie row, the id of its routine and the row above.
-        paths: of each trie row, what the file says; None if it only leads to others.
+        leaf, parent: for each trie row, the id of its routine and its parent row.
+        paths: for each trie row, its path row; None if the file has none for it.
     """
 
     def __init__(self, metrics: Sequence[Metric]) -> None:
@@ -84,8 +83,8 @@ class Rows:
         """One row of the file.
 
         Args:
-            values: the metric's number, calls, subroutines, exclusive and inclusive value, in our
-                units (`value`).
+            values: the metric's number, calls, subroutines, exclusive and inclusive value, in
+                taupy's units (see `value`).
         """
         if ARROW in name:
             if CALLPATH_GROUP not in groups:
@@ -102,16 +101,16 @@ class Rows:
         self.add_flat(name, groups, values)
 
     def value(self, metric: int, measured: str | float) -> Number:
-        """A value from the file in our unit.
+        """Convert a value of the file to taupy's unit.
 
-        TAU's microseconds become whole nanoseconds, the nearest; whole numbers of other
-        metrics become integers, others stay real.
+        TAU's microseconds are rounded to nanoseconds; values of other metrics become integers if
+        they are whole numbers.
 
         Args:
-            measured: as in the file; text is read exactly.
+            measured: the value in the file; text is converted exactly.
 
         Raises:
-            ValueError, OverflowError: it is not a finite number, or is a time of centuries.
+            ValueError, OverflowError: it is not a finite number, or a time too long for 64 bits.
         """
         is_time = self.metrics[metric].unit == "ns"
         result = self._nanoseconds(measured) if is_time else self._number(measured)
@@ -130,7 +129,7 @@ class Rows:
         if not isfinite(measured):
             raise ValueError
         nanoseconds = round(measured * MICROSECOND_NS)
-        # No double is exactly 0.001 microseconds, but the nearest one means that nanosecond.
+        # No double equals 0.001 microseconds exactly, but the nearest one stands for a nanosecond.
         self.rounded = self.rounded or nanoseconds / MICROSECOND_NS != measured
         return nanoseconds
 
@@ -144,14 +143,14 @@ class Rows:
         return int(measured) if measured.is_integer() and abs(measured) < limits.EXACT else measured
 
     def add_path(self, names: Sequence[str], values: Values) -> None:
-        """Add a path row whose routines are known one by one."""
+        """Add a path row, given the names of its routines."""
         row = 0
         for name in names:
             row = self._below(row, self._id(name))
         self._at(row, values[0]).add(*values)
 
     def add_flat(self, name: str, groups: str, values: Values) -> None:
-        """Add a flat row, whatever its name holds."""
+        """Add a flat row, even if its name contains an arrow."""
         id = self._id(name)
         flat = self.flat.get(id)
         if flat is None:
@@ -159,10 +158,10 @@ class Rows:
         flat.add(*values)
 
     def settle(self) -> None:
-        """Place the paths that waited, now that all routines are known."""
+        """Add the deferred paths, now that all routines are known."""
         uncertain, self._uncertain = self._uncertain, []
         for name, groups, values in uncertain:
-            # Where no row is marked as a path, paths are those made of routines alone.
+            # If no row is marked as a path, names that consist of known routines are paths.
             if not self._has_path_group and all(piece in self.ids for piece in name.split(ARROW)):
                 self._waiting.append((name, values))
             else:
@@ -192,7 +191,7 @@ class Rows:
         return row
 
     def _meant(self, routine: str) -> int | None:
-        """The id of a routine as a path spells it: TAU may put a blank after it there."""
+        """The id of a routine as spelled in a path, where TAU may append a blank."""
         id = self.ids.get(routine)
         return self._trimmed.get(routine.strip()) if id is None else id
 
@@ -207,7 +206,7 @@ class Rows:
     def _existing_path(self, name: str) -> int:
         """The trie row of a path; 0 if it cannot be determined yet.
 
-        Some routine's own row may come later, or its name may hold an arrow.
+        The row of one of its routines may follow later, or a name may contain an arrow.
         """
         if self._arrows_in_names:
             return 0
@@ -222,7 +221,7 @@ class Rows:
 
     def _caller_of(self, path: str) -> tuple[int, list[str]]:
         """The caller's row, 0 if there is none, and the routines below it. If names contain arrows,
-        a caller with a row of its own in the file shows best where the names begin."""
+        a caller with a row of its own in the file is the best evidence of where names begin."""
         if self._arrows_in_names:
             pieces = path.split(ARROW)
             for end in range(len(pieces) - 1, max(0, len(pieces) - limits.TAU_ARROWS), -1):
@@ -234,7 +233,7 @@ class Rows:
         return 0, self._routines(path)
 
     def _plain_row(self, path: str) -> int:
-        """The row of a path whose routines have no arrows and are in the file; 0 if none."""
+        """The row of a path in the file whose routines contain no arrows; 0 if there is none."""
         row = 0
         for routine in path.split(ARROW):
             id = self._meant(routine)
@@ -244,8 +243,8 @@ class Rows:
         return row if self.paths[row] is not None or self.parent[row] == 0 else 0
 
     def _routines(self, path: str) -> list[str]:
-        """The routines of a path whose caller has no row in the file. Known names that hold
-        arrows win, the longest first."""
+        """The routines of a path whose caller has no row in the file. Known names that contain
+        arrows are preferred, the longest first."""
         pieces = path.split(ARROW)
         if not self._arrows_in_names:
             return pieces

@@ -1,9 +1,10 @@
-"""TAU's profiles in XML: snapshots (TAU_PROFILE_FORMAT=snapshot) and merged ones.
+"""TAU's profiles in XML: snapshots (TAU_PROFILE_FORMAT=snapshot) and merged profiles.
 
-A snapshot holds one thread, a merged file all of them, as documents one after another. Definitions
-name metrics, routines and user events by number; a `<profile>` has their values. Of several
-profiles of one thread, taken while the program ran, the last has all that the others have.
-Totals and means over threads (`<derivedprofile>`) are left out: they follow from the threads.
+A snapshot contains one thread; a merged file contains all threads, as consecutive documents.
+Definitions assign names to the numbers of metrics, routines and user events; a `<profile>` has
+their values. Of several profiles of one thread, taken while the program ran, the last is used,
+since values accumulate. Totals and means over threads (`<derivedprofile>`) are omitted, since they
+can be computed.
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ from taupy.model.profile import Metric, Profile
 
 _START = re.compile(rb"(?:\xef\xbb\xbf)?\s*(?:<\?xml[^>]*\?>\s*)?<profile_xml[\s>]")
 _BETWEEN_DOCUMENTS = re.compile(rb"<\?xml[^>]*\?>|(?<=</profile_xml>\n)\x00+")
-"""What an XML parser rejects inside a document. TAU writes the final NUL of each rank's buffer
-into a merged file."""
+"""Text that an XML parser rejects inside a document. TAU writes the terminating NUL of each rank's
+buffer into a merged file."""
 _PLACE = re.compile(r"([0-9]{1,9})\.([0-9]{1,9})\.([0-9]{1,9})(?:\.[0-9]{1,18})?", re.ASCII)
 _SNAPSHOT = re.compile(r"snapshot(?:\.[0-9]{1,9}){3,4}", re.ASCII)
 _EVERYWHERE = "*"
@@ -41,7 +42,7 @@ def recognises(path: Path, first_bytes: bytes) -> bool:
 
 
 def read(source: Path, progress: Progress) -> Iterator[Profile]:
-    """A folder of snapshots, or one file."""
+    """Read a folder of snapshots, or a single file."""
     files = _snapshots(source) if source.is_dir() else [source]
     if not files:
         raise refusal(source, "", "contains no snapshot.N.C.T")
@@ -57,7 +58,7 @@ def _snapshots(folder: Path) -> list[Path]:
 
 
 def _together(first: Path, other: Path) -> bool:
-    """Snapshots of threads are parts of first trial; a merged file is a trial of its own."""
+    """Whether two files belong to one trial: snapshots do; a merged file is a trial of its own."""
     return all(_SNAPSHOT.fullmatch(path.name) for path in (first, other))
 
 
@@ -98,7 +99,7 @@ def read_together(files: Sequence[Path], progress: Progress) -> Iterator[Profile
 
 @dataclass(slots=True)
 class _Definitions:
-    """What numbers mean, for one thread or for all."""
+    """The names of numbers, for one thread or for all."""
 
     metrics: dict[int, str] = field(default_factory=dict)
     routines: dict[int, tuple[str, str]] = field(default_factory=dict)
@@ -107,7 +108,7 @@ class _Definitions:
 
 @dataclass(slots=True)
 class _Values:
-    """The rows of one `<profile>`, with the text of each as in the file."""
+    """The rows of one `<profile>`, as text from the file."""
 
     metrics: list[int] = field(default_factory=list)
     intervals: list[str] = field(default_factory=list)
@@ -130,7 +131,7 @@ class _Thread:
         """The thread's rows and user events.
 
         Raises:
-            FormatError: a number refers to nothing, or a line is invalid.
+            FormatError: a number is undefined, or a line is invalid.
         """
         assert self.values is not None
         names = [self._metric(number) for number in self.values.metrics]
@@ -183,7 +184,7 @@ def _count(text: str) -> int:
 
 
 class _Document:
-    """Reads one file; open elements are on a stack."""
+    """Parses one file."""
 
     def __init__(self, path: Path) -> None:
         self.threads: dict[Place, _Thread] = {}
@@ -211,10 +212,10 @@ class _Document:
         }
 
     def parse(self, data: bytes) -> None:
-        """Read the documents of a file.
+        """Parse the documents of a file.
 
         Raises:
-            FormatError: it is not XML, or not TAU's.
+            FormatError: the file is not XML, or not TAU's.
         """
         try:
             self._parser.Parse(b"<documents>", False)

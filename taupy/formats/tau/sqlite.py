@@ -1,9 +1,8 @@
-"""The database that TAU's own SQLite plugin writes (`tau_exec -sqlite3`, tauprofile.db), read.
+"""Read the database of TAU's own SQLite plugin (`tau_exec -sqlite3`, tauprofile.db).
 
-Timers form a tree: those without a parent are the routines, those with one the call
-paths. Each value is a row of (timer, metric, thread), with six significant digits;
-calls are a metric of their own. There are no groups. The number of subroutines follows
-from the call paths where there are any; otherwise it is 0.
+Timers form a tree: those without a parent are routines, those with one are call paths. Each value
+is a row of (timer, metric, thread), with six significant digits; calls are a separate metric. There
+are no groups. Numbers of subroutines are computed from call paths; without any, they are 0.
 """
 
 from __future__ import annotations
@@ -63,7 +62,7 @@ def _is_taus(tables: set[str]) -> bool:
 
 
 def read(source: Path, progress: Progress) -> Iterator[Profile]:
-    """Every trial of the file; one profile for each of its nodes."""
+    """Every trial of the file, one profile for each of its nodes."""
     with foreign_sqlite.opened(source) as connection:
         if not _is_taus(set(foreign_sqlite.table_columns(connection))):
             raise refusal(source, "", "not the database of TAU's SQLite plugin")
@@ -122,7 +121,8 @@ class _Reader:
         return {str(name): "" if value is None else str(value) for name, value in rows}
 
     def _metrics(self, trial: Any) -> tuple[list[Metric], dict[Any, tuple[str, int]]]:
-        """The metrics, and what each of the file's metrics is: a column and a place in them."""
+        """The metrics and, for each of the file's metrics, its kind ("calls", "inclusive" or
+        "exclusive") and its position among them."""
         metrics: dict[str, Metric] = {}
         meaning: dict[Any, tuple[str, int]] = {}
         for id, name in self.connection.execute(
@@ -137,7 +137,7 @@ class _Reader:
         return list(metrics.values()), meaning
 
     def _paths(self, trial: Any) -> dict[Any, list[str]]:
-        """The routines of each timer's path, from its head."""
+        """The routines of each timer's path, starting at its head."""
         rows = {
             id: (parent, str(name))
             for id, parent, name in self.connection.execute(

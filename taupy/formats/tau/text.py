@@ -1,7 +1,7 @@
-"""One `profile.N.C.T` file: its header, its function rows, its user events.
+"""Parse a `profile.N.C.T` file: its header, its function rows, its user events.
 
-Names are written raw, including quotes and newlines. A row ends where its numbers and
-its GROUP do; a name runs to the last quote before these.
+Names are written raw, including quotes and newlines. A row ends after its numbers and its GROUP;
+a name extends to the last quote before them.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _ENTITIES = {"lt": "<", "gt": ">", "amp": "&", "quot": '"', "apos": "'"}
 
 
 class Event(NamedTuple):
-    """A user event as the file has it."""
+    """A user event as in the file."""
 
     name: str
     count: int  # type: ignore[assignment]  # hides tuple.count, which is not used
@@ -50,7 +50,7 @@ class Event(NamedTuple):
 
 @dataclass(slots=True)
 class Header:
-    """The first lines of a file: how many rows there are, of what, measured where."""
+    """The first lines of a file: the number of rows, the metric, and the thread's metadata."""
 
     rows: int
     metric: str
@@ -59,7 +59,7 @@ class Header:
 
 
 class _Lines:
-    """The lines of a file with their numbers; a line read too early can be put back."""
+    """The lines of a file, numbered; a line can be put back."""
 
     def __init__(self, path: Path, source: Iterator[bytes]) -> None:
         self.path = path
@@ -84,7 +84,7 @@ class _Lines:
 
 
 def read_header(path: Path) -> Header:
-    """The header alone.
+    """Only the header.
 
     Raises:
         FormatError: the file is not a TAU profile.
@@ -99,7 +99,7 @@ def read(
     """Add the file's rows to `rows` as values of that metric; return its user events.
 
     Raises:
-        FormatError: the file is cut off, or differs from what it says.
+        FormatError: the file is truncated, or inconsistent with its own counts.
     """
     with closing(reading.lines(path, progress, one_of_many=one_of_many)) as source:
         lines = _Lines(path, source)
@@ -149,7 +149,8 @@ def _header(lines: _Lines) -> Header:
 
 
 def metadata(text: str) -> dict[str, str]:
-    """Names and values of a metadata block. It is not parsed as XML: nothing in it is expanded."""
+    """Names and values of a metadata block. This is not a full XML parser, so custom entities are
+    not expanded."""
     facts = {}
     place = text.find(_ATTRIBUTE)
     while place >= 0:
@@ -162,9 +163,10 @@ def metadata(text: str) -> dict[str, str]:
 
 
 def _element(text: str, tag: str, start: int) -> tuple[str | None, int]:
-    """The text between <tag> and </tag>, and where it ends; CDATA may hold </tag>.
+    """The text between <tag> and </tag>, and where it ends; CDATA may contain </tag>.
 
-    An unclosed element ends the text: nothing after it can be closed.
+    None if the element is missing or not closed. After an unterminated CDATA section, the end is
+    that of the whole text.
     """
     begin = text.find(f"<{tag}>", start, start + limits.TAU_GAP)
     if begin < 0:
@@ -219,10 +221,10 @@ def _read_row(lines: _Lines, rows: Rows, metric: int, header: Header, done: int)
 
 
 def _record(lines: _Lines, end: re.Pattern[str], what: str) -> str:
-    """A row; if its name holds newlines, it spans several lines.
+    """A row, which spans several lines if its name contains newlines.
 
     Raises:
-        FormatError: it does not end.
+        FormatError: the row does not end.
     """
     line = lines.next()
     if line is None:
@@ -245,7 +247,7 @@ def _record(lines: _Lines, end: re.Pattern[str], what: str) -> str:
 
 
 def _counted(lines: _Lines, what: str) -> int | None:
-    """The number in a line `12 what`; None if the next line is a different one."""
+    """The number in a line `12 what`; None if the next line has another form."""
     line = lines.next()
     match = _COUNT.fullmatch(line or "")
     return int(match[1]) if match and match[2] == what else None
@@ -288,7 +290,7 @@ def _event(lines: _Lines, what: str) -> Event:
 
 
 def _whole(text: str) -> int:
-    """A count; ParaProf writes 904.0 and 9.9E8, and means of summaries as reals."""
+    """A count; ParaProf also writes 904.0 and 9.9E8, and fractions in summaries."""
     if text.isdigit() and text.isascii():
         number = int(text)
     else:

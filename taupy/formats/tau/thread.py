@@ -1,4 +1,4 @@
-"""Shared by TAU's formats: threads' rows, events and metadata become profiles."""
+"""Build profiles from threads' rows, events and metadata, for all of TAU's formats."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from taupy.model.profile import TIME, Metric, Profile, Thread, ThreadProfile, Us
 CONTEXT = " : "
 _GPU_GROUPS = {"GPU_KERNEL", "GPU_COPY", "GPU_SYNC", "GPU_NO_OWNER"}
 
-# Metadata that our own export writes about a thread, for reading it back.
+# Metadata of threads that taupy's own export writes and its reader understands.
 THREAD_NAME = "taupy.thread.name"
 THREAD_ID = "taupy.thread.id"
 METRIC = "taupy.metric"
@@ -43,7 +43,7 @@ def thread_profile(
     metadata: dict[str, str],
     timers: Timers,
 ) -> ThreadProfile:
-    """Make one thread. Takes what belongs to the thread itself out of `metadata`."""
+    """Build one thread. Removes the thread's own name and id from `metadata`."""
     stream = _is_stream(rows)
     tree, places = call_tree(rows, timers, stream=stream)
     native_id = _whole(metadata.pop(THREAD_ID, ""))
@@ -57,7 +57,7 @@ def thread_profile(
 
 
 def _is_stream(rows: Rows) -> bool:
-    """Whether all that ran there, except for the root, is GPU work."""
+    """Whether all routines of the thread, except the root, are GPU work."""
     groups = [
         set(tau_names.our_groups(flat.groups))
         for id, flat in rows.flat.items()
@@ -69,8 +69,8 @@ def _is_stream(rows: Rows) -> bool:
 def _user_events(events: Sequence[Event], places: Places) -> list[UserEvent]:
     """Events with their call paths: `Event : A => B` belongs to A => B if there is such a path.
 
-    TAU also writes the event over all its paths. What those with paths do not account for
-    was sampled without one. If they account for more, all stay as TAU named them.
+    TAU also writes the event's totals over all paths. Samples beyond those with paths were taken
+    without a path. If the events with paths have more samples than the total, all keep TAU's names.
     """
     together = _added_up(events)
     with_path: dict[str, list[tuple[Event, int]]] = {}
@@ -98,8 +98,7 @@ def _user_event(event: Event, row: int | None) -> UserEvent:
 
 
 def _rest(total: Event, parts: Sequence[Event]) -> Event | None:
-    """The samples of `total` that are in none of its parts; unknown extremes are
-    NaN."""
+    """The samples of `total` that are in none of its parts; unknown minimum and maximum are NaN."""
     count = total.count - sum(part.count for part in parts)
     if not count:
         return None
@@ -115,7 +114,7 @@ def _rest(total: Event, parts: Sequence[Event]) -> Event | None:
 
 
 def _context(name: str, events: dict[str, Event], places: Places) -> tuple[str, int] | None:
-    """The event meant, and the tree row of its path; None for a plain event."""
+    """The name of a context event without its path, and the path's tree row; None for others."""
     without_total = None
     for colon in re.finditer(CONTEXT, name):
         event, path = name[: colon.start()], name[colon.end() :]
@@ -129,7 +128,7 @@ def _context(name: str, events: dict[str, Event], places: Places) -> tuple[str, 
 
 
 def _added_up(events: Iterable[Event]) -> dict[str, Event]:
-    """Each name once; duplicates add up, as in ParaProf."""
+    """Events by name; duplicates add up, as in ParaProf."""
     sums: dict[str, Event] = {}
     for event in events:
         other = sums.get(event.name)
@@ -183,7 +182,7 @@ def profile(
 
 
 def application(facts: dict[str, str], source: Path) -> str:
-    """The program's name: a script's where Python ran it, else the executable's."""
+    """The program's name: the script's if Python ran it, else the executable's, else the file's."""
     if facts.get(APPLICATION):
         return facts[APPLICATION]
     command = facts.get("Command Line", "").split()
@@ -200,7 +199,7 @@ def application(facts: dict[str, str], source: Path) -> str:
 
 
 def _started_at(facts: dict[str, str], source: Path) -> float:
-    """Seconds since the epoch: from the metadata, else when the file was written."""
+    """Start in seconds since the epoch: from the metadata, else the file's modification time."""
     stamp = _whole(facts.get("Starting Timestamp", ""))
     if stamp is not None:
         return stamp / 1e6
@@ -219,10 +218,10 @@ def _whole(text: str) -> int | None:
 def separated(
     headers: dict[Place, dict[str, str]],
 ) -> tuple[dict[str, str], dict[int, dict[str, str]]]:
-    """Threads' metadata as that of the whole trial and of its nodes.
+    """Threads' metadata, separated into that of the whole trial and that of its nodes.
 
-    What all threads agree on is the trial's. A node has what its first thread says; if
-    another differs, the name gets that thread's place: `NAME [0.0.1]`.
+    Entries that are equal on all threads are the trial's. A node has those of its first thread; a
+    different value of another thread is named after its place: `NAME [0.0.1]`.
     """
     common: dict[str, str] | None = None
     for facts in headers.values():

@@ -1,8 +1,8 @@
-"""One thread's TAU rows become one call tree, and no number changes.
+"""Build a call tree from one thread's TAU rows without changing any number.
 
-A path row counts the activations of its last routine under these callers; a file may
-hold only the last n callers (TAU_CALLPATH_DEPTH), or no path rows at all. The tree is made
-so that summing it by timer gives the flat rows again, and its rows the path rows:
+A path row counts the activations of its last routine under these callers; a file may have only the
+last n callers (TAU_CALLPATH_DEPTH), or no path rows at all. The tree is built so that its sums by
+timer equal the flat rows, and its rows equal the path rows:
 
 - Paths that begin with the root (`.TAU application`, or the only routine that begins
   paths and is called by none) are placed under it.
@@ -10,12 +10,12 @@ so that summing it by timer gives the flat rows again, and its rows the path row
   over C, and routines without paths directly beneath it. It, and the callers in cut
   paths, have no values of their own there.
 - The excess of a flat row over its path rows goes to the row of the routine at the beginning of
-  paths; it is negative if TAU's inclusive times disagree.
-- The inclusive time of a recursive routine is that of its outermost activation, and cut
-  paths do not tell which one that is. Then the routine's row directly under `(callers not
-  recorded)` carries what its outermost activations took, with the cut paths beneath.
-- Where the sums would still not be TAU's, because its rows contradict each other, the rows
-  are kept as TAU shows them: one timer for each row, also for `A => B`.
+  paths; it is negative if TAU's inclusive times are inconsistent.
+- The inclusive time of a recursive routine is that of its outermost activation, which cut paths do
+  not identify. In this case, the routine's row directly under `(callers not recorded)` has the time
+  of its outermost activations, with the cut paths below it.
+- If the sums would still differ from TAU's, because its rows contradict each other, the rows are
+  kept as in the file: one timer for each row, also for `A => B`.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Timers:
         self._groups: dict[str, str] = {}
 
     def groups_of(self, name: str) -> str:
-        """TAU's groups of a routine without a row in this thread; other threads may have one."""
+        """TAU's groups of a routine without a row in this thread, from other threads if known."""
         return self._groups.get(name) or ("TAU_TAUPY" if name in ROOT_NAMES else "TAU_DEFAULT")
 
     def routine(self, name: str, groups: str) -> int:
@@ -68,7 +68,7 @@ class Places:
 
     Args:
         row_of: for each trie row, its row in the tree; -1 if it has none.
-        heads: routine -> its row where it begins paths, or is not on any.
+        heads: routine -> its row as the first routine of paths, or without paths.
     """
 
     def __init__(self, rows: Rows, row_of: Sequence[int], heads: Mapping[int, int]) -> None:
@@ -86,11 +86,11 @@ def call_tree(rows: Rows, timers: Timers, *, stream: bool = False) -> tuple[Call
     """The thread's tree; its timers are added to `timers`.
 
     Args:
-        stream: it is a GPU's: routines without calls mark where launches came from, and
-            their inclusive value is that of what was launched from there.
+        stream: whether the thread is a GPU's stream: routines without calls are then callers of
+            launches, and their inclusive value is that of the launched work.
 
     Returns:
-        The tree, and where the paths of `rows` are in it.
+        The tree, and the places of the paths of `rows` in it.
     """
     rows.settle()
     plan = _Plan(rows)
@@ -106,7 +106,7 @@ def call_tree(rows: Rows, timers: Timers, *, stream: bool = False) -> tuple[Call
 
 
 class _Plan:
-    """The tree's rows, as lists that can still change."""
+    """The tree's rows while it is built."""
 
     def __init__(self, rows: Rows) -> None:
         self.rows = rows
@@ -121,7 +121,7 @@ class _Plan:
             leaf for leaf, above in zip(rows.leaf, rows.parent, strict=True) if above > 0
         }
 
-    # --- where rows stand --------------------------------------------------------
+    # --- places of rows ----------------------------------------------------------
 
     def place(self, hidden: frozenset[int] = frozenset()) -> None:
         """Assign a row to every path; truncated paths of `hidden` routines go under their rows."""
@@ -169,7 +169,7 @@ class _Plan:
         return self.heads[id]
 
     def _callers_again(self, trie_row: int) -> int:
-        """The callers of a cut path once more, under its routine's own row."""
+        """Repeat the callers of a cut path under its routine's own row."""
         rows = self.rows
         callers = []
         above = rows.parent[trie_row]
@@ -182,7 +182,7 @@ class _Plan:
         return under
 
     def _below(self, parent: int, id: int) -> int:
-        """The row of a routine under a row, added if it is new."""
+        """The row of a routine below a parent, added if it is new."""
         row = self._children.get((parent, id))
         if row is None:
             row = self._children[parent, id] = self._new(id, parent)
@@ -197,7 +197,7 @@ class _Plan:
     # --- sums --------------------------------------------------------------------
 
     def seen_too_often(self) -> frozenset[int]:
-        """Routines for which the tree would show more inclusive time than their flat row."""
+        """Routines whose inclusive time in the tree would exceed that of their flat row."""
         visible = self._visible()
         rows_of = Counter(self.leaf)
         return frozenset(
@@ -216,10 +216,10 @@ class _Plan:
         return _sums((self.leaf[row], self.values[row].inclusive) for row in rows)
 
     def complete(self) -> bool:
-        """Put what flat rows have beyond their paths where those paths begin.
+        """Add the excess of flat rows over their paths where those paths begin.
 
         Returns:
-            False if some flat row has less than its paths: no tree gives its numbers.
+            False if some flat row is less than the sum of its paths: no tree has these numbers.
         """
         calls: dict[int, int] = {}
         subroutines: dict[int, int] = {}
@@ -249,7 +249,7 @@ class _Plan:
     def _left(
         self, totals: list[Number | None], seen: list[Number | None], summed: int
     ) -> list[Number | None]:
-        """What a routine has beyond its rows, of which `summed` were added up."""
+        """A routine's totals minus the sums of its rows, of which there are `summed`."""
         slack = summed + 1 if self.rows.rounded else 0
         tolerance = self.rows.tolerance
         return [
@@ -257,7 +257,7 @@ class _Plan:
         ]
 
     def add_launches_up(self) -> None:
-        """On a stream, give rows without calls the calls and inclusive of what is beneath."""
+        """On a stream, add the calls and inclusive values of rows to callers without calls."""
         for row in range(len(self.leaf) - 1, 0, -1):
             above = self.parent[row]
             if not self.values[above].calls:
@@ -280,7 +280,7 @@ class _Plan:
 
 
 def _as_listed(rows: Rows, timers: Timers) -> CallTree:
-    """Every row of the file as a timer of its own, paths with their whole names."""
+    """A tree with a separate timer for every row of the file; paths have their whole names."""
     listed = [(timers.routine(rows.names[id], row.groups), row) for id, row in rows.flat.items()]
     for trie_row, path in enumerate(rows.paths):
         if path is not None:
@@ -319,7 +319,7 @@ def _columns(
 
 
 def _column(values: Sequence[Number | None]) -> array[int]:
-    """Whole numbers stay whole; absent and real values make a column of type "d"."""
+    """A column of integers; of type "d" if any value is absent, not an integer, or too large."""
     if all(type(value) is int and abs(value) <= limits.INTEGER for value in values):
         return array("q", values)  # type: ignore[arg-type]
     return array("d", [math.nan if value is None else value for value in values])  # type: ignore[return-value]
@@ -343,10 +343,10 @@ def _sums(values: Iterable[tuple[int, list[Number | None]]]) -> dict[int, list[N
 
 
 def _left(total: Number | None, seen: Number | None, slack: int, tolerance: float) -> Number | None:
-    """The part of a sum beyond what is seen; a difference that rounding explains is zero.
+    """The total minus the sum of the parts; 0 if rounding explains the difference.
 
     Args:
-        slack, tolerance: how far sums of rounded values may be off, in all and relatively.
+        slack, tolerance: absolute and relative error of sums of rounded values.
     """
     if total is None:
         return -seen if seen else None
