@@ -1,1 +1,1 @@
-"""NVIDIA's tools: Nsight Systems, Nsight Compute, nvprof."""
+"""Files of NVIDIA's tools: Nsight Systems, Nsight Compute, nvprof."""

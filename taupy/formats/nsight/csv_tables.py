@@ -1,4 +1,4 @@
-"""Tables as NVIDIA's tools print them as CSV, read row by row: what nvprof and nsys stats share."""
+"""Read tables in CSV from NVIDIA's tools row by row: the common part of nvprof and nsys stats."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from taupy.model.gpu import Extent
 from taupy.model.profile import Profile
 
 NS: Final = {"ns": 1.0, "us": 1e3, "ms": 1e6, "s": 1e9}
-"""Nanoseconds of a table's unit of time."""
+"""A table's unit of time -> nanoseconds."""
 
 _DEVICE: Final = re.compile(r"(.*?)\s*\((\d{1,3})\)")
 
 
 class TableReader:
-    """The tables of a file.
+    """Reads the tables of a file.
 
-    A format finds the headers (`_begin`) and takes the rows (`_row`). Columns have nvprof's names.
+    Subclasses recognise headers (`_begin`) and handle rows (`_row`). Columns have nvprof's names.
 
     Attributes:
-        sums: what the rows say.
+        sums: the contents of the rows.
     """
 
     tool: ClassVar[str]
@@ -49,10 +49,10 @@ class TableReader:
 
     @classmethod
     def read(cls, path: Path, progress: Progress) -> Iterator[Profile]:
-        """The one trial of a file.
+        """The only trial of a file.
 
         Raises:
-            FormatError: it has no table, or no row.
+            FormatError: the file has no table, or no row.
         """
         reader = cls(path)
         reader._read(progress)
@@ -79,14 +79,14 @@ class TableReader:
             self.sums.notes.append(note)
 
     def _begin(self, cells: list[str]) -> bool:
-        """Whether these are a table's columns; if so, the rows that follow are that table's."""
+        """Whether these are the columns of a table; if so, the following rows belong to it."""
         raise NotImplementedError
 
     def _row(self, cells: Mapping[str, str]) -> None:
         raise NotImplementedError
 
     def _end(self) -> None:
-        """All rows have been read."""
+        """Called after the last row."""
 
     def _ns(self, cells: Mapping[str, str], column: str) -> float | None:
         value = decimal(cells.get(column))
@@ -104,7 +104,7 @@ class TableReader:
         return took
 
     def _traced(self, cells: Mapping[str, str]) -> None:
-        """A row of a trace: one kernel, copy or memset."""
+        """Add a row of a trace: one kernel, copy or memset."""
         start, took = self._ns(cells, "Start"), self._ns(cells, "Duration")
         if start is None or took is None:
             self._not_read += 1
@@ -130,7 +130,7 @@ class TableReader:
 
 
 def cells_of(line: str) -> list[str]:
-    """The cells of a line; none if it is not CSV."""
+    """The cells of a line; empty if it is not CSV."""
     try:
         return [cell.strip() for cell in next(csv.reader([line]), [])]
     except csv.Error:
@@ -138,7 +138,7 @@ def cells_of(line: str) -> list[str]:
 
 
 def device_of(text: str) -> tuple[str, int]:
-    """Name and ordinal of `Tesla K20c (0)`."""
+    """Name and ordinal of a device such as `Tesla K20c (0)`."""
     match = _DEVICE.fullmatch(text)
     return (match[1], int(match[2])) if match is not None else (text, 0)
 
@@ -150,7 +150,7 @@ def whole(text: str | None) -> int | None:
 
 
 def decimal(text: str | None) -> float | None:
-    """A number of a cell; None where there is none."""
+    """The number in a cell; None if there is none."""
     try:
         value = float((text or "").strip().replace(",", ""))
     except ValueError:

@@ -1,9 +1,9 @@
-"""Our counters for one launch, made from the metrics that Nsight Compute gave for it.
+"""taupy's counters for one launch, computed from Nsight Compute's metrics.
 
-Sums are taken as they are. NVIDIA's roofline sections hold rates only (operations per cycle,
-bytes per second): with a duration they become sums, without one they stay rates. Nothing is
-guessed: tensor-core operations come only from counters of operations, since the
-instructions on the tensor pipe show neither their shape nor how many of them are HFMA2.
+Sums are used directly. NVIDIA's roofline sections contain rates only (operations per cycle, bytes
+per second); with a duration they are converted to sums, otherwise they remain rates. Nothing is
+guessed: tensor-core operations come from counters of operations only, since counts of instructions
+on the tensor pipe show neither their shape nor how many of them are HFMA2.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from taupy.formats import limits
 
 DURATION: Final = "gpu__time_duration.sum"
 
-# A level's bytes where they were not counted directly: the first sum that the file has.
+# A level's bytes, if not counted directly: the first of these sums that the file has.
 _BYTES: Final = {
     "bytes_dram": (
         (("dram__bytes_read.sum", 1), ("dram__bytes_write.sum", 1)),
@@ -31,7 +31,7 @@ _BYTES: Final = {
     "bytes_l1": ((("l1tex__t_sectors.sum", 32),),),
 }
 
-# NVIDIA's hierarchical rooflines use the bytes that the caches hand out instead.
+# NVIDIA's hierarchical rooflines use the bytes delivered by the caches instead.
 _HANDED_OUT: Final = {
     "bytes_l2": ("derived__lts__lts2xbar_bytes.sum",),
     "bytes_l1": (
@@ -44,7 +44,7 @@ _RATE: Final = re.compile(
     r"(?P<unit>\w+?)__(?P<rest>[^.]+)\.sum\.(?P<per>per_second|per_cycle_elapsed)"
 )
 
-# Whose cycles, with the clocks that may accompany them.
+# Counts of elapsed cycles, with the clock rates that may accompany them.
 _CYCLES: Final = tuple(
     (f"{unit}__cycles_elapsed.{part}", f"{clock}__cycles_elapsed.avg.per_second")
     for part in ("avg", "max")
@@ -56,7 +56,8 @@ _SPARSE: Final = re.compile(
     r"(sm__ops_path_tensor_src_\w+?)_sparsity_off\.sum(|\.per_second|\.per_cycle_elapsed)"
 )
 
-# Nothing ran on the tensor pipe if one of these is 0. Averages and percentages are rounded.
+# If one of these is 0, the tensor pipe was idle. Averages and percentages do not show this, since
+# they are rounded.
 _TENSOR_PIPE: Final = re.compile(
     r"sm(?:sp)?__(?:inst_executed_pipe_tensor(?:_v2)?|pipe_tensor_cycles_active)\.(?:sum|max)"
 )
@@ -67,15 +68,15 @@ _MMA: Final = tuple(
 
 
 class Counters(NamedTuple):
-    """What was counted for one launch, under our names; what is missing was not counted.
+    """taupy's counters for one launch; missing ones were not counted.
 
     Attributes:
-        sums: of the launch; `counted_time` [ns] among them where its duration is known.
+        sums: sums over the launch, including `counted_time` [ns] if the duration is known.
         per_second: flop and bytes per second of a launch without a duration, by counter
             name.
-        time_ns: its duration; None if the file does not give it.
-        from_rates: whether sums were made from rates and the duration.
-        handed_out: whether a cache's bytes are those it handed out, not those requested.
+        time_ns: its duration; None if the file lacks it.
+        from_rates: whether sums were computed from rates and the duration.
+        handed_out: whether a cache's bytes are those delivered, not those requested.
         tensor_unknown: whether instructions ran on the tensor pipe whose operations were not
             counted.
     """
@@ -89,12 +90,12 @@ class Counters(NamedTuple):
 
 
 def counters(values: Mapping[str, float], capability: str = "") -> Counters:
-    """Our counters for a launch.
+    """taupy's counters for a launch.
 
     Args:
-        values: by metric, in base units (B, ns, Hz, 1).
-        capability: the chip's compute capability, "9.0"; it determines which types its
-            tensor cores have, all of which make up `flop_tensor`. Empty if not known.
+        values: values by metric, in base units (B, ns, Hz, 1).
+        capability: the chip's compute capability, such as "9.0"; it determines the data types of
+            its tensor cores, the sum of which is `flop_tensor`. Empty if unknown.
     """
     time_ns = duration_ns(values)
     counted = _with_sparsity(values)
@@ -120,7 +121,7 @@ def counters(values: Mapping[str, float], capability: str = "") -> Counters:
 
 
 def duration_ns(values: Mapping[str, float]) -> float | None:
-    """The duration, or cycles over their rate; the two agree to 1e-6."""
+    """The duration; if missing, cycles divided by their rate, which agrees to 1e-6."""
     duration = values.get(DURATION)
     if duration is None:
         for cycles, rate in _CYCLES:
@@ -132,7 +133,7 @@ def duration_ns(values: Mapping[str, float]) -> float | None:
 
 @functools.lru_cache(maxsize=1024)
 def of_ours_alone(names: frozenset[str]) -> frozenset[str]:
-    """The metrics that equal one of these taupy counters."""
+    """The metrics that are equal to one of these taupy counters."""
     metrics: set[str] = set()
     for name in names:
         for text in BY_NAME[name].spellings:
@@ -145,10 +146,10 @@ def of_ours_alone(names: frozenset[str]) -> frozenset[str]:
 def _sums(
     counted: Mapping[str, float], capability: str, idle: bool | None
 ) -> tuple[dict[str, float], bool]:
-    """Our counters made from sums, and whether some bytes are those that a cache handed out.
+    """taupy's counters computed from sums, and whether some bytes are those delivered by a cache.
 
     Args:
-        idle: whether nothing ran on the tensor cores; None if the file does not tell.
+        idle: whether the tensor cores were idle; None if unknown.
     """
     sums = {
         recipe.name: value
@@ -173,16 +174,16 @@ def _sums(
 
 
 def _tensor_cores_idle(values: Mapping[str, float], capability: str) -> bool | None:
-    """Whether nothing ran on the tensor cores; None if no counter tells.
+    """Whether the tensor cores were idle; None if no counter shows it.
 
-    False only means that something ran on their pipe: since Ampere that may be just HFMA2.
+    False only means that their pipe was in use, since Ampere possibly for HFMA2 only.
     """
     text = capability.partition(".")[0]
     major = int(text) if text.isdecimal() and len(text) < 4 else 0
     if 0 < major < 7:
         return True  # there were none before Volta
     if major in (10, 11):
-        return None  # tcgen05 has a pipe of its own
+        return None  # tcgen05 has a separate pipe
     pipe = [value for name, value in values.items() if _TENSOR_PIPE.fullmatch(name)]
     if pipe:
         return not all(pipe)
@@ -193,7 +194,7 @@ def _tensor_cores_idle(values: Mapping[str, float], capability: str) -> bool | N
 
 
 def _alike(metric: str) -> tuple[str, ...]:
-    """The metric, and the one with the same value: sm and smsp sums are equal."""
+    """The metric, and the one with the same value: sums over sm and smsp are equal."""
     unit, _, rest = metric.partition("__")
     if unit in ("sm", "smsp") and rest.endswith(".sum"):
         return metric, f"{'smsp' if unit == 'sm' else 'sm'}__{rest}"
@@ -207,12 +208,13 @@ _SPELLED: Final = frozenset(
     for term in spelling.terms(text)
     for alike in _alike(term.metric)
 )
-"""All metrics that our counters are made from."""
+"""All metrics from which taupy's counters are computed."""
 
 
 @functools.lru_cache(maxsize=1024)
 def _recipes(names: frozenset[str], capability: str) -> tuple[spelling.Recipe, ...]:
-    """How our counters are made from these metrics; sums over SMs and their parts are equal."""
+    """How to compute taupy's counters from these metrics; sums over SMs and over their partitions
+    are equal."""
     recipes = []
     for counter in COUNTERS:
         for wanted in _spellings(counter.name, capability):
@@ -232,8 +234,8 @@ def _recipes(names: frozenset[str], capability: str) -> tuple[spelling.Recipe, .
 
 
 def _spellings(name: str, capability: str) -> list[tuple[spelling.Term, ...]]:
-    """The ways to a counter. A sum over tensor-core types counts only if it has all the types
-    that the chip has; for an unknown chip, at least Ampere's."""
+    """The possible formulas of a counter. A sum over data types of tensor cores must include all
+    types that the chip has; for an unknown chip, at least Ampere's."""
     every = [spelling.terms(text) for text in BY_NAME[name].spellings]
     if not name.startswith("flop_tensor"):
         return every
@@ -247,7 +249,7 @@ def _spellings(name: str, capability: str) -> list[tuple[spelling.Term, ...]]:
 
 
 def _with_sparsity(values: Mapping[str, float]) -> Mapping[str, float]:
-    """Add up the operations of dense and sparse products where they were counted separately."""
+    """Add up the operations of dense and sparse products if they were counted separately."""
     added = {}
     for name, value in values.items():
         match = _SPARSE.fullmatch(name)
@@ -260,7 +262,7 @@ def _with_sparsity(values: Mapping[str, float]) -> Mapping[str, float]:
 
 
 def _from_rates(values: Mapping[str, float], time_ns: float) -> dict[str, float]:
-    """Sums for what the file gives only as rates, as NVIDIA's roofline sections do."""
+    """Sums of metrics that the file has only as rates, as in NVIDIA's roofline sections."""
     totals = {}
     for name, value in values.items():
         rate = _rate(name)
@@ -276,7 +278,8 @@ def _from_rates(values: Mapping[str, float], time_ns: float) -> dict[str, float]
 
 
 class _Rate(NamedTuple):
-    """A metric that is a rate: of which sum, and whose cycles it may be per."""
+    """A metric that is a rate: the name of its sum, its unit of the chip, and whether it is per
+    cycle of that unit."""
 
     total: str
     unit: str

@@ -1,7 +1,7 @@
-"""Nsight Compute's CSV, read: raw and details pages, summaries, and pivot tables made from them.
+"""Read Nsight Compute's CSV: raw and details pages, summaries, and pivot tables made from them.
 
-`ncu_table.py` yields the rows; here they become launches. Sections of the same launches that were
-written to several files are joined.
+`ncu_table.py` yields the rows, which become launches here. Sections of the same launches in several
+files are joined.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from taupy.formats.reading import refusal
 from taupy.formats.registry import IMPORT_NOTES, Format
 from taupy.model.profile import Profile
 
-_ENOUGH_TO_KNOW: Final = 200  # launches by which two files are seen to hold the same ones
+_ENOUGH_TO_KNOW: Final = 200  # launches compared to see whether two files have the same ones
 
 _DURATION: Final = "gpu__time_duration.sum"
 _NO_VALUE: Final = ("nan", "-nan", "inf", "-inf", "n/a", "")
@@ -31,7 +31,7 @@ _LAUNCH: Final = ("ID", "Process ID", "Host Name", "Kernel Name", "Device")
 _NUMBER: Final = re.compile(r"\d+")
 
 Key = tuple[str, ...]
-"""Identifies a launch within a file, and is the same in another file of that run."""
+"""Identifies a launch in all files of a run."""
 
 
 def recognises(path: Path, first: bytes) -> bool:
@@ -39,7 +39,7 @@ def recognises(path: Path, first: bytes) -> bool:
         return True
     if b"==PROF==" not in first and b"==WARNING==" not in first:
         return False
-    with open(path, "rb") as file:  # the program printed a lot: look further
+    with open(path, "rb") as file:  # the program may have printed a lot before the header
         seen = first[-4096:]
         for _ in range(limits.NCU_LOOKED >> 20):
             piece = file.read(1 << 20)
@@ -60,14 +60,14 @@ def _has_header(data: bytes) -> bool:
 
 
 def launches(path: Path, progress: Progress) -> Iterator[Counted]:
-    """The launches one by one, in their order; what a summary sums up, as often as it was."""
+    """The launches, one by one, in order; a summary's row is repeated for each of its launches."""
     for launch in _Reader(path).launches(progress):
         for _ in range(launch.counted.count):
             yield launch.counted
 
 
 def share_launches(path: Path, other: Path) -> bool:
-    """Whether two files hold sections of the same launches of one run."""
+    """Whether two files contain sections of the same launches of one run."""
     keys = [
         {launch.key for launch in islice(_Reader(report).launches(SILENT), _ENOUGH_TO_KNOW)}
         for report in (path, other)
@@ -76,20 +76,20 @@ def share_launches(path: Path, other: Path) -> bool:
 
 
 def read(path: Path, progress: Progress) -> Iterator[Profile]:
-    """The file's one trial; processes are nodes, in order of appearance.
+    """The file's only trial; processes are nodes, in order of appearance.
 
     Raises:
-        FormatError: there is no header, no launch, or an impossible row.
+        FormatError: there is no header, no launch, or an invalid row.
     """
     reader = _Reader(path)
     yield _profile([reader], reader.launches(progress))
 
 
 def read_together(paths: Sequence[Path], progress: Progress) -> Iterator[Profile]:
-    """One trial from several files of one run: each launch with what all of them say of it.
+    """One trial from several files of one run: each launch has the values of all files.
 
     Raises:
-        FormatError: as `read`; or a file has more launches than fit into memory.
+        FormatError: as for `read`; or there are more launches than fit into memory.
     """
     readers = [_Reader(path) for path in paths]
     joined: dict[Key, _Launch] = {}
@@ -105,7 +105,7 @@ def read_together(paths: Sequence[Path], progress: Progress) -> Iterator[Profile
 
 
 def _join(earlier: Counted, other: Counted) -> None:
-    """Add what another file says of a launch; what both say stays as it is."""
+    """Add another file's values of the same launch; existing values are kept."""
     for name, value in other.values.items():
         earlier.values.setdefault(name, value)
     for name, unit in other.units.items():
@@ -148,7 +148,7 @@ def _profile(readers: Sequence[_Reader], launches: Iterator[_Launch]) -> Profile
 
 @dataclass(slots=True)
 class _Launch:
-    """One launch, or one kernel of a summary, of a file."""
+    """One launch in a file, or one kernel of a summary."""
 
     key: Key
     application: str
@@ -190,7 +190,7 @@ class _Reader:
         return notes
 
     def launches(self, progress: Progress) -> Iterator[_Launch]:
-        """Each launch once its last row has been seen."""
+        """The launches; each is yielded after its last row."""
         current: _Launch | None = None
         for row in self.table.rows(progress):
             cells = row.cells
@@ -236,7 +236,8 @@ class _Reader:
         )
 
     def _take_pivot(self, counted: Counted, cells: Mapping[str, str]) -> None:
-        """A pivot table has sums over the launches of a row, and sometimes their time."""
+        """Convert a row of a pivot table, which has sums over launches and sometimes their time, to
+        means per launch."""
         if counted.count > 1:
             for name in counted.values:
                 counted.values[name] /= counted.count
@@ -255,7 +256,7 @@ def _kernel(cells: Mapping[str, str], pivot: bool) -> str:
 
 
 def _take(counted: Counted, value: Value) -> None:
-    """Add one metric's value; a value that is not a number is text, or missing."""
+    """Add one metric's value: a number, a text, or a mark for a missing value."""
     name = value.name
     if value.number is None:
         text = value.text.strip()
@@ -265,7 +266,7 @@ def _take(counted: Counted, value: Value) -> None:
             counted.texts[name] = text[:1000]
         return
     if value.number < 0 and name.endswith(".sum"):
-        return  # no counter runs backwards
+        return  # counters are never negative
     factor, base = ncu_units.base(value.unit)
 
     def scaled(number: float) -> float:
@@ -279,7 +280,7 @@ def _take(counted: Counted, value: Value) -> None:
 
 
 def _whole(launch: _Launch) -> _Launch:
-    """A launch for which nothing was counted and that has no extents has failed."""
+    """Mark the launch as failed if it has neither values nor extents."""
     launch.counted.failed = not launch.counted.values and launch.counted.block is None
     return launch
 

@@ -1,4 +1,4 @@
-"""What Nsight Compute's pages call its metrics: labels of the details page, names in columns."""
+"""Names of metrics on Nsight Compute's pages: labels of the details page, names of columns."""
 
 from __future__ import annotations
 
@@ -53,10 +53,10 @@ _LABELS: Final = {
 
 
 def metric_name(name: str, label: str = "") -> str:
-    """The metric that a name on a page stands for; empty where there is no name.
+    """The metric of a name on a page; empty if there is no name.
 
     Args:
-        label: of the part of the section where the name appears ("Body Item Label").
+        label: label of the section's part that contains the name ("Body Item Label").
     """
     name = name.strip()[: limits.LONGEST_NAME]
     if not name or "__" in name:
@@ -65,5 +65,5 @@ def metric_name(name: str, label: str = "") -> str:
 
 
 def is_metric(name: str) -> bool:
-    """Whether a column of this name holds a metric that we recognise."""
+    """Whether a column of this name contains a known metric."""
     return METRIC.fullmatch(name.strip()) is not None or name.strip() in _LABELS

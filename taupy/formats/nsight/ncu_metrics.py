@@ -1,9 +1,9 @@
-"""Launches that Nsight Compute counted, turned into a profile: timers, metrics, user events.
+"""Build a profile from launches counted by Nsight Compute: timers, metrics, user events.
 
-Sums (`*.sum`) are metrics: our counters (`ncu_counters.py`), all others under their own names.
-Values that are not sums (rates, percentages, averages) would be nonsense when added up, so they
-become a user event with minimum, maximum and mean. Differing launches of one kernel have their
-own call paths (`alike.py`). `ncu_csv.py`, `ncu_rep.py` and `nvprof.py` read the files.
+Sums (`*.sum`) become metrics: taupy's counters (`ncu_counters.py`), all others under their own
+names. Other values (rates, percentages, averages) must not be added up, so they become user events
+with minimum, maximum and mean. Differing launches of a kernel have separate call paths
+(`alike.py`). `ncu_csv.py`, `ncu_rep.py` and `nvprof.py` read the files.
 """
 
 from __future__ import annotations
@@ -39,16 +39,16 @@ _TENSOR_REMEDY: Final = (
 
 @dataclass(slots=True)
 class Counted:
-    """One launch as a profiler saw it, or the mean of several that it summed up.
+    """One launch as measured by a profiler, or the mean of several.
 
     Attributes:
-        values: by metric, in base units (B, ns, Hz, 1); missing values are absent.
-        units: of the values, by metric.
-        absent: metrics that the file names without a value (`n/a`).
+        values: values by metric, in base units (B, ns, Hz, 1); missing values are absent.
+        units: units of the values, by metric.
+        absent: metrics that the file lists without a value (`n/a`).
         sums: further metrics that already are sums over the launch.
-        count: the number of launches that it is the mean of.
-        ranges: a metric's least and largest value in them, if it is the mean of several.
-        squares_ns2: the sum of their squared durations, if known.
+        count: number of launches of which it is the mean.
+        ranges: smallest and largest value of a metric, if it is the mean of several launches.
+        squares_ns2: sum of their squared durations, if known.
     """
 
     kernel: str
@@ -72,7 +72,7 @@ class Counted:
 
 
 class CountedLaunches:
-    """Launches on their way to a profile, in the order in which they ran."""
+    """Collects launches, in the order in which they ran, and builds a profile."""
 
     def __init__(self) -> None:
         self.timers: list[Timer] = []
@@ -94,10 +94,10 @@ class CountedLaunches:
         self.left_out = 0
 
     def add(self, launch: Counted) -> None:
-        """Count one launch.
+        """Add one launch.
 
         Raises:
-            OverflowError: there are more kernels and metrics than any program has.
+            OverflowError: there are implausibly many kernels and metrics.
         """
         self.count += launch.count
         if len(self._groups) * len(self._units) > limits.NCU_CELLS:
@@ -136,7 +136,7 @@ class CountedLaunches:
             group.add_sample(f"{name}{PER_SECOND}", unit, value, launch.count)
 
     def counts(self, launch: Counted) -> LaunchCounts:
-        """One launch by itself, to be joined to a trial; without values if it failed."""
+        """A single launch, to be joined to a trial; without values if it failed."""
         values: dict[str, float] = {}
         if (launch.values or launch.sums) and not launch.failed:
             counters = ncu_counters.counters(launch.values, launch.capability)
@@ -155,7 +155,7 @@ class CountedLaunches:
         return self._units
 
     def _counted(self, launch: Counted, counters: ncu_counters.Counters) -> dict[str, float]:
-        """taupy's counters, then all sums that do not just repeat one of them."""
+        """taupy's counters, then all other sums that are not equal to one of them."""
         values: dict[str, float] = {**counters.sums, COUNTED_LAUNCHES: 1}
         self.by_rates += counters.from_rates
         self.rates_alone += bool(counters.per_second)
@@ -203,10 +203,10 @@ class CountedLaunches:
         self._peaks.setdefault(key, Peaks()).add(launch.values)
 
     def profile(self, application: str, metadata: dict[str, str], when: float) -> Profile:
-        """All launches, summed up by kernel, and by configuration and duration where they differ.
+        """All launches, summed by kernel, and by configuration and duration if these differ.
 
         Args:
-            when: seconds since the epoch; ncu's files do not say, so the file's own time.
+            when: start in seconds since the epoch: the file's own time, as ncu does not write one.
         """
         threads = self._groups.threads()
         facts = {
@@ -236,7 +236,7 @@ class CountedLaunches:
         )
 
     def notes(self) -> list[str]:
-        """What was left out or made up."""
+        """Notes on values that were omitted or estimated."""
         notes = []
         if self.failed:
             notes.append(
@@ -276,7 +276,7 @@ class CountedLaunches:
 
 
 def _launch(counted: Counted, time_ns: float | None) -> Launch:
-    """What is known of its durations, in whole nanoseconds, and what it needs of an SM."""
+    """The known durations in whole nanoseconds, with the resources that a launch needs."""
     if time_ns is None:
         untimed = Launch(0, counted.count, 0, 0, 0, 0.0, counted.count, counted.grid, counted.block)
         return replace(untimed, **_resources(counted.values))
@@ -298,7 +298,7 @@ def _launch(counted: Counted, time_ns: float | None) -> Launch:
 
 
 def _work(counted: Mapping[str, float], per_second: Mapping[str, float]) -> frozenset[str]:
-    """Which flop and bytes were counted: launches that differ in this are not grouped."""
+    """The counters of flop and bytes that it has: launches that differ here are not grouped."""
     sums = (name for name in counted if name in BY_NAME and name.startswith(("flop", "bytes")))
     return frozenset((*sums, *(name + PER_SECOND for name in per_second)))
 
@@ -309,7 +309,7 @@ def _is_fact(name: str) -> bool:
 
 
 def _whole(name: str, value: float) -> int | float:
-    """A count as a whole number as long as its sums fit one; times in whole nanoseconds."""
+    """A count as an integer, unless its sums might be too large; times in whole nanoseconds."""
     if name == "counted_time":
         return round(value)
     return int(value) if value == int(value) and value < limits.NCU_WHOLE else float(value)
@@ -320,7 +320,7 @@ def _is_sum(name: str) -> bool:
 
 
 class _Resources(TypedDict):
-    """What a launch needs of a multiprocessor, as in `Launch`."""
+    """Resources of a multiprocessor that a launch needs, as in `Launch`."""
 
     registers: int | None
     shared_static_bytes: int | None

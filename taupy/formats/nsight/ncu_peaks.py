@@ -1,8 +1,8 @@
-"""Peaks in Nsight Compute's files: what the GPU could do at the clock rates it was counted at.
+"""Peaks in Nsight Compute's files: the GPU's limits at the clock rates of the measurement.
 
-For each launch, its roofline sections hold what a unit can do per cycle
-(`.sum.peak_sustained`) and how fast the unit's clock ran; the product is the roof over
-that launch. They become facts of the device, `model.machine.reported` turns them into ceilings.
+For each launch, its roofline sections contain the peak of a unit per cycle (`.sum.peak_sustained`)
+and the unit's clock rate; their product is the roof of that launch. Peaks become facts of the
+device, which `model.machine.reported` turns into ceilings.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _PEAK_RATE: Final = ".sum.peak_sustained_elapsed.per_second"
 
 
 class _Way(NamedTuple):
-    """One way to a roof: a value per cycle, what it is worth, and whose cycles."""
+    """One formula for a roof: a metric per cycle, its weight, and the unit whose cycles count."""
 
     metric: str
     weight: int
@@ -26,7 +26,7 @@ class _Way(NamedTuple):
 
 
 def _vector(letter: str, operations: int) -> tuple[_Way, ...]:
-    """Fused multiply-adds: 2 operations each, packed ones of fp16 are 4."""
+    """Fused multiply-adds: 2 operations each, or 4 for packed fp16."""
     name = f"sass_thread_inst_executed_op_{letter}fma_pred_on"
     return (
         _Way(f"sm__{name}", operations, "sm"),
@@ -43,7 +43,8 @@ def _tensor(*sources: str) -> tuple[_Way, ...]:
     )
 
 
-# Of several ways, the first that the file has counts; for tensor cores, the fastest.
+# The first formula counts whose metrics the file has; for tensor cores, the one with the highest
+# rate.
 _COMPUTE: Final = {
     "fp64": _vector("d", 2),
     "fp32": _vector("f", 2),
@@ -71,7 +72,7 @@ _MEMORY: Final = {
     "DRAM": (_Way("dram__bytes", 1, "dram"),),
 }
 
-# Whose clock is used for a unit's: SMs, their parts and their caches share one.
+# The clocks that may be used for a unit: SMs, their partitions and their caches share one.
 _CLOCKS: Final = {"sm": ("sm", "smsp", "l1tex"), "lts": ("lts",), "dram": ("dram",)}
 
 
@@ -114,7 +115,7 @@ def _rate(values: Mapping[str, float], way: _Way) -> float | None:
 
 
 def _clock(values: Mapping[str, float], unit: str) -> float | None:
-    """Cycles per second."""
+    """The clock rate of a unit, in Hz; None if the file does not contain it."""
     for clock in _CLOCKS[unit]:
         if f"{clock}__cycles_elapsed.avg.per_second" in values:
             return values[f"{clock}__cycles_elapsed.avg.per_second"]

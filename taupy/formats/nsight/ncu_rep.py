@@ -1,11 +1,11 @@
-"""Nsight Compute's reports (`.ncu-rep`), read.
+"""Read Nsight Compute's reports (`.ncu-rep`).
 
-The container, as seen in files of ncu 2021 to 2025: `NVR\\0`, then the length (4 bytes,
-little endian) of a header and the header, then blocks: the length of a block header, the
-header {1: sources, 2: results, 4: strings {1: string ...}, 5: bytes of payload}, then for
-each source and each result its length and message. A result: {5: mangled name, 6: name,
-7: demangled name, 10: grid, 11: block, 13 ...: metric {1: number of its name among all
-strings, 2: value {1: text | 2: float | 3: double | 4, 5: integers}}}.
+The container format, as observed in files of ncu 2021 to 2025: `NVR\\0`, the length (4 bytes,
+little endian) of a header, the header, and blocks. A block consists of the length of its header,
+the header {1: sources, 2: results, 4: strings {1: string ...}, 5: bytes of payload}, and the length
+and message of each source and each result. A result: {5: mangled name, 6: name, 7: demangled name,
+10: grid, 11: block, 13 ...: metric {1: number of its name among all strings, 2: value {1: text |
+2: float | 3: double | 4, 5: integers}}}.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ def recognises(path: Path, first: bytes) -> bool:
 
 
 def launches(path: Path, progress: Progress) -> Iterator[Counted]:
-    """The launches one by one, in order."""
+    """The launches, one by one, in order."""
     progress.begin(path.name, path.stat().st_size)
     return NcuReport(path).launches(progress)
 
 
 def read(path: Path, progress: Progress) -> Iterator[Profile]:
-    """The one trial of a report.
+    """The only trial of a report.
 
     Raises:
-        FormatError: it is not a report, is cut short, or holds no kernel.
+        FormatError: the file is not a report, is truncated, or contains no kernel.
     """
     launches = CountedLaunches()
     progress.begin(path.name, path.stat().st_size)
@@ -64,14 +64,14 @@ def read(path: Path, progress: Progress) -> Iterator[Profile]:
 
 
 class NcuReport:
-    """A report, result by result."""
+    """Reads a report, result by result."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._strings: list[str] = []
 
     def launches(self, progress: Progress) -> Iterator[Counted]:
-        """The results in the order in which they were taken."""
+        """The results, in the order of the file."""
         size = self._path.stat().st_size
         with open(self._path, "rb") as file:
             if file.read(4) != MAGIC:
@@ -103,7 +103,7 @@ class NcuReport:
                     progress.advance(at - before)
 
     def _length(self, data: Any, at: int, end: int) -> int:
-        """The length of the message at a place."""
+        """The length of the message at this position."""
         if at + 4 > end:
             raise refusal(self._path, f"byte {at}", "cut short")
         (size,) = struct.unpack_from("<I", data, at)
@@ -120,7 +120,7 @@ class NcuReport:
         return data[at + 4 : at + 4 + size], at + 4 + size
 
     def _block(self, header: bytes, at: int) -> tuple[int, int, int]:
-        """Sources, results, bytes of payload; its strings are collected."""
+        """The numbers of sources, of results, and of bytes of payload; collects its strings."""
         numbers = {1: 0, 2: 0, 5: 0}
         try:
             for number, _, value in protowire.fields(header):
@@ -177,12 +177,12 @@ def _take(counted: Counted, name: str, value: Any) -> None:
         counted.texts[name] = value[:1000]
     elif isinstance(value, (int, float)) and value == value and abs(value) < limits.VALUE:
         if value < 0 and name.endswith(".sum"):
-            return  # no counter runs backwards
+            return  # counters are never negative
         counted.values[name] = value
 
 
 def _complete(counted: Counted) -> Counted:
-    """Fill in what a report says as metrics: device, stream, compute capability."""
+    """Fill in attributes that a report has as metrics: device, stream, compute capability."""
 
     def whole(name: str, largest: int) -> int:
         value = counted.values.get(name, 0)

@@ -1,13 +1,13 @@
-"""The tables that Nsight Compute's CSV comes in, and the cells of their rows.
+"""Read the tables in Nsight Compute's CSV, of which there are four kinds.
 
 long      a row for each launch and metric: raw and details pages
 wide      a row for each launch, a column for each metric, units in the second line
-summary   a row for each kernel and metric: `ncu --print-summary`, with mean, least and largest
+summary   a row for each kernel and metric: `ncu --print-summary`, with mean, minimum and maximum
 pivot     a wide table that a script made from these: its index, then a column for each metric
 
-The program's own output may come before, between and after the rows, and a byte order mark before
-everything; the header may be repeated for the next process. Whether numbers are written 1,234.5 or
-1.234,5 is found out first.
+The program's own output may precede, interrupt or follow the rows; the file may begin with a byte
+order mark, and the header may be repeated for another process. A first pass determines whether
+numbers are written 1,234.5 or 1.234,5.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _IDENTITY: Final = frozenset(
 
 
 class Value(NamedTuple):
-    """One metric of one row; `number` is None if the text is not a number."""
+    """A metric of a row; `number` is None if the text is not a number."""
 
     name: str
     unit: str
@@ -61,7 +61,7 @@ class Value(NamedTuple):
 
 
 class Row(NamedTuple):
-    """A row: its launch and its values."""
+    """A row: all of its cells, and its values."""
 
     cells: Mapping[str, str]
     values: list[Value]
@@ -75,7 +75,7 @@ class Header(NamedTuple):
 
 
 def header(line: str) -> Header | None:
-    """The line as a header; None if it is not one."""
+    """Parse a line as a header; None if it is not one."""
     columns = tuple(cell.strip() for cell in split(line.removeprefix("\ufeff")))
     numbered = columns[:2] == ("ID", "Process ID")
     named = "Metric Name" in columns and (numbered or "Kernel Name" in columns)
@@ -99,7 +99,7 @@ def may_be_header(line: bytes) -> bool:
 
 
 def split(line: str) -> list[str]:
-    """The cells of a row, which may hold line ends; none if it is not CSV."""
+    """The cells of a row, which may contain line breaks; empty if it is not CSV."""
     line = line.replace("\r", "")
     lines = line.splitlines(keepends=True) if "\n" in line else [line]
     try:
@@ -112,9 +112,9 @@ class Table:
     """The rows of a file.
 
     Attributes:
-        number: of the line read last.
-        kind: of the table; None before its header.
-        errors: what the profiler reported about itself.
+        number: number of the last line read.
+        kind: kind of the table; None before its header.
+        errors: the profiler's own error messages.
     """
 
     def __init__(self, path: Path) -> None:
@@ -132,7 +132,7 @@ class Table:
         """All rows, in order.
 
         Raises:
-            FormatError: a header or row is impossible, or the file ends within one.
+            FormatError: a header is invalid, or the file ends within a row.
         """
         self._decimal = Table(self.path)._decimal_mark()
         for row in self._split_rows(progress):
@@ -157,7 +157,7 @@ class Table:
         return notes
 
     def _decimal_mark(self) -> str:
-        """The decimal mark of the first values with only one reading; see `ncu_units.decimal`."""
+        """The decimal mark, from the first unambiguous values; see `ncu_units.decimal`."""
         marks: Counter[str] = Counter()
         try:
             for row in islice(self._split_rows(SILENT), limits.NCU_SURVEYED):
@@ -212,7 +212,7 @@ class Table:
                     continue
                 line, pending = "\n".join(pending), []
             else:
-                numbered = self._numbered and _ROW.match(line) is not None  # no header is
+                numbered = self._numbered and _ROW.match(line) is not None  # never a header
                 if (
                     not numbered
                     and may_be_header(raw)
@@ -241,7 +241,7 @@ class Table:
 
     @property
     def _numbered(self) -> bool:
-        """Whether rows begin with the number of their launch."""
+        """Whether each row begins with the number of its launch."""
         return self._columns[:1] == ("ID",)
 
     def _take_header(self, header_here: Header) -> None:
@@ -260,7 +260,7 @@ class Table:
         return "," in line and not line.startswith("==")
 
     def _padded(self, row: list[str]) -> list[str]:
-        """Fit a row to the header: without a rule, some versions omit its cells or add one."""
+        """Fit a row to the header: some versions omit the cells of a missing rule, or add one."""
         missing = len(self._columns) - len(row)
         if missing == 1 or (missing > 0 and "Rule Name" in self._columns):
             return row + [""] * missing

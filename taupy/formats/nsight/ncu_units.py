@@ -1,4 +1,4 @@
-"""Values and units as Nsight Compute prints them, turned into numbers in base units."""
+"""Convert values and units printed by Nsight Compute to numbers in base units."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from taupy.model.gpu import Extent
 
 _PREFIXES: Final = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12, "p": 1e15}
 
-# Words that take a prefix for thousands; ncu's K is 1000, of bytes too.
+# Units that take metric prefixes; ncu's K is 1000, also for bytes.
 _SCALED: Final = {"byte": "B", "hz": "Hz", "inst": "inst", "sector": "sector", "cycle": "cycle",
                   "request": "request", "warp": "warp", "flop": "flop"}  # fmt: skip
 
@@ -20,7 +20,7 @@ _TIMES: Final = {
     "ns": 1.0, "nsecond": 1.0,
 }  # fmt: skip
 
-# A locale's number format shows where a number can be read in only one way.
+# Numbers with an unambiguous format, which reveal the locale.
 _WITH_COMMA: Final = re.compile(
     r"[-+]?(?:\d{1,3}(?:\.\d{3})+,\d+|\d{1,3}(?:\.\d{3}){2,}|\d+,(?:\d{1,2}|\d{4,})|0,\d+"
     r"|\d{1,3}(?: \d{3})+(?:,\d+)?)"
@@ -41,11 +41,11 @@ _SWAPPED: Final = str.maketrans(".,", ",.")
 
 
 def decimal(name: str, unit: str, text: str) -> str:
-    """The decimal mark that a value shows: "." or ","; "" if it could be either.
+    """The decimal mark used by a value: "." or ","; "" if it is ambiguous.
 
-    ncu writes numbers as its system's locale does, 117,344.50 or 117.344,50. It writes
-    1, 2 or 6 decimals, so three digits after the only mark are thousands; for whole
-    numbers, such as sums in `ns`, this is certain.
+    ncu writes numbers according to the system's locale, as 117,344.50 or 117.344,50. It writes 1, 2
+    or 6 decimals, so three digits after the only mark are thousands; for whole numbers, such as
+    sums in `ns`, this is certain.
     """
     text = text.strip().replace("\u202f", " ").replace("\xa0", " ").replace("\ufffd", " ")
     if _WITH_POINT.fullmatch(text):
@@ -64,10 +64,10 @@ def number(text: str, decimal: str = ".") -> int | float | None:
     """A value with or without thousands separators; None for `nan` and other text.
 
     Args:
-        decimal: the decimal mark; "," goes with points or blanks between thousands.
+        decimal: the decimal mark; with ",", thousands are separated by points or blanks.
     """
     if text.isascii() and text.isdigit() and len(text) < 19:
-        return int(text)  # as most are
+        return int(text)  # the most frequent case
     text = _BLANKS.sub("", text.strip())
     if decimal == ",":
         text = text.translate(_SWAPPED)
@@ -83,10 +83,10 @@ def number(text: str, decimal: str = ".") -> int | float | None:
 
 
 def base(unit: str) -> tuple[float, str]:
-    """The factor for a value in this unit, and the base unit that it is then in.
+    """The factor that converts values to the base unit, and the base unit.
 
-    `Gbyte/s` is 1e9 and `B/s`, `usecond` 1e3 and `ns`, `cycle/nsecond` 1e9 and `cycle/s`;
-    an unknown word stays as it is.
+    `Gbyte/s` gives 1e9 and `B/s`, `usecond` 1e3 and `ns`, `cycle/nsecond` 1e9 and `cycle/s`; an
+    unknown unit is kept.
     """
     over, slash, under = unit.strip().partition("/")
     factor, name = _word(over)
@@ -100,7 +100,7 @@ def base(unit: str) -> tuple[float, str]:
 
 
 def extent(text: str) -> Extent | None:
-    """`(128, 1, 1)`; None if the launch failed or none is given."""
+    """The extent in a text such as `(128, 1, 1)`; None if it is missing or the launch failed."""
     match = _EXTENT.fullmatch(text.strip())
     if match is None or any(len(group) > 18 for group in match.groups()):
         return None

@@ -1,11 +1,11 @@
-"""Nsight Systems: the SQLite file that `nsys export --type sqlite` makes, read.
+"""Read the SQLite file that Nsight Systems exports (`nsys export --type sqlite`).
 
-Each process is a node. A host thread's call paths are its NVTX ranges (phases), in them its API
-calls (CUDA, cuDNN, cuBLAS, MPI, the operating system's), and between them the frames of the call's
-backtrace where the file has them. A kernel, copy or memset is placed under the call that launched
-it, by correlation id; a wait is a user event of the call that waited. CPU samples become a thread
-of their own with the metric `samples`. Missing tables and columns are tolerated, since nsys makes a
-table only when it has rows for it.
+Each process is a node. A host thread's call paths consist of its NVTX ranges (phases) and, below
+them, its API calls (CUDA, cuDNN, cuBLAS, MPI, the operating system's), with the frames of a call's
+backtrace between the two if the file has it. A kernel, copy or memset is placed under the call that
+launched it, by correlation id; a wait is a user event of the waiting call. CPU samples become
+separate threads with the metric `samples`. Missing tables and columns are tolerated, since nsys
+omits tables without rows.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from taupy.model.kernel_names import kernel_timer
 from taupy.model.profile import TIME, Metric, Profile, Thread, Timer
 
 KNOWN_MAJOR: Final = 3
-"""The newest major version of the exported schema that we know."""
+"""The newest known major version of the exported schema."""
 
 _CONTEXT_WIDE: Final = 0xFFFFFFFF
 
@@ -62,7 +62,7 @@ def recognises(path: Path, first: bytes) -> bool:
 
 
 def read(path: Path, progress: Progress) -> Iterator[Profile]:
-    """The file's one trial, with processes in the order in which they appear."""
+    """The file's only trial; its nodes are the processes in order of their first event."""
     if path.suffix in (".nsys-rep", ".qdrep", ".qdstrm"):
         raise refusal(
             path, "", "a report of nsys itself; make it readable with: "
@@ -207,7 +207,7 @@ def _streams(
 def _numbered(
     tables: Tables, hosts: Hosts, base_ns: int
 ) -> dict[tuple[int, int, int, int], StreamRecords]:
-    """Streams of a device, numbered by their ids; those of a second CUDA context follow."""
+    """The streams of each device, numbered by CUDA context, then by id."""
     all_streams: set[tuple[int, int, int, int]] = set()
     for table in GPU_TABLES:
         all_streams |= tables.streams(table)
@@ -250,7 +250,7 @@ def _copy(tables: Tables, row: tuple[Any, ...]) -> Work:
 
 
 def _read_waits(tables: Tables, hosts: Hosts, notes: list[str]) -> None:
-    """Turn records of waiting into user events of the calls that waited."""
+    """Turn records of waits into user events of the waiting calls."""
     if WAITS not in tables:
         return
     waits = Waits()

@@ -1,7 +1,7 @@
 """Collectives in exports of Nsight Systems: NCCL's kernels.
 
-The file gives neither their groups nor their numbers: each of a process's streams with such kernels
-is taken for a group, and kernels are counted in it. It does not give their bytes either.
+The file contains neither their groups nor their sequence numbers nor their bytes. Therefore each of
+a process's streams with such kernels is considered a group, and its kernels are numbered in order.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from taupy.model.streams import Owner
 
 _KERNEL: Final = re.compile(r"nccl(?:Dev)?Kernel_([A-Za-z]+)")
 _Key = tuple[Any, ...]
-"""A kernel's call, process, device, CUDA context, stream and configuration."""
+"""A kernel's calling code, process, device, CUDA context, stream and configuration."""
 
 
 class Comms:
@@ -28,13 +28,13 @@ class Comms:
         self._times: dict[_Key, list[tuple[int, int]]] = {}
 
     def look_at(self, key: _Key, name: str) -> None:
-        """Note a kernel."""
+        """Note a kernel if it is a collective."""
         match = _KERNEL.match(name)
         if match and (what := operation("nccl", match[1])):
             self.kernels[key] = what
 
     def add(self, key: _Key, start: int, end: int) -> None:
-        """Keep one kernel that was found."""
+        """Add the times of a noted kernel."""
         if end >= start > 0:
             self._times.setdefault(key, []).append((start, end))
 

@@ -1,6 +1,6 @@
 """Host threads of an nsys SQLite file: ranges, API calls, backtraces, CPU samples.
 
-Call paths are made in one pass over all slices in order of thread and start. The places of API
+Call paths are built in one pass over all slices, sorted by thread and start. The call paths of API
 calls are kept by correlation id, for the GPU work that is placed under them.
 """
 
@@ -31,13 +31,13 @@ _RESOLVED: Final = "EXTRAP_RESOLVED_CALLPATHS"  # Extra-P adds it to nsys files
 _NO_CALLS: Final = {_NVTX, _RESOLVED, "PROFILER_OVERHEAD", "SCHED_EVENTS", "NVTX_PAYLOAD_SCHEMAS"}
 
 _RANGES: Final = "59, 60, 70, 71"
-"""NVTX event types that are ranges: pushed and popped, started and ended; of both kinds."""
+"""NVTX event types of ranges, both push/pop and start/end."""
 
 _CODE_BITS: Final = 40
 _OPEN: Final = (1 << 61) - 1
 
 _SERIAL_NUMBER: Final = re.compile(r", (?:seq|op_id|stashed seq|seq_id) = -?\d+")
-"""Differs for each call in the ranges of torch.autograd.profiler.emit_nvtx."""
+"""Text that differs for each call, in ranges of torch.autograd.profiler.emit_nvtx."""
 
 _VERSION: Final = re.compile(r"_v\d{4,6}(?:_pt[sd]z)?$")
 
@@ -49,7 +49,7 @@ _GROUPS: Final = {
 
 
 class Hosts:
-    """What happened on the host threads of a file."""
+    """The host threads of a file."""
 
     def __init__(self, tables: Tables, notes: list[str]) -> None:
         self._tables = tables
@@ -76,7 +76,7 @@ class Hosts:
         return tables
 
     def node(self, process: int) -> int:
-        """The node of a process; a process not seen before gets a new one."""
+        """The node of a process, added if it is new."""
         return self.nodes.setdefault(process, len(self.nodes))
 
     def owner(self, code: int) -> Owner:
@@ -129,7 +129,7 @@ class Hosts:
             self._notes.append(f"{unclosed} NVTX ranges were open at the end of the recording")
 
     def threads(self) -> list[ThreadProfile]:
-        """A thread for each host thread, the process's main thread first."""
+        """The host threads, by node, main threads first."""
         threads: list[ThreadProfile] = []
         by_main = sorted(
             self._timelines,
@@ -142,14 +142,15 @@ class Hosts:
         return threads
 
     def add_events(self, events: Iterator[tuple[int, UserEvent]]) -> None:
-        """Give user events to the calls at their codes; `threads` must have been called before."""
+        """Add user events to the calls with these codes; `threads` must have been called before."""
         for code, event in events:
             timeline = self._timelines[code >> _CODE_BITS][1]
             row = code & ((1 << _CODE_BITS) - 1)
             self._profiles[id(timeline)].user_events.append(replace(event, row=row))
 
     def sampled_threads(self) -> list[ThreadProfile]:
-        """CPU samples by call path, one thread for each that was sampled; metric `samples`."""
+        """CPU samples by call path, in a separate thread for each sampled thread; their metric is
+        `samples`."""
         tables = self._tables
         if not tables.has("SAMPLING_CALLCHAINS", "id", "symbol", "stackDepth"):
             return []
@@ -185,7 +186,7 @@ class Hosts:
         return Thread(node, 0, number, "host", (name + what).strip(), thread & 0xFFFFFF)
 
     def _order_processes(self, tables: Sequence[str]) -> None:
-        """Make processes nodes, in the order in which they begin."""
+        """Assign nodes to processes, in order of their first slice."""
         began: dict[int, int] = {}
         for table in tables:
             for process, start in self._tables.connection.execute(
@@ -228,20 +229,20 @@ class Hosts:
         return " UNION ALL ".join(parts) + " ORDER BY 1, 2, 3 DESC, 4"
 
     def _slices_of(self, table: str) -> int:
-        """How many slices a table should yield."""
+        """The number of slices in a table."""
         query = f"SELECT count(*) FROM {quoted(table)}"
         if table == _NVTX and self._tables.has(table, "eventType"):
             query += f" WHERE eventType IN ({_RANGES})"
         return int(self._tables.connection.execute(query).fetchone()[0])
 
     def _last(self, tables: Sequence[str]) -> int:
-        """The latest end of anything on the host."""
+        """The latest end of all slices on the host."""
         ends = []
         for table in tables:
             query = f"SELECT max({quoted('end')}) FROM {quoted(table)} WHERE"
             (last,) = next(self._tables.connection.execute(f"{query} {self._tables.sane(table)}"))
             ends.append(last or 0)
-        self._last = lambda tables: max(ends)  # type: ignore[method-assign]  # asked once
+        self._last = lambda tables: max(ends)  # type: ignore[method-assign]  # queried only once
         return max(ends)
 
     def _timer(self, table: str, name: Any) -> int:
@@ -262,7 +263,7 @@ class Hosts:
 
 
 class _Frames:
-    """The frames around API calls, where the file has backtraces or resolved call paths."""
+    """The frames above API calls, if the file has backtraces or resolved call paths."""
 
     def __init__(self, tables: Tables, place: Any) -> None:
         self._tables = tables
@@ -321,14 +322,14 @@ class _Frames:
         name = self._tables.text(symbol, "(unknown)")
         file = self._tables.text(module, "") if module is not None else ""
         if name.startswith("0x") and file:
-            name = f"[{posixpath.basename(file)}]"  # no symbol: the address says nothing
+            name = f"[{posixpath.basename(file)}]"  # without a symbol, the address is useless
         if _is_python(file):
             return int(self._place(Timer(name, file=shown_file(file), path=file)))
         return int(self._place(Timer(name, groups=("NATIVE",))))
 
 
 class _Samples:
-    """Stacks of one thread, counted."""
+    """Counts the sampled stacks of one thread."""
 
     def __init__(self) -> None:
         self._timer = [0]
@@ -365,7 +366,7 @@ class _Samples:
 
 
 def _without_call(path: list[str]) -> list[str]:
-    """A path without the API call at its end, which has a slice of its own."""
+    """A path without the API call at its end, which is a slice itself."""
     call = _VERSION.sub("", path[-1]) if path else ""
     end = len(path)
     while end and path[end - 1] == call:

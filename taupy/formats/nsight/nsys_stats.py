@@ -1,8 +1,8 @@
-"""CSV of `nsys stats`, read: sums of kernels, copies and API calls, and traces of the GPU.
+"""Read the CSV of `nsys stats`: sums of kernels, copies and API calls, and traces of the GPU.
 
-A file holds one report or several, with nsys' own lines between them. A report that
-repeats another (`cuda_gpu_sum` after `cuda_gpu_kern_sum`) is left out, as are those of NVTX ranges,
-whose times overlap, and those that taupy has no place for.
+A file contains one or more reports, with other lines of nsys between them. A report that repeats
+another (`cuda_gpu_sum` after `cuda_gpu_kern_sum`) is omitted, as are reports of NVTX ranges, whose
+times overlap, and others that do not fit into a profile.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def recognises(path: Path, first: bytes) -> bool:
 
 
 class _Reader(TableReader):
-    """The reports of a file, read row by row."""
+    """Reads the reports of a file row by row."""
 
     tool = "nsys stats"
     no_table = "no report of nsys stats that taupy reads"
@@ -124,7 +124,7 @@ class _Reader(TableReader):
 
 
 def _column(cell: str) -> tuple[str, str]:
-    """A column's name, nvprof's where it has one, and its unit; a share keeps its own name."""
+    """A column's name (nvprof's, if there is one) and its unit; a percentage keeps its name."""
     match = _UNIT.fullmatch(cell)
     if match is None or match[2] == "%":
         return _ALIASES.get(cell, cell), ""
@@ -150,7 +150,7 @@ def _kind(columns: Mapping[str, object]) -> Kind | None:
 
 
 def _extent(text: str | None) -> tuple[int, int, int] | None:
-    """` 896    1    1`."""
+    """The extent in a cell such as ` 896    1    1`."""
     return extent(_EXTENT.findall(text or ""))
 
 

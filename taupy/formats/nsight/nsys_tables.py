@@ -1,8 +1,8 @@
-"""The tables of an nsys SQLite file: which ones exist, and their rows in a uniform shape.
+"""The tables of an nsys SQLite file: which ones exist, and their rows in a uniform format.
 
-nsys leaves out tables without rows and has added columns over the years; queries are
-therefore made from the columns that exist, with NULL for those that do not. Rows
-whose timestamps are not whole numbers, or are impossible for a clock, are skipped.
+nsys omits tables without rows and has added columns over the years, so queries use the existing
+columns, with NULL for others. Rows whose timestamps are not integers, or are implausible, are
+skipped.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ GPU_TABLES: Final = (
 
 WAITS: Final = "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION"
 
-# Besides the stream they ran on, what makes two records of a table the same work.
+# The columns that, with the stream, identify the work of a record.
 _WORK: Final = {
     "CUPTI_ACTIVITY_KIND_KERNEL": (
         "name", "gridX", "gridY", "gridZ", "blockX", "blockY", "blockZ", "registersPerThread",
@@ -59,7 +59,7 @@ class Tables:
         return table in self.columns and set(columns) <= set(self.columns[table])
 
     def rows(self, table: str) -> int:
-        """About how many rows it has; 0 if it does not exist."""
+        """The approximate number of rows; 0 if the table does not exist."""
         if table not in self.columns:
             return 0
         query = f"SELECT max(rowid) FROM {quoted(table)}"
@@ -71,12 +71,12 @@ class Tables:
         return count if isinstance(count, int) and count > 0 else 0
 
     def count(self, table: str) -> int:
-        """How many rows it has."""
+        """The exact number of rows."""
         query = f"SELECT count(*) FROM {quoted(table)}"
         return int(self.connection.execute(query).fetchone()[0])
 
     def select(self, table: str, *columns: str, more: str = "") -> Iterator[tuple[Any, ...]]:
-        """These columns of a table's rows; None where a column, or the table, does not exist."""
+        """These columns of a table's rows, None for missing ones; no rows for a missing table."""
         if table not in self.columns:
             return iter(())
         wanted = ", ".join(self.column(table, name) for name in columns)
@@ -86,14 +86,14 @@ class Tables:
         return quoted(name) if name in self.columns[table] else "NULL"
 
     def integer(self, table: str, name: str) -> str:
-        """The column if it holds whole numbers, else NULL."""
+        """SQL for a column's value if it is an integer, else NULL."""
         column = self.column(table, name)
         if column == "NULL":
             return column
         return f"CASE typeof({column}) WHEN 'integer' THEN {column} END"
 
     def sane(self, table: str) -> str:
-        """The SQL condition that timestamps are plausible whole numbers."""
+        """The SQL condition that timestamps are plausible integers."""
         limit, longest = limits.STAMP_NS, limits.SLICE_NS
         return (
             f"typeof(start) = 'integer' AND typeof({quoted('end')}) = 'integer'"
@@ -102,7 +102,7 @@ class Tables:
         )
 
     def process(self, table: str) -> str:
-        """The process of a row: its globalPid, or that of its globalTid; else 0."""
+        """SQL for the process of a row: its globalPid, or that of its globalTid; else 0."""
         if "globalPid" in self.columns[table]:
             return f"ifnull({self.integer(table, 'globalPid')}, 0)"
         if "globalTid" in self.columns[table]:
@@ -123,9 +123,9 @@ class Tables:
         return set(self.connection.execute(f"{query} {self.sane(table)}"))
 
     def gpu_query(self, table: str) -> str:
-        """start, end, bytes, correlation, then the stream, then what was done.
+        """The query for start, end, bytes, correlation, the stream's columns, and the work's.
 
-        bytes and correlation are -1 where unknown.
+        Unknown bytes and correlations are -1.
         """
         if not self.has(table, "start", "end"):
             return "SELECT NULL WHERE 0"
@@ -144,7 +144,7 @@ class Tables:
         return f"SELECT {columns} FROM {quoted(table)} WHERE {self.sane(table)}"
 
     def text(self, value: Any, unknown: str) -> str:
-        """A text itself, or the one that a number in StringIds stands for."""
+        """A text itself, or the text with this number in StringIds."""
         if isinstance(value, str):
             return value[: limits.LONGEST_NAME] or unknown
         if not isinstance(value, int):
@@ -159,7 +159,7 @@ class Tables:
         return text or unknown
 
     def enum(self, table: str, value: Any, column: str) -> str:
-        """What a number means in one of the file's ENUM_ tables; empty if it is not listed."""
+        """The name of a number in one of the file's ENUM_ tables; empty if it is not listed."""
         names = self._enums.get((table, column))
         if names is None:
             names = {}

@@ -1,4 +1,4 @@
-"""What an nsys SQLite file says of the machine: devices, processes, the recording itself."""
+"""Facts in an nsys SQLite file about the machine: devices, processes, the recording itself."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _FACTS: Final = {
 
 
 def metadata(tables: Tables) -> dict[str, str]:
-    """Facts of the recording; names given by nsys begin with `nsys.`."""
+    """Metadata of the recording; names given by nsys begin with `nsys.`."""
     facts: dict[str, str] = {}
     for table in ("META_DATA_EXPORT", "EXPORT_META_DATA", "META_DATA_CAPTURE"):
         if tables.has(table, "name", "value"):
@@ -64,7 +64,7 @@ def metadata(tables: Tables) -> dict[str, str]:
 
 
 def start_ns(tables: Tables) -> int | None:
-    """What the timestamps count from, in nanoseconds since the epoch."""
+    """Time 0 of the timestamps, in nanoseconds since the epoch; None if unknown."""
     if tables.has("TARGET_INFO_SESSION_START_TIME", "utcEpochNs"):
         for (value,) in tables.select("TARGET_INFO_SESSION_START_TIME", "utcEpochNs"):
             if isinstance(value, int) and 0 < value < 1 << 62:
@@ -82,7 +82,7 @@ def application(tables: Tables, nodes: Mapping[int, int]) -> str:
 
 
 def node_metadata(tables: Tables, nodes: Mapping[int, int]) -> dict[int, dict[str, str]]:
-    """The process id, and name where it is known, of each node."""
+    """Each node's process id, and its name if known."""
     names = _process_names(tables)
     facts_of = {}
     for process, node in nodes.items():
@@ -94,7 +94,7 @@ def node_metadata(tables: Tables, nodes: Mapping[int, int]) -> dict[int, dict[st
 
 
 def devices(tables: Tables, nodes: Mapping[int, int], streams: set[Thread]) -> list[Device]:
-    """The GPUs that were used, on the nodes that used them; all of them if none was used."""
+    """The used GPUs, on the nodes that used them; all GPUs if none was used."""
     used = {(stream.node, stream.context - 1) for stream in streams}
     by_ordinal = _by_ordinal(tables)
     if not used:
@@ -108,7 +108,7 @@ def devices(tables: Tables, nodes: Mapping[int, int], streams: set[Thread]) -> l
 
 
 def _by_ordinal(tables: Tables) -> dict[int, dict[str, Any]]:
-    """Facts about each GPU, by CUDA's number for it."""
+    """Facts about each GPU, by its CUDA ordinal."""
     rows: dict[int, dict[str, Any]] = {}
     for table, key in (("TARGET_INFO_GPU", "id"), ("TARGET_INFO_GPU", "deviceId"),
                        ("TARGET_INFO_CUDA_GPU", "deviceId")):  # fmt: skip

@@ -1,7 +1,7 @@
-"""nvprof's CSV (`nvprof --csv`), read: summaries, traces of the GPU, events and metrics.
+"""Read nvprof's CSV (`nvprof --csv`): summaries, traces of the GPU, events and metrics.
 
-A file may hold several tables one after another, each after a line such as `==7== Profiling
-result:`. Metrics of a kernel come without its duration; durations come from another run.
+A file may contain several tables, each after a line such as `==7== Profiling result:`. Tables of
+metrics have no durations, which must come from another run.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from taupy.formats.registry import Format
 from taupy.model.profile import UserEvent
 from taupy.model.work import COUNTED_LAUNCHES
 
-# Tables, by the columns that only they have.
+# The columns that identify each kind of table.
 _SUMMARY: Final = frozenset(("Time(%)", "Time", "Calls", "Avg", "Min", "Max", "Name"))
 _COUNTS: Final = frozenset(("Device", "Kernel", "Invocations", "Min", "Max", "Avg"))
 _METRICS: Final = _COUNTS | {"Metric Name"}
@@ -38,7 +38,7 @@ _IDLE: Final = re.compile(r"Idle \(0\)")
 _WHOLE: Final = re.compile(r"\d+")
 _SIZES: Final = {"B": 1, "KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30}
 
-# The nvprof metrics that count what ours do.
+# nvprof's metrics that are equal to taupy's counters.
 _OURS: Final = {
     "flop_count_dp": ("flop_fp64", "flop"),
     "flop_count_sp": ("flop_fp32", "flop"),
@@ -67,7 +67,7 @@ def recognises(path: Path, first: bytes) -> bool:
 
 
 class _Reader(TableReader):
-    """The tables of a file, read row by row."""
+    """Reads the tables of a file row by row."""
 
     tool = "nvprof"
     no_table = "no table of nvprof --csv"
@@ -122,7 +122,7 @@ class _Reader(TableReader):
         elif kind == "GPU activities":
             self.sums.add_gpu(name, took)
         else:
-            self._not_read += 1  # OpenACC and other host activities lie in the calls
+            self._not_read += 1  # OpenACC and other host activities are part of the calls
 
     # --- metrics -------------------------------------------------------------
 
@@ -153,7 +153,7 @@ class _Reader(TableReader):
 
 
 class _Metrics:
-    """What was counted for one kernel."""
+    """The metrics of one kernel."""
 
     def __init__(self, device: str) -> None:
         self.count = 0
@@ -164,7 +164,7 @@ class _Metrics:
         self._tensor_idle = bool(device) and _TENSOR_CHIPS.search(device) is None
 
     def take(self, name: str, count: int, least: str, largest: str, mean: str) -> None:
-        """One row. Counts are whole numbers without a unit; everything else is not a sum."""
+        """Add one row. Integers without a unit are counts; all other values are not sums."""
         self.count = max(self.count, count)
         value = _value(mean)
         if name == _TENSOR_LOAD and _IDLE.fullmatch(largest.strip()):
@@ -181,7 +181,7 @@ class _Metrics:
         self.samples.append(UserEvent(name, unit or "ratio", count, low, high, number, squares))
 
     def sums(self) -> dict[str, float]:
-        """Sums under taupy's names, for other counters under nvprof's names."""
+        """Sums, under taupy's names for known counters, otherwise under nvprof's."""
         sums: dict[str, float] = {COUNTED_LAUNCHES: self.count}
         for name, value in self._counts.items():
             ours, unit = _OURS.get(name, (name, "count"))

@@ -1,8 +1,8 @@
-"""Tables of sums, as `nvprof` and `nsys stats` print them, turned into a profile.
+"""Build a profile from tables of sums, as printed by `nvprof` and `nsys stats`.
 
-Such a table has a row for each kernel, copy or API call, with how often it ran and how long it
-took, but not its callers. GPU work is put on one stream unless the table says more, API calls
-on one host thread, under `(callers not recorded)`.
+Such a table has a row for each kernel, copy or API call, with its number and time, but not its
+callers. GPU work is placed on a single stream unless the table has streams, API calls on a single
+host thread under `(callers not recorded)`.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _MEMSET: Final = re.compile(r"\[?(?:CUDA )?memset\]?", re.IGNORECASE)
 
 
 class Times(NamedTuple):
-    """How often something ran and how long it took, in ns."""
+    """The number of executions and their durations in ns."""
 
     number: int
     total: int
@@ -62,7 +62,7 @@ class Times(NamedTuple):
 
     @property
     def sound(self) -> bool:
-        """Whether a program can have done that."""
+        """Whether the values are plausible."""
         return 0 < self.number < limits.EXACT and 0 <= self.total < limits.SLICE_NS
 
 
@@ -76,8 +76,7 @@ def times(
     """Times of a row, in ns.
 
     Args:
-        deviation: standard deviation of a sample; None if the table has none: then the sum
-            of squares is the least that it can be.
+        deviation: sample standard deviation; if None, the sum of squares is a lower bound.
     """
     mean = total / count if count else 0.0
     if deviation is not None:
@@ -88,7 +87,7 @@ def times(
 
 
 def least_squares(count: int, mean: float, least: float, largest: float) -> float:
-    """The least possible sum of squares of `count` values; exact for three or fewer."""
+    """The smallest possible sum of squares of `count` values; exact for three or fewer."""
     if count <= 1:
         return float(mean * mean)
     between = count - 2
@@ -106,11 +105,11 @@ def work_of(name: str) -> Work:
 
 @dataclass(slots=True)
 class SummedTables:
-    """What a file's tables say, on its way to a profile.
+    """Collects the contents of a file's tables, and builds a profile.
 
     Attributes:
-        notes: what was left out, a line each.
-        records: single records of streams, where a table has a row for each.
+        notes: descriptions of what was omitted.
+        records: individual records of streams, from tables with a row for each.
     """
 
     timers: list[Timer] = field(default_factory=lambda: [root_timer(), CUT])
@@ -124,7 +123,7 @@ class SummedTables:
     _api: dict[Timer, Times] = field(default_factory=dict)
 
     def stream(self, device: int = 0, context: int = 0, stream: int | None = None) -> Thread:
-        """The thread of a stream; None if the table does not tell streams apart."""
+        """The thread of a stream; `stream` is None if the table has no streams."""
         if stream is None:
             return Thread(0, 1 + device, 0, "stream", "all streams")
         key = (device, context, stream)
@@ -149,7 +148,7 @@ class SummedTables:
         block: Extent | None = None,
         untimed: bool = False,
     ) -> None:
-        """Count kernels, copies or memsets of one row."""
+        """Add the kernels, copies or memsets of one row."""
         thread = self.stream(device)
         timer = work_of(name).timer
         launch = Launch(0, took.number, took.total, took.shortest, took.longest, took.squares,
@@ -164,10 +163,13 @@ class SummedTables:
         end: int,
         moved: int | None = None,
     ) -> None:
-        """Count one kernel, copy or memset with its times in ns; `key` is as from `stream`.
+        """Add one kernel, copy or memset with its times in ns.
+
+        Args:
+            key: device, CUDA context and stream, as for `stream`.
 
         Raises:
-            OverflowError: no program runs that long, or moves that much.
+            OverflowError: the times or the bytes are implausible.
         """
         if not (0 <= start <= end <= limits.SUM and (moved or 0) < limits.EXACT):
             raise OverflowError("no program takes so long")
@@ -179,25 +181,25 @@ class SummedTables:
     def add_values(
         self, name: str, values: Mapping[str, float], units: Mapping[str, str], device: int = 0
     ) -> None:
-        """Add counted sums of a kernel, which must have been added."""
+        """Add counted sums of a kernel, which must have been added before."""
         sums = self._values.setdefault((self.stream(device), work_of(name).timer), {})
         for metric, value in values.items():
             sums[metric] = sums.get(metric, 0) + value
         self._units.update(units)
 
     def add_sample(self, name: str, sample: UserEvent, device: int = 0) -> None:
-        """Keep a value that is not a sum over a kernel's launches, which must have been added."""
+        """Add a value of a kernel that is not a sum; the kernel must have been added before."""
         self._samples.append((self.stream(device), work_of(name).timer, sample))
 
     def add_bytes(self, name: str, moved: int) -> None:
-        """Tell how many bytes the copies or memsets of one name moved in all."""
+        """Set the total bytes moved by the copies or memsets with this name."""
         timer = work_of(name).timer
         for number, (thread, other, launch) in enumerate(self._gpu):
             if other == timer:
                 self._gpu[number] = (thread, timer, replace(launch, bytes=moved))
 
     def add_api(self, name: str, took: Times, group: str | None = None) -> None:
-        """Count calls of an API."""
+        """Add calls of an API."""
         timer = api_timer(name) if group is None else Timer(name, groups=(group,))
         earlier = self._api.get(timer)
         if earlier is not None:
@@ -215,7 +217,7 @@ class SummedTables:
         return not self._gpu and not self._api and not self.records
 
     def profile(self, path: Path, tool: str, metadata: Mapping[str, str] = {}) -> Profile:
-        """The whole profile; the file's time stands in for the run's, which tables do not give."""
+        """The profile; it starts at the file's modification time, as tables have no date."""
         threads = [self._host()] if self._api else []
         threads += self._streams()
         notes = {IMPORT_NOTES: "\n".join(self.notes)} if self.notes else {}
@@ -278,5 +280,5 @@ class SummedTables:
 
 
 def _nobody(code: int) -> Owner:
-    """Tables do not tell who launched what."""
+    """The owner of a launch, which tables do not contain; never called."""
     raise LookupError(code)
