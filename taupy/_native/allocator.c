@@ -18,7 +18,7 @@ static const char BETWEEN[] = "PyTorch CUDA Memory Growth between Looks";
 static const char RELEASED[] = "PyTorch CUDA Memory Given Back";
 static const char PEAK[] = "PyTorch CUDA Memory Peak";
 
-static uint64_t unused_ticks; /* CUDA was not in use then */
+static uint64_t unused_ticks; /* the last time that CUDA was found unused */
 static struct {
     AllocatorRecord *record; /* in the part of `generation` */
     uint64_t generation;
@@ -75,8 +75,8 @@ static int take(PyObject *stats, AllocatorRecord *read)
     return 0;
 }
 
-/* It is unknown whether the allocator can be queried in a process forked after CUDA was
- * initialised. */
+/* Whether the allocator may be queried: not in a process forked after CUDA was initialised, where
+ * that may be unsafe. */
 static int may_ask(void)
 {
     PyObject *in_bad_fork = called("_cuda_isInBadFork", NULL);
@@ -97,8 +97,8 @@ static long device_read(AllocatorRecord *read)
     return device < ALLOCATOR_DEVICES ? device : -1;
 }
 
-/* The same, safe at any point of the program: garbage collection is off, as it would run the
- * program's code. */
+/* The same, safe at any point of the program: garbage collection, which could run the program's
+ * code, is disabled meanwhile. */
 static long device_read_aside(AllocatorRecord *read)
 {
     int saved = errno, collects = PyGC_Disable();
@@ -153,7 +153,8 @@ static void release(Thread *thread, Node *node, double kib, uint64_t from)
     sample(RELEASED, UNIT, kib, thread, is_known ? open_since(node, from) : NULL);
 }
 
-/* `node` NULL: what was open is unknown. */
+/* Record growth or release since the last comparison. `node` NULL: the open routines are
+ * unknown. */
 static void compare(Thread *thread, Node *node, long device, const AllocatorRecord *read)
 {
     uint64_t from = devices[device].compared_ticks ? devices[device].compared_ticks : unused_ticks;
@@ -170,7 +171,8 @@ static void compare(Thread *thread, Node *node, long device, const AllocatorReco
     devices[device].compared_ticks = clock_ticks();
 }
 
-/* Routines of other threads, a DataLoader's or a progress bar's, are not the ones that allocate. */
+/* Keep a reading. Only the main thread's are charged to routines: those of other threads, such as a
+ * DataLoader's or a progress bar's, do not allocate. */
 static void take_note(Thread *thread, Node *node, long device, const AllocatorRecord *read)
 {
     uint64_t compared = devices[device].compared_ticks;

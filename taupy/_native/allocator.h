@@ -8,8 +8,8 @@
  * The latest values are in the part, where the watch finds them. The main thread compares them with
  * its previous reading: growth is charged to the routine that was innermost throughout; if others
  * were entered meanwhile, it is recorded as "between looks", at the innermost routine that was open
- * throughout. Other threads read only where the main thread does not get to it, and charge
- * nothing. */
+ * throughout. Other threads read the statistics only if the main thread has not done so for a
+ * while; growth they find is not charged to a routine. */
 #ifndef TAUPY_ALLOCATOR_H
 #define TAUPY_ALLOCATOR_H
 

@@ -11,7 +11,7 @@
 #include "timing.h"
 #include <unistd.h>
 
-/* GPU counters over whole regions. */
+/* Begin or end counting of a whole region on the GPU. */
 static void gpu_region(const NamedTimer *timer, int begins)
 {
     void (*region)(int) = host_read(&taupy_gpu_host, region);
@@ -188,7 +188,7 @@ PyObject *snapshot(PyObject *module, PyObject *label)
     unsigned number = ++count;
     snprintf(path, sizeof path, "%s/%ld-%u.snapshot", run_folder, (long)getpid(), number);
     snprintf(gpu_path, sizeof gpu_path, "%s/%ld-%u.gpucopy", run_folder, (long)getpid(), number);
-    /* The GPU's part first: then everything it refers to is in ours. */
+    /* Copy the GPU's part first, so that ours contains everything it refers to. */
     Py_BEGIN_ALLOW_THREADS
     missing = gpu_snapshot(gpu_path);
     Py_END_ALLOW_THREADS

@@ -1,5 +1,5 @@
-/* A BLAS that sits between a program and its real BLAS, and derives from a call's shape what it
- * computes.
+/* A BLAS between a program and its real BLAS, which derives the operations of a call from its
+ * shape.
  *
  * Loaded with RTLD_GLOBAL before NumPy, so that this library's functions are found first. Each
  * reports to `taupy_blas_note` the operations and the minimum number of bytes moved (each operand

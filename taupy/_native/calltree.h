@@ -171,7 +171,7 @@ static inline Node *visible(Thread *thread)
                                      : cursor;
 }
 
-/* Enter something that is not recorded. */
+/* Enter a call that is not recorded. */
 static inline void hide(Thread *thread)
 {
     Node *under = thread->cursor;
@@ -193,8 +193,8 @@ static inline void unhide(Thread *thread)
 
 /* Change a node's key. The table has room: the node was in it before. */
 void node_rekey(Node *node, void *key);
-/* Create the node for (parent, key), which must not exist, as the parent's last child. NULL if no
- * more can be had. */
+/* Create the node for (parent, key), which must not exist, as the parent's last child. NULL if the
+ * limit of call paths is reached or memory runs out. */
 Node *node_new(Thread *thread, Node *parent, void *key);
 
 /* Forget all threads: in a forked child, or when the engine ends. */

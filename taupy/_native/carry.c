@@ -1,4 +1,4 @@
-/* Reopening what was open under a different node. */
+/* Reopening nodes at a different place of the call tree. */
 #include "carry.h"
 #include "timing.h"
 

@@ -1,5 +1,5 @@
-/* What stays open after the routine it began in has returned: NVTX ranges, and record_function
- * phases, which `phases.c` tracks. */
+/* NVTX ranges and record_function phases (tracked by phases.c) stay open after the routine in which
+ * they began has returned. */
 #ifndef TAUPY_CARRY_H
 #define TAUPY_CARRY_H
 
@@ -26,9 +26,9 @@ static inline enum Range range_kind(const void *key)
 
 /* Open timer `key` at the cursor. Returns 0 if there is no room for it or it is too deep. */
 int timer_begin(Thread *thread, void *key);
-/* Reopen, under the cursor, what was open between `outer` (exclusive) and `inner`: either ranges
- * only, or also routines and what was open in them. Timers that began in `outer` itself have ended
- * with it. A range's call is counted where something is first called in it. */
+/* Reopen, under the cursor, the nodes that were open between `outer` (exclusive) and `inner`:
+ * either ranges only, or also routines with everything open in them. Timers that began in `outer`
+ * itself have ended with it. A range's call is counted at the place of the first call within it. */
 void go_on(Thread *thread, Node *inner, Node *outer, int ranges_only, uint64_t now);
 /* Ranges that began in a routine continue when it returns (`push` is often called by a helper),
  * unless that routine was the thread's outermost. */

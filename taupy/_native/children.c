@@ -21,7 +21,8 @@ static void note_bytes(Note *note, const char *bytes, size_t size)
     note->size += size;
 }
 
-/* Anything but str and bytes is left empty: converting it would run the program's code. */
+/* The word as bytes; empty if it is neither str nor bytes, as converting it would run the program's
+ * code. */
 static PyObject *as_bytes(PyObject *word)
 {
     PyObject *bytes = NULL;

@@ -1,5 +1,5 @@
-/* Child processes are noted with their commands, so that one that leaves no part is listed in the
- * trial (record, children.py).
+/* Note child processes with their commands, so that a child without a part is listed in the trial
+ * (record, children.py).
  *
  * A note is metadata of the part: process id (0: unknown; our own: we become it), and start and end
  * in ns of CLOCK_MONOTONIC; then folder, executable and the words of the command, each preceded by
@@ -11,8 +11,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* Note a fork of ours, of which only the child's pid is known. If the child leaves no part because
- * it could open no file, its data is lost. */
+/* Note a fork of this process, of which only the child's pid is known. If the child cannot open a
+ * file for its part, its data is lost. */
 void note_fork(pid_t pid, int64_t began_ns);
 
 /* `paths`: the executable, or several candidates of which the first that can be run is used; NULL:

@@ -19,7 +19,7 @@ static inline int64_t clock_ns(clockid_t id)
     return now.tv_sec * 1000000000LL + now.tv_nsec;
 }
 
-/* `clock_fast_ticks` does not ask which clock is in use: only where `clock_is_fast`. */
+/* `clock_fast_ticks` does not check which clock is in use; call it only if `clock_is_fast`. */
 #if defined(__x86_64__)
 #include <x86intrin.h>
 static inline int clock_is_fast(void) { return clock_uses_tsc; }

@@ -138,7 +138,7 @@ static Node *cause_of(uint64_t asker)
     return thread != NULL && !thread_is_over(thread) ? cause_on(thread) : NULL;
 }
 
-/* Note what was issued since the last call. */
+/* Note the operations issued since the last call. */
 static void note_asked(Communicator *communicator, Node *cause, uint64_t now)
 {
     uint64_t asked = host.asked(communicator->group);
@@ -153,7 +153,7 @@ static void note_asked(Communicator *communicator, Node *cause, uint64_t now)
     }
 }
 
-/* Note what the thread has issued, and what it did before that. */
+/* Note the operations that the thread has issued, and the stretch before them. */
 static void note_all(Thread *thread, Node *cause)
 {
     uint64_t now = clock_ticks(), asked = 0;
@@ -400,7 +400,7 @@ static void operation_ends(void *given)
 
 /* ---------------------------------------------------------------- groups */
 
-/* Append `0-3` to a list of ranks; "..." stands for whatever does not fit. */
+/* Append a range such as `0-3` to a list of ranks, or "..." if it does not fit. */
 static void ranks_add(CommunicatorRecord *record, long from, long to)
 {
     size_t used = strlen(record->ranks), room = sizeof record->ranks - used;
@@ -440,8 +440,8 @@ static Communicator *communicator_named(const char *name)
     return NULL;
 }
 
-/* The communicator of a new group of this name; a previous one that is gone has released the
- * name. */
+/* The communicator of a new group of this name; a previous group of the same name has released
+ * it. */
 static Communicator *communicator_new(const char *name)
 {
     int group = communicator_count < COMMUNICATORS ? host.group(name) : -1;

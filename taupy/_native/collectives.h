@@ -1,8 +1,8 @@
 /* Collectives of PyTorch's process groups: all_reduce, broadcast and so on.
  *
- * A backend executes them on its own threads, which tell us when one begins and ends
- * (collectives_library.cpp). Which thread issued it, and when, is noted when a thread of the
- * program next passes through our hooks: at known routines, and between nodes of a backward pass,
+ * A backend executes them on its own threads, which report when one begins and ends
+ * (collectives_library.cpp). The issuing thread and the time are noted when a thread of the program
+ * next passes through our hooks: at known routines, and between nodes of a backward pass,
  * where DistributedDataParallel issues collectives without any Python frame. The group counts the
  * operations issued, so none is missed; that count is the collective's sequence number, identical
  * on all ranks.

@@ -220,7 +220,7 @@ static int find_availability(CountContext *here)
 int config_prepare(CountContext *here)
 {
     PInitialize initialize = FILLED(PInitialize, reserved, .reserved = NULL);
-    if (!initialized) /* must wait until the driver is ready, which it is not while loading us */
+    if (!initialized) /* not while the driver loads this library: it is not ready yet */
         TRY("initialize", RANGE(initialize, initialize));
     initialized = 1;
     if (here->chip == NULL && find_chip(here) != 0)

@@ -1,5 +1,5 @@
-/* What is counted in a CUDA context, in the form CUPTI's Range Profiler needs: the chip's metrics,
- * a configuration built from them, and space for results. */
+/* The configuration of counting in a CUDA context, as CUPTI's Range Profiler needs it: the chip's
+ * metrics, a configuration image built from them, and space for results. */
 #ifndef TAUPY_COUNT_CONFIG_H
 #define TAUPY_COUNT_CONFIG_H
 
@@ -30,7 +30,7 @@ typedef struct CountContext {
     int faults;  /* consecutive launches that could not be counted */
     int reduced; /* metrics that need code patching are left out */
     int has_config;   /* CUPTI holds one */
-    int needs_thread; /* cannot be set in a callback: our thread sets it */
+    int needs_thread; /* the configuration cannot be set in a callback: our thread sets it */
     int keeps_ranges; /* the data image cannot be initialised for each launch */
     size_t first_range;
     char *chip;
@@ -59,11 +59,11 @@ static inline int count_has_given_up(void)
     return __atomic_load_n(&counting_setup.has_given_up, __ATOMIC_ACQUIRE);
 }
 
-/* Do everything except starting. Steps completed by an earlier attempt that failed later are not
- * repeated. */
+/* Do everything up to the start of the profiler. Steps that an earlier, failed attempt completed
+ * are not repeated. */
 int config_prepare(CountContext *here);
 
-/* Turn what is to be counted into a configuration, and allocate space for its results. */
+/* Build the configuration image, and allocate space for its results. */
 int config_make(CountContext *here);
 
 /* Pass it to CUPTI; clear the data image. */

@@ -15,7 +15,7 @@ enum ContextState { NEW, PREPARING, READY, FAILED };
 
 static CountContext contexts[CONTEXTS_AT_MOST];
 
-/* ---------------------------------------------------------------- which one */
+/* ---------------------------------------------------------------- contexts */
 
 /* The entry of a context, found or created; NULL if there are too many. */
 static CountContext *place_of(void *context)
@@ -75,7 +75,7 @@ static int state_after(CountContext *here, enum Moment moment)
     return FAILED;
 }
 
-/* One thread at a time; meanwhile, others count nothing in this context. */
+/* Prepare on one thread; meanwhile, others do not count in this context. */
 static void prepare_once(CountContext *here, enum Moment moment)
 {
     int expected = NEW;

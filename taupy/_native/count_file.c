@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 static int file = -1;
-static int is_full; /* limit or disk reached: what is there is still read; atomic */
+static int is_full; /* file size limit or full disk: existing lines remain valid; atomic */
 
 int count_file_open(const char *path)
 {

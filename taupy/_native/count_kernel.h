@@ -40,7 +40,7 @@ Key *key_of(const char *kernel, uint64_t node, int device, const LaunchShape *sh
 /* A line describing the key, ready for more to be appended; the caller frees it. */
 char *key_text(const char *what, const Key *key);
 
-/* Write how often each key was launched. */
+/* Write the number of launches of each key. */
 void keys_write(void);
 
 #endif

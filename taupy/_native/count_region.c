@@ -14,8 +14,8 @@ static pthread_t region_thread;
 static int region_depth; /* open regions on that thread */
 static int (*context_current)(void **), (*context_synchronize)(void);
 
-/* Wait for everything launched. That may depend on what other threads launch in their regions, so
- * they get the launch right meanwhile, and see that this region is in progress. 0: nothing is being
+/* Wait for all launched work. It may depend on launches of other threads in their regions, so they
+ * get the launch right meanwhile, and see that this region is in progress. 0: nothing is being
  * counted now. */
 static int finish_launched(void)
 {

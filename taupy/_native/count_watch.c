@@ -51,8 +51,8 @@ void count_give(void) { pthread_mutex_unlock(&launching); }
 
 uint64_t count_unwatched(void) { return __atomic_load_n(&unwatched, __ATOMIC_RELAXED); }
 
-/* Report it now, while the program hangs: at its end it would be too late. If the program has
- * replaced its stderr, that one is not ours to write to. */
+/* Report the kernel now, while the program hangs: it may never end. Write nothing if the program
+ * has replaced its stderr. */
 static void tell(const char *name)
 {
     struct stat now;

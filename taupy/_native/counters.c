@@ -16,7 +16,7 @@ CounterEvent counter_events[COUNTER_EVENTS_AT_MOST];
 int counter_event_count, counter_metric_count, counter_rdpmc_wanted;
 CounterGroup *_Atomic counter_groups;
 
-/* Move it to a high number, so that the program's own files get their usual descriptors. */
+/* Move a descriptor to a high number, so that the program's own files get their usual ones. */
 static int counter_descriptor_moved(int low)
 {
     struct rlimit limit;
@@ -152,7 +152,8 @@ int counter_read_events(CounterGroup *group, uint64_t *values)
 }
 
 #if defined(__x86_64__)
-/* One event's value on its own thread; -1 if it is not on a hardware counter at the moment. */
+/* Read an event's value with rdpmc, on its own thread. Returns -1 if the event is not on a hardware
+ * counter at the moment. */
 static inline int counter_rdpmc(volatile struct perf_event_mmap_page *page, uint64_t *value)
 {
     uint32_t before;

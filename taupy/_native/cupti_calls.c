@@ -118,7 +118,7 @@ void calls_on_callback(void *user, int domain, uint32_t id, const void *data)
     if ((domain != DOMAIN_DRIVER && domain != DOMAIN_RUNTIME) || id >= IDS_AT_MOST)
         return;
     const CallbackData *call = data;
-    if (calls.interest[domain][id] & CALL_LOADS) { /* relevant only for what it may copy */
+    if (calls.interest[domain][id] & CALL_LOADS) { /* only copies that it causes matter */
         if (call->site == 0)
             ring_put(calls.ring, call->correlation, place_of_call().launch);
         return;

@@ -1,5 +1,5 @@
-/* What happens on the program's own threads: CUPTI calls us at the start and the end of each CUDA
- * API call. No lock, no allocation, and no system call except once per thread.
+/* CUPTI's callbacks on the program's own threads, at the start and the end of each CUDA API call.
+ * They take no lock, allocate nothing, and make no system call except once per thread.
  *
  * At the start, the call-path node is stored under the call's correlation id, by which records of
  * kernels and copies find it; at the end, the call's time is added to its row. */

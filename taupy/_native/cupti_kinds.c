@@ -9,7 +9,7 @@
 
 static int unified_problem; /* CUPTI's result, atomic; 0: nothing to report */
 static int lend_problem;    /* likewise */
-static int is_lent;         /* CUPTI's records are torch.profiler's for now; atomic */
+static int is_lent;         /* torch.profiler receives CUPTI's records for now; atomic */
 static uint64_t lent_launches, lent_moves; /* at the time of lending */
 
 /* Kinds of records; only kernels and copies are indispensable. */
@@ -78,8 +78,8 @@ static uint64_t launches(void)
     return __atomic_load_n(&collector.sums.counters->launches, __ATOMIC_RELAXED);
 }
 
-/* Whether torch.profiler has taken the records of launches since it began: if so, no buffer was
- * requested from us or handed to us in that time. */
+/* Count the launches whose records torch.profiler has taken since it began: it has taken them if no
+ * buffer was requested from us or handed to us in that time. */
 static void count_lent(void)
 {
     uint64_t now = launches(); /* fewer, if one begun earlier has since been refused */
@@ -92,7 +92,7 @@ static void count_lent(void)
 
 /* Called on the program's thread when its torch.profiler begins and after it has ended.
  * torch.profiler registers its own buffer callbacks, if it can do so without a subscriber, and
- * disables the kinds at its end. Records it took are its own; what follows is ours again. */
+ * disables the kinds at its end. We do not get the records that it took, but all later ones. */
 void kinds_lend(int begins)
 {
     int saved = errno, result;

@@ -15,7 +15,8 @@ int kinds_are_lent(void);
 /* At the end: records not returned by now are lost. */
 void kinds_end(void);
 
-/* Note in the part what CUPTI refused later. To be called by the thread that owns the part. */
+/* Note in the part the kinds that CUPTI refused after the start. To be called by the thread that
+ * owns the part. */
 void kinds_note(void);
 
 #endif

@@ -27,7 +27,7 @@ enum { RESOURCE_MODULE_LOADED = 6 };
 int modules_keep(const char *folder, uint64_t limit);
 /* Called on any thread; the program waits for the hash and the file. */
 void modules_on_loaded(const ModuleLoaded *loaded);
-/* Note in the part what was loaded and how many were left out. Called by the worker. */
+/* Note in the part the loaded modules, and the number of omitted ones. Called by the worker. */
 void modules_note(void);
 
 #endif

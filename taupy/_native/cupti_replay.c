@@ -90,7 +90,7 @@ EXPORT void taupy_gpu_replay_calls(int domain, uint32_t id, uint32_t correlation
     }
 }
 
-/* Records from memory, passed through a buffer as CUPTI's are; 0 if they do not fit. */
+/* Process records from memory through a buffer, like CUPTI's; 0 if they do not fit. */
 EXPORT size_t taupy_gpu_replay_records(const uint8_t *records, size_t size)
 {
     uint8_t *buffer;

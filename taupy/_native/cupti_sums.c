@@ -96,8 +96,8 @@ static GpuWork *work_of(Sums *sums, GpuWork *key, uint32_t *number)
                 sums->counters->folded += folded > 0;
                 return sums->table[i];
             }
-        /* The first half of the rows keeps configurations apart, the second half call paths; what
-         * is folded completely always gets a row. */
+        /* The first half of the rows distinguishes configurations, the second half only call paths;
+         * a completely folded key always gets a row. */
         if (sums->count < sums->limit / 2 || (folded && sums->count < sums->limit) || folded > 1) {
             if (sums->count * 2 > sums->mask) {
                 if (work_grow(sums) != 0)
@@ -308,7 +308,7 @@ void sums_add(Sums *sums, const void *record, NodeOf node_of)
         break;
     }
     case RECORD_DRIVER:
-    case RECORD_RUNTIME: { /* requested only with a trace: the sums are made in callbacks */
+    case RECORD_RUNTIME: { /* requested only with a trace: callbacks sum the calls */
         const ApiRecord *call = record;
         key.node = node_of(call->correlation, &known);
         key.name = call->callback_id;

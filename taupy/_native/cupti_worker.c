@@ -76,7 +76,7 @@ static void synchronize(void)
 
 enum CopyState { COPY_NONE, COPY_ASKED, COPY_WRITTEN };
 
-/* Copy the part in its current state for a snapshot: nobody else writes sums. */
+/* Copy the part in its current state for a snapshot; only this thread writes sums. */
 static void copy(void)
 {
     int state = COPY_ASKED;
@@ -165,8 +165,8 @@ int worker_snapshot(const char *path)
         __atomic_store_n(&copy_asked, COPY_ASKED, __ATOMIC_RELEASE);
         sem_post(&wake);
         result = wait_for(&copied, collector.host->end_ms);
-        /* Withdraw the request, so that nobody gets a copy from a later moment; if a copy is being
-         * written, wait for it. */
+        /* Withdraw the request, so that no later copy is made; if a copy is being written, wait for
+         * it. */
         if (result != 0 &&
             !__atomic_compare_exchange_n(&copy_asked, &state, COPY_NONE, 0, __ATOMIC_ACQ_REL,
                                          __ATOMIC_RELAXED))

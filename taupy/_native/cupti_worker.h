@@ -1,4 +1,4 @@
-/* The collector's only thread: it sums up what is in the buffers, requests more once a second,
+/* The collector's only thread: it sums the records in the buffers, requests more once a second,
  * copies the part for snapshots, and delivers everything at the end. */
 #ifndef TAUPY_CUPTI_WORKER_H
 #define TAUPY_CUPTI_WORKER_H

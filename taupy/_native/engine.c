@@ -167,7 +167,7 @@ static void start_listeners(void)
         listener_add(all[i]);
 }
 
-/* Changes to the process that stay for good, made when a run is recorded. */
+/* Changes to the process that are never undone, made only when a run is recorded. */
 static void start_run(void)
 {
     static int is_done;

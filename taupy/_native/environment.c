@@ -43,7 +43,8 @@ PyObject *list_with_variable(PyObject *environment, PyObject *preexec)
         return gpu_environment();
     if (!variable_is_needed() || !PyList_Check(environment))
         return NULL;
-    /* If a name occurs twice, the first one counts: a value given by the program wins. */
+    /* If a name occurs twice, the first one counts, so a value set by the program takes
+     * precedence. */
     PyObject *copy = PyList_GetSlice(environment, 0, PyList_GET_SIZE(environment));
     PyObject *item = PyBytes_FromFormat(BOOT_VARIABLE "=%s", run_folder);
     if (copy == NULL || item == NULL || PyList_Append(copy, item) != 0)

@@ -21,7 +21,7 @@ static int has_first_stderr;
 
 void stderr_keep(int quiet) { has_first_stderr = !quiet && fstat(2, &first_stderr) == 0; }
 
-/* The program's resource limits are not meant for the storer. */
+/* Lift the program's resource limits, which should not apply to the storer. */
 static void limits_lift(void)
 {
     static const int limits[] = {RLIMIT_NOFILE, RLIMIT_AS, RLIMIT_DATA, RLIMIT_FSIZE, RLIMIT_CPU,
@@ -35,7 +35,7 @@ static void limits_lift(void)
     }
 }
 
-/* The storer's files. If the program has replaced its stderr, that one is not ours to use. */
+/* Set up the storer's files. It does not use a stderr that the program has replaced. */
 static void files_set(posix_spawn_file_actions_t *actions)
 {
     struct stat now;
@@ -135,8 +135,8 @@ void finish(int has_status, int64_t status, uint64_t state)
 static int interrupt_held; /* SIGINT is blocked between Python's end and exit() */
 
 /* Called as the last step of Py_FinalizeEx. After an unhandled KeyboardInterrupt, the interpreter
- * then kills itself with SIGINT, so exit() is never reached: hold the signal back until the run is
- * stored; then it kills the process as it would have. */
+ * then kills itself with SIGINT, so exit() is never reached. Block the signal until the run is
+ * stored; it then kills the process as usual. */
 static void python_ended(void)
 {
     gpu_end(1);

@@ -7,7 +7,7 @@
 /* [(name, calls, inclusive_ns, exclusive_ns, kind)] over all threads so far, kind as in FlatKind.
  * Open activations count up to now. */
 PyObject *flat(PyObject *module, PyObject *unused);
-/* What the hash tables hold and what look-ups cost; see table_steps. */
+/* Sizes of the hash tables and the cost of look-ups; see table_steps. */
 PyObject *tables(PyObject *module, PyObject *unused);
 
 #endif

@@ -6,8 +6,8 @@
 
 static void **forked_path; /* keys open in the forking thread, outermost first */
 static uint64_t forked_depth, forked_hide;
-/* What was open when this thread called fork. Its cursor is in the part, which the child shares
- * with the parent, where it moves on. */
+/* The node that was open when this thread called fork. The cursor itself is of no use: it is in the
+ * part, which the child shares with the parent, and the parent moves it. */
 static __thread struct {
     Node *node;
     uint64_t hide;

@@ -1,4 +1,4 @@
-/* Where a launch comes from, and when the collector starts and stops. */
+/* The call path of a launch; starting and stopping the collector. */
 #define _GNU_SOURCE
 #include "gpu.h"
 #include "memory.h"
@@ -63,7 +63,7 @@ GpuPlace gpu_place(void)
 
 static uint64_t gpu_part_start(void) { return part != NULL ? part->start_ticks : 0; }
 
-/* Whether this routine is where autograd's work on other threads begins. */
+/* Whether this routine starts a backward pass, which autograd runs on other threads. */
 static int is_backward(const char *name, const char *file)
 {
     static const char folder[] = "torch/autograd/";

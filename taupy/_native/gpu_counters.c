@@ -3,10 +3,11 @@
  * This library replaces the collector of kernels and copies (cupti.c) in a separate run mode: the
  * driver loads it at the first cuInit. For each kernel, by name, grid and launching call path, the
  * first N launches are counted: the profiler is started before the launch and stopped after it, so
- * there is exactly one range, and no doubt what it belongs to. The kernel is rerun as many times as
+ * there is exactly one range, which belongs to this launch. The kernel is rerun as many times as
  * its counters need passes, with its memory saved and restored in between (kernel replay). Kernels
- * that cannot be rerun or run alone are left alone and named. Only one launch is counted at a time;
- * other threads' launches wait for it. The result is text in the run folder, one line per launch.
+ * that cannot be rerun or run alone are not counted but named. Only one launch is counted at a
+ * time; other threads' launches wait for it. The result is text in the run folder, one line per
+ * launch.
  *
  * Alternatively, whole regions (`taupy.region`) are counted, including everything the GPU does in
  * them. Nothing is rerun then, so only counters that fit into one pass are available. */
@@ -189,7 +190,7 @@ static void launch_begins(enum LaunchKind kind, int domain, const CallbackData *
         open->is_undecided = 1;
 }
 
-/* It should have been counted: count another launch instead. */
+/* This launch could not be counted: count a later one instead. */
 static void pass_over(Key *key)
 {
     key->tried--;

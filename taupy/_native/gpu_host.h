@@ -16,8 +16,8 @@ typedef struct GpuPlace {
     uint64_t launch; /* node that launched work belongs to; 0: unknown */
 } GpuPlace;
 
-/* Result of a snapshot: it contains the GPU's work; the work could not be had in time; or CUPTI is
- * not flushed before the end, so only what it delivered by itself is there. */
+/* Result of a snapshot: it contains the GPU's work; the work was not available in time; or CUPTI is
+ * not flushed before the end, so the snapshot has only records that it delivered unasked. */
 enum { GPU_COPIED = 0, GPU_LATE = -1, GPU_NOT_FLUSHED = 1 };
 
 typedef struct GpuHost {
@@ -26,7 +26,7 @@ typedef struct GpuHost {
     const char *run_folder;     /* where the collector writes its part */
     const char *spill_prefix;   /* path prefix of the fallback if that has no room; may be NULL */
     char **libraries;           /* libcupti of wheels and toolkits, best first; may be NULL */
-    const char *save_folder;    /* save CUPTI's buffers as they come, for tests; else NULL */
+    const char *save_folder;    /* save CUPTI's buffers as they arrive, for tests; else NULL */
     const char *modules_folder; /* save loaded modules, up to a byte limit; or NULL */
     uint64_t modules_bytes;
     uint32_t trace;             /* keep individual activities */
@@ -43,7 +43,7 @@ typedef struct GpuHost {
     /* Set by the collector once it has started. */
     void (*end)(int last);      /* deliver pending work; `last`: nothing will follow */
     void (*forked)(void);       /* in a forked child */
-    int (*snapshot)(const char *path); /* write what is complete to this file; GPU_COPIED ... */
+    int (*snapshot)(const char *path); /* write completed work to this file; GPU_COPIED ... */
     void (*region)(int begins); /* for the calling thread; may wait for the GPU; or NULL */
     void (*lend)(int begins);   /* torch.profiler takes or returns CUPTI's records; or NULL */
 } GpuHost;

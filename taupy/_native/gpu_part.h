@@ -1,4 +1,4 @@
-/* The GPU part: what one process did on its GPUs, in a single memory-mapped file.
+/* The GPU part: the GPU work of one process, in a single memory-mapped file.
  *
  * The container is that of part.h (header, chunks, blocks) with a magic number of its own; nodes
  * are addresses in the engine's part of the same process. The reader is

@@ -55,9 +55,9 @@ Listener hooks_listener = {.on_lookup = on_lookup};
 
 int hooks_have_c_calls_alone(const PyThreadState *state) { return state->c_profilefunc == c_event; }
 
-/* The hook puts every Python frame on the C stack, which plain Python 3.11 does not: a deeply
- * recursive program must not overflow it. Near the end of the stack, evaluation continues on a
- * separate one. */
+/* With the hook, every Python frame also takes C stack, unlike in plain Python 3.11. So that a
+ * deeply recursive program does not overflow it, evaluation continues on a separate stack near its
+ * end. */
 #define STACK_MARGIN (256 * 1024)
 #define STACK_SEGMENT (64ull << 20)
 
@@ -309,7 +309,7 @@ static NOINLINE PyObject *left_otherwise(void *key, uint64_t now, PyObject *resu
     return result;
 }
 
-/* The most frequent case; does not ask for another function below ours. */
+/* The most frequent case: calls the interpreter's own evaluation function directly. */
 static PyObject *eval_plain(PyThreadState *state, struct _PyInterpreterFrame *frame, int throwing)
 {
     PyCodeObject *code = frame->f_code;

@@ -36,7 +36,7 @@ static enum Origin origin_of(const char *file)
         return strncmp(file, "<frozen ", 8) == 0 ? OF_LIBRARY : OF_NO_FILE;
     greenlet_loaded |= strstr(file, "/greenlet/__init__.py") != NULL;
     if (strstr(file, "/site-packages/") != NULL || strstr(file, "/dist-packages/") != NULL)
-        return OF_LIBRARY; /* wherever it is: PYTHONPATH, a .pth file, a cluster's modules */
+        return OF_LIBRARY; /* wherever that is: on PYTHONPATH, in a .pth file, a cluster's */
     for (char **folder = library_folders; folder != NULL && *folder != NULL; folder++)
         if (strncmp(file, *folder, strlen(*folder)) == 0)
             return OF_LIBRARY;

@@ -1,4 +1,4 @@
-/* An import is a single row, "import torch": what libraries do inside it is not recorded.
+/* An import is a single row, "import torch"; the work of libraries inside it is not recorded.
  *
  * An import is open from the entry of importlib's `_find_and_load` to its return, for a module not
  * loaded yet; every form of import goes through that function. While the cursor is on the import's

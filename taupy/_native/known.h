@@ -2,9 +2,9 @@
  * taupy/network.
  *
  * Such a routine carries a flag, so it never takes the fast path through `enter` and `leave`; it is
- * recorded like any other, through a second routine (`shown`, see phases.h). What its calls mean is
- * passed to steps.h. Of the program's objects, only the variables named in the tables are read, and
- * none of the program's code runs. */
+ * recorded like any other, through a second routine (`shown`, see phases.h). Its calls are passed
+ * to steps.h with their role. Of the program's objects, only the variables named in the tables are
+ * read, and none of the program's code runs. */
 #ifndef TAUPY_KNOWN_H
 #define TAUPY_KNOWN_H
 

@@ -1,4 +1,4 @@
-/* What a layer consists of and computes: parameters, shapes, floating-point operations.
+/* Facts about layers: parameters, shapes, floating-point operations.
  *
  * Shapes are read at calls 1, 2, 4, 8 and so on of a layer; all other calls only pay for a counter.
  * Only tensors of PyTorch's own classes are inspected, through the library of operators_host.h:

@@ -343,7 +343,8 @@ static Layer *searched(PyObject *module, OpenLayer *open, size_t count)
     return stray_of(module, inner);
 }
 
-/* Since the last call of a layer, the program's data has pushed ours out of the cache. */
+/* Prefetch the data of this layer and of the one that followed it last time: since their last
+ * calls, the program's data has displaced them from the cache. */
 static Layer *expected_next(Layer *layer)
 {
     static Layer *previous;

@@ -4,7 +4,7 @@
 #define NAME_SIZE 256
 #define NESTED_AT_MOST 4
 
-/* A number of NumPy, whose conversion is NumPy's own; not an array. */
+/* Whether the value is a NumPy scalar, which NumPy itself converts; not an array. */
 static int is_numpys(PyObject *value)
 {
     const PyTypeObject *type = Py_TYPE(value);
@@ -41,7 +41,7 @@ static const char *text_of(PyObject *value)
     return text;
 }
 
-/* The values of a mapping; `before` comes before each name. */
+/* Add the values of a mapping; `before` is the prefix of their names. */
 static void add_mapping(Thread *thread, TakeValue *take, const char *before, PyObject *mapping,
                         int depth)
 {
@@ -63,7 +63,7 @@ static void add_mapping(Thread *thread, TakeValue *take, const char *before, PyO
     }
 }
 
-/* The values of a text such as `loss=0.5, accuracy: 0.9`. */
+/* Add the values in a text such as `loss=0.5, accuracy: 0.9`. */
 static void add_text(Thread *thread, TakeValue *take, const char *text)
 {
     while (*text != 0) {

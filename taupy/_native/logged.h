@@ -1,5 +1,5 @@
-/* Values that a program passes to its loggers, given to a function such as `step_value`. Only numbers
- * are taken, and no code of the program runs. */
+/* Values that a program passes to its loggers are passed on to a function such as `step_value`.
+ * Only numbers are accepted, and none of the program's code runs. */
 #ifndef TAUPY_LOGGED_H
 #define TAUPY_LOGGED_H
 

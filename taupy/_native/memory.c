@@ -166,7 +166,7 @@ int memory_has_others(const Thread *own)
     return 0;
 }
 
-/* With several threads, nobody can tell which one released the memory. */
+/* Record released memory; with several threads, it is unknown which one released it. */
 static void release(Thread *own, Node *node, double kib)
 {
     if (memory_has_others(own))

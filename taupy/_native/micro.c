@@ -469,7 +469,7 @@ static PyObject *measure(PyObject *module, PyObject *args) {
     }
     Py_END_ALLOW_THREADS
     if (begun < run.threads) {
-        /* The threads that wait for the missing ones never end: leave them their memory. */
+        /* The threads that wait for the missing ones never end: do not free their memory. */
         PyErr_Format(PyExc_OSError, "only %d of %d threads could be started", begun, run.threads);
         return NULL;
     }

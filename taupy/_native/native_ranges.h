@@ -1,5 +1,5 @@
-/* Nested NVTX push/pop ranges on threads without Python: what GPU work launched by such a thread is
- * attributed to. XLA's thread pools push one range per module, and one per operation within it. Any
+/* Nested NVTX push/pop ranges on threads without Python. GPU work that such a thread launches is
+ * attributed to them: XLA's thread pools push a range per module, and one per operation in it. Any
  * thread may push, with or without the interpreter; no lock is taken. */
 #ifndef TAUPY_NATIVE_RANGES_H
 #define TAUPY_NATIVE_RANGES_H

@@ -234,7 +234,8 @@ static void on_fork(const Thread *thread)
     natives = NULL;
 }
 
-/* File descriptors are the program's, too: we use at most a quarter of them. */
+/* Whether one more counter group may be opened: the program needs file descriptors, too, so we use
+ * at most a quarter of them. */
 static int natives_room(void)
 {
     struct rlimit limit;

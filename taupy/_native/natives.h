@@ -1,12 +1,12 @@
 /* Counters of threads that never run Python (BLAS, OpenMP and the like).
  *
  * If there are enough hardware counters, the events are counted a second time over all threads of
- * the process, inherited from the first thread. What is not the Python threads' then belongs to the
- * native ones, from their creation on, in a single row. Otherwise each native thread has a counter
- * group and a row of its own. Since nothing announces such a thread, we look for new ones at new
- * call paths, after long calls, and at regions. What they did before being found is lost:
- * counters_finish() reports how much CPU time that was. What they have done since the last start or
- * end of a region is credited to the region that was open, at the same call path in their row; if
+ * the process, inherited from the first thread. The difference between these counts and those of
+ * the Python threads is then attributed to the native threads, from their creation on, in a single
+ * row. Otherwise each native thread has its own counter group and row. There is no notification of
+ * such threads, so we look for new ones at new call paths, after long calls, and at regions. Their
+ * work before they are found is lost; counters_finish() reports its CPU time. Counts since the last
+ * start or end of a region are credited to the open region, at the same call path in their row; if
  * none was open, or several threads had one, to the row's root. Everything runs under the GIL; the
  * lock is for threads that end. */
 #ifndef TAUPY_NATIVES_H
@@ -18,7 +18,7 @@ extern Listener natives_listener;
 
 /* `whole`: count once more, over all threads together. */
 void natives_start(int whole);
-/* The engine stops: counting ends, and threads that end later close nothing. */
+/* The engine stops: counting ends, and threads that end later close no counters. */
 void counters_stop(void);
 
 #endif

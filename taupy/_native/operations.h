@@ -1,4 +1,4 @@
-/* Operation counts derived from shapes: what BLAS computes, recorded at the call path of the call.
+/* Operations of BLAS calls, derived from their shapes and recorded at their call paths.
  *
  * blas.c sits between the program and its BLAS and reports to us. Calls come without the GIL, which
  * is taken only for the first call of its kind at a place. Sums are user events (flop_fp32,

@@ -24,7 +24,7 @@ using Sizes = at::IntArrayRef;
 
 // ------------------------------------------------------------------ arguments
 
-// Its sizes can be read directly, without involving any class of the program's.
+// Whether its sizes can be read directly, without involving any class of the program.
 bool is_plain(const at::Tensor &tensor)
 {
     return tensor.defined() && tensor.layout() == at::kStrided &&

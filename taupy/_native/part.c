@@ -73,9 +73,9 @@ int64_t clock_epoch(int64_t monotonic_ns)
 
 /* Of the open part, one per process. NULL: no such file wanted. */
 static char *path_of_part, *spill_of_part;
-static int has_file; /* the file was created; not so if descriptors or the disk had run out */
+static int has_file; /* the file was created, which fails without free descriptors or disk space */
 
-/* Chunks that are not mapped from the file, whatever the header says about the file by now. */
+/* Chunks that are not mapped from the file, even if the header marks them as saved to it. */
 static uint8_t in_memory[CHUNKS_AT_MOST];
 static uint64_t first_end; /* how far the first chunk is mapped, allocated or not */
 
@@ -86,9 +86,9 @@ static uint64_t chunk_end(const PartHeader *part, uint64_t i)
     return i + 1 < part->chunk_count ? chunk_offset(&part->chunks[i + 1]) : part->used;
 }
 
-/* The folder of a path, if it belongs to this user and nobody else can write to it: its descriptor,
- * or -1. `name` is set to the remaining file name. If somebody swaps a folder further up, either
- * nothing is found or nothing of theirs is used. */
+/* A descriptor of a path's folder, if it belongs to this user and no other user can write to it;
+ * else -1. `name` is set to the remaining file name. If another user replaces a folder further up,
+ * either nothing is found or none of that user's files is used. */
 static int open_folder(const char *path, const char **name)
 {
     char folder[4096];
@@ -347,7 +347,7 @@ static int write_whole(const PartHeader *part, const PartHeader *header, int fd)
                : -1;
 }
 
-/* The program may have exhausted its soft limits; raising them for a moment is up to us. */
+/* Raise the soft limits, which the program may have exhausted, for a moment; or restore them. */
 static void lift_limits(struct rlimit *before, int lift)
 {
     static const int limits[] = {RLIMIT_NOFILE, RLIMIT_FSIZE};
@@ -559,7 +559,7 @@ void part_fold(PartHeader *part)
     int fd = folder >= 0 ? open_folded(folder) : -1;
     if (fd >= 0 && append(part, fd, name) == 0 && unlinkat(folder, name, 0) == 0) {
         free(path_of_part);
-        path_of_part = NULL; /* anything counted from now on is too late */
+        path_of_part = NULL; /* later counts are lost */
     }
     if (fd >= 0)
         close(fd);

@@ -89,8 +89,8 @@ static PyObject *variable_of(PyObject *object, const char *name)
     return value;
 }
 
-/* Close what is open at the phase's node; routines that have not returned continue where the phase
- * had begun. The phase is removed from the list. */
+/* Close everything open at and below the phase's node; routines that have not returned continue
+ * where the phase began. The phase is removed from the list. */
 static void phase_close(size_t at)
 {
     OpenPhase phase = phases[at];
@@ -119,7 +119,7 @@ static void phase_close(size_t at)
         close_down_to(thread, node, now);
         go_on(thread, inner, node, 0, now);
         steps_window_look(thread, NULL);
-        if (hidden) { /* what is not recorded continues, too */
+        if (hidden) { /* hidden calls continue, too */
             hide(thread);
             thread->hide = hidden;
         }

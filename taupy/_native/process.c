@@ -38,7 +38,7 @@ int part_begin(void)
     long pid = getpid();
     int has_path = run_folder != NULL && snprintf(path, sizeof path, "%s/%ld-%llx.part", run_folder,
                                                   pid, ticks) < (int)sizeof path;
-    /* A helper outlives the run, and then nobody looks for files in other places. */
+    /* A helper outlives the run, after which spill files are no longer searched for. */
     int has_spill = spill_prefix != NULL && (!helper || forked) &&
                     snprintf(spill, sizeof spill, "%s%ld-%llx.part", spill_prefix, pid, ticks) <
                         (int)sizeof spill;

@@ -111,7 +111,7 @@ static void range_add(RangeSum *sum, double value, int may_write)
     sample_add(sum->record != NULL ? sum->record : &sum->waiting, value);
 }
 
-/* Write what was summed up without the GIL into the part. */
+/* Write the sums made without the GIL into the part. */
 static void ranges_write(void)
 {
     RangeSum *later = NULL, *sum;
@@ -139,8 +139,8 @@ static void ranges_write(void)
 }
 
 /* Take the lock, if anything is measured at all. `may_write` is set if the part may grow, that is,
- * if this thread holds the GIL. With a new part (a forked child, a restart), start empty; what was
- * open belongs to the previous one. */
+ * if this thread holds the GIL. With a new part (a forked child, a restart), start empty; open
+ * ranges belong to the previous part. */
 static int ranges_enter(int *may_write)
 {
     if (!active || waiting)

@@ -2,8 +2,8 @@
  *
  * A range may end on a different thread than it began on, and may overlap others, so it cannot be a
  * phase of a call path: its duration is a value. These functions may be called on any thread, with
- * or without the GIL. What a thread without the GIL finds no room for in the part is kept in memory
- * until a thread that holds it comes along, or the process ends. */
+ * or without the GIL. Sums for which a thread without the GIL would need more room in the part are
+ * kept in memory until a thread with the GIL writes them, or the process ends. */
 #ifndef TAUPY_RANGES_H
 #define TAUPY_RANGES_H
 

@@ -182,7 +182,7 @@ static int is_nameless(const Routine *routine)
     return routine->name == NULL || routine->file == NULL || routine->group == NULL;
 }
 
-/* Fill in what the key, the callable or the code object tells. */
+/* Fill in the name and other attributes, from the key, the callable or the code object. */
 static void describe(Routine *routine, PyObject *callable)
 {
     if (KEY_KIND(routine->key) == KEY_TIMER) {

@@ -8,11 +8,11 @@
  *
  * Code objects are not kept alive. When one is freed, its routine retires. When its address is
  * reused by another code object (on 3.11, which does not report new code objects: as soon as the
- * routine retires), the record and the nodes are given an unused key, a small number. A new code object with the same name,
- * file and line takes over the retired routine, so code recreated in a loop remains one routine.
- * If the routine has many nodes, they keep their key until the new code object has been looked up
- * as often as there are nodes: code recreated for every call costs the same no matter how many
- * call paths lead to it. */
+ * routine retires), the record and the nodes are given an unused key, a small number. A new code
+ * object with the same name, file and line takes over the retired routine, so code recreated in a
+ * loop remains one routine. If the routine has many nodes, they keep their key until the new code
+ * object has been looked up as often as there are nodes: code recreated for every call costs the
+ * same no matter how many call paths lead to it. */
 #ifndef TAUPY_ROUTINE_H
 #define TAUPY_ROUTINE_H
 
@@ -118,7 +118,7 @@ typedef struct RoutineWatch {
     /* Flags for any routine; `globals`: NULL for those of the caller. */
     uint32_t (*selects)(const Routine *routine, PyObject *globals);
     uint32_t (*flags_of)(Routine *routine); /* for routines of code objects, by name and file */
-    /* A code object got a routine. Nonzero: we will not be told when it is freed. */
+    /* A code object got a routine. Nonzero: there will be no notification when it is freed. */
     int (*met)(PyObject *code, Routine *routine);
     /* For routines with one of `flags`, which have no node of their own: it is called, or it
      * returns (`returned`: its result, or NULL for an exception). Returns 0 if nothing was

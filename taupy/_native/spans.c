@@ -20,7 +20,7 @@ static void be_full(Thread *thread, uint64_t now, enum SpansEnd why)
     __atomic_store_n(&full_since, now, __ATOMIC_RELAXED);
 }
 
-/* Start counting from zero in a new part. */
+/* Reset the count for a new part. */
 static void count_anew(void)
 {
     if (__atomic_exchange_n(&counted, generation, __ATOMIC_RELAXED) == generation)

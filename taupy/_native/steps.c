@@ -373,8 +373,8 @@ static int meant(const struct Steps *steps, int kind)
                                             : kind;
 }
 
-/* Calls made now are part of something counted as a whole, or only a trial run of the program's
- * code. */
+/* Whether calls made now are to be ignored: they are part of something counted as a whole, or only
+ * a trial run of the program's code. */
 static int is_aside(const struct Steps *steps)
 {
     return is_inside(steps, KNOWN_UPDATE) || is_inside(steps, KNOWN_FETCH) ||
@@ -655,7 +655,7 @@ int steps_goes_on(const Thread *thread)
 
 /* ---------------------------------------------------------------- end of threads and of the run */
 
-/* The thread will train no more: whatever looked like a step counts as one. */
+/* The thread's training is over: any work that may be a step counts as one. */
 static void steps_finish(Thread *thread)
 {
     struct Steps *steps = thread->steps;

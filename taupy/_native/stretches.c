@@ -1,4 +1,4 @@
-/* What threads did between collectives; see stretches.h. */
+/* Where threads' time went between collectives; see stretches.h. */
 #include "stretches.h"
 #include "process.h"
 #include "steps.h"

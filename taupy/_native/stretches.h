@@ -2,8 +2,7 @@
  *
  * At each collective we visit the nodes that ran since the previous one (entered since then, or
  * open at the time) and compare their times with the previous values. The STRETCH_PLACES nodes with
- * the most exclusive time go into a fixed-size row; what the row leaves unexplained went to other
- * nodes.
+ * the most exclusive time go into a fixed-size row; the rest of the time was spent in other nodes.
  *
  * A stretch shorter than STRETCH_COST times the cost of such a look is merged with the next one,
  * which keeps the overhead below one percent. Beyond STRETCHES_AT_MOST rows, stretches are thinned

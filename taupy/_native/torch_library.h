@@ -18,7 +18,7 @@ static inline bool is_ours()
            realpath(library.dli_fname, path) != nullptr && strcmp(path, TAUPY_LIBTORCH) == 0;
 }
 
-// Why the engine cannot use this library; nullptr if it can. `given` is the engine's version.
+// The reason why the engine cannot use this library, or nullptr. `given` is the engine's version.
 static inline const char *unusable(uint32_t given, uint32_t ours)
 {
     if (given != ours)
