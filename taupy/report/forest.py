@@ -50,7 +50,7 @@ class Aligned:
 
 
 ALONE = Aligned()
-"""For a trial that is not compared."""
+"""The value for a trial that is not compared."""
 
 
 @dataclass(slots=True)
@@ -62,8 +62,8 @@ class Forest:
         names: each timer once: name, place, kind (a key of `KINDS`), groups; in a comparison,
             matching timers are merged, with the verdict on their own time.
         threads: name, kind, node, side (0, or 1 for the second trial), start (first row).
-        unmeasured: rows without a time; they count as 0.
-        judged: changes were tested, so rows without a verdict were too small to test.
+        unmeasured: number of rows without a time, which counts as 0.
+        judged: whether changes were tested; if so, rows without a verdict were too small to test.
     """
 
     columns: dict[str, array[int]] = field(

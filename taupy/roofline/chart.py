@@ -134,7 +134,8 @@ class Chart:
         level: the memory level; empty for all.
         x2, y2: secondary axes or None; their limits correspond to those of x and y.
         points: one record per point with every number of the chart, for JSON.
-        equal_decades: a decade is equally long on both axes, so slanted roofs rise at 45 degrees.
+        equal_decades: whether a decade is equally long on both axes, so that slanted roofs rise at
+            45 degrees.
     """
 
     kind: Kind

@@ -1,4 +1,4 @@
-"""Which charts to draw from placed points: kinds, levels, labels."""
+"""Choose the charts to draw from placed points: kinds, levels, labels."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ class Drawing:
     """What to draw, and how.
 
     Attributes:
-        kinds: kinds of charts requested; empty for the default.
+        kinds: requested kinds of charts; empty for the default.
         level: memory level; None for the default.
         top: number of points with labels.
         also: further roofs to draw.
-        equal_decades: a decade is equally long on both axes.
-        title: of all charts; empty for their own.
-        size: of pictures in inches; None for automatic.
+        equal_decades: whether a decade is equally long on both axes.
+        title: title of all charts; empty for the default ones.
+        size: size of pictures in inches; None for automatic.
     """
 
     placements: Sequence[Placement]

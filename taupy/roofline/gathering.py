@@ -1,4 +1,4 @@
-"""Sum the work of each point: assigns rows to points and adds them.
+"""Sum the work of each point: assign rows to points and add them up.
 
 `points.py` turns the sums into points.
 """

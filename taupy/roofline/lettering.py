@@ -1,8 +1,8 @@
 """Place the labels of a chart, for all writers.
 
-A writer passes the size of its plane and draws the labels it gets back. Each label is placed
-inside the plane, where it covers no other label, crosses no line and hides few symbols; among
-equal places, at the one closest to where a reader looks first.
+A writer passes the size of its plane and draws the labels that are returned. Each label is placed
+inside the plane, where it covers no other label, crosses no line and hides few symbols; of equally
+good places, the one closest to where a reader looks first is used.
 """
 
 from __future__ import annotations

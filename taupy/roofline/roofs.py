@@ -20,9 +20,9 @@ PRECISIONS = (
 Best = Callable[[CeilingKind, str], Ceiling | None]
 """Returns the most reliable ceiling of a kind and name."""
 
-# Substitutes for a precision that has no roof or is unknown: a roof that is not lower, so that
-# no point seems nearer to its roof than it is. The exception is half precision without a roof,
-# which uses fp32's: a tensor-core roof does not apply to work that did not run on tensor cores.
+# Substitutes for a precision without a roof, or for an unknown one: a roof that is not lower, so
+# that no point seems nearer to its roof than it is. Half precision without a roof is the exception;
+# it uses fp32's, since a tensor-core roof does not apply to work outside tensor cores.
 _STAND_INS = {
     "any": ("fp32", "fp64"),
     "tensor": ("tensor fp16", "tensor bf16", "tensor tf32", "tensor fp64"),

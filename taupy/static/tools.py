@@ -47,7 +47,7 @@ _NO_CODE = "does not contain device code"
 @dataclass(frozen=True)
 class Tools:
     """Attributes:
-    nvdisasm, cuobjdump, ptxas: paths of the tools; None where a tool is missing.
+    nvdisasm, cuobjdump, ptxas: paths of the tools; `ptxas` is None if it is missing.
     """
 
     nvdisasm: Path

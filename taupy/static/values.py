@@ -380,7 +380,7 @@ def _result(instruction: Instruction, sources: tuple[str, ...], state: State) ->
 
 
 def _halves(texts: Sequence[str]) -> Value:
-    """A number the compiler writes as two in half precision, the lower one last."""
+    """A 32-bit number, written by the compiler as two in half precision, the lower one last."""
     try:
         high, low = (struct.unpack("<H", struct.pack("<e", float(text)))[0] for text in texts)
     except (ValueError, OverflowError):
@@ -407,7 +407,7 @@ def _multiplied(instruction: Instruction, values: Sequence[Value]) -> Value:
 
 
 def _scaled(instruction: Instruction, values: Sequence[Value]) -> Value:
-    """LEA: the first shifted by the last, plus the second."""
+    """LEA: the first operand shifted by the last, plus the second."""
     if "HI" in instruction.modifiers or len(values) < 3 or values[-1].constant is None:
         return _other(instruction, values)
     return _sum((_times(values[0], 1 << min(values[-1].constant, 63)), values[1]))
@@ -430,16 +430,16 @@ _ALL_BITS = 0xFFFFFFFF
 
 
 def _bits(instruction: Instruction, values: Sequence[Value]) -> Value:
-    """LOP3 of a value and a number: an offset below the step, or what a warp's 32 consecutive
-    threads keep of a multiple of threadIdx.x."""
+    """LOP3 of a value and a number. It is known if only bits below the step change, or if a mask is
+    applied to a multiple of threadIdx.x in a warp of 32 consecutive threads."""
     if len(values) < 4 or values[1].constant is None or not isinstance(values[0].step, int):
         return _other(instruction, values)
     value, number, table = values[0], values[1].constant & _ALL_BITS, values[3].constant
     if not value.step or table not in (_AND, _OR, _XOR):
         return _other(instruction, values)
-    step = value.step & -value.step  # the largest power of two in it
+    step = value.step & -value.step  # the largest power of two that divides it
     changed = number ^ _ALL_BITS if table == _AND else number
-    if changed < step:  # the lower bits, which are the same for all threads
+    if changed < step:  # the lower bits, which are uniform
         return Value(value.step, None, value.rows)
     if table == _AND and value == (step, 0, False):
         lanes = 31 * step
