@@ -140,9 +140,9 @@ static Node *layer_known(const Thread *thread, Node *caller, const void *owner)
     return child_known(thread, caller, owner);
 }
 
-/* Graph nodes run in the same order in each pass, and their call paths lie in memory in that order:
- * after the last one come the next layer and its first node. In the meantime, other work has pushed
- * them out of the cache. */
+/* Prefetch the call paths that probably follow. Graph nodes run in the same order in each pass, and
+ * their call paths are in memory in that order, so the next layer and its first node come after the
+ * last node. Since the previous pass, other work has displaced them from the cache. */
 static void expect_next(const Node *node)
 {
     __builtin_prefetch(node + node_stride, 1);
@@ -187,7 +187,7 @@ static int is_recordable(const Thread *thread)
            callpath_count < callpath_limit;
 }
 
-/* The first time on this call path. */
+/* Enter a graph node for the first time on this call path. */
 static void enter_new(OpenNode *open, void *owner, const char *name)
 {
     PyObject *type, *value, *trace;
@@ -238,7 +238,7 @@ static void node_begins(const char *name, int64_t sequence, uint64_t forward)
 
 /* ---------------------------------------------------------------- end */
 
-/* Something below it was left open. */
+/* Leave a node below which something was left open. */
 static void leave_open(Node *outer, uint64_t now)
 {
     if (!python_is_there())

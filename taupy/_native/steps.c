@@ -242,7 +242,7 @@ static void work_join(Work *work, const Work *first)
     work->evaluates += first->evaluates;
 }
 
-/* Batches were fetched, but nothing was done with them. */
+/* Whether there was no computation: batches may have been fetched, but were not used. */
 static int is_idle(const Work *work)
 {
     return work->calls == 0 && work->backwards == 0 && work->updates == 0;
@@ -267,7 +267,7 @@ static int is_validation(const Work *work)
            (work->fetches > 0 || (work->evaluates > 0 && work->trains == 0));
 }
 
-/* The previous work was a complete step: nothing more will be added to it. */
+/* Record the previous work as a complete step, to which nothing more will be added. */
 static void settle(Thread *thread, struct Steps *steps)
 {
     if (steps->before.is_open)
@@ -363,7 +363,7 @@ static int is_in_phase(const struct Steps *steps, int kind)
     return 0;
 }
 
-/* Precedence as in taupy/network/phases.py. */
+/* The kind that a phase counts as; precedence as in taupy/network/phases.py. */
 static int meant(const struct Steps *steps, int kind)
 {
     if (kind != FORWARD && kind != LOSS)
@@ -627,7 +627,8 @@ void steps_forward(Thread *thread, PyObject *module, int begins)
 
 /* ---------------------------------------------------------------- the window */
 
-/* In a loop with several optimizers, one optimizer stepping does not mean the step is over. */
+/* Whether the previous work is certainly a complete step: in a loop with several optimizers, all of
+ * them have stepped. */
 static int is_settled(const struct Steps *steps)
 {
     return steps->before.is_open && steps->before.updates >= steps->updates_each;
