@@ -350,11 +350,8 @@ def _boxes(
     several = len(wanted) > 1 or (per_launch and len(machines(placements)) > 1)
     boxes: dict[tuple[int, float, float], Box] = {}
     for key, (launches, seconds, placement, color) in list(wanted.items())[:_MOST_BOXES]:
-        same = [
-            placement
-            for placement in placements
-            if placement.roofs.processor == placement.roofs.processor
-        ]
+        processor = placement.roofs.processor
+        same = [other for other in placements if other.roofs.processor == processor]
         peak = _value(_reference(same) or reference)
         width = placement.roofs.bandwidth[level].value
         box = model.overhead_box(1, seconds, peak, width)

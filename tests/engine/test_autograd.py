@@ -389,7 +389,9 @@ def test_programs_that_start_together_compile_it_once(runner, torch):
     assert "".join(texts).count("compiling a library for backward passes") == 1
     with ProfileDB.open(runner.folder / "taupy.db") as db:
         facts = db.rows("SELECT value FROM metadata WHERE name = 'taupy.autograd'")
-    assert [value for (value,) in facts] == ["by layer: PyTorch 2.99.0"] * 2
+        trials = db.trials()
+    assert len(trials) == 2, texts
+    assert [value for (value,) in facts] == ["by layer: PyTorch 2.99.0"] * 2, texts
 
 
 def test_a_file_of_messages_stays_as_the_program_wrote_it(runner, torch):

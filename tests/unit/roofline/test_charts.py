@@ -263,6 +263,21 @@ def test_a_roof_is_drawn_where_its_precision_matters():
     assert named == [{"fp32"}, {"fp32", "fp64"}]
 
 
+def test_the_overhead_box_of_each_processor_has_its_own_peak():
+    work = point({"fp32": 8e9}, {"DRAM": 1e9}, 4e-3, launches=4)
+    found = [
+        ceiling("compute", "fp32", 67e12, "H200"),
+        ceiling("bandwidth", "DRAM", 4.8e12, "H200"),
+        ceiling("latency", "launch", 2e-6, "H200"),
+    ]
+    other = roofs_of("H200", partial(best_of, found))
+    boxes = timebased.complexity([place(work, roofs()), place(work, other)], "DRAM").boxes
+    assert [(box.x, box.y) for box in boxes] == [
+        (pytest.approx(828.8e9 * 4.2e-6), pytest.approx(15.16e12 * 4.2e-6)),
+        (pytest.approx(4.8e12 * 2e-6), pytest.approx(67e12 * 2e-6)),
+    ]
+
+
 @pytest.mark.parametrize("kind", ALL)
 def test_the_legend_names_only_what_is_drawn(kind):
     """The point that nobody counted takes neither an entry nor a colour; "others" leave it out."""
