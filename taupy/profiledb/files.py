@@ -117,10 +117,20 @@ def wait_for_locks(connection: sqlite3.Connection, seconds: float) -> None:
 
 
 def checked_version(connection: sqlite3.Connection, path: str) -> int:
-    """The schema's version, after checking that the file is taupy's and not too new."""
-    application = connection.execute("PRAGMA application_id").fetchone()[0]
-    version = int(connection.execute("PRAGMA user_version").fetchone()[0])
-    tables = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]
+    """The schema's version, after checking that the file is taupy's and not too new.
+
+    In one transaction: another process may be creating the tables.
+    """
+    begins = not connection.in_transaction
+    if begins:
+        connection.execute("BEGIN")
+    try:
+        application = connection.execute("PRAGMA application_id").fetchone()[0]
+        version = int(connection.execute("PRAGMA user_version").fetchone()[0])
+        tables = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]
+    finally:
+        if begins and connection.in_transaction:
+            connection.execute("ROLLBACK")
     if application != APPLICATION_ID and (application or version or tables):
         raise DatabaseError(_foreign(path))
     _refuse_newer(path, version)

@@ -8,6 +8,7 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -462,3 +463,25 @@ def test_reading_imports_nothing_heavy(tmp_path):
         "print(sorted({'sqlite_utils', 'pandas', 'numpy', 'rich', 'click'} & set(sys.modules)))\n"
     )
     assert run_python(code, tmp_path / "t.db") == "[]\n"
+
+
+def test_a_file_whose_tables_are_being_created_is_not_of_another_application(tmp_path):
+    """Between two questions about it, another process creates them."""
+    path = tmp_path / "new.db"
+    other = sqlite3.connect(path, timeout=0, isolation_level=None)
+
+    class Interrupted(sqlite3.Connection):
+        def execute(self, sql, *parameters):
+            cursor = super().execute(sql, *parameters)
+            if sql == "PRAGMA application_id":
+                with suppress(sqlite3.OperationalError):  # locked
+                    other.execute("BEGIN IMMEDIATE")
+                    migrations.migrate(other)
+                    other.execute("COMMIT")
+            return cursor
+
+    connection = sqlite3.connect(path, isolation_level=None, factory=Interrupted)
+    assert files.checked_version(connection, str(path)) == 0
+    assert not connection.in_transaction
+    other.execute("COMMIT")
+    assert files.checked_version(connection, str(path)) == migrations.SCHEMA_VERSION
