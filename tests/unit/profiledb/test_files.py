@@ -472,16 +472,15 @@ def test_a_file_whose_tables_are_being_created_is_not_of_another_application(tmp
 
     class Interrupted(sqlite3.Connection):
         def execute(self, sql, *parameters):
-            cursor = super().execute(sql, *parameters)
-            if sql == "PRAGMA application_id":
+            if sql == "PRAGMA user_version" and not other.in_transaction:
+                other.execute("BEGIN IMMEDIATE")
+                migrations.migrate(other)
                 with suppress(sqlite3.OperationalError):  # locked
-                    other.execute("BEGIN IMMEDIATE")
-                    migrations.migrate(other)
                     other.execute("COMMIT")
-            return cursor
+            return super().execute(sql, *parameters)
 
     connection = sqlite3.connect(path, isolation_level=None, factory=Interrupted)
     assert files.checked_version(connection, str(path)) == 0
     assert not connection.in_transaction
     other.execute("COMMIT")
-    assert files.checked_version(connection, str(path)) == migrations.SCHEMA_VERSION
+    assert files.checked_version(other, str(path)) == migrations.SCHEMA_VERSION
