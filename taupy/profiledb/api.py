@@ -14,7 +14,7 @@ opens the file, reads, and closes it. pandas is imported with the first frame.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from taupy.escaping import html, visible
@@ -89,17 +89,7 @@ class Database:
         """
         import pandas as pd
 
-        conditions = _conditions(
-            meta,
-            {
-                "application=": application,
-                "experiment=": experiment,
-                "trial=": name,
-                "tag:": tag,
-                "gpu=": gpu,
-                "state=": state,
-            },
-        )
+        conditions = _conditions((application, experiment, name, tag, gpu, state), meta)
         with self._opened() as db:
             rows = selector.many(db, selectors) if selectors else db.trials()
             if conditions:
@@ -128,17 +118,7 @@ class Database:
         Raises:
             taupy.errors.NoSuchTrial: no trial matches.
         """
-        conditions = _conditions(
-            meta,
-            {
-                "application=": application,
-                "experiment=": experiment,
-                "trial=": name,
-                "tag:": tag,
-                "gpu=": gpu,
-                "state=": state,
-            },
-        )
+        conditions = _conditions((application, experiment, name, tag, gpu, state), meta)
         with self._opened() as db:
             if conditions:
                 return Trial(self, selector.together(db, [str(which), *conditions])[-1])
@@ -317,9 +297,13 @@ class Trial:
         return values
 
 
-def _conditions(meta: Mapping[str, object] | None, texts: Mapping[str, str | None]) -> list[str]:
-    """The conditions as selectors; the keys of `texts` are their prefixes."""
-    conditions = [prefix + text for prefix, text in texts.items() if text is not None]
+_PREFIXES = ("application=", "experiment=", "trial=", "tag:", "gpu=", "state=")
+
+
+def _conditions(texts: Sequence[str | None], meta: Mapping[str, object] | None) -> list[str]:
+    """The conditions as selectors; `texts` in the order of `_PREFIXES`, None for no condition."""
+    pairs = zip(_PREFIXES, texts, strict=True)
+    conditions = [prefix + text for prefix, text in pairs if text is not None]
     return conditions + [f"meta.{key}={value}" for key, value in (meta or {}).items()]
 
 

@@ -129,6 +129,19 @@ def push_of(place, name):
     return ("push", "--to", place.address, "--db", name)
 
 
+def whole_trials(place, name, read):
+    """What `read` says of the trials of the store, each of which must be whole."""
+    place("store", "check", "--db", place.address, "--read", "--mend")
+    with Catalogue.open(place.address) as catalogue:
+        (trials,) = catalogue.row("SELECT count(*) FROM trial")
+    if not trials:
+        return {}
+    place("pull", "*", "--from", place.address, "--db", name)
+    pulled = read(place.path / name)
+    assert len(pulled) == trials
+    return pulled
+
+
 def test_eight_push_at_once(place, eight):
     def push(name):
         command = [sys.executable, "-m", "taupy", *push_of(place, name)]
@@ -150,14 +163,7 @@ def test_eight_that_are_killed_while_they_push_lose_nothing(place, eight):
             return ended_at_random(push_of(place, name), place.path, within_s, Popen.kill)
 
         killed += sum(was_running for was_running, *_ in together(push))
-        place("store", "check", "--db", place.address, "--read", "--mend")
-        with Catalogue.open(place.address) as catalogue:
-            (trials,) = catalogue.row("SELECT count(*) FROM trial")
-        if trials:
-            place("pull", "*", "--from", place.address, "--db", f"after-{attempt}.db")
-            pulled = profiles_alone(place.path / f"after-{attempt}.db")
-            assert len(pulled) == trials
-            assert pulled.items() <= eight.items()
+        assert whole_trials(place, f"after-{attempt}.db", profiles_alone).items() <= eight.items()
     assert killed
     for name in EIGHT:
         place(*push_of(place, name))
@@ -170,14 +176,8 @@ def test_pushes_that_are_killed_leave_trials_whole_or_absent(place):
     for attempt in range(12):
         words = ("push", "--to", place.address)
         killed += ended_at_random(words, place.path, 0.3 + 0.2 * attempt, Popen.kill)[0]
-        place("store", "check", "--db", place.address, "--read", "--mend")
-        with Catalogue.open(place.address) as catalogue:
-            (trials,) = catalogue.row("SELECT count(*) FROM trial")
-        if trials:
-            place("pull", "*", "--from", place.address, "--db", f"{attempt}.db")
-            pulled = profiles(place.path / f"{attempt}.db")
-            assert len(pulled) == trials
-            assert pulled.items() <= profiles(place.path / "taupy.db").items()
+        pushed = whole_trials(place, f"{attempt}.db", profiles)
+        assert pushed.items() <= profiles(place.path / "taupy.db").items()
     assert killed
     place("push", "--to", place.address)
     place("pull", "*", "--from", place.address, "--db", "last.db")
