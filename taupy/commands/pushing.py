@@ -56,7 +56,10 @@ def delivered(delivery: Delivery, *, waiting: bool = True) -> str:
         return ""
     if waits:
         command = _command(delivery.database, delivery.push_to, [delivery.trial_id])
-        return f"not pushed yet: {', '.join(waits)}; who stores the rest pushes it, or: {command}"
+        return (
+            f"not pushed yet: {', '.join(waits)}; the command that stores the rest will push it, "
+            f"or run: {command}"
+        )
     return pushed(delivery.database, delivery.push_to, [delivery.trial_id])
 
 
