@@ -77,12 +77,12 @@ def run(args: argparse.Namespace) -> int:
     if not args.quiet:
         say(*settings.notes, *messages, *_database_doubts(settings.database))
     try:
+        _torch_libraries(args, folder, settings)  # first: compilers are no part of the program
         if settings.gpu != "no" and requested.has_gpu():
             from taupy.collectors import nvml
 
             nvml.begin(folder, settings.root_pid, settings.root_start)
         _watch(args, folder, settings)
-        _torch_libraries(args, folder, settings)
         launch.execute(folder, settings)
     except OSError as problem:
         raise TaupyError(f"{sys.executable} cannot be executed: {problem}") from None

@@ -3,7 +3,7 @@
 One reports autograd's nodes to the engine, one collectives, one operators. They are compiled for
 the PyTorch installed for this Python, which is found without importing it, and kept in the state
 folder. A new library is tested in a separate process: for a small example it must report the same
-as PyTorch itself. A library that fails is not tried again.
+as PyTorch itself. A library that has failed three times is not tried again.
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ _COMPILERS = ("c++", "g++", "clang++")
 _STANDARDS = ("c++20", "c++17")
 """PyTorch's headers require the first from 2.11 on; compilers as old as PyTorch 2.1 lack it."""
 _LIMIT_S = 300
+_ATTEMPTS = 3
+"""A full disk or too little memory passes; what is wrong with the library does not."""
 
 # Symbols of libc10 with std::string, in the C++11 ABI and in the older one.
 _NEW_ABI, _OLD_ABI = b"torchCheckFailEPKcS2_jRKNSt7__cxx11", b"torchCheckFailEPKcS2_jRKSs"
@@ -299,16 +301,29 @@ def _usable(folder: Folder, kind: Kind, torch: Torch) -> File:
     """The file of the library, which may not exist yet.
 
     Raises:
-        Unusable: it has failed before.
+        Unusable: it has failed too often.
         Untrusted: it is not a file of this user.
     """
     kept = folder / f"{torch.name(kind)}.so"
-    refused = kept.with_suffix(".refused")
-    if refused.exists():
-        raise Unusable(refused.read_record().decode("utf-8", "replace"))
+    failures = _failures(kept)
+    if len(failures) >= _ATTEMPTS:
+        again = f"remove {_refused(kept)} to try again"
+        raise Unusable(f"{failures[-1]} ({_ATTEMPTS} attempts; {again})")
     if kept.exists():
         kept.size()
     return kept
+
+
+def _refused(kept: File) -> File:
+    """The file with one line for each failure to make a library."""
+    return kept.with_suffix(".refused")
+
+
+def _failures(kept: File) -> list[str]:
+    refused = _refused(kept)
+    if not refused.exists():
+        return []
+    return refused.read_record().decode("utf-8", "replace").splitlines()
 
 
 def _kept(folder: Folder, kind: Kind, torch: Torch, tell: Tell) -> bytes:
@@ -342,18 +357,18 @@ def _lock(folder: Folder) -> int:
 
 
 def _make_or_refuse(kept: File, kind: Kind, torch: Torch, tell: Tell) -> None:
-    refused = kept.with_suffix(".refused")
     compiler = _compiler(kind, torch)
     tell(f"compiling a library for {kind.what} (once for PyTorch {torch.version})")
     try:
         _make(kept, kind, torch, compiler)
     except _Refused as problem:
-        refused.write_bytes(f"{problem} (remove {refused} to try again)".encode())
+        lines = [*_failures(kept), " ".join(str(problem).split())]
+        _refused(kept).write_bytes("\n".join(lines).encode())
         raise
 
 
 class _Refused(Unusable):
-    """There is no library, and trying again would not help."""
+    """There is no library, and another attempt would probably not help."""
 
 
 def _compiler(kind: Kind, torch: Torch) -> str:

@@ -203,7 +203,7 @@ def one_step_in_fifty(training):
 def ranks_take_turns(training):
     def resample(step):
         if step % 2 == training.rank:
-            burn()
+            burn(4 * ITERATIONS)  # each step is judged, perhaps beside other tests
 
     training.before = resample
 
