@@ -133,7 +133,7 @@ class ThreadEvents:
             self._close(frame, now)
         else:
             stack.pop()
-            if start >= 0:
+            if 0 <= start <= now:  # later than `now` only by a signal handler or finalizer
                 self.inclusive[row] += now - start
                 if self.state.throttling:
                     self.process.throttle(thread, row, now - start)
@@ -189,7 +189,7 @@ class ThreadEvents:
         before the engine are not open."""
         stack, owner = self.stack, id(frame)
         if owner in self.thread.parked:
-            self.thread.switch_to(owner)
+            self.thread.switch_to(owner, now)
         position = 0
         for at in range(len(stack) - 1, 0, -1):
             if stack[at][0] == owner:

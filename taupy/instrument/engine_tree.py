@@ -110,28 +110,32 @@ class ThreadTree:
                         self.drop_above(at, self.state.clock())
                     return stack[-1][1]
             if owner in parked:
-                self.switch_to(owner)
+                self.switch_to(owner, self.state.clock())
                 return stack[-1][1]
             frame = frame.f_back
         if len(stack) > 1:
             if "greenlet" in _modules:
-                self.switch_to(0)
+                self.switch_to(0, self.state.clock())
             else:
                 self.drop_above(0, self.state.clock())
         stack[0] = (-id(caller), 0, stack[0][2])  # makes the next look-up fast
         return 0
 
     def drop_above(self, at: int, now: int) -> None:
-        """Close all entries above position `at`."""
+        """Close all entries above position `at`.
+
+        A signal handler or finalizer that ran after `now` was read may have begun entries since:
+        they have no time.
+        """
         stack, inclusive = self.stack, self.inclusive
         while len(stack) - 1 > at:
             _, row, start = stack.pop()
-            if start >= 0:
+            if 0 <= start < now:
                 inclusive[row] += now - start
 
-    def switch_to(self, owner: int) -> None:
+    def switch_to(self, owner: int, now: int) -> None:
         """Switch to the greenlet that has `owner` at the top of its stack; 0: to a new greenlet."""
-        stack, now = self.stack, self.state.clock()
+        stack = self.stack
         if len(stack) > 1:
             self.state.greenlets = True
             self.parked[abs(stack[-1][0])] = stack[1:]
@@ -163,12 +167,13 @@ class ThreadTree:
         """
         self.in_api += 1
         try:
-            return self._leave_timer(frame, routine, self.state.clock())
+            return self._leave_timer(frame, routine)
         finally:
             self.in_api -= 1
 
-    def _leave_timer(self, frame: "FrameType | None", routine: int, now: int) -> bool:
+    def _leave_timer(self, frame: "FrameType | None", routine: int) -> bool:
         self.find_caller(frame)
+        now = self.state.clock()  # after a greenlet's entries have begun again
         stack, records = self.stack, self.state.routines.records
         if stack[-1][2] == NOT_TIMER:
             stack.pop()
@@ -274,9 +279,13 @@ class ThreadTree:
         return row_of
 
     def shift(self, cost_ns: int) -> None:
-        """Exclude the engine's own time, just spent, from all open entries."""
+        """Exclude the engine's own time, just spent, from all open entries.
+
+        Entries begun during that time, by a signal handler or in a forked child, begin now.
+        """
+        now = self.state.clock()
         self.stack[:] = [
-            (owner, row, start + cost_ns if start >= 0 else start)
+            (owner, row, min(start + cost_ns, now) if start >= 0 else start)
             for owner, row, start in self.stack
         ]
         if self.ended_ns:

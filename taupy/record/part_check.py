@@ -26,8 +26,8 @@ def check(part: Part) -> None:
         if not rows or any(len(column) != rows for column in (thread.parent, *columns)):
             raise FormatError(f"{part.name} is damaged: its columns differ in length")
         # Sums over rows are stored, and must fit as well.
-        # The plain engine has produced times below 0, which were rejected here. Their cause is
-        # not known yet, and they are no reason to reject a whole profile.
+        # Times slightly below 0 are no reason to reject a whole profile: the plain engine produced
+        # them when a signal handler, a fork or a greenlet's switch came between two readings.
         if min(thread.calls.min(), thread.resumes.min()) < 0 or any(
             column.min() < -LARGEST or abs(column.sum(dtype=float)) > LARGEST for column in columns
         ):

@@ -12,19 +12,24 @@ from taupy.state import values
 
 ROOT = Path(__file__).parents[3]
 
-DRIVER = """
+DRIVER = '''
 import sys
 sys.path.insert(0, {root!r})
 from taupy.state import values
 from taupy.instrument import engine, engine_part
 sys.modules["_taupy_engine"] = engine
 class Clock:
-    "now moves only when the program says so, or by `step` at every reading"
-    now, step = 1_000_000, 0
+    """`now` moves only when the program says so, or by `step` at every reading.
+
+    `meanwhile` runs between a reading and its use, as a signal handler may."""
+    now, step, meanwhile = 1_000_000, 0, None
 clock = Clock()
 def read():
     clock.now += clock.step
-    return clock.now
+    now = clock.now
+    if clock.meanwhile:
+        clock.meanwhile()
+    return now
 def part(state="running"): 
     return engine_part.document(engine._engine.state, engine._engine.threads, state)
 source = open({program!r}).read()
@@ -38,7 +43,7 @@ finally:
     engine.stop()
     final = values.loads(open({output!r}, "rb").read())
     open({output!r}, "wb").write(values.dumps([*space["parts"], final]))
-"""
+'''
 
 
 class Rows:
