@@ -4,18 +4,24 @@
     python benchmarks/overhead.py --quick        fewer tools and rounds, about one
     python benchmarks/overhead.py --workloads recursion,objects --tools native,taupy
     python benchmarks/overhead.py --steps        what an event's time goes into
+    python benchmarks/overhead.py --against FOLDER      beside another checkout's engine
 
 All tools run the same workloads in turns, in one session after another, each session in
 fresh processes. A cell is the median over all rounds of CPU time / native CPU time of the
 same round. The goals compare *added* time (that ratio less 1), averaged over the
 call-dense workloads.
+
+`--against` compares the added time of this checkout with that of another, both built in place,
+with 95 % intervals: sessions, and rounds within them, are drawn again 1,000 times.
 """
 
 from __future__ import annotations
 
 import argparse
+import random
 import statistics
 import sys
+from pathlib import Path
 
 import tools
 import workloads
@@ -28,12 +34,12 @@ STEPS = ["native", "hook", "hook-clock", "hook-path", "hook-count", "hook-time",
 Ratios = dict[tuple[str, str], float]
 """(workload, tool) -> CPU time over native"""
 
+Times = dict[str, list[list[dict[str, float]]]]
+"""workload -> sessions -> rounds -> {tool: CPU seconds}"""
 
-def measured(
-    chosen: list[Tool], programs: list[Workload], sessions: int, rounds: int
-) -> tuple[Ratios, dict[str, float]]:
-    """The ratios, and the median native seconds of each workload."""
-    times: dict[str, list[dict[str, float]]] = {program.name: [] for program in programs}
+
+def measured(chosen: list[Tool], programs: list[Workload], sessions: int, rounds: int) -> Times:
+    times: Times = {program.name: [] for program in programs}
     for number in range(sessions):
         with Session(chosen) as session:
             for program in programs:
@@ -43,18 +49,29 @@ def measured(
                         end="",
                         file=sys.stderr,
                     )
-                times[program.name] += session.rounds(program.name, rounds)
+                times[program.name].append(session.rounds(program.name, rounds))
     if sys.stderr.isatty():
         print("\r\033[K", end="", file=sys.stderr)
-    ratios = {
-        (name, tool.name): statistics.median(taken[tool.name] / taken["native"] for taken in rows)
-        for name, rows in times.items()
-        for tool in chosen
+    return times
+
+
+def ratios_of(times: Times) -> Ratios:
+    """Medians over all rounds."""
+    return {
+        (name, tool): statistics.median(
+            seconds[tool] / seconds["native"] for rounds in sessions for seconds in rounds
+        )
+        for name, sessions in times.items()
+        for tool in sessions[0][0]
     }
-    native = {
-        name: statistics.median(taken["native"] for taken in rows) for name, rows in times.items()
+
+
+def native_s(times: Times) -> dict[str, float]:
+    """The median native seconds of each workload."""
+    return {
+        name: statistics.median(seconds["native"] for rounds in sessions for seconds in rounds)
+        for name, sessions in times.items()
     }
-    return ratios, native
 
 
 def added(ratios: Ratios, programs: list[Workload], tool: str) -> float:
@@ -124,6 +141,37 @@ def steps(programs: list[Workload], ratios: Ratios) -> None:
         print(f"| {text} | {cost:.3f} | {cost / whole:.2f} |")
 
 
+def drawn_again(times: Times) -> Times:
+    """The same sessions for all workloads, since their processes are the same."""
+    count = len(next(iter(times.values())))
+    sessions = random.choices(range(count), k=count)
+    return {
+        name: [random.choices(of[number], k=len(of[number])) for number in sessions]
+        for name, of in times.items()
+    }
+
+
+def against(programs: list[Workload], times: Times) -> None:
+    """The added time here, in added times of the other checkout."""
+    dense = [program for program in programs if program.call_dense]
+    sets = {program.name: [program] for program in dense}
+    if len(dense) > 1:
+        sets["**all call-dense**"] = dense
+    samples = [ratios_of(times)] + [ratios_of(drawn_again(times)) for _ in range(1000)]
+    print("\n| added time | here | there | ratio (95 %) |")
+    print("| --- | ---: | ---: | ---: |")
+    for title, chosen in sets.items():
+        here, there = (
+            [added(sample, chosen, tool) for sample in samples] for tool in ("taupy", "against")
+        )
+        ratio = "-"  # where calls are so rare that the added time may be 0
+        if min(there) > 0:
+            ratios = [of / to for of, to in zip(here, there, strict=True)]
+            bounds = statistics.quantiles(ratios, n=40)
+            ratio = f"{ratios[0]:.3f} ({bounds[0]:.3f} to {bounds[-1]:.3f})"
+        print(f"| {title} | {here[0]:.3f} | {there[0]:.3f} | {ratio} |")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description="What measuring costs, beside other tools.")
     parser.add_argument("--quick", action="store_true", help="fewer tools and rounds")
@@ -132,6 +180,7 @@ def main() -> None:
     parser.add_argument("--workloads", help="names, separated by commas")
     parser.add_argument("--tools", help="names, separated by commas")
     parser.add_argument("--steps", action="store_true", help="what an event's time goes into")
+    parser.add_argument("--against", type=Path, metavar="FOLDER", help="another checkout, built")
     arguments = parser.parse_args()
     if arguments.steps:
         arguments.tools = ",".join(STEPS)
@@ -139,14 +188,20 @@ def main() -> None:
     chosen = tools.available(names)
     if "native" not in {tool.name for tool in chosen}:
         chosen.insert(0, tools.by_name("native"))
+    if arguments.against:
+        here = tools.of_checkout("taupy", Path(__file__).parent.parent)
+        chosen = [tools.by_name("native"), here, tools.of_checkout("against", arguments.against)]
     programs = workloads.available()
     if arguments.workloads:
         programs = [workloads.by_name(name) for name in arguments.workloads.split(",")]
     sessions = 1 if arguments.quick else arguments.sessions
     print(f"{tools.machine()}; {sessions} x {arguments.rounds} rounds\n")
-    ratios, native = measured(chosen, programs, sessions, arguments.rounds)
-    table(chosen, programs, ratios, native)
-    if any(program.call_dense for program in programs):
+    times = measured(chosen, programs, sessions, arguments.rounds)
+    ratios = ratios_of(times)
+    table(chosen, programs, ratios, native_s(times))
+    if arguments.against:
+        against(programs, times)
+    elif any(program.call_dense for program in programs):
         goals(chosen, programs, ratios)
     if arguments.steps:
         steps(programs, ratios)

@@ -35,6 +35,8 @@ class Tool(NamedTuple):
     """Of `taupy run`; None: not taupy."""
     floor: tuple[str, int, bool] | None = None
     """hook, step (see floor.c), C calls"""
+    checkout: Path | None = None
+    """Where taupy is imported from; None: the installed one."""
 
     @property
     def is_step(self) -> bool:
@@ -75,6 +77,24 @@ def available(names: list[str] | None = None) -> list[Tool]:
     return found
 
 
+def of_checkout(name: str, checkout: Path) -> Tool:
+    """taupy as it is in another folder, where it was built in place for this Python."""
+    checkout = checkout.resolve()
+    tool = Tool(name, f"taupy of {checkout.name}", taupy_options=(), checkout=checkout)
+    code = "import taupy._native.engine as engine; print(engine.__file__)"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=tempfile.gettempdir(),
+        env=environment(checkout, tool),
+        capture_output=True,
+        text=True,
+    )
+    if not done.stdout.startswith(str(checkout)):
+        raise SystemExit(f"no engine for this Python in {checkout}: build it there with "
+                         f"{sys.executable} setup.py build_ext --inplace")  # fmt: skip
+    return tool
+
+
 def machine() -> str:
     """Where figures come from, in one line."""
     model = next(
@@ -110,10 +130,12 @@ def build_floor(folder: Path) -> None:
     )
 
 
-def environment(folder: Path) -> dict[str, str]:
+def environment(folder: Path, tool: Tool | None = None) -> dict[str, str]:
     """One thread in numerical libraries, one hash seed, all files in `folder`."""
+    checkout = {"PYTHONPATH": str(tool.checkout)} if tool and tool.checkout else {}
     return {
         **os.environ,
+        **checkout,
         "PYTHONHASHSEED": "0",
         "OMP_NUM_THREADS": "1",
         "OPENBLAS_NUM_THREADS": "1",
@@ -144,7 +166,7 @@ class Worker:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
-            env=environment(folder),
+            env=environment(folder, tool),
             cwd=folder,
         )
 
