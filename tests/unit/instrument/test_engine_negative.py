@@ -4,16 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-SLOWER_AND_SLOWER = """
-def double(): clock.now *= 2
-"""
-
 
 def test_a_greenlet_that_returns_at_once_has_not_run_backwards(measure):
     pytest.importorskip("greenlet")
-    done = measure(
-        SLOWER_AND_SLOWER
-        + """
+    done = measure("""
 import greenlet
 main = greenlet.getcurrent()
 def leave(): main.switch()
@@ -21,26 +15,23 @@ def elsewhere(): pass
 left = greenlet.greenlet(leave)
 left.switch()
 elsewhere()
-clock.meanwhile = double
+clock.meanwhile = clock.double
 left.switch()
 clock.meanwhile = None
-"""
-    )
+""")
     assert min(done.last.inclusive().values()) >= 0
 
 
 def test_a_timer_that_ends_right_after_a_switch_has_not_run_backwards(measure):
     pytest.importorskip("greenlet")
-    done = measure(
-        SLOWER_AND_SLOWER
-        + """
+    done = measure("""
 import greenlet
 from _taupy_engine import timer_enter, timer_leave
 main = greenlet.getcurrent()
 def time_it():
     timer_enter("timer", "USER")
     main.switch()
-    clock.meanwhile = double
+    clock.meanwhile = clock.double
     timer_leave("timer", "USER")
     clock.meanwhile = None
 def elsewhere(): pass
@@ -48,8 +39,7 @@ timed = greenlet.greenlet(time_it)
 timed.switch()
 elsewhere()
 timed.switch()
-"""
-    )
+""")
     assert min(done.last.inclusive().values()) >= 0
 
 
