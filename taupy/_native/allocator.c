@@ -19,6 +19,7 @@ static const char RELEASED[] = "PyTorch CUDA Memory Given Back";
 static const char PEAK[] = "PyTorch CUDA Memory Peak";
 
 static uint64_t unused_ticks; /* the last time that CUDA was found unused */
+static uint64_t cost_ticks;   /* of the last reading */
 static struct {
     AllocatorRecord *record; /* in the part of `generation` */
     uint64_t generation;
@@ -194,7 +195,10 @@ static void look(Thread *thread, Node *node, uint64_t now)
     long device = is_used ? device_read_aside(&read) : -1;
     if (device >= 0)
         take_note(thread, node, device, &read);
-    uint64_t after = clock_ticks(), rest = (after - now) * TIMES_OF_COST;
+    uint64_t after = clock_ticks(), cost = after - now;
+    /* A single long reading was probably interrupted by other processes. */
+    uint64_t rest = (cost < cost_ticks ? cost : cost_ticks) * TIMES_OF_COST;
+    cost_ticks = cost;
     uint64_t apart = sample_ticks / READINGS_PER_SAMPLE;
     window_watch.next_ticks = after + (rest > apart ? rest : apart);
     if (!is_used)
@@ -204,7 +208,7 @@ static void look(Thread *thread, Node *node, uint64_t now)
 void allocator_start(void)
 {
     memset(devices, 0, sizeof devices);
-    unused_ticks = 0;
+    unused_ticks = cost_ticks = 0;
     window_watch.look = look;
     window_watch.next_ticks = sample_ticks ? 0 : UINT64_MAX;
 }

@@ -374,6 +374,22 @@ def test_growth_on_a_gpu_is_charged_where_it_is_known(runs, native):
     assert "was in train <= <module>" in reached
 
 
+def test_one_reading_that_takes_long_does_not_end_the_readings(runs, native):
+    source = """
+import collections, functools
+class Slow(int):
+    __hash__ = staticmethod(functools.partial(sum, range(-2_000_000, 2_000_001)))  # 0, in C
+ordinals = collections.deque([0] * 10_000)
+c._cuda_getDevice = ordinals.pop
+def model():
+    allocate(100 * MIB); idle(0.3)
+cuda._initialized = True
+idle(0.1); ordinals.append(Slow()); idle(0.1); model()
+"""
+    rows = on_gpu(runs, PLAYED_TORCH + source)["rows"]
+    assert sum(row["growth_bytes"] for row in rows) >> 20 == 100
+
+
 def test_before_cuda_is_in_use_nothing_is_asked(runs, native):
     runs.run(PLAYED_TORCH + "allocate(MIB); c._cuda_memoryStats = print; idle(0.3)")
     refused = runs.taupy("memory", "--gpu")
