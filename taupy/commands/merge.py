@@ -7,7 +7,8 @@
     taupy merge runs.db --into postgresql://me@host/profiles        as `taupy push`
     taupy merge postgresql://me@host/profiles --into all.db         as `taupy pull`
 
-A trial that is present already is not copied again. Ceilings and derived metrics are copied, too.
+A trial that is present already is not copied again. Ceilings, derived metrics and the code of
+kernels are copied, too.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from taupy.commands.messages import say
 from taupy.errors import UsageError
 from taupy.model import job
 from taupy.pprof import terminal
-from taupy.profiledb.merged import Merged, MovedTrial
+from taupy.profiledb.merged import Merged, MovedTrial, rest
 from taupy.profiledb.store.address import is_address
 from taupy.units import listing, several
 
@@ -125,10 +126,7 @@ def report(result: Merged, *, moved: bool = False) -> list[str]:
         )
     if result.present:
         parts.append(f"{several(len(result.present), 'trial')} already there")
-    if result.ceilings:
-        parts.append(f"{result.ceilings} ceilings")
-    if result.derived:
-        parts.append(f"{result.derived} derived metrics")
+    parts += rest(result.ceilings, result.derived, result.kernels)
     lines = [", ".join(parts) or "nothing new"]
     renamed = [
         f"{trial.old_name} is {trial.new_name}"

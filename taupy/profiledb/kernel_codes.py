@@ -20,12 +20,17 @@ _INSERT = f"""
     INSERT INTO kernel_code ({", ".join(_COLUMNS)}) VALUES ({", ".join("?" * len(_COLUMNS))})
 """
 
+WHOLE = "kernel_code"
+"""The table with one row for each kernel of a module; `PARTS` are the tables with its details."""
+
 _PARTS = {
     "kernel_code_count": "INSERT INTO kernel_code_count VALUES (?, ?, ?, ?, ?, ?, ?)",
     "kernel_code_access": "INSERT INTO kernel_code_access VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
     "kernel_code_loop": "INSERT INTO kernel_code_loop VALUES (?, ?, ?, ?, ?, ?, ?)",
     "kernel_code_line": "INSERT INTO kernel_code_line VALUES (?, ?, ?, ?, ?, ?, ?)",
 }
+
+PARTS = tuple(_PARTS)
 
 _NAMES = "SELECT module, name, full_name, chip FROM kernel_code ORDER BY full_name, chip, module"
 
@@ -62,7 +67,7 @@ def storing(db: ProfileDB, codes: Iterable[KernelCode]) -> Iterator[KernelCode]:
 
 def _store(connection: Any, code: KernelCode) -> None:
     key = (code.module, storable(code.name))
-    for table in ("kernel_code", *_PARTS):
+    for table in (WHOLE, *PARTS):
         connection.execute(f"DELETE FROM {table} WHERE module = ? AND name = ?", key)
     connection.execute(
         _INSERT,

@@ -6,7 +6,8 @@ References are read from the schema, so that tables added by later versions are 
   `application` holds a number local to its file, which is replaced by the target's number;
 - `timer`, `callpath` and `user_event` have ids derived from content, the same in every file;
 - tables that belong to no trial (ceilings, derived metrics) are copied row by row, unless a row
-  with the same key exists.
+  with the same key exists; the code of a kernel is copied as a whole, unless the target has that
+  kernel.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import Any
 
 from taupy.errors import DatabaseError
 from taupy.model import job
+from taupy.profiledb.kernel_codes import PARTS, WHOLE
 from taupy.profiledb.merged import Merged, MovedTrial
 from taupy.profiledb.writer import (
     HEALTH,
@@ -425,18 +427,21 @@ class Copier:
 
     def _copy_unattached(self) -> None:
         attached = {*_NUMBERED, *_CONTENT, "timer_group", "metadata", *self._of_a_trial()}
-        for table in self._references:
+        # A kernel comes after its parts, which are copied only if it is new here.
+        for table in sorted(self._references, key=lambda table: table == WHOLE):
             if table in attached:
                 continue
             columns = [column for column in self._columns(table) if column != "id"]
             cursor = self.connection.execute(
                 f'INSERT INTO main."{table}" ({_listed(columns)}) SELECT {_listed(columns)}'
-                f' FROM {self.source}."{table}" WHERE true ON CONFLICT DO NOTHING'
+                f' FROM {self.source}."{table}" WHERE {_is_new(table)} ON CONFLICT DO NOTHING'
             )
             if table == "ceiling":
                 self.result.ceilings = cursor.rowcount
             elif table == "derived_metric":
                 self.result.derived = cursor.rowcount
+            elif table == WHOLE:
+                self.result.kernels = cursor.rowcount
         self.result.kept = [
             name
             for (name,) in self._rows(
@@ -456,6 +461,15 @@ class Copier:
     def _scalar(self, sql: str, *values: Any) -> Any:
         rows = self._rows(sql, *values)
         return rows[0][0] if rows else None
+
+
+def _is_new(table: str) -> str:
+    """A condition for rows to copy; existing keys are skipped in any case."""
+    return (
+        f"(module, name) NOT IN (SELECT module, name FROM main.{WHOLE})"
+        if table in PARTS
+        else "true"
+    )
 
 
 def _quoted(column: str) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from taupy.units import several
+
 
 class MovedTrial(NamedTuple):
     """A copied trial: its number and name in the source and in the target."""
@@ -28,7 +30,8 @@ class Merged:
             values are kept.
         others: trials (numbers in the target) and nodes for which the source has another process,
             which is not copied.
-        ceilings, derived: number of copied ceilings and derived metrics.
+        ceilings, derived, kernels: number of copied ceilings, derived metrics, and kernels with
+            their code.
         kept: names of derived metrics with another expression in the target, which is kept.
     """
 
@@ -40,4 +43,11 @@ class Merged:
     others: list[tuple[int, int]] = field(default_factory=list)
     ceilings: int = 0
     derived: int = 0
+    kernels: int = 0
     kept: list[str] = field(default_factory=list)
+
+
+def rest(ceilings: int, derived: int, kernels: int) -> list[str]:
+    """What was copied besides trials."""
+    numbers = ((ceilings, "ceiling"), (derived, "derived metric"), (kernels, "kernel"))
+    return [several(number, what) for number, what in numbers if number]

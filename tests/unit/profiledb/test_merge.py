@@ -13,7 +13,7 @@ import pytest
 
 from taupy.errors import DatabaseError, NoSuchTrial, TaupyError, UsageError
 from taupy.model.machine import Ceiling
-from taupy.profiledb import files, merge_copy
+from taupy.profiledb import files, kernel_codes, merge_copy
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.merge import merge
 from taupy.profiledb.reader import read_profile
@@ -28,6 +28,7 @@ from tests.builders import (
     samples,
     small_profile,
 )
+from tests.kernel_codes import access, code, count
 
 
 @pytest.fixture
@@ -236,6 +237,27 @@ def test_ceilings_and_derived_metrics_come_along(make):
             "ipc": "inst / cycles",
             "x": "a - b",
         }
+
+
+def test_a_kernel_is_copied_with_all_its_code_or_not_at_all(make):
+    def stored(path, *codes):
+        with ProfileDB.open(path, readonly=False) as db:
+            assert len(list(kernel_codes.storing(db, codes))) == len(codes)
+
+    def there(path):
+        with ProfileDB.open(path) as db:
+            return kernel_codes.stored(db, lambda full, chip: True)
+
+    here, other = make("a.db", small_profile(1)), make("b.db")
+    known = code("gemm", counts=(count("move", 3),))
+    stored(here, known)
+    # An older taupy did not recognise moves; both records would add up to six instructions.
+    new = code("saxpy", counts=(count("fp32", 2),), accesses=(access(),))
+    stored(other, code("gemm", counts=(count("fp16", 3),), accesses=(access(),)), new)
+    (result,) = merge(here, [other])
+    assert there(here) == [known, new] and result.kernels == 1
+    (again,) = merge(here, [other])
+    assert again.kernels == 0
 
 
 def test_chosen_trials_are_moved(make):
