@@ -71,6 +71,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    from taupy.profiledb.ceilings import ordered
+
     if args.action and (args.cpu or args.gpu):
         raise UsageError(f"--cpu and --gpu measure; `taupy ceilings {args.action}` does not")
     if args.action == "list":
@@ -79,7 +81,7 @@ def run(args: argparse.Namespace) -> int:
         shown = _papers(args)
     else:
         shown = _measured(args)
-    _show(shown, args.form)
+    _show(ordered(shown), args.form)
     return 0
 
 
@@ -112,12 +114,12 @@ def _papers(args: argparse.Namespace) -> list[Ceiling]:
     if not published:
         raise TaupyError(f"no datasheet for '{args.processor}'; known: {gpus_with_sheet}")
     if args.keep:
-        _keep(options.database_path(args), published)
+        _keep(args, published)
     return published
 
 
 def _measured(args: argparse.Namespace) -> list[Ceiling]:
-    path = options.database_path(args)
+    options.file_and_store(args)  # complains about an address before measuring
     measured: list[Ceiling] = []
     problems: list[str] = []
     with bar.shown() as progress:
@@ -134,7 +136,7 @@ def _measured(args: argparse.Namespace) -> list[Ceiling]:
     say(*problems)
     if not measured:
         raise TaupyError("nothing could be measured")
-    _keep(path, measured)
+    _keep(args, measured)
     return measured
 
 
@@ -176,16 +178,25 @@ def _subject(processor: str, device_uuid: str = "") -> Subject:
     )
 
 
-def _keep(path: str, listed: Sequence[Ceiling]) -> None:
+def _keep(args: argparse.Namespace, listed: Sequence[Ceiling]) -> None:
     """Store the ceilings; a failure is reported, and they are shown anyway."""
     from taupy.profiledb.ceilings import add_ceilings
     from taupy.profiledb.database import ProfileDB
 
+    path, store = options.file_and_store(args)
     try:
         with ProfileDB.open(path, create=True, readonly=False) as db:
             add_ceilings(db, listed)
     except DatabaseError as problem:
         say(f"the ceilings were not stored: {problem}")
+        return
+    if store:
+        from taupy.commands import pushing
+
+        try:
+            say(pushing.kept(path, store, "the ceilings are"))
+        except DatabaseError as problem:
+            say(str(problem))
 
 
 def _show(listed: Sequence[Ceiling], form: terminal.Form) -> None:

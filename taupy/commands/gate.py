@@ -30,9 +30,10 @@ from taupy.comparison import gate, gate_view, sides, verdicts
 from taupy.comparison.comparison import Question
 from taupy.comparison.sides import Side
 from taupy.comparison.verdicts import Rule
-from taupy.errors import TaupyError, UsageError
+from taupy.errors import DatabaseError, NoSuchTrial, TaupyError, UsageError
 from taupy.pprof import terminal
 from taupy.pprof.view import View
+from taupy.profiledb import selector
 from taupy.profiledb.database import ProfileDB
 
 MOST_PAIRS = 200
@@ -91,8 +92,11 @@ def run(args: argparse.Namespace) -> int:
         side = "candidate" if baseline else "baseline"
         raise UsageError(f"the {side}'s command is empty: nothing to run")
     session = _Session(args, parsed, (baseline, args.candidate), new_uuid())
-    session.run()
-    view, code = session.conclusion()
+    try:
+        session.run()
+        view, code = session.conclusion()
+    finally:
+        session.push()
     terminal.show(view, args.form)
     return code
 
@@ -123,7 +127,7 @@ class _Session:
         self._conditions = parsed
         self._commands = commands
         self._uuid = uuid
-        self._database = options.database_path(args)
+        self._database, self._store = options.file_and_store(args)
         self._rule = Rule(alpha=args.alpha)
         # Looking reads the database, so wait until a decision is possible.
         fewest = sequential.fewest_pairs(args.alpha / len(parsed))
@@ -205,6 +209,21 @@ class _Session:
 
     def _judgement(self, db: ProfileDB, compared: Sequence[Side]) -> gate.Judgement:
         return gate.judge(db, compared, self._conditions, Question(), self._rule, sequential.judged)
+
+    def push(self) -> None:
+        """Push the runs, if they are meant for a store; a failure does not change the outcome."""
+        if not self._store:
+            return
+        from taupy.commands import pushing
+
+        try:
+            with ProfileDB.open(self._database) as db:
+                trials = selector.together(db, [f"meta.gate={self._uuid}"])
+            say(pushing.pushed(self._database, self._store, [trial.id for trial in trials]))
+        except NoSuchTrial:
+            pass  # the first run has failed
+        except DatabaseError as problem:
+            say(str(problem))
 
     def conclusion(self) -> tuple[View, int]:
         """The gate's view and exit code."""

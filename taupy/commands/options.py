@@ -230,25 +230,9 @@ def seconds(text: str) -> float:
     return float(match[1]) * _SECONDS[match[2] or "s"]
 
 
-def database_path(args: argparse.Namespace) -> str:
-    """Path of the database, from option, environment, project or default, in this order.
-
-    Raises:
-        UsageError: that is the address of a store.
-    """
-    from taupy.profiledb.store.address import is_address
-
-    chosen = database_or_store(args)
-    if is_address(chosen):
-        raise UsageError(
-            f"{chosen} is a store, and this command takes a file (--db FILE): `taupy pull` brings "
-            "trials of a store into one, `taupy push` into the store"
-        )
-    return chosen
-
-
 def database_or_store(args: argparse.Namespace) -> str:
-    """As `database_path`, or the address of a store."""
+    """Path of the database or address of the store: from option, environment, project or default,
+    in this order."""
     from taupy.profiledb.store.address import is_address
 
     chosen = _chosen_database(getattr(args, "db", None)) or DEFAULT_DATABASE
@@ -256,7 +240,7 @@ def database_or_store(args: argparse.Namespace) -> str:
 
 
 def file_and_store(args: argparse.Namespace) -> tuple[str, str]:
-    """The file in which a run is stored, and the store to which it is then pushed, or ""."""
+    """The file into which a command stores, and the store to which it then pushes, or ""."""
     from taupy.profiledb.store.address import checked, is_address
 
     chosen = database_or_store(args)

@@ -16,6 +16,7 @@ from taupy import units
 from taupy.commands import options
 from taupy.commands.messages import say
 from taupy.pprof import terminal
+from taupy.profiledb.merged import rest
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -63,9 +64,10 @@ def report(pushed: Pushed) -> list[str]:
         )
         if trials
     ]
+    parts += rest(pushed.ceilings, pushed.derived, pushed.kernels)
     size = f", {units.size(pushed.bytes)} of files" if pushed.bytes else ""
     return [
-        (", ".join(parts) or "no trials") + size,
+        (", ".join(parts) or "nothing new") + size,
         *(
             f"note: renamed because the name was taken: {old} is {new}"
             for old, new in pushed.renamed

@@ -8,7 +8,7 @@ from taupy.errors import DatabaseError, TaupyError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from taupy.delivery import Delivery
 
@@ -34,6 +34,29 @@ def pushed(database: str, address: str, trials: Sequence[int]) -> str:
         ) from problem
     what = "trial" if len(numbers) == 1 else "trials"
     return f"pushed to {address} as {what} {listing(map(str, numbers.values()), 8)}"
+
+
+def kept(database: str, address: str, what: str, modules: Collection[str] = ()) -> str:
+    """Push what a file holds besides trials; one line about it.
+
+    Args:
+        what: has just been stored in the file, such as `the ceilings are`.
+        modules: the code of these is replaced in the store.
+
+    Raises:
+        DatabaseError: it is not in the store; the message says how to push it later.
+    """
+    from taupy.profiledb.merged import rest
+    from taupy.profiledb.store.push import push_unattached
+
+    try:
+        done = push_unattached(database, address, modules)
+    except (TaupyError, OSError) as problem:
+        raise DatabaseError(
+            f"{what} not in the store ({problem}); push with: {_command(database, address, ())}"
+        ) from problem
+    new = rest(done.ceilings, done.derived, done.kernels)
+    return f"pushed to {address}: {', '.join(new) or 'nothing new'}"
 
 
 def delivered(delivery: Delivery, *, waiting: bool = True) -> str:

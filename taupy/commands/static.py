@@ -225,5 +225,13 @@ def _stored(args: argparse.Namespace, codes: Iterable[KernelCode]) -> Iterator[K
     from taupy.profiledb import kernel_codes
     from taupy.profiledb.database import ProfileDB
 
-    with ProfileDB.open(options.database_path(args), create=True) as db:
-        yield from kernel_codes.storing(db, codes)
+    file, store = options.file_and_store(args)
+    modules = set()
+    with ProfileDB.open(file, create=True) as db:
+        for code in kernel_codes.storing(db, codes):
+            modules.add(code.module)
+            yield code
+    if store:
+        from taupy.commands import pushing
+
+        say(pushing.kept(file, store, "the kernels are", modules))

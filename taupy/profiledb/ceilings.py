@@ -18,7 +18,7 @@ _ADD = f"""
        SET {", ".join(f"{name} = excluded.{name}" for name in _COLUMNS)}
 """
 
-_CEILINGS = f"SELECT {_LIST} FROM ceiling ORDER BY id"
+_CEILINGS = f"SELECT {_LIST} FROM ceiling"
 
 TRUST: tuple[CeilingSource, ...] = ("measured", "user", "report", "datasheet")
 """Sources, the most reliable first."""
@@ -50,7 +50,7 @@ def add_ceilings(db: ProfileDB, measured: Iterable[Ceiling]) -> int:
 def ceilings(
     db: ProfileDB, *, processor: str | None = None, source: CeilingSource | None = None
 ) -> list[Ceiling]:
-    """The ceilings, in the order in which they were stored.
+    """The ceilings, in the order of `ordered`.
 
     Args:
         processor: only those of this CPU or GPU (case-sensitive). None for all.
@@ -58,10 +58,25 @@ def ceilings(
     """
     return [
         ceiling
-        for ceiling in (Ceiling(*row) for row in db.rows(_CEILINGS))
+        for ceiling in ordered(Ceiling(*row) for row in db.rows(_CEILINGS))
         if (processor is None or ceiling.processor == processor)
         and (source is None or ceiling.source == source)
     ]
+
+
+def ordered(ceilings: Iterable[Ceiling]) -> list[Ceiling]:
+    """The oldest measurement first, and its ceilings by kind and name.
+
+    This order does not depend on how they came into the database, which may be a store.
+    """
+    return sorted(
+        ceilings,
+        key=lambda ceiling: (
+            *(ceiling.measured_at, ceiling.processor, ceiling.characterization),
+            *(ceiling.kind != "compute", ceiling.kind != "bandwidth"),
+            *(ceiling.name, ceiling.threads, ceiling.pattern),
+        ),
+    )
 
 
 def best_ceiling(

@@ -133,6 +133,26 @@ def test_what_is_imported_is_in_the_file_and_in_the_store(place, measured):
     assert "1 trial added" in later(place, said, away)
 
 
+def test_the_runs_of_a_gate_are_in_the_store(place, measured):
+    words = ("gate", "--baseline", "program.py", "--fail-on", "calls of work > +0", "--quiet")
+    said = place(*words, "--max-pairs", "2", "--db", place.address, "--", "program.py", code=4)
+    assert f"pushed to {place.address} as trials 1, 2, 3, 4" in said
+    in_both(place, 4)
+    away = f"postgresql://nobody@/none?host={place.path}"
+    said = place(*words, "--max-pairs", "1", "--db", away, "--", "program.py", code=4)
+    assert "2 trials added" in later(place, said, away)
+
+
+def test_ceilings_that_are_kept_are_in_the_file_and_in_the_store(place, measured):
+    words = ("ceilings", "datasheet", "H100 SXM5", "--csv", "--keep", "--db")
+    kept = place(*words, place.address)
+    listed = place("ceilings", "list", "--csv", "--db", place.address)
+    assert sorted(listed.splitlines()) == sorted(kept.splitlines())
+    away = f"postgresql://nobody@/none?host={place.path}"
+    assert place(*words, away) == kept
+    assert place("ceilings", "list", "--csv", "--db", "taupy.db") == listed
+
+
 def test_push_and_pull_know_the_store_of_the_environment(place, monkeypatch):
     assert "name the store" in place("push", code=2)
     monkeypatch.setenv("TAUPY_DB", place.address)

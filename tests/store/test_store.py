@@ -11,12 +11,15 @@ from subprocess import Popen
 
 import pytest
 
+from taupy.profiledb import kernel_codes
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.reader import read_profile
 from taupy.profiledb.store.catalogue import Catalogue, Store
 from taupy.profiledb.store.check import check
+from taupy.profiledb.store.reading import StoreDB
 from taupy.profiledb.writer import add_profile
 from tests.builders import UUID, canonical, gpu_profile, random_profile, small_profile
+from tests.kernel_codes import access, code, count
 from tests.store.conftest import ended_at_random
 from tests.unit.comparison.test_ranks import rank
 
@@ -234,9 +237,6 @@ def test_what_is_no_store_is_refused_in_one_line(place, server, tmp_path):
     words = ("store", "create", "--db", elsewhere, "--files", "files")
     assert "another store" in place(*words, code=1)
     assert "has no store" in place("pull", "--from", elsewhere, code=1)
-    assert "taupy pull" in place(
-        "ceilings", "datasheet", "H200", "--keep", "--db", place.address, code=2
-    )
     (tmp_path / "files" / "taupy-store.json").unlink()
     assert "mounted" in place("push", "--to", place.address, code=1)
 
@@ -251,6 +251,30 @@ def test_merge_copies_into_a_store_and_out_of_it(place):
                   ("merge", place.address, "--into", place.address)):  # fmt: skip
         place(*words, code=2)
     assert "6 trials" in place("doctor", "--db", place.address)
+
+
+def test_a_kernel_is_in_the_store_with_all_its_code_of_one_analysis(place, monkeypatch):
+    def stored_by(database, *codes, code=0):
+        monkeypatch.setattr("taupy.commands.static.read", lambda *_: (codes, []))
+        return place("static", "x.cubin", "--store", "--db", database, code=code)
+
+    def there():
+        with StoreDB(place.address) as store:
+            return kernel_codes.stored(store, lambda full, chip: True)
+
+    first = code("gemm", counts=(count("move", 3),), accesses=(access(), access(stride=8)))
+    older = code("gemm", counts=(count("fp16", 3),), accesses=(access(number=2),))
+    other = code("saxpy", module="1" * 64, counts=(count("fp32", 2),))
+    assert "gemm" in stored_by(place.address, first) and there() == [first]
+    assert "saxpy" in stored_by("older.db", older, other)
+    assert "1 kernel" in place("push", "--db", "older.db", "--to", place.address)
+    assert there() == [first, other]
+    assert "nothing new" in place("push", "--db", "older.db", "--to", place.address)
+    (place.path / "taupy.db").unlink()  # from which all else would be pushed, too
+    assert "gemm" in stored_by(place.address, older) and there() == [older, other]
+    away = f"postgresql://nobody@/none?host={place.path}"
+    said = stored_by(away, first, code=1)
+    assert "not in the store" in said and "taupy push --db" in said
 
 
 def test_names_that_postgresql_cannot_hold(place):

@@ -304,12 +304,15 @@ class Catalogue:
 
     # --- rows ---------------------------------------------------------------------
 
-    def insert(self, table: Table, rows: Iterable[Sequence[Any]]) -> None:
+    def insert(
+        self, table: Table, rows: Iterable[Sequence[Any]], *, tell: bool = False
+    ) -> list[tuple[Any, ...]]:
         """Copy rows into a table, skipping those whose keys exist already.
 
         Args:
             rows: with the columns of `physical(table)`, in the order of the key, so that two
                 pushes of the same timers wait for each other instead of deadlocking.
+            tell: return the keys of the rows that were new.
         """
         columns = ", ".join(f'"{name}"' for name, _ in physical(table))
         order = ", ".join(f'"{name}"' for name in table.key)
@@ -321,8 +324,11 @@ class Catalogue:
             cursor.execute(
                 f"INSERT INTO {table.name} ({columns}) SELECT {columns} FROM arriving"
                 f" ORDER BY {order} ON CONFLICT DO NOTHING"
+                + (f" RETURNING {order}" if tell else "")
             )
+            inserted = cursor.fetchall() if tell else []
             cursor.execute("DROP TABLE arriving")
+        return inserted
 
     def select(self, table: Table, where: str, parameters: Sequence[object]) -> Iterator[Any]:
         """The rows of a table, with the columns of `physical(table)`, in the order of its key."""

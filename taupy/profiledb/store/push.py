@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import sha256
@@ -22,6 +22,7 @@ from taupy.model.rows import TrialRow
 from taupy.profiledb import selector
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.identity import user_event_id
+from taupy.profiledb.kernel_codes import PARTS, WHOLE
 from taupy.profiledb.merge import merge
 from taupy.profiledb.store.catalogue import Catalogue, Store
 from taupy.profiledb.store.files import StoredFile, TrialKey
@@ -57,6 +58,7 @@ class Pushed:
             or their files were lost): their numbers in the database and in the store.
         present: trials that the store already had, likewise.
         renamed: names that were taken in the store, and their replacements.
+        ceilings, derived, kernels: how many of these were new in the store.
         bytes: written to files.
     """
 
@@ -64,6 +66,9 @@ class Pushed:
     replaced: list[tuple[int, int]] = field(default_factory=list)
     present: list[tuple[int, int]] = field(default_factory=list)
     renamed: list[tuple[str, str]] = field(default_factory=list)
+    ceilings: int = 0
+    derived: int = 0
+    kernels: int = 0
     bytes: int = 0
 
 
@@ -80,7 +85,7 @@ def push(database: str, address: str, selectors: Sequence[str] = ()) -> Iterator
         selectors: only trials that match one of these.
 
     Yields:
-        What has been done so far, after each trial.
+        What has been done so far, after each trial and at the end.
 
     Raises:
         NoSuchTrial: a selector matches no trial.
@@ -96,7 +101,27 @@ def push(database: str, address: str, selectors: Sequence[str] = ()) -> Iterator
         for trial in selector.many(db, selectors) if selectors else db.trials():
             _push_trial(_Rows(db, trial), store, result)
             yield result
-        _push_unattached(db, store.catalogue)
+        _push_unattached(db, store.catalogue, result)
+        yield result
+
+
+def push_unattached(database: str, address: str, modules: Collection[str] = ()) -> Pushed:
+    """Copy what belongs to no trial: ceilings, derived metrics, code of kernels.
+
+    Args:
+        modules: the code of these is replaced in the store.
+
+    Raises:
+        DatabaseError: the store cannot be reached or written; it is unchanged.
+    """
+    result = Pushed()
+    with (
+        ProfileDB.open(database) as db,
+        Store.open(address) as store,
+        store.catalogue.pushing(),
+    ):
+        _push_unattached(db, store.catalogue, result, modules)
+    return result
 
 
 def _push_trial(rows: _Rows, store: Store, result: Pushed) -> None:
@@ -240,14 +265,25 @@ def _catalogued(catalogue: Catalogue, rows: _Rows, replaced: int | None, result:
     return replaced
 
 
-def _push_unattached(db: ProfileDB, catalogue: Catalogue) -> None:
-    """Add the tables that belong to no trial: ceilings, derived metrics, code of kernels."""
-    with catalogue.transaction():
+def _push_unattached(
+    db: ProfileDB, catalogue: Catalogue, result: Pushed, modules: Collection[str] = ()
+) -> None:
+    """See `push_unattached`. A kernel is added with all its code, or left as it is."""
+    new: dict[str, set[tuple[Any, ...]]] = {}
+    with catalogue.transaction() as connection:
+        for name in (WHOLE, *PARTS):
+            connection.execute(f"DELETE FROM {name} WHERE module = ANY(%s)", (list(modules),))
         for table in tables().values():
             if not (table.in_files or table.of_a_trial or table.shared):
                 columns = ", ".join(column.name for column in table.columns)
                 rows = db.stream(f"SELECT {columns} FROM {table.name}")
-                catalogue.insert(table, (spread(table, row) for row in rows))
+                if table.name in PARTS:
+                    rows = (row for row in rows if row[:2] in new[WHOLE])
+                spread_rows = (spread(table, row) for row in rows)
+                new[table.name] = set(catalogue.insert(table, spread_rows, tell=True))
+    result.ceilings, result.derived, result.kernels = (
+        len(new[name]) for name in ("ceiling", "derived_metric", WHOLE)
+    )
 
 
 class _Rows:
