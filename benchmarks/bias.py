@@ -1,13 +1,13 @@
-"""Does measuring distort what it measures? Two routines of equal native time, side by side.
+"""Whether measuring distorts the result: two routines that take equally long natively.
 
     python benchmarks/bias.py
 
-`calling` makes many tiny calls, `counting` none; natively both take the same time. A
-profiler that charges its own cost to the program reports `calling` as slower. Shown is
-the ratio of their inclusive times: natively, as stored by `taupy run --compensate`
-(metrics `time` and `time_compensated`), and by cProfile, the median of some rounds in
-turns. The native ratio, 1 but for noise, is divided out. Profilers read the time of day,
-so a run that had to share its CPU with others is done again.
+`calling` makes many tiny calls, `counting` makes none. A profiler that charges its own cost to the
+program reports `calling` as slower. The table shows the ratio of their inclusive times: natively,
+as stored by `taupy run --compensate` (metrics `time` and `time_compensated`), and as reported by
+cProfile. Each figure is the median of interleaved rounds, divided by the native ratio, which
+differs from 1 only by noise. Profilers read wall-clock time, so a run that shared its CPU with
+other processes is repeated.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ import tools
 CALLS = 20_000
 ACTIVATIONS = 150
 DISTURBED = 1.02
-"""Wall time over CPU time, beyond which a run is done again."""
+"""Ratio of wall time to CPU time above which a run is repeated."""
 TRIES = 8
 
 
@@ -63,7 +63,7 @@ def seconds(steps: int, activations: int = ACTIVATIONS) -> tuple[float, float]:
 
 
 def equal_steps() -> int:
-    """How many steps `counting` needs to last as long as `calling`."""
+    """The number of steps for which `counting` takes as long as `calling`."""
     steps = CALLS
     for _ in range(4):
         calls, counts = seconds(steps, 200)
@@ -133,7 +133,7 @@ def main() -> None:
                 tries = []
                 while len(tries) < TRIES and (not tries or tries[-1][1] > DISTURBED):
                     tries.append(tool(program, Path(name)))
-                ratios, disturbed = min(tries, key=lambda one: one[1])
+                ratios, disturbed = min(tries, key=lambda attempt: attempt[1])
                 still_disturbed += disturbed > DISTURBED
                 for key, ratio in ratios.items():
                     results.setdefault(key, []).append(ratio)
@@ -141,8 +141,8 @@ def main() -> None:
     goals = {"native": "1", "taupy, time_compensated": "0.90 to 1.10"}
     print("| measured by | calling / counting | lowest, highest | goal |")
     print("| --- | ---: | ---: | ---: |")
-    for key, found in results.items():
-        middle, low, high = (f(found) / true for f in (statistics.median, min, max))
+    for key, measured_ratios in results.items():
+        middle, low, high = (f(measured_ratios) / true for f in (statistics.median, min, max))
         print(f"| {key} | {middle:.2f} | {low:.2f}, {high:.2f} | {goals.get(key, '')} |")
     if still_disturbed:
         print(f"\n{still_disturbed} of {3 * arguments.rounds} runs had to share their CPU.")

@@ -1,15 +1,15 @@
-"""How near the measured ceilings come to what the processor can do in theory.
+"""How close the measured ceilings come to the processor's theoretical peaks.
 
     python benchmarks/ceilings.py
-    python benchmarks/ceilings.py --carm carm --rounds 3     # and to a peer, in turns
+    python benchmarks/ceilings.py --carm carm --rounds 3     # also compared with CARM
 
-Theory: flop (or bytes of L1) in one clock, times the clock measured beside each ceiling.
-Known for CPUs by their vector units; shown is measured over theory.
+The theoretical peak is the flop (or bytes from L1) per clock cycle, known from the CPU's vector
+units, times the clock rate measured with each ceiling.
 
-The peer is CARM (pip install carm-roofline, into an environment of its own), which gives the
-mean of a long run where taupy gives the best of many short windows. Both take turns, and a
-figure is the median over the rounds. CARM reads a clock that is not the processor's in some
-virtual machines, so its rates, too, are divided by the clock that taupy measured.
+CARM (pip install carm-roofline, in its own environment) reports the mean of a long run; taupy
+reports the best of many short windows. Both run in turns, and a figure is the median over the
+rounds. In some virtual machines CARM reads a clock other than the processor's, so its rates are
+also divided by the rate that taupy measured.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ import tools
 
 from taupy.ert import cpu
 
-# Two units of fused multiply-add; two loads and one store a clock, as wide as the vectors.
+# Two fused multiply-add units; per cycle two loads and one store, as wide as the vectors.
 BITS = {"scalar": 1, "128-bit": 128, "256-bit": 256, "512-bit": 512}
 UNITS = 2
 CARM_ISA = {"512-bit": "x86_avx512", "256-bit": "x86_avx2", "128-bit": "x86_sse"}
 CARM_NAMES = {"f64": "fp64", "f32": "fp32"}
 
 Key = tuple[str, str, int]
-"""Name, pattern and threads of a ceiling."""
+"""A ceiling's name, pattern and number of threads."""
 
 
 def theory(name: str, pattern: str, threads: int) -> float | None:
-    """Flop or bytes a clock of all threads; None where we know no rule."""
+    """Flop or bytes per cycle of all threads; None if no rule is known."""
     if name in ("fp64", "fp32"):
         how, width = pattern.split()
         bits = 64 if name == "fp64" else 32
@@ -53,23 +53,23 @@ def theory(name: str, pattern: str, threads: int) -> float | None:
 
 
 def taupy_round() -> tuple[dict[Key, cpu.Ceiling], float]:
-    """All ceilings of this CPU, and the seconds that they took."""
+    """All ceilings of this CPU, and the seconds that measuring them took."""
     subject = cpu.Subject("benchmark", "", "this CPU", "")
     start = time.perf_counter()
-    found = list(cpu.characterize(subject, lambda text: None))
+    ceilings = list(cpu.characterize(subject, lambda text: None))
     took = time.perf_counter() - start
-    return {(one.name, one.pattern, one.threads): one for one in found}, took
+    return {(ceiling.name, ceiling.pattern, ceiling.threads): ceiling for ceiling in ceilings}, took
 
 
-def widest(found: Iterable[Key]) -> str:
-    """The widest vectors that multiply and add here: "512-bit"."""
-    there = {pattern.split()[1] for name, pattern, _ in found if name == "fp64"}
-    return max(there, key=lambda width: BITS[width])
+def widest(keys: Iterable[Key]) -> str:
+    """The widest vectors with multiply-add on this CPU, such as "512-bit"."""
+    widths = {pattern.split()[1] for name, pattern, _ in keys if name == "fp64"}
+    return max(widths, key=lambda width: BITS[width])
 
 
 def carm_round(carm: str, isa: str, test_time: float) -> tuple[dict[Key, float], float]:
-    """What CARM finds with one thread, by the names that taupy gives it, and the seconds."""
-    width = next(one for one in CARM_ISA if CARM_ISA[one] == isa)
+    """CARM's ceilings of one thread under taupy's names, and the seconds that they took."""
+    width = next(bits for bits, name in CARM_ISA.items() if name == isa)
     with tempfile.TemporaryDirectory() as folder:
         command = [
             *(carm, "benchmark", "--test", "roofline", "--isa", isa),
@@ -84,15 +84,15 @@ def carm_round(carm: str, isa: str, test_time: float) -> tuple[dict[Key, float],
         if ran.returncode or not results.exists():
             sys.exit(f"{' '.join(command)} failed:\n{ran.stdout[-2000:]}{ran.stderr[-2000:]}")
         lines = [json.loads(line) for line in results.read_text().splitlines()]
-    found: dict[Key, float] = {}
-    for one in lines:
-        if one["type"] == "arithmetic":
-            key = (CARM_NAMES[one["data_type"]], f"fma {width}", 1)
-            found[key] = one["performance_gops"] * 1e9
-        elif one["type"] == "memory":
-            key = (one["cache_level"], "read", 1)
-            found[key] = max(found.get(key, 0.0), one["bandwidth_gbps"] * 1e9)
-    return found, took
+    values: dict[Key, float] = {}
+    for result in lines:
+        if result["type"] == "arithmetic":
+            key = (CARM_NAMES[result["data_type"]], f"fma {width}", 1)
+            values[key] = result["performance_gops"] * 1e9
+        elif result["type"] == "memory":
+            key = (result["cache_level"], "read", 1)
+            values[key] = max(values.get(key, 0.0), result["bandwidth_gbps"] * 1e9)
+    return values, took
 
 
 def show_theory(rounds: Mapping[Key, list[cpu.Ceiling]]) -> None:
@@ -100,11 +100,11 @@ def show_theory(rounds: Mapping[Key, list[cpu.Ceiling]]) -> None:
     print("| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |")
     for (name, pattern, threads), seen in rounds.items():
         expected = theory(name, pattern, threads)
-        if expected is None or any(one.clock_hz is None for one in seen):
+        if expected is None or any(ceiling.clock_hz is None for ceiling in seen):
             continue
-        value = median(one.value for one in seen)
-        clock = median(one.clock_hz for one in seen)
-        reached = median(one.value / one.clock_hz for one in seen)
+        value = median(ceiling.value for ceiling in seen)
+        clock = median(ceiling.clock_hz for ceiling in seen)
+        reached = median(ceiling.value / ceiling.clock_hz for ceiling in seen)
         print(
             f"| {name} {pattern} | {threads} | {value / 1e9:.1f} G{seen[0].unit} "
             f"| {clock / 1e9:.2f} | {reached:.1f} | {expected} "
@@ -129,8 +129,8 @@ def show_carm(rounds: Mapping[Key, list[cpu.Ceiling]], theirs: Mapping[Key, list
                 if ceiling.clock_hz
             ]
             shares = [
-                f"{100 * median(one.value / one.clock_hz for one, _ in pairs) / expected:.0f} %",
-                f"{100 * median(value / one.clock_hz for one, value in pairs) / expected:.0f} %",
+                f"{100 * median(own.value / own.clock_hz for own, _ in pairs) / expected:.0f} %",
+                f"{100 * median(value / own.clock_hz for own, value in pairs) / expected:.0f} %",
             ]
         mine, other = median(ceiling.value for ceiling in ours), median(values)
         ratio = median(value / ceiling.value for ceiling, value in zip(ours, values, strict=True))
@@ -150,19 +150,19 @@ def main() -> None:
     args = parser.parse_args()
     carm = shutil.which(args.carm) if args.carm else None
     if args.carm and carm is None:
-        print(f"CARM is left out: there is no program '{args.carm}' (pip install carm-roofline)\n")
+        print(f"CARM is skipped: there is no program '{args.carm}' (pip install carm-roofline)\n")
     print(tools.machine(), end="\n\n")
     ours: dict[Key, list[cpu.Ceiling]] = defaultdict(list)
     theirs: dict[Key, list[float]] = defaultdict(list)
     our_times, their_times = [], []
     for _ in range(max(1, args.rounds)):
-        found, took = taupy_round()
+        ceilings, took = taupy_round()
         our_times.append(took)
-        for key, one in found.items():
-            ours[key].append(one)
-        isa = CARM_ISA.get(widest(found))
+        for key, ceiling in ceilings.items():
+            ours[key].append(ceiling)
+        isa = CARM_ISA.get(widest(ceilings))
         if carm and isa is None:
-            print("CARM is left out: no vectors are known here that it has kernels for\n")
+            print("CARM is skipped: it has no kernels for this CPU's vectors\n")
             carm = None
         if carm and isa:
             values, took = carm_round(carm, isa, args.carm_time)

@@ -1,12 +1,13 @@
-"""What does it cost a rank that its collectives are recorded, and how much does it leave?
+"""What recording collectives costs a rank, and how much data it produces.
 
     python benchmarks/collectives.py --rounds 6
 
-Gloo's ranks on one machine, under taupy with and without `--collectives`, in turns. Shown are the
-time of an all_reduce of 8 bytes and of a training step with DistributedDataParallel (12 linear
-layers, a bucket for each), by the clock and in CPU time of all threads of a rank. Each is the least
-of many short stretches, to which other programs add least: what recording adds, with its 95 %
-confidence interval over the rounds, and the bytes that a step leaves in the part of a rank.
+Several gloo ranks run on one machine under taupy, with and without `--collectives`, in turns. The
+table shows an all_reduce of 8 bytes and a training step with DistributedDataParallel (12 linear
+layers, one bucket for each): elapsed time, and CPU time of all threads of a rank. Each is the
+smallest of many short intervals, because other programs only ever add time. Then come the time that
+recording adds, with a 95 % confidence interval over the rounds, and the bytes per step in the part
+of a rank.
 """
 
 from __future__ import annotations
@@ -88,7 +89,7 @@ def run(folder: Path, ranks: int, option: str) -> tuple[list[float], Path]:
 
 
 def bytes_a_step(database: Path) -> tuple[float, float]:
-    """Collectives in a rank's step and the bytes that all it keeps come to, a step."""
+    """Collectives per step of a rank, and the bytes that it keeps per step."""
     with sqlite3.connect(database) as connection:
         collectives, stretches, steps, ranks = connection.execute(KEPT).fetchone()
     kept = RECORD_BYTES * collectives + STRETCH_BYTES * stretches
@@ -103,8 +104,8 @@ def main() -> None:
     print(f"{tools.machine()}; {arguments.rounds} rounds; load {os.getloadavg()[0]:.1f} at first\n")
     print("| ranks | what | without, us | added, us | 95 % interval | middle half |")
     print("| ---: | --- | ---: | ---: | ---: | ---: |")
-    with tempfile.TemporaryDirectory() as made:
-        folder = Path(made)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
         (folder / "program.py").write_text(PROGRAM)
         for ranks in arguments.ranks:
             without, recorded = [], []
@@ -118,7 +119,9 @@ def main() -> None:
             for at, what in enumerate(WHAT):
                 bare = [times[at] / 1000 for times in without]
                 more = [times[at] / 1000 for times in recorded]
-                differences = [two - one for one, two in zip(bare, more, strict=True)]
+                differences = [
+                    with_us - without_us for without_us, with_us in zip(bare, more, strict=True)
+                ]
                 low, high, _ = significance.difference_interval(bare, more, 0.95) or (0, 0, 0)
                 quarter, _, three = statistics.quantiles(differences, n=4)
                 print(

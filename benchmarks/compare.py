@@ -1,13 +1,13 @@
-"""How long comparisons and pivots take, beside bare SQLite, DuckDB and pandas.
+"""How long comparisons and pivots take, compared with bare SQLite, DuckDB and pandas.
 
     python benchmarks/compare.py                5 million values
     python benchmarks/compare.py --trials 10    fewer
     python benchmarks/compare.py --gate         false alarms in 1,000 A/A comparisons, and power
 
-Values are those of 50 trials x 10 threads x 2,000 call paths x 5 metrics.
-The same questions go, in turns, to taupy's database through the functions that the commands
-call (names, calls and matching included), to one bare SQLite table of the layout that is
-best for them, to DuckDB and to pandas where they are installed. Nothing is judged here.
+The data are 50 trials x 10 threads x 2,000 call paths x 5 metrics. The same questions are asked in
+turns: of taupy's database, through the functions that the commands call (including names, calls and
+matching); of one bare SQLite table in the best layout for them; and of DuckDB and pandas if they
+are installed. There are no goals.
 """
 
 from __future__ import annotations
@@ -76,9 +76,9 @@ PIVOT = """
 
 
 def profile(number: int, threads: int, paths: int) -> Profile:
-    """A wide tree on every thread, all metrics made of one another."""
-    made = wide_profile(paths, timers=400, number=1)
-    tree = made.threads[0].tree
+    """A wide tree on every thread, with all metrics derived from the same values."""
+    trial = wide_profile(paths, timers=400, number=1)
+    tree = trial.threads[0].tree
     measured = []
     for thread in range(threads):
         columns = {
@@ -91,25 +91,27 @@ def profile(number: int, threads: int, paths: int) -> Profile:
             for row in range(paths - 1, 0, -1):
                 sums[tree.parent[row]] += sums[row]
             inclusive[name] = sums
-        one = CallTree(tree.timer, tree.parent, tree.calls, tree.subroutines, inclusive, columns)
-        measured.append(ThreadProfile(Thread(0, 0, thread), one))
-    made.uuid = f"01900000-0000-7000-8000-{number:012d}"
-    made.threads = measured
-    made.metrics = [Metric(name, "ns" if name == "time" else "count") for name in METRICS]
-    made.application = f"app{number % 5}"
-    made.metadata = {"GPU Name": f"GPU {number % 3}"}
-    return made
+        own_tree = CallTree(
+            tree.timer, tree.parent, tree.calls, tree.subroutines, inclusive, columns
+        )
+        measured.append(ThreadProfile(Thread(0, 0, thread), own_tree))
+    trial.uuid = f"01900000-0000-7000-8000-{number:012d}"
+    trial.threads = measured
+    trial.metrics = [Metric(name, "ns" if name == "time" else "count") for name in METRICS]
+    trial.application = f"app{number % 5}"
+    trial.metadata = {"GPU Name": f"GPU {number % 3}"}
+    return trial
 
 
 def build(path: Path, trials: int, threads: int, paths: int) -> None:
     with ProfileDB.open(path, create=True) as db:
         for number in range(1, trials + 1):
-            one = profile(number, threads, paths)
-            for thread in one.threads:  # every trial a little different
+            trial = profile(number, threads, paths)
+            for thread in trial.threads:  # every trial a little different
                 for column in thread.tree.exclusive.values():
                     for row in range(number, paths, 97):
                         column[row] += column[row] * number // 50
-            add_profile(db, one)
+            add_profile(db, trial)
 
 
 def copy_bare(source: Path, target: Path) -> None:
@@ -136,28 +138,28 @@ def copy_bare(source: Path, target: Path) -> None:
 
 
 def shown(db: ProfileDB, **question: Any) -> list[tuple[str, ...]]:
-    """What the command shows: the first rows with names, values, calls."""
+    """The first rows of the command's table, with names, values and calls."""
     (answer,) = comparison.answers(db, sides(db, ["1", "2"]), Question(**question))
-    found = []
+    rows = []
     for row in answer.comparison.rows[:TOP]:
         name = answer.keys[row.key].timer
-        found.append((name, *row.values, row.difference(1), *answer.calls[row.key]))
-    return found
+        rows.append((name, *row.values, row.difference(1), *answer.calls[row.key]))
+    return rows
 
 
 def table(db: ProfileDB, *rows: str, columns: str = "gpu") -> int:
-    made = pivot.pivot_table(db, db.trials(), Layout(rows=rows, columns=(columns,)))
-    return len(made.table.cells)
+    result = pivot.pivot_table(db, db.trials(), Layout(rows=rows, columns=(columns,)))
+    return len(result.table.cells)
 
 
 # --- measuring ---------------------------------------------------------------------
 
 
 def measured(questions: dict[str, Callable[[], object]], rounds: int) -> dict[str, float]:
-    """The median CPU time of each, in seconds: others use this machine, too.
+    """The median CPU time of each question, in seconds.
 
-    Asked in turns, four times in a row each; the first of four warms the caches. Nothing is
-    collected meanwhile: taupy's commands, which are short, switch that off.
+    Questions take turns, and each is asked four times in a row, the first time to warm the caches.
+    Garbage collection is off, as in taupy's commands.
     """
     gc.disable()
     times: dict[str, list[float]] = {name: [] for name in questions}
@@ -169,7 +171,7 @@ def measured(questions: dict[str, Callable[[], object]], rounds: int) -> dict[st
                 if again:
                     times[name].append(time.process_time() - began)
         gc.collect()
-    return {name: statistics.median(found) for name, found in times.items()}
+    return {name: statistics.median(seconds) for name, seconds in times.items()}
 
 
 def compare(trials: int, threads: int, paths: int, rounds: int) -> None:
@@ -187,7 +189,7 @@ def compare(trials: int, threads: int, paths: int, rounds: int) -> None:
         frame = _frame(bare)
         duck = _duck(bare)
         with ProfileDB.open(source) as db:
-            asked: dict[str, tuple[Callable[[], object], str, Callable[[Any], object]]] = {
+            benchmarks: dict[str, tuple[Callable[[], object], str, Callable[[Any], object]]] = {
                 "two trials, call paths": (
                     lambda: shown(db, by="callpath"), DIFF, _diff_of("path"),
                 ),
@@ -202,7 +204,7 @@ def compare(trials: int, threads: int, paths: int, rounds: int) -> None:
                 ),
             }  # fmt: skip
             print(f"{'ms of CPU':28}{'taupy':>9}{'bare':>9}{'ratio':>7}{'DuckDB':>9}{'pandas':>9}")
-            for name, (ours, sql, in_pandas) in asked.items():
+            for name, (ours, sql, in_pandas) in benchmarks.items():
                 questions: dict[str, Callable[[], object]] = {
                     "taupy": ours,
                     "bare": lambda sql=sql: plain.execute(sql).fetchall(),
@@ -211,11 +213,11 @@ def compare(trials: int, threads: int, paths: int, rounds: int) -> None:
                     questions["DuckDB"] = lambda sql=sql: duck.execute(sql).fetchall()
                 if frame is not None:
                     questions["pandas"] = lambda work=in_pandas: work(frame)
-                found = measured(questions, rounds)
-                line = f"{name:28}{1e3 * found['taupy']:9.1f}{1e3 * found['bare']:9.1f}"
-                line += f"{found['taupy'] / found['bare']:7.2f}"
+                medians = measured(questions, rounds)
+                line = f"{name:28}{1e3 * medians['taupy']:9.1f}{1e3 * medians['bare']:9.1f}"
+                line += f"{medians['taupy'] / medians['bare']:7.2f}"
                 for other in ("DuckDB", "pandas"):
-                    line += f"{1e3 * found[other]:9.1f}" if other in found else f"{'-':>9}"
+                    line += f"{1e3 * medians[other]:9.1f}" if other in medians else f"{'-':>9}"
                 print(line, flush=True)
         plain.close()
         start(source)
@@ -224,11 +226,11 @@ def compare(trials: int, threads: int, paths: int, rounds: int) -> None:
 def _diff_of(column: str) -> Callable[[Any], object]:
     def work(frame: Any) -> object:
         time_ = frame[frame.metric == 1]
-        one, two = (
+        first, second = (
             time_[time_.trial == trial].groupby(column)[["exclusive", "calls"]].sum()
             for trial in (1, 2)
         )
-        both = one.merge(two, left_index=True, right_index=True, suffixes=("_a", "_b"))
+        both = first.merge(second, left_index=True, right_index=True, suffixes=("_a", "_b"))
         return (both.exclusive_b - both.exclusive_a).abs().nlargest(TOP)
 
     return work
@@ -273,7 +275,7 @@ def _duck(bare: Path) -> Any:
 
 
 def start(database: Path) -> None:
-    """What a command takes from the shell, less the interpreter's own start."""
+    """The time of a command in a shell, minus the interpreter's start."""
     bare = _command([sys.executable, "-c", "pass"])
     for arguments in (["trials", "1"], ["compare", "1", "2"], ["pivot"]):
         taken = _command([sys.executable, "-m", "taupy", *arguments, "--db", str(database)])
@@ -293,7 +295,7 @@ def _command(arguments: list[str], rounds: int = 5) -> float:
 
 
 def gate(comparisons: int) -> None:
-    """False alarms where nothing changed, and power where one routine did."""
+    """False alarms if nothing changed, and power if one routine did."""
     numpy = importlib.import_module("numpy")
     from taupy.analysis.gate import Candidate, judged, parse
 
@@ -301,9 +303,9 @@ def gate(comparisons: int) -> None:
     condition = parse("time > +5%")
 
     def noisy(routines: int, kind: str) -> Any:
-        """Runs that are all a little slower or faster, and routines with noise of their own."""
+        """Times with noise per run, which affects all routines alike, and noise per routine."""
         times = numpy.exp(random.normal(0, 0.02, (routines, 10)))
-        if kind == "two speeds":  # as of a CPU that boosts, or not
+        if kind == "two speeds":  # like a CPU that sometimes boosts
             times *= numpy.where(random.random((routines, 10)) < 0.3, 1.1, 1.0)
         if kind == "hiccups":  # now and then a run takes much longer
             times *= 1 + numpy.abs(random.standard_cauchy((routines, 10))) * 0.005
@@ -311,9 +313,9 @@ def gate(comparisons: int) -> None:
 
     def alarms(times: Any) -> set[str]:
         rows = [Candidate(f"r{at}", tuple(row[:5]), tuple(row[5:])) for at, row in enumerate(times)]
-        return {one.name for one in judged(condition, rows, "ns") if one.verdict == "fails"}
+        return {row.name for row in judged(condition, rows, "ns") if row.verdict == "fails"}
 
-    print(f"condition 'time > +5%', 5 runs a side, {comparisons:,} comparisons a line")
+    print(f"condition 'time > +5%', 5 runs per side, {comparisons:,} comparisons per line")
     print(f"{'noise':12}{'routines':>9}{'false alarms':>14}" + "".join(
         f"{f'found +{percent} %':>14}" for percent in (10, 15, 20, 30)))  # fmt: skip
     for kind in ("plain", "two speeds", "hiccups"):
@@ -321,12 +323,12 @@ def gate(comparisons: int) -> None:
             false = sum(bool(alarms(noisy(routines, kind))) for _ in range(comparisons))
             line = f"{kind:12}{routines:9}{100 * false / comparisons:12.1f} %"
             for percent in (10, 15, 20, 30):
-                found, tries = 0, comparisons // 5
+                detected, tries = 0, comparisons // 5
                 for _ in range(tries):
                     times = noisy(routines, kind)
                     times[0, 5:] *= 1 + percent / 100
-                    found += "r0" in alarms(times)
-                line += f"{100 * found / tries:12.1f} %"
+                    detected += "r0" in alarms(times)
+                line += f"{100 * detected / tries:12.1f} %"
             print(line, flush=True)
 
 

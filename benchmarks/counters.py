@@ -1,10 +1,10 @@
-"""What counters cost: a reading, a call with two of them, a region, and the start of a run.
+"""What counters cost: one reading, a call with two counters, a region, the start of a run.
 
     python benchmarks/counters.py                          what this machine can count
     python benchmarks/counters.py --metrics flop,instructions
 
-Each line is a fresh process that calls an empty routine 100,000 times, seven times over;
-the fastest counts, in CPU time. "ratio" is over the engine without counters.
+Each line is a fresh process that calls an empty routine 100,000 times, in seven rounds. The CPU
+time of the fastest round counts. "ratio" is relative to the engine without counters.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def _fastest(work: Any, *arguments: Any, count: int) -> float:
 
 
 def _one(mode: str, names: list[str]) -> None:
-    """In a process of its own: ns a call, ns a region."""
+    """Nanoseconds per call and per region, measured in this process."""
     from taupy._native import engine
     from taupy.collectors import perf_events
 
@@ -72,11 +72,11 @@ def main() -> None:
 
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--metrics", default="", help="default: those that this machine has")
-    parser.add_argument("--one", help=argparse.SUPPRESS)
+    parser.add_argument("--mode", help=argparse.SUPPRESS)
     args = parser.parse_args()
     names = [name for name in args.metrics.split(",") if name]
-    if args.one:
-        _one(args.one, names)
+    if args.mode:
+        _one(args.mode, names)
         return
     names = names or [c.name for c in perf_events.available() if c.status == "ok"][:3]
     start = time.perf_counter()
@@ -89,12 +89,12 @@ def main() -> None:
     how = "rdpmc" if prepared.by_rdpmc else "read()"
     counted = ", ".join(name for name, _ in prepared.metrics)
     print(f"{counted}: one reading by {how} {prepared.reading_ns:.0f} ns; ", end="")
-    print(f"found out and tested in {tested_ms:.1f} ms, before the program starts\n")
+    print(f"chosen and tested in {tested_ms:.1f} ms, before the program starts\n")
     print("| | ns a call | ratio | ns a region |\n| --- | ---: | ---: | ---: |")
     baseline = 0.0
     for mode in MODES:
         done = subprocess.run(
-            [sys.executable, __file__, "--one", mode, "--metrics", counted.replace(" ", "")],
+            [sys.executable, __file__, "--mode", mode, "--metrics", counted.replace(" ", "")],
             capture_output=True,
             text=True,
             check=True,

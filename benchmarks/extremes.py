@@ -1,12 +1,12 @@
-"""Programs whose profile is large or changes all the time, beside plain ones of the same size.
+"""Programs with unusually large or irregular profiles, compared with plain ones of their size.
 
     python benchmarks/extremes.py [--quick] [--only NAME]
 
-Each extreme program has a plain twin that does the same work with as many calls, but on a few
-call paths of a few routines. Shown is what measuring slows either down (CPU time over native). What
-storing takes is compared with storing a plain tree of call paths of two routines: by the bytes that
-the run has left behind, which is the size of what storing reads, and by call paths. The goal is
-that no extreme costs more than three times its twin of the same size in bytes.
+Each extreme program has a plain twin that does the same work with as many calls, but on a few call
+paths of a few routines. The table shows by how much measuring slows each down (CPU time over
+native). Storing is compared with storing a plain tree of call paths of two routines, first of the
+same number of bytes in the run's files (what storing reads), then of the same number of call paths.
+The goal is that no extreme costs more than three times its twin of the same size in bytes.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ TREE = "tree of call paths"
 
 
 def random_paths(size: int, extreme: bool) -> None:
-    """A routine that calls one of fifty at random, ten deep: nearly all call paths differ."""
+    """Each routine calls one of fifty at random, ten deep, so nearly all call paths differ."""
     names: dict[str, Callable[[list[int], int], None]] = {}
     for i in range(50):
         exec(f"def f{i}(path, at):\n if at < 10: routines[path[at]](path, at + 1)", names)
@@ -91,7 +91,7 @@ def deep(size: int, extreme: bool) -> None:
 
 
 def codes(size: int, extreme: bool) -> None:
-    """As many code objects as calls, all kept; the twin's are all of one name, and freed."""
+    """As many code objects as calls, all kept; those of the twin have one name and are freed."""
     kept = []
     with timed():
         for i in range(size):
@@ -104,7 +104,7 @@ def codes(size: int, extreme: bool) -> None:
 
 
 def lambdas(size: int, extreme: bool) -> None:
-    """A lambda that is made, called and freed; the twin's is made once."""
+    """A lambda that is created, called and freed each time; that of the twin is created once."""
     once = (lambda: 1).__code__
     with timed():
         for _ in range(size):
@@ -113,7 +113,7 @@ def lambdas(size: int, extreme: bool) -> None:
 
 
 class timed:
-    """Prints the CPU seconds of what is inside."""
+    """Prints the CPU seconds that its block takes."""
 
     def __enter__(self) -> None:
         self.began = time.process_time()
@@ -127,14 +127,14 @@ PROGRAMS = {
     TREE: (tree, 1 << 17),
     "deep recursion": (deep, 900_000),
     "distinct code objects": (codes, 200_000),
-    "lambdas made anew": (lambdas, 100_000),
+    "new lambdas": (lambdas, 100_000),
 }
 
 # ------------------------------------------------------------------ the driver's side
 
 
 class Stored(NamedTuple):
-    """Seconds of CPU for storing a run, bytes that it left behind, call paths in them."""
+    """CPU seconds for storing a run, the bytes in its files, and the number of call paths."""
 
     seconds: float
     size: int
@@ -150,7 +150,7 @@ def run(command: list[str], folder: Path, expected: int = 0) -> float:
 
 
 def storing(name: str, size: int, rounds: int, folder: Path) -> Stored:
-    """Let a program leave its run behind, and store that some times."""
+    """Kill a program at its end, so that its run is left, and store that several times."""
     arguments = [*program(name, size, True), "--leave"]
     run([*tools.taupy_run(folder), __file__, *arguments], folder, -signal.SIGKILL)
     state = Path(tools.environment(folder)["TAUPY_STATE_DIR"])
@@ -165,7 +165,7 @@ def storing(name: str, size: int, rounds: int, folder: Path) -> Stored:
 
 
 def store(left: Path) -> Stored:
-    """Store what a run has left, in a new database; as the storer does it."""
+    """Store an interrupted run in a new database, as the storer does."""
     import numpy  # noqa: F401 - importing it is not counted
 
     from taupy.instrument.runfolder import read_settings
@@ -254,7 +254,7 @@ def main() -> None:
 
 
 def of_the_same_bytes(size: int, rounds: int, folder: Path) -> Stored:
-    """What storing a plain tree costs whose size in bytes is the nearest there is."""
+    """The cost of storing the plain tree that is closest in size, in bytes."""
     small = storing(TREE, 1 << 12, 1, folder)
     levels = round(math.log2(size / small.size * (1 << 12)))
     return storing(TREE, 1 << max(levels, 4), rounds, folder)

@@ -1,12 +1,12 @@
-"""Files of unusual shape, imported beside regular ones of as many bytes.
+"""Importing files of unusual shape, compared with regular files of as many bytes.
 
     python benchmarks/extremes_imports.py [--quick] [--only NAME] [--rounds N]
 
 Each extreme file (100,000 metrics in an Nsight Compute CSV, a Chrome trace of as many names as
 events, pstats of routines that all call each other, a speedscope profile 200,000 calls deep) has a
-regular twin of the same size in bytes. Shown is the CPU time of reading either, and of storing it:
-medians of rounds in turns, each in a process of its own. The goal is that no extreme costs more
-than three times its twin to read and store.
+regular twin of the same size in bytes. The table shows the CPU time of reading and of storing each:
+medians of interleaved rounds, each in its own process. The goal is that no extreme file takes more
+than three times as long as its twin to read and store.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ GOAL = 3.0
 
 
 def ncu(size: int, extreme: bool) -> bytes:
-    """A row for each metric: `size` metrics of one launch, or 100 metrics of many launches."""
+    """One row per metric: `size` metrics of one launch, or 100 metrics of many launches."""
     lines = [
         '"ID","Process ID","Process Name","Kernel Name","Metric Name","Metric Unit","Metric Value"'
     ]
@@ -47,7 +47,7 @@ def ncu(size: int, extreme: bool) -> bytes:
 
 
 def chrome(size: int, extreme: bool) -> bytes:
-    """Complete events one after another: each of its own name, or of 100 names."""
+    """Complete events in a row: each with its own name, or with one of 100."""
     events = [
         {"ph": "X", "pid": 1, "tid": 1, "ts": 10 * row, "dur": 5}
         | {"name": f"routine {row if extreme else row % 100:08}", "cat": "cpu_op"}
@@ -57,26 +57,25 @@ def chrome(size: int, extreme: bool) -> bytes:
 
 
 def pstats(size: int, extreme: bool) -> bytes:
-    """Entries of callers: of routines that all call each other, or of a ring of calls, where names
-    take most of the bytes."""
+    """Entries of callers: routines that all call each other, or a ring of calls (mostly names)."""
     count = round(size**0.5) if extreme else size // 10
     width = count if extreme else 4
     names = [("program.py", row + 1, f"routine_{row:08}") for row in range(count)]
     rows = {}
     for row, name in enumerate(names):
         callers = (names[(row + 1 + step) % count] for step in range(width))
-        each = {caller: (1, 1, 0.001, 0.002) for caller in callers}
-        rows[name] = (width, width, 0.001 * width, 0.002 * width, each)
+        by_caller = {caller: (1, 1, 0.001, 0.002) for caller in callers}
+        rows[name] = (width, width, 0.001 * width, 0.002 * width, by_caller)
     return marshal.dumps(rows)
 
 
 def speedscope(size: int, extreme: bool) -> bytes:
-    """Calls of 100 routines: each in the one before, or ten deep."""
+    """Calls of 100 routines: each inside the previous one, or ten deep."""
     depth = size if extreme else 10
     events = []
     for first in range(0, size, depth):
         down = [{"type": "O", "frame": row % 100, "at": row} for row in range(first, first + depth)]
-        up = [{"type": "C", "frame": one["frame"], "at": first + depth} for one in reversed(down)]
+        up = [{"type": "C", "frame": call["frame"], "at": first + depth} for call in reversed(down)]
         events += down + up
     profile = {"type": "evented", "name": "main", "unit": "nanoseconds", "startValue": 0}
     profile |= {"endValue": size, "events": events}
@@ -103,7 +102,7 @@ IMPORTS = {
 
 
 class Cost(NamedTuple):
-    """Bytes of the file; seconds of CPU for reading it, and for storing what was read."""
+    """The file's bytes; CPU seconds for reading it and for storing the result."""
 
     written: int
     read: float
@@ -114,12 +113,12 @@ class Cost(NamedTuple):
         return self.read + self.store
 
 
-def cost(one: Import, size: int, extreme: bool, folder: Path) -> Cost:
-    file = folder / f"{one.format}-{extreme}"
-    file.write_bytes(one.make(size, extreme))
+def cost(source: Import, size: int, extreme: bool, folder: Path) -> Cost:
+    file = folder / f"{source.format}-{extreme}"
+    file.write_bytes(source.make(size, extreme))
     gc.collect()
     gc.disable()  # as in all commands
-    format = registry.reader(one.format)
+    format = registry.reader(source.format)
     assert format.read is not None
     begin = time.process_time()
     profiles = list(format.read(file, SILENT))
@@ -131,14 +130,16 @@ def cost(one: Import, size: int, extreme: bool, folder: Path) -> Cost:
 
 
 def in_turns(name: str, size: int, rounds: int) -> tuple[Cost, Cost]:
-    """What the regular file and the extreme one cost."""
+    """The cost of the regular file and of the extreme one."""
     costs: tuple[list[Cost], list[Cost]] = ([], [])
     for _ in range(rounds):
         for extreme in (False, True):
             command = [sys.executable, __file__, "--run", name, str(size), str(int(extreme))]
             answer = subprocess.run(command, check=True, capture_output=True, text=True).stdout
             costs[extreme].append(Cost(*json.loads(answer)))
-    regular, extreme = (Cost(*map(statistics.median, zip(*each, strict=True))) for each in costs)
+    regular, extreme = (
+        Cost(*map(statistics.median, zip(*of_kind, strict=True))) for of_kind in costs
+    )
     return regular, extreme
 
 
@@ -157,10 +158,10 @@ def main() -> None:
     print(tools.machine())
     print(f"{'':12}{'MB':>8}{'read s':>9}{'store s':>9}   x regular: reading, and with storing")
     worst = 0.0
-    for name, one in IMPORTS.items():
+    for name, source in IMPORTS.items():
         if args.only not in (None, name):
             continue
-        size = one.quick if args.quick else one.size
+        size = source.quick if args.quick else source.size
         regular, extreme = in_turns(name, size, 1 if args.quick else args.rounds)
         ratios = (extreme.read / regular.read, extreme.whole / regular.whole)
         for row, words in (

@@ -1,16 +1,17 @@
-/* The floor: the cheapest callbacks a profiler can have, one thing after another added.
+/* The floor: the cheapest callbacks that a profiler can have, extended step by step.
  *
  *     floor.start(hook, step, c_calls)   floor.stop()
  *
  * hook: "profile"    PyEval_SetProfile (this thread only)
  *       "monitoring" sys.monitoring, callables with a vectorcall of their own (3.12 on)
  *       "evaluation" the frame-evaluation hook of PEP 523 (3.11)
- * step: 0 nothing; 1 read the clock once an event; 2 find the call path, and no clock; 3 count
- *       its calls, too; 4 read the clock, too, and add up the times. 2 to 4 not with "profile".
- * c_calls: C functions, too (not "evaluation").
+ * step: 0 do nothing; 1 read the clock once per event; 2 find the call path, without a clock;
+ *       3 also count its calls; 4 also read the clock and add up the times. 2 to 4 do not work
+ *       with "profile".
+ * c_calls: include C functions (not with "evaluation").
  *
- * What a tool costs above this is its own; what it costs below is the hook's. Step 4 is the
- * least that a profiler of call paths does: no names, no limits, no file, no forks, no metrics. */
+ * This much of a tool's cost is the hook's; the rest is the tool's own. Step 4 is the minimum for a
+ * profiler of call paths: no names, no limits, no file, no forks, no further metrics. */
 #define Py_BUILD_CORE_MODULE 1
 #include <Python.h>
 #if PY_VERSION_HEX < 0x030C0000
@@ -182,7 +183,7 @@ static int own_hook_install(const char *hook, int step, int c_calls)
 /* ------------------------------------------------------------------ sys.monitoring */
 
 #define TOOL 3
-#define FIRST_LEFT 3 /* of the events below: those before it begin something */
+#define FIRST_LEFT 3 /* index into the events below; the events before it are entries */
 
 typedef struct Callback {
     PyObject_HEAD

@@ -1,12 +1,12 @@
-"""What importing and exporting costs, beside the readers of others.
+"""What importing and exporting cost, compared with Hatchet.
 
     python benchmarks/formats.py [--tau FOLDER] [--hatchet PYTHON] [--rounds 5]
 
-FOLDER is a TAU profile; without it one is made, about 18 MB of call paths. PYTHON is an
-interpreter that has llnl-hatchet (which needs pandas < 3); without it, its lines are missing.
-Hatchet stumbles over blanks in file names, and TAU writes `[{<frozen runpy>} {91}]`: both
-read a copy with `_` for them.
-All take turns in fresh processes; shown are medians, and the goal: Hatchet / taupy >= 5.
+FOLDER is a TAU profile; by default, one with about 18 MB of call paths is written. PYTHON is an
+interpreter with llnl-hatchet (which needs pandas < 3); without it, its lines are missing. Hatchet
+cannot read blanks in file names, but TAU writes `[{<frozen runpy>} {91}]`, so both read a copy in
+which they are `_`. All take turns in fresh processes, and medians are shown. The goal is Hatchet /
+taupy >= 5.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ def seconds(command: list[str], cwd: str) -> tuple[float, float]:
     return wall, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
-def made(folder: Path) -> Path:
-    """A profile of 7,500 call paths, up to 100 deep, with names of usual length."""
+def written_profile(folder: Path) -> Path:
+    """Write a profile of 7,500 call paths, up to 100 deep, with names of usual length."""
     random = Random(5)
     names = [
         f"routine_number_{n} [{{/usr/lib/python3/packages/package/module_{n % 90}.py}} {{{n}}}]"
@@ -96,7 +96,7 @@ def without_blanks(source: Path, target: Path) -> Path:
     for file in source.rglob("profile.*"):
         copy = target / file.relative_to(source)
         copy.parent.mkdir(parents=True, exist_ok=True)
-        copy.write_bytes(place.sub(lambda found: found[0].replace(b" ", b"_"), file.read_bytes()))
+        copy.write_bytes(place.sub(lambda match: match[0].replace(b" ", b"_"), file.read_bytes()))
     return target
 
 
@@ -160,7 +160,11 @@ def main() -> None:
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
-        source = without_blanks(args.tau, folder / "raw") if args.tau else made(folder / "raw")
+        source = (
+            without_blanks(args.tau, folder / "raw")
+            if args.tau
+            else written_profile(folder / "raw")
+        )
         read_tau(source, folder, args.hatchet, args.rounds)
         write_all(args.paths, folder)
 

@@ -1,13 +1,12 @@
-"""How long large files of the GPU world take to come in, beside what people use for them.
+"""How long importing large GPU files takes, compared with the usual tools for them.
 
     python benchmarks/formats_gpu.py [--kernels 1000000] [--megabytes 500] [--folder DIR]
 
-An nsys file of that many kernels and as many API calls: `taupy import`, reading it alone,
-and the least that plain SQL with pandas needs to find each kernel's time by the call that
-launched it. A Chrome trace of that size, as torch.profiler writes it: the same, `json.load`
-alone, and Holistic Trace Analysis where it is installed (`--hta PYTHON` names a Python that
-has it). Each runs in a process of its own; shown are its time, CPU time and peak memory.
-`--folder` keeps the files for the next time.
+For an nsys file with that many kernels and as many API calls: `taupy import`, only reading the
+file, and plain SQL with pandas that does no more than find each kernel's time by the call that
+launched it. For a Chrome trace of that size, as torch.profiler writes it: the same, `json.load`
+alone, and Holistic Trace Analysis (`--hta PYTHON` names a Python that has it). Each runs in its own
+process; time, CPU time and peak memory are shown. `--folder` keeps the files for later runs.
 """
 
 from __future__ import annotations
@@ -69,19 +68,19 @@ assert len(trace.get_trace(0))
 
 
 def measure(what: str, python: str, script: str) -> tuple[float, float]:
-    """Run a script in a process of its own; seconds and peak memory in MB."""
+    """The CPU seconds and peak memory [MB] of a script in its own process."""
     began = time.perf_counter()
     child = subprocess.Popen(
         [python, "-c", script], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
     )
     assert child.stderr is not None
-    said = child.stderr.read()
+    errors = child.stderr.read()
     _, status, usage = os.wait4(child.pid, 0)
     child.returncode = os.waitstatus_to_exitcode(status)
     took_s = time.perf_counter() - began
     if child.returncode:
-        last = said.strip().rpartition("\n")[2]
-        print(f"{what:42} did not work: {last}", flush=True)
+        last = errors.strip().rpartition("\n")[2]
+        print(f"{what:42} failed: {last}", flush=True)
         return 0.0, 0.0
     cpu_s, memory_mb = usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024
     print(f"{what:42} {took_s:8.2f} s {cpu_s:8.2f} s CPU {memory_mb:8.0f} MB", flush=True)
@@ -127,8 +126,8 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, help="where the files are, or will be")
     parser.add_argument("--hta", metavar="PYTHON", help="a Python that has HolisticTraceAnalysis")
     args = parser.parse_args()
-    with tempfile.TemporaryDirectory() as made:
-        folder = args.folder or Path(made)
+    with tempfile.TemporaryDirectory() as name:
+        folder = args.folder or Path(name)
         folder.mkdir(parents=True, exist_ok=True)
         nsys(folder, args.kernels)
         chrome(folder, args.megabytes, args.hta)

@@ -1,12 +1,12 @@
-"""How often `taupy gate` decides rightly, and after how many pairs, on recorded run times.
+"""How often `taupy gate` decides correctly on recorded run times, and after how many pairs.
 
-    python benchmarks/gate.py              120 recorded runs, 1,000 gates a line
+    python benchmarks/gate.py              120 recorded runs, 1,000 gates per line
     python benchmarks/gate.py --gates 100  fewer
 
-A program runs 120 times under taupy; its times are kept. Gates are then played by drawing
-pairs of these times at random, as if baseline and candidate were the same program (A/A), or
-with the candidate's times a given share longer. The limit lies half-way between no change and
-the planted one, so that A/A should pass and the planted change should fail.
+A program runs 120 times under taupy. Gates are then simulated by drawing pairs of these times at
+random: baseline and candidate are the same program (A/A), or the candidate's times are a given
+share longer. The limit is half of that share, so that A/A should pass and the slower candidate
+should fail.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""What a launch costs with each CUPTI backend, on a driver and a CUPTI that only pretend.
+"""What a launch costs with each CUPTI backend, on a simulated driver and CUPTI.
 
     python benchmarks/gpu_backends.py [--launches 20000]
 
-Needs no GPU, but a C compiler, and cupti-python for its row. A launch is one call of the runtime
-with one of the driver inside it, and one record. The best of five rounds counts.
+Needs a C compiler, and cupti-python for its row, but no GPU. A launch is one runtime call, which
+contains one driver call, and one record. The best of five rounds counts.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ print(min(launches(int(sys.argv[1])) for i in range(5)))
 
 
 def cost_ns(folder: Path, count: int, *options: str) -> float | None:
-    """Nanoseconds a launch in a run of its own; None where it did not run."""
+    """Nanoseconds per launch, measured in a separate run; None if that run failed."""
     (folder / "prog.py").write_text(PRELUDE + PROGRAM)
     environ = {**os.environ, "LD_LIBRARY_PATH": str(folder)}
     environ |= {"TAUPY_CUPTI": str(folder / "libcupti.so.13"), "TAUPY_STATE_DIR": str(folder)}

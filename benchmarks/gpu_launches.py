@@ -1,10 +1,10 @@
-"""What a launch costs with taupy, beside torch.profiler and none. Needs a GPU and PyTorch.
+"""What a launch costs with taupy, torch.profiler and no profiler. Needs a GPU and PyTorch.
 
     python benchmarks/gpu_launches.py [--launches 200000]
 
-One program adds 1 to a tiny tensor again and again, so that the CPU is what takes time. Each
-way runs three times in a process of its own; the best counts. Goal: taupy adds at most half of
-what torch.profiler adds.
+The program adds 1 to a tiny tensor many times, so that the CPU limits its speed. Each variant runs
+three times in its own process, and the best time counts. The goal is that taupy adds at most half
+as much as torch.profiler.
 """
 
 from __future__ import annotations
@@ -54,9 +54,9 @@ def main() -> None:
     parser.add_argument("--launches", type=int, default=200_000)
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--kineto", action="store_true", help=argparse.SUPPRESS)
-    asked = parser.parse_args()
-    if asked.worker:
-        launch(asked.launches, asked.kineto)
+    arguments = parser.parse_args()
+    if arguments.worker:
+        launch(arguments.launches, arguments.kineto)
         return
     try:
         import torch
@@ -66,7 +66,7 @@ def main() -> None:
         sys.exit("PyTorch finds no GPU here")
     with tempfile.TemporaryDirectory() as folder:
         taupy = [sys.executable, "-m", "taupy", "run", "-q", "--db", os.path.join(folder, "t.db")]
-        native = measure([sys.executable], asked.launches)
+        native = measure([sys.executable], arguments.launches)
         print(f"{'way':24} {'us/launch':>10} {'added':>8}")
         print(f"{'native':24} {native:10.2f}")
         for name, way, more in (
@@ -75,7 +75,7 @@ def main() -> None:
             ("taupy --trace", [*taupy, "--trace"], ()),
             ("torch.profiler", [sys.executable], ("--kineto",)),
         ):
-            took = measure(way, asked.launches, *more)
+            took = measure(way, arguments.launches, *more)
             print(f"{name:24} {took:10.2f} {took - native:8.2f}", flush=True)
 
 

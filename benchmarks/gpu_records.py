@@ -1,11 +1,11 @@
-"""What the GPU collector costs, without a GPU: a record, and a call of CUDA's API.
+"""What the GPU collector costs per record and per CUDA API call. Needs no GPU.
 
     python benchmarks/gpu_records.py [--records 10000000]
 
-The compiled collector is fed calls and records of kernels and copies as CUPTI would hand
-them over: calls through its callback, records in buffers of 2 MiB through its decoder (ours,
-and NVIDIA's where a libcupti is installed whose decoder works without a driver). CUPTI's own
-work is not in it: that needs a GPU (`make gpu-check`). Times are CPU times.
+The compiled collector receives calls and records of kernels and copies in the way that CUPTI
+delivers them: calls through its callback, records in buffers of 2 MiB through its decoder (taupy's,
+and NVIDIA's if a libcupti is installed whose decoder works without a driver). CUPTI's own work is
+not included: that needs a GPU (`make gpu-check`). Times are CPU times.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ WORKLOADS = ("kernels", "kernels and copies", "with a trace")
 
 
 def kernel_record(size: int, name: int, number: int) -> bytes:
-    """CUpti_ActivityKernel10: what matters of it."""
+    """The relevant fields of CUpti_ActivityKernel10."""
     record = bytearray(size)
     struct.pack_into("<I", record, 0, 10)
     struct.pack_into("<QQ", record, 16, 10_000 + number * 100, 10_050 + number * 100)
@@ -49,7 +49,7 @@ def copy_record(size: int, number: int) -> bytes:
 
 
 def measure(workload: str, library: str, total: int) -> None:
-    """In a process of its own: the collector's state is the process's."""
+    """Measure in this process: the collector's state is global, so each workload needs its own."""
     from taupy._native import engine
 
     assert engine.__file__ is not None
@@ -76,15 +76,15 @@ def measure(workload: str, library: str, total: int) -> None:
                 at += 1
                 records.append(copy_record(96, at))
         data = b"".join(records)
-        feed(data, len(data))  # the first buffer: memory and tables are made
+        feed(data, len(data))  # the first buffer: allocates memory and tables
         start = time.thread_time()
-        made = 0
+        calls_made = 0
         for first in range(1, at + 1, at // CALLPATHS):
             place = 0x7F0000000000 + first * 64
             calls(2, 211, first, at // CALLPATHS, place, place)
-            made += at // CALLPATHS
-        a_call = (time.thread_time() - start) / made * 1e9
-        feed(data, len(data))  # now their places are known
+            calls_made += at // CALLPATHS
+        a_call = (time.thread_time() - start) / calls_made * 1e9
+        feed(data, len(data))  # now the call paths of its records are known
         done, spent = 0, 0.0
         while done < total:
             start = time.thread_time()
@@ -104,20 +104,20 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--records", type=int, default=10_000_000)
     parser.add_argument("--worker", nargs=2, help=argparse.SUPPRESS)
-    asked = parser.parse_args()
-    if asked.worker:
-        measure(*asked.worker, asked.records)
+    arguments = parser.parse_args()
+    if arguments.worker:
+        measure(*arguments.worker, arguments.records)
         return
     from taupy.collectors.cupti_paths import libraries
 
     print(f"{'':20} {'decoder':8} {'records':>12} {'ns/record':>9} {'ns/call':>9} {'MiB':>9}")
-    found = [path for path in libraries(sys.path) if os.path.exists(path)][:1]
+    installed = [path for path in libraries(sys.path) if os.path.exists(path)][:1]
     for workload in WORKLOADS:
-        for library in ["-", *found]:
+        for library in ["-", *installed]:
             subprocess.run(
                 [
                     *(sys.executable, __file__, "--worker", workload, library),
-                    *("--records", str(asked.records)),
+                    *("--records", str(arguments.records)),
                 ],
                 check=False,
             )

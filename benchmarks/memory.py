@@ -1,11 +1,11 @@
-"""How right memory and waiting are: known programs, with memray beside them.
+"""How accurate `taupy memory` and `taupy waiting` are for programs of known behaviour.
 
     python benchmarks/memory.py [--repeat N]
 
-Five patterns of allocation, of which the routine that allocates and its bytes are known: what
-`taupy memory` charges to it, what memray does (`pip install memray`; left out if it is not there),
-and how long the program took with each. Then a program with known times on a CPU and asleep: what
-`taupy waiting` says of them.
+For five patterns of allocation, in which the allocating routine and its bytes are known: what
+`taupy memory` and memray (`pip install memray`; skipped if missing) charge to it, and how long the
+program took with each. For a program that computes and sleeps for known times: the errors of
+`taupy waiting`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def touched(size):
 def work(n): return sum(range(n))
 """
 PATTERNS = {
-    "leak in one of three threads, 8 MiB each 100 ms": (
+    "leak in one of three threads, 8 MiB every 100 ms": (
         480 * MIB,
         """
 def allocate(): kept.append(touched(8 << 20))
@@ -123,8 +123,8 @@ def pattern(folder: Path, name: str) -> None:
     plain_s = timed([sys.executable, "prog.py"], folder)
     taupy_s = timed([sys.executable, "-m", "taupy", "run", "--quiet", "prog.py"], folder)
     ours, between = charged_by_taupy(folder)
-    known = f"{true / MIB:.0f} MiB true" if true else "truth unknown"
-    print(f"{name}: {known}; taupy {ours / MIB:.1f} MiB (not charged {between / MIB:.1f})", end="")
+    truth = f"{true / MIB:.0f} MiB true" if true else "truth unknown"
+    print(f"{name}: {truth}; taupy {ours / MIB:.1f} MiB (not charged {between / MIB:.1f})", end="")
     if importlib.util.find_spec("memray"):
         (folder / "memray.bin").unlink(missing_ok=True)
         command = [sys.executable, "-m", "memray", "run", "-q", "-o", "memray.bin", "prog.py"]
@@ -136,7 +136,7 @@ def pattern(folder: Path, name: str) -> None:
 
 
 def states(folder: Path) -> list[float]:
-    """Errors of the times that are known: asleep, on a CPU [percent]."""
+    """Errors of the times asleep and on a CPU [percent]."""
     (folder / "prog.py").write_text(STATES)
     taupy(folder, "run", "--quiet", "prog.py")
     rows = {row["routine"].split(" [")[0]: row for row in rows_of(folder, "waiting")}
@@ -145,16 +145,16 @@ def states(folder: Path) -> list[float]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="How right memory and waiting are.")
+    parser = argparse.ArgumentParser(description="How accurate memory and waiting are.")
     parser.add_argument("--repeat", type=int, default=5, help="of the program with known times")
     arguments = parser.parse_args()
     print(f"load {os.getloadavg()[0]:.1f}, {os.cpu_count()} cores, Python {sys.version.split()[0]}")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "prog.py").write_text("pass")
-        taupy(folder, "run", "--quiet", "prog.py")  # what is prepared once for an environment
-        for one in PATTERNS:
-            pattern(folder, one)
+        taupy(folder, "run", "--quiet", "prog.py")  # prepares what is cached per environment
+        for title in PATTERNS:
+            pattern(folder, title)
         errors = [states(folder) for _ in range(arguments.repeat)]
     for number, what in enumerate(("asleep, 6 s", "on a CPU, 4 s")):
         values = sorted(error[number] for error in errors)

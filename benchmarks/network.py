@@ -1,13 +1,13 @@
-"""What layers and backward passes cost a training step, and what other profilers cost it.
+"""What recording layers and backward passes costs a training step, and what other profilers cost.
 
     python benchmarks/network.py                     steps of three networks
     python benchmarks/network.py --whole 20          whole processes of about 20 s, storing included
 
 ResNet-18 (torchvision; batch 8, 64x64), a GPT-2 of 4 layers (transformers, random weights) and a
-toy of 123 modules, on one core. In a session, workers under all tools live at once and train in
-turns. Shown is the CPU time of a step over that of the same session without a tool (median, middle
-half; of fewer than four sessions, the range), and what an event costs: the call of a module, or a
-node of autograd's graph.
+toy of 123 modules run on one core. In a session, one worker per tool trains in turns. The table
+shows by how much the CPU time of a step exceeds that without a tool in the same session (median and
+middle half; the range for fewer than four sessions), and the cost of an event, which is a module
+call or an autograd node.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ TOOLS = {
 }
 Taken = dict[str, list[float]]
 STEPS = {"toy": 20, "gpt2": 4, "resnet18": 2}
-"""In a round."""
+"""Steps in a round."""
 
 
 # ------------------------------------------------------------------ in the worker
 
 
 def network(name: str):
-    """A training step, and how many modules it calls."""
+    """A training step, and its forward pass alone, which returns the loss."""
     import torch
     from torch import nn
 
@@ -78,7 +78,7 @@ def network(name: str):
 
 
 def toy():
-    """12 blocks of 10 modules, a head, a sequence, a loss: 123 modules of next to no work."""
+    """123 modules that do very little: 12 blocks of 10, a head, the sequence and a loss."""
     import torch
     from torch import nn
 
@@ -100,7 +100,7 @@ def toy():
 
 
 def events(run) -> int:
-    """Modules called and nodes of the graph in one step."""
+    """The number of module calls and of autograd nodes in one step."""
     from torch.nn.modules import module
 
     calls = 0
@@ -199,20 +199,20 @@ class Worker:
 
 
 def session(name: str, chosen: list[str], rounds: int, folder: Path) -> tuple[float, Taken]:
-    """Events of a step, and seconds of a step by tool and round. Each round begins with another
-    tool."""
+    """The events of a step, and for each tool the seconds of a step in each round. The tool that
+    begins changes from round to round."""
     workers = {tool: Worker(name, tool, folder) for tool in ("native", *chosen)}
-    count = {tool: each.answer() for tool, each in workers.items()}["native"]
+    count = {tool: running.answer() for tool, running in workers.items()}["native"]
     taken: Taken = {tool: [] for tool in workers}
     order = list(workers)
     for number in range(rounds + 1):
         order = order[1:] + order[:1]
         for tool in order:
             took = workers[tool].round() / STEPS[name]
-            if number:  # the first one warms up
+            if number:  # the first round warms up
                 taken[tool].append(took)
-    for each in workers.values():
-        each.end()
+    for running in workers.values():
+        running.end()
     return count, taken
 
 
@@ -225,18 +225,20 @@ def spread(values: list[float]) -> tuple[float, float, float]:
 
 
 def measure(name: str, chosen: list[str], sessions: int, rounds: int, folder: Path) -> None:
-    """A process keeps where its memory lies, so that it is faster or slower than its like in all
-    rounds. Rounds are therefore summed up by session, and sessions compared."""
+    """Print a row per tool. The layout of a process's memory makes it faster or slower than others
+    for as long as it lives, so rounds are summarized per session, and sessions are compared."""
     all_taken = [session(name, chosen, rounds, folder) for _ in range(sessions)]
     count = all_taken[0][0]
     medians = [
         {tool: statistics.median(times) for tool, times in taken.items()} for _, taken in all_taken
     ]
-    native = statistics.median(each["native"] for each in medians)
+    native = statistics.median(by_tool["native"] for by_tool in medians)
     for tool in chosen:
-        low, middle, high = spread([100 * (each[tool] / each["native"] - 1) for each in medians])
+        low, middle, high = spread(
+            [100 * (by_tool[tool] / by_tool["native"] - 1) for by_tool in medians]
+        )
         cheap, cost, dear = spread(
-            [1e9 * (each[tool] - each["native"]) / count for each in medians]
+            [1e9 * (by_tool[tool] - by_tool["native"]) / count for by_tool in medians]
         )
         print(
             f"| {name} | {1e3 * native:.2f} | {count:.0f} | {tool} "

@@ -1,18 +1,17 @@
-"""What measuring costs: CPU time over native, for taupy, other tools and the bare hooks.
+"""What measuring costs: CPU time over native for taupy, other tools and the bare hooks.
 
-    python benchmarks/overhead.py                a table, about ten minutes
-    python benchmarks/overhead.py --quick        fewer tools and rounds, about one
+    python benchmarks/overhead.py                all tools, about ten minutes
+    python benchmarks/overhead.py --quick        fewer tools and rounds, about one minute
     python benchmarks/overhead.py --workloads recursion,objects --tools native,taupy
-    python benchmarks/overhead.py --steps        what an event's time goes into
-    python benchmarks/overhead.py --against FOLDER      beside another checkout's engine
+    python benchmarks/overhead.py --steps             where the time of an event goes
+    python benchmarks/overhead.py --against FOLDER    compared with another checkout
 
-All tools run the same workloads in turns, in one session after another, each session in
-fresh processes. A cell is the median over all rounds of CPU time / native CPU time of the
-same round. The goals compare *added* time (that ratio less 1), averaged over the
-call-dense workloads.
+All tools run the same workloads in turns, in several sessions with fresh processes. A cell is the
+median over all rounds of CPU time / native CPU time of the same round. The goals compare *added*
+time (this ratio minus 1), averaged over the call-dense workloads.
 
-`--against` compares the added time of this checkout with that of another, both built in place,
-with 95 % intervals: sessions, and rounds within them, are drawn again 1,000 times.
+`--against` compares the added times of this checkout and another, both built in place. The 95 %
+intervals come from 1,000 bootstrap samples of sessions, and of the rounds in each.
 """
 
 from __future__ import annotations
@@ -98,7 +97,7 @@ def table(
         sums = [f"**{added(ratios, programs, tool.name):.2f}**" for tool in shown]
         print("| **added, call-dense** | | " + " | ".join(sums) + " |")
     if ("recursion", "native") in ratios:
-        # All that `recursion` does is call.
+        # `recursion` does nothing but call.
         per_call = native["recursion"] * 1e9 / workloads.FIBONACCI_CALLS
         costs = [f"{(ratios['recursion', tool.name] - 1) * per_call:.1f}" for tool in shown]
         print(f"| added ns a call (recursion) | {per_call:.1f} ns | {' | '.join(costs)} |")
@@ -123,7 +122,7 @@ def goals(chosen: list[Tool], programs: list[Workload], ratios: Ratios) -> None:
 
 
 def steps(programs: list[Workload], ratios: Ratios) -> None:
-    """What each step adds to the one before, as a part of the hook with one clock reading."""
+    """Print what each step adds, relative to the hook with one clock reading."""
     costs = {name: added(ratios, programs, name) for name in STEPS}
     whole = costs["hook-clock"]
     print("\n| what an event does | added time | of the hook with one clock reading |")
@@ -142,7 +141,7 @@ def steps(programs: list[Workload], ratios: Ratios) -> None:
 
 
 def drawn_again(times: Times) -> Times:
-    """The same sessions for all workloads, since their processes are the same."""
+    """A bootstrap sample. Workloads share sessions, because they share processes."""
     count = len(next(iter(times.values())))
     sessions = random.choices(range(count), k=count)
     return {
@@ -152,7 +151,7 @@ def drawn_again(times: Times) -> Times:
 
 
 def against(programs: list[Workload], times: Times) -> None:
-    """The added time here, in added times of the other checkout."""
+    """Print the ratio of this checkout's added time to the other's."""
     dense = [program for program in programs if program.call_dense]
     sets = {program.name: [program] for program in dense}
     if len(dense) > 1:
@@ -161,15 +160,15 @@ def against(programs: list[Workload], times: Times) -> None:
     print("\n| added time | here | there | ratio (95 %) |")
     print("| --- | ---: | ---: | ---: |")
     for title, chosen in sets.items():
-        here, there = (
+        here, other = (
             [added(sample, chosen, tool) for sample in samples] for tool in ("taupy", "against")
         )
-        ratio = "-"  # where calls are so rare that the added time may be 0
-        if min(there) > 0:
-            ratios = [of / to for of, to in zip(here, there, strict=True)]
+        ratio = "-"  # calls are so rare that the added time may be 0
+        if min(other) > 0:
+            ratios = [of / to for of, to in zip(here, other, strict=True)]
             bounds = statistics.quantiles(ratios, n=40)
             ratio = f"{ratios[0]:.3f} ({bounds[0]:.3f} to {bounds[-1]:.3f})"
-        print(f"| {title} | {here[0]:.3f} | {there[0]:.3f} | {ratio} |")
+        print(f"| {title} | {here[0]:.3f} | {other[0]:.3f} | {ratio} |")
 
 
 def main() -> None:

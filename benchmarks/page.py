@@ -1,10 +1,10 @@
-"""The page of a report: its size, how soon it paints, and how long a frame takes while zooming.
+"""A report's page: its size, the time until it is painted, and the frame time while zooming.
 
     python benchmarks/page.py [--paths 1000000] [--browser chromium]
 
-The call paths are a random tree of 20,000 routines, the worst case for its compression. The times
-are of headless Chromium without a GPU; they need Playwright (`pip install playwright`). Frames are
-measured by the CPU time of the main thread, which a busy machine changes less than the clock's.
+The call paths are a random tree of 20,000 routines, the worst case for compression. Times are
+measured in headless Chromium without a GPU, through Playwright (`pip install playwright`). A
+frame's time is CPU time of the main thread, which varies less on a busy machine than elapsed time.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ ROUTINES = 20_000
 
 
 def tree(paths: int) -> Table:
-    """Random call paths of one thread, up to 60 deep, with times over five decades."""
+    """Random call paths of one thread, up to 60 deep, with times from five orders of magnitude."""
     rng = random.Random(1)
     parent, depth = [-1], [0]
     for row in range(1, paths):
@@ -96,7 +96,7 @@ def in_browser(path: Path, browser: str) -> None:
 
 
 def longest_task(browser: Any, page: Any, row: int) -> float:
-    """Zoom into a box of this row; of all tasks of the page's main thread, the longest [ms]."""
+    """Zoom into a box of this row; the longest task of the page's main thread [ms]."""
     box = page.locator("canvas").bounding_box()
     page.evaluate("scrollTo(0, 0)")
     browser.start_tracing(page=page, categories=["toplevel", "devtools.timeline"])

@@ -29,7 +29,7 @@ SLOW = 7
 
 
 def trace(rank: int, ranks: int, rows: int) -> dict[str, object]:
-    """A trace of so many rows, each step with a collective and its kernel."""
+    """A trace with this many rows; each step has a collective and its kernel."""
     noise = random.Random(rank)
     events: list[dict[str, object]] = [
         {"ph": "M", "name": "process_name", "pid": 100, "tid": 0, "args": {"name": "python"}}
@@ -73,7 +73,7 @@ def trace(rank: int, ranks: int, rows: int) -> dict[str, object]:
 
 
 def export(path: Path, rank: int, rows: int) -> None:
-    """What `nsys export` makes, as far as it matters here: API calls, kernels, NVTX ranges."""
+    """The relevant tables of `nsys export`: API calls, kernels, NVTX ranges."""
     with sqlite3.connect(path) as db:
         db.executescript(
             """
@@ -105,7 +105,7 @@ def export(path: Path, rank: int, rows: int) -> None:
             )  # fmt: skip
 
 
-def made(folder: Path, kind: str, ranks: int, rows: int) -> None:
+def write_folder(folder: Path, kind: str, ranks: int, rows: int) -> None:
     folder.mkdir()
     for rank in range(ranks):
         if kind == "nsys":
@@ -116,7 +116,7 @@ def made(folder: Path, kind: str, ranks: int, rows: int) -> None:
 
 
 def timed(*command: str) -> tuple[float, float, int, str]:
-    """Wall clock and CPU time [s], peak memory [KiB], and what it said."""
+    """Elapsed and CPU time [s], peak memory [KiB], and the output."""
     code = (
         "import resource, subprocess, sys; r = subprocess.run(sys.argv[1:]);"
         "u = resource.getrusage(resource.RUSAGE_CHILDREN);"
@@ -142,14 +142,14 @@ def main() -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     with tempfile.TemporaryDirectory() as place:
         folder, db = Path(place, "traces"), str(Path(place, "ranks.db"))
-        made(folder, args.kind, args.ranks, args.rows)
+        write_folder(folder, args.kind, args.ranks, args.rows)
         size = sum(file.stat().st_size for file in folder.iterdir())
         print(f"{args.ranks} ranks x {args.rows} rows, {size / 1e6:.0f} MB, "
               f"load {os.getloadavg()[0]:.1f}")  # fmt: skip
         for name, command in (("import", ("import", str(folder))), ("ranks", ("ranks",))):
-            wall, cpu, peak, said = timed(*command, "--db", db)
+            wall, cpu, peak, output = timed(*command, "--db", db)
             print(f"{name}: {wall:.1f} s, {cpu:.1f} s CPU, {peak / 1024:.0f} MiB at most")
-            print("\n".join(line for line in said.splitlines() if "rank" in line.lower())[:1500])
+            print("\n".join(line for line in output.splitlines() if "rank" in line.lower())[:1500])
         print(f"database: {Path(db).stat().st_size / 1e6:.0f} MB")
 
 

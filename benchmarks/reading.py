@@ -1,11 +1,11 @@
-"""What reading commands cost beside those of other versions of taupy.
+"""What reading commands cost in several versions of taupy.
 
     python benchmarks/reading.py NEW/bin/taupy OLD/bin/taupy
     python benchmarks/reading.py --paths 100000 NEW/bin/taupy OLD/bin/taupy
 
 Each argument is the `taupy` of an installation. The same two files of collapsed stacks are
-imported into a database of each; then the commands run in turns. Shown is the median CPU time of
-the whole process, in milliseconds, and that of an interpreter that does nothing.
+imported into a database of each; then the commands run in turns. The table shows the median CPU
+time of the whole process, in milliseconds, and that of an interpreter that does nothing.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ LARGE = {
 
 
 def stacks(path: Path, count: int, step: int) -> None:
-    """So many call paths: 1,000 routines call others; `step` varies the times."""
+    """Write `count` call paths, in which 1,000 routines call others; `step` varies the times."""
     with path.open("w") as file:
         for number in range(count):
             outer, inner = divmod(number, 1_000)
@@ -71,7 +71,7 @@ def in_turns(
             for at, (taupy, database) in enumerate(zip(taupies, databases, strict=True)):
                 more = [] if name == "--help" else ["--db", database]
                 took = cpu_ms([taupy, *arguments, *more], folder)
-                if again:  # the first one warms up
+                if again:  # the first round warms up
                     times[at].append(took)
         medians = " | ".join(f"{statistics.median(of_one):.0f}" for of_one in times)
         print(f"| {size:,} | {name} | {medians} |", flush=True)

@@ -1,12 +1,12 @@
-"""What it costs to make a trial of what a run has left behind: decode, build, write.
+"""What turning a run into a trial costs: decoding, building and writing.
 
     python benchmarks/record.py [--paths 130000] [--rounds 5]
 
-A program of about that many distinct call paths (as many as `import torch, torch._dynamo` has) is
-run by the compiled engine. Its part is decoded, built into a profile and written into a new
-database, each apart, beside a control: the bare `executemany` of the same rows in the same order.
-CPU seconds, the median of the rounds. Importing NumPy stands apart: a storer pays for it once, and
-as here without threads of OpenBLAS.
+A program with about that many distinct call paths (as many as `import torch, torch._dynamo`) runs
+under the compiled engine. Its part is decoded, built into a profile and written into a new
+database; each step is timed separately and compared with a bare `executemany` of the same rows in
+the same order. Figures are CPU seconds, medians of the rounds. Importing NumPy is listed
+separately: a storer does it once, without OpenBLAS's threads, as here.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ TABLES = ("callpath", "call", "interval_value", "timer_call", "timer_value", "ti
 
 
 def leftover(folder: Path, paths: int) -> Path:
-    """The run folder of the program, which nobody has stored."""
+    """The run folder of the program, which is killed before its run is stored."""
     (folder / "prog.py").write_text(PROGRAM.format(paths=paths))
     command = [sys.executable, "-m", "taupy", "run", "--db", "x.db", "prog.py"]
     environment = {**os.environ, "TAUPY_STATE_DIR": str(folder / "state")}
@@ -73,7 +73,7 @@ def cpu(work: Callable[..., Any], *arguments: Any) -> tuple[float, Any]:
 
 
 def rows_of(database: Path) -> dict[str, tuple[str, list[tuple[Any, ...]]]]:
-    """Of each large table, the statement that fills it and its rows in the order of its key."""
+    """For each large table, the statement that fills it and its rows in the order of its key."""
     tables = {}
     with ProfileDB.open(database) as db:
         for table in TABLES:
@@ -97,7 +97,7 @@ def build_profile(settings: Any, part: Any) -> Any:
 
 
 def children_cpu(code: str) -> float:
-    """CPU seconds of a fresh interpreter, which is set up as the storer is: the least of five."""
+    """CPU seconds of a fresh interpreter, set up like the storer: the lowest of five."""
     spent = []
     environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
     for _ in range(5):

@@ -2,10 +2,10 @@
 
     python benchmarks/startup.py
 
-A program of two lines is started natively and with `taupy run`, in turns. It prints the
-moment of its first line and of its last; all are readings of one monotonic clock. Shown
-are medians, and lowest values, which a busy machine disturbs less. `taupy run` becomes the
-program (exec), so that the process's CPU time at its first line includes the launcher's.
+A program of two lines is started natively and with `taupy run`, in turns. It prints the times of
+its first and of its last line, read from the same monotonic clock as its start and end. The table
+shows medians, and lowest values, which depend less on the machine's load. `taupy run` becomes the
+program (exec), so that the CPU time at the first line includes the launcher's.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def run(command: list[str], folder: Path) -> Times:
 
 
 def taupy_command() -> list[str]:
-    """The `taupy` beside this interpreter, else `python -m taupy`."""
+    """The script `taupy` in this interpreter's folder, otherwise `python -m taupy`."""
     script = shutil.which("taupy", path=str(Path(sys.executable).parent))
     return [script] if script else [sys.executable, "-m", "taupy"]
 
@@ -89,12 +89,12 @@ def main() -> None:
             script = folder / "program.py"
             script.write_text(PROGRAM.format(body=body))
             commands = {"native": [sys.executable], "taupy": measured}
-            found: dict[str, list[Times]] = {tool: [] for tool in commands}
+            times_of: dict[str, list[Times]] = {tool: [] for tool in commands}
             for round_number in range(arguments.rounds + 1):
                 for tool, command in commands.items():
                     times = run([*command, str(script)], folder)
-                    if round_number:  # the first one warms up
-                        found[tool].append(times)
+                    if round_number:  # the first round warms up
+                        times_of[tool].append(times)
             for at, what in enumerate(
                 (
                     "until the first line",
@@ -104,7 +104,7 @@ def main() -> None:
                     "CPU time of all processes",
                 )
             ):
-                native, taupy = ([times[at] for times in found[tool]] for tool in commands)
+                native, taupy = ([times[at] for times in times_of[tool]] for tool in commands)
                 middle = statistics.median(taupy) - statistics.median(native)
                 lowest = min(taupy) - min(native)
                 print(

@@ -1,9 +1,9 @@
-"""How long a trial takes into the database, and a question out of it.
+"""How long storing a large trial takes, and answering questions about it.
 
     python benchmarks/store.py [--paths 1000000] [--keep FILE]
 
-Makes a profile of that many distinct call paths on one thread, stores it, and asks.
-Prints one line a measurement; nothing is judged here.
+Stores a profile of that many distinct call paths on one thread, and asks questions about it. Each
+line is one measurement. There are no goals.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def measure(path: Path, paths: int) -> None:
     store(path, wide_profile(paths), f"store {paths:,} call paths")
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     again = wide_profile(paths, number=2)
-    store(path, again, f"store {paths:,} call paths that the database knows already")
+    store(path, again, f"store {paths:,} call paths that the database already has")
     del again
     size = path.stat().st_size / 1e6
     with ProfileDB.open(path) as db:

@@ -1,10 +1,10 @@
-"""What a team's store costs, beside a file, and beside DuckDB alone on its Parquet files.
+"""What a team's store costs, compared with a file and with bare DuckDB on its Parquet files.
 
     python benchmarks/team_store.py postgresql://me@host/empty --paths 100000 --trials 20
 
-The store is made in that database (in the schema `taupy`, which must not be there) and in a
-temporary folder. Each line is the median time by the clock of rounds in turns (the least and the
-most), and its ratio to the bare engine's, which gives plain rows. Nothing is judged here.
+The store is created in that database (in the schema `taupy`, which must not exist yet) and in a
+temporary folder. Each line is the median elapsed time of interleaved rounds (shortest and longest
+in brackets), and its ratio to bare DuckDB, which returns plain rows. There are no goals.
 """
 
 from __future__ import annotations
@@ -75,12 +75,12 @@ def measure(place: Path, args: argparse.Namespace) -> None:
 
 
 def ask_all(database: str, args: argparse.Namespace, folder: str, store: ProfileDB) -> None:
-    """Ask the bare engine, a file, and the store: open, and opened for the question."""
+    """Ask bare DuckDB, a file, and the store: open, and opened for the question."""
     every = f"'{folder}/*.interval_value.*.parquet'"
     of_one = f"'{folder}/{UUID.format(1)}.interval_value.*.parquet'"
     trials = tuple(range(1, args.trials + 1))
     ((path, _),) = duckdb.sql(TOP.format(files=of_one, most=1)).fetchall()
-    asked = {
+    questions = {
         "top 20 of a trial": (
             TOP.format(files=of_one, most=20),
             Question((1,), by=("callpath",), largest=20),
@@ -97,7 +97,7 @@ def ask_all(database: str, args: argparse.Namespace, folder: str, store: Profile
         ),
     }
     with store, ProfileDB.open(database) as file:
-        for title, (sql, question) in asked.items():
+        for title, (sql, question) in questions.items():
             report(title, args.rounds, {
                 "bare DuckDB": lambda sql=sql: duckdb.sql(sql).fetchall(),
                 "a file": lambda question=question: values(file, question),

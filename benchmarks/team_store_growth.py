@@ -1,10 +1,10 @@
-"""How a team's store grows: pushes at once, and what questions cost with ever more trials.
+"""How a team's store scales: simultaneous pushes, and questions about more and more trials.
 
     python benchmarks/team_store_growth.py postgresql://me@host/empty --trials 100 1000 3000
 
-The store is made in that database and in a temporary folder. Trials have few call paths, so that
-what is seen is the cost of a trial, not of its rows. Times by the clock, medians of rounds; nothing
-is judged here.
+The store is created in that database and in a temporary folder. Trials have few call paths, so that
+the cost of a trial is measured, not that of its rows. Figures are elapsed times, medians of rounds.
+There are no goals.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def main() -> None:
 
 
 def at_once(address: str, place: Path, count: int) -> None:
-    """As many processes as there are trials push one each."""
+    """Push each trial from its own process, all at once."""
     for number in range(1, count + 1):
         add(place / f"{number}.db", [number])
     command = [sys.executable, "-m", "taupy", "push", "--to", address, "--db"]
@@ -68,7 +68,7 @@ def at_once(address: str, place: Path, count: int) -> None:
 
 
 def grown(address: str, place: Path, before: int, after: int) -> None:
-    """More trials, pushed by one process; then questions about all."""
+    """Push more trials from one process, then ask questions about all."""
     database = place / f"to {after}.db"
     add(database, range(before + 1, after + 1))
     began = time.perf_counter()

@@ -1,13 +1,13 @@
-"""The tools that are compared, and workers that run workloads under them.
+"""The compared tools, and workers that run workloads under them.
 
-A worker is a fresh process under one tool, from its start to its end; it waits for
-orders on standard input and answers each with the CPU seconds that a workload took:
+A worker is a fresh process that runs entirely under one tool. It reads names of workloads from
+standard input and answers each with the CPU seconds that the workload took:
 
     python tools.py TOOL          native, cProfile, viztracer and the floors
-    taupy run tools.py native     taupy: what its users type
+    taupy run tools.py native     taupy, started as users start it
 
-All workers of a session live at once and work in turns, so that what the machine does
-meanwhile hits all alike.
+All workers of a session exist at the same time and work in turns, so that other load on the machine
+affects them equally.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ class Tool(NamedTuple):
     name: str
     title: str
     taupy_options: tuple[str, ...] | None = None
-    """Of `taupy run`; None: not taupy."""
+    """Options of `taupy run`; None for other tools."""
     floor: tuple[str, int, bool] | None = None
-    """hook, step (see floor.c), C calls"""
+    """Hook, step (see floor.c), and whether C calls are included."""
     checkout: Path | None = None
-    """Where taupy is imported from; None: the installed one."""
+    """The folder that taupy is imported from; None for the installed taupy."""
 
     @property
     def is_step(self) -> bool:
-        """Is it one of those that take apart what a call costs?"""
+        """Whether it is one of the steps that break down the cost of a call."""
         return self.floor is not None and self.floor[1] > 1
 
 
@@ -70,15 +70,15 @@ def by_name(name: str) -> Tool:
 
 
 def available(names: list[str] | None = None) -> list[Tool]:
-    """Those asked for, or all but single steps; without viztracer where it is not installed."""
-    found = [by_name(name) for name in names or [tool.name for tool in TOOLS if not tool.is_step]]
+    """These tools, by default all but steps; without viztracer if it is not installed."""
+    chosen = [by_name(name) for name in names or [tool.name for tool in TOOLS if not tool.is_step]]
     if importlib.util.find_spec("viztracer") is None:
-        found = [tool for tool in found if not tool.name.startswith("viztracer")]
-    return found
+        chosen = [tool for tool in chosen if not tool.name.startswith("viztracer")]
+    return chosen
 
 
 def of_checkout(name: str, checkout: Path) -> Tool:
-    """taupy as it is in another folder, where it was built in place for this Python."""
+    """taupy as in this folder, where it was built in place for this Python."""
     checkout = checkout.resolve()
     tool = Tool(name, f"taupy of {checkout.name}", taupy_options=(), checkout=checkout)
     code = "import taupy._native.engine as engine; print(engine.__file__)"
@@ -96,7 +96,7 @@ def of_checkout(name: str, checkout: Path) -> Tool:
 
 
 def machine() -> str:
-    """Where figures come from, in one line."""
+    """The interpreter, the machine and its load, in one line."""
     model = next(
         (
             line.split(":", 1)[1].strip()
@@ -131,7 +131,8 @@ def build_floor(folder: Path) -> None:
 
 
 def environment(folder: Path, tool: Tool | None = None) -> dict[str, str]:
-    """One thread in numerical libraries, one hash seed, all files in `folder`."""
+    """Environment variables: one thread in numerical libraries, a fixed hash seed, all files in
+    `folder`."""
     checkout = {"PYTHONPATH": str(tool.checkout)} if tool and tool.checkout else {}
     return {
         **os.environ,
@@ -171,7 +172,7 @@ class Worker:
         )
 
     def seconds(self, workload: str) -> float:
-        """CPU seconds of one run."""
+        """The CPU seconds of one run."""
         assert self.process.stdin is not None and self.process.stdout is not None
         self.process.stdin.write(workload + "\n")
         self.process.stdin.flush()
@@ -206,7 +207,7 @@ class Session:
             worker.seconds(workload)
         results = []
         for at in range(count):
-            # Another one begins each time: nobody always comes after the same neighbour.
+            # Each round begins with another worker.
             turn = self.workers[at % len(self.workers) :] + self.workers[: at % len(self.workers)]
             results.append({worker.tool.name: worker.seconds(workload) for worker in turn})
         return results
@@ -221,7 +222,7 @@ class Session:
 
 
 def start(tool: Tool) -> object:
-    """Switch the tool on, for good. What is returned must be kept."""
+    """Switch the tool on until the process ends. The caller must keep the returned object."""
     if tool.floor is not None:
         sys.path.append(os.environ["FLOOR_FOLDER"])
         import floor  # type: ignore[import-not-found]

@@ -3,8 +3,8 @@
     python benchmarks/torch_import.py
 
 The program is run natively, with `taupy run`, with `taupy run --imports` and under cProfile, in
-turns. Shown is CPU time of all processes: the median, and the median ratio to the native run of
-the same turn.
+turns. The table shows the CPU time of all processes: the median, and the median ratio to the native
+run of the same round.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def main() -> None:
         for number in range(rounds + 1):
             for title, command in commands.items():
                 took = cpu_s(command, folder)
-                if number:  # the first one warms up
+                if number:  # the first round warms up
                     taken[title].append(took)
     print(f"{tools.machine()}; {rounds} rounds, load {load:.1f}\n")
     print("| run | CPU time, s | over native |")

@@ -1,10 +1,10 @@
-"""By how much does measuring slow a training loop? In per cent, with NumPy and PyTorch.
+"""By how many per cent measuring slows training loops with NumPy and PyTorch.
 
     python benchmarks/training.py
 
 The loops are those of examples/mnist.py and examples/torch_cnn.py (on the CPU), on real
-digits. PyTorch is left out where it is not installed. Rounds go in turns over the tools;
-shown are the median and the middle half of CPU time over native CPU time of the same round.
+digits. PyTorch is skipped if it is not installed. The tools take turns in each round; the table
+shows the median and the middle half of CPU time over native CPU time of the same round.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""What questions about values cost, beside the bare SQL of the same sums.
+"""What questions about values cost, compared with bare SQL for the same sums.
 
     python benchmarks/values.py --fleet FILE --large FILE
 
-FILE is made where it does not exist: a fleet of 3,000 trials of 1,700 call paths (minutes),
-and two trials of a million. Each line is the median CPU time of rounds in turns, in one
-process, and the ratio to the line above it that is marked `bare`. Nothing is judged here.
+A FILE that does not exist is created: a fleet of 3,000 trials of 1,700 call paths (takes minutes),
+or two trials of a million. Each line is the median CPU time of interleaved rounds in one process,
+and the ratio to the line marked `bare` above it. There are no goals.
 """
 
 from __future__ import annotations
@@ -59,15 +59,15 @@ def make_large(path: Path, paths: int) -> None:
 
 
 def compared(db: ProfileDB) -> None:
-    """What `taupy compare 1 2 --by callpath` asks, and the names of the rows that it shows."""
-    asked = comparison.Question(by="callpath")
-    (answer,) = comparison.answers(db, sides.sides(db, ["1", "2"]), asked)
+    """Answer `taupy compare 1 2 --by callpath`, with the names of the rows that it shows."""
+    question = comparison.Question(by="callpath")
+    (answer,) = comparison.answers(db, sides.sides(db, ["1", "2"]), question)
     for row in answer.comparison.rows[: comparison.FIRST_ROWS]:
         answer.keys[row.key], answer.calls[row.key]
 
 
 def shown(db: ProfileDB) -> None:
-    """The tables of `taupy pprof 1`, unprinted."""
+    """Build the tables of `taupy pprof 1` without printing them."""
     args = command_parser("pprof").parse_args(["1"])
     pprof.Request(db, 1, args).views()
 
@@ -80,7 +80,7 @@ def measured(questions: dict[str, Callable[[], object]], rounds: int) -> None:
             began = time.process_time()
             ask()
             times[name].append(time.process_time() - began)
-    middle = {name: statistics.median(found) for name, found in times.items()}
+    middle = {name: statistics.median(taken) for name, taken in times.items()}
     bare = next(iter(middle.values()))
     for name, seconds in middle.items():
         print(f"{name:48}{1e3 * seconds:10.1f} ms{seconds / bare:8.2f}", flush=True)

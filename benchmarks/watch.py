@@ -1,11 +1,11 @@
-"""What the watch costs, and how late it sees a process end.
+"""What the watch costs, and how late it notes the end of a process.
 
     python benchmarks/watch.py [--rounds N] [--kills N] [--children N]
 
 The program's CPU and wall time with and without the watch, in turns; the watch's own share of a
 core and resident memory beside a program that sleeps, and beside one with many children; and how
-late the deaths of killed programs are noted: after the signal was sent (the death itself is a
-little later) and after the parent had been told.
+late the ends of killed programs are noted: after the signal was sent (the end itself comes a little
+later) and after the parent was notified.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Run:
         return None
 
     def watch(self) -> int:
-        """The watch's process id, when it has begun."""
+        """The watch's process id, once it has started."""
         until = time.monotonic() + 30
         while (kept := self.kept()) is None:
             if time.monotonic() > until:
@@ -79,7 +79,7 @@ class Run:
 
 
 def cost(root: Path, *options: str) -> tuple[float, float]:
-    """Seconds of CPU and wall time of one run of a fixed amount of work, with storing."""
+    """CPU and wall seconds of one run of a fixed amount of work, including storing."""
     start = time.monotonic()
     run = Run(root, FIXED, *options)
     _, status, usage = os.wait4(run.process.pid, 0)
@@ -88,7 +88,7 @@ def cost(root: Path, *options: str) -> tuple[float, float]:
 
 
 def share(root: Path, source: str, seconds: float) -> str:
-    """The watch's share of a core from its start on and in the same time again, and its memory."""
+    """The watch's share of a core in a first and a second period, and its memory."""
     began = time.monotonic()
     run = Run(root, source)
     watch = run.watch()
@@ -110,19 +110,19 @@ def share(root: Path, source: str, seconds: float) -> str:
 
 
 def death(root: Path) -> tuple[float, float]:
-    """How late a kill is noted, in ms: after the signal, and after the parent was told."""
+    """How late a kill is noted, in ms: after the signal, and after the parent was notified."""
     run = Run(root, SLEEPER)
     run.watch()
     time.sleep(0.2)
     sent = time.monotonic_ns()
     run.process.kill()
     run.process.wait()
-    told = time.monotonic_ns()
+    notified_ns = time.monotonic_ns()
     until = time.monotonic() + 10
     while not (ends := run.kept()[1]) and time.monotonic() < until:  # type: ignore[index]
         time.sleep(0.01)
     (end,) = ends
-    return (end.ended_ns - sent) / 1e6, (end.ended_ns - told) / 1e6
+    return (end.ended_ns - sent) / 1e6, (end.ended_ns - notified_ns) / 1e6
 
 
 def main() -> None:
@@ -148,8 +148,8 @@ def main() -> None:
         others = OTHERS.format(count=arguments.children)
         print(f"watch, beside {arguments.children} other processes:", share(root, others, 20))
         late = [death(root) for _ in range(arguments.kills)]
-        for number, what in enumerate(("the signal", "the parent was told") if late else ()):
-            times = sorted(one[number] for one in late)
+        for number, what in enumerate(("the signal", "the parent was notified") if late else ()):
+            times = sorted(delays[number] for delays in late)
             print(
                 f"{len(times)} deaths noted after {what}: median {statistics.median(times):.2f} "
                 f"ms, from {times[0]:.2f} to {times[-1]:.2f} ms"

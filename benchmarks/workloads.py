@@ -1,9 +1,8 @@
-"""Programs to measure profilers with: what Python code does, each about 0.1 s natively.
+"""Programs for measuring profilers, typical of Python code; each takes about 0.1 s natively.
 
-Each is a function without arguments that checks its own answer, so that a tool that
-changes what a program computes fails loudly. The call-dense ones do little but call;
-the goals for the cost of a call are stated over them. `loops`, `threads` and the
-trainings are shown beside them: they call little, or on threads that cProfile and
+Each is a function without arguments that checks its own answer, so that a tool that changes the
+result is noticed. The call-dense ones do little but call; the goals for the cost of a call refer to
+them. `loops`, `threads` and the trainings call little, or on threads that cProfile and
 PyEval_SetProfile do not see.
 """
 
@@ -26,7 +25,7 @@ Run = Callable[[], object]
 
 
 class Workload(NamedTuple):
-    """`prepare` imports and loads what is needed, and gives the function to be timed."""
+    """`prepare` imports and loads whatever is needed, and returns the function to be timed."""
 
     name: str
     what: str
@@ -43,7 +42,7 @@ def fibonacci(n: int) -> int:
 
 
 FIBONACCI_CALLS = 2 * 1346269 - 1
-"""Of fibonacci(30): 2 F(31) - 1."""
+"""Calls made by fibonacci(30): 2 F(31) - 1."""
 
 
 def recursion() -> None:
@@ -122,7 +121,7 @@ class Relay(Station):
 
 
 class Network:
-    """Stations and the time-ordered list of what happens next."""
+    """Stations, and the list of future events in the order of time."""
 
     def __init__(self, size: int) -> None:
         self.stations = [Relay(i) if i % 3 else Counter(i) for i in range(size)]
@@ -155,7 +154,7 @@ def objects() -> None:
 
 @functools.total_ordering
 class Money:
-    """Its operators are called by the interpreter and by C, never by name."""
+    """Its operators are only called by the interpreter and by C, not by name."""
 
     def __init__(self, cents: int) -> None:
         self.cents = cents
@@ -232,17 +231,17 @@ def generators() -> None:
 
 
 def builtins() -> None:
-    """Nothing but calls of C functions, in one Python routine."""
+    """One Python routine that does nothing but call C functions."""
     words = [str(i) for i in range(200)]
-    found = 0
+    matches = 0
     table: dict[str, int] = {}
     for i in range(4500):
         line = ",".join(words)
         for word in line.split(","):
             if isinstance(word, str) and len(word) > 1 and word.endswith("7"):
                 table[word] = table.get(word, 0) + max(i, ord(word[0]))
-                found += 1
-    assert found == 4500 * 19
+                matches += 1
+    assert matches == 4500 * 19
 
 
 # ------------------------------------------------------------------ exceptions
@@ -420,7 +419,7 @@ def parsing() -> None:
 
 
 class Scalar:
-    """A number that remembers how it was made, to differentiate by it."""
+    """A number that keeps its operands, for automatic differentiation."""
 
     def __init__(self, value: float, parents: tuple[Scalar, ...] = ()) -> None:
         self.value = value
@@ -578,7 +577,7 @@ def loops() -> None:
 
 
 def example(name: str) -> Any:
-    """A module of examples/, without running it."""
+    """A module of examples/, imported without running its `main`."""
     folder = str(Path(__file__).resolve().parent.parent / "examples")
     if folder not in sys.path:
         sys.path.append(folder)
@@ -652,7 +651,7 @@ ALL = (
 
 
 def available() -> list[Workload]:
-    """Those whose packages are here."""
+    """The workloads whose packages are installed."""
     return [w for w in ALL if not w.needs or importlib.util.find_spec(w.needs) is not None]
 
 

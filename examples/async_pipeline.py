@@ -2,7 +2,7 @@
 
     python async_pipeline.py --lines 5000 --workers 4
 
-One task reads, several parse, one sums up; bounded queues between them.
+One task reads, several parse and one sums up, connected by bounded queues.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ SERVICES = ("search", "checkout", "login", "images")
 
 @dataclass
 class Summary:
-    """What is known of one service."""
+    """The figures of one service."""
 
     requests: int = 0
     total_ms: int = 0

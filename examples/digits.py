@@ -44,7 +44,7 @@ def load() -> Digits:
 def batches(
     images: np.ndarray, labels: np.ndarray, size: int, random: np.random.Generator
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """All images once, in random order, `size` at a time; the last batch may be smaller."""
+    """Batches of all images in random order; the last may have fewer than `size`."""
     order = random.permutation(len(images))
     for start in range(0, len(order), size):
         chosen = order[start : start + size]

@@ -2,8 +2,8 @@
 
     python phases.py --epochs 6
 
-Groups points around centres (k-means) and marks its own stages. Under plain Python
-the marks do nothing; under `taupy run` they stand in the profile beside the routines.
+Groups points around centres (k-means) and marks its own stages. Under plain Python the marks do
+nothing; under `taupy run` they are in the profile, along with the routines.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ def make_points(count: int, seed: int) -> list[Point]:
     ]
 
 
-def squared_distance(one: Point, other: Point) -> float:
-    return (one[0] - other[0]) ** 2 + (one[1] - other[1]) ** 2
+def squared_distance(first: Point, second: Point) -> float:
+    return (first[0] - second[0]) ** 2 + (first[1] - second[1]) ** 2
 
 
 def nearest(point: Point, centres: list[Point]) -> int:
@@ -43,7 +43,7 @@ def assign(points: list[Point], centres: list[Point]) -> list[int]:
 
 
 def move(points: list[Point], owners: list[int], centres: list[Point]) -> list[Point]:
-    """Each centre goes to the mean of its points; one without points stays."""
+    """Move each centre to the mean of its points; a centre without points stays."""
     moved = []
     for number, centre in enumerate(centres):
         mine = [point for point, owner in zip(points, owners, strict=True) if owner == number]

@@ -14,7 +14,7 @@ KNOWN = {4: 2, 5: 10, 6: 4, 7: 40, 8: 92, 9: 352, 10: 724, 11: 2680}
 
 
 def solutions(size: int, columns: tuple[int, ...]) -> int:
-    """The number of ways to complete a board whose first rows are given by column."""
+    """The number of ways to complete a board with queens in these columns of its first rows."""
     if len(columns) == size:
         return 1
     return sum(

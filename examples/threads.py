@@ -3,7 +3,7 @@
     python threads.py --threads 4 --blocks 24
 
 Each block becomes one member of a gzip file, so the joined members are a valid gzip
-file. zlib lets go of the interpreter's lock, so the threads work side by side.
+file. zlib releases the interpreter's lock, so the threads run in parallel.
 """
 
 from __future__ import annotations

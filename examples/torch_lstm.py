@@ -3,7 +3,7 @@
     python torch_lstm.py --epochs 6
     python torch_lstm.py --cell fused
 
-`--cell scratch` is an LSTM cell written here, one Python call a row; `--cell fused`
+`--cell scratch` is an LSTM cell written here, with one Python call per row; `--cell fused`
 is PyTorch's own. Runs on the GPU if there is one.
 """
 
@@ -42,7 +42,7 @@ class Cell(nn.Module):
 
 
 class ScratchLstm(nn.Module):
-    """The cell above, row after row; gives the last state."""
+    """The cell above, applied row by row; returns the last state."""
 
     def __init__(self, inputs: int, hidden: int) -> None:
         super().__init__()
@@ -57,7 +57,7 @@ class ScratchLstm(nn.Module):
 
 
 class FusedLstm(nn.Module):
-    """PyTorch's LSTM; gives the last state."""
+    """PyTorch's LSTM; returns the last state."""
 
     def __init__(self, inputs: int, hidden: int) -> None:
         super().__init__()

@@ -1,15 +1,14 @@
-"""Runs test suites of others with and without taupy, and names the tests that only pass without.
+"""Run other projects' test suites with and without taupy; list tests that only pass without it.
 
     python scripts/foreign.py                        CPython's own tests: all modules
     python scripts/foreign.py test_generators ...    some of them
     python scripts/foreign.py --package attrs ...    the tests in a package's source distribution
-    python scripts/foreign.py --share                a few minutes of it, for CI
+    python scripts/foreign.py --share                a few minutes' worth, for CI
 
-Every module runs plain, then measured. A test that passed plain and failed measured is tried again,
-each way: it is a regression if it passes plain again and fails measured again. Results are kept in
---folder as each module ends, and what is there is not run again; --report prints a summary of them.
-docs/fidelity.md lists the known regressions of each Python with their causes; ends with 1 if there
-are others.
+Every module runs plain, then measured. A test that passed plain and failed measured is repeated in
+both ways; it is a regression if that happens again. Results are kept in --folder as each module
+ends, and modules with a result are not run again; --report prints a summary. docs/fidelity.md lists
+the known regressions of each Python with their causes. The exit code is 1 if there are others.
 """
 
 from __future__ import annotations
@@ -31,13 +30,13 @@ from typing import NamedTuple
 ROOT = Path(__file__).parents[1]
 KNOWN = ROOT / "docs" / "fidelity.md"
 VERSION = f"{sys.version_info.major}.{sys.version_info.minor}"
-SECONDS = 600  # for one module, one way
+SECONDS = 600  # for one run of a module
 SHARE = [
     "test_generators", "test_coroutines", "test_contextlib", "test_exceptions", "test_traceback",
     "test_weakref", "test_sys_setprofile", "test_fork1", "test_atexit", "test_thread",
     "test_dynamic", "test_frame",
 ]  # fmt: skip
-NOT_TESTED = {  # they take hours, a network or a display
+NOT_TESTED = {  # need hours, a network or a display
     "test_concurrent_futures", "test_multiprocessing_fork", "test_multiprocessing_forkserver",
     "test_multiprocessing_spawn", "test_peg_generator", "test_tools", "test_venv", "test_ensurepip",
     "test_idle", "test_tkinter", "test_ttk", "test_ttk_guionly", "test_ttk_textonly", "test_turtle",
@@ -45,11 +44,11 @@ NOT_TESTED = {  # they take hours, a network or a display
 }  # fmt: skip
 
 Outcomes = dict[str, str]
-"""Name of a test -> passed, failed or skipped."""
+"""Test name -> passed, failed or skipped."""
 
 
 class Suite(NamedTuple):
-    """Something whose tests can be run by `python ARGUMENTS`, which writes JUnit's XML."""
+    """A suite whose tests are run by `python ARGUMENTS`, which writes JUnit XML."""
 
     name: str
     arguments: list[str]
@@ -58,7 +57,7 @@ class Suite(NamedTuple):
 
 
 def run(suite: Suite, measured: bool) -> Outcomes | None:
-    """Its outcomes; None if it did not come to an end or left none."""
+    """The outcomes of a run; None if it did not finish or wrote none."""
     suite.xml.unlink(missing_ok=True)
     taupy = ["-m", "taupy", "run", "--db", str(suite.folder / "taupy.db"), "--"]
     command = [sys.executable, *(taupy if measured else []), *suite.arguments]
@@ -87,7 +86,7 @@ def run(suite: Suite, measured: bool) -> Outcomes | None:
 
 
 def _ended(tests: subprocess.Popen[bytes]) -> None:
-    """Wait for it; what it started and left, or never ended itself, is killed."""
+    """Wait for a process, then kill any processes that it left; kill it if it does not end."""
     try:
         tests.wait(SECONDS)
     finally:
@@ -109,13 +108,13 @@ def _outcome(case: ElementTree.Element) -> str:
 
 
 def compare(suite: Suite) -> dict[str, object]:
-    """Regressions of one suite, and how much was compared."""
+    """Regressions of one suite, and the number of tests compared."""
     plain = run(suite, measured=False)
     if not plain:
         return {
             "tests": 0,
             "regressions": [],
-            "note": "its tests do not end, or tell nothing, here",
+            "note": "its tests do not end or write no results here",
         }
     measured = run(suite, measured=True)
     worse = _worse(plain, measured)
@@ -126,7 +125,7 @@ def compare(suite: Suite) -> dict[str, object]:
 
 
 def _worse(plain: Outcomes, measured: Outcomes | None) -> list[str]:
-    """Tests that pass plain only. If nothing was left behind, all of them."""
+    """Tests that pass plain only; all of them if the measured run wrote nothing."""
     return sorted(
         name
         for name, outcome in plain.items()
@@ -153,7 +152,7 @@ def cpython_suites(modules: list[str], folder: Path) -> list[Suite]:
 
 
 def package_suite(package: str, folder: Path) -> Suite:
-    """The tests of a package's newest source distribution; what they need must be installed."""
+    """The tests of a package's newest source distribution; their requirements must be installed."""
     where = folder / package
     where.mkdir(parents=True, exist_ok=True)
     pip = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--no-binary", ":all:"]
@@ -168,7 +167,7 @@ def package_suite(package: str, folder: Path) -> Suite:
 
 
 def known_regressions() -> set[str]:
-    """Names of tests, or patterns of names, that docs/fidelity.md lists for this Python."""
+    """The test names, or patterns of them, that docs/fidelity.md lists for this Python."""
     if not KNOWN.exists():
         return set()
     section = re.search(
@@ -182,10 +181,12 @@ def main() -> int:
     parser.add_argument("modules", nargs="*", help="test modules of CPython")
     parser.add_argument("--package", action="append", default=[])
     parser.add_argument("--share", action="store_true")
-    parser.add_argument("--report", action="store_true", help="run nothing, print what is there")
+    parser.add_argument(
+        "--report", action="store_true", help="run nothing, print the results so far"
+    )
     parser.add_argument("--folder", type=Path, default=ROOT / "build" / "foreign" / VERSION)
     arguments = parser.parse_args()
-    # A shell lets what it starts in the background ignore this: tests that interrupt would hang.
+    # A shell makes background processes ignore SIGINT, and tests that send it would hang.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     folder = arguments.folder.resolve()
     folder.mkdir(parents=True, exist_ok=True)
@@ -206,9 +207,9 @@ def main() -> int:
 
 def report(done: dict[str, dict]) -> int:
     regressions = [name for result in done.values() for name in result["regressions"]]
-    known = known_regressions()
+    patterns = known_regressions()
     unknown = sorted(
-        name for name in regressions if not any(fnmatchcase(name, pattern) for pattern in known)
+        name for name in regressions if not any(fnmatchcase(name, pattern) for pattern in patterns)
     )
     tests = sum(result["tests"] for result in done.values())
     print(f"Python {VERSION}: {len(done)} suites, {tests} tests pass under plain python; ", end="")

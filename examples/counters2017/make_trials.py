@@ -1,4 +1,4 @@
-"""Writes the printed counter tables of two older works as trials.
+"""Write the printed counter tables of two older works as trials.
 
     python examples/counters2017/make_trials.py counters2017.db
 
@@ -6,8 +6,8 @@
   counters of neon's AlexNet on a P100, and the VGG tuning candidates;
 - a course exercise on ResNet rooflines on V100 and A100.
 
-Only printed numbers go in, and what was not printed stays absent. The tables' own slips stand
-in the trials' metadata (`taupy trials show`). README.md shows what to ask.
+Only printed numbers are stored; all others stay absent. Apparent mistakes in the tables are noted
+in the trials' metadata (`taupy trials show`). README.md suggests questions.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _OF = '"smsp__sass_thread_inst_executed_op_{}_pred_on.sum"'
 FORMULAS = {
     # The second column of the VGG table over the first.
     "gmem_per_warp": f"{GMEM_BY_TIME.name} / {WARPS_BY_TIME.name}",
-    # Two operations a multiply-add.
+    # A multiply-add is two operations.
     "flop_of_mac": "2[flop/mac] * mac",
     # flop_count_sp and AI of the exercise, over Nsight Compute's metrics.
     "exercise_flop": "1[flop/inst]"
@@ -54,7 +54,7 @@ FORMULAS = {
     "exercise_intensity": "exercise_flop / (32[B/sector]"
     ' * ("dram__sectors_read.sum" + "dram__sectors_write.sum"))',
 }
-"""Derived metrics that the database gets."""
+"""Derived metrics to define in the database."""
 
 Row = tuple[str, int, Mapping[Metric, float]]
 """A timer, its calls, its values."""
@@ -68,7 +68,7 @@ def table(name: str) -> list[dict[str, str]]:
 def profile(
     place: Sequence[str], rows: Iterable[Row], facts: Mapping[str, str], group: str
 ) -> Profile:
-    """One thread with these timers under its root; beside the host's where they are kernels.
+    """One thread with these timers under its root; for kernels, also a host thread.
 
     Args:
         place: application, experiment, trial.
@@ -90,10 +90,10 @@ def profile(
         own = array(kind, [0, *(values[metric] for _, _, values in rows)])  # type: ignore[type-var]
         tree.exclusive[metric.name] = own
         tree.inclusive[metric.name] = array(kind, [sum(own), *own[1:]])  # type: ignore[type-var]
-    # TAU's GPU was thread 1; on thread 0, the program's, no kernel runs.
+    # TAU's GPU was thread 1; the program's own thread 0 ran no kernel.
     nothing = {name: array(column.typecode, [0]) for name, column in tree.exclusive.items()}
-    one = array("q", [0])
-    host = CallTree(one, array("q", [-1]), array("q", [1]), one, nothing, nothing)
+    zero = array("q", [0])
+    host = CallTree(zero, array("q", [-1]), array("q", [1]), zero, nothing, nothing)
     return Profile(
         uuid=str(uuid5(NAMESPACE_URL, "/".join(("counters2017", *place)))),
         application=place[0],
@@ -112,7 +112,7 @@ def profile(
 
 
 def neon_alexnet() -> Profile:
-    """The means over two threads that the slide prints, taken twice: kernels run on one."""
+    """The slide prints means over two threads, only one of which ran kernels: they are doubled."""
     rows = [
         (
             row["timer"],
@@ -139,7 +139,7 @@ def neon_alexnet() -> Profile:
 
 
 def vgg_candidates() -> list[Profile]:
-    found = table("vgg_candidates.csv")
+    candidates = table("vgg_candidates.csv")
     facts = {
         "Source": "Malony et al. 2017, slide 'VGG Tuning Candidates'",
         "Slip 1": "the second column over the first is the same for all kernels of a GPU but "
@@ -159,7 +159,7 @@ def vgg_candidates() -> list[Profile]:
                     GMEM_BY_TIME: float(row["gmem_per_inst_by_time"]),
                 },
             )
-            for row in found
+            for row in candidates
             if row["gpu"] == gpu
         ]
         named = {"GPU Name": f"Tesla {gpu}", **facts}
@@ -168,7 +168,7 @@ def vgg_candidates() -> list[Profile]:
 
 
 def resnet_measured() -> list[Profile]:
-    """Only rates were printed: each trial is one second of training."""
+    """Only rates were printed, so each trial stands for one second of training."""
     trials = []
     for row in table("resnet_measured.csv"):
         flop = float(row["printed_gflops"]) * 1e12
@@ -216,8 +216,9 @@ def main() -> int:
         print("usage: make_trials.py DATABASE", file=sys.stderr)
         return 2
     with ProfileDB.open(sys.argv[1], create=True) as db:
-        for one in (neon_alexnet(), *vgg_candidates(), *resnet_measured(), *resnet_by_hand()):
-            print(f"trial {add_profile(db, one)}: {one.application}/{one.experiment}/{one.name}")
+        for trial in (neon_alexnet(), *vgg_candidates(), *resnet_measured(), *resnet_by_hand()):
+            place = f"{trial.application}/{trial.experiment}/{trial.name}"
+            print(f"trial {add_profile(db, trial)}: {place}")
         for name, expression in FORMULAS.items():
             derived.define(db, name, expression)
     return 0

@@ -1,10 +1,9 @@
-"""Make a trial database of the tables that Malony, Lim, Shende and Norris showed in 2017.
+"""Create a trial database from the tables that Malony, Lim, Shende and Norris showed in 2017.
 
     python examples/tau2017/make.py [tau2017.db]
 
-24 trials: 4 networks x 2 libraries x 3 GPUs. The numbers stand as they were printed in the
-CSV files beside this script; README.md tells where they come from, what they cannot say
-and where they seem to be slips.
+24 trials: 4 networks x 2 libraries x 3 GPUs. The CSV files beside this script contain the numbers
+as printed; README.md describes their origin, their limits and apparent mistakes.
 """
 
 from __future__ import annotations
@@ -36,8 +35,8 @@ from taupy.profiledb.writer import add_profile
 HERE = Path(__file__).parent
 GPUS = ("K80", "M40", "P100")
 SOURCE = "Malony et al., Performance Analysis of CUDA Deep Learning Networks using TAU, 2017"
-STARTED_AT = 1_483_228_800.0  # 2017-01-01: the slides name no day
-INSTRUCTIONS = 100  # ratios are printed, not counts: counts stand for 100 instructions
+STARTED_AT = 1_483_228_800.0  # 2017-01-01; the slides give no date
+INSTRUCTIONS = 100  # only ratios were printed: counts are per 100 instructions
 
 ROOT = Timer(ROOT_TIMER, groups=("TAUPY",))
 COLUMNS = {"warps/inst": "warps", "gld/inst": "gld"}
@@ -51,31 +50,31 @@ UNITS = {
 
 
 def rows(name: str) -> list[dict[str, str]]:
-    """One of the tables, cells as printed."""
+    """A table, with cells as printed."""
     with open(HERE / f"{name}.csv", encoding="utf-8", newline="") as file:
         return list(csv.DictReader(file))
 
 
 def kernel_values(application: str, library: str, gpu: str) -> dict[str, dict[str, float]]:
-    """Kernel -> metric -> value, of one trial."""
-    found: dict[str, dict[str, float]] = {}
+    """Kernel -> metric -> value in one trial."""
+    metrics_of: dict[str, dict[str, float]] = {}
     for row in rows("ratios"):
         if (row["application"], row["library"]) == (application, library):
             count = Decimal(row[gpu]) * INSTRUCTIONS
-            values = found.setdefault(row["kernel"], {"inst": INSTRUCTIONS})
+            values = metrics_of.setdefault(row["kernel"], {"inst": INSTRUCTIONS})
             values[COLUMNS[row["metric"]]] = int(count)
     if (application, library) == ("VGG", "Neon"):
         for row in rows("tuning"):
             if row["gpu"] == gpu:
-                found[row["kernel"]] = {
+                metrics_of[row["kernel"]] = {
                     name: float(row[name])
                     for name in ("warps_per_inst_x_time", "gmem_per_inst_x_time")
                 }
-    return found
+    return metrics_of
 
 
 def stream(kernels: dict[str, dict[str, float]], timers: list[Timer]) -> ThreadProfile:
-    """The kernels on the GPU's one thread; how often they were launched is not printed."""
+    """The kernels on the GPU's only thread; numbers of launches were not printed."""
     tree = CallTree(
         timer=array("q", [0]),
         parent=array("q", [-1]),
@@ -97,7 +96,7 @@ def stream(kernels: dict[str, dict[str, float]], timers: list[Timer]) -> ThreadP
 
 
 def trial(application: str, library: str, gpu: str, printed: str) -> Profile:
-    """One trial. The time is printed without a unit; TAU's times are microseconds."""
+    """One trial. Times were printed without a unit; TAU's are in microseconds."""
     nanoseconds = int(Decimal(printed) * 1000)
     host = CallTree(
         timer=array("q", [0]),
@@ -151,7 +150,7 @@ def trial(application: str, library: str, gpu: str, printed: str) -> Profile:
 
 
 def number(text: str) -> str | int | float:
-    """A fact's value: a number where it is one."""
+    """A fact's value, as a number if possible."""
     try:
         return float(text) if "." in text else int(text)
     except ValueError:
@@ -159,12 +158,12 @@ def number(text: str) -> str | int | float:
 
 
 def make(path: str | os.PathLike[str]) -> int:
-    """Store all trials; those that are there already stay. How many there are now."""
+    """Store the trials that the database lacks. Returns the number of its trials."""
     with ProfileDB.open(path, create=True, readonly=False) as db:
         for row in rows("times"):
             for gpu in GPUS:
                 add_profile(db, trial(row["application"], row["library"], gpu, row[gpu]))
-        # Which counter the slides call warps is not said: it cannot be warps launched.
+        # The slides do not say which counter they call warps; it cannot be warps launched.
         define(db, "warps_per_inst", "warps / inst", description="warps/inst of the slides")
         define(db, "gld_per_inst", "gld / inst", description="gld/inst of the slides")
         return len(db.trials())

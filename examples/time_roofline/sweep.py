@@ -3,10 +3,10 @@
     taupy run sweep.py conv2d --over filters
     taupy roofline --sweep filters -o filters.html
 
-Each value of the parameter is a phase such as "conv2d forward fp32 filters=128"; only its
-computation is in the phase, after five warm-up rounds. On a GPU, `taupy run --metrics
-roofline` counts; the analytic flop and bytes that each phase states itself are taken where
-nothing was counted. Runs on the GPU if there is one; `--small` is for a CPU.
+Each value of the parameter is a phase such as "conv2d forward fp32 filters=128", which contains
+only the computation, after five warm-up rounds. On a GPU, `taupy run --metrics roofline` counts
+flop and bytes; otherwise the analytic values stated by each phase are used. Runs on the GPU if
+there is one; `--small` is for a CPU.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ KERNELS: dict[str, Callable] = {"conv2d": conv2d, "lstm": lstm}
 
 
 def state(work: operations.Work, precision: str) -> None:
-    """Tell the profile what this round is worth, for where nothing counts it."""
+    """State the work of this round, in case nothing counts it."""
     taupy.user_event(f"flop_{precision}", "flop").sample(work.flop)
     taupy.user_event("bytes_dram", "B").sample(work.bytes)
 
@@ -101,15 +101,15 @@ def wait(device: torch.device) -> None:
 def measure(
     title: str, arguments: argparse.Namespace, shape: dict[str, int], device: torch.device
 ) -> None:
-    """Warm up, then a phase with nothing but the computation."""
+    """Warm up, then run a phase that contains only the computation."""
     layer, given, forward, backward = KERNELS[arguments.kernel](
         shape, TYPES[arguments.precision], device
     )
     given.requires_grad_(arguments.direction == "backward")
 
     def result() -> torch.Tensor:
-        made = layer(given)
-        return made[0] if isinstance(made, tuple) else made
+        output = layer(given)
+        return output[0] if isinstance(output, tuple) else output
 
     def rounds(number: int, work: operations.Work | None) -> Iterator[None]:
         for _ in range(number):
@@ -117,12 +117,12 @@ def measure(
                 with torch.no_grad():
                     yield result()
             else:
-                made = result()
-                gradient = torch.ones_like(made)
+                output = result()
+                gradient = torch.ones_like(output)
                 wait(device)
                 phase = taupy.phase(title) if work is not None else nullcontext()
                 with phase:
-                    made.backward(gradient)
+                    output.backward(gradient)
                     wait(device)
                     if work is not None:
                         state(work, arguments.precision)
@@ -151,16 +151,16 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     parser.add_argument("--small", action="store_true", help="sizes for a CPU")
     arguments = parser.parse_args()
-    known = VALUES[arguments.kernel]
-    if arguments.over not in known:
-        parser.error(f"{arguments.kernel} varies over {', '.join(known)}")
+    values_of = VALUES[arguments.kernel]
+    if arguments.over not in values_of:
+        parser.error(f"{arguments.kernel} varies over {', '.join(values_of)}")
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     shape = dict(LSTM if arguments.kernel == "lstm" else SMALL if arguments.small else CONV2D)
     values = arguments.values or (arguments.small and SMALL_VALUES.get(arguments.over))
-    # Gradients are launched by this thread, so that they lie in its phases.
+    # This thread launches the gradients, so that they belong to its phases.
     torch.autograd.set_multithreading_enabled(False)
     taupy.metadata("framework", f"PyTorch {torch.__version__}")
-    for value in values or known[arguments.over]:
+    for value in values or values_of[arguments.over]:
         shape[arguments.over] = value
         title = (
             f"{arguments.kernel} {arguments.direction} {arguments.precision} "

@@ -41,13 +41,13 @@ from taupy.record.host_health import HEALTH
 from taupy.record.part_data import Column, Part, PartThread, Routine, Sampled
 from taupy.record.rows import (
     Rows,
-    believed,
-    believed_where_counted,
     folded,
     merged,
     merged_in_order,
     sums_below,
     totals,
+    whole_and_own,
+    whole_and_own_where_counted,
 )
 
 CPU_TIME = Metric("cpu_time", "ns")
@@ -348,15 +348,15 @@ def _tree(
         pair: tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]
         if name == CPU_TIME.name:
             column[0] = thread.cpu_ns
-            pair = believed(column, parent)
+            pair = whole_and_own(column, parent)
         elif rows.counted is not None:
-            pair = believed_where_counted(column, parent, rows.counted)
+            pair = whole_and_own_where_counted(column, parent, rows.counted)
         else:
-            pair = believed(column, parent)
+            pair = whole_and_own(column, parent)
         tree.inclusive[name], tree.exclusive[name] = map(_column, pair)
     if thread.native:  # the time by routine is unknown
         return tree, row_of
-    whole, own = believed(rows.inclusive, parent)
+    whole, own = whole_and_own(rows.inclusive, parent)
     tree.inclusive["time"], tree.exclusive["time"] = _column(whole), _column(own)
     if settings.compensate and settings.overhead:
         own = _compensated(rows, own, settings.overhead)

@@ -172,7 +172,7 @@ def sums_below(column: Column, parent: Column) -> Column:
     return below
 
 
-def believed(inclusive: Column, parent: Column) -> tuple[Column, Column]:
+def whole_and_own(inclusive: Column, parent: Column) -> tuple[Column, Column]:
     """Inclusive values that are at least their children's sum, and exclusive values.
 
     A row can have less than its children only if the process was killed between two writes; then
@@ -190,10 +190,10 @@ def believed(inclusive: Column, parent: Column) -> tuple[Column, Column]:
     return inclusive, inclusive - below
 
 
-def believed_where_counted(
+def whole_and_own_where_counted(
     inclusive: Column, parent: Column, counted: Mask
 ) -> tuple[np.ndarray[Any, np.dtype[np.float64]], np.ndarray[Any, np.dtype[np.float64]]]:
-    """Like `believed`, if only some call paths were counted; the others have no values.
+    """Like `whole_and_own`, if only some call paths were counted; the others have no values.
 
     A call path's exclusive value is its inclusive value minus those of the nearest counted call
     paths below it.

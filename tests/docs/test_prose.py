@@ -17,7 +17,8 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("*/README.md")])
-MODULES = sorted((ROOT / "taupy").rglob("*.py"))
+ROOMS = ("taupy", "benchmarks", "examples", "scripts")
+MODULES = sorted(module for room in ROOMS for module in (ROOT / room).rglob("*.py"))
 
 PHRASES = {
     r"(?<!there )\bis no (?:number|count|percentage|text|list|table|call|tracer|program)\b": (
@@ -149,7 +150,9 @@ def test_the_check_finds_what_it_looks_for():
 
 # Rooms whose names are not mended yet.
 NOT_YET = ()
-EMPTY = frozenset({"asked", "each", "found", "known", "made", "one", "said", "there", "told"})
+EMPTY = frozenset(
+    {"asked", "believed", "each", "found", "known", "made", "one", "said", "there", "told"}
+)
 
 
 def _identifiers(tree: ast.AST) -> Iterator[str | None]:
@@ -174,7 +177,7 @@ def _empty_names(source: str) -> set[str]:
     return EMPTY.intersection(_identifiers(ast.parse(source)))
 
 
-def test_no_name_in_the_package_says_nothing():
+def test_no_name_outside_the_tests_says_nothing():
     empty = {_name(module): _empty_names(module.read_text("utf-8")) for module in MODULES}
     left = {
         module: names for module, names in empty.items() if names and not module.startswith(NOT_YET)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from taupy.record import rows as steps
-from taupy.record.rows import Rows, believed, folded, merged, merged_in_order
+from taupy.record.rows import Rows, folded, merged, merged_in_order, whole_and_own
 
 MAIN, F, G, RANGE = 0, 1, 2, 3
 
@@ -64,8 +64,8 @@ def test_a_range_that_went_on_elsewhere_leaves_no_row():
     assert into.tolist() == [0, 0, 1]
 
 
-def test_children_are_believed_where_a_parent_was_cut_off():
-    whole, own = believed(np.array([5, 3, 9]), np.array([-1, 0, 1]))
+def test_a_parent_that_was_cut_off_gets_the_values_of_its_children():
+    whole, own = whole_and_own(np.array([5, 3, 9]), np.array([-1, 0, 1]))
     assert (whole.tolist(), own.tolist()) == ([9, 9, 9], [0, 0, 9])
 
 
