@@ -76,7 +76,7 @@ def native(name: str, sources: list[str], *more: str) -> Extension:
 
 
 ENGINE = [
-    *("allocator", "api", "append", "autograd", "calltree", "carry", "children"),
+    *("allocator", "api", "append", "autograd", "batches", "calltree", "carry", "children"),
     *("children_of", "codes", "collectives", "counters", "counters_python", "engine"),
     *("environment", "events", "exit", "flat", "fork"),
     *("frames", "gpu", "greenlets", "hooks_311", "hooks_312", "imports", "known", "known_work"),

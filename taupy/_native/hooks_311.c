@@ -197,7 +197,7 @@ static __attribute__((noinline)) PyObject *eval_known(Thread *thread, PyThreadSt
     known_called(thread, routine, first, second);
     PyObject *result = evaluate(thread, state, frame, throwing);
     if ((thread = this_thread) != NULL || (thread = thread_after_fork()) != NULL)
-        known_left(thread, routine, result != NULL);
+        known_left(thread, routine, result);
     Py_XDECREF(first);
     Py_XDECREF(second);
     return result;

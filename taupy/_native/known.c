@@ -31,6 +31,8 @@ void known_start(char **texts)
         if (sscanf(texts[i], "%d %d %d %d %n", &one.role, &one.kind, &one.first, &one.second,
                    &at) == 4) {
             one.code = texts[i] + at;
+            one.is_ahead = one.role == KNOWN_AHEAD;
+            one.role = one.is_ahead ? KNOWN_FETCH : one.role;
             known[known_count++] = one;
         }
     }
@@ -139,12 +141,19 @@ void known_called(Thread *thread, Routine *routine, PyObject *first, PyObject *s
     errno = saved;
 }
 
-void known_left(Thread *thread, Routine *routine, int returned)
+/* Whether it has returned something: for a generator, that it has not ended. */
+static int has_returned(const Routine *routine, const PyObject *returned)
+{
+    const PyCodeObject *code = (PyCodeObject *)routine->key;
+    return returned != NULL && (returned != Py_None || !(code->co_flags & CO_GENERATOR));
+}
+
+void known_left(Thread *thread, Routine *routine, PyObject *returned)
 {
     int saved = errno;
     PyObject *type, *value, *trace;
     PyErr_Fetch(&type, &value, &trace);
-    steps_left(thread, routine->known, returned);
+    steps_left(thread, routine->known, has_returned(routine, returned));
     if (routine->known->role == KNOWN_GROUPS)
         collectives_groups();
     collectives_look(thread);
@@ -171,7 +180,7 @@ static int on_entered(Thread *thread, Routine *routine)
 
 static int on_left(Thread *thread, Routine *routine, PyObject *returned)
 {
-    known_left(thread, routine, returned != NULL);
+    known_left(thread, routine, returned);
     return 1;
 }
 

@@ -18,8 +18,8 @@ void known_watch_start(void);
 /* Whether the routine is at FILE:NAME, that is, in a file whose path is FILE or ends with it.
  * FOLDER/ and a star matches any file below it; NAME may begin with a star. */
 int routine_is_at(const Routine *routine, const char *code);
-/* The routine is called, returns (`returned`), or raises. The variables may be NULL. */
+/* The routine is called, returns (`returned`: borrowed), yields, or raises (NULL). The variables may be NULL. */
 void known_called(Thread *thread, Routine *routine, PyObject *first, PyObject *second);
-void known_left(Thread *thread, Routine *routine, int returned);
+void known_left(Thread *thread, Routine *routine, PyObject *returned);
 
 #endif

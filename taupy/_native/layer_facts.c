@@ -300,6 +300,22 @@ int layer_facts_called(const Layer *layer, const LayerCall *call)
     return 1;
 }
 
+uint64_t layer_facts_tokens(const LayerCall *call)
+{
+    HostTensor tensor;
+    uint64_t found = COUNT_UNKNOWN;
+    if (host.tensor == NULL)
+        return found;
+    PyObject *positional = frame_argument(call->frame, call->routine->key, 1);
+    PyObject *named = frame_argument(call->frame, call->routine->key, 2);
+    PyObject *tokens = tokens_among(call->module, positional, named);
+    if (tokens != NULL && host.tensor(tokens, &tensor))
+        found = (uint64_t)tensor.items;
+    Py_XDECREF(positional);
+    Py_XDECREF(named);
+    return found;
+}
+
 void layer_facts_returned(const void *timer, PyObject *module, PyObject *value)
 {
     LayerRecord *record = record_of(timer);

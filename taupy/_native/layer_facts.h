@@ -10,6 +10,7 @@
 #ifndef TAUPY_LAYER_FACTS_H
 #define TAUPY_LAYER_FACTS_H
 
+#include "batches.h"
 #include "layer_names.h"
 #include "listeners.h"
 
@@ -41,6 +42,8 @@ extern Listener layer_facts_listener;
 /* A module of this layer is called. Returns 1 if its result is wanted. */
 int layer_facts_called(const Layer *layer, const LayerCall *call);
 void layer_facts_returned(const void *timer, PyObject *module, PyObject *value);
+/* How many tokens a call receives; COUNT_UNKNOWN if none of its arguments is known to hold them. */
+uint64_t layer_facts_tokens(const LayerCall *call);
 /* A thread's outermost module is about to be called; a backward pass begins; a training step has
  * ended. */
 void layer_facts_outermost(void);

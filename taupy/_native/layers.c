@@ -96,8 +96,13 @@ static void layer_begin(Thread *thread, const LayerCall *call)
             steps_forward(thread, call->module, 0);
         return;
     }
-    if (open.count == 0 && is_pytorch && !brief)
-        layer_facts_outermost();
+    if (open.count == 0 && is_pytorch) {
+        if (!brief)
+            layer_facts_outermost();
+        uint64_t tokens = layer_facts_tokens(call);
+        if (tokens != COUNT_UNKNOWN)
+            steps_tokens(thread, call->module, tokens);
+    }
     open.layers[open.count++] =
         (OpenLayer){layer, Py_NewRef(call->module), call->frame, routine, timer, 0,
                     is_pytorch && !brief && layer_facts_called(layer, call)};

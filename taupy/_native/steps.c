@@ -8,8 +8,8 @@
 
 #define ROWS_A_BLOCK 64
 #define OPEN_AT_MOST 32 /* nested phases */
+#define TOKENS "tokens"
 #define UPDATES 8       /* optimizers told apart within a step */
-#define NOT_KNOWN UINT64_MAX
 _Static_assert(STEP_ROWS % (2 * ROWS_A_BLOCK) == 0, "rows become half as many");
 
 enum Phase { FORWARD = 1, LOSS = 2, BACKWARD = 3, RECOMPUTE = 4, VALIDATION = 9, COMPILE = 10 }; /* as in taupy/network/phases.py */
@@ -21,8 +21,10 @@ typedef struct Series {
 
 /* Work that makes up a step, or part of one. */
 typedef struct Work {
-    int is_open, is_uncounted; /* is_uncounted: the sample count is incomplete */
-    uint64_t start, updated, samples; /* `updated`: end of the last optimizer step */
+    int is_open;
+    uint64_t start, updated; /* `updated`: end of the last optimizer step */
+    Batch batch;
+    uint64_t tokens[2]; /* of modules in training mode, of others; COUNT_UNKNOWN: none known */
     uint64_t phases[STEP_PHASES];
     double values[STEP_VALUES];
     const void *optimizers[UPDATES];
@@ -33,6 +35,9 @@ typedef struct Work {
 typedef struct OpenPhase {
     const void *owner; /* the known routine, or for a forward pass the module */
     int kind, role;
+    const KnownRoutine *known; /* fetches a batch; else NULL */
+    PyObject *source;          /* where from: alive as long as it is open */
+    Batch batch;               /* what it has fetched so far */
 } OpenPhase;
 
 struct Steps {
@@ -41,6 +46,7 @@ struct Steps {
     uint64_t since; /* when the innermost phase began or resumed */
     OpenPhase open[OPEN_AT_MOST];
     size_t depth;
+    LoadersAhead ahead;
     const void *optimizer; /* the one currently stepping */
     unsigned updates_each; /* optimizer steps in the previous step */
     int is_told; /* the program marks its steps explicitly */
@@ -88,13 +94,19 @@ static int value_place(const char *name)
     return (int)value_count++;
 }
 
+/* Whether these values are numbers of tokens, which add up where rows are merged. */
+static int is_tokens(int at)
+{
+    return (size_t)at < value_count && strcmp(value_names[at], TOKENS) == 0;
+}
+
 void step_value(Thread *thread, const char *name, double value)
 {
     struct Steps *steps = thread->steps;
     if (steps == NULL || !isfinite(value))
         return;
     if (strcmp(name, "samples") == 0 && steps->now.is_open && value >= 0 && value < 1e15) {
-        steps->now.samples = (uint64_t)value;
+        steps->now.batch.samples = (uint64_t)value;
         return;
     }
     int at = value_place(name);
@@ -116,7 +128,7 @@ static StepRecord *row_at(Series *series, uint64_t row)
 
 static uint64_t sum_of(uint64_t one, uint64_t other)
 {
-    return one == NOT_KNOWN || other == NOT_KNOWN ? NOT_KNOWN : one + other;
+    return one == COUNT_UNKNOWN || other == COUNT_UNKNOWN ? COUNT_UNKNOWN : one + other;
 }
 
 static void row_add(StepRecord *row, const StepRecord *more)
@@ -128,7 +140,8 @@ static void row_add(StepRecord *row, const StepRecord *more)
         row->phases[i] += more->phases[i];
     for (int i = 0; i < STEP_VALUES; i++)
         if (!isnan(more->values[i]))
-            row->values[i] = more->values[i];
+            row->values[i] = more->values[i] +
+                             (is_tokens(i) && !isnan(row->values[i]) ? row->values[i] : 0);
     row->steps += more->steps;
 }
 
@@ -172,6 +185,14 @@ static int make_room(Series *series, Thread *thread, enum StepKind kind)
 StepsWindow steps_window;
 uint64_t steps_ended;
 
+/* The tokens that modules received, unless the program has logged its own number. */
+static void keep_tokens(StepRecord *row, uint64_t tokens)
+{
+    int at = tokens == COUNT_UNKNOWN ? -1 : value_place(TOKENS);
+    if (at >= 0 && isnan(row->values[at]))
+        row->values[at] = (double)tokens;
+}
+
 /* Record the work as one step, ending at `end`. */
 static void step_write(Thread *thread, enum StepKind kind, const Work *work, uint64_t end)
 {
@@ -184,9 +205,10 @@ static void step_write(Thread *thread, enum StepKind kind, const Work *work, uin
     uint64_t took = end - work->start;
     steps_ended += kind == STEP_TRAINING;
     StepRecord one = {++series->count, 1, work->start, took, took,
-                      work->is_uncounted ? NOT_KNOWN : work->samples};
+                      work->batch.is_uncounted ? COUNT_UNKNOWN : work->batch.samples};
     memcpy(one.phases, work->phases, sizeof one.phases);
     memcpy(one.values, work->values, sizeof one.values);
+    keep_tokens(&one, work->tokens[work->tokens[0] == COUNT_UNKNOWN]);
     if (series->each == 0)
         series->each = 1;
     StepRecord *last = series->rows > 0 ? row_at(series, series->rows - 1) : NULL;
@@ -209,23 +231,18 @@ static void work_open(Work *work, uint64_t at)
     memset(work, 0, sizeof *work);
     work->is_open = 1;
     work->start = at;
-    work->samples = NOT_KNOWN;
+    work->batch.samples = work->tokens[0] = work->tokens[1] = COUNT_UNKNOWN;
     for (int i = 0; i < STEP_VALUES; i++)
         work->values[i] = NAN;
-}
-
-/* Sum of two counts, either of which may be unknown. */
-static uint64_t sum_known(uint64_t one, uint64_t other)
-{
-    return one == NOT_KNOWN ? other : other == NOT_KNOWN ? one : one + other;
 }
 
 /* Merge `first`, the earlier work, into `work`. */
 static void work_join(Work *work, const Work *first)
 {
     work->start = first->start;
-    work->samples = sum_known(first->samples, work->samples);
-    work->is_uncounted |= first->is_uncounted;
+    batch_add(&work->batch, &first->batch);
+    for (int i = 0; i < 2; i++)
+        work->tokens[i] = sum_known(work->tokens[i], first->tokens[i]);
     for (int i = 0; i < STEP_PHASES; i++)
         work->phases[i] += first->phases[i];
     for (int i = 0; i < STEP_VALUES; i++)
@@ -384,7 +401,7 @@ static int is_aside(const struct Steps *steps)
 static void phase_push(struct Steps *steps, const void *owner, int kind, int role)
 {
     if (steps->depth < OPEN_AT_MOST)
-        steps->open[steps->depth] = (OpenPhase){owner, kind, role};
+        steps->open[steps->depth] = (OpenPhase){owner, kind, role, NULL, NULL, {COUNT_UNKNOWN, 0}};
     steps->depth++;
 }
 
@@ -467,40 +484,51 @@ static void tell_rate(Thread *thread, PyObject *optimizer)
     PyErr_Clear();
 }
 
-static long number_in(PyObject *variables, const char *name)
+/* The innermost routine that fetches a batch; NULL if none does. */
+static OpenPhase *fetch_open(struct Steps *steps)
 {
-    PyObject *number = PyDict_GetItemString(variables, name); /* borrowed */
-    return number != NULL && PyLong_Check(number) ? PyLong_AsLong(number) : -1;
+    for (size_t i = steps->depth < OPEN_AT_MOST ? steps->depth : OPEN_AT_MOST; i-- > 0;)
+        if (steps->open[i].known != NULL)
+            return &steps->open[i];
+    return NULL;
 }
 
-/* Count the samples of a batch from a DataLoader with workers by its configured batch size. The
- * size of the very last batch is unknown: it may be smaller. */
-static void add_batch(Work *work, PyObject *iterator)
+/* A batch is fetched, or (NULL) none was left, for the routine that fetches now, or the step. */
+static void batch_arrives(struct Steps *steps, const Batch *batch)
 {
-    PyObject *variables = iterator != NULL ? PyObject_GenericGetDict(iterator, NULL) : NULL;
-    if (variables != NULL && PyDict_CheckExact(variables) &&
-        number_in(variables, "_num_workers") > 0 && number_in(variables, "_dataset_kind") == 0) {
-        PyObject *sampler = PyDict_GetItemString(variables, "_index_sampler"); /* borrowed */
-        PyObject *of_sampler = sampler != NULL ? PyObject_GenericGetDict(sampler, NULL) : NULL;
-        long size = of_sampler != NULL && PyDict_CheckExact(of_sampler)
-                        ? number_in(of_sampler, "batch_size")
-                        : -1;
-        int is_last = number_in(variables, "_tasks_outstanding") <= 0;
-        if (size < 0 || (is_last && number_in(variables, "_drop_last") != 1))
-            work->is_uncounted = 1;
-        else
-            work->samples = sum_known(work->samples, (uint64_t)size);
-        Py_XDECREF(of_sampler);
-    }
-    Py_XDECREF(variables);
-    PyErr_Clear();
+    OpenPhase *outer = fetch_open(steps);
+    if (outer != NULL && outer->known->is_ahead)
+        loader_ahead_fetched(loader_ahead(&steps->ahead, outer->source), batch);
+    else if (batch != NULL && outer != NULL)
+        batch_add(&outer->batch, batch);
+    else if (batch != NULL && steps->now.is_open)
+        batch_add(&steps->now.batch, batch);
 }
 
-static void add_samples(Work *work, PyObject *batch)
+/* A routine that fetches has ended. */
+static void fetch_ended(struct Steps *steps, const OpenPhase *ended, int returned)
 {
-    if (!work->is_open || batch == NULL || !PyList_CheckExact(batch))
+    Batch batch = ended->batch, more;
+    if (returned && ended->known->is_ahead)
+        batch = loader_ahead_returned(loader_ahead(&steps->ahead, ended->source));
+    else if (returned) {
+        more = batch_of_workers(ended->source);
+        batch_add(&batch, &more);
+    } else if (ended->known->is_ahead)
+        loader_ahead(&steps->ahead, ended->source)->source = NULL;
+    batch_arrives(steps, returned ? &batch : NULL);
+}
+
+/* The loader makes a batch of these samples. */
+static void add_samples(struct Steps *steps, PyObject *samples)
+{
+    Batch batch = {COUNT_UNKNOWN, 0};
+    if (samples == NULL || !PyList_CheckExact(samples))
         return;
-    work->samples = sum_known(work->samples, (uint64_t)PyList_GET_SIZE(batch));
+    batch.samples = (uint64_t)PyList_GET_SIZE(samples);
+    OpenPhase *fetch = fetch_open(steps);
+    if (fetch != NULL || steps->now.is_open)
+        batch_add(fetch != NULL ? &fetch->batch : &steps->now.batch, &batch);
 }
 
 /* Update step detection, for programs that do not mark their steps explicitly. */
@@ -549,7 +577,7 @@ void steps_called(Thread *thread, const KnownRoutine *known, PyObject *first, Py
     else if (known->role == KNOWN_VALUES)
         logged_values(thread, step_value, first, second);
     else if (known->role == KNOWN_SAMPLES)
-        add_samples(&steps->now, first);
+        add_samples(steps, first);
     else if (known->role == KNOWN_END) {
         logged_values(thread, step_value, first, NULL);
         step_end(thread);
@@ -560,6 +588,10 @@ void steps_called(Thread *thread, const KnownRoutine *known, PyObject *first, Py
         else if (known->role == KNOWN_FETCH && !is_aside(steps))
             fetch_told(steps, at);
         phase_push(steps, known, meant(steps, known->kind), known->role);
+        if (known->role == KNOWN_FETCH && steps->depth <= OPEN_AT_MOST) {
+            steps->open[steps->depth - 1].known = known;
+            steps->open[steps->depth - 1].source = first;
+        }
     }
 }
 
@@ -575,15 +607,18 @@ void steps_left(Thread *thread, const KnownRoutine *known, int returned)
     if (known->role == KNOWN_END || known->role >= KNOWN_VALUE)
         return;
     uint64_t at = phase_run(steps);
-    if (!phase_pop(steps, known) || is_aside(steps))
+    if (!phase_pop(steps, known))
+        return;
+    const OpenPhase ended = steps->open[steps->depth];
+    if (known->role == KNOWN_FETCH && ended.known != NULL)
+        fetch_ended(steps, &ended, returned);
+    if (is_aside(steps))
         return;
     if (steps->is_told) {
         if (known->role == KNOWN_FETCH && !returned && steps->told_depth == 0)
             steps->now.is_open = 0;
     } else if (known->role == KNOWN_FETCH && !returned)
         fetch_failed(thread, steps);
-    else if (known->role == KNOWN_FETCH)
-        add_batch(&steps->now, (PyObject *)steps->now.source);
     else if (known->role == KNOWN_UPDATE)
         update_ends(thread, steps, steps->optimizer, at);
 }
@@ -623,6 +658,28 @@ void steps_forward(Thread *thread, PyObject *module, int begins)
         steps->now.evaluates += training == 0;
     }
     phase_push(steps, module, is_again ? RECOMPUTE : meant(steps, FORWARD), KNOWN_PHASE);
+}
+
+void steps_wait(Thread *thread, const void *timer, int begins)
+{
+    struct Steps *steps = thread != NULL ? thread->steps : NULL;
+    if (steps == NULL)
+        return;
+    phase_run(steps);
+    if (begins)
+        phase_push(steps, timer, COMPILE, KNOWN_PHASE);
+    else
+        phase_pop(steps, timer);
+}
+
+void steps_tokens(Thread *thread, PyObject *module, uint64_t tokens)
+{
+    struct Steps *steps = thread->steps;
+    if (steps == NULL || !steps->now.is_open || is_aside(steps) ||
+        is_inside(steps, KNOWN_BACKWARD))
+        return;
+    uint64_t *sum = &steps->now.tokens[is_training(module) == 0];
+    *sum = sum_known(*sum, tokens);
 }
 
 /* ---------------------------------------------------------------- the window */

@@ -17,6 +17,7 @@
 #ifndef TAUPY_STEPS_H
 #define TAUPY_STEPS_H
 
+#include "batches.h"
 #include "listeners.h"
 
 #define STEP_PHASES 12 /* kinds of phases, numbered as in taupy/network/phases.py */
@@ -64,12 +65,14 @@ enum KnownRole {
     KNOWN_SAMPLES = 8,  /* `first` is a list with one item per sample of a batch */
     KNOWN_WORKER = 9,   /* main loop of a DataLoader worker; `first` is the worker's index */
     KNOWN_GROUPS = 10,  /* creates process groups, see collectives.h */
+    KNOWN_AHEAD = 12,   /* as KNOWN_FETCH, which it becomes, with is_ahead */
     KNOWN_JIT = 11,     /* runs the jitted function `first`, recorded as such; kind 1: resumes it */
 };
 
 typedef struct KnownRoutine {
     const char *code; /* FILE:NAME */
     int role, kind, first, second;
+    int is_ahead; /* it fetches the next batch before it returns the current one */
 } KnownRoutine;
 
 /* The first two are called by known.c; the third when a thread's outermost module is called or
@@ -77,6 +80,10 @@ typedef struct KnownRoutine {
 void steps_called(Thread *thread, const KnownRoutine *known, PyObject *first, PyObject *second);
 void steps_left(Thread *thread, const KnownRoutine *known, int returned);
 void steps_forward(Thread *thread, PyObject *module, int begins);
+/* The thread begins or ends to wait for something of taupy's own, which counts as compilation. */
+void steps_wait(Thread *thread, const void *timer, int begins);
+/* A thread's outermost module is called with so many tokens. */
+void steps_tokens(Thread *thread, PyObject *module, uint64_t tokens);
 /* The program explicitly begins or ends a step. */
 void step_begin(Thread *thread, enum StepKind kind);
 void step_end(Thread *thread);

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,6 +10,8 @@ from typing import Literal
 
 from taupy.model.profile import UNKNOWN, Steps
 
+TOKENS = "tokens"
+"""Name of the value that counts the tokens of a step."""
 Mark = Literal["", "warm-up", "outlier"]
 
 _SETTLED = 1.25
@@ -29,6 +32,7 @@ class StepTimes:
         median_ns, p95_ns: over rows after the warm-up; a row of several steps counts by its mean.
         per_second: steps per second after the warm-up; None if there are no such steps.
         samples_per_second: over rows with known samples, after the warm-up.
+        tokens_per_second: over rows with known tokens, after the warm-up.
     """
 
     marks: list[Mark]
@@ -36,6 +40,7 @@ class StepTimes:
     p95_ns: float
     per_second: float | None
     samples_per_second: float | None
+    tokens_per_second: float | None = None
 
 
 def per_step(steps: Steps) -> list[float]:
@@ -54,14 +59,21 @@ def step_times(steps: Steps) -> StepTimes:
     bound = max(median + _FAR * deviation, _SLOWER * median)
     marks: list[Mark] = ["warm-up"] * settled
     marks += ["outlier" if time > bound else "" for time in rest]
-    counted = [at for at in range(settled, len(times)) if steps.samples[at] != UNKNOWN]
+    samples = [math.nan if value == UNKNOWN else value for value in steps.samples]
+    tokens: Sequence[float] = steps.values.get(TOKENS, [])
     return StepTimes(
         marks,
         median,
         quantile(rest, 0.95),
         _rate(sum(steps.count[settled:]), sum(steps.time_ns[settled:])),
-        _rate(sum(steps.samples[at] for at in counted), sum(steps.time_ns[at] for at in counted)),
+        _rate_of(samples, steps, settled),
+        _rate_of(tokens, steps, settled),
     )
+
+
+def _rate_of(amounts: Sequence[float], steps: Steps, settled: int) -> float | None:
+    counted = [at for at in range(settled, len(amounts)) if not math.isnan(amounts[at])]
+    return _rate(sum(amounts[at] for at in counted), sum(steps.time_ns[at] for at in counted))
 
 
 def quantile(values: Sequence[float], share: float) -> float:

@@ -22,5 +22,9 @@ ROUTINES = {
     ),
     "validation": tuple(f"{_TRAINER}.{name}" for name in ("evaluation_loop", "predict")),
 }
-STEPS = {"values": {f"{_TRAINER}.log": (1,), f"{_ACCELERATOR}.log": (1,)}}
+STEPS = {
+    "fetch": {f"{_TRAINER}.get_batch_samples": (1,)},
+    "fetch_ahead": {"accelerate/data_loader.py:DataLoaderShard.__iter__": (0,)},
+    "values": {f"{_TRAINER}.log": (1,), f"{_ACCELERATOR}.log": (1,)},
+}
 """As in torch.py."""

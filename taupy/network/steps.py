@@ -33,12 +33,13 @@ _ROLES = {
     "samples": 8,
     "worker": 9,
     "groups": 10,
+    "fetch_ahead": 12,
     "jit": 11,
     "jit_again": 11,
 }
 """As in `_native/known.h`."""
 
-_PHASE_OF = {"fetch": "data", "backward": "backward", "update": "optimizer"}
+_PHASE_OF = {"fetch": "data", "fetch_ahead": "data", "backward": "backward", "update": "optimizer"}
 """Role -> kind of phase, for routines that are in no table of phases."""
 
 
@@ -68,7 +69,7 @@ def engine_options() -> dict[str, list[str]]:
 def _line(place: str, role: str, variables: tuple[int, ...], phase: str | None) -> str:
     first, second = (*variables, -1, -1)[:2]
     kind = int(role.endswith(("_validation", "_again")))
-    if _ROLES[role] < _ROLES["begin"]:
+    if role == "phase" or role in _PHASE_OF:
         kind = KINDS.index(phase or _PHASE_OF[role])
     return f"{_ROLES[role]} {kind} {first} {second} {place}"
 

@@ -8,14 +8,13 @@ from collections.abc import Sequence
 from taupy.model.profile import UNKNOWN, Steps
 from taupy.model.rows import ThreadRow
 from taupy.model.sampled import CUDA_ALLOCATED, RESIDENT
-from taupy.model.step_times import StepTimes, step_times
+from taupy.model.step_times import TOKENS, StepTimes, step_times
 from taupy.network.phases import KINDS
 from taupy.pprof.view import Cell, Column, View
 from taupy.units import duration, tau_count
 
 _ENDS, _OUTLIERS = 3, 10
 """Number of rows at either end, and of outliers, shown unless all are requested."""
-_TOKENS = "tokens"
 _PLACE = (
     Column("node", "int", audience="machines"),
     Column("thread", "int", audience="machines"),
@@ -111,7 +110,7 @@ def _cells(thread: ThreadRow, steps: Steps, row: int) -> list[Cell]:
     time = steps.time_ns[row]
     phases = [column[row] for kind in KINDS if (column := steps.phases.get(kind)) is not None]
     samples = None if steps.samples[row] == UNKNOWN else steps.samples[row]
-    tokens = steps.values.get(_TOKENS)
+    tokens = steps.values.get(TOKENS)
     return [
         *(thread.node, thread.thread, steps.kind, steps.number[row], steps.count[row]),
         *(steps.start_ns[row], time, steps.longest_ns[row]),
@@ -152,6 +151,8 @@ def _notes(steps: Steps, times: StepTimes, shown: int) -> list[str]:
         text += f"; {tau_count(times.per_second)} steps/s"
     if times.samples_per_second:
         text += f", {tau_count(times.samples_per_second)} samples/s"
+    if times.tokens_per_second:
+        text += f", {tau_count(times.tokens_per_second)} tokens/s"
     text += f", without {warm} of warm-up" if warm else ""
     notes = [text + (f"; outliers: {outliers}" if outliers else "")]
     if shown < len(steps):

@@ -101,11 +101,37 @@ class _EvaluationLoop:
             model(batch)
 """,
 }
+HUGGING_FACE = {
+    "accelerate/data_loader.py": """
+class DataLoaderShard:
+    def __init__(self, loader, skipped=0): self.loader, self.skipped = loader, skipped
+    def __iter__(self):
+        source, at = iter(self.loader), 0
+        try:
+            now = next(source)
+        except StopIteration:
+            return
+        while True:
+            try:
+                then = next(source)
+                if at >= self.skipped:
+                    yield now
+                at, now = at + 1, then
+            except StopIteration:
+                yield now
+                break
+""",
+    "transformers/trainer.py": """
+class Trainer:
+    def get_batch_samples(self, epoch_iterator, num_batches):
+        return [next(epoch_iterator) for _ in range(num_batches)]
+""",
+}
 
 
 @pytest.fixture
 def run(runner):
-    for path, text in {**FILES, **KERAS, **SKLEARN, **LIGHTNING}.items():
+    for path, text in {**FILES, **KERAS, **SKLEARN, **LIGHTNING, **HUGGING_FACE}.items():
         file = runner.folder / path
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text)
@@ -213,6 +239,36 @@ _EvaluationLoop().run(net, loader(3))
     ]
 
 
+def test_samples_belong_to_the_step_that_uses_them_not_to_the_one_that_fetches(run):
+    trial = run(
+        """
+from accelerate.data_loader import DataLoaderShard
+from transformers.trainer import Trainer
+def unequal(*sizes): return _BaseDataLoaderIter([[0] * size for size in sizes])
+for batch in DataLoaderShard(unequal(5, 7, 3), skipped=1):
+    train(batch)
+net.training = False
+for batch in DataLoaderShard(unequal(9, 2)):
+    net(batch)
+net.training = True
+batches = iter(DataLoaderShard(unequal(1, 2, 3, 4, 5)))
+for count in (2, 2, 1):
+    for at, batch in enumerate(Trainer().get_batch_samples(batches, count)):
+        net(batch)
+        loss.backward()
+    first.step()
+    if count == 2:
+        for batch in DataLoaderShard(unequal(8)): net(batch)
+for batch in DataLoaderShard(unequal()): train(batch)
+"""
+    )
+    rows = trial.sql("SELECT kind, samples FROM step ORDER BY kind, number")
+    assert rows == [
+        *(("training", samples) for samples in (7, 3, 1 + 2, 3 + 4, 5)),
+        *(("validation", samples) for samples in (9, 2, 8, 8)),
+    ]
+
+
 # ---------------------------------------------------------------- the frameworks themselves
 
 
@@ -269,6 +325,7 @@ def test_the_trainer_of_hugging_face(program):
     assert steps(trial) == {"training": 8, "validation": 6}
     assert of_phase(trial) >= {"data", "forward", "loss", "backward", "optimizer", "scaling"}
     assert {"loss", "eval_loss", "learning rate", "grad_norm"} <= names_of_values(trial)
+    assert set(trial.sql("SELECT kind, samples FROM step")) == {("training", 16), ("validation", 8)}
     assert calls_of(trial)["transformer.h.1.mlp.act"] == 22
 
 
@@ -278,6 +335,7 @@ def test_accelerate(program):
     assert steps(trial) == {"training": 12}
     assert of_phase(trial) >= {"data", "forward", "loss", "backward", "optimizer", "scaling"}
     assert names_of_values(trial) == {"loss", "learning rate"}
+    assert set(trial.sql("SELECT samples FROM step")) == {(16,)}
 
 
 @needs("keras", "torch")

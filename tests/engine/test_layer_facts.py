@@ -120,6 +120,47 @@ for number in range(3):
     assert counted == {"Holder": 2 * (3 + 1), "used": 14, "unused.later": 4}
 
 
+def test_tokens_of_a_step_are_those_that_its_outermost_modules_receive(run):
+    trial = run(
+        """
+import taupy
+class Text(Module):
+    def __init__(self, training=True):
+        super().__init__()
+        self.__dict__["training"], self.inner = training, Computes()
+        self._modules["inner"] = self.inner
+    def forward(self, mask=None, input_ids=None, **more):
+        self.inner(input_ids=b"12345678")
+net, teacher, other = Text(), Text(False), Computes()
+def step(*args, kind="training", **kwargs):
+    with taupy.step(kind):
+        teacher(input_ids=b"1234")
+        if args or kwargs:
+            net(*args, **kwargs)
+        other(b"12")
+step(None, b"123")
+step(input_ids=b"12345", mask=b"1")
+step({"input_ids": b"1"})
+step(b"1")
+step(kind="validation")
+step({"input_ids": "no tensor"}, "neither")
+with taupy.step():
+    taupy.user_event("tokens").sample(77)
+    net(input_ids=b"1")
+    net(input_ids=b"1")
+"""
+    )
+    rows = trial.sql(
+        "SELECT kind, number, value FROM step LEFT JOIN step_value USING (thread_id, kind, number) "
+        "WHERE name = 'tokens' ORDER BY kind, number"
+    )
+    # A tensor that the library plays has twice as many items as bytes.
+    assert rows == [
+        *(("training", at, value) for at, value in enumerate((6, 10, 2, 8, 8, 77), 1)),
+        ("validation", 1, 8),
+    ]
+
+
 def test_shapes_parameters_and_operations_of_layers(run):
     trial = run(
         """

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import math
+from array import array
+
 import pytest
 
 from taupy.model.step_times import quantile, step_times
@@ -31,6 +34,12 @@ def test_warm_up_counts_in_no_rate():
     assert (found.median_ns, found.p95_ns) == (100_000, 100_000)
     assert found.per_second == pytest.approx(1e4)
     assert found.samples_per_second is None  # those of the first step alone are known
+
+
+def test_rates_are_of_the_steps_whose_amount_is_known():
+    series = steps([100_000] * 4)
+    series.values["tokens"] = array("d", [30, math.nan, 10, 20])
+    assert step_times(series).tokens_per_second == pytest.approx(60 / 300e-6)
 
 
 def test_several_steps_in_a_row_count_by_their_mean():
