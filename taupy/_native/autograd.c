@@ -6,6 +6,7 @@
 #include "collectives.h"
 #include "owners.h"
 #include "process.h"
+#include "steps.h"
 #include "steps_window.h"
 #include "timers.h"
 #include "timing.h"
@@ -323,12 +324,14 @@ static void library_wait(void)
     int file = open(autograd_lock, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
     if (timer != NULL)
         enter(timer, 0, Py_None, NULL, 1);
+    steps_wait(this_thread, timer, 1);
     Py_BEGIN_ALLOW_THREADS;
     while (file >= 0 && flock(file, LOCK_SH) != 0 && errno == EINTR)
         ;
     if (file >= 0)
         close(file);
     Py_END_ALLOW_THREADS;
+    steps_wait(this_thread, timer, 0);
     if (timer != NULL)
         leave(timer, 1);
     PyErr_Clear();
