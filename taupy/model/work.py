@@ -95,7 +95,6 @@ class KernelWork:
 
     timer: int
     owners: tuple[int, ...]
-    thread: tuple[int, int, int]
     calls: int
     time_ns: float
     values: Mapping[str, float]

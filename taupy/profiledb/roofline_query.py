@@ -178,7 +178,7 @@ class _Work:
                 _know_idle_tensor_cores(counted, has_own_pipe)
                 owners = self._places(self.above.up(callpath))[1:]
                 rate = rates.get((thread, callpath), {})
-                yield KernelWork(self.place[timer], owners, thread[:3], calls, time, counted, rate)
+                yield KernelWork(self.place[timer], owners, calls, time, counted, rate)
 
     def _has_own_pipe(self) -> bool:
         """Whether tensor cores have a pipe of their own (compute capability 10 and 11)."""

@@ -11,7 +11,7 @@ from collections.abc import Hashable, Mapping
 from dataclasses import replace
 
 from taupy.model.work import TrialWork
-from taupy.roofline.gathering import WHOLE, keys, place_of, wanted
+from taupy.roofline.gathering import WHOLE, Sum, add_routine, keys, place_of, wanted
 from taupy.roofline.point import Of, Point, is_whole
 
 UNTIMED = "not in the timing trial"
@@ -69,15 +69,13 @@ def _placeless(name: str) -> str:
 def routine_timings(timing: TrialWork, of: Of, inclusive: bool) -> dict[str, tuple[float, int]]:
     """Name -> seconds of the longest thread and calls in the timing trial."""
     whole = is_whole(of, inclusive)
-    seconds: dict[str, dict[tuple[int, int, int], float]] = {}
-    calls: dict[str, int] = {}
+    sums: dict[str, Sum] = {}
     for routine in timing.routines:
         place = timing.timers[routine.timer]
         took = routine.inclusive_ns if whole else routine.exclusive_ns
-        if not wanted(place, of) or not took > 0:
-            continue
-        name = "" if of == "program" else _placeless(place.name)
-        threads = seconds.setdefault(name, {})
-        threads[routine.thread] = threads.get(routine.thread, 0.0) + took / 1e9
-        calls[name] = calls.get(name, 0) + routine.calls
-    return {name: (max(threads.values()), calls[name]) for name, threads in seconds.items()}
+        if wanted(place, of) and took > 0:
+            name = "" if of == "program" else _placeless(place.name)
+            add_routine(sums.setdefault(name, Sum(place)), routine, whole)
+    return {
+        name: (max(total.thread_ns.values()) / 1e9, total.calls) for name, total in sums.items()
+    }
