@@ -19,6 +19,9 @@ _LEAST_NS = 1e6
 _RESIDUALS = 4
 """Smaller offsets, in time or in residuals, count as equal clocks: ranks of the same host also
 leave that far apart."""
+_FEW, _LEAST_OF_FEW_NS = 3, 1e9
+"""So few collectives have no spread to compare with: ranks may leave one that fails, because a
+process was killed, some time apart."""
 _FOR_DRIFT, _FOR_DRIFT_NS = 20, 10e9
 """Minimum number of collectives, and minimum time covered by them, to estimate a drift."""
 
@@ -44,7 +47,8 @@ class Clock:
     @property
     def differs(self) -> bool:
         """Whether the clock differs from the reference's."""
-        return abs(self.offset_ns) > max(_LEAST_NS, _RESIDUALS * self.residual_ns)
+        least = _LEAST_NS if self.pairs >= _FEW else _LEAST_OF_FEW_NS
+        return abs(self.offset_ns) > max(least, _RESIDUALS * self.residual_ns)
 
     def aligned(self, moments: Array) -> Array:
         """Times of this clock converted to the reference's."""

@@ -23,6 +23,7 @@ from taupy.comparison import rank_views as views
 from taupy.comparison import ranks as comparison
 from taupy.comparison.rank_causes import Causes
 from taupy.errors import UsageError
+from taupy.model.job import lines_of
 from taupy.pprof import terminal
 from taupy.pprof.view import View
 from taupy.profiledb import selector
@@ -84,6 +85,10 @@ def _others(attempts: comparison.Attempts) -> list[str]:
 
 
 def _nothing(trial: int, job: Ranks) -> str:
+    if any(rank.communicators for rank in job.ranks) and (job.missing or job.behind):
+        reasons = [*lines_of({1: job.missing}), *job.behind] if job.missing else job.behind
+        advice = "; `taupy merge` joins the databases of several hosts" if job.missing else ""
+        return f"no collective of trial {trial} is on two ranks: {'; '.join(reasons)}{advice}"
     if len(job.ranks) > 1 and not job.apart:
         return (
             f"trial {trial} has {len(job.ranks)} ranks, and no collective of two of them: measure "

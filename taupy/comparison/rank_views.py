@@ -152,7 +152,8 @@ def remarks(job: Ranks) -> list[str]:
         drift = f", and drifts by {clock.drift * 1e6:.1f} us a second" if clock.drift else ""
         notes.append(
             f"the clock of rank {rank} is {duration(abs(clock.offset_ns))} {way}{drift}: aligned "
-            f"by {several(clock.pairs, 'collective')}, within {duration(clock.residual_ns)}"
+            f"by {several(clock.pairs, 'collective')}"
+            + (f", within {duration(clock.residual_ns)}" if clock.pairs > 1 else "")
         )
     return notes
 

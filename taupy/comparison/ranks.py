@@ -11,7 +11,7 @@ from statistics import median
 
 from taupy.analysis.ranks import Rank, Ranks, of_ranks
 from taupy.errors import UsageError
-from taupy.model.job import missing, rank_of
+from taupy.model.job import missing, rank_of, spans
 from taupy.model.profile import Steps
 from taupy.profiledb.collectives import read_collectives
 from taupy.profiledb.database import ProfileDB
@@ -69,7 +69,16 @@ def read_ranks(db: ProfileDB, trial: int, attempt: int | None = None) -> tuple[R
             rank = rank_at(measured.node)
             rank.steps = rank.steps or steps
     job = of_ranks([rank for _, rank in sorted(ranks.items())])
-    job.missing = sorted({*job.missing, *missing(facts).get(chosen, ())})
+    present = {number for number, its_attempt in places.values() if its_attempt == chosen}
+    idle = [number for number in job.missing if number in present]
+    job.missing = sorted({*job.missing} - present | {*missing(facts).get(chosen, ())})
+    if idle:
+        several = len(idle) > 1
+        job.behind.insert(
+            0,
+            f"{'ranks' if several else 'rank'} {spans(idle)} began no collective (waiting for "
+            f"{'them' if several else 'it'} is counted as transfer)",
+        )
     return job, Attempts(chosen, attempts)
 
 

@@ -147,6 +147,11 @@ def test_ranks_of_one_host_are_left_as_they_are():
     assert job(([0, 50], [20, 70]), ([9, 59], [25, 76])).clocks == {}
 
 
+def test_one_collective_that_fails_does_not_make_clocks_differ():
+    """A third rank was killed; these two noticed it 6 ms apart."""
+    assert job(([0], [1_000_000_000]), ([8_000_000], [1_006_000_000])).clocks == {}
+
+
 def test_a_clock_is_found_through_another_rank():
     """Ranks 0 and 2 share no communicator."""
     hour = 3600 * 10**9

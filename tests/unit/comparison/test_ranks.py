@@ -85,6 +85,22 @@ def test_the_one_that_was_waited_for_is_named_with_its_routine(ask):
     assert [row["memory_bytes"] for row in rows] == ["1048576", "1048576"]
 
 
+def test_what_was_killed_before_its_first_collective_is_not_missing(ask):
+    """Rank 2 was measured; of the second job, only one rank took part in a collective."""
+    killed = rank(2, 20, [])
+    killed.threads[0].collectives, killed.threads[0].steps = [], []
+    alone = replace(rank(0, 20, [20, 120]), uuid="3" * 36)
+    lone = replace(alone, uuid="4" * 36)
+    with ProfileDB.open("taupy.db", readonly=False) as db:
+        first = db.trial(1).uuid
+        for profile in (replace(killed, uuid=first), alone, lone, replace(killed, uuid="4" * 36)):
+            add_profile(db, profile)
+    assert "rank 2 began no collective (waiting for it is counted as transfer)" in ask("1")
+    assert "missing" not in ask("1")
+    assert "is on two ranks: ranks 1-2 are missing; `taupy merge` joins" in ask("3", code=2)
+    assert "is on two ranks: rank 1 is missing; rank 2 began no coll" in ask("4", code=2)
+
+
 def test_each_step_names_its_straggler_and_phase(ask):
     rows = list(csv.DictReader(ask("1", "--by", "step", "--csv").splitlines()))
     assert [(row["step"], row["straggler"], row["caused_ns"]) for row in rows] == [
