@@ -13,6 +13,7 @@ and at the end.
     engine_state.py     settings and counts that these modules share
     engine_routines.py  the routines: code objects, C functions, timers
     engine_part.py      the contents of a part
+    engine_dynamo.py    TorchDynamo passes over this engine's code
     engine_guard.py     setting the profile function again when it was removed
 
 docs/api.md lists what only the compiled engine can do.

@@ -32,6 +32,7 @@ from builtins import (  # noqa: UP029
 
 from taupy.instrument import engine_guard, engine_part
 from taupy.instrument.engine_children import EXECS, Children
+from taupy.instrument.engine_dynamo import Dynamo
 from taupy.instrument.engine_events import ThreadEvents
 from taupy.instrument.engine_phases import Phases
 from taupy.instrument.engine_routines import RETURNS
@@ -88,13 +89,17 @@ class Engine:
         self.first_thread: ThreadTree | None = None
         self.phases = Phases(state, self.by_ident)
         self.children = Children(state)
+        self.looks = [
+            self.reach_threads,
+            self.children.find_starters,
+            Dynamo(state.metadata).is_told,
+        ]
         state.routines.on_new_code = self.look_at_modules
         state.ways_out |= {_exit, _set_handler, _setrecursionlimit}
         state.ways_out |= {*_SETTERS, *_STARTERS, *_BLOCKS}
         self.samples_memory = bool(options.get("sample_ms"))
         self.save_every_ns, self.save_cost_ns, self.saved_ns = _SAVE_FIRST_NS, 0, 0
         self.writing, self.written_last = _allocate_lock(), False
-        self.threads_reached = False
         self.main_ended = self.main_raised = False
         self.main_code: object = None
         self.begin_part()
@@ -168,21 +173,20 @@ class Engine:
         return thread
 
     def look_at_modules(self) -> None:
-        """Arrange that future threads are recorded, and find the functions that start processes.
-        Called at every new routine: `threading` and `subprocess` have many of their own, so this
-        happens before the first thread or process can start."""
-        if not self.threads_reached:
-            self.reach_threads()
-        if self.children.find_starters() and self.threads_reached:
-            self.state.routines.on_new_code = lambda: None
+        """Arrange that future threads are recorded, find the functions that start processes, and
+        speak to TorchDynamo. Called at every new routine: `threading`, `subprocess` and PyTorch
+        have many of their own, so this happens before the first thread or process can start."""
+        self.looks = [look for look in self.looks if not look()]
 
-    def reach_threads(self) -> None:
+    def reach_threads(self) -> bool:
+        """Whether future threads are recorded."""
         threading = sys.modules.get("threading")
         if threading is not None and self.first_thread is not None:
             attributes = _attributes(threading)
             if attributes.get("_profile_hook", self) is None and not self.state.threads_replaced:
                 attributes["_profile_hook"] = self.begin_thread
-                self.threads_reached = True
+                return True
+        return False
 
     def name_thread(self, thread: ThreadTree) -> None:
         """A living thread's name, read without running the program's code."""
