@@ -6,6 +6,7 @@ python models.py NAME ...     prints the facts of each (facts.py), a line of JSO
 from __future__ import annotations
 
 import copy
+import gc
 import random
 import sys
 import tempfile
@@ -432,6 +433,7 @@ def sparse_and_normed(facts):
 def main(names: list[str]) -> None:
     torch.set_num_threads(1)
     for name in names:
+        gc.collect()  # what an earlier training left would count as memory of this one
         torch.manual_seed(15)
         random.seed(15)
         facts = Facts()
