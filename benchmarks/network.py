@@ -2,12 +2,14 @@
 
     python benchmarks/network.py                     steps of three networks
     python benchmarks/network.py --whole 20          whole processes of about 20 s, storing included
+    python benchmarks/network.py --keep FILE         add to the sessions that FILE has from before
 
 ResNet-18 (torchvision; batch 8, 64x64), a GPT-2 of 4 layers (transformers, random weights) and a
-toy of 123 modules run on one core. In a session, one worker per tool trains in turns. The table
-shows by how much the CPU time of a step exceeds that without a tool in the same session (median and
-middle half; the range for fewer than four sessions), and the cost of an event, which is a module
-call or an autograd node.
+toy of 123 modules run on one core. In a session, one worker per tool trains in turns; with
+`--whole`, each tool runs one whole process. The table shows by how much the CPU time of a step, or
+of all processes of a run, exceeds that without a tool in the same session (median and middle half;
+the range for fewer than four sessions), and the cost of an event, which is a module call or an
+autograd node.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import json
+import os
 import resource
 import statistics
 import subprocess
@@ -22,6 +25,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import NamedTuple
 
 import tools
 
@@ -33,9 +37,11 @@ TOOLS = {
     "control": None,
     "torch.profiler": None,
     "torch.profiler, modules and stacks": None,
-    "scalene": None,
+    "scalene --cpu-only": None,
+    "scalene --memory": None,
 }
-Taken = dict[str, list[float]]
+"""Without options, Scalene runs torch.profiler, too, and ran on after the program's end."""
+
 STEPS = {"toy": 20, "gpt2": 4, "resnet18": 2}
 """Steps in a round."""
 
@@ -147,10 +153,11 @@ def worker(name: str, tool: str) -> None:
         print(took, flush=True)
 
 
-def train(name: str, steps: int) -> None:
+def train(name: str, steps: int, tool: str) -> None:
     step, _ = network(name)
-    for _ in range(steps):
-        step()
+    with profiled(tool):
+        for _ in range(steps):
+            step()
 
 
 # ------------------------------------------------------------------ the driver
@@ -160,16 +167,9 @@ def command(tool: str, folder: Path, *arguments: str) -> list[str]:
     program = [str(HERE), *arguments]
     if TOOLS.get(tool) is not None:
         return [*tools.taupy_run(folder, *TOOLS[tool]), *program]
-    if tool == "scalene":
-        return [
-            sys.executable,
-            "-m",
-            "scalene",
-            "run",
-            "-o",
-            str(folder / "scalene.json"),
-            *program,
-        ]
+    if tool.startswith("scalene"):
+        scalene = [sys.executable, "-m", "scalene", "run", *tool.split()[1:]]
+        return [*scalene, "-o", str(folder / "scalene.json"), *program]
     return [sys.executable, *program]
 
 
@@ -198,13 +198,24 @@ class Worker:
         self.process.wait()
 
 
-def session(name: str, chosen: list[str], rounds: int, folder: Path) -> tuple[float, Taken]:
-    """The events of a step, and for each tool the seconds of a step in each round. The tool that
-    begins changes from round to round."""
+class Session(NamedTuple):
+    """CPU time [s] by tool: of a step (the median of the rounds), or of whole processes."""
+
+    network: str
+    what: str
+    events: float
+    """Of a step; 0: not counted."""
+    seconds: dict[str, float]
+    load: float
+
+
+def steps_session(name: str, chosen: list[str], rounds: int, folder: Path) -> Session:
+    """The tool that begins changes from round to round."""
     workers = {tool: Worker(name, tool, folder) for tool in ("native", *chosen)}
     count = {tool: running.answer() for tool, running in workers.items()}["native"]
-    taken: Taken = {tool: [] for tool in workers}
+    taken: dict[str, list[float]] = {tool: [] for tool in workers}
     order = list(workers)
+    load = os.getloadavg()[0]
     for number in range(rounds + 1):
         order = order[1:] + order[:1]
         for tool in order:
@@ -213,7 +224,39 @@ def session(name: str, chosen: list[str], rounds: int, folder: Path) -> tuple[fl
                 taken[tool].append(took)
     for running in workers.values():
         running.end()
-    return count, taken
+    medians = {tool: statistics.median(times) for tool, times in taken.items()}
+    return Session(name, "a step", count, medians, load)
+
+
+def whole_session(name: str, chosen: list[str], steps: int, folder: Path, turn: int) -> Session:
+    """The tool that begins changes from session to session."""
+    order = ["native", *chosen]
+    order = order[turn % len(order) :] + order[: turn % len(order)]
+    load = os.getloadavg()[0]
+    seconds = {tool: cpu_s(command(tool, folder, *train_words(name, steps, tool)), folder)
+               for tool in order}  # fmt: skip
+    return Session(name, f"{steps} steps", 0, seconds, load)
+
+
+def train_words(name: str, steps: int, tool: str) -> list[str]:
+    return ["train", name, str(steps), tool]
+
+
+def steps_of(name: str, seconds: float, folder: Path) -> int:
+    """How many steps take about so long."""
+    many = 25 * STEPS[name]
+    short, longer = (cpu_s(command("native", folder, *train_words(name, steps, "native")), folder)
+                     for steps in (1, 1 + many))  # fmt: skip
+    return max(1, round(seconds * many / (longer - short)))
+
+
+def cpu_s(words: list[str], folder: Path) -> float:
+    """CPU time of a process and its children."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run(words, check=True, cwd=folder, env=tools.environment(folder),
+                   stdout=subprocess.DEVNULL)  # fmt: skip
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
 def spread(values: list[float]) -> tuple[float, float, float]:
@@ -224,62 +267,92 @@ def spread(values: list[float]) -> tuple[float, float, float]:
     return low, middle, high
 
 
-def measure(name: str, chosen: list[str], sessions: int, rounds: int, folder: Path) -> None:
+def show(sessions: list[Session]) -> None:
     """Print a row per tool. The layout of a process's memory makes it faster or slower than others
     for as long as it lives, so rounds are summarized per session, and sessions are compared."""
-    all_taken = [session(name, chosen, rounds, folder) for _ in range(sessions)]
-    count = all_taken[0][0]
-    medians = [
-        {tool: statistics.median(times) for tool, times in taken.items()} for _, taken in all_taken
-    ]
-    native = statistics.median(by_tool["native"] for by_tool in medians)
-    for tool in chosen:
-        low, middle, high = spread(
-            [100 * (by_tool[tool] / by_tool["native"] - 1) for by_tool in medians]
-        )
-        cheap, cost, dear = spread(
-            [1e9 * (by_tool[tool] - by_tool["native"]) / count for by_tool in medians]
-        )
-        print(
-            f"| {name} | {1e3 * native:.2f} | {count:.0f} | {tool} "
-            f"| {middle:+.1f} ({low:+.1f} to {high:+.1f}) "
-            f"| {cost:.0f} ({cheap:.0f} to {dear:.0f}) |"
-        )
+    print(
+        "| network | what | native, ms | events | tool | sessions | slower by, % | an event, ns |"
+    )
+    print("| --- | --- | ---: | ---: | --- | ---: | ---: | ---: |")
+    for name, what in dict.fromkeys((session.network, session.what) for session in sessions):
+        of_it = [session for session in sessions if (session.network, session.what) == (name, what)]
+        native = statistics.median(session.seconds["native"] for session in of_it)
+        for tool in dict.fromkeys(tool for session in of_it for tool in session.seconds):
+            if tool == "native":
+                continue
+            with_it = [session for session in of_it if tool in session.seconds]
+            added = [session.seconds[tool] - session.seconds["native"] for session in with_it]
+            shares = [
+                100 * more / session.seconds["native"]
+                for more, session in zip(added, with_it, strict=True)
+            ]
+            low, middle, high = spread(shares)
+            row = f"| {name} | {what} | {1e3 * native:.2f} | {of_it[0].events:.0f} | {tool} "
+            row += f"| {len(with_it)} | {middle:+.1f} ({low:+.1f} to {high:+.1f}) "
+            if of_it[0].events:
+                cheap, cost, dear = spread(
+                    [
+                        1e9 * more / session.events
+                        for more, session in zip(added, with_it, strict=True)
+                    ]
+                )
+                row += f"| {cost:.0f} ({cheap:.0f} to {dear:.0f}) |"
+            else:
+                row += "| |"
+            print(row)
+    loads = [session.load for session in sessions]
+    print(f"\nload {min(loads):.1f} to {max(loads):.1f}")
 
 
-def cpu_s(words: list[str], folder: Path) -> float:
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    subprocess.run(words, check=True, cwd=folder, env=tools.environment(folder),
-                   stdout=subprocess.DEVNULL)  # fmt: skip
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+def kept(file: Path | None) -> list[Session]:
+    if file is None or not file.exists():
+        return []
+    return [Session(**json.loads(line)) for line in file.read_text().splitlines()]
 
 
-def whole(name: str, seconds: float, rounds: int, folder: Path) -> None:
-    """CPU time of all processes, over native."""
-    short = cpu_s(command("native", folder, "train", name, "1"), folder)
-    longer = cpu_s(command("native", folder, "train", name, "21"), folder)
-    steps = str(max(1, round(seconds / ((longer - short) / 20))))
-    cpu_s(command("taupy", folder, "train", name, "1"), folder)  # compiles its library
-    ratios = []
-    for _ in range(rounds):
-        plain = cpu_s(command("native", folder, "train", name, steps), folder)
-        ratios.append(cpu_s(command("taupy", folder, "train", name, steps), folder) / plain)
-    shown = ", ".join(f"{ratio:.3f}" for ratio in ratios)
-    print(f"{name}, {steps} steps: {statistics.median(ratios):.3f} x native ({shown})")
+def measure(arguments: argparse.Namespace, names: list[str], chosen: list[str]) -> list[Session]:
+    """The sessions of the file and the new ones, which are kept there as soon as they end."""
+    sessions = kept(arguments.keep)
+    with tempfile.TemporaryDirectory(prefix="taupy-benchmark-") as text:
+        folder = Path(text)
+        for name in names:
+            wholes = [
+                session for session in sessions if session.network == name and not session.events
+            ]
+            steps = 0
+            if arguments.whole:
+                for tool in chosen:  # taupy compiles its libraries
+                    if TOOLS.get(tool) is not None:
+                        cpu_s(command(tool, folder, *train_words(name, 1, tool)), folder)
+                # All sessions of a file have as many steps as the first.
+                steps = int(wholes[0].what.split()[0]) if wholes else 0
+                steps = steps or steps_of(name, arguments.whole, folder)
+            for number in range(arguments.sessions):
+                if arguments.whole:
+                    session = whole_session(name, chosen, steps, folder, len(wholes) + number)
+                else:
+                    session = steps_session(name, chosen, arguments.rounds, folder)
+                sessions.append(session)
+                if arguments.keep is not None:
+                    with arguments.keep.open("a") as file:
+                        file.write(json.dumps(session._asdict()) + "\n")
+    return sessions
 
 
 def main() -> None:
     if sys.argv[1:2] == ["worker"]:
         return worker(*sys.argv[2:4])
     if sys.argv[1:2] == ["train"]:
-        return train(sys.argv[2], int(sys.argv[3]))
+        return train(sys.argv[2], int(sys.argv[3]), sys.argv[4])
     parser = argparse.ArgumentParser(description="What layers cost a training step.")
     parser.add_argument("--sessions", type=int, default=5, help="fresh processes so many times")
-    parser.add_argument("--rounds", type=int, default=6, help="in a session")
+    parser.add_argument("--rounds", type=int, default=6, help="in a session; not with --whole")
     parser.add_argument("--networks", default="resnet18,gpt2,toy")
     parser.add_argument("--tools", default=",".join(TOOLS).replace(", ", ";"))
     parser.add_argument("--whole", type=float, metavar="SECONDS")
+    parser.add_argument(
+        "--keep", type=Path, metavar="FILE", help="sessions of this and other calls"
+    )
     arguments = parser.parse_args()
     needs = {"resnet18": "torchvision", "gpt2": "transformers"}
     names = [
@@ -289,17 +362,9 @@ def main() -> None:
     ]
     chosen = [tool.replace(";", ", ") for tool in arguments.tools.split(",")]
     if importlib.util.find_spec("scalene") is None:
-        chosen = [tool for tool in chosen if tool != "scalene"]
-    with tempfile.TemporaryDirectory(prefix="taupy-benchmark-") as text:
-        print(f"{tools.machine()}; {arguments.sessions} x {arguments.rounds} rounds\n")
-        if arguments.whole:
-            for name in names:
-                whole(name, arguments.whole, arguments.sessions, Path(text))
-            return None
-        print("| network | step, ms | events | tool | slower by, % | an event, ns |")
-        print("| --- | ---: | ---: | --- | ---: | ---: |")
-        for name in names:
-            measure(name, chosen, arguments.sessions, arguments.rounds, Path(text))
+        chosen = [tool for tool in chosen if not tool.startswith("scalene")]
+    print(f"{tools.machine()}\n")
+    show(measure(arguments, names, chosen))
     return None
 
 
