@@ -23,16 +23,19 @@ from taupy.formats.reading import refusal
 from taupy.formats.registry import IMPORT_NOTES, Format
 from taupy.model import job
 from taupy.model.profile import Profile
+from taupy.units import listing, several
 
 _KINDS: Final = (trace.FORMAT, nsys.FORMAT)
 _SUFFIXES: Final = (".json", ".json.gz", ".sqlite", ".trace", ".trace.gz")
 _MOST_NOTES: Final = 20
+_MOST_NAMED: Final = 8
+_OF_A_FILE: Final = re.compile(r"^the file(?= is truncated)")
 _NUMBER: Final = re.compile(r"\d+")
 _RANK: Final = re.compile(r"rank[^0-9a-z]{0,2}(\d{1,7})", re.IGNORECASE)
 
 
 def recognises(path: Path, first: bytes) -> bool:
-    return not first and path.is_dir() and next(_files(path), None) is not None
+    return not first and path.is_dir() and any(kind for _, kind in _files(path))
 
 
 def read(path: Path, progress: Progress) -> Iterator[Profile]:
@@ -41,7 +44,7 @@ def read(path: Path, progress: Progress) -> Iterator[Profile]:
     Raises:
         FormatError: no file of the folder is in a supported format, or one is damaged.
     """
-    kinds = dict(_files(path))
+    kinds = {file: kind for file, kind in _files(path) if kind}
     files = sorted(kinds, key=_natural)
     if not files:
         raise refusal(path, "", "no trace of torch.profiler and no export of Nsight Systems in it")
@@ -50,6 +53,9 @@ def read(path: Path, progress: Progress) -> Iterator[Profile]:
     progress.begin(path.name, len(files))
     taken: dict[int, str] = {}
     notes: Counter[str] = Counter()
+    if unknown := sorted((file for file, kind in _files(path) if not kind), key=_natural):
+        names = listing((file.name for file in unknown), _MOST_NAMED)
+        notes[f"left out, because of another format or damaged: {names}"] += 1
     waiting: Profile | None = None
     for place, file in enumerate(files):
         reader = kinds[file]
@@ -60,7 +66,7 @@ def read(path: Path, progress: Progress) -> Iterator[Profile]:
             rank = int(text) if text is not None and text.isdigit() else by_name
             assert rank is not None
             for line in profile.metadata.pop(IMPORT_NOTES, "").splitlines():
-                notes[line] += 1
+                notes[_OF_A_FILE.sub(file.name, line)] += 1
             if rank in taken:
                 notes[f"{file.name} is also of rank {rank}: left out, {taken[rank]} is taken"] += 1
                 continue
@@ -86,7 +92,7 @@ def _summed(notes: Counter[str]) -> list[str]:
         first, before = shapes.get(shape, (line, 0))
         shapes[shape] = (first, before + count)
     lines = [
-        text if count == 1 else f"{text} (and similarly in {count - 1} more files)"
+        text if count == 1 else f"{text} (and similarly in {several(count - 1, 'more file')})"
         for text, count in shapes.values()
     ]
     more = len(lines) - _MOST_NOTES
@@ -130,18 +136,17 @@ def _nodes(profile: Profile) -> set[int]:
     return {measured.thread.node for measured in profile.threads} | profile.node_metadata.keys()
 
 
-def _files(folder: Path) -> Iterator[tuple[Path, Format]]:
+def _files(folder: Path) -> Iterator[tuple[Path, Format | None]]:
+    """The files with a name of either format, and which of the two it is in, if any."""
     for file in folder.iterdir():
         if not file.name.lower().endswith(_SUFFIXES) or not file.is_file():
             continue
         try:
             first = registry.first_bytes(file)
         except FormatError:
-            continue
-        for kind in _KINDS:
-            if kind.recognises(file, first):
-                yield file, kind
-                break
+            yield file, None
+        else:
+            yield file, next((kind for kind in _KINDS if kind.recognises(file, first)), None)
 
 
 def _rank_in(file: Path) -> int | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import gzip
 
 import pytest
 
@@ -151,6 +152,18 @@ def test_notes_of_many_files_are_few(tmp_path):
         put(tmp_path, f"rank{rank}.json", rank, [*slices([(1_000, 2_000)]), *instants])
     notes = read(tmp_path)[-1].metadata["taupy.health.import"].splitlines()
     assert notes == ["omitted: 1 instants (and similarly in 29 more files)"]
+
+
+def test_files_that_are_left_out_or_truncated_are_named(folder):
+    (folder / "rank0.json.gz").write_bytes(b"")
+    (folder / "rank1.json.gz").write_bytes((folder / "rank2.json.gz").read_bytes()[:20])
+    (folder / "config.json").write_text("{}")
+    whole = gzip.decompress((folder / "rank2.json.gz").read_bytes())
+    (folder / "rank2.json.gz").write_bytes(gzip.compress(whole[: len(whole) * 3 // 4]))
+    notes = read(folder)[-1].metadata[registry.IMPORT_NOTES]
+    names = "config.json, rank0.json.gz, rank1.json.gz"
+    assert f"left out, because of another format or damaged: {names}" in notes
+    assert "rank2.json.gz is truncated (" in notes
 
 
 def test_a_damaged_file_is_named(folder):
