@@ -184,8 +184,7 @@ static int enter_known(Thread *thread, OpenNode *open, void *owner, const char *
 static int is_recordable(const Thread *thread)
 {
     return thread->cursor != &thread->hidden && !is_brief(thread) &&
-           (depth_limit == 0 || thread->cursor->depth < depth_limit) &&
-           callpath_count < callpath_limit;
+           (depth_limit == 0 || thread->cursor->depth < depth_limit);
 }
 
 /* Enter a graph node for the first time on this call path. */
@@ -197,7 +196,13 @@ static void enter_new(OpenNode *open, void *owner, const char *name)
     PyGILState_STATE state = PyGILState_Ensure();
     PyErr_Fetch(&type, &value, &trace);
     Thread *thread = thread_here();
-    void *timer = thread != NULL && is_recordable(thread) ? operator_new(name) : NULL;
+    void *timer = NULL;
+    if (thread != NULL && is_recordable(thread)) {
+        if (callpath_count < callpath_limit)
+            timer = operator_new(name);
+        else
+            part->calls_over_limit++;
+    }
     if (timer != NULL) {
         uint64_t pass = thread->cursor->t0;
         if (owner != NULL)

@@ -336,6 +336,25 @@ backward()
     assert passes(run(source, engine="python")) == {}
 
 
+def test_beyond_the_limit_of_call_paths_known_nodes_are_still_counted(run):
+    trial = run(
+        """
+net = Sequential(Makes("MulBackward0"))
+net()
+backward()
+for number in range(1000):
+    exec(f"def made_{number}(): pass\\nmade_{number}()")
+net()
+made.append(Node("ExpBackward0"))
+backward()
+""",
+        "--max-callpaths",
+        "500",
+    )
+    assert passes(trial) == {"backward of 0": 2, "backward of 0 > MulBackward0": 2}
+    assert "call paths" in trial.metadata()["taupy.health.callpaths"]
+
+
 def test_a_child_process_has_its_own_passes(run):
     trial = run(
         """

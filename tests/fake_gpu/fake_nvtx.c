@@ -1,6 +1,7 @@
 /* What NVTX's header does in a program: at the first range it loads the library that
  * NVTX_INJECTION64_PATH names and lets it put its functions into the tables. */
 #include <dlfcn.h>
+#include <pthread.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -57,11 +58,10 @@ static const struct {
 
 static const void *export_table(uint32_t id) { return id == 1 ? &callbacks : NULL; }
 
-static void init(void)
+static void inject(void)
 {
-    static int done;
     const char *path = getenv("NVTX_INJECTION64_PATH");
-    if (done++ || path == NULL)
+    if (path == NULL)
         return;
     void *library = dlopen(path, RTLD_LAZY);
     int (*begin)(const void *(*)(uint32_t)) =
@@ -69,6 +69,13 @@ static void init(void)
                         : NULL;
     if (begin != NULL)
         begin(export_table);
+}
+
+/* Other threads wait until the tables are filled, as in NVTX's header. */
+static void init(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, inject);
 }
 
 EXPORT int range_push(const char *name)
