@@ -30,6 +30,10 @@ typedef struct Operator {
 /* A running graph node. All NULL: not recorded. */
 typedef struct OpenNode {
     Node *layer, *node;
+    void *owner;    /* of what it creates itself, in a gradient of a gradient; NULL: unchanged */
+    void *before;   /* once that is noted: the owner before */
+    uint64_t since; /* the next number when it began */
+    int is_noted;
 } OpenNode;
 
 /* State of one thread. */
@@ -97,7 +101,7 @@ static OpenNode *open_push(void)
     unsigned at = running->count++;
     if (at >= OPEN_AT_MOST)
         return NULL;
-    running->open[at] = (OpenNode){NULL, NULL};
+    running->open[at] = (OpenNode){.since = host.sequence()};
     return &running->open[at];
 }
 
@@ -170,7 +174,8 @@ static int enter_known(Thread *thread, OpenNode *open, void *owner, const char *
         is_again(NULL, caller->t0);
     node->calls++;
     cursor_set(thread, node);
-    *open = (OpenNode){layer, node};
+    open->layer = layer;
+    open->node = node;
     if (metric_count && layer != NULL)
         metrics_enter(thread, layer);
     if (metric_count)
@@ -232,7 +237,7 @@ static void node_begins(const char *name, int64_t sequence, uint64_t forward)
         collectives_node_begins(thread);
     pthread_mutex_lock(&tree_lock);
     if (active && !waiting) {
-        owner = owner_here(sequence, forward);
+        open->owner = owner = owner_here(sequence, forward);
         is_done = thread != NULL &&
                   (!is_recordable(thread) || enter_known(thread, open, owner, name));
     }
@@ -259,12 +264,31 @@ static void leave_open(Node *outer, uint64_t now)
     PyGILState_Release(state);
 }
 
+/* Note who owns the graph nodes that a running one creates. */
+static void created(OpenNode *open)
+{
+    if (!open->is_noted)
+        open->before = owner_note_late(host.thread(), open->since, open->owner);
+    open->is_noted = 1;
+}
+
+/* It creates no more. Most have created none. */
+static void created_all(OpenNode *open)
+{
+    uint64_t next = open->owner != NULL ? host.sequence() : open->since;
+    if (next == open->since && !open->is_noted)
+        return;
+    created(open);
+    owner_note(host.thread(), next, open->before);
+}
+
 static void node_ends(void)
 {
     uint64_t now = clock_ticks();
     if (running == NULL || running->count == 0 || --running->count >= OPEN_AT_MOST ||
         running->generation != generation)
         return;
+    created_all(&running->open[running->count]);
     OpenNode open = running->open[running->count];
     Node *inner = open.node != NULL ? open.node : open.layer;
     Node *outer = open.layer != NULL ? open.layer : open.node;
@@ -294,8 +318,17 @@ static void node_ends(void)
 
 void autograd_owner(void *backward)
 {
-    if (host.sequence != NULL)
-        owner_note(host.thread(), host.sequence(), backward);
+    if (host.sequence == NULL)
+        return;
+    if (running != NULL && running->count > 0 && running->count <= OPEN_AT_MOST &&
+        running->generation == generation) {
+        OpenNode *open = &running->open[running->count - 1];
+        if (open->owner != NULL) {
+            created(open);
+            backward = backward != NULL ? backward : open->owner;
+        }
+    }
+    owner_note(host.thread(), host.sequence(), backward);
 }
 
 /* Ask the process that holds the lock to compile the library. */

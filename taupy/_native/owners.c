@@ -97,6 +97,18 @@ void owner_note(uint64_t thread, uint64_t sequence, void *owner)
     __atomic_store_n(&log->count, log->count + 1, __ATOMIC_RELEASE);
 }
 
+void *owner_note_late(uint64_t thread, uint64_t sequence, void *owner)
+{
+    const Log *log = mine;
+    const Note *last = log != NULL && log->thread == thread && log->count > 0
+                           ? note_at(log, log->count - 1)
+                           : NULL;
+    void *before = last != NULL ? last->owner : NULL;
+    if (last == NULL || last->sequence <= sequence)
+        owner_note(thread, sequence, owner);
+    return before;
+}
+
 /* Number of notes from `first` on that begin at or before the graph node. */
 static uint64_t notes_up_to(const Log *log, uint64_t first, uint64_t count, uint64_t sequence)
 {

@@ -13,6 +13,8 @@
 
 /* From this graph node on, `owner` is active on this thread, whose id in PyTorch is `thread`. */
 void owner_note(uint64_t thread, uint64_t sequence, void *owner);
+/* The same for a moment in the past, unless there is a later note. Returns the owner before. */
+void *owner_note_late(uint64_t thread, uint64_t sequence, void *owner);
 /* The owner of a graph node; NULL: none. `is_forgotten` is set if the thread's notes do not go back
  * far enough. May be called on any thread. */
 void *owner_of(uint64_t thread, uint64_t sequence, int *is_forgotten);

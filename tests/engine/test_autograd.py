@@ -152,6 +152,36 @@ for _ in range(3):
     assert total.inclusive == pytest.approx(total.exclusive + sum(p.inclusive for p in inner))
 
 
+def test_what_a_node_creates_belongs_to_its_layer(run):
+    trial = run(
+        """
+class Again(Makes): pass
+net, again = Makes("MulBackward0", "ExpBackward0"), Again("TanhBackward0")
+def creates():
+    made.append(Node("FirstBackward0"))
+    again()
+    made.append(Node("SecondBackward0"))
+net()
+made.append(Node("LossBackward0"))
+gradients = [*made]
+made.clear()
+run([gradients.pop()], lambda: made.append(Node("OfLossBackward0")))
+run(gradients[::-1], creates)
+made.append(Node("OutsideBackward0"))
+backward()
+"""
+    )
+    assert (
+        passes(trial).items()
+        >= {
+            **{"LossBackward0": 1, "OfLossBackward0": 1, "OutsideBackward0": 1},
+            **{"backward of Makes > FirstBackward0": 2, "backward of Makes > SecondBackward0": 2},
+            **{"backward of Again": 2, "backward of Again > TanhBackward0": 2},
+        }.items()
+    )
+    assert trial.metadata()["Autograd Nodes"].startswith("11 numbered, 8 of a layer")
+
+
 def test_python_in_a_node_hangs_below_it_and_so_do_layers(run):
     trial = run(
         """
@@ -441,7 +471,7 @@ def test_the_library_is_compiled_while_pytorch_is_imported(run_alone, runner, to
     assert passes(trial) == {"backward of 0": 1, "backward of 0 > MulBackward0": 1}
     assert trial.metadata()["taupy.autograd"] == "by layer: PyTorch 2.99.0"
     wait = trial.under("wait for a library of taupy's to be compiled")
-    assert wait.groups == ("TAUPY", "PHASE_COMPILE") and wait.calls == 1
+    assert wait.groups == ("PHASE_COMPILE", "TAUPY") and wait.calls == 1
 
 
 @pytest.mark.slow
