@@ -132,8 +132,9 @@ class Run:
         """
         if self._process.wait():
             reason = self._reason()
-            kind = NoCodeError if _NO_CODE in reason else ToolError
-            raise kind(f"{self._file}: {self._name} cannot read it: {reason}")
+            if _NO_CODE in reason:
+                raise NoCodeError(f"{self._file} contains no GPU code")
+            raise ToolError(f"{self._file}: {self._name} cannot read it: {reason}")
         self._printed.seek(0)
         return self._printed
 
@@ -147,7 +148,10 @@ class Run:
         if self._process.returncode == -signal.SIGXFSZ:
             return f"prints more than {PRINTED >> 20} MiB"
         self._problems.seek(0)
-        return _why(self._problems.read()) or "no reason given"
+        reason = _why(self._problems.read())
+        if not reason and self._process.returncode < 0:
+            return f"it was ended by {signal.Signals(-self._process.returncode).name}"
+        return reason or "no reason given"
 
     def __enter__(self) -> Run:
         return self

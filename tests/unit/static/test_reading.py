@@ -146,7 +146,7 @@ def test_files_without_gpu_code_are_one_line_each(tmp_path):
     (tmp_path / "a.txt").write_text("hello")
     with pytest.raises(FormatError, match="is not a cubin, fatbin, library, program or PTX file"):
         told(tmp_path / "a.txt")
-    with pytest.raises(FormatError, match="does not contain device code"):
+    with pytest.raises(FormatError, match="contains no GPU code"):
         told("/bin/sh")
     with pytest.raises(FormatError, match="there is no file"):
         told(tmp_path / "nothing")
@@ -215,6 +215,9 @@ def test_a_chip_newer_than_the_tool_is_one_line(tmp_path, cubin):
 def test_a_tool_that_fails_or_breaks_off_is_one_line(tmp_path, cubin):
     known = pretended(tmp_path, "echo 'nvdisasm fatal   : Out of ideas' >&2; exit 3")
     with pytest.raises(ToolError, match=r"sm_80\.cubin: nvdisasm cannot read it: Out of ideas"):
+        list(reading.kernels([str(cubin)], Request(), known))
+    known = pretended(tmp_path, "kill -SEGV $$")
+    with pytest.raises(ToolError, match=r"nvdisasm cannot read it: it was ended by SIGSEGV"):
         list(reading.kernels([str(cubin)], Request(), known))
     begun = '[{},[{\\"function-name\\":\\"saxpy\\",\\"length\\":16,\\"sass-instr'
     known = pretended(tmp_path, f'printf "%s" "{begun}"')
