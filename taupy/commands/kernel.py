@@ -5,7 +5,8 @@
     taupy kernel                      all kernels (as `taupy pprof --kernels`)
     taupy kernel NAME --by configuration
 
-Machine code stored by `taupy static --store` is shown beside the measurements.
+Machine code stored by `taupy static --store` is shown beside the measurements, or alone if the
+trial has none of the kernel.
 
 NAME is a kernel's short or full name, a part of it, a pattern with * and ?, or /REGEX/.
 """
@@ -14,12 +15,14 @@ from __future__ import annotations
 
 import argparse
 
-from taupy.commands import options
+from taupy.commands import options, static
 from taupy.comparison import kernel_beside
-from taupy.errors import UsageError
+from taupy.errors import DatabaseError, TaupyError, UsageError
+from taupy.model.kernel_names import short_name
+from taupy.pprof import code as code_views
 from taupy.pprof import kernels, selection, terminal
 from taupy.pprof.view import View
-from taupy.profiledb import gpu_query, selector
+from taupy.profiledb import gpu_query, kernel_codes, selector
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.dimensions import OF_LAUNCHES
 
@@ -37,17 +40,47 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     with options.opened(args) as db:
-        trial = selector.trial(db, args.trial)
-        launches = gpu_query.launched(db, trial.id, more=[args.by] if args.by else [])
-        chosen = _chosen(launches, trial.id, args.name)
-        if args.by or args.name is None:
-            by = args.by or "kernel"
-            rows = gpu_query.kernels(chosen, "timer" if by == "kernel" else by)
-            views = kernels.table(rows, by=by)
-        else:
-            views = _views(db, trial.id, chosen)
+        try:
+            views = _measured(db, args)
+        except DatabaseError:
+            raise
+        except TaupyError as problem:
+            views = _at_rest(db, args, str(problem))
+            if not views:
+                raise
     terminal.show_all(views, args.form)
     return 0
+
+
+def _measured(db: ProfileDB, args: argparse.Namespace) -> list[View]:
+    """What the trial says of the kernel, beside its code.
+
+    Raises:
+        TaupyError: there is no such trial, or it has no such kernel.
+    """
+    trial = selector.trial(db, args.trial)
+    launches = gpu_query.launched(db, trial.id, more=[args.by] if args.by else [])
+    chosen = _chosen(launches, trial.id, args.name)
+    if args.by or args.name is None:
+        by = args.by or "kernel"
+        rows = gpu_query.kernels(chosen, "timer" if by == "kernel" else by)
+        return kernels.table(rows, by=by)
+    return _views(db, trial.id, chosen)
+
+
+def _at_rest(db: ProfileDB, args: argparse.Namespace, problem: str) -> list[View]:
+    """The stored code of kernels that were not measured; none for other questions."""
+    if args.name is None or args.by or args.trial != selector.LATEST:
+        return []
+    test = selection.name_test(args.name)
+    codes = kernel_codes.stored(db, lambda full, chip: test(full, short_name(full)))
+    if not codes:
+        return []
+    rows = [(code, static.fitting(code)) for code in codes]
+    return [
+        code_views.table(rows, [f"the stored code only: {problem}"]),
+        *(view for code in codes for view in static.details(code)),
+    ]
 
 
 def _chosen(

@@ -102,7 +102,7 @@ def run(args: argparse.Namespace) -> int:
         if args.store:
             codes = _stored(args, codes)
         if args.kernel is None:
-            rows = ((code, _fitting(code, args)) for code in codes)
+            rows = ((code, fitting(code, args.block, args.dynamic_shared)) for code in codes)
             views = [code_views.table(rows, remarks)]
         else:
             views = [view for code in codes for view in _views(code, args, sheet)]
@@ -173,11 +173,12 @@ def _sheet(args: argparse.Namespace) -> Datasheet | None:
     return sheets[0]
 
 
-def _fitting(code: KernelCode, args: argparse.Namespace) -> Fitting:
-    if args.block:
-        fit = kernel_occupancy.at(code, args.block, dynamic=args.dynamic_shared)
-        return (args.block, 100 * fit.share, fit.limiter) if fit else (args.block, None, "")
-    best = kernel_occupancy.best(code, dynamic=args.dynamic_shared)
+def fitting(code: KernelCode, block: int | None = None, dynamic: int | None = None) -> Fitting:
+    """The occupancy with this block size, or else with the best one."""
+    if block:
+        fit = kernel_occupancy.at(code, block, dynamic=dynamic)
+        return (block, 100 * fit.share, fit.limiter) if fit else (block, None, "")
+    best = kernel_occupancy.best(code, dynamic=dynamic)
     if best is None or best.occupancy is None:
         return None, None, ""
     return best.block, 100 * best.occupancy.share, best.occupancy.limiter
@@ -186,10 +187,8 @@ def _fitting(code: KernelCode, args: argparse.Namespace) -> Fitting:
 def _views(
     code: KernelCode, args: argparse.Namespace, sheet: Datasheet | None
 ) -> Iterator[View]:  # fmt: skip
-    yield code_views.table([(code, _fitting(code, args))])
-    yield code_views.mix(code)
-    yield code_views.memory(code)
-    yield code_views.loops(code)
+    yield code_views.table([(code, fitting(code, args.block, args.dynamic_shared))])
+    yield from details(code)
     if code.is_kernel:
         yield code_views.occupancies(_occupancies(code, args), code)
     yield code_views.advice(kernel_advice.advice(code, args.block, args.dynamic_shared))
@@ -201,6 +200,13 @@ def _views(
             yield code_views.estimate(bound, args.threads, args.trips)
     if args.source:
         yield code_views.lines(code)
+
+
+def details(code: KernelCode) -> Iterator[View]:
+    """What the code holds: instructions, memory accesses, control flow."""
+    yield code_views.mix(code)
+    yield code_views.memory(code)
+    yield code_views.loops(code)
 
 
 def _occupancies(

@@ -114,6 +114,21 @@ def test_stored_code_stands_beside_what_was_measured(database, tmp_path):
     )
 
 
+def test_stored_code_is_shown_without_a_measurement(tmp_path):
+    from taupy.profiledb import kernel_codes
+    from tests.kernel_codes import code
+
+    with ProfileDB.open(tmp_path / "code.db", create=True) as db:
+        list(kernel_codes.storing(db, [code("gemm", registers=40), code("saxpy", module="1" * 64)]))
+    done = taupy(tmp_path / "code.db", "kernel", "gem", "--json")
+    table, *_ = json.loads(done.stdout)
+    assert [(row["name"], row["registers"]) for row in table["rows"]] == [("gemm", 40)]
+    assert "the stored code only" in table["notes"][0] and "has no trials" in table["notes"][0]
+    for words in (["kernel", "axpby"], ["kernel", "gemm", "--trial", "9"], ["kernel"]):
+        done = taupy(tmp_path / "code.db", *words)
+        assert done.returncode != 0 and "has no trials" in done.stderr
+
+
 @pytest.fixture
 def with_code(database, tmp_path):
     """A copy with the code of gemm: on 9.0, 64 registers, a strided load."""
