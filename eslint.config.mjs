@@ -1,5 +1,5 @@
-// Rules for the scripts of pages; `make javascript` runs them. Without imports, so that ESLint may
-// be installed anywhere.
+// Rules for the scripts of pages; `make javascript` runs them. It imports nothing, so that ESLint
+// may be installed anywhere.
 const browser = [
   "Blob", "DecompressionStream", "Event", "Response", "TextDecoder", "URL", "URLSearchParams",
   "XMLSerializer", "atob", "cancelAnimationFrame", "clearTimeout", "console", "document",
@@ -60,7 +60,7 @@ const rules = {
   "require-yield": "error",
   "use-isnan": "error",
   "valid-typeof": "error",
-  // What would make markup or code of a trial's text.
+  // Functions that turn a trial's text into markup or code.
   "no-restricted-properties": ["error",
     ...["innerHTML", "outerHTML", "insertAdjacentHTML", "write", "writeln"].map((property) => ({
       property, message: "text goes into elements as text",

@@ -1,9 +1,9 @@
-"""Profiles made for tests: small ones by hand, big and odd ones by rule.
+"""Profiles for tests: small ones written by hand, large and unusual ones generated.
 
     main = call("main", exclusive=10, children=[call("f", calls=2, exclusive=5)])
     profile = profile_of(host(main))
 
-says what each call path did itself; inclusive and subroutines follow.
+gives each call path's own values; inclusive values and subroutines are derived.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ STARTED_AT = 1_700_000_000.25
 
 @dataclass(frozen=True)
 class Call:
-    """One call path: its timer, what it did itself, and what it called."""
+    """One call path: its timer, its own values, and its callees."""
 
     timer: Timer
     calls: int
@@ -59,7 +59,7 @@ def call(
     children: Sequence[Call] = (),
     events: Sequence[UserEvent] = (),
 ) -> Call:
-    """A call path; a number for `exclusive` is of the metric time, in nanoseconds."""
+    """A call path; a number for `exclusive` is its time in nanoseconds."""
     named = Timer(timer) if isinstance(timer, str) else timer
     values = exclusive if isinstance(exclusive, dict) else {"time": exclusive}
     return Call(named, calls, values, tuple(children), tuple(events))
@@ -80,7 +80,7 @@ def host(root: Call, node: int = 0, thread: int = 0, events: Sequence[UserEvent]
 
 
 def event(name: str, values: Sequence[float], unit: str = "bytes") -> UserEvent:
-    """The user event that these samples give."""
+    """The user event with these samples."""
     return UserEvent(
         name,
         unit,
@@ -93,7 +93,7 @@ def event(name: str, values: Sequence[float], unit: str = "bytes") -> UserEvent:
 
 
 def profile_of(*threads: MadeThread, number: int = 1, **more: Any) -> Profile:
-    """A profile of these threads; `number` makes its uuid."""
+    """A profile of these threads; its uuid is derived from `number`."""
     timers: dict[Timer, int] = {}
     measured = [_thread_profile(thread, timers) for thread in threads]
     metrics = {name for one in measured for name in one.tree.inclusive}
@@ -156,7 +156,7 @@ def _add_up(parent: array[int], inclusive: array[int]) -> None:
 
 @cache
 def empty_database() -> bytes:
-    """A database without trials. Making one takes a process that runs a program 0.1 s of CPU."""
+    """A database without trials. Creating one takes 0.1 s of CPU time in a new process."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "empty.db"
         ProfileDB.open(path, create=True).close()
@@ -197,7 +197,7 @@ def gpu_profile(number: int = 1, **more: Any) -> Profile:
     Host 0.0.0:    main 100 [ step 300 x10 [ cudaLaunchKernel 40 x20, cudaMemcpyAsync 60 x10 ] ].
     Stream 0.1.0:  gemm 5000 x10 (8 of grid 128, 2 of grid 64; flop 4e6, counted),
                    relu 800 x10 (flop not counted). Stream 0.1.1: copy 2000 x10, 40,960 bytes.
-    Both hang under main => step => API call; the GPU time of step on 0.1.0 is 5800.
+    Both are below main => step => API call; the GPU time of step on 0.1.0 is 5800.
     """
     main = Timer("<module>", "train.py", 1, path="/home/u/train.py")
     step = Timer("step", "train.py", 5, path="/home/u/train.py")
@@ -284,7 +284,7 @@ def gpu_profile(number: int = 1, **more: Any) -> Profile:
 
 
 def deep_profile(depth: int, number: int = 1) -> Profile:
-    """One routine that calls itself until the tree has `depth` rows, 1 ns each."""
+    """A routine that calls itself until the tree has `depth` rows of 1 ns each."""
     rows = range(depth)
     tree = CallTree(
         timer=array("q", [min(row, 1) for row in rows]),
@@ -301,7 +301,7 @@ def deep_profile(depth: int, number: int = 1) -> Profile:
 def wide_profile(
     paths: int, timers: int = 2000, number: int = 1, thread: int = 0, seed: int = 7
 ) -> Profile:
-    """One thread with that many distinct call paths, two below each other one.
+    """One thread with that many distinct call paths; each has up to two below it.
 
     About log2(paths) deep; rows are in order of appearance, not of depth.
     """
@@ -322,7 +322,7 @@ def wide_profile(
 
 
 def random_profile(random: Random, number: int = 1, nodes: int = 2) -> Profile:
-    """A lawful profile of no particular shape, with recursion and several threads."""
+    """A valid random profile with recursion and several threads."""
     timers = [Timer(f"t{n}", "r.py" if n % 3 else None, n if n % 3 else None) for n in range(6)]
 
     def grow(depth: int) -> list[Call]:
@@ -354,7 +354,7 @@ def _bare(
 
 @dataclass
 class _Order:
-    """Sort keys of timers and rows, so that two spellings of a profile become one."""
+    """Sort keys of timers and rows, which give equal profiles the same order."""
 
     profile: Profile
     keys: list[tuple[str, tuple[str, ...]]] = field(default_factory=list)
@@ -367,7 +367,7 @@ SAMPLED_FROM_NS = 1_700_000_000_000_000_000
 
 
 def samples(name: str, unit: str, values: list[float]) -> Samples:
-    """A user event over time: a point each microsecond; least and largest are 1 away."""
+    """A user event with a point every microsecond; minimum and maximum differ from it by 1."""
     start = array("q", [SAMPLED_FROM_NS + 1000 * n for n in range(len(values))])
     end = array("q", [one + 1000 for one in start])
     low, high = (array("d", [value + away for value in values]) for away in (-1.0, 1.0))
@@ -376,7 +376,7 @@ def samples(name: str, unit: str, values: list[float]) -> Samples:
 
 
 def steps(times: list[int], kind: StepKind = "training") -> Steps:
-    """Steps of so many nanoseconds, one after another: a tenth is data; a loss in every second."""
+    """Consecutive steps of these nanoseconds: a tenth is data, and every other step has a loss."""
     column = array("q", times)
     starts = [SAMPLED_FROM_NS + sum(times[:n]) for n in range(len(times))]
     ones = array("q", [1] * len(times))
@@ -390,7 +390,7 @@ def steps(times: list[int], kind: StepKind = "training") -> Steps:
 def collectives(
     asked_ns: Sequence[int], ended_ns: Sequence[int], *, row: int = 0, name: str = "0", **more: Any
 ) -> Collectives:
-    """all_reduce of 8 bytes each, in nanoseconds from `SAMPLED_FROM_NS` on; -1: it never ended."""
+    """all_reduces of 8 bytes, in nanoseconds from `SAMPLED_FROM_NS` on; -1: it never ended."""
     count = len(asked_ns)
     asked = array("q", [SAMPLED_FROM_NS + moment for moment in asked_ns])
     ended = array("q", [end if end < 0 else SAMPLED_FROM_NS + end for end in ended_ns])
@@ -402,8 +402,8 @@ def collectives(
 
 
 def stretches(ends_ns: Sequence[int], *own: Mapping[int, int]) -> Stretches:
-    """Each from the end of the one before on, in nanoseconds from `SAMPLED_FROM_NS` on; of each
-    the own time of rows."""
+    """Consecutive stretches that end at these nanoseconds after `SAMPLED_FROM_NS`, each with the
+    own times of rows."""
     ends = [SAMPLED_FROM_NS + end for end in ends_ns]
     entries = [(at, *entry) for at, of_one in enumerate(own) for entry in of_one.items()]
     columns = [array("q", column) for column in zip(*entries, strict=True)]
@@ -411,7 +411,7 @@ def stretches(ends_ns: Sequence[int], *own: Mapping[int, int]) -> Stretches:
 
 
 def canonical(profile: Profile) -> Profile:
-    """The profile with timers, threads, rows and events in the order that reading gives."""
+    """The profile with timers, threads, rows and events in the order in which they are read."""
     keys = _Order(profile).keys
     order = sorted(range(len(keys)), key=keys.__getitem__)
     place = {old: new for new, old in enumerate(order)}

@@ -9,9 +9,9 @@ compiled libraries of the user affect them.
 Property tests use the same examples each time, so that a failure means a change;
 HYPOTHESIS_PROFILE=explore tries new ones.
 
-`--share K/N` runs the tests that depend on the Python version, and of the others every N-th:
-CI runs share 1/5 on the first of five Pythons, 2/5 on the second, and so on. `--slow-share 1/2`
-runs one half of the slow tests among them, 2/2 the other: CI takes them in turns, from commit to
+`--share K/N` runs all tests that depend on the Python version, and every N-th of the others: CI
+runs share 1/5 on the first of five Pythons, 2/5 on the second, and so on. `--slow-share 1/2` runs
+one half of the slow tests among them, 2/2 the other; CI alternates between the two from commit to
 commit.
 """
 
@@ -30,7 +30,7 @@ from hypothesis import HealthCheck, settings
 
 from tests import fake_gpu
 
-# On a busy machine an example may take any time: no test asserts how long.
+# No test asserts how long an example takes: on a busy machine, it may be any time.
 _ANY_SPEED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("repeatable", _ANY_SPEED, derandomize=True)
 settings.register_profile("explore", _ANY_SPEED)
@@ -91,7 +91,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             not item.get_closest_marker("slow")
             and any(item.path.is_relative_to(path) for path in ON_EVERY_PYTHON)
         )
-        # By name, not by position: tests that some Python lacks must not shift the others.
+        # By name, not position: a test that is missing on one Python must not shift the others.
         name = item.nodeid.rpartition("/")[2]
         rest, number = divmod(zlib.crc32(name.encode()), shares)
         in_share = number == share - 1
@@ -104,7 +104,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.fixture(scope="session")
 def played_gpu(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a played driver and a played CUPTI: see tests/fake_gpu."""
+    """The folder of the simulated driver and CUPTI of tests/fake_gpu."""
     engine = pytest.importorskip("taupy._native.engine", reason="the compiled engine is not built")
     for collector in ("cupti", "gpu_counters"):
         if not Path(engine.__file__.replace("/engine.", f"/{collector}.")).exists():

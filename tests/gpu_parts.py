@@ -1,6 +1,6 @@
-"""GPU parts and containers as tests need them, written in Python.
+"""GPU parts and containers for tests, written in Python.
 
-The layout is `_native/gpu_part.h`'s, by the structures of `gpu_layout`.
+The layout is that of `_native/gpu_part.h`, through the structures of `gpu_layout`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from taupy.state.container import _HEADER, Header, Layout
 
 _ALIGN = 64
 _HEADER_BYTES = 384
-"""Fixed fields and a table of one chunk, aligned."""
+"""The fixed fields and table of a chunk, aligned."""
 
 _BLOCK = struct.Struct("<IIQ48x")
 _SIZES = struct.Struct("<QQ")
@@ -23,7 +23,7 @@ _LIVE_AT_MOST = 128
 
 
 def packed_header(layout: Layout, size: int, *, used: int, pid: int, start_ticks: int) -> bytes:
-    """The header of a container of one chunk, `size` bytes with its table."""
+    """The header of a container with one chunk, which has `size` bytes with its table."""
     known = {
         "version": layout.version,
         "header_size": size,
@@ -38,7 +38,7 @@ def packed_header(layout: Layout, size: int, *, used: int, pid: int, start_ticks
 
 
 class PartWriter:
-    """The blocks of one GPU part, put together.
+    """The contents of a GPU part with these blocks.
 
     Args:
         pid: of the process.
@@ -61,7 +61,7 @@ class PartWriter:
         self._block(gpu_layout.COUNTERS, payload)
 
     def work(self, rows: Iterable[tuple[float, ...]]) -> None:
-        """Rows of `cupti_python_sums`, in their order."""
+        """Rows of `cupti_python_sums`, in order."""
         pack = gpu_layout.WORK_ITEM.pack
         payload = b"".join([pack(*row, 0) for row in rows])
         if payload:
@@ -80,11 +80,11 @@ class PartWriter:
         self._block(kind, _SIZES.pack(number, len(data)) + data + b"\0")
 
     def calls(self, table: bytes) -> None:
-        """A table of `GpuCall`, as callbacks have filled it."""
+        """A table of `GpuCall`, as filled by callbacks."""
         self._block(gpu_layout.CALLS, table)
 
     def threads(self, threads: bytes) -> None:
-        """The table of `GpuThread`, if there is one."""
+        """The table of `GpuThread`, if any."""
         if threads:
             self._block(gpu_layout.THREADS, threads)
 
@@ -93,7 +93,7 @@ class PartWriter:
         self._block(gpu_layout.DEVICE, gpu_layout.DEVICE_ITEM.pack(*facts[:-1], 0, name))
 
     def live(self, live: Iterable[Live]) -> None:
-        """Memory in use; as many rows as the reader takes."""
+        """Memory in use, with as many rows as the reader accepts."""
         pack = gpu_layout.LIVE_ITEM.pack
         rows = [pack(1, *one) for one in live][:_LIVE_AT_MOST]
         room = bytes((_LIVE_AT_MOST - len(rows)) * gpu_layout.LIVE_ITEM.size)
@@ -105,7 +105,7 @@ class PartWriter:
             self._block(gpu_layout.NOTE, _SIZES.pack(len(n), len(v)) + n + b"\0" + v + b"\0")
 
     def write(self, path: bytes) -> bool:
-        """Into the file; False if that cannot be done, and the one before stays."""
+        """Write the file. Returns False if that fails; the previous file then stays."""
         used = _HEADER_BYTES + sum([len(data) for data in self._blocks])
         header = packed_header(
             gpu_layout.LAYOUT,
@@ -118,7 +118,7 @@ class PartWriter:
 
 
 def write_file(path: bytes, data: bytes) -> bool:
-    """Put a file in the place of the one before; False if that cannot be done."""
+    """Replace a file. Returns False if that fails."""
     new = path + b".new"
     try:
         descriptor = posix.open(
@@ -137,7 +137,7 @@ def write_file(path: bytes, data: bytes) -> bool:
 
 
 class TraceWriter:
-    """The file of single activities: blocks of one stream each, appended."""
+    """The file of single activities: blocks, one stream per block, are appended."""
 
     def __init__(self, path: bytes) -> None:
         self.lost = 0

@@ -1,7 +1,7 @@
-"""How the work of a function grows with its input, told from CPU time.
+"""How the work of a function grows with its input, measured by CPU time.
 
-A bound in seconds fails on a busy machine. A ratio of CPU times, each the least of several
-taken in turns, does not, and a machine that disturbs even that is given more tries.
+A limit in seconds would fail on a busy machine. A ratio of CPU times does not: each is the lowest
+of several interleaved ones, and a high ratio is measured again.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def is_linear(work: Callable[[int], object], size: int) -> bool:
         size: the smaller size; its work should take a millisecond or more.
 
     Returns:
-        False where the ratio is over 24, three times that of linear work, in every try.
+        False if the ratio is over 24, three times that of linear work, in every attempt.
         Quadratic work has a ratio of 64.
     """
     small_s = large_s = float("inf")

@@ -1,4 +1,4 @@
-"""A trial whose every text attacks its reader, and what no output may hold because of it."""
+"""A trial in which every text attacks its reader, and checks that no output contains the attack."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ UNSAFE = re.compile(
     "[\x00-\x09\x0b-\x1f\x7f-\x9f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff"
     "\ud800-\udfff]"
 )
-"""All but the end of a line: controls, and letters that turn or hide text."""
+"""Control characters except newline, and characters that reverse or hide text."""
 
-# Texts with a meaning for taupy itself; a program cannot choose them freely.
+# Texts with a meaning to taupy, which a program cannot choose freely.
 _FIXED = {"uuid", "kind", "state", "category", "edge", "limiter", "unit", "source", "pattern"}
 _GROUPS = {"GPU_KERNEL", "GPU_COPY", "CUDA_API", "TAUPY", "PYTHON", "LAYER", "PHASE", "PHASE_DATA"}
 
 
 def hostile(made: Profile) -> Profile:
-    """The profile with EVIL before each of its names, keys and values, and some more of them."""
+    """The profile with EVIL before each of its names, keys and values, and with additional ones."""
     made.metrics = [*made.metrics, Metric(f"{EVIL}metric", EVIL)]
     tree = made.threads[0].tree
     tree.inclusive[f"{EVIL}metric"] = tree.inclusive["time"][:]
@@ -52,7 +52,7 @@ def hostile(made: Profile) -> Profile:
 
 
 def attacking(record: Any) -> Any:
-    """A dataclass or named tuple with EVIL before all of its free texts."""
+    """A dataclass or named tuple with EVIL before each of its free texts."""
     changed: dict[str, Any] = {}
     is_tuple = isinstance(record, tuple)
     names = record._fields if is_tuple else [field.name for field in fields(record)]
@@ -72,7 +72,7 @@ def attacking(record: Any) -> Any:
 
 
 class Tags(HTMLParser):
-    """The elements and attributes that a browser would make of a page."""
+    """The elements and attributes of a page, as a browser parses it."""
 
     def __init__(self, page: str) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""The command `taupy` without a process of its own, for tests that do not need one."""
+"""Run the command `taupy` in the tests' process, which is faster than starting another."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from taupy.commands import main
 def taupy(
     *arguments: object, cwd: Path | None = None, env: Mapping[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """What a command prints and its exit code, as `subprocess.run` would give them."""
+    """A command's output and exit code, as `subprocess.run` would return them."""
     words = [str(argument) for argument in arguments]
     out, err = io.StringIO(), io.StringIO()
     with (

@@ -6,7 +6,7 @@ from taupy.model.kernel_code import Access, Count, KernelCode
 
 
 def code(name="saxpy", chip="8.0", **more) -> KernelCode:
-    """A kernel of 16 registers without anything that is worth a word."""
+    """A kernel with 16 registers and nothing to report."""
     facts = dict(
         module="0" * 64, file="x.cubin", registers=16, shared_bytes=0, stack_bytes=0, local_bytes=0,
         constants=((0, 380),), peak_live=10, peak_at=64, instructions=10, blocks=1, branches=0,

@@ -1,4 +1,4 @@
-"""Libraries of the tests for LD_PRELOAD: a full disk, calls that fail, a played PMU."""
+"""Libraries for LD_PRELOAD: a full disk, failing calls, a simulated PMU."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def built(source: Path, folder: Path) -> Path | None:
-    """The library of a C file, built in the folder; None where there is no C compiler."""
+    """Build the library of a C file in the folder; None without a C compiler."""
     compiler = shutil.which("cc") or shutil.which("gcc")
     if compiler is None:
         return None

@@ -1,11 +1,11 @@
-"""Runs, kills, recoveries, full disks, one after another: nothing is lost or left behind.
+"""Random runs, kills, recoveries and full disks: nothing may be lost or left behind.
 
     python -m tests.soak --seconds 3600 --seed 1
 
-Every round does one thing at random, in a folder of its own, and then looks: each run that began
-is one trial or is named, the database keeps its invariants, and there is no run folder, temporary
-file or process that was not there before. What goes wrong is printed with its round's seed, and its
-folder is kept.
+Every round performs a random action in its own folder and then checks the result: each run that
+began is one trial or is named in a message, the database keeps its invariants, and no run folder,
+temporary file or process is left. A failure is printed with the round's seed, and its folder is
+kept.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ time.sleep(float(sys.argv[3]))
 
 
 class Soak:
-    """A folder with a database, state and temporary files of its own."""
+    """A folder with its own database, state and temporary files."""
 
     def __init__(self, folder: Path, random: Random, preload: Path | None) -> None:
         self.folder, self.random, self.preload = folder, random, preload
@@ -82,7 +82,7 @@ class Soak:
             process.kill()
             raise
         self.told += err
-        # SIGINT before our first line gets Python's own words.
+        # After a SIGINT before taupy's first line, Python prints its own message.
         assert "Traceback" not in err or err.rstrip().endswith("KeyboardInterrupt"), err
         return out + err
 
@@ -101,7 +101,7 @@ class Soak:
         self.begins(self.finish(self.start_run(self.random.randrange(500))))
 
     def kill(self, number: signal.Signals = signal.SIGKILL) -> None:
-        """Anywhere: while `taupy run` prepares, the program runs, or the run is stored."""
+        """Kill at any time: while `taupy run` prepares, the program runs, or the run is stored."""
         process = self.start_run(self.random.randrange(2000), self.random.random())
         try:
             self.begins(process.communicate(timeout=self.random.random() * 2)[0])
@@ -113,7 +113,7 @@ class Soak:
         self.kill(self.random.choice((signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)))
 
     def recover_at_once(self) -> None:
-        """Several commands find the same leftovers: each is told once."""
+        """Several commands find the same interrupted runs, and each run is reported once."""
         self.taupy("trials", "--db", self.database)
         runs = [self.start_run(50, 60) for _ in range(self.random.randrange(1, 6))]
         for process in runs:
@@ -138,7 +138,7 @@ class Soak:
         mark.unlink(missing_ok=True)
 
     def kill_command(self) -> None:
-        """A command that writes, by a signal that it can tidy up after."""
+        """Interrupt a writing command with a signal after which it can clean up."""
         self.whole_run()
         arguments: list[object] = ["export", "--format", "tau", "-o", self.folder / "exported"]
         if self.random.random() < 0.5:
@@ -152,7 +152,7 @@ class Soak:
         shutil.rmtree(self.folder / "exported", ignore_errors=True)
 
     def kill_import(self) -> None:
-        """A rescue file is imported whole or not at all, and the file stays."""
+        """A rescue file is imported as a whole or not at all, and is kept."""
         (self.folder / "no.db").mkdir()
         told = self.taupy("run", "--db", self.folder / "no.db", "prog.py", 500, 1, 0)
         (rescue,) = self.folder.glob("no.db-*.taupy-run")
@@ -181,7 +181,7 @@ class Soak:
 
     def check(self) -> None:
         for folder in self.state.glob("run-*"):
-            os.utime(folder, (0, 0))  # what is abandoned goes after a day
+            os.utime(folder, (0, 0))  # abandoned files are deleted after a day
         self.taupy("trials", "--db", self.database)
         for rescue in self.folder.glob("taupy.db-*.taupy-run"):
             assert str(rescue) in self.told, f"{rescue.name} was never named"
@@ -207,7 +207,7 @@ class Soak:
 
 
 def processes_of(state: Path) -> list[int]:
-    """Processes whose environment names the state folder."""
+    """Processes with this state folder in their environment."""
     found = []
     for folder in Path("/proc").glob("[0-9]*"):
         try:
@@ -229,12 +229,12 @@ ACTIONS_A_ROUND = 4
 
 
 def preload(folder: Path) -> Path | None:
-    """What makes a disk full, if there is a C compiler."""
+    """The library that simulates a full disk, if there is a C compiler."""
     return preloads.built(Path(__file__).with_name("integration") / "full_disk.c", folder)
 
 
 def one_round(folder: Path, seed: int, full: Path | None, actions: list[str] | None = None) -> str:
-    """What is wrong after some actions, chosen by the seed or given; empty where nothing is."""
+    """The problems after some actions, which are given or chosen by the seed."""
     random = Random(seed)
     place = folder / str(seed)
     place.mkdir()
@@ -257,7 +257,7 @@ def main() -> int:
     args = parser.parse_args()
     from tests.conftest import restore_signals
 
-    restore_signals()  # in the background of a shell SIGINT is ignored
+    restore_signals()  # a shell makes background processes ignore SIGINT
     folder = Path(tempfile.mkdtemp(prefix="taupy-soak-"))
     full = preload(folder)
     until, seed, faults = time.monotonic() + args.seconds, args.seed, 0

@@ -1,7 +1,7 @@
-"""Micro-kernels: how fast this processor computes, and moves bytes, at most."""
+"""Micro-kernels that measure this processor's peak rates of computing and moving bytes."""
 
 def kernels() -> list[str]:
-    """Names of the kernels that this processor can run: "fma fp64 512", "read bytes 256" ..."""
+    """Names of kernels that this processor can run, such as "fma fp64 512", "read bytes 256"."""
 
 def launches(
     launch: int,
@@ -14,27 +14,27 @@ def launches(
     count: int,
     /,
 ) -> tuple[int, float]:
-    """Launch a kernel without arguments so often, a block of one thread each, then wait.
+    """Launch a kernel without arguments `count` times, with one block of one thread, then wait.
 
     Args:
-        launch, wait, record: addresses of cuLaunchKernel, cuStreamSynchronize, and, for events
-            before and after, cuEventRecord (else 0).
-        kernel, stream, begin, end: their handles.
+        launch, wait, record: addresses of cuLaunchKernel, cuStreamSynchronize and cuEventRecord;
+            `record` is 0 if no events are wanted.
+        kernel, stream, begin, end: handles; `begin` and `end` are events.
 
     Returns:
-        The driver's status, and the seconds that all of it took here.
+        The driver's status, and the seconds from the first launch to the end of waiting.
     """
 
 def measure(
     kernel: str, cpus: tuple[int, ...], bytes: int, seconds: float, windows: int, patience: int, /
 ) -> list[float]:
-    """Rates of a kernel, one a window: operations or bytes a second, all CPUs together.
+    """Rates of a kernel, one per window: operations or bytes per second of all CPUs together.
 
     Args:
         kernel: one of `kernels()`.
         cpus: one thread is pinned to each.
-        bytes: of each array of each thread; compute kernels have none.
+        bytes: size of each thread's arrays; compute kernels have none.
         seconds: length of a window.
-        windows: at most so many.
-        patience: stop after so many windows without a better one.
+        windows: their largest number.
+        patience: stop after this many windows without a better one.
     """

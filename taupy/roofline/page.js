@@ -1,5 +1,5 @@
-// Draws the charts of `chart.py` in a page of its own: plain JavaScript and SVG, no library, no network.
-// Text reaches the page as text only.
+// Draws the charts of `chart.py` in a separate page, in plain JavaScript and SVG, without libraries
+// or network. Text reaches the page as text only.
 'use strict';
 const data = JSON.parse(document.getElementById('data').textContent);
 const $ = id => document.getElementById(id);
@@ -137,7 +137,7 @@ function drawBoxes(chart, box, X, Y, plane) {
   }
 }
 
-// Their places were worked out where the page was written.
+// Their places were computed when the page was written.
 function drawLabels(box, words) {
   for (const label of box.labels) {
     if (label.point >= 0 && !shown(label.point)) continue;
@@ -176,7 +176,7 @@ function drawSymbols(chart, X, Y, plane) {
   }
 }
 
-// Points without a place in the plane: below it, as long as their share of the time.
+// Points without a place in the plane, drawn below it; lengths are shares of the time.
 function drawStrips(chart, box, top, svg) {
   const wide = box.right-box.left, thick = 11;
   chart.strips.forEach((strip, number) => {

@@ -1,4 +1,4 @@
-"""Programs are run by `taupy run` under each engine, and read back from the database."""
+"""Run programs with `taupy run` under each engine, and read their trials from the database."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ class Trial:
         return found
 
     def counts(self, file: str) -> dict[str, int]:
-        """Call path through this file's routines alone -> calls, all threads summed."""
+        """Call path, of this file's routines only -> calls, summed over threads."""
         counts: dict[str, int] = {}
         for path in self.paths():
             if path.files[-1] == file and path.calls:
@@ -112,7 +112,7 @@ class Trial:
         return counts
 
     def calls(self, file: str | None = None) -> dict[str, int]:
-        """Short name -> calls, all call paths and threads summed."""
+        """Short name -> calls, summed over call paths and threads."""
         counts: dict[str, int] = {}
         for path in self.paths():
             if (file is None or path.files[-1] == file) and path.calls:
@@ -130,7 +130,7 @@ class Trial:
 
 
 class Runner:
-    """Runs programs in a folder of their own."""
+    """Runs programs in a separate folder."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -186,8 +186,8 @@ def runner(tmp_path) -> Runner:
 
 @pytest.fixture(scope="session")
 def torch_state(tmp_path_factory) -> str:
-    """A state folder with the libraries for the PyTorch that is installed: made once."""
-    state = str(tmp_path_factory.mktemp("torch"))  # for this user alone
+    """A state folder with the libraries compiled for the installed PyTorch, created once."""
+    state = str(tmp_path_factory.mktemp("torch"))  # accessible by this user only
     torch = torch_library.installed(sys.path)
     assert torch is not None
     for kind in (torch_library.AUTOGRAD, torch_library.OPERATORS):
@@ -197,7 +197,7 @@ def torch_state(tmp_path_factory) -> str:
 
 @pytest.fixture
 def torch_runner(runner, torch_state) -> Runner:
-    """Runs programs that use PyTorch itself."""
+    """Runs programs that use the real PyTorch."""
     runner.environment["TAUPY_STATE_DIR"] = torch_state
     return runner
 
@@ -209,7 +209,7 @@ def engine(request) -> str:
 
 @pytest.fixture(scope="session")
 def corpus(tmp_path_factory):
-    """All programs in one folder, and one that runs them one after another."""
+    """All programs in one folder, and another program that runs them in a row."""
     from tests.engine.programs import PROGRAMS
 
     folder = tmp_path_factory.mktemp("corpus")
@@ -234,7 +234,7 @@ for file in {files!r}:
 
 @pytest.fixture(scope="session")
 def reference(corpus) -> dict[str, dict[str, int]]:
-    """What the independent counter says, by file name."""
+    """The counts of the independent counter, by file name."""
     folder, files = corpus
     output = folder / "reference.json"
     subprocess.run(
@@ -245,7 +245,7 @@ def reference(corpus) -> dict[str, dict[str, int]]:
 
 @pytest.fixture(scope="session")
 def corpus_trials(corpus) -> dict[str, Trial]:
-    """Filled by `corpus_trial`: engine -> the corpus under it, run once."""
+    """Engine -> the trial of all programs, run once by `corpus_trial`."""
     return {}
 
 

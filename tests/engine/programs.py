@@ -1,7 +1,7 @@
-"""Small programs, each with one way of calling, and how often each routine begins.
+"""Small programs, each with one kind of call, and the number of calls of each routine.
 
-`calls` is worked out by hand: qualified name -> number of body starts, all call paths and
-threads summed. What differs between versions of Python says from which one on.
+`calls` was worked out by hand: qualified name -> number of body starts, summed over call paths and
+threads. Counts that depend on the version of Python say from which version they hold.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ import sys
 from typing import NamedTuple
 
 INLINED = sys.version_info >= (3, 12)
-"""From 3.12 on list, dict and set comprehensions are part of the routine around them."""
+"""From 3.12 on, list, dict and set comprehensions are part of the surrounding routine."""
 
 LATE_ANNOTATIONS = sys.version_info >= (3, 14)
-"""From 3.14 on annotations are a routine of their own, called when somebody asks for them."""
+"""From 3.14 on, annotations are a separate routine, called when they are read."""
 
 
 class Program(NamedTuple):
@@ -399,7 +399,7 @@ twice = lambda f: lambda x: f(f(x))
 add = lambda x: x + 1
 twice(twice(add))(0)
 """,
-        # The inner lambda of twice(add) runs twice, that of twice(twice(add)) once.
+        # The inner lambda of twice(add) runs twice, and that of twice(twice(add)) once.
         {"<lambda>": 2 + 4, "<lambda>.<locals>.<lambda>": 3},
     ),
     Program(

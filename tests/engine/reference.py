@@ -1,13 +1,12 @@
-"""An independent count: which routine began how often, under which call path.
+"""An independent count of calls by call path, without profile hooks.
 
-No profile hook is involved. The source itself is changed: every function, lambda and class
-body gets a first expression that walks the real stack (`sys._getframe`) and notes the
-path of qualified names that it finds there. The body of a generator or coroutine begins
-at its first step, which is where the expression is evaluated.
+The source is changed: every function, lambda and class body gets a first expression that walks the
+real stack (`sys._getframe`) and records its path of qualified names. In a generator or coroutine,
+this expression is evaluated at the first step, when the body begins.
 
 Run as a program: `reference.py OUTPUT FILE...` executes the files one after another, each
-as `__main__`, and writes {file: {"a > b": calls}} as JSON. Comprehensions and generator
-expressions have no place for such an expression: they are not counted, but stand in paths.
+as `__main__`, and writes {file: {"a > b": calls}} as JSON. Such an expression cannot be added to
+comprehensions and generator expressions: they are not counted, but are part of paths.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ _counts: dict[str, dict[str, int]] = {}
 
 
 def note() -> None:
-    """Called by the body that has just begun."""
+    """Record a call of the body that called this."""
     frame = sys._getframe(1)
     file = frame.f_code.co_filename
     names = []
@@ -36,7 +35,7 @@ def note() -> None:
 
 
 class Noted(ast.NodeTransformer):
-    """Puts a call of `note` at the beginning of every body."""
+    """Adds a call of `note` to the beginning of every body."""
 
     def _body(self, node):
         self.generic_visit(node)
@@ -74,7 +73,7 @@ def run(files: list[str]) -> dict[str, dict[str, int]]:
 
 
 def execute(code, file: str) -> None:
-    """Run code as the interpreter runs a script, but return when it has ended."""
+    """Run code like a script, but return when it ends."""
     import types
 
     module = types.ModuleType("__main__")

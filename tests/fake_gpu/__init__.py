@@ -1,12 +1,12 @@
-"""A GPU without a GPU: a driver and a CUPTI of our own making, compiled when tests run.
+"""A simulated GPU: a driver and a CUPTI that are compiled when tests run.
 
-A program that loads `libcuda.so.1` from here "launches" kernels on it, in its own threads;
-taupy's collector is loaded by the driver's first cuInit, subscribes to the played CUPTI, and gets
-its callbacks, buffers, records and counters as from NVIDIA's. So a real `taupy run` of a real
-program goes from end to end, and misbehaves where it is told to.
+A program that loads `libcuda.so.1` from here "launches" kernels on it in its own threads. taupy's
+collector is loaded by the driver's first cuInit, subscribes to the simulated CUPTI, and receives
+callbacks, buffers, records and counters as from NVIDIA's. `taupy run` of a real program can thus be
+tested as a whole, including errors that tests ask for.
 
-All of it is written against NVIDIA's headers, and at least as strict as NVIDIA's library was seen
-to be: parameters must have the size that they have in the played version.
+Both are written against NVIDIA's headers and are at least as strict as NVIDIA's library was
+observed to be: parameters must have the size that they have in the simulated version.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def copy(kind, size, device=0, stream=7, took=500):
 def init():
     assert cuda.cuInit(0) == 0
 """
-"""Beginning of programs that use the played GPU."""
+"""The beginning of programs that use the simulated GPU."""
 
 SOURCES = {
     "libcuda.so.1": ("fake_cuda.cc",),
@@ -61,7 +61,7 @@ _KINDS = {
 
 
 def missing() -> str | None:
-    """Why the played GPU cannot be built here; None if it can."""
+    """Why the simulated GPU cannot be built here; None if it can."""
     if compiler() is None or c_compiler() is None:
         return "no C and C++ compiler to build the played GPU with"
     if _headers() is None and installed():
@@ -71,7 +71,7 @@ def missing() -> str | None:
 
 
 def _headers() -> Headers | None:
-    """Those that the played GPU is written against: the first whose sizes are on record."""
+    """The headers to build against: the first whose sizes are recorded."""
     return next((one for one in installed() if one.version in recorded()), None)
 
 
@@ -80,7 +80,7 @@ def c_compiler() -> str | None:
 
 
 def build(folder: Path) -> Path:
-    """Compile the played libraries into `folder`; returns it."""
+    """Compile the simulated libraries into `folder`; returns it."""
     cxx, cc, headers = compiler(), c_compiler(), _headers()
     assert cxx is not None and cc is not None and headers is not None
     generated = folder / "generated"
@@ -106,7 +106,7 @@ def _library(command: list[str], target: Path, sources: tuple[str, ...]) -> None
 
 
 def _generate(folder: Path, headers: Headers) -> None:
-    """Tables for the played CUPTI: names of callbacks, sizes of parameters and of records."""
+    """Tables for the simulated CUPTI: names of callbacks, sizes of parameters and of records."""
     names = []
     for domain in ("driver", "runtime"):
         text = (headers.folders[0] / f"cupti_{domain}_cbid.h").read_text()
@@ -125,6 +125,6 @@ def _generate(folder: Path, headers: Headers) -> None:
 
 
 def _number(version: str) -> int:
-    """1300 for 13.0."""
+    """The version as a number: 1300 for 13.0."""
     major, minor = map(int, version.split("."))
     return 100 * major + minor

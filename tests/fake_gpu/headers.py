@@ -1,8 +1,8 @@
-"""NVIDIA's own headers of CUPTI: where they are on this machine, and of which version.
+"""NVIDIA's own headers of CUPTI on this machine, and their versions.
 
-The played CUPTI is written against them, and the layouts that taupy assumes are compared with them.
-They come from the wheels that the tests install, from a CUDA toolkit, or, for other versions, from
-the folder that TAUPY_CUPTI_HEADERS names (`scripts/record_cupti_layouts.py FOLDER` fills it).
+The simulated CUPTI is written against them, and the layouts that taupy assumes are compared with
+them. They come from the wheels that the tests install, from a CUDA toolkit, or, for other versions,
+from the folder TAUPY_CUPTI_HEADERS (filled by `scripts/record_cupti_layouts.py FOLDER`).
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ class Headers(NamedTuple):
 
 
 def compiler() -> str | None:
-    """A C++ compiler: some of NVIDIA's headers are not C."""
+    """A C++ compiler, because some of NVIDIA's headers are not C."""
     return os.environ.get("CXX") or shutil.which("c++") or shutil.which("g++")
 
 
 def installed() -> list[Headers]:
-    """One of each version, that of this Python's packages first."""
+    """One per version, beginning with that of this Python's packages."""
     found: dict[str, Headers] = {}
     for folders in _candidates():
         chosen = [_first(folders, name) for name in NEEDED]
         if None not in chosen:
             version = _version(chosen[0])
-            if _cuda_version(chosen[1]) == version:  # else they do not compile together
+            if _cuda_version(chosen[1]) == version:  # otherwise they do not compile together
                 found.setdefault(version, Headers(version, tuple(dict.fromkeys(chosen))))
     return list(found.values())
 

@@ -1,10 +1,10 @@
-"""Layouts of CUPTI's records and parameters in each version, as NVIDIA's headers have them.
+"""Layouts of CUPTI's records and parameters in each version, according to NVIDIA's headers.
 
 `layouts.json` was written by `scripts/record_cupti_layouts.py`; nothing in it comes from taupy's
-own structures. For each version: `api`, what its cuptiGetVersion tells; `records`, kind ->
+own structures. For each version: `api`, the result of cuptiGetVersion; `records`, kind ->
 [structure, size, {field: [offset, size]}]; `parameters`, structure -> the size that a caller must
-tell; `structures`, structure -> [size, {field: [offset, size]}], as far as the version has the
-fields; `numbers`, name -> value.
+pass; `structures`, structure -> [size, {field: [offset, size]}], for the fields that the version
+has; `numbers`, name -> value.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ RECORDS = {
     "Overhead": "kind",
     "ExternalCorrelation": "kind externalId correlationId",
 }
-"""Kinds of records -> the fields of each that are read, or made by hand in tests."""
+"""Kinds of records -> the fields that taupy reads or tests write."""
 
 PARAMETER_HEADERS = (
     "cupti_profiler_target.h", "cupti_target.h", "cupti_profiler_host.h", "cupti_range_profiler.h",
@@ -66,7 +66,7 @@ def recorded() -> dict[str, dict[str, Any]]:
 
 
 def printed(headers: Headers, body: str, *options: str, includes: str = INCLUDES) -> list[str]:
-    """What a C++ program with this `main`, compiled with these headers, prints, line by line."""
+    """The output lines of a C++ program with this `main`, compiled with these headers."""
     cxx = compiler()
     assert cxx is not None
     with tempfile.TemporaryDirectory() as folder:
@@ -115,7 +115,7 @@ FIELD = """
         printf(" - -"); \\
 }.template operator()<T>();
 """
-"""Prints a field's offset and size, if the version has it."""
+"""Code that prints a field's offset and size, if the version has it."""
 
 
 def _described(line: str, fields: list[str]) -> list[Any]:
@@ -126,7 +126,7 @@ def _described(line: str, fields: list[str]) -> list[Any]:
 
 
 def parameter_structures(headers: Headers) -> list[str]:
-    """Every structure of parameters that the headers give a size for."""
+    """All structures of parameters whose size the headers define."""
     names: list[str] = []
     for header in PARAMETER_HEADERS:
         path = next(folder / header for folder in headers.folders if (folder / header).exists())

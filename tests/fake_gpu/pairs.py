@@ -1,6 +1,6 @@
-"""Which of NVIDIA's structures, fields and numbers are which of taupy's.
+"""Pairs of NVIDIA's structures, fields and numbers and their counterparts in taupy.
 
-A field stands alone where both have one name, else as `ours:theirs`.
+A field is listed by its name if that is the same in both, otherwise as `ours:theirs`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from taupy.collectors import cupti_host, cupti_sampling
 
 
 class Pair(NamedTuple):
-    """A structure of ours in C and one of NVIDIA's: our fields -> theirs."""
+    """A C structure of taupy and one of NVIDIA: our fields -> theirs."""
 
     ours: str
     theirs: str
@@ -88,7 +88,7 @@ STRUCTURES = (
 )  # fmt: skip
 
 ARRAYS = ("LaunchAttribute",)
-"""Of these the size matters, too: they follow each other."""
+"""Their size matters, too, because they follow each other."""
 
 _RANGE = "CUpti_RangeProfiler_"
 _HOST = "CUpti_Profiler_Host_"
@@ -140,7 +140,7 @@ PARAMETERS = tuple(
          "names:ppMetricNames count:numMetrics values:pMetricValues"),
     )
 )  # fmt: skip
-"""Parameters that C makes: all fields, so that the last one of a version is among them."""
+"""Parameters written in C: all fields, so that each version's last one is included."""
 
 SINCE = {
     ("PAvailability", "device_level"): "DEVICE_LEVEL_SINCE",
@@ -148,7 +148,7 @@ SINCE = {
     ("PHostInitialize", "metric_set"): "METRIC_SET_SINCE",
     ("PEnable", "cache_control"): "CACHE_CONTROL_SINCE",
 }
-"""Fields that not each version has -> our number of the first CUPTI that has them."""
+"""Fields missing in some versions -> the first CUPTI that has them, as our number."""
 
 PYTHON = {
     **{
@@ -179,7 +179,7 @@ PYTHON = {
         }.items()
     },
 }  # fmt: skip
-"""NVIDIA's parameters -> what Python makes of them; fields have NVIDIA's names there."""
+"""NVIDIA's parameters -> their counterparts in Python, whose fields have NVIDIA's names."""
 
 _KIND = "CUPTI_ACTIVITY_KIND_"
 NUMBERS = {
@@ -206,7 +206,7 @@ NUMBERS = {
     "IS_SUPPORTED": "CUPTI_PROFILER_CONFIGURATION_SUPPORTED",
     "ATTRIBUTE_COOPERATIVE": "CU_LAUNCH_ATTRIBUTE_COOPERATIVE",
 }  # fmt: skip
-"""Our numbers in C -> NVIDIA's."""
+"""Our constants in C -> NVIDIA's."""
 
 PYTHON_NUMBERS = {
     "CUPTI_ERROR_INVALID_PARAMETER": cupti_host._INVALID_PARAMETER,
@@ -221,11 +221,11 @@ PYTHON_NUMBERS = {
     "CUPTI_ERROR_OUT_OF_MEMORY": cupti_sampling._OUT_OF_MEMORY,
     "CUPTI_ERROR_NOT_SUPPORTED": cupti_sampling._NOT_SUPPORTED,
 }
-"""NVIDIA's numbers -> ours in Python."""
+"""NVIDIA's constants -> ours in Python."""
 
 
 def structures() -> dict[str, list[str]]:
-    """NVIDIA's structures -> their fields that ours have."""
+    """NVIDIA's structures -> the fields that ours have, too."""
     found: dict[str, dict[str, None]] = {}
     for pair in (*STRUCTURES, *PARAMETERS):
         found.setdefault(pair.theirs, {}).update(dict.fromkeys(pair.fields.values()))

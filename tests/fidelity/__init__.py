@@ -1,1 +1,1 @@
-"""Programs run plain and under `taupy run`: nothing may differ, and the profile is kept."""
+"""Run programs plain and under `taupy run`: nothing may differ, and there is a profile."""

@@ -1,7 +1,7 @@
-"""What a fidelity case is: a small program, how it is started, what must come of it.
+"""A fidelity case: a small program, how it is started, and the expected result.
 
-`status` is what plain Python must give; a program that fails for another
-reason than the one it was written for would otherwise agree with itself.
+`status` is plain Python's: without it, a program that fails for an unintended reason would agree
+with itself.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Kind = Literal["script", "module", "code", "stdin"]
 Stream = Literal["pipe", "closed", "full", "broken", "terminal"]
 
 WORK = "def work():\n    return sum(range(10))\n\n\nwork()\n"
-"""The start of most programs: the routine whose record must survive the rest."""
+"""The start of most programs: a routine whose calls must be in the profile."""
 
 
 @dataclass(frozen=True)
@@ -27,33 +27,33 @@ class Case:
     Attributes:
         source: text of the program, written to `target` (kinds script, module),
             given to -c or to standard input. Dedented.
-        target: what stands on the command line; for a script also the file
-            that `source` is written to, unless `files` holds it.
-        files: further files, by path; bytes as they are, a leading "->" in a
-            text makes a symbolic link.
-        before: shell lines run in the folder before the program (to make a
+        target: the program on the command line; for a script also the file that
+            `source` is written to, unless `files` contains it.
+        files: further files by path: bytes or text; a text that begins with "->" is a
+            symbolic link.
+        before: shell lines run in the folder before the program (to create a
             zip, a .pyc); `$PYTHON` is the interpreter.
         options: options of the interpreter itself.
         environment: variables set for the program; None removes one.
         status: exit status of plain Python, negative for death by a signal.
-        says: bytes that plain Python's output (stdout, then stderr) must hold.
-        keeps: routines that the profile must show, with their calls, None for
-            any number. A lone name means any number; () asks for a trial only.
-        trials: how many the database must hold afterwards, None for any number.
-        state: state of the trial, None where either will do.
+        says: bytes that plain Python's output (stdout, then stderr) must contain.
+        keeps: routines that the profile must contain, with their calls; None or a lone
+            name for any number; () if only a trial is required.
+        trials: expected number of trials in the database; None for any number.
+        state: expected state of the trial; None for any.
         sends: signal sent once the program has written a line "ready".
         types: bytes typed at the terminal once it has written "ready".
-        sees_the_end: False where the process ends as another program, so that nobody
-            of ours learns the exit code.
-        unlike: pattern of paths that may be there or not.
-        awaits: file that a grandchild makes later; waited for before comparing.
-        ignored, blocked: signals that are so when the program starts.
-        limits: soft and hard resource limits that hold when the program starts.
+        sees_the_end: False if the process ends as another program, so that taupy does not
+            learn the exit code.
+        unlike: pattern of paths that may or may not exist.
+        awaits: file created later by a grandchild, which must exist before comparing.
+        ignored, blocked: signals with this disposition when the program starts.
+        limits: soft and hard resource limits when the program starts.
         lateness_s: how much longer than plain it may take on an idle machine.
-        compares_stderr: False where plain Python's own is not the same twice.
-        shows_depth: it prints how deep it got, which the plain engine makes a little less.
+        compares_stderr: False if plain Python's stderr varies.
+        shows_depth: it prints its recursion depth, which is slightly less with the plain engine.
         depth_through_c: its recursion goes through C functions, whose levels the interpreter counts
-            otherwise as long as any profile function is set, such as that of the plain engine.
+            differently while any profile function is set, such as the plain engine's.
         needs: a module, "root", or "file:PATH" without which the case is skipped.
     """
 
@@ -100,7 +100,7 @@ class Case:
 
     @property
     def hindrance(self) -> str | None:
-        """Why the case cannot run here, None when it can."""
+        """Why the case cannot run here; None if it can."""
         version = sys.version_info[:2]
         if version < self.since:
             return f"needs Python {self.since[0]}.{self.since[1]}"

@@ -1,7 +1,7 @@
-"""Runs a case and looks at it: output, exit status, files, wall time.
+"""Run a case and observe its output, exit status, files and wall time.
 
-The plain and the measured run happen in the same folder, one after the other,
-so that no path has to be normalised. What is left is in `_VARYING`.
+The plain and the measured run take place in the same folder, one after the other, so that paths are
+equal. Other text that varies is in `_VARYING`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from .cases import Case
 
 TIMEOUT_S = 120.0
 TIMED_OUT = 9999
-"""Status of a run that did not end in time."""
+"""Exit status for a run that did not end in time."""
 
 _VARYING = (
     (re.compile(rb"0x[0-9a-fA-F]{6,}"), b"0xADDRESS"),
@@ -39,7 +39,7 @@ _RANDOM_NAMES = re.compile(rb"(pymp-|tmp)[a-z0-9_]{8}")
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of one run; `files` maps paths to a word about each."""
+    """The result of one run; `files` maps each path to a description."""
 
     status: int
     stdout: bytes
@@ -49,7 +49,7 @@ class Outcome:
 
 
 class Sandbox:
-    """A folder with all that a run may write to: work, home, tmp; and taupy's db, state."""
+    """A folder with everything that a run may write to: work, home, tmp; and taupy's db, state."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -82,7 +82,7 @@ class Sandbox:
         }
 
     def prepare(self, case: Case) -> None:
-        """Put the case's files into the work folder."""
+        """Write the case's files to the work folder."""
         files = dict(case.files)
         source = textwrap.dedent(case.source)
         if case.kind == "script" and source and case.target not in files:
@@ -148,7 +148,7 @@ class Sandbox:
         )
 
     def sweep(self) -> None:
-        """End what is left of the runs: processes that live in this very folder."""
+        """Kill processes that the runs left: those with this folder in their environment."""
         mark = os.fsencode(self.root)
         for entry in Path("/proc").glob("[0-9]*"):
             with contextlib.suppress(OSError):
@@ -172,7 +172,7 @@ class Sandbox:
                 readers[number], writers[number] = os.pipe()
                 if stream == "broken":
                     os.close(readers.pop(number))
-        # A file, not a pipe: what the program leaves unread must not block us.
+        # A file, not a pipe, which would block if the program does not read it.
         with open(self.root / "stdin", "w+b") as given:
             given.write(stdin if isinstance(stdin, bytes) else b"")
             given.seek(0)
@@ -243,7 +243,7 @@ def _settle_child(case: Case) -> None:
 
 
 def _read_all(readers: dict[int, int], prompt) -> dict[int, bytes] | None:
-    """Read to the end of all; None when that does not come in time."""
+    """Read all to the end; None if that takes too long."""
     said = {number: b"" for number in readers}
     opened = dict(readers)
     deadline = time.monotonic() + TIMEOUT_S
@@ -255,14 +255,14 @@ def _read_all(readers: dict[int, int], prompt) -> dict[int, bytes] | None:
                 continue
             try:
                 chunk = os.read(reader, 65536)
-            except OSError:  # a terminal whose last user has gone
+            except OSError:  # a terminal without users
                 chunk = b""
             said[number] += chunk
             if not chunk:
                 os.close(opened.pop(number))
         if not prompted and re.search(rb"^ready\r?$", said.get(1, b""), re.MULTILINE):
             prompted = True
-            time.sleep(0.1)  # until the program sits in its sleep
+            time.sleep(0.1)  # until the program sleeps
             prompt()
     for reader in opened.values():
         os.close(reader)
@@ -302,7 +302,7 @@ def _word(path: bytes) -> str:
     mode = stat.filemode(facts.st_mode)
     if stat.S_ISLNK(facts.st_mode):
         return f"{mode} -> {os.readlink(path)!r}"
-    # A .pyc holds its source's time.
+    # A .pyc contains its source's time.
     if not stat.S_ISREG(facts.st_mode) or path.endswith(b".pyc"):
         return mode
     with open(path, "rb") as file:

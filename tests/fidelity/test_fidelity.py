@@ -1,8 +1,8 @@
-"""Every program behaves as under plain Python, and its profile is kept.
+"""Every program behaves as under plain Python, and has a profile.
 
-Variables change what is run:
+Environment variables:
 TAUPY_FIDELITY_SELFTEST=1 runs plain Python twice, which checks the corpus itself;
-TAUPY_FIDELITY_OPTIONS holds further options of `taupy run`, such as "--c-calls".
+TAUPY_FIDELITY_OPTIONS has further options of `taupy run`, such as "--c-calls".
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from .programs import catalogue
 
 SELFTEST = os.environ.get("TAUPY_FIDELITY_SELFTEST") == "1"
 OPTIONS = tuple(os.environ.get("TAUPY_FIDELITY_OPTIONS", "").split())
-PLAIN_ENGINE = "python" in OPTIONS  # it promises less: docs/api.md
-LEVELS = 6  # its callback needs so many more
+PLAIN_ENGINE = "python" in OPTIONS  # it promises less, see docs/api.md
+LEVELS = 6  # the number that its callback needs
 
 
 def _parametrized() -> list:
-    """All cases; but for the first of each class they are left to `make test-all`."""
+    """All cases; only the first of each class is quick, the others run in `make test-all`."""
     classes: set[str] = set()
     parameters = []
     for case in catalogue():
@@ -67,8 +67,8 @@ def _launcher(sandbox: Sandbox) -> tuple[str, ...]:
 
 
 def _faults(case: Case) -> list[str]:
-    """What is wrong with the case, one line each."""
-    # A short path: multiprocessing puts sockets below it.
+    """The differences, one line each."""
+    # A short path, because multiprocessing creates sockets in it.
     with tempfile.TemporaryDirectory(prefix="fid-", ignore_cleanup_errors=True) as root:
         sandbox = Sandbox(Path(root).resolve())
         try:
@@ -88,7 +88,7 @@ def _examined(case: Case, sandbox: Sandbox) -> list[str]:
         return _differences(case, plain, sandbox.run(case, launcher=()))
     measured = sandbox.run(case, _launcher(sandbox))
     if measured.wall_s - plain.wall_s > _allowed_lateness_s(case):
-        # Once more: the machine may have been busy with something else.
+        # Again: the machine may have been busy.
         measured = sandbox.run(case, _launcher(sandbox))
     return [
         *(f"program: {fault}" for fault in _differences(case, plain, measured)),
@@ -119,8 +119,8 @@ def _differences(case: Case, plain: Outcome, measured: Outcome) -> list[str]:
 
 
 def _without_depths(case: Case, name: str, *texts: bytes) -> tuple[bytes, bytes]:
-    """What must be the same where the plain engine reaches some levels less: the output but for
-    a few levels, or for any number where levels of C count; the last line of a traceback."""
+    """The text to compare if the plain engine reaches fewer levels: the output up to a few levels
+    (any number if levels of C count), and the last line of a traceback."""
     if name == "stderr":
         expected, got = (text.rpartition(b"\nRecursionError")[2] for text in texts)
         return expected, got
@@ -133,12 +133,12 @@ def _without_depths(case: Case, name: str, *texts: bytes) -> tuple[bytes, bytes]
 
 
 def _allowed_lateness_s(case: Case) -> float:
-    """More where other processes want the CPUs, too."""
+    """More if other processes use the CPUs."""
     return case.lateness_s * max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
 
 
 def _losses(case: Case, sandbox: Sandbox, plain: Outcome) -> list[str]:
-    # The command comes first: it stores the runs of killed programs.
+    # The command runs first, because it stores the runs of killed programs.
     shown = sandbox.taupy("pprof", "--db", str(sandbox.database), "--json")
     if case.trials is None:
         return []
@@ -172,7 +172,7 @@ def _losses(case: Case, sandbox: Sandbox, plain: Outcome) -> list[str]:
 
 
 def _calls(views) -> Counter[str]:
-    """Calls by the routine's short name, summed over places, nodes and threads."""
+    """Calls by short name, summed over call paths, nodes and threads."""
     calls: Counter[str] = Counter()
     for view in views:
         for row in view["rows"]:

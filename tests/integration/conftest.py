@@ -1,4 +1,4 @@
-"""Real runs of small programs through the real command, and what the database then holds."""
+"""Run small programs with the real command, and read the database."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ import pytest
 
 from tests import in_process
 
-# Under a sanitizer (scripts/sanitize.py) only the one that has C.
+# Under a sanitizer (scripts/sanitize.py), only the engine in C.
 ENGINES = ("native",) if "TAUPY_SANITIZED" in os.environ else ("native", "python")
 
 
 @dataclass
 class Runs:
-    """A folder with its own database and state, in which programs are run."""
+    """A folder for running programs, with its own database and state."""
 
     folder: Path
     environment: dict[str, str] = field(default_factory=dict)
@@ -37,7 +37,7 @@ class Runs:
         return {**kept, "TAUPY_STATE_DIR": str(self.state), **self.environment}
 
     def taupy(self, *arguments: str, **more) -> subprocess.CompletedProcess:
-        """A command: in this process unless it runs programs or is given descriptors."""
+        """Run a command, in this process unless it runs programs or inherits descriptors."""
         if arguments[0] not in ("run", "serve") and not more:
             return in_process.taupy(*arguments, cwd=self.folder, env=self.environ())
         return subprocess.run(
@@ -66,7 +66,7 @@ class Runs:
         return row[0] if len(row) == 1 else row
 
     def calls(self, trial: int | None = None) -> dict[str, int]:
-        """Calls of the program's own routines, by qualified name, over all threads."""
+        """Calls of the program's own routines by qualified name, summed over threads."""
         return dict(
             self.sql(
                 """SELECT timer.short_name, sum(timer_call.calls) FROM timer_call
@@ -92,7 +92,7 @@ def runs(tmp_path: Path) -> Runs:
 
 @pytest.fixture(params=ENGINES)
 def engine(request: pytest.FixtureRequest) -> str:
-    """Both engines, one after the other."""
+    """Each of the two engines."""
     if request.param == "native":
         pytest.importorskip("taupy._native.engine", reason="the compiled engine is not built")
     return request.param

@@ -1,4 +1,4 @@
-// How much longer a node is in the second of two trials, for colors and words.
+// How much longer a node takes in the second of two trials, as colors and words.
 import { duration, percent } from "./numbers.js";
 
 const CHANGED = 2;
@@ -9,7 +9,7 @@ export class Change {
     this.forest = forest;
   }
 
-  /** Time in the first and in the second trial. */
+  /** The node's times in the first and in the second trial. */
   times(node) {
     const { thread, threads } = this.forest;
     node.times ??= this.pairs(node).reduce((times, [row, time]) => {
@@ -28,8 +28,8 @@ export class Change {
   }
 
   /**
-   * What the comparison says of a node: 0 nothing, 1 within noise, 2 a change. Of a tree from the
-   * root down it judged the inclusive time of call paths, of an inverted one its routines' own.
+   * The comparison's verdict on a node: 0 none, 1 within noise, 2 a change. In a tree from the root
+   * down, it applies to inclusive times of call paths; in an inverted one, to routines' own times.
    */
   verdict(node) {
     if (node.key < 0) return 0;
@@ -38,7 +38,7 @@ export class Change {
     return own ? this.forest.names[node.key].verdict ?? 0 : 0;
   }
 
-  /** -1 to 1: a change by the half is full color; null for what is not known to have changed. */
+  /** -1 to 1, where a change by half has full color; null unless it is known to have changed. */
   of(node) {
     const [before, after] = this.times(node);
     if (before && after && this.forest.judged && this.verdict(node) !== CHANGED) return null;

@@ -12,7 +12,7 @@ function svg(name, attributes, text) {
   return node;
 }
 
-/** The largest place, the smallest value (at most 0), and the largest. */
+/** The largest place, the smallest value (at most 0), and the largest value. */
 export function extent(series) {
   let [right, bottom, top] = [1e-9, 0, 1e-9];
   for (const { points } of series) {
@@ -25,7 +25,7 @@ export function extent(series) {
   return [right, bottom, top];
 }
 
-/** Points of a polyline, "x,y x,y", of what lies between 0 and right, bottom and top. */
+/** The points of a polyline, "x,y x,y", for values from 0 to right and bottom to top. */
 export function polyline(points, [right, bottom, top]) {
   const wide = WIDTH - LEFT - 10;
   const high = HEIGHT - BOTTOM - 10;
@@ -36,7 +36,7 @@ export function polyline(points, [right, bottom, top]) {
     .join(" ");
 }
 
-/** The position of the point nearest to a place. */
+/** The index of the point nearest to a place. */
 export function nearest(points, place) {
   return points.reduce(
     (best, [x], at) => (Math.abs(x - place) < Math.abs(points[best][0] - place) ? at : best), 0,
@@ -47,7 +47,7 @@ function placeText(place, over) {
   return over === "step" ? `step ${Math.round(place)}` : shown(place * 1e9, "time_ns");
 }
 
-/** A line below the chart that says the values where the pointer is, or where arrows moved to. */
+/** A line below the chart with the values at the pointer, or at the place chosen by arrow keys. */
 function cursor(chart, series, right) {
   const { kind, over } = series[0];
   const words = document.createElement("figcaption");

@@ -1,6 +1,6 @@
-// Columns of numbers that travel as text (see taupy/report/planes.py).
+// Columns of numbers, encoded as text (see taupy/report/planes.py).
 
-/** Undo deflate and base64: bytes of a script element's text. */
+/** The bytes of a script element's text, which is deflated and in base64. */
 export async function unpacked(base64) {
   const text = atob(base64.trim());
   const bytes = new Uint8Array(text.length);
@@ -9,7 +9,7 @@ export async function unpacked(base64) {
   return new Uint8Array(await new Response(stream).arrayBuffer());
 }
 
-/** Numbers whose bytes stand in planes: all lowest bytes first, and so on; zigzag-coded. */
+/** Zigzag-coded numbers whose bytes are in planes: first all lowest bytes, and so on. */
 function column(bytes, start, rows, width) {
   const values = new Float64Array(rows);
   let scale = 1;
@@ -24,7 +24,7 @@ function column(bytes, start, rows, width) {
   return values;
 }
 
-/** All columns, by their names; `widths` has the bytes of a number of each, in their order. */
+/** All columns by name; `widths` has the bytes per number of each, in order. */
 export function columns(bytes, widths, rows) {
   const read = {};
   let start = 0;

@@ -1,16 +1,17 @@
-// A flame graph on a canvas: the root above, callees below, what is narrower than a pixel left out. It draws a tree of flame_tree.js, from whichever node it is zoomed to.
+// A flame graph on a canvas: the root at the top, callees below, without boxes narrower than a
+// pixel. It draws a tree of flame_tree.js from the node that it is zoomed to.
 import { count, duration, percent } from "./numbers.js";
 
 const HEIGHT = 18; // of a row, in pixels
 const NARROWEST = 1;
-const MOST_ROWS = 300; // below the node that is zoomed to; deeper ones are drawn when zoomed to
+const MOST_ROWS = 300; // below the zoomed node; deeper ones are drawn after zooming in
 const MOST_ABOVE = 12;
-const LEAST_TEXT = 26; // narrower boxes have no name
-const DRAWING = 4; // ms of a frame, which the browser also has to put on the screen
-const AT_ONCE = 32; // boxes, between looks at the clock
+const LEAST_TEXT = 26; // narrower boxes show no name
+const DRAWING = 4; // ms per frame; the browser also needs time to show it
+const AT_ONCE = 32; // boxes between readings of the clock
 const LOWEST = 30 * HEIGHT;
 
-/** A color for a name: the same for the same file, by kind of code. */
+/** A name's color: by kind of code, and equal for equal files. */
 function hue(node) {
   const text = node.place.split(":")[0] || node.name;
   let hash = 0;
@@ -36,7 +37,7 @@ function changeColor(change, dark) {
   return `hsl(${change > 0 ? 8 : 215} ${30 + 50 * strength}% ${lightness}%)`;
 }
 
-/** The node that was called and all that called it, the outermost first. */
+/** The node and its callers, outermost first. */
 export function pathTo(node) {
   const path = [];
   for (let at = node; at !== null; at = at.parent) path.unshift(at);
@@ -56,7 +57,7 @@ export function* boxes(tree, zoomed, width) {
     let left = x;
     for (const child of tree.children(node)) {
       const wide = child.time * scale;
-      if (wide < NARROWEST) break; // the others are smaller still
+      if (wide < NARROWEST) break; // the rest is even narrower
       queue.push([child, left, wide, depth + 1]);
       left += wide;
     }
@@ -67,8 +68,8 @@ export class Flame {
   /**
    * @param canvas takes focus, clicks and keys.
    * @param tip element in which a box is described.
-   * @param onChange called with the node that is zoomed to.
-   * @param change what a node's color says (a number from -1 to 1, null for noise), if anything.
+   * @param onChange called with the zoomed node.
+   * @param change optional: a node's color as a number from -1 to 1, null for noise.
    */
   constructor(canvas, tip, onChange, change) {
     Object.assign(this, { canvas, tip, onChange, change, said: canvas.nextElementSibling });
@@ -114,7 +115,7 @@ export class Flame {
     return lines.filter(Boolean);
   }
 
-  /** From the next frame on, from above to below; what takes longer than a frame may, goes on. */
+  /** Draw from the next frame on, top to bottom, over several frames if necessary. */
   draw() {
     const width = this.canvas.clientWidth;
     if (!this.tree || width === 0) return;
@@ -125,7 +126,7 @@ export class Flame {
     this.frame = requestAnimationFrame(() => this.more());
   }
 
-  /** At once, for a printer. */
+  /** Draw all at once, for printing. */
   drawAll() {
     this.draw();
     cancelAnimationFrame(this.frame);
@@ -145,7 +146,7 @@ export class Flame {
     this.canvas.parentElement.style.height = `${this.height}px`; // the canvas may be higher
   }
 
-  /** Place some boxes; is there more to do? */
+  /** Place some boxes. Returns whether more are left. */
   placeSome() {
     for (let count = 0; count < AT_ONCE; count++) {
       const { value: box, done } = this.waiting.next();
@@ -157,7 +158,7 @@ export class Flame {
     return this.painted < this.boxes.length;
   }
 
-  /** A clear canvas; it only grows, since being allocated anew takes time. */
+  /** Clear the canvas. It only ever grows, because allocating it takes time. */
   resize(height) {
     const wide = Math.round(this.width * this.ratio());
     const high = Math.round(Math.max(height, LOWEST) * this.ratio());
@@ -169,7 +170,7 @@ export class Flame {
     this.painted = 0;
   }
 
-  /** The color of a node, kept with its name while the theme stays. */
+  /** A node's color, cached by name until the theme changes. */
   fill(node, dark) {
     if (this.change) return fillOf(node, dark, this.change.of(node));
     if (this.dark !== dark) this.fills = new Map();
@@ -185,7 +186,7 @@ export class Flame {
     return { dark: value("--dark") === "1", ink: value("--ink"), paper: value("--paper") };
   }
 
-  /** Paint some of the boxes that are placed; was there any to paint? */
+  /** Paint some of the placed boxes. Returns whether there were any. */
   paintSome(colors) {
     const context = this.canvas.getContext("2d", { alpha: false });
     const boxes = this.boxes.slice(this.painted, this.painted + AT_ONCE);
@@ -244,7 +245,7 @@ export class Flame {
     if (node !== null) this.zoom(node);
   }
 
-  /** Arrows walk the tree, Enter zooms in, Escape and Backspace zoom out. */
+  /** Arrow keys move in the tree, Enter zooms in, Escape and Backspace zoom out. */
   key(event) {
     const next = this.neighbor(event.key);
     if (event.key === "Enter") this.zoom(this.selected);
@@ -266,7 +267,7 @@ export class Flame {
   }
 }
 
-/** As much of a name as fits, about. */
+/** The part of a name that fits, approximately. */
 function cut(name, wide) {
   const letters = Math.floor((wide - 8) / 6);
   return name.length <= letters ? name : name.slice(0, Math.max(letters - 1, 1)) + "…";

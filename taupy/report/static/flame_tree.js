@@ -1,10 +1,10 @@
-// Call trees for drawing, worked out where they are looked at: a node stands for all rows of a
-// forest with the same names above them (or, inverted, below them).
+// Call trees for drawing, computed where they are needed. A node stands for all rows of a forest
+// with the same names above them (in an inverted tree, below them).
 
 const USER = 0;
 const LIBRARY = 1; // other kinds belong to their caller
 
-/** Which rows lie within a library that their caller is in, too. */
+/** The rows inside a library that also contains their caller. */
 export function foldedRows(forest) {
   const folded = new Uint8Array(forest.rows);
   const inLibrary = new Uint8Array(forest.rows);
@@ -34,7 +34,7 @@ function sumOfCalls(forest, rows) {
 }
 
 class Tree {
-  /** @param folded a byte for each row: 1 where it counts as part of its caller; or null. */
+  /** @param folded one byte per row, 1 if it counts as part of its caller; or null. */
   constructor(forest, folded) {
     this.forest = forest;
     this.folded = folded;
@@ -73,7 +73,7 @@ class Tree {
   }
 }
 
-/** Who called whom, from the beginning of each thread. */
+/** Callers above callees, from the start of each thread. */
 export class TopDown extends Tree {
   node(key, rows, parent) {
     const { time, own } = this.forest;
@@ -81,7 +81,7 @@ export class TopDown extends Tree {
     return this.made(key, rows, parent, { time: sum(rows, time), own: this.ownTime(rows, own), calls });
   }
 
-  /** Own time, with that of folded rows below. */
+  /** Own time, including that of folded rows below. */
   ownTime(rows, own) {
     let total = sum(rows, own);
     if (this.folded === null) return total;
@@ -110,7 +110,7 @@ export class TopDown extends Tree {
     return grouped(children, (child) => timer[child]);
   }
 
-  /** One node for each name among these rows. */
+  /** One node per name among these rows. */
   of(rows, name) {
     return this.root(name, this.nodes(grouped(rows, (row) => this.forest.timer[row]), null));
   }
@@ -126,15 +126,15 @@ export function grouped(items, key) {
   return groups;
 }
 
-/** Who was called by whom: routines first, their callers below. */
+/** Routines at the top, their callers below. */
 export class Inverted extends Tree {
-  /** @param values each row's time: a forest's `own`, or `time` of rows that are given. */
+  /** @param values each row's time: a forest's `own`, or `time` of given rows. */
   constructor(forest, folded, values) {
     super(forest, folded);
     this.values = values;
   }
 
-  /** rows: pairs [row whose time counts, the row that has been climbed to]. */
+  /** @param rows pairs: the row whose time counts, and its ancestor reached so far. */
   node(key, rows, parent) {
     let time = 0;
     for (const [row] of rows) time += this.values[row];
@@ -143,7 +143,7 @@ export class Inverted extends Tree {
     return this.made(key, rows, parent, { time, own: null, calls: shown, values: this.values });
   }
 
-  /** The row in whose name a row is shown: itself, or what it is folded into. */
+  /** The row that represents a row: itself, or the caller that it is folded into. */
   shownRow(row) {
     while (row >= 0 && this.isFolded(row)) row = this.forest.parent[row];
     return row;
@@ -164,7 +164,7 @@ export class Inverted extends Tree {
   }
 }
 
-/** Every row that passes a test and lies in no other row that does. */
+/** The outermost rows that pass a test. */
 export function outermostWhere(forest, test) {
   const passes = forest.names.map(test);
   const rows = [];

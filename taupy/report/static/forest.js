@@ -4,10 +4,9 @@ import { columns } from "./columns.js";
 
 export class Forest {
   /**
-   * @param bytes columns after one another.
-   * @param layout {rows, widths: bytes of a number in each column, names, threads, compares,
-   *   judged}; a thread has
-   *   {name, kind, node, start}, a name {name, place, kind, groups}.
+   * @param bytes the columns, one after another.
+   * @param layout {rows, widths: bytes per number of each column, names, threads, compares, judged};
+   *   a thread has {name, kind, node, start}, a name has {name, place, kind, groups}.
    */
   constructor(bytes, layout) {
     const { rows, widths } = layout;
@@ -15,11 +14,11 @@ export class Forest {
     this.rows = rows;
     this.names = layout.names;
     this.threads = layout.threads;
-    this.compares = layout.compares; // threads are of two trials: see change.js
+    this.compares = layout.compares; // the threads belong to two trials: see change.js
     this.timer = Int32Array.from(read.timer);
-    this.judged = layout.judged ?? false; // there are verdicts: what has none was not tested
+    this.judged = layout.judged ?? false; // there are verdicts; rows without one were not tested
     this.verdict = read.verdict; // 0: none, 1: within noise, 2: a change
-    this.calls = read.calls; // one more than the calls; 0: not counted
+    this.calls = read.calls; // calls + 1; 0: not counted
     this.own = read.own;
     this.#link(read.depth);
     this.#addUp(read.rest);
@@ -54,7 +53,7 @@ export class Forest {
     });
   }
 
-  /** The rows that nothing calls. */
+  /** The rows without a caller. */
   roots() {
     const roots = [];
     for (let row = 0; row < this.rows; row = this.end[row]) roots.push(row);

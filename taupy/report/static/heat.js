@@ -1,8 +1,8 @@
-// Ranks over steps, as colours (see taupy/report/heat.py).
+// Ranks and steps as a map of colours (see taupy/report/heat.py).
 import { columns } from "./columns.js";
 
 export class Heat {
-  /** @param layout {ranks, first, unit, widths}: numbers of rows, first steps of columns. */
+  /** @param layout {ranks, first, unit, widths}: the rows' ranks, the columns' first steps. */
   constructor(bytes, layout) {
     this.ranks = layout.ranks;
     this.first = layout.first;
@@ -14,13 +14,13 @@ export class Heat {
     );
   }
 
-  /** In nanoseconds; null where the rank did no such step. */
+  /** In nanoseconds; null if the rank did no such step. */
   value(name, row, column) {
     const value = this.cells[name][row * this.wide + column];
     return value < 0 ? null : value * this.unit;
   }
 
-  /** From 0 to 1 between the ends of the colours; null where nothing is known. */
+  /** From 0 to 1 on the scale of colours; null if nothing is known. */
   shade(name, row, column) {
     const value = this.cells[name][row * this.wide + column];
     if (value < 0) return null;
@@ -28,7 +28,7 @@ export class Heat {
     return Math.min(Math.max((value - low) / (high - low || 1), 0), 1);
   }
 
-  /** The ends of the colours, in nanoseconds. */
+  /** The limits of the scale of colours, in nanoseconds. */
   ends(name) {
     return this.scales[name].map((value) => value * this.unit);
   }
@@ -40,7 +40,7 @@ export class Heat {
   }
 }
 
-/** Of one in a hundred the colour is the last: a few long steps must not leave all others alike. */
+/** The longest 1 % have the last colour, so that a few long steps leave the others distinct. */
 function scale(values, name) {
   const known = Float64Array.from(values.filter((value) => value >= 0)).sort();
   if (!known.length) return [0, 1];
@@ -48,7 +48,7 @@ function scale(values, name) {
   return [name === "wait" ? 0 : known[0], Math.max(high, name === "wait" ? 1 : known[0] + 1)];
 }
 
-/** A rank or step for each label that has room, at round distances. */
+/** The ranks or steps to label, at round distances, as far as there is space. */
 export function labelled(count, room) {
   const least = Math.max(Math.ceil(count / Math.max(room, 1)), 1);
   const power = 10 ** Math.floor(Math.log10(least));

@@ -1,16 +1,16 @@
-// The map of ranks and steps: a canvas with a row for each rank.
+// The map of ranks and steps: a canvas with one row per rank.
 import { labelled } from "./heat.js";
 import { duration } from "./numbers.js";
 import { element } from "./table.js";
 
-const LEFT = 56; // numbers of ranks
-const TOP = 16; // numbers of steps
+const LEFT = 56; // for the ranks' numbers
+const TOP = 16; // for the steps' numbers
 const HIGHEST = 20;
 const TALL = 640;
 const WORDS = { time: "took", own: "without waiting", wait: "waited" };
 
 export class HeatPanel {
-  /** @param keep called with what the address is to keep: {heat: "own", "wait" or ""}. */
+  /** @param keep called with the state to keep in the address: {heat: "own", "wait" or ""}. */
   constructor(heat, { panel, tip, shown, keep }) {
     Object.assign(this, { heat, panel, tip, keep });
     const part = (name) => panel.querySelector(`[data-part=${name}]`);
@@ -41,7 +41,7 @@ export class HeatPanel {
     for (const event of ["resize", "beforeprint"]) window.addEventListener(event, () => this.draw());
   }
 
-  /** The cell at a place of the canvas, or null. */
+  /** The cell at a position on the canvas, or null. */
   cell(x, y) {
     const row = Math.floor((y - TOP) / this.high);
     const column = Math.floor(((x - LEFT) / (this.parts.canvas.clientWidth - LEFT)) * this.heat.wide);
@@ -104,7 +104,7 @@ export class HeatPanel {
     if (document.activeElement === canvas) this.paintCursor(context, width, color);
   }
 
-  /** The cells, a pixel each. */
+  /** The cells, one pixel each. */
   image([cold, hot, none]) {
     const { heat, name } = this;
     const [wide, tall] = [heat.wide, heat.ranks.length];
@@ -152,7 +152,7 @@ export class HeatPanel {
   }
 }
 
-/** The parts of a colour `#rrggbb`. */
+/** The components of a colour `#rrggbb`. */
 function rgb(text) {
   return [1, 3, 5].map((at) => parseInt(text.slice(at, at + 2), 16));
 }

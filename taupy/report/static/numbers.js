@@ -1,4 +1,4 @@
-// Numbers for people, as taupy/units.py formats them (a test compares the two).
+// Readable numbers, formatted as by taupy/units.py (a test compares the two).
 
 const STEPS = [[1e9, "s"], [1e6, "ms"], [1e3, "us"]];
 const SIZES = ["KiB", "MiB", "GiB", "TiB", "PiB"];
@@ -36,7 +36,7 @@ export function size(bytes) {
   return `${(value * 1024).toFixed(1)} ${SIZES.at(-1)}`;
 }
 
-/** A share of 0 to 100: "12.5". */
+/** A percentage: "12.5". */
 export function percent(value) {
   return value.toFixed(1);
 }
@@ -46,14 +46,14 @@ export function count(value) {
   return String(value).replace(/\B(?=(\d{3})+$)/g, ",");
 }
 
-/** A real number: whole ones whole, others with six digits. */
+/** A real number, without decimals if it is whole, otherwise with six digits. */
 export function number(value) {
   return Number.isInteger(value) ? String(value) : String(Number(value.toPrecision(6)));
 }
 
 const FORMATS = { time_ns: duration, bytes: size, percent, float: number };
 
-/** A table's cell as text; "" where nothing was measured. */
+/** A table's cell as text; "" if nothing was measured. */
 export function shown(value, kind) {
   if (value === null) return "";
   const format = FORMATS[kind] ?? number;

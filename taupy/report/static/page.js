@@ -1,4 +1,4 @@
-// The page of a trial: tabs, what they show, and the address that leads there again.
+// The page of a trial: tabs, their contents, and the address that restores them.
 import { read, written } from "./address.js";
 import { Change } from "./change.js";
 import { lineChart } from "./chart.js";
@@ -18,7 +18,7 @@ const settings = read(location.hash);
 
 let writing = 0;
 
-/** Keep in the address, soon: the browser takes a while for it, which frames do not have. */
+/** Keep the state in the address, with a delay: that takes the browser too long for a frame. */
 function remember(changes) {
   Object.assign(settings, changes);
   clearTimeout(writing);
@@ -40,7 +40,7 @@ function showTab(name) {
     button.tabIndex = button === chosen ? 0 : -1;
     byId(`tab-${button.dataset.tab}`).hidden = button !== chosen;
   }
-  window.dispatchEvent(new Event("resize")); // draws what was hidden, and had no width
+  window.dispatchEvent(new Event("resize")); // draws elements that were hidden and had no width
 }
 
 function chooseTab(name) {
@@ -89,7 +89,7 @@ function panelOf(section) {
   return panel;
 }
 
-/** A table whose order and filter the address keeps. */
+/** A table whose order and filter are kept in the address. */
 function sortedTable(data, key) {
   const [sort, find] = [`sort.${key}`, `find.${key}`];
   const names = { sort, find };
@@ -237,7 +237,7 @@ class FlamePanel {
   }
 }
 
-/** The node at a path of names, or as far as it goes. */
+/** The node at a path of names; if there is none, the deepest node on it. */
 function nodeAt(tree, root, zoom) {
   let node = root;
   for (const name of zoom.split("\u001f").filter(Boolean)) {
@@ -268,7 +268,7 @@ async function addHeat(layout) {
   shown.draw();
 }
 
-/** The charts of another page, in a frame as high as they are. */
+/** The charts of another page, in a frame of their height. */
 function addRoofline(text) {
   const panel = element("div");
   const frame = element("iframe", undefined, { title: "roofline", srcdoc: text });
@@ -277,7 +277,7 @@ function addRoofline(text) {
     const button = frame.contentDocument?.getElementById("theme"); // null until it is loaded
     if (!button || !inside.scrollHeight) return;
     if (inside.dataset.theme !== (isDark() ? "dark" : "light")) button.click();
-    button.hidden = true; // it follows the page's own
+    button.hidden = true; // it follows the theme of this page
     frame.style.height = `${inside.scrollHeight + 4}px`;
   };
   frame.addEventListener("load", fit);
@@ -298,7 +298,7 @@ async function begin() {
   const layout = JSON.parse(new TextDecoder().decode(await unpacked(byId("contents").textContent)));
   document.documentElement.dataset.theme = settings.theme ?? "";
   layout.sections.forEach((section) => addTab(section.name, section.title, panelOf(section)));
-  showTab(settings.tab); // what is asked for may have to wait for the call paths
+  showTab(settings.tab); // the contents may have to wait for the call paths
   if (layout.forest) {
     const forest = new Forest(await unpacked(byId("forest").textContent), layout.forest);
     const flame = new FlamePanel(forest);
@@ -312,7 +312,7 @@ async function begin() {
   document.documentElement.dataset.ready = "yes";
 }
 
-// --- printing: all tabs, and what is folded ---
+// --- printing: all tabs, and folded parts ---
 
 let folded = [];
 

@@ -2,7 +2,7 @@
 import { count, shown } from "./numbers.js";
 
 const MOST_ROWS = 200; // more are shown on request
-const MORE_ROWS = 1000; // at once: a browser takes minutes to lay out tens of thousands
+const MORE_ROWS = 1000; // at a time: a browser takes minutes for the layout of tens of thousands
 
 function compare(a, b) {
   if (a === null || b === null) return (a === null) - (b === null); // unknown: last
@@ -33,8 +33,8 @@ export function element(name, text, attributes = {}) {
 export class SortedTable {
   /**
    * @param data {title, columns: [{heading, kind, right}], rows, notes}.
-   * @param state {sort, find, keep}: what the address says ("2d" for the third column, descending),
-   *   and what is called with {sort, find} when they change.
+   * @param state {sort, find, keep}: `sort` ("2d" is the third column, descending) and `find` are
+   *   the address's; `keep` is called with {sort, find} when they change.
    */
   constructor(data, { sort = "", find = "", keep = () => {} } = {}) {
     const column = parseInt(sort, 10);
@@ -46,7 +46,7 @@ export class SortedTable {
     this.most = MOST_ROWS;
   }
 
-  /** The section that shows it. */
+  /** The table's section. */
   element() {
     const section = element("section", undefined, { class: "table" });
     if (this.data.title) section.append(element("h3", this.data.title));
@@ -111,7 +111,7 @@ export class SortedTable {
     this.column = at;
     this.keep({ sort: `${at}${this.descending ? "d" : ""}` });
     this.fill();
-    this.table.querySelectorAll("th button")[at].focus(); // the one before was replaced
+    this.table.querySelectorAll("th button")[at].focus(); // the previous button was replaced
   }
 
   row(values) {

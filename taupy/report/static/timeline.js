@@ -1,7 +1,7 @@
-// Activities over time: a lane for each thread and stream (see taupy/report/timeline.py).
+// Activities over time: one lane per thread and stream (see taupy/report/timeline.py).
 import { columns } from "./columns.js";
 
-/** Rows of activities that do not overlap: {start, end, busy, name} in the order of time. */
+/** Rows of activities that do not overlap: {start, end, busy, name}, ordered by time. */
 export class Timeline {
   /** @param layout {count, of, end, widths, names: [{name, kind}], lanes: [{name, kind, rows}]}. */
   constructor(bytes, layout) {
@@ -21,12 +21,12 @@ function row({ gap, length, name }, first, end) {
   const start = gap.slice(first, end);
   for (let at = 1; at < start.length; at++) start[at] += start[at - 1];
   const ends = start.map((value, at) => value + length[first + at]);
-  const busy = new Float64Array(start.length + 1); // in all activities before one
+  const busy = new Float64Array(start.length + 1); // in all earlier activities
   for (let at = 0; at < start.length; at++) busy[at + 1] = busy[at] + length[first + at];
   return { start, end: ends, busy, name: name.slice(first, end) };
 }
 
-/** The first position of sorted values that is larger than a limit. */
+/** The index of the first of the sorted values that is above a limit. */
 export function after(values, limit) {
   let [low, high] = [0, values.length];
   while (low < high) {
@@ -38,8 +38,8 @@ export function after(values, limit) {
 }
 
 /**
- * What of a row is to be drawn between two times: [position, x, width, busy share]. All that begin in
- * one pixel and are narrower are one, so there are never more than pixels.
+ * The boxes of a row to draw between two times: [position, x, width, busy share]. Activities that
+ * begin in the same pixel and are narrower are one box, so there are at most as many as pixels.
  */
 export function* spans({ start, end, busy }, [from, to], width) {
   const scale = width / (to - from);
@@ -59,7 +59,7 @@ export function* spans({ start, end, busy }, [from, to], width) {
   }
 }
 
-/** A part of the whole, as wide or narrower, that lies within 0 and the end. */
+/** The part, moved and if necessary shortened to be between 0 and the end. */
 export function within([from, to], end) {
   const wide = Math.min(Math.max(to - from, 10), end);
   const begin = Math.min(Math.max(from, 0), end - wide);

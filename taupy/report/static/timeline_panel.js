@@ -1,4 +1,4 @@
-// The tab of the timeline: a canvas with a lane for each thread and stream.
+// The tab of the timeline: a canvas with one lane per thread and stream.
 import { duration } from "./numbers.js";
 import { element } from "./table.js";
 import { after, spans, within } from "./timeline.js";
@@ -8,7 +8,7 @@ const LANE = 22; // the title of a lane
 const COLORS = { kernel: 130, copy: 205, memset: 180, api: 35, sync: 0, range: 265, call: 48 };
 
 export class TimelinePanel {
-  /** @param keep called with what the address is to keep: {from, to} in ns. */
+  /** @param keep called with the state to keep in the address: {from, to} in ns. */
   constructor(timeline, { panel, tip, from, to, keep }) {
     Object.assign(this, { timeline, panel, tip, keep });
     const part = (name) => panel.querySelector(`[data-part=${name}]`);
@@ -52,7 +52,7 @@ export class TimelinePanel {
     return from + (x / this.canvas.clientWidth) * (to - from);
   }
 
-  /** Show a part, and keep it. */
+  /** Show a part, and keep it in the address. */
   look(part) {
     const { end } = this.timeline;
     this.shown = within(part, end);
@@ -106,7 +106,7 @@ export class TimelinePanel {
     this.tip.style.top = `${event.clientY + 16}px`;
   }
 
-  /** What lies at a place of the canvas, in words, or null. */
+  /** A description of the position on the canvas, or null. */
   described(x, y) {
     const row = this.places?.find(({ top }) => y >= top && y < top + ROW)?.row;
     if (!row) return null;

@@ -1,4 +1,4 @@
-"""The plain engine in a process of its own, under a clock that only the program moves."""
+"""Run the plain engine in a separate process, with a clock that the program sets."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ finally:
 
 
 class Rows:
-    """A part, asked by names."""
+    """A part's contents, by name."""
 
     def __init__(self, part) -> None:
         self.part = part
@@ -100,7 +100,7 @@ class Measured:
 @pytest.fixture
 def measure(tmp_path):
     """Run a program under the plain engine; `clock.now += n` spends n ns, and
-    `parts.append(part())` keeps the part as it stands."""
+    `parts.append(part())` keeps the current part."""
 
     def run(source: str, check: bool = True, **options) -> Measured:
         program, output = tmp_path / "prog.py", tmp_path / "part"
@@ -108,7 +108,7 @@ def measure(tmp_path):
         driver = DRIVER.format(
             root=str(ROOT), program=str(program), output=str(output), options=options
         )
-        # Under a name of the engine's own folder the driver's functions are not recorded.
+        # Functions whose file is in the engine's folder are not recorded: the driver's.
         ours = str(ROOT / "taupy" / "instrument" / "driver")
         done = subprocess.run(
             [sys.executable, "-c", f"exec(compile({driver!r}, {ours!r}, 'exec'))"],

@@ -1,4 +1,4 @@
-// Each line of input is a kind and a value; each line of output what the page would show.
+// Each line of input has a kind and a value; each line of output is the text on the page.
 import { createInterface } from "node:readline";
 import { shown } from "../../../taupy/report/static/numbers.js";
 

@@ -14,7 +14,7 @@ import { arranged } from "../../../taupy/report/static/table.js";
 
 // main 100 (own 10) -> f 60 (own 20) -> g 40; main -> g 30; another thread: f 5
 const ROWS = [
-  // depth, timer, calls + 1, own, rest; and a verdict, 0 where it is left out
+  // depth, timer, calls + 1, own, rest, and a verdict (default 0)
   [0, 0, 2, 10, 0],
   [1, 1, 4, 20, 0],
   [2, 2, 11, 40, 0],
@@ -122,7 +122,7 @@ test("boxes of what is zoomed to, and its callers at full width", () => {
 test("a change is grey within noise, and full at the half", () => {
   const trees = forest(ROWS, { compares: true });
   const nodes = new TopDown(trees, null).of([1, 4], "all").children;
-  const [f] = nodes; // 60 in the first, 5 in the second
+  const [f] = nodes; // 60 in the first trial, 5 in the second
   const change = new Change(trees);
   assert.deepEqual(change.times(f), [60, 5]);
   assert.ok(change.of(f) < -1);
@@ -154,7 +154,7 @@ test("an inverted tree has the verdicts on own times", () => {
   assert.equal(change.of(f), null);
   assert.match(change.text(f), /within noise/);
   assert.match(change.text(tree.children(f)[0]), /not in B/);
-  assert.notEqual(change.of(g), null); // it is in the first trial only
+  assert.notEqual(change.of(g), null); // only in the first trial
 });
 
 test("rows are filtered by all words and sorted, unknown ones last", () => {
