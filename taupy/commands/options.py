@@ -13,6 +13,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:  # importing delays the program that `taupy run` starts
     from collections.abc import Callable, Sequence
 
+    from taupy.delivery import Delivery
     from taupy.profiledb.database import ProfileDB
 
 DEFAULT_DATABASE = "taupy.db"
@@ -317,14 +318,22 @@ def recover_first(database: str) -> None:
     from taupy.commands import pushing
     from taupy.session import recover
 
+    parts: dict[tuple[str, int], list[Delivery]] = {}
     for delivery in recover(database):
-        if delivery.trial_id is not None and delivery.profile is not None:
-            state = " (incomplete)" if delivery.profile.state == "incomplete" else ""
-            say(f"recovered an interrupted run: trial {delivery.trial_id}, {delivery.name}{state}")
+        if delivery.trial_id is not None:
+            parts.setdefault((delivery.database, delivery.trial_id), []).append(delivery)
         elif delivery.problem:
             say(f"not recovered: {delivery.problem}")
+    for (_, trial), deliveries in parts.items():
+        # The ranks of a job are runs of their own, and one trial.
+        states = [delivery.profile.state for delivery in deliveries if delivery.profile]
+        if states:
+            state = " (incomplete)" if "incomplete" in states else ""
+            of_ranks = f", from {len(states)} runs" if len(states) > 1 else ""
+            name = f"trial {trial}, {deliveries[-1].name}{state}{of_ranks}"
+            say(f"recovered an interrupted run: {name}")
         try:
-            if line := pushing.delivered(delivery):
+            if line := pushing.delivered(max(deliveries, key=lambda delivery: delivery.running)):
                 say(line)
         except DatabaseError as problem:  # which its own command reports as well
             say(str(problem))

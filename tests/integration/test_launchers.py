@@ -93,6 +93,17 @@ def test_attempts_are_one_trial_and_the_last_one_says_how_it_ended(runs, launche
     assert said == "taupy: trial 1 has no attempt 7, only 1, 2\n"
 
 
+def test_killed_ranks_are_recovered_in_one_line(runs, launched):
+    killed = "import os, signal\ndef f(): os.kill(os.getpid(), signal.SIGKILL)\nf()\n"
+    (runs.folder / "prog.py").write_text(killed)
+    for rank in range(3):
+        launched("torchrun", rank, size=3)
+    said = runs.taupy("trials", "--db", "taupy.db").stderr
+    recovered = "taupy: recovered an interrupted run: trial 1, prog/default/1"
+    assert said == f"{recovered} (incomplete), from 3 runs\n"
+    assert runs.sql("SELECT node FROM thread ORDER BY node") == [(0,), (1,), (2,)]
+
+
 def test_a_second_run_of_the_same_name_is_a_trial_of_its_own(runs, launched):
     for _ in range(2):
         for rank in (0, 1):
