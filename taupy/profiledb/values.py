@@ -25,7 +25,6 @@ from taupy.profiledb import coverage
 from taupy.profiledb.database import ProfileDB, of_a_sound_file
 from taupy.profiledb.dimensions import dimension, labels
 from taupy.profiledb.statements import Statement
-from taupy.profiledb.step_values import STEP, step_values
 from taupy.profiledb.translation import OF_PATH, Translation
 
 Choices = list[tuple[int, ...]]
@@ -55,7 +54,9 @@ def _all_of(db: ProfileDB, question: Question) -> Table:
         apart = dict.fromkeys((*question.by, "trial", "thread"))
         of_threads = replace(question, by=tuple(apart), over="sum", largest=None)
         return _largest(_all_of(db, of_threads), question.by)
-    if STEP in question.dimensions:
+    if "step" in question.dimensions:
+        from taupy.profiledb.step_values import step_values
+
         return step_values(db, question)
     translation = Translation.of(db, question)
     nested = "timer" not in question.by and not translation.by_path
