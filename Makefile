@@ -2,25 +2,25 @@
 # make test    run the quick tests, in minutes
 # make test-all    run all tests but those that need a GPU
 # make check   lint, format, types, import floors, docs, scripts of pages
-# make javascript   lint the scripts of pages with ESLint, where npm is (it fetches ESLint)
-# make browsers   test pages in Chromium and Firefox (PICTURES=docs/images: makes those of the docs)
-# make sanitize   run the tests that concern C under sanitizers (SANITIZE=--share: a few minutes)
-# make random   run random programs that are counted independently (PROGRAMS=3000 SEED=N)
-# make fuzz   change files of every format, and taupy's own, at random (FUZZ_SECONDS=1800 SEED=N)
-# make faults   let every n-th write, mmap, open, fork ... of taupy's fail
+# make javascript   lint the scripts of pages with ESLint, which npm fetches
+# make browsers   test pages in Chromium and Firefox (PICTURES=docs/images: updates those of the docs)
+# make sanitize   run the tests of C code under sanitizers (SANITIZE=--share: a few minutes)
+# make random   run random programs whose calls are counted independently (PROGRAMS=3000 SEED=N)
+# make fuzz   change files of all formats, including taupy's own, at random (FUZZ_SECONDS=1800 SEED=N)
+# make faults   make every n-th write, mmap, open, fork ... of taupy fail
 # make soak   runs, kills, recoveries and full disks for an hour (SOAK_SECONDS=600 SEED=N)
 # make foreign   run CPython's own tests with and without taupy (FOREIGN=--share: some minutes)
-# make observer   30 trainings with and without taupy: do they notice? 20 pairs of ranks of which one is
-#                 slow: is the reason named? (OBSERVER=--share: a few)
-# make wheel   build a wheel, and try it where there is no compiler
-# make bench   measure what measuring costs
-# make gpu-wheels   fetch into .whl what a GPU machine without network may lack
-# make gpu-check    on a machine with a GPU: its tests, beside torch.profiler
-# make gpu-record GPU_RECORD=FOLDER   keep what CUPTI gives of a run there, for tests without
-# make clean   remove what the above made
+# make observer   check that 30 trainings do not notice taupy, and that of 20 pairs of ranks the slow
+#                 one is named with the reason (OBSERVER=--share: a few)
+# make wheel   build a wheel, and test it without a compiler
+# make bench   measure taupy's own cost
+# make gpu-wheels   fetch wheels into .whl for a GPU machine without network
+# make gpu-check    on a machine with a GPU: its tests, compared with torch.profiler
+# make gpu-record GPU_RECORD=FOLDER   on a GPU: record CUPTI's data of a run, for tests without one
+# make clean   remove what the other targets created
 #
-# PYTHON=python3.12 chooses the interpreter. The demo lives in .venv, installed as users
-# install it; tests live in .venv-test-3.X, an editable install with the core built in place.
+# PYTHON=python3.12 chooses the interpreter. The demo uses .venv, with taupy installed as users
+# install it; tests use .venv-test-3.X, an editable install with the core built in place.
 
 PYTHON ?= python3
 VERSION := $(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null)
@@ -51,7 +51,7 @@ test-environment: $(TEST)/.installed
 test: test-environment
 	$(TEST)/bin/python -m pytest -q -m "not slow and not gpu" -n 3 --durations=10
 
-# SHARE=1/5 leaves four fifths of what is slow, or the same on all Pythons, to four other runs.
+# SHARE=1/5 leaves four fifths of the tests that are slow, or equal on all Pythons, to other runs.
 test-all: test-environment
 	$(TEST)/bin/python -m pytest -q -m "not gpu" -n 2 --durations=25 \
 	  $(if $(SHARE),--share $(SHARE)) $(if $(SLOW_SHARE),--slow-share $(SLOW_SHARE))
@@ -93,8 +93,8 @@ random: test-environment
 	TAUPY_RANDOM_PROGRAMS=$(PROGRAMS) TAUPY_RANDOM_SEED=$(SEED) \
 	  $(TEST)/bin/python -m pytest -q -n 2 tests/random_programs
 
-# Each run goes on where none has been: the last seed is kept in build/fuzz, and files that went
-# wrong in build/fuzz/SEED. A seed takes a million rounds at most.
+# Each run continues after the last seed, which is kept in build/fuzz; files that caused failures
+# are kept in build/fuzz/SEED. A seed has at most a million rounds.
 FUZZ_SECONDS ?= 1800
 
 fuzz: test-environment
@@ -106,7 +106,7 @@ fuzz: test-environment
 	  $(TEST)/bin/python -m tests.fuzz.$$what --seconds $(FUZZ_SECONDS) --seed $$seed \
 	    --keep build/fuzz/$$seed || exit 1; done
 
-# Each way of failing is tried for every n up to this.
+# Each kind of failure is tried for every n up to this.
 FAULTS ?= 12
 
 faults: test-environment
@@ -117,7 +117,7 @@ SOAK_SECONDS ?= 3600
 soak: test-environment
 	$(TEST)/bin/python -m tests.soak --seconds $(SOAK_SECONDS) --seed $(SEED)
 
-# With the packages of the tests beside PyTorch, whose build for the CPU is small.
+# With the tests' packages and PyTorch, whose CPU build is small.
 observer: test-environment
 	@test -x $(OBSERVER_VENV)/bin/python || $(PYTHON) -m venv $(OBSERVER_VENV)
 	@echo 'import site; site.addsitedir("$(CURDIR)/$(TEST)/lib/python$(VERSION)/site-packages")' \
@@ -140,9 +140,9 @@ bench: $(TEST)/.installed-bench
 wheel: $(TEST)/.installed-wheel
 	scripts/wheel.sh $(TEST)
 
-# PyTorch is taken from the packages of PYTHON: its CUDA must fit the driver. A virtual
-# environment does not see those of another that it was made with: they are named to it. Where
-# nothing can be fetched, what PYTHON has must do.
+# PyTorch is taken from PYTHON's packages, because its CUDA must fit the driver. If PYTHON is itself
+# in a virtual environment, the new one does not see its packages, so their folder is added. Without
+# a network, PYTHON's packages must suffice.
 gpu-environment: python
 	$(PYTHON) -m venv --without-pip --system-site-packages $(GPU)
 	$(PYTHON) -c 'import site; print(*(f"import site; site.addsitedir({each!r})" for each in \
@@ -151,7 +151,7 @@ gpu-environment: python
 	  $(if $(wildcard .whl/*.whl),.whl/*.whl) && $(GPU)/bin/python -c "import sqlite_utils, hypothesis" || \
 	$(GPU_INSTALL) -e ".[test,gpu]"
 
-# Without what such a machine has: PyTorch, JAX, NumPy, pandas, Matplotlib, rich, pytest.
+# Without packages that such a machine has: PyTorch, JAX, NumPy, pandas, Matplotlib, rich, pytest.
 GPU_WHEELS ?= .whl
 WHEELS := sqlite-utils sqlite-fts4 click-default-group click tabulate pluggy python-dateutil \
   ijson msgspec nvidia-ml-py shtab hypothesis sortedcontainers
@@ -173,13 +173,13 @@ clean:
 	rm -f taupy/_native/*.so
 	find . -name __pycache__ -not -path './.venv*' -prune -exec rm -rf {} +
 
-# A stamp file says that an environment is up to date; `make test` twice installs once.
+# A stamp file marks an environment as up to date, so that a second `make test` installs nothing.
 
 python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
 	  echo "taupy needs Python 3.11 or newer, '$(PYTHON)' is not: make PYTHON=python3.12 ..." >&2; exit 1; }
 
-# Only what an earlier make has made is cleared, for another Python.
+# For another Python, an existing environment is replaced only if make created it.
 $(DEMO)/.made-$(VERSION): | python
 	$(PYTHON) -m venv $(if $(wildcard $(DEMO)/.made-*),--clear) $(DEMO)
 	@touch $@
