@@ -304,6 +304,8 @@ uint64_t layer_facts_tokens(const LayerCall *call)
 {
     HostTensor tensor;
     uint64_t found = COUNT_UNKNOWN;
+    if (!is_tried && operators_library != NULL)
+        library_start();
     if (host.tensor == NULL)
         return found;
     PyObject *positional = frame_argument(call->frame, call->routine->key, 1);

@@ -302,6 +302,14 @@ static void work_begins(struct Steps *steps, uint64_t at)
         work_open(&steps->now, at);
 }
 
+/* Whether modules were called only to try or to build a model, before a thread's first batch. */
+static int is_trial_run(const struct Steps *steps)
+{
+    const Work *now = &steps->now;
+    return now->is_open && now->fetches == 0 && now->backwards == 0 && now->updates == 0 &&
+           !steps->before.is_open && steps->series[STEP_TRAINING].count == 0;
+}
+
 static void fetch_begins(Thread *thread, struct Steps *steps, const void *source, uint64_t at)
 {
     Work *now = &steps->now;
@@ -313,7 +321,7 @@ static void fetch_begins(Thread *thread, struct Steps *steps, const void *source
         settle(thread, steps);
         step_write(thread, STEP_VALIDATION, now, at);
         work_open(now, at);
-    } else if (is_only_fetched(now) && now->source == source)
+    } else if ((is_only_fetched(now) && now->source == source) || is_trial_run(steps))
         work_open(now, at);
     work_begins(steps, at);
     now->fetches++;

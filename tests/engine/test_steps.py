@@ -338,6 +338,25 @@ time.sleep(0.05)
     assert whole < trial.sql("SELECT duration_ns FROM trial")[0][0] - 50e6
 
 
+def test_a_model_that_is_tried_before_the_first_batch_is_no_part_of_a_step(run):
+    trial = run(
+        """
+net(0)
+SummaryWriter().add_scalar("tried", 1)
+for batch in loader(3):
+    train(batch)
+net(0)
+for batch in loader(2):
+    SummaryWriter().add_scalar("loss", 2)
+    train(batch)
+"""
+    )
+    assert trial.sql("SELECT sum(count), sum(samples) FROM step") == [(5, 40)]
+    values = trial.sql("SELECT number FROM step_value WHERE name = 'loss' ORDER BY number")
+    assert values == [(4,), (5,)]
+    assert trial.sql("SELECT count(*) FROM step_value WHERE name = 'tried'") == [(0,)]
+
+
 def test_values_are_the_python_numbers_that_loggers_receive(run):
     trial = run(
         """
