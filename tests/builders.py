@@ -96,8 +96,8 @@ def profile_of(*threads: MadeThread, number: int = 1, **more: Any) -> Profile:
     """A profile of these threads; its uuid is derived from `number`."""
     timers: dict[Timer, int] = {}
     measured = [_thread_profile(thread, timers) for thread in threads]
-    metrics = {name for one in measured for name in one.tree.inclusive}
-    known = {"time": TIME}
+    metrics = {name for thread_profile in measured for name in thread_profile.tree.inclusive}
+    standard = {"time": TIME}
     given: dict[str, Any] = {
         "uuid": UUID.format(number),
         "application": "app",
@@ -105,18 +105,18 @@ def profile_of(*threads: MadeThread, number: int = 1, **more: Any) -> Profile:
         "started_at": STARTED_AT,
         "duration_ns": 2_000_000_000,
         "exit_code": 0,
-        "metrics": [known.get(name, Metric(name, "count")) for name in sorted(metrics)],
+        "metrics": [standard.get(name, Metric(name, "count")) for name in sorted(metrics)],
     }
     return Profile(**{**given, "timers": list(timers), "threads": measured, **more})
 
 
-def _thread_profile(made: MadeThread, timers: dict[Timer, int]) -> ThreadProfile:
+def _thread_profile(described: MadeThread, timers: dict[Timer, int]) -> ThreadProfile:
     tree = CallTree()
-    metrics = sorted(_metrics(made.root))
+    metrics = sorted(_metrics(described.root))
     tree.inclusive = {name: array("q") for name in metrics}
     tree.exclusive = {name: array("q") for name in metrics}
-    events = list(made.events)
-    stack = [(made.root, -1)]
+    events = list(described.events)
+    stack = [(described.root, -1)]
     while stack:
         here, parent = stack.pop()
         row = len(tree.timer)
@@ -131,21 +131,21 @@ def _thread_profile(made: MadeThread, timers: dict[Timer, int]) -> ThreadProfile
                 tree.exclusive[name] = array("d", tree.exclusive[name])
             tree.inclusive[name].append(value)
             tree.exclusive[name].append(value)
-        events += [replace(one, row=row) for one in here.events]
+        events += [replace(user_event, row=row) for user_event in here.events]
         stack += [(child, row) for child in reversed(here.children)]
     for name in metrics:
         _add_up(tree.parent, tree.inclusive[name])
-    return ThreadProfile(made.thread, tree, events)
+    return ThreadProfile(described.thread, tree, events)
 
 
 def _metrics(root: Call) -> set[str]:
-    found: set[str] = set()
+    names: set[str] = set()
     stack = [root]
     while stack:
         here = stack.pop()
-        found |= here.exclusive.keys()
+        names |= here.exclusive.keys()
         stack += here.children
-    return found
+    return names
 
 
 def _add_up(parent: array[int], inclusive: array[int]) -> None:
@@ -219,16 +219,19 @@ def gpu_profile(number: int = 1, **more: Any) -> Profile:
         for row in range(1, len(rows)):
             subroutines[parent[row]] += calls[row]
         timer = array("q", [which for which, _, _, _ in rows])
-        made = CallTree(timer, parent, calls, subroutines, {"time": inclusive}, {"time": exclusive})
+        result = CallTree(
+            timer, parent, calls, subroutines, {"time": inclusive}, {"time": exclusive}
+        )
         if flop is not None:
             counted = array("d", flop)  # type: ignore[arg-type]
-            made.exclusive["flop_fp32"] = counted  # type: ignore[assignment]
-            total = array("d", [0.0 if one != one else one for one in flop])
+            result.exclusive["flop_fp32"] = counted  # type: ignore[assignment]
+            total = array("d", [0.0 if math.isnan(value) else value for value in flop])
             _add_up(parent, total)  # type: ignore[arg-type]
-            made.inclusive["flop_fp32"] = array(  # type: ignore[assignment]
-                "d", [one if one != one else two for one, two in zip(flop, total, strict=True)]
+            result.inclusive["flop_fp32"] = array(  # type: ignore[assignment]
+                "d",
+                [own if math.isnan(own) else whole for own, whole in zip(flop, total, strict=True)],
             )
-        return made
+        return result
 
     host_tree = tree(
         [(0, -1, 1, 0), (1, 0, 1, 100), (2, 1, 10, 300), (3, 2, 20, 40), (4, 2, 10, 60)]
@@ -369,7 +372,7 @@ SAMPLED_FROM_NS = 1_700_000_000_000_000_000
 def samples(name: str, unit: str, values: list[float]) -> Samples:
     """A user event with a point every microsecond; minimum and maximum differ from it by 1."""
     start = array("q", [SAMPLED_FROM_NS + 1000 * n for n in range(len(values))])
-    end = array("q", [one + 1000 for one in start])
+    end = array("q", [moment + 1000 for moment in start])
     low, high = (array("d", [value + away for value in values]) for away in (-1.0, 1.0))
     return Samples(name, unit, start, end, array("q", [2] * len(values)), array("d", values),
                    low, high)  # fmt: skip
@@ -392,12 +395,12 @@ def collectives(
 ) -> Collectives:
     """all_reduces of 8 bytes, in nanoseconds from `SAMPLED_FROM_NS` on; -1: it never ended."""
     count = len(asked_ns)
-    asked = array("q", [SAMPLED_FROM_NS + moment for moment in asked_ns])
+    requested = array("q", [SAMPLED_FROM_NS + moment for moment in asked_ns])
     ended = array("q", [end if end < 0 else SAMPLED_FROM_NS + end for end in ended_ns])
     more = {"ranks": "0-1", "size": 2, "begun": count, **more}
     return Collectives(name, operation=["gloo:all_reduce"] * count,
                        number=array("q", range(1, count + 1)), bytes=array("q", [8] * count),
-                       asked_ns=asked, begun_ns=asked[:], ended_ns=ended,
+                       asked_ns=requested, begun_ns=requested[:], ended_ns=ended,
                        row=array("q", [row] * count), **more)  # fmt: skip
 
 
@@ -453,10 +456,16 @@ def _canonical_thread(measured: ThreadProfile, place: Callable[[int], int]) -> T
         ),
         sorted(
             (
-                one if one.row is None else replace(one, row=moved[one.row])
-                for one in measured.user_events
+                user_event
+                if user_event.row is None
+                else replace(user_event, row=moved[user_event.row])
+                for user_event in measured.user_events
             ),
-            key=lambda one: (one.name, one.unit, -1 if one.row is None else one.row),
+            key=lambda user_event: (
+                user_event.name,
+                user_event.unit,
+                -1 if user_event.row is None else user_event.row,
+            ),
         ),
         [replace(launch, row=moved[launch.row]) for launch in measured.launches],
         [activity._replace(row=moved[activity.row]) for activity in measured.activities],

@@ -24,7 +24,7 @@ _LIVE_AT_MOST = 128
 
 def packed_header(layout: Layout, size: int, *, used: int, pid: int, start_ticks: int) -> bytes:
     """The header of a container with one chunk, which has `size` bytes with its table."""
-    known = {
+    by_name = {
         "version": layout.version,
         "header_size": size,
         "chunk_count": 1,
@@ -33,7 +33,7 @@ def packed_header(layout: Layout, size: int, *, used: int, pid: int, start_ticks
         "pid": pid,
         "start_ticks": start_ticks,
     }
-    fields = [known.get(name, 0) for name in Header._fields[1:]]
+    fields = [by_name.get(name, 0) for name in Header._fields[1:]]
     return _HEADER.pack(layout.magic, *fields).ljust(size, b"\0")
 
 
@@ -95,7 +95,7 @@ class PartWriter:
     def live(self, live: Iterable[Live]) -> None:
         """Memory in use, with as many rows as the reader accepts."""
         pack = gpu_layout.LIVE_ITEM.pack
-        rows = [pack(1, *one) for one in live][:_LIVE_AT_MOST]
+        rows = [pack(1, *entry) for entry in live][:_LIVE_AT_MOST]
         room = bytes((_LIVE_AT_MOST - len(rows)) * gpu_layout.LIVE_ITEM.size)
         self._block(gpu_layout.LIVE, b"".join([*rows, room]))
 

@@ -24,31 +24,31 @@ _FIXED = {"uuid", "kind", "state", "category", "edge", "limiter", "unit", "sourc
 _GROUPS = {"GPU_KERNEL", "GPU_COPY", "CUDA_API", "TAUPY", "PYTHON", "LAYER", "PHASE", "PHASE_DATA"}
 
 
-def hostile(made: Profile) -> Profile:
+def hostile(profile: Profile) -> Profile:
     """The profile with EVIL before each of its names, keys and values, and with additional ones."""
-    made.metrics = [*made.metrics, Metric(f"{EVIL}metric", EVIL)]
-    tree = made.threads[0].tree
+    profile.metrics = [*profile.metrics, Metric(f"{EVIL}metric", EVIL)]
+    tree = profile.threads[0].tree
     tree.inclusive[f"{EVIL}metric"] = tree.inclusive["time"][:]
     tree.exclusive[f"{EVIL}metric"] = tree.exclusive["time"][:]
-    made.threads[0].user_events = [
-        *made.threads[0].user_events,
+    profile.threads[0].user_events = [
+        *profile.threads[0].user_events,
         UserEvent("event", "bytes", 1, 2.0, 2.0, 2.0, 4.0, row=1),
     ]
     for name in ("application", "experiment", "name", "source"):
-        setattr(made, name, EVIL + (getattr(made, name) or name))
-    made.metadata = {EVIL + key: EVIL + value for key, value in made.metadata.items()}
-    made.metadata |= {"Command": EVIL, "Hostname": EVIL, "CPU Type": EVIL, "GPU Name": EVIL}
-    made.metadata |= {"taupy.health.note": EVIL, "n": f"{EVIL}{made.uuid[-1]}"}
-    made.node_metadata = {
+        setattr(profile, name, EVIL + (getattr(profile, name) or name))
+    profile.metadata = {EVIL + key: EVIL + value for key, value in profile.metadata.items()}
+    profile.metadata |= {"Command": EVIL, "Hostname": EVIL, "CPU Type": EVIL, "GPU Name": EVIL}
+    profile.metadata |= {"taupy.health.note": EVIL, "n": f"{EVIL}{profile.uuid[-1]}"}
+    profile.node_metadata = {
         node: {EVIL + key: EVIL + value for key, value in facts.items()}
-        for node, facts in made.node_metadata.items()
+        for node, facts in profile.node_metadata.items()
     }
-    made.timers = [made.timers[0], *(attacking(timer) for timer in made.timers[1:])]
-    made.devices = [attacking(device) for device in made.devices]
-    for measured in made.threads:
+    profile.timers = [profile.timers[0], *(attacking(timer) for timer in profile.timers[1:])]
+    profile.devices = [attacking(device) for device in profile.devices]
+    for measured in profile.threads:
         measured.thread = attacking(measured.thread)
         measured.user_events = [attacking(event) for event in measured.user_events]
-    return made
+    return profile
 
 
 def attacking(record: Any) -> Any:

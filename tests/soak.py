@@ -58,7 +58,7 @@ class Soak:
         self.temporary.mkdir()
         (folder / "prog.py").write_text(PROGRAM)
         self.began = 0  # runs whose program began
-        self.told = ""
+        self.messages = ""
 
     def environ(self, **more: str) -> dict[str, str]:
         kept = {k: v for k, v in os.environ.items() if not k.startswith(("TAU", "XDG_STATE"))}
@@ -81,7 +81,7 @@ class Soak:
         except subprocess.TimeoutExpired:
             process.kill()
             raise
-        self.told += err
+        self.messages += err
         # After a SIGINT before taupy's first line, Python prints its own message.
         assert "Traceback" not in err or err.rstrip().endswith("KeyboardInterrupt"), err
         return out + err
@@ -122,9 +122,9 @@ class Soak:
             process.kill()
             self.finish(process)
         commands = [self.start("trials", "--db", self.database) for _ in range(6)]
-        told = "".join(self.finish(command) for command in commands)
-        assert told.count("recovered an interrupted run") == len(runs), told
-        assert "not recovered" not in told, told
+        messages = "".join(self.finish(command) for command in commands)
+        assert messages.count("recovered an interrupted run") == len(runs), messages
+        assert "not recovered" not in messages, messages
 
     def full_disk(self) -> None:
         if self.preload is None:
@@ -154,9 +154,9 @@ class Soak:
     def kill_import(self) -> None:
         """A rescue file is imported as a whole or not at all, and is kept."""
         (self.folder / "no.db").mkdir()
-        told = self.taupy("run", "--db", self.folder / "no.db", "prog.py", 500, 1, 0)
+        messages = self.taupy("run", "--db", self.folder / "no.db", "prog.py", 500, 1, 0)
         (rescue,) = self.folder.glob("no.db-*.taupy-run")
-        assert str(rescue) in told
+        assert str(rescue) in messages
         process = self.start("import", "--db", self.database, rescue)
         try:
             process.communicate(timeout=self.random.random())
@@ -184,7 +184,7 @@ class Soak:
             os.utime(folder, (0, 0))  # abandoned files are deleted after a day
         self.taupy("trials", "--db", self.database)
         for rescue in self.folder.glob("taupy.db-*.taupy-run"):
-            assert str(rescue) in self.told, f"{rescue.name} was never named"
+            assert str(rescue) in self.messages, f"{rescue.name} was never named"
             self.taupy("import", "--db", self.database, rescue)
             rescue.unlink()
         left = [*self.state.glob("*"), *self.temporary.iterdir()]
@@ -202,20 +202,20 @@ class Soak:
             "query", "SELECT count(*) AS n FROM trial", "--db", self.database, "--csv"
         )
         stored = int(rows.split()[-1]) if rows.split()[-1].isdigit() else 0
-        unmeasured = len(re.findall("nothing was measured", self.told))
+        unmeasured = len(re.findall("nothing was measured", self.messages))
         assert stored + unmeasured >= self.began, f"{stored} trials of {self.began} runs"
 
 
 def processes_of(state: Path) -> list[int]:
     """Processes with this state folder in their environment."""
-    found = []
+    pids = []
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             if os.fsencode(state) in (folder / "environ").read_bytes():
-                found.append(int(folder.name))
+                pids.append(int(folder.name))
         except OSError:
             continue
-    return found
+    return pids
 
 
 ACTIONS: dict[str, Callable[[Soak], None]] = {
@@ -245,7 +245,7 @@ def one_round(folder: Path, seed: int, full: Path | None, actions: list[str] | N
             ACTIONS[name](soak)
         soak.check()
     except (AssertionError, subprocess.TimeoutExpired) as problem:
-        return f"seed {seed} ({', '.join(names)}): {problem}\n{soak.told}"
+        return f"seed {seed} ({', '.join(names)}): {problem}\n{soak.messages}"
     shutil.rmtree(place)
     return ""
 

@@ -73,7 +73,7 @@ class Trial:
                      FROM callpath JOIN timer ON timer.id = callpath.timer_id"""
             )
         }
-        found = self._paths
+        rows = self._paths
         for number, *rest in self.sql(
             """SELECT call.callpath_id, thread.node, thread.thread, thread.name, call.calls,
                       call.subroutines, value.inclusive, value.exclusive
@@ -91,7 +91,7 @@ class Trial:
                 names.append(name)
                 files.append(file)
                 at = parent
-            found.append(
+            rows.append(
                 Path_(
                     tuple(reversed(names)),
                     tuple(reversed(files)),
@@ -99,7 +99,7 @@ class Trial:
                     *rest,
                 )
             )
-        return found
+        return rows
 
     def counts(self, file: str) -> dict[str, int]:
         """Call path, of this file's routines only -> calls, summed over threads."""
@@ -121,9 +121,9 @@ class Trial:
 
     def under(self, *names: str) -> Path_:
         """The one call path that ends with these names."""
-        found = [path for path in self.paths() if path.names[-len(names) :] == names]
-        assert len(found) == 1, f"{names}: {len(found)} call paths"
-        return found[0]
+        matching = [path for path in self.paths() if path.names[-len(names) :] == names]
+        assert len(matching) == 1, f"{names}: {len(matching)} call paths"
+        return matching[0]
 
     def metadata(self) -> dict[str, str]:
         return dict(self.sql("SELECT name, value FROM metadata WHERE node IS NULL"))

@@ -203,8 +203,8 @@ class Sandbox:
             if case.sends is not None:
                 process.send_signal(case.sends)
 
-        said = _read_all(readers, prompt)
-        return _status(process, said is None), *_both(said)
+        output = _read_all(readers, prompt)
+        return _status(process, output is None), *_both(output)
 
     def _run_in_terminal(self, case: Case, command: list[str | bytes]) -> tuple[int, bytes, bytes]:
         ours, theirs = pty.openpty()
@@ -219,18 +219,18 @@ class Sandbox:
             start_new_session=False,
         )
         os.close(theirs)
-        said = _read_all({1: ours}, lambda: os.write(ours, case.types))
-        return _status(process, said is None), *_both(said)
+        output = _read_all({1: ours}, lambda: os.write(ours, case.types))
+        return _status(process, output is None), *_both(output)
 
     def _files(self) -> dict[bytes, str]:
-        found: dict[bytes, str] = {}
+        words: dict[bytes, str] = {}
         for top in (self.work, self.home, self.tmp):
             for folder, folders, names in os.walk(os.fsencode(top)):
                 for name in folders + names:
                     path = os.path.join(folder, name)
                     place = os.path.relpath(path, os.fsencode(self.root))
-                    found[_RANDOM_NAMES.sub(rb"\1RANDOM", place)] = _word(path)
-        return found
+                    words[_RANDOM_NAMES.sub(rb"\1RANDOM", place)] = _word(path)
+        return words
 
 
 def _settle_child(case: Case) -> None:
@@ -244,7 +244,7 @@ def _settle_child(case: Case) -> None:
 
 def _read_all(readers: dict[int, int], prompt) -> dict[int, bytes] | None:
     """Read all to the end; None if that takes too long."""
-    said = {number: b"" for number in readers}
+    output = {number: b"" for number in readers}
     opened = dict(readers)
     deadline = time.monotonic() + TIMEOUT_S
     prompted = False
@@ -257,22 +257,22 @@ def _read_all(readers: dict[int, int], prompt) -> dict[int, bytes] | None:
                 chunk = os.read(reader, 65536)
             except OSError:  # a terminal without users
                 chunk = b""
-            said[number] += chunk
+            output[number] += chunk
             if not chunk:
                 os.close(opened.pop(number))
-        if not prompted and re.search(rb"^ready\r?$", said.get(1, b""), re.MULTILINE):
+        if not prompted and re.search(rb"^ready\r?$", output.get(1, b""), re.MULTILINE):
             prompted = True
             time.sleep(0.1)  # until the program sleeps
             prompt()
     for reader in opened.values():
         os.close(reader)
-    return None if opened else said
+    return None if opened else output
 
 
-def _both(said: dict[int, bytes] | None) -> tuple[bytes, bytes]:
-    if said is None:
+def _both(output: dict[int, bytes] | None) -> tuple[bytes, bytes]:
+    if output is None:
         return b"", b""
-    return said.get(1, b""), said.get(2, b"")
+    return output.get(1, b""), output.get(2, b"")
 
 
 def _status(process: subprocess.Popen, late: bool) -> int:

