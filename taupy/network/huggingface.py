@@ -11,6 +11,7 @@ ROUTINES = {
         "accelerate/utils/operations.py:send_to_device",
     ),
     "forward": (f"{_TRAINER}.compute_loss",),
+    "loss": ("transformers/trainer_pt_utils.py:LabelSmoother.__call__",),
     "scaling": tuple(f"{_ACCELERATOR}.clip_grad_{name}_" for name in ("norm", "value")),
     "communication": tuple(
         f"{_ACCELERATOR}.{name}" for name in ("gather", "reduce", "wait_for_everyone")
@@ -19,6 +20,9 @@ ROUTINES = {
         *(f"{_TRAINER}.{name}" for name in ("_save_checkpoint", "save_model")),
         *(f"{_TRAINER}.{name}" for name in ("_load_from_checkpoint", "_load_best_model")),
         *(f"{_ACCELERATOR}.{name}_state" for name in ("save", "load")),
+        "transformers/modeling_utils.py:PreTrainedModel.save_pretrained",
+        "transformers/modeling_utils.py:PreTrainedModel.from_pretrained",
+        *(f"safetensors/torch.py:{name}" for name in ("save_file", "load_file", "save_model")),
     ),
     "validation": tuple(f"{_TRAINER}.{name}" for name in ("evaluation_loop", "predict")),
 }

@@ -19,8 +19,13 @@ PLUMBING = (f"{_MODULE}:Module._call_impl.<locals>.inner",)
 _C10D = "torch/distributed/distributed_c10d.py"
 _LOSSES = (
     *("binary_cross_entropy", "binary_cross_entropy_with_logits", "cross_entropy", "ctc_loss"),
-    *("huber_loss", "kl_div", "l1_loss", "mse_loss", "nll_loss", "smooth_l1_loss"),
+    *("cosine_embedding_loss", "gaussian_nll_loss", "hinge_embedding_loss", "huber_loss", "kl_div"),
+    *("l1_loss", "linear_cross_entropy", "margin_ranking_loss", "mse_loss", "multi_margin_loss"),
+    *("multilabel_margin_loss", "multilabel_soft_margin_loss", "nll_loss", "poisson_nll_loss"),
+    *("smooth_l1_loss", "soft_margin_loss", "triplet_margin_loss"),
+    *("triplet_margin_with_distance_loss",),
 )
+_CHECKPOINT = "torch/distributed/checkpoint/state_dict"
 _COLLECTIVES = (
     *("all_gather", "all_gather_into_tensor", "all_reduce", "all_to_all", "all_to_all_single"),
     *("barrier", "broadcast", "gather", "recv", "reduce", "reduce_scatter"),
@@ -40,15 +45,23 @@ ROUTINES = {
         *("torch/optim/optimizer.py:Optimizer.zero_grad",),
         *("torch/optim/lr_scheduler.py:LRScheduler.step",),
         *("torch/optim/lr_scheduler.py:ReduceLROnPlateau.step",),
+        *("torch/optim/swa_utils.py:AveragedModel.update_parameters",),
     ),
     "scaling": (
-        *("torch/nn/utils/clip_grad.py:clip_grad_norm_",),
-        *("torch/nn/utils/clip_grad.py:clip_grad_value_",),
+        *(f"torch/nn/utils/clip_grad.py:clip_grad_{name}_" for name in ("norm", "value")),
+        *(
+            f"torch/nn/utils/clip_grad.py:{name}"
+            for name in ("_get_total_norm", "_clip_grads_with_norm_")
+        ),
         *(f"torch/amp/grad_scaler.py:GradScaler.{name}" for name in ("scale", "step")),
         *(f"torch/amp/grad_scaler.py:GradScaler.{name}" for name in ("unscale_", "update")),
     ),
     "communication": tuple(f"{_C10D}:{name}" for name in _COLLECTIVES),
-    "checkpoint": ("torch/serialization.py:save", "torch/serialization.py:load"),
+    "checkpoint": (
+        *("torch/serialization.py:save", "torch/serialization.py:load"),
+        *(f"{_CHECKPOINT}_saver.py:{name}" for name in ("save", "async_save")),
+        f"{_CHECKPOINT}_loader.py:load",
+    ),
     "compile": (
         *("torch/_dynamo/convert_frame.py:CatchErrorsWrapper.__call__",),
         *("torch/_inductor/compile_fx.py:compile_fx",),
