@@ -35,6 +35,8 @@ BUILD = ROOT / "build" / "sanitize"
 MAIN = """\
 #include <Python.h>
 const char *__asan_default_options(void) { return OPTIONS; }
+/* Greenlets copy the stack of C, with what lies between its variables. */
+const char *__asan_default_suppressions(void) { return "interceptor_via_lib:_greenlet\\n"; }
 const char *__ubsan_default_options(void) { return OPTIONS; }
 const char *__tsan_default_options(void) { return OPTIONS; }
 /* A copy of a part is taken while others write to it, whole words: it is of no one moment. */
