@@ -332,7 +332,7 @@ def write(profile: Profile, target: Path, progress: Progress) -> list[str]:
     with open(target, "w", encoding="utf-8", newline="\n") as out:
         name = f"{profile.application}/{profile.experiment}/{profile.name or profile.uuid}"
         out.write(f'{{"$schema": "{SCHEMA}",\n"exporter": "{EXPORTER}",\n"name": {_text(name)},\n')
-        out.write('"activeProfileIndex": 0,\n"shared": {"frames": [')
+        out.write(f'"activeProfileIndex": {_shown_first(profile)},\n"shared": {{"frames": [')
         out.writelines(_frames(profile.timers))
         out.write(']},\n"profiles": [')
         between = "\n"
@@ -354,6 +354,17 @@ def write(profile: Profile, target: Path, progress: Progress) -> list[str]:
     if overlapping:
         lost.append(f"{overlapping} activities that overlap others on their stream")
     return lost
+
+
+def _shown_first(profile: Profile) -> int:
+    """The position of the first host thread's timeline; 0, its first totals, if there is none."""
+    before = 0
+    for measured in profile.threads:
+        before += len(measured.tree.exclusive)
+        if measured.activities and measured.thread.context == 0:
+            return before
+        before += bool(measured.activities)
+    return 0
 
 
 def _frames(timers: list[Timer]) -> Iterator[str]:

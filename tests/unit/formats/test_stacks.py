@@ -17,6 +17,7 @@ from taupy.formats.progress import SILENT
 from taupy.formats.registry import exported
 from taupy.formats.tau import profiles as tau
 from taupy.model import invariants
+from taupy.model.gpu import Activity
 from taupy.model.profile import Metric, Timer
 from tests.builders import call, gpu_profile, host, profile_of, random_profile, small_profile
 from tests.unit.formats.comparing import one, paths, read
@@ -320,6 +321,18 @@ def test_activities_become_a_timeline(tmp_path):
         ("O", "relu", 1000), ("C", "relu", 1080),
     ]  # fmt: skip
     assert len(timeline["events"]) == 40
+    assert document["activeProfileIndex"] == 0  # kernels alone are no timeline of the program
+
+
+def test_the_timeline_of_a_host_thread_is_shown_first(tmp_path):
+    profile = gpu_profile()
+    thread = next(one for one in reversed(profile.threads) if one.thread.context == 0)
+    thread.activities.append(Activity(0, "range", 10, 15))
+    speedscope.write(profile, tmp_path / "out", SILENT)
+    document = json.loads((tmp_path / "out").read_text())
+    shown = document["profiles"][document["activeProfileIndex"]]
+    assert shown["type"] == "evented"
+    assert shown["taupy"]["context"] == 0
 
 
 def named_threads():
