@@ -6,6 +6,7 @@ import contextlib
 import io
 import os
 import subprocess
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from unittest import mock
@@ -22,6 +23,8 @@ def taupy(
     with (
         contextlib.chdir(cwd or "."),
         mock.patch.dict(os.environ, env or os.environ, clear=True),
+        # A program that a command starts gets this path, which may be relative to another folder.
+        mock.patch.object(sys, "orig_argv", [sys.executable, *sys.orig_argv[1:]]),
         contextlib.redirect_stdout(out),
         contextlib.redirect_stderr(err),
     ):
