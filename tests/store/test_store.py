@@ -287,6 +287,20 @@ def test_names_that_postgresql_cannot_hold(place):
     assert rows == [("a␀b", "c␀\\ud800")]
 
 
+def test_a_trial_that_the_store_cannot_hold_does_not_keep_others_out(place):
+    chance = random.Random(1)
+    name = "".join(chance.choices("abcdefghijklmnopqrstuvwxyz", k=9000))
+    with ProfileDB.open(place.path / "b.db", create=True) as db:
+        add_profile(db, small_profile(8, name=name))
+        add_profile(db, small_profile(9))
+        list(kernel_codes.storing(db, [code(name)]))
+    said = place("push", "--db", "b.db", "--to", place.address, code=1)
+    assert "1 trial added" in said and said.count("\n") == 2
+    assert "trial 1 was not pushed: PostgreSQL cannot hold it" in said
+    assert "kernels were not pushed: PostgreSQL cannot hold it" in said
+    assert "1 trial, " in place("store", "check", "--db", place.address)
+
+
 def test_duckdb_reads_the_files(place):
     duckdb = pytest.importorskip("duckdb")
     place("push", "--to", place.address)

@@ -79,6 +79,13 @@ CREATE INDEX file_by_trial ON file (trial_id);
 """
 
 
+class Unfit(DatabaseError):
+    """PostgreSQL cannot hold a value, such as a name of more than some 2,700 bytes in an index.
+
+    Trying again does not help, and other rows are not affected.
+    """
+
+
 class Catalogue:
     """A connection to a store's catalogue.
 
@@ -133,6 +140,9 @@ class Catalogue:
         psycopg = _psycopg()
         try:
             yield
+        except (psycopg.errors.ProgramLimitExceeded, psycopg.DataError) as error:
+            what = visible(error.diag.message_primary or type(error).__name__)
+            raise Unfit(f"PostgreSQL cannot hold it: {what}") from error
         except psycopg.Error as error:
             raise DatabaseError(f"{self.address}: {_reason(error)}") from error
 

@@ -24,7 +24,7 @@ from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.identity import user_event_id
 from taupy.profiledb.kernel_codes import PARTS, WHOLE
 from taupy.profiledb.merge import merge
-from taupy.profiledb.store.catalogue import Catalogue, Store
+from taupy.profiledb.store.catalogue import Catalogue, Store, Unfit
 from taupy.profiledb.store.files import StoredFile, TrialKey
 from taupy.profiledb.store.layout import Table, in_files, spread, tables
 from taupy.profiledb.store.local import LocalCopy, temporary_folder
@@ -89,20 +89,28 @@ def push(database: str, address: str, selectors: Sequence[str] = ()) -> Iterator
 
     Raises:
         NoSuchTrial: a selector matches no trial.
-        DatabaseError: the store cannot be reached or written. Trials that were
-            yielded are stored.
+        DatabaseError: the store cannot be reached or written, or cannot hold a trial, which is
+            named after the others have been pushed. Trials that were yielded are stored.
     """
-    result = Pushed()
+    result, unfit = Pushed(), list[str]()
     with (
         ProfileDB.open(database) as db,
         Store.open(address) as store,
         store.catalogue.pushing(),
     ):
         for trial in selector.many(db, selectors) if selectors else db.trials():
-            _push_trial(_Rows(db, trial), store, result)
+            try:
+                _push_trial(_Rows(db, trial), store, result)
+            except Unfit as problem:
+                unfit.append(f"trial {trial.id} was not pushed: {problem}")
             yield result
-        _push_unattached(db, store.catalogue, result)
+        try:
+            _push_unattached(db, store.catalogue, result)
+        except Unfit as problem:
+            unfit.append(f"ceilings, derived metrics and kernels were not pushed: {problem}")
         yield result
+    if unfit:
+        raise DatabaseError(f"{address}: {'; '.join(unfit)}")
 
 
 def push_unattached(database: str, address: str, modules: Collection[str] = ()) -> Pushed:
