@@ -88,7 +88,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def _blocks(text: str) -> list[int]:
     sizes = [int(part) for part in text.split(",") if part.isascii() and part.isdigit()]
     if not sizes or len(sizes) != len(text.split(",")) or not 1 <= min(sizes) <= max(sizes) <= 1024:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a list of block sizes such as 64,128")
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a list of block sizes from 1 to 1024, such as 64,128"
+        )
     return sizes
 
 
