@@ -54,7 +54,8 @@ def kernels(files: Sequence[str], request: Request, toolset: Tools | None = None
 ]:  # fmt: skip
     """The kernels of files and folders. `request.remarks` is filled in as they are read.
 
-    An unreadable file in a folder becomes a remark, unless all of them are unreadable.
+    An unreadable file in a folder becomes a remark, unless all of them are unreadable; so does an
+    unreadable cubin in a file of several.
 
     Raises:
         FormatError: a given file contains no GPU code, is damaged, or is for chips that the tool
@@ -115,19 +116,33 @@ def _files(path: Path) -> Iterator[Path]:
 
 
 def _of_file(path: Path, request: Request, toolset: Tools) -> Iterator[KernelCode]:
+    """The kernels of one file; of several cubins those that cannot be read become remarks.
+
+    Raises:
+        FormatError: the file cannot be read, or none of its cubins.
+    """
+    problems: dict[Path, FormatError] = {}
+    count = 0
     with _cubins(path, toolset) as cubins:
         scale = path.stat().st_size / (sum(cubin.stat().st_size for cubin in cubins) or 1)
         places = (_Place(path, cubin, scale) for cubin in cubins)
-        begun = (start for place in places for start in _of_cubin(place, request, toolset))
+        begun = (
+            start for place in places for start in _of_cubin(place, request, toolset, problems)
+        )
         with contextlib.closing(_started_ahead(begun)) as ready:
             for part, place, share in ready:
                 left = part.functions
-                with place.named():
+                with place.noted(problems):
                     for code in part.records():
                         left -= 1
                         request.advance(share)
+                        count += 1
                         yield code
                 request.advance(left * share)
+        for problem in problems.values():
+            if len(cubins) == 1 or not count:
+                raise problem
+            request.remarks.append(f"omitted: {problem}")
 
 
 class _Begun(NamedTuple):
@@ -226,17 +241,31 @@ class _Place:
                 message = f"{self.given}: {message}"
             raise type(problem)(message) from None
 
+    @contextlib.contextmanager
+    def noted(self, problems: dict[Path, FormatError]) -> Iterator[None]:
+        """Keep the first error of the cubin in `problems`."""
+        try:
+            with self.named():
+                yield
+        except FormatError as problem:
+            problems.setdefault(self.cubin, problem)
 
-def _of_cubin(place: _Place, request: Request, toolset: Tools) -> Iterator[_Begun]:
-    with place.named():
-        cubin = elf.read(place.cubin)
+
+def _of_cubin(
+    place: _Place, request: Request, toolset: Tools, problems: dict[Path, FormatError]
+) -> Iterator[_Begun]:
+    with place.noted(problems):
+        yield from _begun(place, request, toolset)
+
+
+def _begun(place: _Place, request: Request, toolset: Tools) -> Iterator[_Begun]:
+    cubin = elf.read(place.cubin)
     size = place.scale * place.cubin.stat().st_size
     wanted = _wanted(cubin, place, request, toolset)
     if not wanted:
         request.advance(int(size))
         return
-    with place.named():
-        module = Module.of(cubin, str(place.given), toolset)
+    module = Module.of(cubin, str(place.given), toolset)
     for functions in parts(wanted, place.cubin.stat().st_size):
         part = Part(module, functions, request.sources)
         yield _Begun(part, place, int(size / len(wanted)))

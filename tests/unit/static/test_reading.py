@@ -76,6 +76,25 @@ def test_fatbins_libraries_and_folders_are_read(tmp_path):
 
 
 @NEEDED
+def test_a_cubin_on_which_the_tool_crashes_is_named_and_the_others_are_read(tmp_path):
+    whole = tools.find()
+    fragile = tmp_path / "nvdisasm"
+    fragile.write_text(
+        f'#!/bin/sh\ncase "$*" in *sm_90*) kill -SEGV $$;; esac\nexec {whole.nvdisasm} "$@"\n'
+    )
+    fragile.chmod(0o700)
+    request = Request()
+    given = [str(KERNELS / "saxpy.fatbin")]
+    codes = reading.kernels(given, request, Tools(fragile, whole.cuobjdump, whole.ptxas))
+    assert [(code.name, code.chip) for code in codes] == BOTH[:1]
+    (remark,) = request.remarks
+    assert remark.startswith("omitted: ") and "saxpy.fatbin" in remark and "SIGSEGV" in remark
+    request = Request(chips=["9.0"])
+    with pytest.raises(FormatError, match="SIGSEGV"):
+        list(reading.kernels(given, request, Tools(fragile, whole.cuobjdump, whole.ptxas)))
+
+
+@NEEDED
 def test_a_damaged_file_of_a_folder_is_named_and_the_others_are_read(cubin, tmp_path):
     whole, short = tmp_path / "b.cubin", tmp_path / "a.cubin"
     whole.write_bytes(cubin.read_bytes())
