@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 from taupy.commands import options
 from taupy.commands.messages import say
 from taupy.errors import TaupyError
-from taupy.network.steps import UNSEEN
 from taupy.pprof.view import Cell, View
 from taupy.profiledb import selector
 from taupy.profiledb.database import ProfileDB
@@ -67,6 +66,8 @@ def selected_trial(args: argparse.Namespace) -> Iterator[tuple[ProfileDB, TrialR
 
 def with_window(db: ProfileDB, trial: int, views: list[View]) -> list[View]:
     """The same views; the last one notes if details were recorded in a window of steps only."""
+    from taupy.network.steps import UNSEEN
+
     unseen = metadata_values(db, UNSEEN).get(trial)
     if unseen is None or not views:
         return views
