@@ -279,7 +279,7 @@ def _push_unattached(
     """See `push_unattached`. A kernel is added with all its code, or left as it is."""
     new: dict[str, set[tuple[Any, ...]]] = {}
     with catalogue.transaction() as connection:
-        for name in (WHOLE, *PARTS):
+        for name in (WHOLE, *PARTS) if modules else ():
             connection.execute(f"DELETE FROM {name} WHERE module = ANY(%s)", (list(modules),))
         for table in tables().values():
             if not (table.in_files or table.of_a_trial or table.shared):
