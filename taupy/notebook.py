@@ -124,10 +124,14 @@ class Trial(api.Trial):
         time.
 
         Args:
-            by: "thread", "rank", "node" or "trial".
+            by: "thread", "rank", "node", "trial", "layer", "layer_type", or "step": one row for
+                each phase of each step, with kind, step and, where rows stand for several steps,
+                steps.
         """
         _check("by", by, phases.BYS)
         with self._database._opened() as db:
+            if by == phases.STEP_BY_STEP:
+                return _frames(phases.by_step(steps_of(db, self.row.id)))
             table = values(db, phases.question(self.row.id, by))
             views = phases.views(table, steps_of(db, self.row.id), by)
         return _frames(views)

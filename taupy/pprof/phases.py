@@ -6,7 +6,7 @@ up to the thread's time. The forward pass inside a backward pass is a recomputat
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from taupy.model import callpaths
@@ -14,14 +14,17 @@ from taupy.model.forest import preorder
 from taupy.model.profile import Steps
 from taupy.model.question import Condition, Label, Question
 from taupy.model.rows import ThreadRow, TimerRow
-from taupy.model.step_times import quantile
+from taupy.model.step_times import quantile, step_times
 from taupy.model.table import Table
 from taupy.network.phases import KINDS, STEP, kind_of, meant
-from taupy.pprof.view import Cell, Column, View
+from taupy.pprof import steps as steps_views
+from taupy.pprof.view import Cell, Column, Kind, View
 
-NO_PHASE = "(no phase)"
-BYS = ("thread", "rank", "node", "trial")
-"""Dimensions by which tables can be split, with one table per label."""
+NO_PHASE, NO_LAYER = "(no phase)", "(no layer)"
+STEP_BY_STEP = "step"
+BYS = ("thread", "rank", "node", "trial", "layer", "layer_type", STEP_BY_STEP)
+"""Dimensions by which tables can be split, with one table per label; by step, with one per series
+of steps (`by_step`)."""
 
 _TREE = ("thread", "callpath", "parent", "timer")
 _COLUMNS = (
@@ -31,6 +34,16 @@ _COLUMNS = (
     Column("per_step_ns", "time_ns", "Per step", width=9),
     Column("p50_ns", "time_ns", "p50", width=9),
     Column("p95_ns", "time_ns", "p95", width=9),
+    Column("phase", heading="Phase"),
+)
+
+_STEP_COLUMNS = (
+    Column("node", "int", audience="machines"),
+    Column("thread", "int", audience="machines"),
+    Column("kind", audience="machines"),
+    Column("step", "int", "Step"),
+    Column("steps", "int", "Steps"),
+    *(column for column in _COLUMNS if column.name in ("share_percent", "time_ns", "per_step_ns")),
     Column("phase", heading="Phase"),
 )
 
@@ -46,7 +59,7 @@ def question(trial: int, by: str = "thread") -> Question:
     """What `views` needs: the call trees of all host threads.
 
     Args:
-        by: one of `BYS`.
+        by: one of `BYS`, except `step`.
     """
     host = Condition("kind", ("host",))
     return Question((trial,), by=tuple({*_TREE, by}), where=(host,), values=("calls", "exclusive"))
@@ -64,11 +77,10 @@ def views(
     """
     training = {thread[:3]: steps for thread, steps in series if steps.kind == "training"}
     by_time = []
-    for label, part in table.parts(by).items():
-        sums, entered = by_kind(part)
+    for label, part, (sums, entered) in _parts(table, by):
         threads = {thread[:3] for thread in part.row_labels("thread")}
         steps = [training[thread] for thread in sorted(threads & training.keys())]
-        if len(sums) > 1:
+        if sums.keys() - {NO_PHASE}:
             count = sum(sum(of_thread.count) for of_thread in steps) or entered
             own = steps[0] if steps and by == "thread" else None
             by_time.append((_trained(sums), _view(by, label, sums, count, own)))
@@ -76,10 +88,86 @@ def views(
     return [view for _, view in by_time]
 
 
+def by_step(series: Iterable[tuple[ThreadRow, Steps]], *, whole: bool = True) -> list[View]:
+    """For each series, one row for each phase of each step; the rows of a step add up to its time.
+
+    Args:
+        whole: show all steps; otherwise the first, the last, and the slowest outliers.
+    """
+    return [_of_steps(thread, steps, whole) for thread, steps in series]
+
+
+def _of_steps(thread: ThreadRow, steps: Steps, whole: bool) -> View:
+    chosen = range(len(steps)) if whole else steps_views.chosen(steps, step_times(steps))
+    rows = [
+        (
+            *(thread.node, thread.thread, steps.kind, steps.number[row], steps.count[row]),
+            100 * time / steps.time_ns[row] if steps.time_ns[row] else None,
+            *(time, time / steps.count[row], kind),
+        )
+        for row in chosen
+        for kind, time in _of_step(steps, row)
+    ]
+    notes = []
+    if len(chosen) < len(steps):
+        notes.append(f"{len(chosen)} of {len(steps)} rows of steps are shown; --all shows them all")
+    several = max(steps.count, default=1) > 1
+    kept = [at for at, column in enumerate(_STEP_COLUMNS) if several or not _of_several(column)]
+    return View(
+        f"PHASES BY STEP, {steps_views.title(thread, steps)}",
+        [_STEP_COLUMNS[at] for at in kept],
+        [[row[at] for at in kept] for row in rows],
+        notes,
+    )
+
+
+def _of_several(column: Column) -> bool:
+    """Whether it says something only of rows that stand for several steps."""
+    return column.name in ("steps", "per_step_ns")
+
+
+def _of_step(steps: Steps, row: int) -> Iterator[tuple[str, int]]:
+    """The phases of a step with their times, and the rest."""
+    rest = steps.time_ns[row]
+    for kind in KINDS:
+        if time := steps.phases[kind][row] if kind in steps.phases else 0:
+            rest -= time
+            yield kind, time
+    if rest > 0:
+        yield NO_PHASE, rest
+
+
+def _parts(
+    table: Table, by: str
+) -> Iterator[tuple[Label | ThreadRow, Table, tuple[dict[str, Sum], int]]]:
+    """Each label with its part of the table, and with the sums of that part."""
+    labels = table.row_labels(by)
+    if by in ("layer", "layer_type"):  # a phase may begin in the layers around
+        (phase, begins), (_, entered) = _phases(table, labels), by_kind(table)
+        rows_of: dict[Label, list[int]] = {}
+        for row, label in enumerate(labels):
+            rows_of.setdefault(label, []).append(row)
+        for label, rows in rows_of.items():
+            part = table.taken(rows)
+            mine = [phase[row] for row in rows], [begins[row] for row in rows]
+            sums, _ = _summed(part, *mine)
+            if label is not None and not sums[NO_PHASE].time:
+                del sums[NO_PHASE]
+            yield NO_LAYER if label is None else label, part, (sums, entered)
+    else:
+        for label, part in table.parts(by).items():
+            yield label, part, by_kind(part)
+
+
 def by_kind(table: Table) -> tuple[dict[str, Sum], int]:
     """The sums of each kind, and the number of steps, of one thread."""
+    return _summed(table, *_phases(table))
+
+
+def _summed(
+    table: Table, phase: Sequence[str], begins: Sequence[bool]
+) -> tuple[dict[str, Sum], int]:
     timers: Sequence[TimerRow] = table.labels["timer"]
-    phase, begins = _phases(table, [kind_of(timer.groups) for timer in timers])
     numbers = {kind: number for number, kind in enumerate(dict.fromkeys((NO_PHASE, *phase)))}
     groups = [numbers[kind] for kind in phase]
     times = table.summed(groups, len(numbers))[table.named("exclusive", "time")]
@@ -94,8 +182,13 @@ def by_kind(table: Table) -> tuple[dict[str, Sum], int]:
     return sums, int(steps.by().column("calls")[0] or 0) if len(steps) else 0
 
 
-def _phases(table: Table, kinds: Sequence[str | None]) -> tuple[list[str], list[bool]]:
-    """The phase of each row, and whether it begins there."""
+def _phases(table: Table, labels: Sequence[Label] | None = None) -> tuple[list[str], list[bool]]:
+    """The phase of each row, and whether it begins there.
+
+    Args:
+        labels: of the rows; a phase also begins where another label does.
+    """
+    kinds = [kind_of(timer.groups) for timer in table.labels["timer"]]
     parent = callpaths.parents(table)
     inside: list[frozenset[str]] = [frozenset()] * table.size
     phase, begins = [NO_PHASE] * table.size, [False] * table.size
@@ -107,6 +200,8 @@ def _phases(table: Table, kinds: Sequence[str | None]) -> tuple[list[str], list[
         if kind is not None:
             begins[row] = kind != phase[row]
             phase[row], inside[row] = kind, inside[row] | {kind}
+        if labels is not None and (above < 0 or labels[row] != labels[above]):
+            begins[row] = phase[row] != NO_PHASE
     return phase, begins
 
 
@@ -142,8 +237,9 @@ def _view(
         if (sums_of_kind := sums.get(kind)) is not None
     ]
     count = f"{steps} steps" if steps else "no steps: no optimizer of a known framework was called"
-    columns = (*(Column(name, "int", audience="machines") for name in names), *_COLUMNS)
-    return View(f"{by.upper()} {title} ({count})", columns, rows)
+    kind: Kind = "text" if by in ("layer", "layer_type") else "int"
+    columns = (*(Column(name, kind, audience="machines") for name in names), *_COLUMNS)
+    return View(f"{by.upper().replace('_', ' ')} {title} ({count})", columns, rows)
 
 
 def _percentiles(training: Steps | None, kind: str) -> tuple[float | None, float | None]:

@@ -43,17 +43,22 @@ def view(thread: ThreadRow, steps: Steps, *, whole: bool = True) -> View:
         whole: show all rows; otherwise the first, the last, and the slowest outliers.
     """
     times = step_times(steps)
-    rows = range(len(steps)) if whole else _chosen(steps, times)
+    rows = range(len(steps)) if whole else chosen(steps, times)
     columns = (*_columns(steps), Column("mark", heading="Mark"))
     cells = [[*_cells(thread, steps, row), times.marks[row]] for row in rows]
     shown = [at for at, column in enumerate(columns) if _is_shown(column, cells, at)]
-    place = f"{thread.node}.{thread.context}.{thread.thread}: {thread.name}"
     return View(
-        f"{steps.kind.upper()} OF THREAD {place}",
+        title(thread, steps),
         [columns[at] for at in shown],
         [[row[at] for at in shown] for row in cells],
         _notes(steps, times, len(rows)),
     )
+
+
+def title(thread: ThreadRow, steps: Steps) -> str:
+    """What the steps of a series are, and of which thread."""
+    place = f"{thread.node}.{thread.context}.{thread.thread}: {thread.name}"
+    return f"{steps.kind.upper()} OF THREAD {place}"
 
 
 def memory(thread: ThreadRow, steps: Steps, event: str) -> View:
@@ -135,7 +140,8 @@ def _rate(amount: float | None, time_ns: float) -> float | None:
     return amount / time_ns * 1e9 if is_known and amount is not None else None
 
 
-def _chosen(steps: Steps, times: StepTimes) -> Sequence[int]:
+def chosen(steps: Steps, times: StepTimes) -> Sequence[int]:
+    """The rows that people see: the first, the last, and the slowest outliers."""
     everywhere = range(len(steps))
     outliers = [row for row in everywhere if times.marks[row] == "outlier"]
     slowest = sorted(outliers, key=lambda row: -steps.time_ns[row])[:_OUTLIERS]

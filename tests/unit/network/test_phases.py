@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+from array import array
 from pathlib import Path
 
 import pytest
@@ -138,6 +139,56 @@ def test_tables_are_of_the_dimension_that_was_asked_for(tmp_path, by, forward):
     }
     assert shown == {label: time * MS for label, time in forward.items()}
     assert [*shown] == sorted(shown, key=lambda label: -shown[label])
+
+
+def test_the_phases_of_a_layer_begin_where_the_layer_does(tmp_path):
+    """A validation around a network: its forward pass is validation in the layers, too."""
+    head = _row("head", 4, 20, _row("relu", 4, 5), group="LAYER")
+    net = _row("net", 2, 10, _row("loss", 2, 3, group="PHASE_LOSS"), head, group="LAYER")
+    root = _row("app", 1, 1, _row("validate", 1, 7, net, group="PHASE_VALIDATION"), net)
+    with ProfileDB.open(tmp_path / "t.db", create=True) as db:
+        trial = add_profile(db, profile_of(host(root)))
+        views = phases.views(values(db, phases.question(trial, "layer")), by="layer")
+    assert {view.title: {row[-1]: row[2:4] for row in view.rows} for view in views} == {
+        "LAYER head (no steps: no optimizer of a known framework was called)": {
+            "validation": (25 * MS, 4),
+            "forward": (25 * MS, 4),
+        },
+        "LAYER net (no steps: no optimizer of a known framework was called)": {
+            "validation": (13 * MS, 2),
+            "forward": (10 * MS, 2),
+            "loss": (3 * MS, 2),
+        },
+        "LAYER (no layer) (no steps: no optimizer of a known framework was called)": {
+            "validation": (7 * MS, 1),
+            "(no phase)": (1 * MS, None),
+        },
+    }
+
+
+def test_the_phases_of_a_step_add_up_to_its_time(tmp_path):
+    profile = profile_of(host(_forward(10)))
+    series = steps([100 * MS] * 20)
+    series.count[:2] = array("q", [2, 2])
+    series.phases["import"] = array("q", [0, 90 * MS, *[0] * 18])
+    profile.threads[0].steps = [series, steps([MS], "validation")]
+    with ProfileDB.open(tmp_path / "t.db", create=True) as db:
+        of_trial = steps_of(db, add_profile(db, profile))
+    training, validation = phases.by_step(of_trial)
+    assert [row[3:] for row in training.rows[:5]] == [
+        [1, 2, pytest.approx(10), 10 * MS, 5 * MS, "data"],
+        [1, 2, pytest.approx(90), 90 * MS, 45 * MS, "(no phase)"],
+        [2, 2, pytest.approx(10), 10 * MS, 5 * MS, "data"],
+        [2, 2, pytest.approx(90), 90 * MS, 45 * MS, "import"],
+        [3, 1, pytest.approx(10), 10 * MS, 10 * MS, "data"],
+    ]
+    assert [[*row] for row in validation.rows] == [
+        [0, 0, "validation", 1, pytest.approx(10), MS / 10, "data"],
+        [0, 0, "validation", 1, pytest.approx(90), MS * 9 / 10, "(no phase)"],
+    ]
+    (shown, _) = phases.by_step(of_trial, whole=False)
+    assert [row[3] for row in shown.rows[::2]] == [1, 2, 3, 18, 19, 20]
+    assert shown.notes == ["6 of 20 rows of steps are shown; --all shows them all"]
 
 
 def test_a_thread_without_phases_has_no_table(tmp_path):
