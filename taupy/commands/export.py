@@ -19,7 +19,7 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from taupy import units
@@ -30,6 +30,8 @@ from taupy.escaping import guarded
 from taupy.formats import registry
 from taupy.formats.folding import Folding, folded
 from taupy.formats.registry import Format
+from taupy.model.job import spans
+from taupy.model.profile import Profile
 from taupy.profiledb import selector
 
 STANDARD_OUTPUT = "-"
@@ -60,6 +62,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    from taupy.comparison.host_times import offsets_ns
     from taupy.profiledb.reader import read_profile
 
     format = _format(args)
@@ -72,7 +75,9 @@ def run(args: argparse.Namespace) -> int:
     with options.opened(args) as db:
         trial = selector.trial(db, args.trial)
         profile = read_profile(db, trial.id)
-    notes = []
+        notes = []
+        if "activities" in format.holds and not format.keeps_source:
+            notes += _aligned(profile, offsets_ns(db, trial.id))
     if folding is not None:
         profile, count = folded(profile, folding)
         notes.append(f"folded {count:,} call paths into their callers")
@@ -89,6 +94,21 @@ def run(args: argparse.Namespace) -> int:
     for line in notes:
         say(f"note: {line}")
     return 0
+
+
+def _aligned(profile: Profile, offsets: Mapping[int, int]) -> list[str]:
+    """Move times of hosts whose clocks differ to one clock, and say so."""
+    from taupy.comparison.host_times import move_to_one_clock
+
+    move_to_one_clock(profile, offsets)
+    by_offset: dict[int, list[int]] = {}
+    for node, offset in offsets.items():
+        by_offset.setdefault(offset, []).append(node)
+    return [
+        f"the clock of node {spans(sorted(nodes))} is {units.duration(offset)} ahead: its times "
+        "are shown earlier by that"
+        for offset, nodes in sorted(by_offset.items())
+    ]
 
 
 def _folding(args: argparse.Namespace, format: Format) -> Folding | None:

@@ -113,7 +113,14 @@ def _part(profile: Profile, folder: Path, rank: int, files: int) -> Profile:
     for measured in profile.threads:
         measured.thread = replace(measured.thread, node=node_of[measured.thread.node])
     host = profile.metadata.get("trace host_name") or profile.metadata.get("nsys.Hostname")
-    place = {job.RANKS: str(ranks), job.ATTEMPT: "1", **({job.HOST: host} if host else {})}
+    began_us = round(profile.started_at * 1e6)
+    place = {
+        job.RANKS: str(ranks),
+        job.ATTEMPT: "1",
+        job.STARTED: str(began_us),
+        job.ENDED: str(began_us + profile.duration_ns // 1000),
+        **({job.HOST: host} if host else {}),
+    }
     profile.node_metadata = {
         number: {**profile.node_metadata.get(node, {}), **place, job.RANK: str(number % ranks)}
         for node, number in node_of.items()

@@ -10,7 +10,9 @@ RANK, RANKS, ATTEMPT, EXIT = "Rank", "Ranks", "Attempt", "Exit Code"
 """Metadata of nodes: the rank that a process belongs to, the number of ranks, the attempt of the
 job, from 1, and the exit code of the rank's own process."""
 
-HOST, STARTED = "Hostname", "Starting Timestamp"
+HOST, STARTED, ENDED = "Hostname", "Starting Timestamp", "Ending Timestamp"
+"""Metadata of nodes: the host, and when the process began and ended by its clock [us]."""
+
 PROCESS = (HOST, "Process ID", STARTED)
 """Metadata of nodes that identify a process uniquely."""
 

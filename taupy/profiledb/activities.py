@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from taupy.model.rows import ThreadRow
@@ -41,7 +42,14 @@ def count(db: ProfileDB, trial_id: int) -> int:
 
 
 @of_a_sound_file
-def longest(db: ProfileDB, trial_id: int, most: int) -> list[ActivityRow]:
-    """The trial's `most` longest activities, sorted by thread and start, outer ones first."""
-    rows = db.rows(_LONGEST, {"trial": trial_id, "most": most})
-    return [ActivityRow(ThreadRow(*row[:5]), *row[5:]) for row in rows]
+def longest(db: ProfileDB, trial_id: int, most: int, ahead: Mapping[int, int]) -> list[ActivityRow]:
+    """The trial's `most` longest activities, sorted by thread and start, outer ones first.
+
+    Args:
+        ahead: how far the clocks of nodes are ahead [ns]; their times are corrected.
+    """
+    rows = []
+    for row in db.rows(_LONGEST, {"trial": trial_id, "most": most}):
+        start, end = (moment - ahead.get(row[0], 0) for moment in row[7:])
+        rows.append(ActivityRow(ThreadRow(*row[:5]), row[5], row[6], start, end))
+    return rows

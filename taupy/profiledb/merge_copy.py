@@ -27,6 +27,7 @@ from taupy.profiledb.writer import (
     RUNNING,
     free_name,
     joint_span,
+    settle_duration,
     settle_exit_code,
 )
 
@@ -411,6 +412,7 @@ class Copier:
             (start, duration, their_code if code is None else code, state, new),
         )
         settle_exit_code(self.connection, new)
+        settle_duration(self.connection, new)
 
     def _note_others(
         self, trial: int, ours: dict[tuple[Any, str], str], theirs: dict[tuple[Any, str], str]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
+from taupy.model import host_clocks
 from taupy.model.metric import Metric
 from taupy.model.rows import EventRow, ThreadRow, TimelineRow
 from taupy.profiledb.ancestry import Ancestry
@@ -97,14 +98,19 @@ def node_facts(db: ProfileDB, trial_id: int) -> dict[int, dict[str, str]]:
 
 @of_a_sound_file
 def timeline(db: ProfileDB, trial_id: int, event: str | None = None) -> list[TimelineRow]:
-    """User events over time, all or those with this name, sorted by node, event and time."""
+    """User events over time, all or those with this name, sorted by node, event and time.
+
+    If a host's clock cannot agree with the first one's, its times are since its own start.
+    """
     begun = _begun_ns(db.trial(trial_id).started_at)
+    ahead = host_clocks.offsets_ns(node_facts(db, trial_id))
     only = "" if event is None else " AND user_event.name = ?"
     names = () if event is None else (event,)
-    return [
-        TimelineRow._make((*row[:5], (row[5] - begun) / 1e9, (row[6] - begun) / 1e9, *row[7:]))
-        for row in db.rows(_TIMELINE.replace("{only}", only), (trial_id, *names))
-    ]
+    rows = []
+    for row in db.rows(_TIMELINE.replace("{only}", only), (trial_id, *names)):
+        start, end = (moment - begun - ahead.get(row[0], 0) for moment in row[5:7])
+        rows.append(TimelineRow._make((*row[:5], start / 1e9, end / 1e9, *row[7:])))
+    return rows
 
 
 def _begun_ns(started_at: str) -> int:

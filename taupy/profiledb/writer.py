@@ -12,7 +12,7 @@ from array import array
 from datetime import UTC, datetime, timedelta
 from typing import TypeVar
 
-from taupy.model import invariants, job
+from taupy.model import host_clocks, invariants, job
 from taupy.model.gpu import Device
 from taupy.model.profile import Profile, Timer
 from taupy.profiledb import bulk, columns
@@ -37,6 +37,9 @@ CUT_OFF = "taupy.health.cut_off"
 
 LOST = "taupy.health.lost"
 """Metadata that describe which part of the measurement is lost, and how much."""
+
+CLOCKS = "taupy.health.clocks"
+"""Metadata that name the hosts of a job whose clocks differ."""
 
 INCOMPLETE = (CUT_OFF, LOST)
 """A trial with one of these stays incomplete permanently."""
@@ -83,6 +86,7 @@ def add_profile(db: ProfileDB, profile: Profile) -> int:
         prepared = [thread for thread in prepared if thread.thread.node in new_nodes]
         _add_metadata(connection, trial, profile, broken, new_nodes)
         settle_exit_code(connection, trial)
+        settle_duration(connection, trial)
         if prepared:
             add_timers(connection, trial, profile.timers, timers)
             metrics = _metric_ids(connection, profile)
@@ -199,6 +203,26 @@ def settle_exit_code(connection: sqlite3.Connection, trial: int) -> None:
         facts.setdefault(node, {})[name] = value
     if (code := job.exit_code(facts)) is not None:
         connection.execute("UPDATE trial SET exit_code = ? WHERE id = ?", (code, trial))
+
+
+def settle_duration(connection: sqlite3.Connection, trial: int) -> None:
+    """Set the duration of a job of several hosts from its processes, in whatever order they were
+    stored, and note clocks that cannot agree."""
+    hosts = "SELECT DISTINCT value FROM metadata WHERE trial_id = ? AND name = ? LIMIT 2"
+    if len(connection.execute(hosts, (trial, job.HOST)).fetchall()) < 2:
+        return
+    facts: dict[int, dict[str, str]] = {}
+    for node, name, value in connection.execute(
+        "SELECT node, name, value FROM metadata"
+        " WHERE trial_id = ? AND node IS NOT NULL AND name IN (?, ?, ?, ?)",
+        (trial, *host_clocks.NAMES),
+    ):
+        facts.setdefault(node, {})[name] = value
+    if (duration := host_clocks.duration_ns(facts)) is not None:
+        connection.execute("UPDATE trial SET duration_ns = ? WHERE id = ?", (duration, trial))
+        connection.execute("DELETE FROM metadata WHERE trial_id = ? AND name = ?", (trial, CLOCKS))
+        if remark := host_clocks.remark(facts):
+            connection.execute(_FACT, (trial, None, CLOCKS, storable(remark)))
 
 
 def _joint_state(connection: sqlite3.Connection, trial: int, state: str, profile: Profile) -> str:

@@ -310,6 +310,7 @@ def _place(settings: RunSettings, part: Part) -> dict[str, str]:
         job.ATTEMPT: str(settings.attempt),
         job.HOST: settings.host,
         job.STARTED: str(round(part.started_at * 1_000_000)),
+        job.ENDED: str(round(part.started_at * 1e6 + max(0, part.end_ns - part.start_ns) / 1e3)),
         **({} if code is None else {job.EXIT: str(code)}),
     }
 

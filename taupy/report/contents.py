@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Literal
 
 from taupy.analysis.ranks import numbers_of_steps
-from taupy.comparison import rank_answers
+from taupy.comparison import host_times, rank_answers
 from taupy.comparison.rank_causes import Causes
 from taupy.comparison.ranks import read_ranks
 from taupy.model.finding import Finding
@@ -150,7 +150,8 @@ def _add_activities(db: ProfileDB, trial: TrialRow, timeline: Timeline) -> None:
     timeline.count = activities.count(db, trial.id)
     if timeline.count:
         begun = datetime.fromisoformat(trial.started_at) - datetime.fromtimestamp(0, UTC)
-        timeline.add(activities.longest(db, trial.id, MOST), begun // _MICROSECOND * 1000)
+        ahead = host_times.offsets_ns(db, trial.id)
+        timeline.add(activities.longest(db, trial.id, MOST, ahead), begun // _MICROSECOND * 1000)
 
 
 def _title(trial: TrialRow) -> str:

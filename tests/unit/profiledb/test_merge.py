@@ -6,6 +6,7 @@ import os
 import shutil
 import sqlite3
 from dataclasses import replace
+from itertools import permutations
 from pathlib import Path
 from random import Random
 
@@ -13,12 +14,13 @@ import pytest
 
 from taupy.errors import DatabaseError, NoSuchTrial, TaupyError, UsageError
 from taupy.model.machine import Ceiling
-from taupy.profiledb import files, kernel_codes, merge_copy
+from taupy.profiledb import files, kernel_codes, merge_copy, query
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.merge import merge
 from taupy.profiledb.reader import read_profile
 from taupy.profiledb.writer import add_profile
 from tests.builders import (
+    SAMPLED_FROM_NS,
     UUID,
     call,
     gpu_profile,
@@ -167,6 +169,41 @@ def test_shards_of_one_trial_become_one_trial(make):
     before = dump("all.db")
     merge("all.db", ["1.db", "0.db"])
     assert dump("all.db") == before
+
+
+def test_hosts_whose_clocks_are_an_hour_apart_make_no_trial_of_an_hour(make):
+    """Whatever the order: through files, and through one database."""
+
+    def rank(node, where, began, took):
+        facts = {
+            "Rank": str(node), "Ranks": "3", "Attempt": "1", "Hostname": where,
+            "Starting Timestamp": str(began * 10**6),
+            "Ending Timestamp": str((began + took) * 10**6),
+        }  # fmt: skip
+        profile = profile_of(
+            host(call("main", exclusive=10), node=node),
+            node_metadata={node: facts}, started_at=float(began), duration_ns=took * 10**9,
+        )  # fmt: skip
+        moved = began * 10**9 - SAMPLED_FROM_NS
+        one = samples("Resident", "KiB", [5.0])
+        for column in (one.start_ns, one.end_ns):
+            column[0] += moved
+        profile.threads[0].samples = [one]
+        return profile
+
+    ranks = [rank(0, "a", 10_000, 60), rank(1, "b", 13_600, 62), rank(2, "a", 10_001, 60)]
+    one_by_one = [make(f"{n}.db", profile) for n, profile in enumerate(ranks)]
+    expected = contents(make("together.db", *ranks))
+    for number, order in enumerate(permutations(range(3))):
+        merge(f"into{number}.db", [one_by_one[n] for n in order])
+        assert contents(f"into{number}.db") == expected
+        assert contents(make(f"at{number}.db", *(ranks[n] for n in order))) == expected
+    with ProfileDB.open("into0.db") as db:
+        trial = db.trial(1)
+        assert (trial.duration_ns, trial.started_at[:19]) == (62 * 10**9, "1970-01-01T02:46:40")
+        remark = read_profile(db, 1).metadata["taupy.health.clocks"]
+        assert "ahead of the first: b by about 3,600 s" in remark
+        assert [row.start_s for row in query.timeline(db, 1)] == [0.0, 0.0, 1.0]
 
 
 def test_what_another_copy_of_a_trial_has_more_is_added(make):

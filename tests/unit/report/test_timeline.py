@@ -39,7 +39,7 @@ def test_the_longest_activities_of_a_trial_are_found(tmp_path):
     with ProfileDB.open(tmp_path / "a.db", create=True) as db:
         add_profile(db, gpu_profile(1))
         assert activities.count(db, 1) == 20
-        rows = activities.longest(db, 1, 10)
+        rows = activities.longest(db, 1, 10, {})
         assert {row.end_ns - row.start_ns for row in rows} == {500}
         assert {(row.name, row.kind) for row in rows} == {("gemm", "kernel")}
         timeline = contents.of_trial(db, db.trial(1)).timeline
