@@ -12,7 +12,7 @@
 #define UPDATES 8       /* optimizers told apart within a step */
 _Static_assert(STEP_ROWS % (2 * ROWS_A_BLOCK) == 0, "rows become half as many");
 
-enum Phase { FORWARD = 1, LOSS = 2, BACKWARD = 3, RECOMPUTE = 4, VALIDATION = 9, COMPILE = 10 }; /* as in taupy/network/phases.py */
+enum Phase { FORWARD = 1, LOSS, BACKWARD, RECOMPUTE, CHECKPOINT = 8, VALIDATION, COMPILE }; /* as in taupy/network/phases.py */
 
 typedef struct Series {
     StepRecord *blocks[STEP_ROWS / ROWS_A_BLOCK];
@@ -310,13 +310,43 @@ static int is_trial_run(const struct Steps *steps)
            !steps->before.is_open && steps->series[STEP_TRAINING].count == 0;
 }
 
+/* What has followed the optimizer step until now was still part of it. */
+static void rejoin(struct Steps *steps)
+{
+    if (steps->before.is_open && steps->now.updates == 0 && steps->now.fetches == 0) {
+        work_join(&steps->now, &steps->before);
+        steps->before.is_open = 0;
+    }
+}
+
+/* The last step of a validation ends before anything else does. */
+static void validation_ends(Thread *thread, struct Steps *steps, uint64_t at)
+{
+    if (!is_validation(&steps->now) || steps->now.trains > 0)
+        return;
+    settle(thread, steps);
+    step_write(thread, STEP_VALIDATION, &steps->now, at);
+    steps->now.is_open = 0;
+}
+
+/* A phase that does not belong to the step before it. */
+static void phase_ends_step(Thread *thread, struct Steps *steps, int kind, uint64_t at)
+{
+    if (kind == CHECKPOINT)
+        validation_ends(thread, steps, at);
+    if (kind != VALIDATION)
+        return;
+    rejoin(steps);
+    if (steps->now.is_open && steps->now.updates > 0) {
+        step_write(thread, STEP_TRAINING, &steps->now, at);
+        steps->now.is_open = 0;
+    }
+}
+
 static void fetch_begins(Thread *thread, struct Steps *steps, const void *source, uint64_t at)
 {
     Work *now = &steps->now;
-    if (steps->before.is_open && now->updates == 0 && now->fetches == 0) {
-        work_join(now, &steps->before); /* what followed the optimizer step was still part of it */
-        steps->before.is_open = 0;
-    }
+    rejoin(steps);
     if (is_validation(now)) {
         settle(thread, steps);
         step_write(thread, STEP_VALIDATION, now, at);
@@ -550,7 +580,9 @@ static void recognise(Thread *thread, struct Steps *steps, const KnownRoutine *k
     else if (known->role == KNOWN_BACKWARD && !is_inside(steps, KNOWN_BACKWARD)) {
         work_begins(steps, at);
         steps->now.backwards++;
-    } else if (known->role == KNOWN_UPDATE) {
+    } else if (known->role == KNOWN_PHASE)
+        phase_ends_step(thread, steps, known->kind, at);
+    else if (known->role == KNOWN_UPDATE) {
         if (!steps->now.is_open || has_stepped(&steps->now, object_of(first)))
             work_begins(steps, at);
         steps->optimizer = object_of(first);
@@ -629,6 +661,8 @@ void steps_left(Thread *thread, const KnownRoutine *known, int returned)
         fetch_failed(thread, steps);
     else if (known->role == KNOWN_UPDATE)
         update_ends(thread, steps, steps->optimizer, at);
+    else if (known->role == KNOWN_PHASE && known->kind == VALIDATION)
+        validation_ends(thread, steps, at);
 }
 
 /* Whether a module with submodules is in training mode; -1 if unknown. */

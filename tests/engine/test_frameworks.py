@@ -96,9 +96,18 @@ class LightningModule:
 """,
     "pytorch_lightning/loops/evaluation_loop.py": """
 class _EvaluationLoop:
-    def run(self, model, source):
-        for batch in source:
-            model(batch)
+    def run(self, model, source, after=lambda: None):
+        now = next(source, None)
+        while now is not None:
+            then = next(source, None)
+            model(now)
+            now = then
+        after()
+""",
+    "pytorch_lightning/trainer/trainer.py": """
+class Trainer:
+    def save_checkpoint(self):
+        return sum(range(1000))
 """,
 }
 HUGGING_FACE = {
@@ -237,6 +246,32 @@ _EvaluationLoop().run(net, loader(3))
         ("learning rate", 4),
         ("train_loss", 4),
     ]
+
+
+def test_a_checkpoint_after_the_last_batch_of_a_validation_is_outside_of_its_step(run):
+    trial = run(
+        """
+from pytorch_lightning.core.module import LightningModule
+from pytorch_lightning.loops.evaluation_loop import _EvaluationLoop
+from pytorch_lightning.trainer.trainer import Trainer
+def after():
+    LightningModule().log("val_loss", 0.5)
+    Trainer().save_checkpoint()
+for epoch in range(2):
+    net.training = True
+    for batch in loader(2):
+        train(batch)
+        if epoch == 1:
+            Trainer().save_checkpoint()
+    net.training = False
+    _EvaluationLoop().run(net, iter(loader(3)), after)
+"""
+    )
+    columns = "count(*), count(checkpoint_ns), count(validation_ns)"
+    rows = trial.sql(f"SELECT kind, {columns} FROM step GROUP BY kind")
+    assert rows == [("training", 4, 2, 0), ("validation", 6, 0, 6)]
+    (last, value) = trial.sql("SELECT number, value FROM step_value WHERE name = 'val_loss'")
+    assert (last[0], value[0]) == (3, 6)
 
 
 def test_samples_belong_to_the_step_that_uses_them_not_to_the_one_that_fetches(run):
