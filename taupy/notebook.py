@@ -143,12 +143,12 @@ class Trial(api.Trial):
         time, forward_ns, backward_ns, calls and the layer.
 
         Args:
-            by: "layer" or "type", its class.
+            by: "layer", or "type", its class; "rank": the layers of each rank's threads.
             depth: cut names of layers after so many parts, and add up; None for whole names.
         """
         _check("by", by, get_args(layers.By))
         with self._database._opened() as db:
-            table = values(db, layers.question(self.row.id))
+            table = values(db, layers.question(self.row.id, by))
         return _frames(layers.views(table, layers.Choice(by, depth)))
 
 

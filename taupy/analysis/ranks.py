@@ -345,6 +345,19 @@ def times(job: Ranks, step: int | None = None) -> list[RankTimes]:
     return result
 
 
+def delays(job: Ranks) -> dict[int, float]:
+    """How long nothing but a rank was missing in some collective, by rank [ns]: if it had arrived
+    when the last of the others did, the job could have ended that much earlier, and not more."""
+    alone: dict[int, list[Array]] = {rank.number: [] for rank in job.ranks}
+    for matched in job.matched:
+        came = np.sort(np.where(np.isnan(matched.requested), -np.inf, matched.requested), axis=0)
+        intervals = np.stack([came[-2], came[-1]], 1)
+        last = matched.last
+        for row, rank in enumerate(matched.ranks):
+            alone[rank].append(intervals[(last == row) & np.isfinite(came[-2])])
+    return {rank: union(intervals) for rank, intervals in alone.items()}
+
+
 def _chosen(job: Ranks, of_group: Matched, step: int | None) -> np.ndarray[Any, np.dtype[np.bool_]]:
     """Which collectives to include: those of the step; by default those of all steps, or all."""
     if step is not None:

@@ -3,10 +3,11 @@
     taupy layers                      the trial stored last
     taupy layers 12 --tree            as the layers call each other
     taupy layers --by layer_type      one row per class of layers
+    taupy layers --by rank            one table for each rank, with all its threads
     taupy layers --depth 2            encoder.layers instead of encoder.layers.0.self_attn
 
 A layer is a module of a model, such as `encoder.layers.3`. Own times add up to the time of the
-thread; `(no layer)` is the time outside all layers.
+thread, or of the rank's threads; `(no layer)` is the time outside all layers.
 """
 
 from __future__ import annotations
@@ -28,7 +29,12 @@ from taupy.profiledb.values import values
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     running.add_trial_argument(parser)
-    options.add_by_argument(parser, ("layer", "layer_type"), "one row for each", _renamed)
+    options.add_by_argument(
+        parser,
+        ("layer", "layer_type", "rank"),
+        "one row, or for ranks one table, for each",
+        _renamed,
+    )
     parser.add_argument(
         "--depth", type=options.count, metavar="N", help="cut names after N parts, and add up"
     )
@@ -49,10 +55,10 @@ def run(args: argparse.Namespace) -> int:
     if args.depth == 0:
         raise UsageError("--depth must be at least 1")
     with running.selected_trial(args) as (db, trial):
-        table = values(db, layers.question(trial.id))
+        by: layers.By = "type" if args.by == "layer_type" else args.by
+        table = values(db, layers.question(trial.id, by))
         why = metadata_values(db, OPERATORS).get(trial.id, COUNTED)
         beside = layers.Beside(facts_of(db, trial.id), _growth(db, trial.id), unknown_because(why))
-        by: layers.By = "layer" if args.by == "layer" else "type"
         views = layers.views(table, layers.Choice(by, args.depth, args.tree), beside)
         views = running.with_window(db, trial.id, views)
     if not views:

@@ -22,15 +22,16 @@ from pathlib import Path
 from typing import get_args
 
 from taupy.commands import options
+from taupy.commands.messages import say
 from taupy.commands.roofline_files import ENDINGS, EXPORTS, write, write_export
 from taupy.commands.roofline_roofs import known_ceilings
 from taupy.commands.roofline_view import points_view, roof_lines
-from taupy.errors import UsageError
+from taupy.errors import MissingMetric, UsageError
 from taupy.model.work import LEVELS, UNCOUNTED, TrialWork
 from taupy.pprof import terminal
 from taupy.profiledb import ceilings as stored
 from taupy.profiledb import selector
-from taupy.profiledb.roofline_query import trial_work
+from taupy.profiledb.roofline_query import rank_work, trial_work
 from taupy.roofline import chart as charts
 from taupy.roofline import points, stated, sweep
 from taupy.roofline.choice import Wishes, also, placed
@@ -53,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="what a point represents (default: kernel on a GPU, routine on a CPU); launch: "
         "similar launches of a kernel, by call path, or in Nsight Compute's files by "
         "configuration and time; layer: of a network, with the layers in it; its backward pass is "
-        "a point of its own",
+        "a point of its own; rank: all its processes",
     )
     parser.add_argument(
         "-o",
@@ -164,11 +165,12 @@ def run(args: argparse.Namespace) -> int:
     with options.opened(args) as db:
         trials = selector.many(db, args.trials or ["latest"])
         work = trial_work(db, trials)
+        parts = rank_work(db, trials) if args.by == "rank" else work
         timing = trial_work(db, [selector.trial(db, args.timing)])[0] if args.timing else None
         if timing is not None:  # its clock rates differ from those of the counting run's roofs
-            work = [replace(own_work, ceilings=()) for own_work in work]
+            work = parts = [replace(own_work, ceilings=()) for own_work in work]
         stored_ceilings = stored.ceilings(db)
-    named_points = aliased(_points(args, work, timing), args.alias)
+    named_points = aliased(_points(args, parts, timing), args.alias)
     wishes = Wishes(args.ceilings, args.peak, args.latency, args.threads)
     placements = placed(wishes, named_points, work, known_ceilings(stored_ceilings))
     drawing = Drawing(
@@ -202,6 +204,8 @@ def _check(args: argparse.Namespace) -> None:
     for form, _ in args.export:
         if form not in EXPORTS:
             raise UsageError(f"--export takes {' or '.join(EXPORTS)}, not '{form}'")
+    if args.timing and args.by == "rank":
+        raise UsageError("--timing cannot be combined with --by rank")
     if args.top < 1:
         raise UsageError("--top must be 1 or more")
     if args.series and not args.sweep:
@@ -232,15 +236,26 @@ def _points(
     if args.inclusive and of != "routine":
         raise UsageError("--inclusive needs --by routine; phases and programs are always inclusive")
     all_points: list[Point] = []
+    uncounted: list[tuple[int, MissingMetric]] = []
     statements = [stated.statement("flop", text) for text in args.flop]
     statements += [stated.statement("bytes", text) for text in args.bytes]
     for own_work in work:
-        with_statements = points.points(
-            own_work, of, inclusive=args.inclusive, timing=timing, uncounted=bool(statements)
-        )
-        with_statements = stated.stated(with_statements, statements, own_work.metadata)
-        points.require(with_statements, own_work)
-        all_points += with_statements
+        try:
+            with_statements = points.points(
+                own_work, of, inclusive=args.inclusive, timing=timing, uncounted=bool(statements)
+            )
+            with_statements = stated.stated(with_statements, statements, own_work.metadata)
+            points.require(with_statements, own_work)
+        except MissingMetric as problem:
+            if own_work.rank is None:
+                raise
+            uncounted.append((own_work.rank, problem))
+        else:
+            all_points += with_statements
+    for rank, reason in uncounted:
+        if not all_points:
+            raise reason
+        say(f"rank {rank} is left out: {reason}")
     if args.timer:
         kept = [
             point

@@ -26,8 +26,8 @@ USUAL = ("warps_per_inst", "ipc", "occupancy", "cpu_ipc")
 
 _EVIDENCE = ("warps_per_inst", "gld_per_inst", "gst_per_inst", "ipc", "occupancy", "divergence",
              "intensity_dram", "flop_rate", "cpu_ipc", "cache_miss_rate")  # fmt: skip
-STEP = "step"
-DIMENSIONS = ("routine", *OF_TIMERS, "layer", "layer_type", "phase", STEP)
+STEP, RANK = "step", "rank"
+DIMENSIONS = ("routine", *OF_TIMERS, "layer", "layer_type", "phase", STEP, RANK)
 """The dimensions of which candidates can be made."""
 
 _NOT_CODE = {"GPU_NO_OWNER", "TAUPY", "GPU_SYNC"}
@@ -101,6 +101,8 @@ def program(
     Raises:
         TaupyError: no routine of these groups has the metric to rank by.
     """
+    if by == RANK:
+        return _ranks(db, trial_id, ranking or "time", groups)
     times = _if_measured(db, trial_id, "time", ("thread", "node", "timer"))
     if by == STEP:
         return Program(_steps(db, trial_id, ranking or "time"), *_wall(times))
@@ -143,6 +145,21 @@ def _steps(db: ProfileDB, trial_id: int, ranking: str) -> list[Routine]:
     if not len(steps):
         raise TaupyError(f"trial {trial_id} has no steps: see docs/steps.md")
     return candidates.routines(steps if ranking == "time" else None, steps, {})
+
+
+def _ranks(db: ProfileDB, trial_id: int, ranking: str, groups: Sequence[str]) -> Program:
+    """The ranks of a trial in place of routines."""
+    from taupy.comparison.rank_candidates import rank_routines
+
+    times = _if_measured(db, trial_id, "time", ("thread", "node", "timer", RANK))
+    walls = {}
+    if times is not None:
+        for rank, part in times.table.parts(RANK).items():
+            walls[rank], _ = _wall(replace(times, table=part))
+    values = _of_groups(_profile(db, trial_id, ranking, ("timer", RANK)), groups).by(RANK)
+    wall, remark = _wall(times)
+    remark += "; a rank can save the time in which only it was missing at a collective"
+    return Program(rank_routines(db, trial_id, walls, values), wall, remark)
 
 
 def _profile(db: ProfileDB, trial_id: int, name: str, by: Sequence[str] = ("timer",)) -> Answer:

@@ -138,6 +138,7 @@ class TrialWork:
         wall_ns: of the longest host thread; 0 if no host thread was timed.
         ceilings: supplied by the trial itself, at the clocks it ran at.
         source: where the trial comes from: "run", "import ncu-csv: FILE" ...
+        rank: the rank whose work it is; None for that of all ranks.
     """
 
     trial_id: int
@@ -155,3 +156,4 @@ class TrialWork:
     health: tuple[str, ...] = field(default_factory=tuple)
     ceilings: tuple[Ceiling, ...] = ()
     source: str = ""
+    rank: int | None = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from taupy.model.profile import LayerFacts
@@ -93,6 +93,12 @@ def notes(rows: Sequence[Described]) -> list[str]:
     return remarks
 
 
-def of_node(facts: Mapping[tuple[int, str], LayerFacts], node: int) -> dict[str, LayerFacts]:
-    """Facts of one node by the timer's name."""
-    return {name: layer for (of, name), layer in facts.items() if of == node}
+def of_nodes(
+    facts: Mapping[tuple[int, str], LayerFacts], nodes: Collection[int]
+) -> dict[str, LayerFacts]:
+    """Facts of these nodes by the timer's name; of the first node that has them."""
+    by_name: dict[str, LayerFacts] = {}
+    for (node, name), layer in sorted(facts.items(), key=lambda fact: fact[0]):
+        if node in nodes:
+            by_name.setdefault(name, layer)
+    return by_name

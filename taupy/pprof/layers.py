@@ -8,7 +8,7 @@ backward and recompute times include nested layers.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -25,12 +25,10 @@ from taupy.pprof.layer_facts import Described
 from taupy.pprof.view import Cell, Column, View
 
 NO_LAYER = "(no layer)"
-By = Literal["layer", "type"]
+By = Literal["layer", "type", "rank"]
 
 _BACKWARD = ("_engine_run_backward", "run_backward")
 _COLUMNS = (
-    Column("node", "int", audience="machines"),
-    Column("thread", "int", audience="machines"),
     Column("share_percent", "percent", "%Own", width=5),
     Column("own_ns", "time_ns", "Own", width=9),
     Column("forward_ns", "time_ns", "Forward", width=9),
@@ -48,7 +46,8 @@ class Choice:
     """What is shown.
 
     Attributes:
-        by: one row per layer, or one per class.
+        by: one row per layer, or one per class; or one table of layers per rank, with all its
+            threads.
         depth: number of parts to which names of layers are shortened; None for whole names.
         tree: in the order of calls, indented; otherwise the largest own time first.
     """
@@ -56,6 +55,11 @@ class Choice:
     by: By = "layer"
     depth: int | None = None
     tree: bool = False
+
+    @property
+    def split(self) -> str:
+        """The dimension by which tables are split."""
+        return "rank" if self.by == "rank" else "thread"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,36 +77,44 @@ class Beside:
     unknown: str = ""
 
 
-def question(trial: int) -> Question:
+def question(trial: int, by: By = "layer") -> Question:
     """What `views` needs: the call trees of all threads, with their layers."""
-    by = ("thread", "callpath", "parent", "timer", "layer", "layer_type")
-    return Question((trial,), by=by, values=VALUES)
+    tree = ("thread", "callpath", "parent", "timer", "layer", "layer_type")
+    return Question((trial,), by=(*tree, "rank") if by == "rank" else tree, values=VALUES)
 
 
 def views(table: Table, choice: Choice, beside: Beside | None = None) -> list[View]:
-    """One table for each host thread that called layers, by decreasing time in layers.
+    """One table for each host thread that called layers, by decreasing time in layers; or one for
+    each rank that did, by number.
 
     Args:
         table: the answer to `question`.
     """
     beside = beside or Beside()
-    parts: list[tuple[ThreadRow, Table]] = [*table.parts("thread").items()]
-    gpus = [(thread, part) for thread, part in parts if thread.kind == "stream"]
+    kinds: list[str] = [thread.kind for thread in table.row_labels("thread")]
+    hosts, streams = (
+        table.taken([row for row, kind in enumerate(kinds) if kind == wanted])
+        for wanted in ("host", "stream")
+    )
+    gpus: list[tuple[ThreadRow, Table]] = [*streams.parts("thread").items()]
     by_time: list[tuple[float, View]] = []
-    for thread, part in parts:
-        if thread.kind == "host" and any(label is not None for label in part.row_labels("layer")):
+    for label, part in hosts.parts(choice.split).items():
+        if any(layer is not None for layer in part.row_labels("layer")):
+            threads: set[ThreadRow] = {*part.row_labels("thread")}
+            nodes = {thread.node for thread in threads}
             layers = _Layers(part, choice)
-            layers.know(thread, beside, choice)
-            on_gpu = [_Layers(other, choice) for of, other in gpus if of.node == thread.node]
-            view = _view(thread, layers, on_gpu, choice)
+            layers.know(threads, beside, choice)
+            on_gpu = [_Layers(other, choice) for of, other in gpus if of.node in nodes]
+            view = _view(label, layers, on_gpu, choice)
             notes = [beside.unknown] if beside.unknown else view.notes
-            by_time.append((layers.owned, replace(view, notes=notes)))
-    by_time.sort(key=lambda pair: -pair[0])
+            order = -layers.owned if choice.split == "thread" else label
+            by_time.append((order, replace(view, notes=notes)))
+    by_time.sort(key=lambda pair: pair[0])
     return [view for _, view in by_time]
 
 
 class _Layers:
-    """One thread's sums by label."""
+    """The sums of one thread, or of a rank's threads, by label."""
 
     def __init__(self, table: Table, choice: Choice) -> None:
         self.table = table
@@ -123,9 +135,9 @@ class _Layers:
         self.whole = sum(self.value(label, "exclusive") for label in self.numbers)
         self.described = {label: Described() for label in self.numbers}
 
-    def know(self, thread: ThreadRow, beside: Beside, choice: Choice) -> None:
+    def know(self, threads: Collection[ThreadRow], beside: Beside, choice: Choice) -> None:
         """Add the facts other than times."""
-        facts = layer_facts.of_node(beside.facts, thread.node)
+        facts = layer_facts.of_nodes(beside.facts, {thread.node for thread in threads})
         calls: dict[tuple[str, str], int] = {}
         counts = self.table.column("calls")
         for row, (timer, label) in enumerate(zip(self._timers, self._labels, strict=True)):
@@ -136,7 +148,7 @@ class _Layers:
             self.described[label].add(facts.get(name), count)
         for (of, name, kind), grown in beside.growth.items():
             label = _label(name, kind, choice)
-            if of == thread and label in self.described:
+            if of in threads and label in self.described:
                 described = self.described[label]
                 described.growth_bytes = (described.growth_bytes or 0) + grown
 
@@ -258,23 +270,34 @@ def _label(name: str | None, kind: str, choice: Choice) -> str:
     return name if choice.depth is None else ".".join(name.split(".")[: choice.depth])
 
 
-def _view(thread: ThreadRow, layers: _Layers, on_gpu: Sequence[_Layers], choice: Choice) -> View:
+def _view(
+    place: ThreadRow | int, layers: _Layers, on_gpu: Sequence[_Layers], choice: Choice
+) -> View:
+    """The table of a thread, or of a rank, given by its number."""
     order = layers.nested() if choice.tree else dict.fromkeys(layers.numbers, 0)
     if not choice.tree:
         own = {label: layers.value(label, "exclusive") for label in order}
         order = dict.fromkeys(sorted(order, key=own.__getitem__, reverse=True), 0)
-    named = Column(choice.by, heading="Layer" if choice.by == "layer" else "Class")
-    columns = _COLUMNS if choice.by == "layer" else _COLUMNS[:-1]
+    of_types = choice.by == "type"
+    named = Column("type", heading="Class") if of_types else Column("layer", heading="Layer")
+    columns = _COLUMNS[:-1] if of_types else _COLUMNS
+    title, names, numbers = _placed(place)
     cells = [
-        (
-            *(thread.node, thread.thread, *_cells(label, layers, on_gpu))[: len(columns)],
-            "  " * around + label,
-        )
+        (*numbers, *_cells(label, layers, on_gpu)[: len(columns)], "  " * around + label)
         for label, around in order.items()
     ]
-    place = f"NODE {thread.node}, CONTEXT {thread.context}, THREAD {thread.thread}"
-    title = f"LAYERS OF {place}{f' ({thread.name})' if thread.name else ''}"
-    return View(title, (*columns, named), cells, layer_facts.notes([*layers.described.values()]))
+    where = [Column(name, "int", audience="machines") for name in names]
+    notes = layer_facts.notes([*layers.described.values()])
+    return View(f"LAYERS OF {title}", (*where, *columns, named), cells, notes)
+
+
+def _placed(place: ThreadRow | int) -> tuple[str, tuple[str, ...], tuple[int, ...]]:
+    """The title of a thread or rank, and its columns with their values."""
+    if isinstance(place, int):
+        return f"RANK {place}", ("rank",), (place,)
+    name = f" ({place.name})" if place.name else ""
+    title = f"NODE {place.node}, CONTEXT {place.context}, THREAD {place.thread}{name}"
+    return title, ("node", "thread"), (place.node, place.thread)
 
 
 def _cells(label: str, layers: _Layers, on_gpu: Sequence[_Layers]) -> tuple[Cell, ...]:
@@ -282,7 +305,7 @@ def _cells(label: str, layers: _Layers, on_gpu: Sequence[_Layers]) -> tuple[Cell
     own = layers.value(label, "exclusive")
     share = 100 * own / layers.whole if layers.whole else None
     if not is_of_layers(label):
-        return share, own, *[None] * (len(_COLUMNS) - 4)
+        return share, own, *[None] * (len(_COLUMNS) - 2)
     recompute = layers.value(label, "inclusive", layers.recomputed)
     within = layers.within[label]
     backward = sum(layers.value(inner, "exclusive", layers.backward) for inner in within)

@@ -6,8 +6,8 @@ Kernels, routines and stated work take one statement each, however many trials t
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from taupy.model.gpu import Device
 from taupy.model.machine import reported
@@ -53,24 +53,49 @@ def trial_work(db: ProfileDB, trials: Sequence[TrialRow]) -> list[TrialWork]:
         NoSuchTrial: there is no such trial.
         UsageError: a metric has different units in the trials.
     """
+    return [facts.assembled(*tables) for facts, *tables in _read(db, trials)]
+
+
+def rank_work(db: ProfileDB, trials: Sequence[TrialRow]) -> list[TrialWork]:
+    """The work of each rank of each trial: that of its processes, and of their GPUs.
+
+    `wall_ns` is the trial's.
+
+    Raises:
+        NoSuchTrial, UsageError: as for `trial_work`.
+    """
+    works = []
+    for facts, *tables in _read(db, trials, ("rank",)):
+        of_ranks = [{} if table is None else table.parts("rank") for table in tables]
+        parts = [
+            facts.assembled(*(of_rank.get(rank) for of_rank in of_ranks), rank=rank)
+            for rank in sorted({rank for of_rank in of_ranks for rank in of_rank})
+        ]
+        wall = max((part.wall_ns for part in parts), default=0.0)
+        works += [replace(part, wall_ns=wall) for part in parts]
+    return works
+
+
+def _read(
+    db: ProfileDB, trials: Sequence[TrialRow], more: tuple[str, ...] = ()
+) -> Iterator[tuple[_Work, Table | None, Table | None, Table | None]]:
+    """Each trial's facts, kernels, routines and user events; by these dimensions, too."""
     for trial in trials:
         db.trial(trial.id)
     ids = tuple(dict.fromkeys(trial.id for trial in trials))
     measured = {trial: frozenset(names) for trial, names in metrics_of(db, ids).items()}
     every = frozenset[str]().union(*measured.values())
     metrics = tuple(name for name in ("time", *METRICS) if name in every)
+    questions = (_of_kernels(ids, metrics), _of_routines(ids, metrics), _of_events(ids))
     kernels, routines, events = (
-        values(db, question)
-        for question in (_of_kernels(ids, metrics), _of_routines(ids, metrics), _of_events(ids))
+        values(db, replace(question, by=(*question.by, *more))) for question in questions
     )
     above = Ancestry.of(db, (*kernels.labels["callpath"], *events.labels["callpath"]))
     parts = [table.parts("trial") for table in (kernels, routines, events)]
-    return [
-        _Work.of(db, trial, sorted(measured[trial.id]), above).assembled(
-            *(tables.get(trial.id) for tables in parts)
-        )
-        for trial in trials
-    ]
+    for trial in trials:
+        facts = _Work.of(db, trial, sorted(measured[trial.id]), above)
+        of_kernels, of_routines, of_events = (tables.get(trial.id) for tables in parts)
+        yield facts, of_kernels, of_routines, of_events
 
 
 def _of_kernels(trials: tuple[int, ...], metrics: tuple[str, ...]) -> Question:
@@ -124,9 +149,15 @@ class _Work:
         return tuple(self.place[self.above.timers[id]] for id in timers)
 
     def assembled(
-        self, kernels: Table | None, routines: Table | None, events: Table | None
+        self,
+        kernels: Table | None,
+        routines: Table | None,
+        events: Table | None,
+        *,
+        rank: int | None = None,
     ) -> TrialWork:
-        """The trial's work from its kernels, routines and user events, each None if absent."""
+        """The work of the trial, or of one of its ranks, from its kernels, routines and user
+        events, each None if absent."""
         trial, metadata = self.trial, self.metadata
         own = [] if routines is None else list(self._routines(routines))
         return TrialWork(
@@ -135,7 +166,8 @@ class _Work:
             application=metadata.get(COUNTED_PROGRAM, trial.application),
             metrics=tuple(self.metrics),
             metadata=metadata,
-            gpus=self._gpu_names(),
+            rank=rank,
+            gpus=self._gpu_names(None if rank is None else _nodes(kernels, routines)),
             processor=next((metadata[name] for name in _CPU_NAMES if name in metadata), ""),
             wall_ns=max(
                 (routine.inclusive_ns for routine in own if routine.inclusive_ns > 0), default=0.0
@@ -158,11 +190,16 @@ class _Work:
             source=trial.source,
         )
 
-    def _gpu_names(self) -> tuple[str, ...]:
-        """The GPUs that ran something; all GPUs if no stream is known."""
+    def _gpu_names(self, nodes: Collection[int] | None) -> tuple[str, ...]:
+        """The GPUs that ran something, of these nodes or all; all GPUs if no stream is known."""
         threads = labels(self.db, "thread", ids_of(self.db, "thread", [self.trial.id]))
         used = {row[:2] for (row,) in threads.values() if row.kind == "stream"}
-        names = [gpu.name for gpu in self.gpus if not used or (gpu.node, gpu.ordinal + 1) in used]
+        names = [
+            gpu.name
+            for gpu in self.gpus
+            if (not used or (gpu.node, gpu.ordinal + 1) in used)
+            and (nodes is None or gpu.node in nodes)
+        ]
         if not names and "GPU Name" in self.metadata:
             names = [self.metadata["GPU Name"]]
         return tuple(dict.fromkeys(names))
@@ -270,6 +307,15 @@ class _Owners:
         while owners and owners[0] in inside:
             owners.pop(0)
         return owners
+
+
+def _nodes(*tables: Table | None) -> set[int]:
+    return {
+        thread.node
+        for table in tables
+        if table is not None
+        for thread in table.row_labels("thread")
+    }
 
 
 def _measured(table: Table, value: str) -> list[dict[str, float]]:

@@ -19,6 +19,7 @@ from taupy.roofline.look import (
 )
 from taupy.roofline.naming import clipped
 from taupy.roofline.placement import Placement
+from taupy.roofline.point import PLURALS
 from taupy.roofline.roof_lines import (
     Drawn,
     drawn_roofs,
@@ -209,15 +210,7 @@ def _trajectories(
 
 
 def _title(kind: chart.Kind, placements: Sequence[Placement], levels: Sequence[str]) -> str:
-    what = {
-        "kernel": "kernels",
-        "launch": "launches",
-        "routine": "routines",
-        "phase": "phases",
-        "layer": "layers",
-        "program": "whole program",
-    }
-    of = " and ".join(dict.fromkeys(what[placement.point.of] for placement in placements))
+    of = " and ".join(dict.fromkeys(PLURALS[placement.point.of] for placement in placements))
     title = f"{chart.TITLES[kind]} of {of}" if of else chart.TITLES[kind]
     return f"{title}, {levels[0]}" if kind == "classic" else title
 

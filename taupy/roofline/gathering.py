@@ -78,10 +78,17 @@ def keys(work: TrialWork, kernel: KernelWork, of: Of, inclusive: bool) -> Iterab
     return dict.fromkeys(above)
 
 
+def whole_of(work: TrialWork, groups: frozenset[str]) -> Place:
+    """The names of all work together: the trial's and its application's, or the rank."""
+    if work.rank is not None:
+        return Place(f"rank {work.rank}", f"rank {work.rank}", groups)
+    return Place(work.name, work.application, groups)
+
+
 def place_of(work: TrialWork, key: Hashable) -> Place:
     """The names of a key."""
     if key == WHOLE:
-        return Place(work.name, work.application, frozenset({"TAUPY"}))
+        return whole_of(work, frozenset({"TAUPY"}))
     if isinstance(key, int):
         return work.timers[key]
     assert isinstance(key, tuple)

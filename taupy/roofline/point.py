@@ -9,7 +9,18 @@ from typing import Literal
 
 from taupy.model.work import Tier
 
-Of = Literal["kernel", "launch", "routine", "phase", "layer", "program"]
+Of = Literal["kernel", "launch", "routine", "phase", "layer", "rank", "program"]
+
+PLURALS: dict[Of, str] = {
+    "kernel": "kernels",
+    "launch": "launches",
+    "routine": "routines",
+    "phase": "phases",
+    "layer": "layers",
+    "rank": "ranks",
+    "program": "whole program",
+}
+"""What points are, as titles call them."""
 
 GROUP_OF: dict[Of, str] = {"phase": "PHASE", "layer": "LAYER"}
 """The group of the timers that are points; a point is all that happens in them."""
@@ -17,7 +28,7 @@ GROUP_OF: dict[Of, str] = {"phase": "PHASE", "layer": "LAYER"}
 
 def is_whole(of: Of, inclusive: bool = False) -> bool:
     """Whether a point includes everything called below it."""
-    return inclusive or of == "program" or of in GROUP_OF
+    return inclusive or of in ("rank", "program") or of in GROUP_OF
 
 
 @dataclass(frozen=True, slots=True)

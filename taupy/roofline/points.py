@@ -1,4 +1,4 @@
-"""Points: the work of a trial, summed by kernel, launch, routine, phase or program.
+"""Points: the work of a trial, summed by kernel, launch, routine, phase, layer, rank or program.
 
 Flop, bytes and times are summed over launches first; only sums are divided, ratios are never
 averaged. A point includes the origin of its numbers, and what was not counted.
@@ -10,7 +10,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import replace
 
 from taupy.errors import MissingMetric, UsageError
-from taupy.model.work import COUNTED_OPERATIONS, Place, TrialWork
+from taupy.model.work import COUNTED_OPERATIONS, TrialWork
 from taupy.roofline.gathering import (
     WHOLE,
     Sum,
@@ -23,6 +23,7 @@ from taupy.roofline.gathering import (
     keys,
     place_of,
     wanted,
+    whole_of,
 )
 from taupy.roofline.point import Of, Point, is_whole
 from taupy.roofline.retiming import UNTIMED, kernel_timings, retimed, routine_timings
@@ -59,7 +60,8 @@ def points(
 
     Args:
         of: what a point represents. Routines count their own work (and launches), and that of
-            everything they called if `inclusive`; phases and programs are always inclusive.
+            everything they called if `inclusive`; phases and programs are always inclusive. For
+            ranks, `work` is that of one of them (`rank_work`).
         timing: another trial of the same program, run without counters, whose times are used
             as run times, scaled by the numbers of launches.
         uncounted: include kernels of a trial in which nothing was counted.
@@ -69,6 +71,9 @@ def points(
             command that measures them.
         UsageError: the timing trial has none of the points.
     """
+    if of == "rank":
+        program = points(work, "program", timing=timing, uncounted=uncounted)
+        return [_of_rank(point, work) for point in program]
     of_gpu = of in ("kernel", "launch")
     if runs_on_gpu(work) or (uncounted and of_gpu and work.kernels):
         all_points = _gpu_points(work, of, inclusive, timing)
@@ -101,6 +106,12 @@ def points(
         replace(point, share=point.run_time / total if total > 0 else 0.0) for point in all_points
     ]
     return sorted(shared, key=lambda point: (-point.run_time, point.name))
+
+
+def _of_rank(program: Point, work: TrialWork) -> Point:
+    """A rank's point; ranks run side by side, so its share is of the trial's duration."""
+    wall = work.wall_ns / 1e9
+    return replace(program, of="rank", share=program.run_time / wall if wall > 0 else 1.0)
 
 
 def _whole_seconds(work: TrialWork) -> float:
@@ -142,7 +153,7 @@ def _host_points(work: TrialWork, of: Of, inclusive: bool) -> list[Point]:
         if not has_work(total.values) and of != "program":
             continue
         if of == "program":
-            total.place = Place(work.name, work.application, total.place.groups)
+            total.place = whole_of(work, total.place.groups)
         host_points.append(
             gpu_point(work, of, total) if total.launches else host_point(work, of, total)
         )
@@ -190,6 +201,7 @@ def _missing(work: TrialWork, of: Of) -> MissingMetric:
         "routine": "no routine whose flop or bytes were counted",
         "phase": "no phase whose flop or bytes were counted",
         "layer": "no layer whose flop or bytes were counted",
+        "rank": "no rank whose flop or bytes were counted",
         "program": "no flop or bytes",
     }[of]
     return MissingMetric(f"trial {work.trial_id} has {what} (its metrics: {metrics}); {remedy}")

@@ -22,6 +22,7 @@ from taupy.roofline.classic import subtitle
 from taupy.roofline.look import Look, group_of, look, painted, painted_strips, processor_name
 from taupy.roofline.naming import clipped
 from taupy.roofline.placement import Placement
+from taupy.roofline.point import PLURALS
 from taupy.roofline.roof_lines import machines, processor_color
 from taupy.units import prefixed
 
@@ -432,8 +433,7 @@ def _remarks(
 
 
 def _title(kind: chart.Kind, placements: Sequence[Placement], level: str, per_launch: bool) -> str:
-    what = {"routine": "routines", "phase": "phases", "layer": "layers", "program": "whole program"}
     if per_launch:
         return f"{chart.TITLES[kind]}, one launch of each kernel, {level}"
-    of = " and ".join(dict.fromkeys(what.get(placement.point.of, "") for placement in placements))
+    of = " and ".join(dict.fromkeys(PLURALS[placement.point.of] for placement in placements))
     return f"{chart.TITLES[kind]} of {of}, {level}" if of else chart.TITLES[kind]

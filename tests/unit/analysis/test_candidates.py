@@ -224,7 +224,7 @@ def test_the_old_spelling_works_and_says_the_new_one(database, capsys):
     assert json.loads(told.out) == new
     assert told.err == (
         "taupy: --by takes a dimension (routine, file, module, group, kernel, layer, layer_type, "
-        "phase, step); a metric is now --metric\n"
+        "phase, step, rank); a metric is now --metric\n"
     )
 
 

@@ -101,6 +101,25 @@ def test_what_was_killed_before_its_first_collective_is_not_missing(ask):
     assert "is on two ranks: rank 1 is missing; rank 2 began no coll" in ask("4", code=2)
 
 
+def test_a_rank_can_save_what_only_it_was_missing(ask, capsys):
+    """65 and 60 ns before two collectives, and 2,700 ns that it outlasted the other rank."""
+    assert main(["candidates", "1", "--by", "rank", "--metric", "time", "--csv"]) == 0
+    rows = list(csv.DictReader(capsys.readouterr().out.splitlines()))
+    assert [(row["timer"], row["time_ns"], row["saved_ns"]) for row in rows] == [
+        ("1", "2919.0", "2825.0"),
+        ("0", "94.0", "0.0"),
+    ]
+    assert "last at 2 collectives: the others waited 125 ns in all" in rows[0]["evidence"]
+
+
+def test_layers_of_each_rank_in_a_table_of_its_own(ask, capsys):
+    assert main(["layers", "1", "--by", "rank", "--csv"]) == 0
+    rows = list(csv.DictReader(capsys.readouterr().out.splitlines()))
+    owned = {(row["rank"], row["layer"]): row["own_ns"] for row in rows}
+    assert (owned["0", "head"], owned["1", "head"]) == ("24.0", "164.0")
+    assert sum(float(own) for (rank, _), own in owned.items() if rank == "0") == 219
+
+
 def test_each_step_names_its_straggler_and_phase(ask):
     rows = list(csv.DictReader(ask("1", "--by", "step", "--csv").splitlines()))
     assert [(row["step"], row["straggler"], row["caused_ns"]) for row in rows] == [

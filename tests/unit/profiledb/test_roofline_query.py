@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from taupy.profiledb.roofline_query import trial_work
+import pytest
+
+from taupy.errors import MissingMetric
+from taupy.model.profile import ROOT_TIMER, TIME, Metric
+from taupy.profiledb.roofline_query import rank_work, trial_work
 from taupy.profiledb.writer import add_profile
+from taupy.roofline.points import points
 from tests.builders import call, event, host, profile_of
 from tests.unit.roofline.build import Kernel, Partly, cpu_trial, gpu_trial
 
@@ -56,3 +61,26 @@ def test_stated_work_is_that_of_the_routine_that_stated_it(db):
     names = {one.metric: [work.timers[owner].short for owner in one.owners] for one in work.noted}
     assert names == {"flop": ["step", "main"], "bytes_dram": ["step", "main"]}
     assert {one.metric: one.value for one in work.noted} == {"flop": 6.0, "bytes_dram": 8.0}
+
+
+def test_the_work_of_a_rank_is_that_of_its_processes(db):
+    """The worker process 2 belongs to rank 1; rank 0 counted nothing."""
+    flop = Metric("flop", "flop")
+    rank, worker = (call(ROOT_TIMER, 1, {"time": time, "flop": 500}) for time in (90, 40))
+    profile = profile_of(
+        host(call(ROOT_TIMER, 1, {"time": 70})), host(rank, 1), host(worker, 2),
+        metrics=[TIME, flop],
+    )  # fmt: skip
+    profile.node_metadata = {
+        0: {"Rank": "0", "Process ID": "10"},
+        1: {"Rank": "1", "Process ID": "11"},
+        2: {"Process ID": "12", "Parent Process ID": "11"},
+    }
+    add_profile(db, profile)
+    idle, busy = rank_work(db, db.trials())
+    assert (idle.rank, busy.rank, idle.wall_ns, busy.wall_ns) == (0, 1, 90, 90)
+    (point,) = points(busy, "rank")
+    assert (point.name, point.of, point.total_flop) == ("rank 1", "rank", 1000)
+    assert (point.run_time, point.share) == (90e-9, 1)
+    with pytest.raises(MissingMetric):
+        points(idle, "rank")
