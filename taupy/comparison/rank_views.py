@@ -23,6 +23,7 @@ _RANKS = (
     Column("step_ns", "time_ns", "Step", width=9),
     Column("compute_ns", "time_ns", "Compute", width=9),
     Column("data_ns", "time_ns", "Data", width=9),
+    Column("compile_ns", "time_ns", "Compile", width=9),
     Column("wait_ns", "time_ns", "Wait", width=9),
     Column("transfer_ns", "time_ns", "Transfer", width=9),
     Column("rest_ns", "time_ns", "Rest", width=9),
@@ -92,33 +93,52 @@ def _count(job: Ranks) -> str:
 
 
 def _cells(rank: Rank, times: RankTimes, step: int | None) -> list[Cell]:
-    compute = None
-    count, median_ns, whole, data = _steps(rank, step)
-    if whole is not None:
+    of_steps = _steps(rank, step)
+    if of_steps is None:
+        steps: list[Cell] = [None] * 5
+    else:
+        apart = (of_steps.data or 0.0) + (of_steps.compile or 0.0)
         inside = times.wait_ns + times.transfer_ns + times.rest_ns
-        compute = max(0.0, whole - (data or 0.0) - inside)
+        compute = max(0.0, of_steps.whole - apart - inside)
+        steps = [of_steps.number, of_steps.median, compute, of_steps.data, of_steps.compile]
     return [
-        *(rank.number, count, median_ns, compute, data, times.wait_ns, times.transfer_ns),
-        *(times.rest_ns, rank.memory_bytes, times.last, times.caused_ns),
+        *(rank.number, *steps, times.wait_ns, times.transfer_ns, times.rest_ns),
+        *(rank.memory_bytes, times.last, times.caused_ns),
     ]
 
 
-def _steps(
-    rank: Rank, step: int | None
-) -> tuple[int | None, float | None, float | None, float | None]:
-    """Number of steps, median step time, their total, and time for data in them; None: unknown."""
+class _Steps(NamedTuple):
+    """A rank's steps: their number, median and total time, and the time for data and compilation
+    in them [ns]; None: unknown, or no compilation."""
+
+    number: int
+    median: float
+    whole: float
+    data: float | None
+    compile: float | None
+
+
+def _steps(rank: Rank, step: int | None) -> _Steps | None:
+    """All steps, or one of them; None if there is none."""
     steps = rank.steps
     if steps is None or not len(steps):
-        return None, None, None, None
-    data = steps.phases.get("data")
+        return None
+    data, compiled = steps.phases.get("data"), steps.phases.get("compile")
     if step is None:
-        of_data = None if data is None else sum(data)
-        return sum(steps.count), median(per_step(steps)), sum(steps.time_ns), of_data
+        return _Steps(
+            sum(steps.count),
+            median(per_step(steps)),
+            sum(steps.time_ns),
+            None if data is None else sum(data),
+            (sum(compiled) or None) if compiled else None,
+        )
     for row, (number, count) in enumerate(zip(steps.number, steps.count, strict=True)):
         if number <= step < number + count:
             took = steps.time_ns[row] / count
-            return 1, took, took, None if data is None else data[row] / count
-    return None, None, None, None
+            of_data = None if data is None else data[row] / count
+            of_compile = (compiled[row] / count or None) if compiled else None
+            return _Steps(1, took, took, of_data, of_compile)
+    return None
 
 
 def _imbalance(cells: Sequence[Sequence[Cell]]) -> list[str]:

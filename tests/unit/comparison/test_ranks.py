@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from array import array
 from dataclasses import replace
 
 import pytest
@@ -118,6 +119,23 @@ def test_layers_of_each_rank_in_a_table_of_its_own(ask, capsys):
     owned = {(row["rank"], row["layer"]): row["own_ns"] for row in rows}
     assert (owned["0", "head"], owned["1", "head"]) == ("24.0", "164.0")
     assert sum(float(own) for (rank, _), own in owned.items() if rank == "0") == 219
+
+
+def test_compiling_is_no_computing(ask):
+    """Of the 200 ns of its steps rank 1 compiles 30, in the first, and is in collectives for 25."""
+    assert "Compile" not in ask("1")
+    compiled = [rank(0, 20, [20, 120]), rank(1, 160, [85, 180])]
+    compiled[1].threads[0].steps[0].phases["compile"] = array("q", [30, 0])
+    with ProfileDB.open("taupy.db", readonly=False) as db:
+        for profile in compiled:
+            add_profile(db, replace(profile, uuid="5" * 36))
+
+    def told(*arguments: str):
+        rows = list(csv.DictReader(ask("3", *arguments, "--csv").splitlines()))
+        return [(float(row["compute_ns"]), row["compile_ns"]) for row in rows]
+
+    assert told() == [(200 - 11 - 125 - 25, ""), (200 - 11 - 30 - 25, "30")]
+    assert told("--step", "1")[1] == (100 - 1 - 30 - 10, "30.0")
 
 
 def test_each_step_names_its_straggler_and_phase(ask):
