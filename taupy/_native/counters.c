@@ -16,8 +16,7 @@ CounterEvent counter_events[COUNTER_EVENTS_AT_MOST];
 int counter_event_count, counter_metric_count, counter_rdpmc_wanted;
 CounterGroup *_Atomic counter_groups;
 
-/* Move a descriptor to a high number, so that the program's own files get their usual ones. */
-static int counter_descriptor_moved(int low)
+int counter_descriptor_moved(int low)
 {
     struct rlimit limit;
     if (low < 0)
@@ -193,14 +192,15 @@ int counter_values(CounterGroup *group, int own_thread, uint64_t *values)
     return counter_read_events(group, values);
 }
 
-void counter_metrics(CounterGroup *group, int own_thread, uint64_t *metrics)
+int counter_metrics(CounterGroup *group, int own_thread, uint64_t *metrics)
 {
     uint64_t values[COUNTER_EVENTS_AT_MOST];
     memset(metrics, 0, (size_t)counter_metric_count * sizeof *metrics);
     if (group == NULL || counter_values(group, own_thread, values) != 0)
-        return;
+        return -1;
     for (int i = 0; i < counter_event_count; i++)
         metrics[counter_events[i].metric] += counter_events[i].weight * values[i];
+    return 0;
 }
 
 void counters_forget(void)

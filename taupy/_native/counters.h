@@ -45,6 +45,8 @@ extern int counter_metric_count;
 extern int counter_rdpmc_wanted; /* as determined by the launcher */
 extern CounterGroup *_Atomic counter_groups;
 
+/* Move a descriptor to a high number, so that the program's own files get their usual ones. */
+int counter_descriptor_moved(int low);
 /* `inherit`: include all threads it will start, and theirs; events are then read one by one, not as
  * a group. */
 int counter_open_event(const CounterEvent *event, int tid, int leader, int inherit);
@@ -56,8 +58,8 @@ CounterGroup *counter_open(int tid, int *failed);
 int counter_read_events(CounterGroup *group, uint64_t *values);
 /* Read the event values; with rdpmc if this is the group's own thread and rdpmc is allowed. */
 int counter_values(CounterGroup *group, int own_thread, uint64_t *values);
-/* The metrics' values; zeros if they cannot be read. */
-void counter_metrics(CounterGroup *group, int own_thread, uint64_t *metrics);
+/* The metrics' values; zeros, and -1, if they cannot be read. */
+int counter_metrics(CounterGroup *group, int own_thread, uint64_t *metrics);
 /* In a forked child: drop the parent's groups. */
 void counters_forget(void);
 void counters_close(void);

@@ -6,23 +6,21 @@
 #include "thread.h"
 #include <math.h>
 
-#define ROWS_A_BLOCK 64
 #define OPEN_AT_MOST 32 /* nested phases */
-#define TOKENS "tokens"
 #define UPDATES 8       /* optimizers told apart within a step */
-_Static_assert(STEP_ROWS % (2 * ROWS_A_BLOCK) == 0, "rows become half as many");
 
 enum Phase { FORWARD = 1, LOSS, BACKWARD, RECOMPUTE, CHECKPOINT = 8, VALIDATION, COMPILE }; /* as in taupy/network/phases.py */
 
-typedef struct Series {
-    StepRecord *blocks[STEP_ROWS / ROWS_A_BLOCK];
-    uint64_t rows, each, count; /* `each`: steps per row */
-} Series;
+/* Where a step begins or ends. */
+typedef struct Boundary {
+    uint64_t ticks;
+    StepMark used; /* by the thread, so far */
+} Boundary;
 
 /* Work that makes up a step, or part of one. */
 typedef struct Work {
     int is_open;
-    uint64_t start, updated; /* `updated`: end of the last optimizer step */
+    Boundary start, updated; /* `updated`: end of the last optimizer step */
     Batch batch;
     uint64_t tokens[2]; /* of modules in training mode, of others; COUNT_UNKNOWN: none known */
     uint64_t phases[STEP_PHASES];
@@ -53,52 +51,10 @@ struct Steps {
     unsigned told_depth;
     enum StepKind told;
     StepRecord *last;
-    Series series[STEP_KINDS];
+    StepSeries series[STEP_KINDS];
 };
 
-/* ---------------------------------------------------------------- values */
-
-static char *value_names[STEP_VALUES];
-static size_t value_count;
-static uint64_t value_generation;
-static int values_lost;
-
-/* Index of a value's name; -1 if there are too many names or no memory. */
-static int value_place(const char *name)
-{
-    if (value_generation != generation) {
-        while (value_count > 0)
-            free(value_names[--value_count]);
-        value_generation = generation;
-        values_lost = 0;
-    }
-    for (size_t i = 0; i < value_count; i++)
-        if (strcmp(value_names[i], name) == 0)
-            return (int)i;
-    if (value_count == STEP_VALUES) {
-        if (!values_lost)
-            metadata_write("taupy.health.step_values",
-                           "steps keep the first 12 names of values that were logged: others are "
-                           "left out");
-        values_lost = 1;
-        return -1;
-    }
-    uint64_t size = strlen(name);
-    Block *block = part_block(part, BLOCK_STEP_VALUE, 0, sizeof(StepValueRecord) + size + 1);
-    if (block == NULL || (value_names[value_count] = strdup(name)) == NULL)
-        return -1;
-    StepValueRecord *record = (StepValueRecord *)(block + 1);
-    memcpy(record + 1, name, size);
-    record->at = value_count;
-    record->name_size = size;
-    return (int)value_count++;
-}
-
-/* Whether these values are numbers of tokens, which add up where rows are merged. */
-static int is_tokens(int at)
-{
-    return (size_t)at < value_count && strcmp(value_names[at], TOKENS) == 0;
-}
+/* ---------------------------------------------------------------- values and rows */
 
 void step_value(Thread *thread, const char *name, double value)
 {
@@ -109,7 +65,7 @@ void step_value(Thread *thread, const char *name, double value)
         steps->now.batch.samples = (uint64_t)value;
         return;
     }
-    int at = value_place(name);
+    int at = step_value_place(name);
     Work *work = steps->now.is_open ? &steps->now : steps->before.is_open ? &steps->before : NULL;
     if (at < 0)
         return;
@@ -119,118 +75,61 @@ void step_value(Thread *thread, const char *name, double value)
         steps->last->values[at] = value; /* between steps: belongs to the last one */
 }
 
-/* ---------------------------------------------------------------- rows */
-
-static StepRecord *row_at(Series *series, uint64_t row)
-{
-    return &series->blocks[row / ROWS_A_BLOCK][row % ROWS_A_BLOCK];
-}
-
-static uint64_t sum_of(uint64_t one, uint64_t other)
-{
-    return one == COUNT_UNKNOWN || other == COUNT_UNKNOWN ? COUNT_UNKNOWN : one + other;
-}
-
-static void row_add(StepRecord *row, const StepRecord *more)
-{
-    row->ticks += more->ticks;
-    row->longest = row->longest > more->longest ? row->longest : more->longest;
-    row->samples = sum_of(row->samples, more->samples);
-    for (int i = 0; i < STEP_PHASES; i++)
-        row->phases[i] += more->phases[i];
-    for (int i = 0; i < STEP_VALUES; i++)
-        if (!isnan(more->values[i]))
-            row->values[i] = more->values[i] +
-                             (is_tokens(i) && !isnan(row->values[i]) ? row->values[i] : 0);
-    row->steps += more->steps;
-}
-
-/* Merge rows in pairs. A concurrent reader may see a row twice, and can tell by the step
- * numbers. */
-static void series_halve(Series *series)
-{
-    for (uint64_t i = 0; i < series->rows / 2; i++) {
-        StepRecord both = *row_at(series, 2 * i);
-        row_add(&both, row_at(series, 2 * i + 1));
-        *row_at(series, i) = both;
-    }
-    series->rows /= 2;
-    series->each *= 2;
-    for (uint64_t i = series->rows; i < STEP_ROWS; i++)
-        row_at(series, i)->steps = 0;
-}
-
-/* Whether `rows` more rows fit without a new block. */
-static int has_room(const Series *series, uint64_t rows)
-{
-    uint64_t last = series->rows + rows - 1;
-    return last < STEP_ROWS && series->blocks[last / ROWS_A_BLOCK] != NULL;
-}
-
-static int make_room(Series *series, Thread *thread, enum StepKind kind)
-{
-    if (series->rows == STEP_ROWS)
-        series_halve(series);
-    if (has_room(series, 1))
-        return 1;
-    Block *block = part_block(part, BLOCK_STEPS, (uint32_t)thread->index,
-                              ROWS_A_BLOCK * sizeof(StepRecord));
-    if (block == NULL)
-        return 0;
-    block->unused[0] = kind;
-    series->blocks[series->rows / ROWS_A_BLOCK] = (StepRecord *)(block + 1);
-    return 1;
-}
-
 StepsWindow steps_window;
 uint64_t steps_ended;
 
 /* The tokens that modules received, unless the program has logged its own number. */
 static void keep_tokens(StepRecord *row, uint64_t tokens)
 {
-    int at = tokens == COUNT_UNKNOWN ? -1 : value_place(TOKENS);
+    int at = tokens == COUNT_UNKNOWN ? -1 : step_value_place(STEP_TOKENS);
     if (at >= 0 && isnan(row->values[at]))
         row->values[at] = (double)tokens;
 }
 
 /* Record the work as one step, ending at `end`. */
-static void step_write(Thread *thread, enum StepKind kind, const Work *work, uint64_t end)
+static void step_write(Thread *thread, enum StepKind kind, const Work *work, const Boundary *end)
 {
     struct Steps *steps = thread->steps;
-    Series *series = &steps->series[kind];
+    StepSeries *series = &steps->series[kind];
     if (kind == STEP_TRAINING) {
         layer_facts_step();
         steps->updates_each = work->updates;
     }
-    uint64_t took = end - work->start;
+    uint64_t took = end->ticks - work->start.ticks;
     steps_ended += kind == STEP_TRAINING;
-    StepRecord one = {++series->count, 1, work->start, took, took,
+    StepRecord one = {++series->count, 1, work->start.ticks, took, took,
                       work->batch.is_uncounted ? COUNT_UNKNOWN : work->batch.samples};
     memcpy(one.phases, work->phases, sizeof one.phases);
     memcpy(one.values, work->values, sizeof one.values);
+    step_used(&work->start.used, &end->used, one.metrics);
     keep_tokens(&one, work->tokens[work->tokens[0] == COUNT_UNKNOWN]);
-    if (series->each == 0)
-        series->each = 1;
-    StepRecord *last = series->rows > 0 ? row_at(series, series->rows - 1) : NULL;
-    if (last != NULL && last->steps < series->each)
-        row_add(last, &one);
-    else if (make_room(series, thread, kind)) {
-        last = row_at(series, series->rows++);
-        one.steps = 0;
-        *last = one;
-        __atomic_store_n(&last->steps, 1, __ATOMIC_RELEASE); /* the row is complete */
-    } else
+    StepRecord *row = step_row_add(series, thread, kind, &one);
+    if (row != NULL)
+        steps->last = row;
+    else
         part->calls_over_limit++;
-    steps->last = last;
+}
+
+/* The boundary at this moment, on its own thread. */
+static Boundary boundary(const Thread *thread, uint64_t at)
+{
+    return (Boundary){at, step_mark(thread->counters)};
+}
+
+/* Record the work as one step that ends at this moment. */
+static void step_ends_here(Thread *thread, enum StepKind kind, const Work *work, uint64_t at)
+{
+    const Boundary here = boundary(thread, at);
+    step_write(thread, kind, work, &here);
 }
 
 /* ---------------------------------------------------------------- work */
 
-static void work_open(Work *work, uint64_t at)
+static void work_open(const Thread *thread, Work *work, uint64_t at)
 {
     memset(work, 0, sizeof *work);
     work->is_open = 1;
-    work->start = at;
+    work->start = boundary(thread, at);
     work->batch.samples = work->tokens[0] = work->tokens[1] = COUNT_UNKNOWN;
     for (int i = 0; i < STEP_VALUES; i++)
         work->values[i] = NAN;
@@ -251,7 +150,8 @@ static void work_join(Work *work, const Work *first)
     for (unsigned i = 0; i < first->updates && i < UPDATES && work->updates < UPDATES; i++)
         work->optimizers[work->updates++] = first->optimizers[i];
     work->updates += work->updates == 0 && first->updates > 0;
-    work->updated = work->updated > first->updated ? work->updated : first->updated;
+    if (first->updated.ticks > work->updated.ticks)
+        work->updated = first->updated;
     work->fetches += first->fetches;
     work->calls += first->calls;
     work->backwards += first->backwards;
@@ -288,18 +188,18 @@ static int is_validation(const Work *work)
 static void settle(Thread *thread, struct Steps *steps)
 {
     if (steps->before.is_open)
-        step_write(thread, STEP_TRAINING, &steps->before, steps->now.start);
+        step_write(thread, STEP_TRAINING, &steps->before, &steps->now.start);
     steps->before.is_open = 0;
 }
 
 /* New work begins; if an optimizer has stepped, it may belong to a new step. */
-static void work_begins(struct Steps *steps, uint64_t at)
+static void work_begins(const Thread *thread, struct Steps *steps, uint64_t at)
 {
     if (steps->now.is_open && steps->now.updates > 0) {
         steps->before = steps->now;
-        work_open(&steps->now, at);
+        work_open(thread, &steps->now, at);
     } else if (!steps->now.is_open)
-        work_open(&steps->now, at);
+        work_open(thread, &steps->now, at);
 }
 
 /* Whether modules were called only to try or to build a model, before a thread's first batch. */
@@ -325,7 +225,7 @@ static void validation_ends(Thread *thread, struct Steps *steps, uint64_t at)
     if (!is_validation(&steps->now) || steps->now.trains > 0)
         return;
     settle(thread, steps);
-    step_write(thread, STEP_VALIDATION, &steps->now, at);
+    step_ends_here(thread, STEP_VALIDATION, &steps->now, at);
     steps->now.is_open = 0;
 }
 
@@ -338,7 +238,7 @@ static void phase_ends_step(Thread *thread, struct Steps *steps, int kind, uint6
         return;
     rejoin(steps);
     if (steps->now.is_open && steps->now.updates > 0) {
-        step_write(thread, STEP_TRAINING, &steps->now, at);
+        step_ends_here(thread, STEP_TRAINING, &steps->now, at);
         steps->now.is_open = 0;
     }
 }
@@ -349,11 +249,11 @@ static void fetch_begins(Thread *thread, struct Steps *steps, const void *source
     rejoin(steps);
     if (is_validation(now)) {
         settle(thread, steps);
-        step_write(thread, STEP_VALIDATION, now, at);
-        work_open(now, at);
+        step_ends_here(thread, STEP_VALIDATION, now, at);
+        work_open(thread, now, at);
     } else if ((is_only_fetched(now) && now->source == source) || is_trial_run(steps))
-        work_open(now, at);
-    work_begins(steps, at);
+        work_open(thread, now, at);
+    work_begins(thread, steps, at);
     now->fetches++;
     now->source = source;
 }
@@ -367,10 +267,10 @@ static void fetch_failed(Thread *thread, struct Steps *steps)
 }
 
 /* A batch was fetched, or none was left, under a framework that marks its steps explicitly. */
-static void fetch_told(struct Steps *steps, uint64_t at)
+static void fetch_told(const Thread *thread, struct Steps *steps, uint64_t at)
 {
     if (steps->told_depth == 0) {
-        work_open(&steps->now, at);
+        work_open(thread, &steps->now, at);
         steps->now.fetches = 1;
     }
 }
@@ -386,7 +286,7 @@ static void update_ends(Thread *thread, struct Steps *steps, const void *optimiz
     }
     if (now->updates < UPDATES && !has_stepped(now, optimizer))
         now->optimizers[now->updates++] = optimizer;
-    now->updated = at;
+    now->updated = boundary(thread, at);
 }
 
 /* ---------------------------------------------------------------- phases */
@@ -478,12 +378,12 @@ static void step_told(Thread *thread, enum StepKind kind, int with_fetch)
     if (!steps->is_told) {
         settle(thread, steps);
         if (steps->now.is_open && steps->now.updates > 0)
-            step_write(thread, STEP_TRAINING, &steps->now, steps->now.updated);
+            step_write(thread, STEP_TRAINING, &steps->now, &steps->now.updated);
     }
     steps->is_told = 1;
     steps->told = kind;
     if (!with_fetch || !is_only_fetched(&steps->now))
-        work_open(&steps->now, at);
+        work_open(thread, &steps->now, at);
 }
 
 void step_begin(Thread *thread, enum StepKind kind) { step_told(thread, kind, 0); }
@@ -493,7 +393,7 @@ void step_end(Thread *thread)
     struct Steps *steps = thread->steps;
     if (steps == NULL || steps->told_depth == 0 || --steps->told_depth > 0)
         return;
-    step_write(thread, steps->told, &steps->now, phase_run(steps));
+    step_ends_here(thread, steps->told, &steps->now, phase_run(steps));
     steps->now.is_open = 0;
 }
 
@@ -578,13 +478,13 @@ static void recognise(Thread *thread, struct Steps *steps, const KnownRoutine *k
     if (known->role == KNOWN_FETCH)
         fetch_begins(thread, steps, first, at);
     else if (known->role == KNOWN_BACKWARD && !is_inside(steps, KNOWN_BACKWARD)) {
-        work_begins(steps, at);
+        work_begins(thread, steps, at);
         steps->now.backwards++;
     } else if (known->role == KNOWN_PHASE)
         phase_ends_step(thread, steps, known->kind, at);
     else if (known->role == KNOWN_UPDATE) {
         if (!steps->now.is_open || has_stepped(&steps->now, object_of(first)))
-            work_begins(steps, at);
+            work_begins(thread, steps, at);
         steps->optimizer = object_of(first);
         tell_rate(thread, object_of(first));
     }
@@ -626,7 +526,7 @@ void steps_called(Thread *thread, const KnownRoutine *known, PyObject *first, Py
         if (!steps->is_told)
             recognise(thread, steps, known, first, at);
         else if (known->role == KNOWN_FETCH && !is_aside(steps))
-            fetch_told(steps, at);
+            fetch_told(thread, steps, at);
         phase_push(steps, known, meant(steps, known->kind), known->role);
         if (known->role == KNOWN_FETCH && steps->depth <= OPEN_AT_MOST) {
             steps->open[steps->depth - 1].known = known;
@@ -693,7 +593,7 @@ void steps_forward(Thread *thread, PyObject *module, int begins)
     }
     int is_again = is_inside(steps, KNOWN_BACKWARD);
     if (!steps->is_told && !is_again && !is_aside(steps)) {
-        work_begins(steps, at);
+        work_begins(thread, steps, at);
         int training = is_training(module);
         steps->now.calls++;
         steps->now.trains += training == 1;
@@ -763,9 +663,12 @@ static void steps_finish(Thread *thread)
         return;
     settle(thread, steps);
     if (steps->now.is_open && steps->now.updates > 0)
-        step_write(thread, STEP_TRAINING, &steps->now, steps->now.updated);
-    else if (is_validation(&steps->now) && steps->series[STEP_VALIDATION].count > 0)
-        step_write(thread, STEP_VALIDATION, &steps->now, steps->since);
+        step_write(thread, STEP_TRAINING, &steps->now, &steps->now.updated);
+    else if (is_validation(&steps->now) && steps->series[STEP_VALIDATION].count > 0) {
+        Boundary last = {steps->since}; /* what the thread had used by then is unknown */
+        memset(&last.used, 0xff, sizeof last.used);
+        step_write(thread, STEP_VALIDATION, &steps->now, &last);
+    }
     steps->now.is_open = 0;
 }
 
@@ -776,21 +679,31 @@ static void on_finish(int ends)
         if (!thread_is_over(thread))
             steps_finish(thread);
     pthread_mutex_unlock(&ended_lock);
+    if (ends)
+        step_metrics_close();
+}
+
+static void on_fork(const Thread *thread)
+{
+    (void)thread;
+    step_metrics_close();
 }
 
 static void on_thread_end(Thread *thread)
 {
     struct Steps *steps = thread->steps;
+    step_metrics_thread_ends();
     if (steps == NULL)
         return;
     /* Other threads may be writing to the part: add at most two rows, and only where they already
      * have room. */
-    const Series *training = &steps->series[STEP_TRAINING];
-    const Series *validation = &steps->series[STEP_VALIDATION];
-    if (has_room(training, 2) && (validation->rows == 0 || has_room(validation, 1)))
+    const StepSeries *training = &steps->series[STEP_TRAINING];
+    const StepSeries *validation = &steps->series[STEP_VALIDATION];
+    if (step_rows_fit(training, 2) && (validation->rows == 0 || step_rows_fit(validation, 1)))
         steps_finish(thread);
     thread->steps = NULL;
     free(steps);
 }
 
-Listener steps_listener = {.on_finish = on_finish, .on_thread_end = on_thread_end};
+Listener steps_listener = {
+    .on_finish = on_finish, .on_thread_end = on_thread_end, .on_fork = on_fork};

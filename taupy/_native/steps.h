@@ -9,37 +9,14 @@
  *   pass, that was a validation step.
  * - If the program or its framework marks steps explicitly, nothing else counts on that thread.
  *
- * A step is a fixed-size row in the part. Beyond STEP_ROWS rows per thread and kind, rows are
- * merged in pairs, so that a row stands for 2, 4, 8 ... steps: the space is bounded, the number of
- * steps is not. Times are summed; of logged values, the last one is kept.
- *
- * Rows are written only by their own thread, under the GIL. */
+ * Steps are rows in the part: see step_rows.h. What a thread used in a step is read where the step
+ * begins and ends: see step_metrics.h. */
 #ifndef TAUPY_STEPS_H
 #define TAUPY_STEPS_H
 
 #include "batches.h"
 #include "listeners.h"
-
-#define STEP_PHASES 12 /* kinds of phases, numbered as in taupy/network/phases.py */
-#define STEP_VALUES 12 /* distinct value names, at most */
-#define STEP_ROWS 16384
-
-enum StepKind { STEP_TRAINING = 0, STEP_VALIDATION = 1, STEP_KINDS = 2 };
-
-typedef struct StepRecord {
-    uint64_t number; /* of the row's first step, from 1 */
-    uint64_t steps;  /* steps merged into this row; 0: row not written yet */
-    uint64_t start;  /* ticks */
-    uint64_t ticks;  /* total */
-    uint64_t longest;
-    uint64_t samples;                        /* UINT64_MAX: unknown */
-    uint64_t phases[STEP_PHASES];            /* ticks */
-    double values[STEP_VALUES];              /* NaN: none */
-} StepRecord;
-
-typedef struct StepValueRecord {
-    uint64_t at, name_size; /* index into `values`; then the NUL-terminated name */
-} StepValueRecord;
+#include "step_rows.h"
 
 enum StepPlace { STEP_NONE, STEP_INSIDE, STEP_OUTSIDE }; /* see steps_window.h */
 

@@ -21,9 +21,8 @@ from taupy.formats.progress import Progress
 from taupy.formats.reading import refusal
 from taupy.formats.registry import Format
 from taupy.formats.stacks import Stacks, Timers, profile_of, routine_timer
-from taupy.model.profile import TIME, Metric, Profile, Thread, ThreadProfile, Timer
-
-CPU_TIME = Metric("cpu_time", "ns")
+from taupy.model.metric import CPU_TIME
+from taupy.model.profile import TIME, Profile, Thread, ThreadProfile, Timer
 
 _HEADER = re.compile(rb"# ([A-Za-z_ -]{1,40}): ?(.*)")
 _LINE = re.compile(rb"(P[^;]*;T[^; ]*)(?:;(.*))? (-?[0-9]{1,17})")

@@ -131,6 +131,7 @@ def _stepped(steps: Steps) -> dict[str, Any]:
         **{name: list(getattr(steps, name)) for name in _OF_STEPS},
         "phases": {name: list(column) for name, column in steps.phases.items()},
         "values": {name: [*map(_number, column)] for name, column in steps.values.items()},
+        "metrics": {name: [*map(_number, column)] for name, column in steps.metrics.items()},
     }
 
 
@@ -371,11 +372,13 @@ class _Steps:
     samples: list[int]
     phases: dict[str, list[int]]
     values: dict[str, list[float | Infinite | None]]
+    metrics: dict[str, list[float | None]] = field(default_factory=dict)
 
 
 def _steps(read: _Steps, pieces: Pieces) -> Steps:
     of_steps = (getattr(read, name) for name in _OF_STEPS)
-    columns = [*of_steps, *read.phases.values(), *read.values.values()]
+    columns = [*of_steps, *read.phases.values(), *read.values.values(),
+               *read.metrics.values()]  # fmt: skip
     if len(set(map(len, columns))) != 1:
         raise pieces.refusal("columns of steps differ in length")
     if any(count < 1 for count in read.count):
@@ -385,6 +388,7 @@ def _steps(read: _Steps, pieces: Pieces) -> Steps:
         **{name: array("q", getattr(read, name)) for name in _OF_STEPS},
         phases={name: array("q", column) for name, column in read.phases.items()},
         values={name: array("d", map(_real, column)) for name, column in read.values.items()},
+        metrics={name: array("d", map(_real, column)) for name, column in read.metrics.items()},
     )
 
 

@@ -17,3 +17,9 @@ class Metric:
 
 
 TIME = Metric("time", "ns")
+CPU_TIME = Metric("cpu_time", "ns")
+RUN_DELAY = Metric("run_delay", "ns")
+"""Time in which a thread could have run, but had no processor."""
+
+OF_STEPS = (CPU_TIME, RUN_DELAY)
+"""Known of every step, even if the trial does not measure them elsewhere."""

@@ -166,6 +166,8 @@ class Steps:
         samples: in the batches; `UNKNOWN` where unknown.
         phases: kind of phase -> time in it [ns], 0 if there was none; see network/phases.py.
         values: name -> last logged value; NaN where there was none.
+        metrics: name -> what the thread used in the row's steps: CPU time, run delay, counters
+            (`Profile.metrics`, or one of `metric.OF_STEPS`); NaN where it is unknown.
     """
 
     kind: StepKind
@@ -177,6 +179,7 @@ class Steps:
     samples: array[int] = field(default_factory=_column)
     phases: dict[str, array[int]] = field(default_factory=dict)
     values: dict[str, array[float]] = field(default_factory=dict)
+    metrics: dict[str, array[float]] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.number)

@@ -24,6 +24,9 @@ _COLUMNS = ("number", "count", "start_ns", "time_ns", "longest_ns")
 _PHASES = ", ".join(f"{kind}_ns" for kind in KINDS)
 STRETCH = "stretch"
 """The kind of rows that are not steps, but stretches between two collectives."""
+METRICS_OF = " metrics"
+"""In `step_value`, metrics of steps of a kind have a kind of their own: `training metrics`. So no
+name of a logged value can be taken for a metric."""
 _READ = f"""
     SELECT thread_id, kind, {", ".join(_COLUMNS)}, samples, {_PHASES}
       FROM step WHERE trial_id = ? AND kind <> '{STRETCH}' ORDER BY thread_id, kind, number
@@ -42,6 +45,8 @@ _HELD = """
      ORDER BY thread.node, user_event.name, sample.start_ns
 """
 _KIB = 1024
+_ByNumber = dict[str, dict[int, float]]
+"""Name -> number of the step -> value."""
 
 
 def add_steps(connection: sqlite3.Connection, key: tuple[int, int], steps: Steps) -> None:
@@ -57,26 +62,29 @@ def add_steps(connection: sqlite3.Connection, key: tuple[int, int], steps: Steps
         f" VALUES ({key[0]}, {key[1]}, ?, {marks})",
         ((steps.kind, *row) for row in rows),
     )
-    connection.executemany(
-        "INSERT INTO step_value (trial_id, thread_id, kind, number, name, value)"
-        f" VALUES ({key[0]}, {key[1]}, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
-        (
-            (steps.kind, number, storable(name), value)
-            for name, column in steps.values.items()
-            for number, value in zip(steps.number, column, strict=True)
-            if not math.isnan(value)
-        ),
-    )
+    for kind, named in ((steps.kind, steps.values), (steps.kind + METRICS_OF, steps.metrics)):
+        connection.executemany(
+            "INSERT INTO step_value (trial_id, thread_id, kind, number, name, value)"
+            f" VALUES ({key[0]}, {key[1]}, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
+            (
+                (kind, number, storable(name), value)
+                for name, column in named.items()
+                for number, value in zip(steps.number, column, strict=True)
+                if not math.isnan(value)
+            ),
+        )
 
 
 def read_steps(db: ProfileDB, trial: int) -> Iterator[tuple[int, Steps]]:
     """Thread id and steps of each series of a trial."""
-    values: dict[tuple[int, str], dict[str, dict[int, float]]] = {}
+    values: dict[tuple[int, str], _ByNumber] = {}
     for thread, kind, number, name, value in db.stream(_VALUES, (trial,)):
         values.setdefault((thread, kind), {}).setdefault(name, {})[number] = value
     rows = db.stream(_READ, (trial,))
     for key, of_key in groupby(rows, lambda row: (row[0], row[1])):
-        yield key[0], _series(key[1], [row[2:] for row in of_key], values.get(key, {}))
+        thread, kind = key
+        named = (values.get((thread, name), {}) for name in (kind, kind + METRICS_OF))
+        yield thread, _series(kind, [row[2:] for row in of_key], *named)
 
 
 def steps_of(db: ProfileDB, trial: int) -> list[tuple[ThreadRow, Steps]]:
@@ -127,7 +135,7 @@ def only_time(metric: str) -> None:
         )
 
 
-def _series(kind: Any, rows: list[Any], values: dict[str, dict[int, float]]) -> Steps:
+def _series(kind: Any, rows: list[Any], values: _ByNumber, metrics: _ByNumber) -> Steps:
     series = Steps(kind)
     columns = [*zip(*rows, strict=True)]
     for name, column in zip(_COLUMNS, columns, strict=False):
@@ -137,8 +145,7 @@ def _series(kind: Any, rows: list[Any], values: dict[str, dict[int, float]]) -> 
     for name, times in zip(KINDS, phases, strict=True):
         if any(times):
             series.phases[name] = array("q", (time or 0 for time in times))
-    for name, by_number in sorted(values.items()):
-        series.values[name] = array(
-            "d", (by_number.get(number, math.nan) for number in series.number)
-        )
+    for named, held in ((values, series.values), (metrics, series.metrics)):
+        for name, by_number in sorted(named.items()):
+            held[name] = array("d", (by_number.get(number, math.nan) for number in series.number))
     return series

@@ -63,10 +63,11 @@ STEP = np.dtype(
         ("longest", "<u8"),
         ("samples", "<u8"),
         ("phases", "<u8", (12,)),
-        ("values", "<f8", (12,)),
+        ("values", "<f8", (32,)),
+        ("metrics", "<f8", (2 + _METRICS_AT_MOST,)),
     ]
 )
-"""A row of steps (`_native/steps.h`)."""
+"""A row of steps (`_native/step_rows.h`)."""
 
 COMMUNICATOR = np.dtype(
     [

@@ -18,7 +18,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from taupy.errors import FormatError
-from taupy.model.profile import LayerFacts, Steps
+from taupy.model.profile import LayerFacts
 from taupy.record import part_layers, part_spans, part_steps, plain_part
 from taupy.record.engine_layout import (
     COLLECTIVE,
@@ -360,7 +360,7 @@ class _NativePart:
         layers = (part_layers.facts(self.data, at, blocks.routine_at) for at in blocks.layers)
         return [layer for layer in layers if layer is not None]
 
-    def steps(self, index: int, blocks: Blocks) -> list[Steps]:
+    def steps(self, index: int, blocks: Blocks) -> list[part_steps.PartSteps]:
         stretches: dict[int, list[Array]] = defaultdict(list)
         for block, rows in zip(
             blocks.steps[index], self.rows(STEP, blocks.steps[index]), strict=True

@@ -19,6 +19,7 @@ import numpy as np
 
 from taupy.instrument.runfolder import RunSettings
 from taupy.model import job
+from taupy.model.metric import CPU_TIME
 from taupy.model.names import in_packages
 from taupy.model.profile import (
     ROOT_TIMER,
@@ -27,6 +28,7 @@ from taupy.model.profile import (
     LayerFacts,
     Metric,
     Profile,
+    Steps,
     Thread,
     ThreadProfile,
     Timer,
@@ -50,7 +52,6 @@ from taupy.record.rows import (
     whole_and_own_where_counted,
 )
 
-CPU_TIME = Metric("cpu_time", "ns")
 COMPENSATED = Metric("time_compensated", "ns")
 _RANGES = frozenset({"NVTX", "RECORD_FUNCTION"})  # phases that may continue elsewhere
 
@@ -240,7 +241,7 @@ def _threads(
             events.append(UserEvent("Thread CPU Time", "ns", 1, cpu, cpu, cpu, cpu * cpu))
         name = _thread_name(settings, part, number, thread.name)
         where = Thread(node, 0, number, "host", name, thread.native_id)
-        measured = ThreadProfile(where, tree, events, steps=thread.steps)
+        measured = ThreadProfile(where, tree, events, steps=_steps(thread, settings))
         if thread.spans is not None:
             kept = np.array(timer_of)[thread.routine] == np.array(tree.timer)[row_of]
             measured.activities = thread.spans.activities(row_of, kept)
@@ -248,6 +249,13 @@ def _threads(
         here.row_of.append(row_of)
     _resident_once(here.threads)
     return here
+
+
+def _steps(thread: PartThread, settings: RunSettings) -> list[Steps]:
+    """The steps of a thread with the metrics that were read at their boundaries."""
+    counters = settings.engine_options.get("counter_metrics", ())
+    reliable = [name for name, _ in counters] if thread.refused is None else []
+    return [series.named(reliable) for series in thread.steps]
 
 
 def _resident_once(threads: Sequence[ThreadProfile]) -> None:

@@ -8,9 +8,10 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from taupy.model.profile import LayerFacts, Steps
+from taupy.model.profile import LayerFacts
 from taupy.record.part_collectives import PartCollectives
 from taupy.record.part_spans import PartSpans
+from taupy.record.part_steps import PartSteps
 
 Column = np.ndarray[Any, np.dtype[np.int64]]
 
@@ -69,7 +70,7 @@ class PartThread:
     """Rows that were open when the part was last written, innermost first, and when each was
     entered (ns of CLOCK_MONOTONIC); empty for a thread that has ended."""
     ended: bool = False
-    steps: list[Steps] = field(default_factory=list)
+    steps: list[PartSteps] = field(default_factory=list)
     spans: PartSpans | None = None
 
 

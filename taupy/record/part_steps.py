@@ -1,14 +1,15 @@
-"""Steps of a part: convert the rows of `_native/steps.h` to columns of the model."""
+"""Steps of a part: convert the rows of `_native/step_rows.h` to columns of the model."""
 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from taupy.errors import FormatError
+from taupy.model.metric import OF_STEPS
 from taupy.model.profile import UNKNOWN, StepKind, Steps
 from taupy.network.phases import KINDS
 from taupy.record.engine_layout import Array
@@ -35,7 +36,22 @@ class Clock:
         return _whole(self.epoch_ns + since.astype("i8"))
 
 
-def series(kind: int, rows: Array, clock: Clock, names: Mapping[int, str]) -> Steps:
+@dataclass(frozen=True, slots=True)
+class PartSteps:
+    """The steps of one kind, and the increase of each counter, in the order of the engine's."""
+
+    steps: Steps
+    counters: list[array[float]]
+
+    def named(self, counters: Sequence[str]) -> Steps:
+        """The steps with their counters under these names."""
+        for name, column in zip(counters, self.counters, strict=False):
+            if not np.isnan(column).all():
+                self.steps.metrics[name] = column
+        return self.steps
+
+
+def series(kind: int, rows: Array, clock: Clock, names: Mapping[int, str]) -> PartSteps:
     """The steps of one kind.
 
     Args:
@@ -64,7 +80,17 @@ def series(kind: int, rows: Array, clock: Clock, names: Mapping[int, str]) -> St
     for place, name in sorted(names.items()):
         if place < rows["values"].shape[1] and not np.isnan(rows["values"][:, place]).all():
             steps.values[name] = array("d", rows["values"][:, place].tobytes())
-    return steps
+    used = [_used(rows["metrics"][:, place]) for place in range(rows["metrics"].shape[1])]
+    for metric, column in zip(OF_STEPS, used, strict=False):
+        if not np.isnan(column).all():
+            steps.metrics[metric.name] = column
+    return PartSteps(steps, used[len(OF_STEPS) :])
+
+
+def _used(column: Array) -> array[float]:
+    """What was used in each row; NaN where it is unknown."""
+    is_known = (column >= 0) & (column <= _LARGEST)
+    return array("d", np.where(is_known, column, np.nan).tobytes())
 
 
 def _once(rows: Array) -> Array:

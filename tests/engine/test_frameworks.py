@@ -13,7 +13,7 @@ import pytest
 
 from tests.engine.conftest import has_native
 from tests.engine.test_layers import layers
-from tests.engine.test_steps import FILES, HEAD, steps
+from tests.engine.test_steps import FILES, HEAD, LOGGED, steps
 
 pytestmark = pytest.mark.skipif(not has_native, reason="the compiled engine is not built")
 
@@ -188,7 +188,8 @@ def test_batches_of_keras_are_steps_with_their_fetch_and_values(run):
     trial = run(KERAS_FIT)
     assert steps(trial) == {"training": 8, "validation": 6}
     assert trial.sql(
-        "SELECT kind, name, count(*), min(value), max(value) FROM step_value GROUP BY kind, name"
+        "SELECT kind, name, count(*), min(value), max(value) FROM step_value"
+        f" WHERE {LOGGED} GROUP BY kind, name"
     ) == [("training", "loss", 8, 1.5, 1.5), ("validation", "loss", 6, 2.0, 2.0)]
     rows = trial.sql("SELECT samples, data_ns, forward_ns, backward_ns FROM step ORDER BY number")
     assert all(row[0] == 8 and row[1] > 0 for row in rows)
@@ -242,7 +243,7 @@ _EvaluationLoop().run(net, loader(3))
     assert steps(trial) == {"training": 4, "validation": 3}
     rows = trial.sql("SELECT kind, count(forward_ns), count(validation_ns) FROM step GROUP BY kind")
     assert rows == [("training", 4, 0), ("validation", 0, 3)]
-    assert trial.sql("SELECT name, count(*) FROM step_value GROUP BY name") == [
+    assert trial.sql(f"SELECT name, count(*) FROM step_value WHERE {LOGGED} GROUP BY name") == [
         ("learning rate", 4),
         ("train_loss", 4),
     ]
@@ -322,7 +323,7 @@ def of_phase(trial) -> set[str]:
 
 
 def names_of_values(trial) -> set[str]:
-    return {name for (name,) in trial.sql("SELECT DISTINCT name FROM step_value")}
+    return {name for (name,) in trial.sql(f"SELECT DISTINCT name FROM step_value WHERE {LOGGED}")}
 
 
 def calls_of(trial) -> dict[str, int]:

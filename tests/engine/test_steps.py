@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from taupy.model.profile import Timer
@@ -187,6 +189,10 @@ def run(runner):
                 break
             (folder / "__init__.py").touch()
     return lambda source, *options: runner.run(HEAD + source, "native", *options)
+
+
+LOGGED = "kind IN ('training', 'validation')"
+"""Of rows of `step_value`: those that the program logged."""
 
 
 def steps(trial) -> dict[str, int]:
@@ -377,7 +383,10 @@ writer.add_scalar("loss", 9.0)
 writer.add_scalar("after", 7.0)
 """
     )
-    rows = trial.sql("SELECT name, group_concat(value) FROM step_value GROUP BY name ORDER BY name")
+    rows = trial.sql(
+        "SELECT name, group_concat(value) FROM step_value"
+        f" WHERE {LOGGED} GROUP BY name ORDER BY name"
+    )
     assert rows == [
         ("accuracy", "0.75"),
         ("after", "7.0"),
@@ -402,7 +411,7 @@ for batch in loader(1):
     tqdm().set_postfix_str(" f1=0.75, mean loss : 1e-3,next=4it/s, 7, =2,x=,,time=01:30")
 """
     )
-    rows = dict(trial.sql("SELECT name, value FROM step_value"))
+    rows = dict(trial.sql(f"SELECT name, value FROM step_value WHERE {LOGGED}"))
     assert rows.pop("learning rate") == 0.5
     nested = [name for name in rows if name.startswith("endless.")]
     assert nested[:2] == ["endless.a.a.b", "endless.a.b"] and rows["endless.b"] == 3
@@ -417,12 +426,14 @@ def test_more_names_of_values_than_a_step_has_room_for_are_left_out_and_reported
         """
 for batch in loader(2):
     train(batch)
-    tqdm().set_postfix({f"value {i}": i for i in range(20)})
+    tqdm().set_postfix({f"value {i}": i for i in range(60)})
 """
     )
-    assert trial.sql("SELECT count(DISTINCT name) FROM step_value") == [(12,)]
+    assert trial.sql(f"SELECT count(DISTINCT name) FROM step_value WHERE {LOGGED}") == [(32,)]
     (said,) = trial.sql("SELECT value FROM metadata WHERE name LIKE 'taupy.health.step_values%'")
-    assert "first 12" in said[0]
+    # The learning rate is the first of the 32 names.
+    assert "first 32" in said[0] and "left out: value 31, value 32, value 33," in said[0]
+    assert said[0].endswith(", value 46 and others")
 
 
 def test_ever_more_steps_have_bounded_room(run):
@@ -430,6 +441,107 @@ def test_ever_more_steps_have_bounded_room(run):
     rows = trial.sql("SELECT count(*), max(count), sum(count), min(number) FROM step")
     assert rows == [(10_000, 4, 40_000, 1)]
     assert trial.sql("SELECT count(*) FROM step WHERE longest_ns > time_ns") == [(0,)]
+
+
+def has_delays() -> bool:
+    try:
+        return Path("/proc/thread-self/schedstat").read_text().split()[2:] > ["0"]
+    except OSError:
+        return False
+
+
+def used(trial, metric: str) -> list[tuple[str, int, float]]:
+    """Kind, number and value of each step's metric."""
+    return trial.sql(
+        "SELECT replace(kind, ' metrics', ''), number, value FROM step_value"
+        f" WHERE kind LIKE '% metrics' AND name = '{metric}' ORDER BY kind, number"
+    )
+
+
+def test_a_step_has_the_cpu_time_that_its_thread_used_in_it(run):
+    trial = run(
+        """
+import time
+tell = SummaryWriter()
+def work(turns):
+    begin = time.thread_time_ns()
+    sum(range(turns))
+    tell.add_scalar("own", time.thread_time_ns() - begin)
+def loop():
+    for batch in loader():
+        train(batch)
+        work(100_000)
+        time.sleep(0.002)
+        net.training = False
+    for batch in loader(2): net(batch)
+other = threading.Thread(target=loop)
+other.start()
+other.join()
+loop()
+"""
+    )
+    rows = trial.sql(
+        """SELECT thread_id, number, step.time_ns, cpu.value, own.value FROM step
+             JOIN step_value AS cpu USING (thread_id, number)
+             JOIN step_value AS own USING (thread_id, number)
+            WHERE step.kind = 'training' AND cpu.kind = 'training metrics'
+              AND cpu.name = 'cpu_time' AND own.kind = 'training' AND own.name = 'own'"""
+    )
+    assert len(rows) == 8
+    for _, _, time_ns, cpu_ns, own_ns in rows:
+        assert own_ns <= cpu_ns <= time_ns
+    assert [row[:2] for row in used(trial, "cpu_time") if row[0] == "validation"] == [
+        *[("validation", 1)] * 2,
+        *[("validation", 2)] * 2,
+    ]
+
+
+def test_what_merged_rows_used_adds_up(run):
+    trial = run(
+        """
+import time
+begin = time.thread_time_ns()
+for _ in range(20_000): first.step()
+SummaryWriter().add_scalar("own", time.thread_time_ns() - begin)
+"""
+    )
+    rows = used(trial, "cpu_time")
+    ((own,),) = trial.sql("SELECT value FROM step_value WHERE name = 'own'")
+    assert len(rows) == 10_000 and 0.5 * own < sum(row[2] for row in rows) <= own
+
+
+@pytest.mark.skipif(not has_delays(), reason="the kernel does not account for run delays")
+def test_steps_have_run_delays_and_leave_no_file_open(run):
+    trial = run(
+        """
+import os, time
+def count():
+    open_now = 0
+    for number in os.listdir("/proc/self/fd"):
+        try:
+            open_now += "schedstat" in os.readlink(f"/proc/self/fd/{number}")
+        except OSError:
+            pass
+    return open_now
+def loop():
+    for batch in loader(): train(batch)
+threads = [threading.Thread(target=loop) for _ in range(3)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+while count(): time.sleep(0.001)  # a thread ends a little after it is joined
+loop()
+assert count() == 1, count()
+if os.fork() == 0:
+    assert count() == 0, count()
+    loop()
+    assert count() == 1, count()
+    os._exit(0)
+assert os.wait()[1] == 0
+"""
+    )
+    rows = used(trial, "run_delay")
+    assert len(rows) == 4 * 5 and all(delay >= 0 for *_, delay in rows)
+    assert len(used(trial, "cpu_time")) == 4 * 5
 
 
 def test_known_routines_are_recorded_as_ever(run):

@@ -155,6 +155,48 @@ def test_an_unknown_name_is_reported_before_the_program_runs(runs):
     assert len(done.stderr.splitlines()) == 1
 
 
+OF_STEPS = """
+    SELECT node, step_value.name, group_concat(CAST(value AS INTEGER)) FROM step_value
+      JOIN thread ON thread.id = thread_id
+     WHERE step_value.kind = 'training metrics'
+       AND step_value.trial_id = (SELECT max(id) FROM trial)
+     GROUP BY node, step_value.name
+"""
+
+
+@pytest.mark.parametrize("at", ["calls", "regions"])
+def test_counters_are_read_where_a_step_begins_and_ends(runs, at):
+    source = (
+        TOUCH
+        + """
+import os, signal
+def loop(pages):
+    for turn in range(1, 4):
+        with taupy.step():
+            touch(turn * pages)
+if os.fork() == 0:
+    loop(200)
+    os._exit(0)
+os.wait()
+loop(100)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+    )
+    runs.run(source, "--metrics", "page_faults", "--counters-at", at)
+    runs.taupy("trials", "--db", str(runs.database))
+    found = {(node, name): list(map(int, all.split(","))) for node, name, all in runs.sql(OF_STEPS)}
+    for node, pages in ((0, 100), (1, 200)):
+        assert len(found[node, "cpu_time"]) == 3
+        for turn, faults in enumerate(found[node, "page_faults"], 1):
+            assert near(faults, turn * pages, 100)  # of a child also those of copied pages
+
+
+def test_steps_of_a_program_that_closes_all_descriptors_have_their_cpu_time_only(runs):
+    source = "import os, taupy\n" + 3 * "with taupy.step(): os.closerange(3, 65536)\n"
+    assert runs.run(source, "--metrics", "page_faults").returncode == 0
+    assert [name for _, name, _ in runs.sql(OF_STEPS)] == ["cpu_time"]
+
+
 def test_forked_children_count_for_themselves(runs):
     source = TOUCH + (
         "import os\n"

@@ -1,0 +1,126 @@
+/* Reading what threads have used up; see step_metrics.h. */
+#define _GNU_SOURCE
+#include "step_metrics.h"
+#include "clock.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define OPEN_AT_MOST 64 /* threads with steps at the same time whose run delay is known */
+
+/* An open /proc/thread-self/schedstat. */
+typedef struct Delay {
+    atomic_int in_use;
+    int descriptor;
+    dev_t device;
+    ino_t inode;
+} Delay;
+
+static Delay delays[OPEN_AT_MOST];
+static atomic_uint closings; /* all files were closed so often */
+
+/* This thread's file. */
+static __thread struct {
+    Delay *file;    /* NULL: none */
+    unsigned since; /* `closings` when it was opened, plus 1; 0: not tried yet */
+} own;
+
+/* Close it, unless the program has done so and uses the number for a file of its own. */
+static void delay_close(Delay *delay)
+{
+    struct stat now;
+    if (fstat(delay->descriptor, &now) == 0 && now.st_dev == delay->device &&
+        now.st_ino == delay->inode)
+        close(delay->descriptor);
+    atomic_store(&delay->in_use, 0);
+}
+
+static Delay *delay_open(void)
+{
+    struct stat now;
+    Delay *delay = NULL;
+    for (int i = 0, none = 0; i < OPEN_AT_MOST && delay == NULL; i++, none = 0)
+        if (atomic_compare_exchange_strong(&delays[i].in_use, &none, 1))
+            delay = &delays[i];
+    if (delay == NULL)
+        return NULL;
+    delay->descriptor =
+        counter_descriptor_moved(open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC));
+    if (delay->descriptor >= 0 && fstat(delay->descriptor, &now) == 0) {
+        delay->device = now.st_dev;
+        delay->inode = now.st_ino;
+        return delay;
+    }
+    if (delay->descriptor >= 0)
+        close(delay->descriptor);
+    atomic_store(&delay->in_use, 0);
+    return NULL;
+}
+
+/* The second of the file's three numbers: time on processors [ns], time waiting for one [ns], time
+ * slices. A kernel that does not keep them gives zeros. */
+static uint64_t run_delay(void)
+{
+    char text[80], *end = text;
+    unsigned long long numbers[3];
+    if (own.since != atomic_load(&closings) + 1) {
+        own.since = atomic_load(&closings) + 1;
+        own.file = delay_open();
+    }
+    ssize_t size = own.file != NULL ? pread(own.file->descriptor, text, sizeof text - 1, 0) : 0;
+    if (size <= 0)
+        return STEP_UNKNOWN;
+    text[size] = 0;
+    for (int i = 0; i < 3; i++) {
+        const char *begin = end;
+        numbers[i] = strtoull(begin, &end, 10);
+        if (end == begin)
+            return STEP_UNKNOWN;
+    }
+    return *end == '\n' && numbers[2] > 0 ? numbers[1] : STEP_UNKNOWN;
+}
+
+StepMark step_mark(CounterGroup *counters)
+{
+    StepMark mark;
+    int saved = errno;
+    mark.values[STEP_CPU_TIME] = (uint64_t)clock_ns(CLOCK_THREAD_CPUTIME_ID);
+    mark.values[STEP_RUN_DELAY] = run_delay();
+    int known = counters != NULL &&
+                counter_metrics(counters, 1, mark.values + STEP_COUNTERS) == 0
+                    ? counter_metric_count : 0;
+    for (int i = STEP_COUNTERS + known; i < STEP_METRICS; i++)
+        mark.values[i] = STEP_UNKNOWN;
+    errno = saved;
+    return mark;
+}
+
+void step_used(const StepMark *begin, const StepMark *end, double *metrics)
+{
+    for (int i = 0; i < STEP_METRICS; i++) {
+        uint64_t first = begin->values[i], last = end->values[i];
+        int is_known = first != STEP_UNKNOWN && last != STEP_UNKNOWN &&
+                       last - first < COUNTER_UNBELIEVABLE;
+        metrics[i] = is_known ? (double)(last - first) : NAN;
+    }
+}
+
+void step_metrics_thread_ends(void)
+{
+    if (own.file != NULL && own.since == atomic_load(&closings) + 1)
+        delay_close(own.file);
+    own.file = NULL;
+    own.since = 0;
+}
+
+void step_metrics_close(void)
+{
+    atomic_fetch_add(&closings, 1);
+    for (int i = 0; i < OPEN_AT_MOST; i++)
+        if (atomic_load(&delays[i].in_use))
+            delay_close(&delays[i]);
+}
