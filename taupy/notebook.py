@@ -17,7 +17,7 @@ import builtins
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from taupy.analysis import gate as conditions
 from taupy.analysis.match import LEVELS, Level, Table
@@ -136,18 +136,33 @@ class Trial(api.Trial):
             views = phases.views(table, steps_of(db, self.row.id), by)
         return _frames(views)
 
-    def layers(self, by: layers.By = "layer", depth: int | None = None) -> pd.DataFrame:
+    def layers(
+        self, by: layers.By | Literal["step"] = "layer", depth: int | None = None
+    ) -> pd.DataFrame:
         """The layers of a network, thread by thread, the largest own time first.
 
         Columns: those of `taupy layers --csv`, among them own_ns, which adds up to the thread's
         time, forward_ns, backward_ns, calls and the layer.
 
         Args:
-            by: "layer", or "type", its class; "rank": the layers of each rank's threads.
+            by: "layer", or "type", its class; "phase"; "rank": the layers of each rank's threads;
+                "step": the layers in each step, with kind, step and steps, in order of time, of a
+                trial with `--trace=host`.
             depth: cut names of layers after so many parts, and add up; None for whole names.
+
+        Raises:
+            taupy.errors.UsageError: the trial has no steps, or no trace.
         """
-        _check("by", by, get_args(layers.By))
+        _check("by", by, (*get_args(layers.By), "step"))
         with self._database._opened() as db:
+            if by == "step":
+                from taupy.pprof import layer_steps
+                from taupy.profiledb.stamped import stamped
+
+                spans = stamped(db, self.row.id)
+                layer_steps.check(self.row.id, spans)
+                table = values(db, layers.question(self.row.id))
+                return _frames(layer_steps.views(table, spans, layers.Choice("layer", depth)))
             table = values(db, layers.question(self.row.id, by))
         return _frames(layers.views(table, layers.Choice(by, depth)))
 

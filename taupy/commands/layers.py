@@ -4,6 +4,8 @@
     taupy layers 12 --tree            as the layers call each other
     taupy layers --by layer_type      one row per class of layers
     taupy layers --by rank            one table for each rank, with all its threads
+    taupy layers --by phase           one row per phase, in layers and outside
+    taupy layers --by step            step by step, after taupy run --trace=host
     taupy layers --depth 2            encoder.layers instead of encoder.layers.0.self_attn
 
 A layer is a module of a model, such as `encoder.layers.3`. Own times add up to the time of the
@@ -26,12 +28,15 @@ from taupy.profiledb.layers import facts_of
 from taupy.profiledb.trial_facts import metadata_values
 from taupy.profiledb.values import values
 
+_STEP = "step"
+_OF_A_STEP = 10
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     running.add_trial_argument(parser)
     options.add_by_argument(
         parser,
-        ("layer", "layer_type", "rank"),
+        ("layer", "layer_type", "phase", "rank", _STEP),
         "one row, or for ranks one table, for each",
         _renamed,
     )
@@ -41,7 +46,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--tree", action="store_true", help="as the layers call each other, indented"
     )
-    options.add_limit_argument(parser)
+    options.add_limit_argument(
+        parser, f"show N rows; by step, N layers of each step (default: {_OF_A_STEP} for people)"
+    )
+    parser.add_argument("--all", action="store_true", help="by step: every step and layer")
     options.add_database_argument(parser)
     options.add_form_arguments(parser)
 
@@ -54,6 +62,8 @@ def _renamed(by: str) -> str:
 def run(args: argparse.Namespace) -> int:
     if args.depth == 0:
         raise UsageError("--depth must be at least 1")
+    if args.by == _STEP:
+        return _by_step(args)
     with running.selected_trial(args) as (db, trial):
         by: layers.By = "type" if args.by == "layer_type" else args.by
         table = values(db, layers.question(trial.id, by))
@@ -62,11 +72,34 @@ def run(args: argparse.Namespace) -> int:
         views = layers.views(table, layers.Choice(by, args.depth, args.tree), beside)
         views = running.with_window(db, trial.id, views)
     if not views:
-        raise UsageError(
-            f"trial {trial.id} has no layers: no module of a known framework was called, the "
-            "plain engine measured it, or it was run with --no-layers; `taupy trials` describes it"
-        )
+        raise UsageError(_none(trial.id))
     terminal.show_all([view.first(args.limit) for view in views], args.form)
+    return 0
+
+
+def _none(trial: int) -> str:
+    return (
+        f"trial {trial} has no layers: no module of a known framework was called, the plain engine "
+        "measured it, or it was run with --no-layers; `taupy trials` describes it"
+    )
+
+
+def _by_step(args: argparse.Namespace) -> int:
+    from taupy.pprof import layer_steps
+    from taupy.profiledb.stamped import stamped
+
+    for_people = args.form == "text" and not args.all
+    limit = _OF_A_STEP if for_people and args.limit is None else args.limit
+    with running.selected_trial(args) as (db, trial):
+        spans = stamped(db, trial.id)
+        layer_steps.check(trial.id, spans)
+        table = values(db, layers.question(trial.id))
+        choice = layers.Choice("layer", args.depth, args.tree)
+        views = layer_steps.views(table, spans, choice, limit, whole=not for_people)
+        views = running.with_window(db, trial.id, views)
+    if not views:
+        raise UsageError(_none(trial.id))
+    terminal.show_all(views, args.form)
     return 0
 
 

@@ -17,6 +17,9 @@ WINDOW = "taupy.steps"
 UNSEEN = "taupy.health.steps_window"
 """Metadata field: the steps without details in a trial with such a window."""
 
+BRIEF = "STEP"
+"""Group of the timer of steps outside of the window."""
+
 FRAMEWORKS = (torch, lightning, huggingface, keras, jax, loggers)
 
 _ROLES = {

@@ -20,12 +20,12 @@ from taupy.model.rows import ThreadRow, TimerRow
 from taupy.model.table import Table
 from taupy.network.layers import is_backward, is_call, is_layer
 from taupy.network.phases import kind_of
-from taupy.pprof import layer_facts
+from taupy.pprof import layer_facts, phases
 from taupy.pprof.layer_facts import Described
 from taupy.pprof.view import Cell, Column, View
 
 NO_LAYER = "(no layer)"
-By = Literal["layer", "type", "rank"]
+By = Literal["layer", "type", "phase", "rank"]
 
 _BACKWARD = ("_engine_run_backward", "run_backward")
 _COLUMNS = (
@@ -41,13 +41,17 @@ _COLUMNS = (
 )
 
 
+_OF_PHASES = ("node", "thread", "share_percent", "own_ns", "gpu_ns", "phase")
+_NAMED = {"type": Column("type", heading="Class"), "phase": Column("phase", heading="Phase")}
+
+
 @dataclass(frozen=True, slots=True)
 class Choice:
     """What is shown.
 
     Attributes:
-        by: one row per layer, or one per class; or one table of layers per rank, with all its
-            threads.
+        by: one row per layer, one per class, or one per phase, in layers and outside; or one table
+            of layers per rank, with all its threads.
         depth: number of parts to which names of layers are shortened; None for whole names.
         tree: in the order of calls, indented; otherwise the largest own time first.
     """
@@ -102,9 +106,9 @@ def views(table: Table, choice: Choice, beside: Beside | None = None) -> list[Vi
         if any(layer is not None for layer in part.row_labels("layer")):
             threads: set[ThreadRow] = {*part.row_labels("thread")}
             nodes = {thread.node for thread in threads}
-            layers = _Layers(part, choice)
+            layers = Layers(part, choice)
             layers.know(threads, beside, choice)
-            on_gpu = [_Layers(other, choice) for of, other in gpus if of.node in nodes]
+            on_gpu = [Layers(other, choice) for of, other in gpus if of.node in nodes]
             view = _view(label, layers, on_gpu, choice)
             notes = [beside.unknown] if beside.unknown else view.notes
             order = -layers.owned if choice.split == "thread" else label
@@ -113,24 +117,30 @@ def views(table: Table, choice: Choice, beside: Beside | None = None) -> list[Vi
     return [view for _, view in by_time]
 
 
-class _Layers:
-    """The sums of one thread, or of a rank's threads, by label."""
+class Layers:
+    """The sums of one thread, or of a rank's threads, by label.
+
+    Attributes:
+        labels, parent: of each row of the table: its layer or phase, and the row above it.
+        passes, again: which rows belong to backward passes of layers, and which to calls in them.
+        counted: which rows are calls of their label.
+    """
 
     def __init__(self, table: Table, choice: Choice) -> None:
         self.table = table
-        self._parent = callpaths.parents(table)
+        self.parent = callpaths.parents(table)
         self._timers: Sequence[TimerRow] = [*table.row_labels("timer")]
-        self._order = preorder(self._parent)
-        self._labels = self._labelled(choice)
+        self._order = preorder(self.parent)
+        self.labels = self._labelled(choice)
         self.numbers: dict[str, int] = {}
-        groups = [[self.numbers.setdefault(label, len(self.numbers))] for label in self._labels]
+        groups = [[self.numbers.setdefault(label, len(self.numbers))] for label in self.labels]
         self._count(table, groups)
-        passes, again = self._passes()
-        first = [not any(either) for either in zip(passes, again, strict=True)]
+        self.passes, self.again = self._passes()
+        first = [not any(either) for either in zip(self.passes, self.again, strict=True)]
         self.sums = self._grouped(groups, [True] * table.size)
         self.forward = self._grouped(groups, first)
-        self.backward = self._grouped(groups, passes)
-        self.recomputed = self._grouped(groups, again)
+        self.backward = self._grouped(groups, self.passes)
+        self.recomputed = self._grouped(groups, self.again)
         self.within = self._nested_in()
         self.whole = sum(self.value(label, "exclusive") for label in self.numbers)
         self.described = {label: Described() for label in self.numbers}
@@ -140,7 +150,7 @@ class _Layers:
         facts = layer_facts.of_nodes(beside.facts, {thread.node for thread in threads})
         calls: dict[tuple[str, str], int] = {}
         counts = self.table.column("calls")
-        for row, (timer, label) in enumerate(zip(self._timers, self._labels, strict=True)):
+        for row, (timer, label) in enumerate(zip(self._timers, self.labels, strict=True)):
             if is_call(timer.groups):
                 key = label, timer.timer
                 calls[key] = calls.get(key, 0) + int(counts[row] or 0)
@@ -154,26 +164,28 @@ class _Layers:
 
     def _labelled(self, choice: Choice) -> list[str]:
         """Each row's layer; or, without one, the kind of the nearest phase."""
+        if choice.by == "phase":
+            return [f"({kind.strip('()')})" for kind in phases.of_rows(self.table)[0]]
         labels = [_label(name, kind, choice) for name, kind in _names(self.table)]
-        phases = [NO_LAYER] * len(labels)
+        outside = [NO_LAYER] * len(labels)
         for row in self._order:
             kind = kind_of(self._timers[row].groups)
-            above = self._parent[row]
+            above = self.parent[row]
             if kind is not None:
-                phases[row] = f"({kind})"
+                outside[row] = f"({kind})"
             elif above >= 0:
-                phases[row] = phases[above]
+                outside[row] = outside[above]
             if labels[row] == NO_LAYER:
-                labels[row] = phases[row]
+                labels[row] = outside[row]
         return labels
 
     def _count(self, table: Table, groups: Sequence[Sequence[int]]) -> None:
         types = table.row_labels("layer_type")
-        rows = zip(self._timers, self._labels, types, strict=True)
-        counts = [is_call(timer.groups) and label in (timer.short_name, kind)
-                  for timer, label, kind in rows]  # fmt: skip
-        calls = self._grouped(groups, counts)[table.named("calls")]
-        counted = [(self._labels[row], types[row]) for row, here in enumerate(counts) if here]
+        rows = zip(self._timers, self.labels, types, strict=True)
+        self.counted = [is_call(timer.groups) and label in (timer.short_name, kind)
+                        for timer, label, kind in rows]  # fmt: skip
+        calls = self._grouped(groups, self.counted)[table.named("calls")]
+        counted = [(self.labels[row], types[row]) for row, here in enumerate(self.counted) if here]
         self.types: dict[str, str] = dict(counted)
         self.calls = {label: int(calls[self.numbers[label]] or 0) for label in self.types}
 
@@ -182,7 +194,7 @@ class _Layers:
         passes, again = [False] * self.table.size, [False] * self.table.size
         inside = [False] * self.table.size
         for row in self._order:
-            timer, above = self._timers[row], self._parent[row]
+            timer, above = self._timers[row], self.parent[row]
             if above >= 0:
                 passes[row], again[row], inside[row] = passes[above], again[above], inside[above]
             inside[row] |= timer.short_name in _BACKWARD or is_backward(timer.groups)
@@ -193,14 +205,14 @@ class _Layers:
 
     def _grouped(self, groups: Sequence[Sequence[int]], wanted: Sequence[bool]) -> Any:
         chosen = [mine if here else [] for mine, here in zip(groups, wanted, strict=True)]
-        return callpaths.grouped(self.table, self._parent, chosen, len(self.numbers))
+        return callpaths.grouped(self.table, self.parent, chosen, len(self.numbers))
 
     def _nested_in(self) -> dict[str, set[str]]:
         """For each layer, its own label and those of the layers called in it."""
         around: list[frozenset[str]] = [frozenset()] * self.table.size
         inside: dict[str, set[str]] = {label: {label} for label in self.numbers}
         for row in self._order:
-            above, label = self._parent[row], self._labels[row]
+            above, label = self.parent[row], self.labels[row]
             outer = around[above] if above >= 0 else frozenset()
             if is_backward(self._timers[row].groups):
                 outer = frozenset()
@@ -226,12 +238,12 @@ class _Layers:
         A layer called from several places is listed once, under another layer if one calls it.
         """
         depth_of: dict[str, int] = {}
-        by_name = sorted(range(self.table.size), key=lambda row: _with_numbers(self._labels[row]))
-        rows = preorder(self._parent, by_name)
+        by_name = sorted(range(self.table.size), key=lambda row: _with_numbers(self.labels[row]))
+        rows = preorder(self.parent, by_name)
         for row in (row for row in rows if is_call(self._timers[row].groups)):
-            above = self._parent[row]
-            around = depth_of.get(self._labels[above], -1) if above >= 0 else -1
-            depth_of.setdefault(self._labels[row], around + 1)
+            above = self.parent[row]
+            around = depth_of.get(self.labels[above], -1) if above >= 0 else -1
+            depth_of.setdefault(self.labels[row], around + 1)
         rest = {label: 0 for label in self.numbers if label not in depth_of}
         return {**rest, **depth_of}
 
@@ -270,17 +282,14 @@ def _label(name: str | None, kind: str, choice: Choice) -> str:
     return name if choice.depth is None else ".".join(name.split(".")[: choice.depth])
 
 
-def _view(
-    place: ThreadRow | int, layers: _Layers, on_gpu: Sequence[_Layers], choice: Choice
-) -> View:
+def _view(place: ThreadRow | int, layers: Layers, on_gpu: Sequence[Layers], choice: Choice) -> View:
     """The table of a thread, or of a rank, given by its number."""
     order = layers.nested() if choice.tree else dict.fromkeys(layers.numbers, 0)
     if not choice.tree:
         own = {label: layers.value(label, "exclusive") for label in order}
         order = dict.fromkeys(sorted(order, key=own.__getitem__, reverse=True), 0)
-    of_types = choice.by == "type"
-    named = Column("type", heading="Class") if of_types else Column("layer", heading="Layer")
-    columns = _COLUMNS[:-1] if of_types else _COLUMNS
+    named = _NAMED.get(choice.by, Column("layer", heading="Layer"))
+    columns = _COLUMNS if named.name == "layer" else _COLUMNS[:-1]
     title, names, numbers = _placed(place)
     cells = [
         (*numbers, *_cells(label, layers, on_gpu)[: len(columns)], "  " * around + label)
@@ -288,7 +297,15 @@ def _view(
     ]
     where = [Column(name, "int", audience="machines") for name in names]
     notes = layer_facts.notes([*layers.described.values()])
-    return View(f"LAYERS OF {title}", (*where, *columns, named), cells, notes)
+    view = View(f"LAYERS OF {title}", (*where, *columns, named), cells, notes)
+    return _of_phases(view) if choice.by == "phase" else view
+
+
+def _of_phases(view: View) -> View:
+    """Without the columns that only layers have."""
+    kept = [at for at, column in enumerate(view.columns) if column.name in _OF_PHASES]
+    columns = [view.columns[at] for at in kept]
+    return View(view.title, columns, [[row[at] for at in kept] for row in view.rows])
 
 
 def _placed(place: ThreadRow | int) -> tuple[str, tuple[str, ...], tuple[int, ...]]:
@@ -300,12 +317,13 @@ def _placed(place: ThreadRow | int) -> tuple[str, tuple[str, ...], tuple[int, ..
     return title, ("node", "thread"), (place.node, place.thread)
 
 
-def _cells(label: str, layers: _Layers, on_gpu: Sequence[_Layers]) -> tuple[Cell, ...]:
+def _cells(label: str, layers: Layers, on_gpu: Sequence[Layers]) -> tuple[Cell, ...]:
     """The cells from the share on; time outside layers has own times only."""
     own = layers.value(label, "exclusive")
     share = 100 * own / layers.whole if layers.whole else None
     if not is_of_layers(label):
-        return share, own, *[None] * (len(_COLUMNS) - 2)
+        on_gpus = sum(launches.value(label, "exclusive") for launches in on_gpu)
+        return share, own, *[None] * 3, on_gpus or None, *[None] * (len(_COLUMNS) - 6)
     recompute = layers.value(label, "inclusive", layers.recomputed)
     within = layers.within[label]
     backward = sum(layers.value(inner, "exclusive", layers.backward) for inner in within)

@@ -143,7 +143,7 @@ def _parts(
     """Each label with its part of the table, and with the sums of that part."""
     labels = table.row_labels(by)
     if by in ("layer", "layer_type"):  # a phase may begin in the layers around
-        (phase, begins), (_, entered) = _phases(table, labels), by_kind(table)
+        (phase, begins), (_, entered) = of_rows(table, labels), by_kind(table)
         rows_of: dict[Label, list[int]] = {}
         for row, label in enumerate(labels):
             rows_of.setdefault(label, []).append(row)
@@ -161,7 +161,7 @@ def _parts(
 
 def by_kind(table: Table) -> tuple[dict[str, Sum], int]:
     """The sums of each kind, and the number of steps, of one thread."""
-    return _summed(table, *_phases(table))
+    return _summed(table, *of_rows(table))
 
 
 def _summed(
@@ -182,7 +182,7 @@ def _summed(
     return sums, int(steps.by().column("calls")[0] or 0) if len(steps) else 0
 
 
-def _phases(table: Table, labels: Sequence[Label] | None = None) -> tuple[list[str], list[bool]]:
+def of_rows(table: Table, labels: Sequence[Label] | None = None) -> tuple[list[str], list[bool]]:
     """The phase of each row, and whether it begins there.
 
     Args:

@@ -140,12 +140,16 @@ def _rate(amount: float | None, time_ns: float) -> float | None:
     return amount / time_ns * 1e9 if is_known and amount is not None else None
 
 
-def chosen(steps: Steps, times: StepTimes) -> Sequence[int]:
-    """The rows that people see: the first, the last, and the slowest outliers."""
-    everywhere = range(len(steps))
-    outliers = [row for row in everywhere if times.marks[row] == "outlier"]
+def chosen(steps: Steps, times: StepTimes, among: Sequence[int] | None = None) -> list[int]:
+    """The rows that people see: the first, the last, and the slowest outliers.
+
+    Args:
+        among: choose from these rows, in their order; None for all.
+    """
+    rows = range(len(steps)) if among is None else among
+    outliers = [row for row in rows if times.marks[row] == "outlier"]
     slowest = sorted(outliers, key=lambda row: -steps.time_ns[row])[:_OUTLIERS]
-    return sorted({*everywhere[:_ENDS], *everywhere[-_ENDS:], *slowest})
+    return sorted({*rows[:_ENDS], *rows[-_ENDS:], *slowest})
 
 
 def _notes(steps: Steps, times: StepTimes, shown: int) -> list[str]:

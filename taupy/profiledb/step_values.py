@@ -14,6 +14,7 @@ from typing import Any
 from taupy.errors import UsageError
 from taupy.model.metric import TIME
 from taupy.model.question import COUNTS, VALUES, Question
+from taupy.model.step_spans import step_name
 from taupy.model.table import Amount, Column, Table, merged
 from taupy.network.phases import KINDS
 from taupy.profiledb.database import ProfileDB
@@ -56,12 +57,6 @@ def step_values(db: ProfileDB, question: Question) -> Table:
         column: [_number(column, count, time) for *_, count, time in rows] for column in columns
     }
     return merged(Table(codes, names, cells, len(rows)))
-
-
-def step_name(kind: str, number: int, count: int) -> str:
-    """`12`, `validation 3`; `9-12` for a row of four steps."""
-    place = str(number) if count == 1 else f"{number}-{number + count - 1}"
-    return place if kind == "training" else f"{kind} {place}"
 
 
 def _asked(question: Question) -> Iterator[tuple[str, str]]:
