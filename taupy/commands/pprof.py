@@ -260,7 +260,7 @@ class Request:
         by = self.args.by or "kernel"
         launches = gpu_query.launched(self.db, self.trial_id, places, [by])
         tests = [selection.name_test(pattern) for pattern in self.args.filter]
-        sorts: dict[str, kernels.SortKey] = {
+        sorts: dict[str, kernels.SortKey | None] = {
             "calls": "launches",
             "inclusive-per-call": "mean",
             "exclusive-per-call": "mean",
@@ -269,9 +269,10 @@ class Request:
         chosen = launches
         if tests:
             chosen = launches.of_kernels(lambda *name: any(test(*name) for test in tests))
+        usual: kernels.SortKey | None = None if by == STEP else "time"
         tables = kernels.table(
             gpu_query.kernels(chosen, "timer" if by == "kernel" else by),
-            sort=sorts.get(self.args.sort, "time"),
+            sort=sorts.get(self.args.sort, usual),
             reverse=self.args.reverse,
             limit=self.limit,
             by=by,
@@ -281,6 +282,7 @@ class Request:
                 f"no kernel of trial {self.trial_id} matches on these threads; "
                 "`taupy pprof --kernels` lists all"
             )
+        tables[-1] = replace(tables[-1], notes=[*tables[-1].notes, *launches.notes])
         if tests or self.args.form == "csv":
             return tables
         source = self.db.trial(self.trial_id).source

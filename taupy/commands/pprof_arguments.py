@@ -18,7 +18,7 @@ TREE_MIN_PERCENT = 1.0
 """Default of --min-share in trees for people."""
 
 STEP = "step"
-"""The steps of a training, a dimension with times and phases only."""
+"""The steps of a training, a dimension of times and phases; of kernels, if there is a trace."""
 
 _CONDITION = re.compile(r"(\S.*?)\s*(<=|>=|=|<|>)\s*([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)")
 
@@ -186,11 +186,11 @@ def check(args: argparse.Namespace) -> None:
     chosen_modes = [name for name, given in modes.items() if given]
     if len(chosen_modes) > 1:
         raise UsageError(f"{' and '.join(chosen_modes)} are different views: choose one")
-    chosen = args.filter or args.group or args.where or args.fold_libraries or args.kernels
-    if args.by == STEP and chosen:
+    chosen = args.filter or args.group or args.where or args.fold_libraries
+    if args.by == STEP and chosen and not args.kernels:
         raise UsageError(
-            "--by step shows whole steps, which know no routines and kernels: leave out --filter, "
-            "--group, --where, --fold-libraries and --kernels"
+            "--by step shows whole steps, which know no routines: leave out --filter, --group, "
+            "--where and --fold-libraries"
         )
     if args.also and chosen_modes and not args.tree:
         raise UsageError(

@@ -53,7 +53,8 @@ class KernelRow(NamedTuple):
 
     `percent` is the share of that GPU's total time, `mean_ns` and `stddev_ns` are over the timed
     launches, `occupancy` is weighted by time, `routine` is the one that launched most of
-    the time, and `routines` the number of launching routines.
+    the time, and `routines` the number of launching routines. `configurations` is their number,
+    None where they are not known.
     """
 
     node: int
@@ -72,7 +73,7 @@ class KernelRow(NamedTuple):
     bytes: int | None
     occupancy: float | None
     limiter: str | None
-    configurations: int
+    configurations: int | None
     routine: str
     routines: int
 

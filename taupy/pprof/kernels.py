@@ -84,7 +84,7 @@ _BUSY_COLUMNS = (
 def table(
     rows: Sequence[KernelRow],
     *,
-    sort: SortKey = "time",
+    sort: SortKey | None = "time",
     reverse: bool = False,
     limit: int | None = None,
     by: str = "kernel",
@@ -92,13 +92,15 @@ def table(
     """One table per GPU: its kernels and copies with their share of its time.
 
     Args:
+        sort: None for the order of the rows.
         limit: number of rows; the rest is summed as `-others-`.
         by: the dimension that the rows are summed by.
     """
     views = []
     for place in sorted({(row.node, row.context) for row in rows}):
         chosen = [row for row in rows if (row.node, row.context) == place]
-        chosen.sort(key=_ORDERS[sort], reverse=reverse)
+        if sort is not None:
+            chosen.sort(key=_ORDERS[sort], reverse=reverse)
         shown, rest = (chosen, []) if limit is None else (chosen[:limit], chosen[limit:])
         cells = [_kernel_cells(row) for row in shown]
         if rest:

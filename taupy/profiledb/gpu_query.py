@@ -45,11 +45,13 @@ class Launched:
         table: by `WHERE_LAUNCHED` and `routine`, the nearest one above the launch.
         above: the call paths of the launches.
         whole: GPU -> total time of everything that ran there.
+        notes: on launches by step.
     """
 
     table: Table
     above: Ancestry
     whole: dict[tuple[int, int], int]
+    notes: Sequence[str] = ()
 
     def of_kernels(self, meant: Callable[[str, str], bool]) -> Launched:
         """Only the launches of kernels for whose full and short names `meant` is true."""
@@ -58,6 +60,7 @@ class Launched:
         return replace(self, table=self.table.taken(rows))
 
 
+STEP = "step"
 WHERE_LAUNCHED = ("device", "thread", "timer", "callpath", "parent", "configuration")
 
 
@@ -72,16 +75,23 @@ def launched(
 
     Args:
         threads: streams, such as "0.1.0"; None for all.
-        more: further dimensions to sum by; `routine` is always included.
+        more: further dimensions to sum by; `routine` is always included, and `step`, of launches
+            that a trace has stamped, is the only one.
 
     Raises:
         NoSuchTrial: there is no such trial.
         TaupyError: nothing in it ran on a GPU; the message says how to measure that.
-        UsageError: there is no such dimension.
+        UsageError: there is no such dimension; or, by step, the trial has no steps or no trace.
     """
     db.trial(trial_id)
-    by = tuple(dict.fromkeys((*WHERE_LAUNCHED, *(name for name in more if name != "routine"))))
-    table = values(db, Question((trial_id,), (), by, values=LAUNCHES))
+    notes: list[str] = []
+    if STEP in more:
+        from taupy.profiledb.launch_steps import launches
+
+        table, notes = launches(db, trial_id)
+    else:
+        by = dict.fromkeys((*WHERE_LAUNCHED, *(name for name in more if name != "routine")))
+        table = values(db, Question((trial_id,), (), tuple(by), values=LAUNCHES))
     if not len(table):
         raise TaupyError(
             f"nothing of trial {trial_id} ran on a GPU; `taupy run` on a machine with an NVIDIA "
@@ -93,7 +103,7 @@ def launched(
         table = table.taken([row for row, place in enumerate(places) if place in threads])
     above = Ancestry.of(db, table.labels["callpath"])
     whole = dict(_times(table.by("device"), "device"))
-    return Launched(_with_routines(table, above), above, whole)
+    return Launched(_with_routines(table, above), above, whole, notes)
 
 
 def _with_routines(table: Table, above: Ancestry) -> Table:
@@ -127,7 +137,7 @@ def kernels(launches: Launched, by: str = "timer") -> list[KernelRow]:
     """The launches of each kernel on each GPU, sorted by GPU, then by decreasing time.
 
     Args:
-        by: another dimension to sum by.
+        by: another dimension to sum by; steps are in order of time.
     """
     table, whole = launches.table, launches.whole
     summed = table.by("device", by)
@@ -138,7 +148,11 @@ def kernels(launches: Launched, by: str = "timer") -> list[KernelRow]:
         summed.row_labels("device"), summed.row_labels(by), _sums(summed), strict=True
     ):
         timer = label if isinstance(label, TimerRow) else _named(by, label)
-        (routine, number), (configuration, kinds) = routines[gpu, label], configurations[gpu, label]
+        routine, number = routines[gpu, label]
+        kinds: int | None
+        configuration, kinds = configurations[gpu, label]
+        if by == STEP:
+            kinds = None  # a trace has no configurations
         percent = 100 * sums.time_ns / whole[gpu] if whole[gpu] else 0.0
         mean, stddev = spread(sums.calls - sums.untimed, sums.time_ns, sums.squares)
         rows.append(
@@ -146,6 +160,9 @@ def kernels(launches: Launched, by: str = "timer") -> list[KernelRow]:
                              mean, stddev, sums.bytes, sums.occupancy, configuration.limiter,
                              kinds, routine, number))
         )  # fmt: skip
+    if by == STEP:
+        order = {written(by, label): at for at, label in enumerate(table.labels[by])}
+        return sorted(rows, key=lambda row: (row.node, row.context, order[row.timer]))
     return sorted(rows, key=lambda row: (row.node, row.context, -row.time_ns, row.timer))
 
 

@@ -130,6 +130,13 @@ class TrialSteps:
         none = _joined([])
         return none if thread.node in self.unclear else self._of_node.get(thread.node, none)
 
+    def notes(self) -> list[str]:
+        """On activities whose step cannot be told."""
+        return [
+            f"node {node} had several trainings at once: what its other threads did has no step"
+            for node in sorted(self.unclear)
+        ]
+
     def _add(self, thread: ThreadRow) -> None:
         first = len(self.rows)
         rows = sorted(
@@ -165,11 +172,7 @@ def stamped(db: ProfileDB, trial: int) -> Stamped:
         node = threads[id].node
         seen[node] = max(seen.get(node, 0), start)
     unknown, notes = _cut_off(db, trial, steps, seen)
-    for node in sorted(steps.unclear):
-        notes.append(
-            f"node {node} had several trainings at once: what its other threads did has no step"
-        )
-    return Stamped(steps.series, steps.rows, spans, unknown, notes)
+    return Stamped(steps.series, steps.rows, spans, unknown, notes + steps.notes())
 
 
 def _cut_off(

@@ -73,6 +73,7 @@ class _Node:
     timers: dict[Timer, int] = field(default_factory=dict)
     bare_threads: dict[int, ThreadProfile] = field(default_factory=dict)
     call_rows: dict[tuple[int, int, int], tuple[ThreadProfile, int]] = field(default_factory=dict)
+    bare_rows: dict[tuple[int, int], list[tuple[ThreadProfile, int]]] = field(default_factory=dict)
     placeless: int = 0
     ranges: dict[int, int] = field(default_factory=dict)
     range_tree: CallTree | None = None
@@ -187,7 +188,8 @@ def _add_calls(taken: _Node) -> None:
             measured = _bare_thread(taken, call.place)
             for column in (measured.tree.inclusive, measured.tree.exclusive):
                 column["time"][0] += time_ns
-            taken.calls.add(measured.tree, 0, timer, call.calls, time_ns)
+            at = taken.calls.add(measured.tree, 0, timer, call.calls, time_ns)
+            taken.bare_rows.setdefault((call.domain, call.callback_id), []).append((measured, at))
             continue
         place = taken.find(call.place)
         if place is None or "time" not in place[0].tree.inclusive:
@@ -340,6 +342,11 @@ def _add_activities(
             continue
         domain = 1 if work.kind == gpu_layout.DRIVER else 2
         place = taken.call_rows.get((work.node, domain, work.name))
+        # A call of autograd's thread has the call path of the backward pass, where its thread has
+        # none. A record does not say which thread it was.
+        bare = taken.bare_rows.get((domain, work.name), [])
+        if place is None and len(bare) == 1:
+            place = bare[0]
         if place is None:
             continue
         measured, row = place

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+from array import array
 
 import pytest
 
+from taupy.model.gpu import Activity
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.writer import add_profile
 from tests import in_process
-from tests.builders import gpu_profile, small_profile
+from tests.builders import gpu_profile, small_profile, steps
 
 
 @pytest.fixture(scope="module")
@@ -66,6 +68,101 @@ def test_launches_are_summed_by_any_dimension(database):
         ]  # fmt: skip
     done = taupy(database, "pprof", "1", "--kernels", "--by", "module")
     assert done.stdout.startswith("GPU WORK BY MODULE OF NODE 0, CONTEXT 1")
+
+
+def traced(*, calls: int = 0):
+    """`gpu_profile` with two steps of 5 us, and the first calls for its kernels, each 500 ns."""
+    profile = gpu_profile()
+    begin = profile.threads[1].activities[0].start_ns
+    series = steps([5000, 5000])
+    series.start_ns = array("q", [begin, begin + 5000])
+    profile.threads[0].steps = [series]
+    profile.threads[0].activities = [
+        Activity(3, "api", begin + 500 * n, begin + 500 * n + 40, n + 1) for n in range(calls)
+    ]
+    return profile
+
+
+@pytest.fixture
+def by_step(tmp_path):
+    def by_step(profile, *arguments):
+        path = tmp_path / "s.db"
+        with ProfileDB.open(path, create=True, readonly=False) as db:
+            add_profile(db, profile)
+        done = taupy(path, *arguments, "--by", "step", "--json")
+        assert done.returncode == 0, done.stderr
+        view = json.loads(done.stdout)[0]
+        return view, [(row["kernel"], row["launches"], row["time_ns"]) for row in view["rows"]]
+
+    return by_step
+
+
+def test_a_launch_counts_in_the_step_of_its_call(by_step):
+    """Twenty kernels start 1 us apart; the first twelve are called for 500 ns apart. The copies
+    are not in the trace."""
+    view, rows = by_step(traced(calls=12), "kernel")
+    assert rows == [
+        ("1", 10, 2900), ("2", 2, 580), ("(no step)", 8, 2320), ("(not in the trace)", 10, 2000),
+    ]  # fmt: skip
+    first, *_, lost = view["rows"]
+    assert (first["minimum_ns"], first["maximum_ns"], first["mean_ns"]) == (80, 500, 290)
+    assert first["stddev_ns"] == pytest.approx(210)
+    assert (first["occupancy_percent"], first["configurations"]) == (None, None)
+    assert (lost["minimum_ns"], lost["mean_ns"], lost["stddev_ns"]) == (
+        *(None, 200), pytest.approx((900.0 / 10) ** 0.5),
+    )  # fmt: skip
+    assert sum(row["percent"] for row in view["rows"]) == pytest.approx(100)
+    assert view["notes"] == [
+        "launches count in the step in which the host called for them",
+        "the calls for 8 of 20 launches were not recorded: these count in the step in which they "
+        "started on the GPU",
+        "10 launches are not in the trace: their steps are not known",
+    ]
+
+
+def test_launches_of_one_kernel_by_step(by_step):
+    assert by_step(traced(), "kernel", "gemm")[1] == [
+        ("1", 3, 1500), ("2", 2, 1000), ("(no step)", 5, 2500),
+    ]  # fmt: skip
+
+
+def test_the_table_of_kernels_by_step_is_in_order_of_time(by_step):
+    profile = traced()
+    profile.threads[0].steps[0].number = array("q", [9, 10])
+    rows = by_step(profile, "pprof", "1", "--kernels", "--filter", "relu")[1]
+    assert [row[0] for row in rows] == ["9", "10", "(no step)"]
+
+
+def test_people_see_launches_of_the_first_and_last_steps(by_step, tmp_path):
+    profile = traced()
+    series = steps([1000] * 20)
+    begin = profile.threads[1].activities[0].start_ns
+    series.start_ns = array("q", [begin + 1000 * step for step in range(20)])
+    profile.threads[0].steps = [series]
+    by_step(profile, "kernel", "gemm")
+    lines = taupy(tmp_path / "s.db", "kernel", "gemm", "--by", "step").stdout.splitlines()
+    shown = [line.partition("step [")[0].split()[-1] for line in lines if "step [{" in line]
+    assert shown == ["1", "3", "19"]
+    assert "note: 7 steps more: --all shows them" in lines
+
+
+@pytest.mark.parametrize(
+    ("with_steps", "said"),
+    [
+        (False, "trial 1 has no steps: see docs/steps.md"),
+        (True, "trial 1 has sums of its launches, not single ones: `taupy run --trace=gpu`"),
+    ],
+)
+def test_without_steps_or_trace_launches_have_no_step(tmp_path, with_steps, said):
+    profile = traced() if with_steps else gpu_profile()
+    for thread in profile.threads:
+        thread.activities = []
+    with ProfileDB.open(tmp_path / "s.db", create=True, readonly=False) as db:
+        add_profile(db, profile)
+    for command in (("kernel",), ("kernel", "gemm"), ("pprof", "--kernels")):
+        done = taupy(tmp_path / "s.db", *command, "--by", "step")
+        assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+        assert said in done.stderr
 
 
 @pytest.mark.parametrize(

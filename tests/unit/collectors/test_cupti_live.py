@@ -440,6 +440,31 @@ def test_a_trace_keeps_every_activity_with_its_stamps(gpu):
     assert {one.correlation for one in found} == {call.correlation for call in calls[:20]}
 
 
+BY_STEP = """
+import taupy
+init()
+launch("before")
+for n in range(3):
+    with taupy.step():
+        for _ in range(n + 1):
+            launch("late", took=30_000_000)
+        if n == 1:
+            loss()
+cuda.fake_synchronize(0, 7)
+"""
+
+
+def test_a_kernel_counts_in_the_step_that_launched_it(gpu):
+    """Each runs 30 ms, long after its step; those of autograd's thread wait until then as well."""
+    gpu.run(BACKWARD.partition("init()")[0] + BY_STEP, "--trace=gpu")
+    done = in_process.taupy("kernel", "--db", gpu.folder / "taupy.db", "--by", "step", "--json")
+    (view,) = json.loads(done.stdout)
+    assert {row["kernel"]: row["launches"] for row in view["rows"]} == {
+        "1": 1, "2": 2 + 6, "3": 3, "(no step)": 1,
+    }  # fmt: skip
+    assert view["notes"] == ["launches count in the step in which the host called for them"]
+
+
 @pytest.mark.parametrize("options", [("--trace",), ("--metrics", "bytes_dram")])
 def test_what_a_program_did_is_for_its_user_alone_to_read(gpu, options):
     gpu.run(
