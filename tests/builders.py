@@ -379,7 +379,8 @@ def samples(name: str, unit: str, values: list[float]) -> Samples:
 
 
 def steps(times: list[int], kind: StepKind = "training") -> Steps:
-    """Consecutive steps of these nanoseconds: a tenth is data, and every other step has a loss."""
+    """Consecutive steps of these nanoseconds: a tenth is data, every other step has a loss, and a
+    quarter of the time is CPU time; only the last step's run delay is known: 1 us."""
     column = array("q", times)
     starts = [SAMPLED_FROM_NS + sum(times[:n]) for n in range(len(times))]
     ones = array("q", [1] * len(times))
@@ -387,7 +388,9 @@ def steps(times: list[int], kind: StepKind = "training") -> Steps:
     return Steps(kind, array("q", range(1, len(times) + 1)), ones, array("q", starts), column,
                  column[:], array("q", [8, *[UNKNOWN] * (len(times) - 1)]),
                  {"data": array("q", [time // 10 for time in times])},
-                 {"loss": losses})  # fmt: skip
+                 {"loss": losses},
+                 {"cpu_time": array("d", [time // 4 for time in times]),
+                  "run_delay": array("d", [*[math.nan] * (len(times) - 1), 1000])})  # fmt: skip
 
 
 def collectives(

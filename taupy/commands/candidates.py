@@ -27,6 +27,7 @@ from taupy.commands.messages import say
 from taupy.comparison import kernel_proposals
 from taupy.comparison.candidates import (
     DIMENSIONS,
+    STEP,
     chosen_groups,
     has_usual,
     program,
@@ -102,7 +103,7 @@ class _By(argparse.Action):
 def run(args: argparse.Namespace) -> int:
     with options.opened(args) as db:
         trial = selector.trial(db, args.selector)
-        metric = args.metric or ("roofline" if args.ceilings else _usual(db, trial))
+        metric = args.metric or ("roofline" if args.ceilings else _usual(db, trial, args.by))
         if args.ceilings and metric != "roofline":
             raise UsageError("--ceilings needs --metric roofline")
         if metric == "roofline":
@@ -124,9 +125,13 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _by_metric(db: ProfileDB, trial: TrialRow, name: str, args: argparse.Namespace) -> View:
-    metric = metrics.resolve(db, trial.id, name)
-    order: Way = args.order or usual_order(metric.name)
-    groups = chosen_groups(db, trial.id, metric.name, args.group)
+    of_steps = args.by == STEP
+    metric = metrics.resolve(db, trial.id, name, of_steps=of_steps)
+    usual: Way = "value" if of_steps and metric.unit == "ns" else usual_order(metric.name)
+    order: Way = args.order or usual
+    if of_steps and args.group:
+        raise UsageError("--group cannot be combined with --by step: steps are not in groups")
+    groups = [] if of_steps else chosen_groups(db, trial.id, metric.name, args.group)
     routines, wall, remark = program(db, trial.id, groups, metric.name, args.by)
     if not any(routine.time_ns for routine in routines) and order != "value":
         if args.order:
@@ -154,8 +159,10 @@ def _by_metric(db: ProfileDB, trial: TrialRow, name: str, args: argparse.Namespa
     return View(f"TUNING CANDIDATES of trial {trial.id} by {what}:", columns, rows, notes)
 
 
-def _usual(db: ProfileDB, trial: TrialRow) -> str:
+def _usual(db: ProfileDB, trial: TrialRow, by: str) -> str:
     """The first usual ratio that the trial has; otherwise the roofs, otherwise the time."""
+    if by == STEP:
+        return "time"
     if (ratio := has_usual(db, trial.id)) is not None:
         return ratio
     metric_names = {metric.name for metric in query.metrics(db, trial.id)}

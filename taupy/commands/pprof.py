@@ -22,7 +22,7 @@ from taupy.commands.pprof_arguments import add_arguments as add_arguments
 from taupy.errors import TaupyError, UsageError
 from taupy.model import job
 from taupy.model.answer import Answer
-from taupy.model.metric import TIME
+from taupy.model.metric import TIME, Metric
 from taupy.model.rows import ThreadRow
 from taupy.model.sampled import STATES
 from taupy.pprof import events, figures, flat, selection, terminal
@@ -119,7 +119,8 @@ class Request:
             return self._events(threads)
         if args.kernels:
             return self._kernels(threads)
-        metric = metrics.resolve(self.db, self.trial_id, args.metric or self._usual_metric())
+        name = args.metric or self._usual_metric()
+        metric = metrics.resolve(self.db, self.trial_id, name, of_steps=args.by == STEP)
         self.chosen = self._where(threads)
         views = self._of_metric(threads, metric)
         if others := self._others(threads):
@@ -163,7 +164,7 @@ class Request:
         if args.tree:
             return self._tree(threads, metric)
         if args.by == STEP:
-            return self._steps(threads, metric.metric.name)
+            return self._steps(threads, metric.metric)
         if args.by:
             from taupy.pprof import grouping
 
@@ -175,20 +176,28 @@ class Request:
             return self._call_graph(threads, metric.name, order)
         return self._tables(threads, metric.name)
 
-    def _steps(self, threads: Sequence[ThreadRow], metric: str) -> list[View]:
+    def _steps(self, threads: Sequence[ThreadRow], metric: Metric) -> list[View]:
         from taupy.pprof import steps
-        from taupy.profiledb.steps import only_time, steps_of
+        from taupy.profiledb.steps import not_of_steps, steps_of
 
-        only_time(metric)
         places = {*map(selection.place_of, threads)}
-        shown = [
-            steps.view(thread, series).first(self.limit)
+        chosen = [
+            (thread, series)
             for thread, series in steps_of(self.db, self.trial_id)
             if selection.place_of(thread) in places
         ]
-        if not shown:
+        if not chosen:
             raise UsageError(f"trial {self.trial_id} has no steps on these threads: docs/steps.md")
-        return shown
+        if metric == TIME:
+            return [steps.view(*of_thread).first(self.limit) for of_thread in chosen]
+        metrics_of_steps = dict.fromkeys(name for _, series in chosen for name in series.metrics)
+        if metric.name not in metrics_of_steps:
+            raise not_of_steps(metric.name, metrics_of_steps)
+        return [
+            steps.of_metric(thread, series, metric).first(self.limit)
+            for thread, series in chosen
+            if metric.name in series.metrics
+        ]
 
     def _where(self, threads: Sequence[ThreadRow]) -> set[str] | None:
         """The routines that meet all conditions; None without conditions."""

@@ -141,10 +141,14 @@ def _steps(db: ProfileDB, trial_id: int, ranking: str) -> list[Routine]:
     Raises:
         TaupyError: the trial has none.
     """
-    steps = _named(_profile(db, trial_id, ranking, ("node", STEP)), STEP)
-    if not len(steps):
+    times = _named(_profile(db, trial_id, "time", ("node", STEP)), STEP)
+    if not len(times):
         raise TaupyError(f"trial {trial_id} has no steps: see docs/steps.md")
-    return candidates.routines(steps if ranking == "time" else None, steps, {})
+    if ranking == "time":
+        return candidates.routines(times, times, {})
+    return candidates.routines(
+        times, _named(_profile(db, trial_id, ranking, ("node", STEP)), STEP), {}
+    )
 
 
 def _ranks(db: ProfileDB, trial_id: int, ranking: str, groups: Sequence[str]) -> Program:

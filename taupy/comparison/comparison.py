@@ -155,7 +155,9 @@ class _Comparing:
         self.question = question
         ids = [trial.id for side in sides for trial in side.trials]
         value: Value = question.value  # type: ignore[assignment]  # `_check` has seen to it
-        self.values = TrialValues.of(db, ids, question.metric, value, question.over)
+        of_steps = question.by == "step"
+        values = TrialValues.of(db, ids, question.metric, value, of_steps=of_steps)
+        self.values = replace(values, over=question.over)
         self._limits = self.values.limits(question.groups, question.names)
 
     def has(self, where: Where) -> bool:

@@ -199,9 +199,9 @@ class _Cells:
             self.trials = list(trials)
             self.metric = Metric(DURATION, "ns")
             return
-        values = TrialValues.of(
-            db, [trial.id for trial in trials], name, layout.value, layout.over, lenient=True
-        )
+        ids = [trial.id for trial in trials]
+        of_steps = "step" in self.timer_names
+        values = TrialValues.of(db, ids, name, layout.value, lenient=True, of_steps=of_steps)
         having = set(values.trials)
         self.trials = [trial for trial in trials if trial.id in having]
         self.metric = metric_shown(values.metric, layout.value)
@@ -217,7 +217,7 @@ class _Cells:
             self.metric = Metric(self.metric.name, "%")
         # A rate is already divided by its time.
         timed = self._peaks is not None and not self._peaks.is_rate
-        self.values = replace(values, timed=timed)
+        self.values = replace(values, over=layout.over, timed=timed)
 
     def entries(self) -> Iterator[Entry]:
         if self.name == DURATION:

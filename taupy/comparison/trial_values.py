@@ -1,6 +1,6 @@
 """A metric's values in trials of the database, with each trial's threads combined.
 
-    values = TrialValues.of(db, trials, "ipc", "exclusive", over="mean")
+    values = replace(TrialValues.of(db, trials, "ipc", "exclusive"), over="mean")
     for answer in values.answers("timer", where="host"):
         values.runs(answer, names)          # by trial: values and calls under these names
 
@@ -76,13 +76,15 @@ class TrialValues:
         trial_ids: Iterable[int],
         metric: str,
         value: Value = "exclusive",
-        over: Over = "total",
+        *,
         lenient: bool = False,
+        of_steps: bool = False,
     ) -> TrialValues:
         """Find the metric in the trials.
 
         Args:
             lenient: accept trials without the metric.
+            of_steps: the questions will be by step.
 
         Raises:
             MissingMetric: a trial lacks the metric, or (lenient) all trials do.
@@ -90,11 +92,11 @@ class TrialValues:
         """
         trial_facts.with_room(db)
         ids = list(dict.fromkeys(trial_ids))
-        meant, problems = meant_in(db, ids, metric)
+        meant, problems = meant_in(db, ids, metric, of_steps=of_steps)
         missing = [id for id in ids if id in problems]
         if missing and not (lenient and meant):
             raise problems[missing[0]]
-        return cls(db, meant, missing, value, over)
+        return cls(db, meant, missing, value)
 
     @property
     def metric(self) -> Metric:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
+from taupy.model.metric import CPU_TIME, RUN_DELAY, Metric
 from taupy.model.profile import UNKNOWN, Steps
 from taupy.model.rows import ThreadRow
 from taupy.model.sampled import CUDA_ALLOCATED, RESIDENT
@@ -61,6 +63,28 @@ def title(thread: ThreadRow, steps: Steps) -> str:
     return f"{steps.kind.upper()} OF THREAD {place}"
 
 
+def of_metric(thread: ThreadRow, steps: Steps, metric: Metric) -> View:
+    """What the thread used in each step, of a metric that is known of some."""
+    place = thread.node, thread.thread, steps.kind
+    values = map(_amount, steps.metrics[metric.name])
+    times = steps.start_ns, steps.time_ns, steps.longest_ns
+    rows = zip(steps.number, steps.count, *times, values, strict=True)
+    cells: list[list[Cell]] = [[*place, *row] for row in rows]
+    columns = [*_PLACE, _metric_column(metric.name, metric.unit)]
+    shown = [at for at, column in enumerate(columns) if _is_shown(column, cells, at)]
+    return View(
+        f"{metric.name.upper()} OF {title(thread, steps)}",
+        [columns[at] for at in shown],
+        [[row[at] for at in shown] for row in cells],
+    )
+
+
+def _metric_column(name: str, unit: str = "") -> Column:
+    if name in (CPU_TIME.name, RUN_DELAY.name):
+        return Column(f"{name}_ns", "time_ns", name.replace("_", " ").capitalize(), width=9)
+    return Column(name, "tau_count", f"{name}\n{unit}".strip())
+
+
 def memory(thread: ThreadRow, steps: Steps, event: str) -> View:
     """The memory of each step, an event of `_MEMORY`, and its growth since the previous step."""
     whole = view(thread, steps)
@@ -87,12 +111,14 @@ def _columns(steps: Steps) -> list[Column]:
     ]
     other = Column("other_ns", "time_ns", "Other", width=9)
     memory = [column for name, column in _MEMORY.items() if name in steps.values]
-    taken = {column.name for column in (*_PLACE, *phases, other, *memory, *_RATES)} | {"mark"}
+    used = [replace(_metric_column(name), audience="machines") for name in steps.metrics]
+    taken = {column.name for column in (*_PLACE, *phases, other, *memory, *_RATES, *used)}
+    taken |= {"mark"}
     values = [
         Column(f"logged {name}" if name in taken else name, "tau_count", name, spare=at >= 3)
         for at, name in enumerate(_value_names(steps))
     ]
-    return [*_PLACE, *phases, other, *_RATES, *memory, *values]
+    return [*_PLACE, *phases, other, *_RATES, *memory, *values, *used]
 
 
 _SPARE = frozenset(("loss", "recompute", "scaling", "communication", "checkpoint", "compile"))
@@ -124,6 +150,7 @@ def _cells(thread: ThreadRow, steps: Steps, row: int) -> list[Cell]:
         *(samples, _rate(samples, time), _rate(None if tokens is None else tokens[row], time)),
         *(_bytes(steps.values[name][row]) for name in _MEMORY if name in steps.values),
         *(_number(steps.values[name][row]) for name in _value_names(steps)),
+        *(_amount(column[row]) for column in steps.metrics.values()),
     ]
 
 
@@ -133,6 +160,11 @@ def _bytes(value: float) -> int | None:
 
 def _number(value: float) -> float | None:
     return None if math.isnan(value) else value
+
+
+def _amount(value: float) -> float | None:
+    """A metric's value; nanoseconds and events are whole."""
+    return int(value) if value.is_integer() else _number(value)
 
 
 def _rate(amount: float | None, time_ns: float) -> float | None:

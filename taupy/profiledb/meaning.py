@@ -7,14 +7,14 @@ the counted launches, except that `ratio * time` uses the total time.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from taupy.errors import MissingMetric, UsageError
 from taupy.model import expression
 from taupy.model.expression import LENIENT, Binary, Function, Name, Node
 from taupy.model.formula import Formula, bound, degree
-from taupy.model.metric import Metric
+from taupy.model.metric import OF_STEPS, Metric
 from taupy.profiledb import derived
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.derived import Definition
@@ -65,10 +65,26 @@ class Meant(NamedTuple):
     sums: tuple[str, ...]
 
 
+def units_in(
+    db: ProfileDB, trials: Sequence[int], *, of_steps: bool = False
+) -> dict[int, dict[str, str]]:
+    """The metrics of each trial with their units; `of_steps`: also those that its steps have."""
+    more = {metric.name: metric.unit for metric in OF_STEPS} if of_steps else {}
+    return {
+        trial: {
+            **{name: unit for name, (_, unit) in metrics_here.items()},
+            **(more if metrics_here else {}),
+        }
+        for trial, metrics_here in metrics_of(db, trials).items()
+    }
+
+
 def meant_in(
-    db: ProfileDB, trial_ids: Iterable[int], name: str
+    db: ProfileDB, trial_ids: Iterable[int], name: str, *, of_steps: bool = False
 ) -> tuple[list[Meant], dict[int, MissingMetric]]:
     """The meaning of the name in the trials, and the problem of each trial that lacks it.
+
+    `of_steps`: of a value of steps.
 
     Trials that measured the same metrics are handled together; the problem names the first.
 
@@ -78,9 +94,8 @@ def meant_in(
     """
     trials = list(dict.fromkeys(trial_ids))
     alike: dict[tuple[tuple[str, str], ...], list[int]] = {}
-    for trial, metrics_here in metrics_of(db, trials).items():
-        units = tuple((metric, unit) for metric, (_, unit) in metrics_here.items())
-        alike.setdefault(units, []).append(trial)
+    for trial, units_here in units_in(db, trials, of_steps=of_steps).items():
+        alike.setdefault(tuple(units_here.items()), []).append(trial)
     meant: dict[object, Meant] = {}
     missing: dict[int, MissingMetric] = {}
     for units, ids in alike.items():
@@ -111,8 +126,7 @@ class TrialMetrics:
         """`units`: of the trial's measured metrics, if known."""
         if units is None:
             db.trial(trial_id)
-            metrics_here = metrics_of(db, [trial_id])[trial_id]
-            units = {name: unit for name, (_, unit) in metrics_here.items()}
+            units = units_in(db, [trial_id])[trial_id]
         self.db = db
         self.id = trial_id
         self.units = dict(units)

@@ -24,7 +24,7 @@ from taupy.model.question import VALUES, Condition, Question, Value
 from taupy.model.rows import FlatRow, TreeRow
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.dimensions import ids_of, labels, rows_of_ids
-from taupy.profiledb.meaning import COUNTS, Meant, Resolved, TrialMetrics
+from taupy.profiledb.meaning import COUNTS, Meant, Resolved, TrialMetrics, units_in
 from taupy.profiledb.values import values
 
 Place = tuple[int, int, int]
@@ -37,15 +37,20 @@ _PATHS = """
       FROM callpath WHERE callpath.id IN ({ids})"""
 
 
-def resolve(db: ProfileDB, trial_id: int, name: str) -> Resolved:
-    """The meaning of a name in a trial, case-insensitive.
+def resolve(db: ProfileDB, trial_id: int, name: str, *, of_steps: bool = False) -> Resolved:
+    """The meaning of a name in a trial, case-insensitive; `of_steps`: of a value of its steps.
 
     Raises:
         NoSuchTrial: there is no such trial.
         MissingMetric: no metric has this name, or a metric it is derived from is missing.
         UsageError: its expression is invalid or mixes units.
     """
-    return TrialMetrics(db, trial_id).meaning(name)[0]
+    return _metrics(db, trial_id, of_steps).meaning(name)[0]
+
+
+def _metrics(db: ProfileDB, trial_id: int, of_steps: bool) -> TrialMetrics:
+    db.trial(trial_id)
+    return TrialMetrics(db, trial_id, units_in(db, [trial_id], of_steps=of_steps)[trial_id])
 
 
 def bound_expression(
@@ -93,7 +98,7 @@ def answer(
     Raises:
         NoSuchTrial, MissingMetric, UsageError: as `resolve`, or an unknown dimension.
     """
-    trial = TrialMetrics(db, trial_id)
+    trial = _metrics(db, trial_id, "step" in by)
     metric, formula = trial.meaning(name)
     return of_meant(db, Meant((trial_id,), metric, formula, trial.sums(formula)), by, where)
 

@@ -6,7 +6,7 @@ import math
 import sqlite3
 from array import array
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import groupby
 from typing import Any
 
@@ -122,17 +122,12 @@ def _largest(steps: Steps, seen: list[tuple[int, int, float]]) -> Iterator[float
         yield most
 
 
-def only_time(metric: str) -> None:
-    """Reject metrics other than `time` for single steps.
-
-    Raises:
-        UsageError: the metric is not `time`.
-    """
-    if metric != TIME.name:
-        raise UsageError(
-            f"'{metric}' was not measured step by step, only {TIME.name} is; "
-            "`taupy run --steps A:B` records all details of some steps"
-        )
+def not_of_steps(metric: str, measured: Iterable[str]) -> UsageError:
+    """The error for a metric that no step has; `measured`: those that some step has."""
+    return UsageError(
+        f"'{metric}' was not measured step by step, only {', '.join([TIME.name, *measured])}; "
+        "nothing of GPUs is: `taupy run --steps A:B` records all details of some steps"
+    )
 
 
 def _series(kind: Any, rows: list[Any], values: _ByNumber, metrics: _ByNumber) -> Steps:

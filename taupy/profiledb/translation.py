@@ -79,13 +79,13 @@ class Translation:
         texts = question.metrics if source == "call" else ()
         measured_in = metrics_of(db, question.trials) if texts else {}
         measured = {name for of_trial in measured_in.values() for name in of_trial}
-        sums = _sums(texts, measured) if texts else []
+        sums = sums_of(texts, measured) if texts else []
         return cls(
             question,
             source,
             chosen,
             sums,
-            _metrics(measured_in, {name for term in sums for name in term.metrics}),
+            units_agree(measured_in, {name for term in sums for name in term.metrics}),
             threads,
             ids_where(db, "timer", chosen, where),
             _callpaths(db, chosen, where),
@@ -228,7 +228,12 @@ class Translation:
         )
 
 
-def _sums(texts: Sequence[str], measured: Collection[str]) -> list[Sum]:
+def sums_of(texts: Sequence[str], measured: Collection[str]) -> list[Sum]:
+    """The sums that a question's metrics stand for.
+
+    Raises:
+        UsageError: one of them is a formula over several sums.
+    """
     # Imports the expression parser, which launches and events do not need.
     from taupy.model.formula import Sum
 
@@ -247,7 +252,7 @@ def _callpaths(
     return sorted(set.intersection(*chosen)) if chosen else None
 
 
-def _metrics(
+def units_agree(
     measured_in: Mapping[int, Mapping[str, tuple[int, str]]], wanted: Collection[str]
 ) -> dict[str, tuple[int, str]]:
     """All metrics that the trials measured.

@@ -7,8 +7,10 @@ import csv
 import pytest
 
 from taupy.commands import main
+from taupy.model.question import Condition, Question
 from taupy.model.sampled import CUDA_ALLOCATED, KIB, RESIDENT, of_gpu
 from taupy.profiledb.database import ProfileDB
+from taupy.profiledb.values import values
 from taupy.profiledb.writer import add_profile
 from tests.builders import samples, small_profile, steps
 
@@ -79,6 +81,15 @@ def test_steps_of_two_trials_are_compared_one_by_one(tmp_path, monkeypatch, caps
     [
         (["compare", "1", "1", "--by", "step", "--filter", "x"], "cannot be divided by routine"),
         (["compare", "1", "1", "--by", "step", "--metric", "flop"], "no metric 'flop'"),
+        (["compare", "1", "1", "--by", "step", "--metric", "calls"], "no metric 'calls'"),
+        (["pprof", "1", "--metric", "run_delay"], "no metric 'run_delay'"),
+        (["pprof", "1", "--by", "step", "--metric", "misses"], "'misses' was not measured step by"),
+        (["pivot", "--by", "step,phase", "--cell", "cpu_time"], "known of whole steps only"),
+        (
+            ["pivot", "1", "--by", "step", "--cell", "misses"],
+            "only time, cpu_time, run_delay; nothing",
+        ),
+        (["candidates", "1", "--by", "step", "--group", "x"], "steps are not in groups"),
         (["pivot", "--by", "step,layer"], "cannot be divided by layer"),
         (["pivot", "2", "--by", "step"], "these trials have no steps"),
         (["candidates", "2", "--by", "step"], "has no steps: see docs/steps.md"),
@@ -87,7 +98,7 @@ def test_steps_of_two_trials_are_compared_one_by_one(tmp_path, monkeypatch, caps
         (["pprof", "2", "--by", "step"], "has no steps on these threads"),
     ],
 )
-def test_of_steps_only_times_can_be_requested(ask, capsys, line, said):
+def test_what_is_not_known_of_steps_is_refused(ask, capsys, line, said):
     assert main(line) != 0
     assert said in capsys.readouterr().err
 
@@ -100,6 +111,44 @@ def test_a_flat_profile_by_step_has_every_step(ask, capsys):
 def shown(capsys, *line):
     assert main([*line, "--csv"]) == 0
     return list(csv.DictReader(capsys.readouterr().out.splitlines()))
+
+
+def test_what_steps_used_answers_questions(ask, capsys):
+    """A quarter of a step's time is CPU time; only the last step's run delay is known."""
+    of_pivot = shown(capsys, "pivot", "1", "--by", "step", "--cell", "cpu_time", "--csv")
+    assert of_pivot[0]["step"] == "1" and float([*of_pivot[0].values()][-1]) == 9_000_000 / 4
+    assert len(of_pivot) == 53
+    rows = shown(capsys, "compare", "1", "1", "--by", "step", "--metric", "run_delay", "--csv")
+    assert {(row["timer"], row["a_ns"]) for row in rows} == {
+        ("52", "1000"),
+        ("validation 1", "1000"),
+    }
+    (first, *_) = shown(capsys, "candidates", "1", "--by", "step", "--metric", "cpu_time", "--csv")
+    assert (first["timer"], first["value"], first["time_ns"]) == ("1", "2250000", "9000000")
+    of_pprof = ["pprof", "1", "--by", "step", "--metric", "cpu_time", "--csv", "--thread", "0.0.0"]
+    assert shown(capsys, *of_pprof)[0]["cpu_time_ns"] == "2250000"
+    assert csv_row(ask("1", "--csv"), 51)["run_delay_ns"] == "1000"
+    assert csv_row(ask("1", "--csv"), 50)["run_delay_ns"] == ""
+
+
+def csv_row(text, at):
+    return list(csv.DictReader(text.splitlines()))[at]
+
+
+def test_a_question_about_steps_may_combine_metrics(tmp_path):
+    """Steps of 8 and 4 us: a ratio counts those of which both sums are known."""
+    profile = small_profile()
+    profile.threads[0].steps = [steps([8000, 4000])]
+    with ProfileDB.open(tmp_path / "t.db", create=True) as db:
+        trial = add_profile(db, profile)
+        metrics = ("time", "cpu_time", "run_delay", "first(run_delay, cpu_time)")
+        apart = values(db, Question((trial,), metrics, ("step",)))
+        whole = values(db, Question((trial,), ("cpu_time", "run_delay"), ("thread",),
+                       (Condition("step", ("1", "2")),), together=True))  # fmt: skip
+    assert apart.row_labels("step") == ["1", "2"]
+    found = [apart.column("exclusive", name) for name in metrics]
+    assert found == [[8000, 4000], [2000, 1000], [None, 1000], [2000, 1000]]
+    assert whole.column("exclusive", "cpu_time") == [1000]
 
 
 def test_a_pivot_has_steps_in_their_order_and_their_phases(ask, capsys):
