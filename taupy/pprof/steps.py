@@ -17,7 +17,7 @@ from taupy.units import duration, tau_count
 
 _ENDS, _OUTLIERS = 3, 10
 """Number of rows at either end, and of outliers, shown unless all are requested."""
-_PLACE = (
+PLACE = (
     Column("node", "int", audience="machines"),
     Column("thread", "int", audience="machines"),
     Column("kind", audience="machines"),
@@ -70,7 +70,7 @@ def of_metric(thread: ThreadRow, steps: Steps, metric: Metric) -> View:
     times = steps.start_ns, steps.time_ns, steps.longest_ns
     rows = zip(steps.number, steps.count, *times, values, strict=True)
     cells: list[list[Cell]] = [[*place, *row] for row in rows]
-    columns = [*_PLACE, _metric_column(metric.name, metric.unit)]
+    columns = [*PLACE, _metric_column(metric.name, metric.unit)]
     shown = [at for at, column in enumerate(columns) if _is_shown(column, cells, at)]
     return View(
         f"{metric.name.upper()} OF {title(thread, steps)}",
@@ -88,7 +88,7 @@ def _metric_column(name: str, unit: str = "") -> Column:
 def memory(thread: ThreadRow, steps: Steps, event: str) -> View:
     """The memory of each step, an event of `_MEMORY`, and its growth since the previous step."""
     whole = view(thread, steps)
-    place = [column.name for column in _PLACE if column.name in _OF_MEMORY]
+    place = [column.name for column in PLACE if column.name in _OF_MEMORY]
     at = [number for number, column in enumerate(whole.columns) if column.name in place]
     amounts = [_bytes(value) for value in steps.values[event]]
     rows: list[list[Cell]] = []
@@ -112,13 +112,13 @@ def _columns(steps: Steps) -> list[Column]:
     other = Column("other_ns", "time_ns", "Other", width=9)
     memory = [column for name, column in _MEMORY.items() if name in steps.values]
     used = [replace(_metric_column(name), audience="machines") for name in steps.metrics]
-    taken = {column.name for column in (*_PLACE, *phases, other, *memory, *_RATES, *used)}
+    taken = {column.name for column in (*PLACE, *phases, other, *memory, *_RATES, *used)}
     taken |= {"mark"}
     values = [
         Column(f"logged {name}" if name in taken else name, "tau_count", name, spare=at >= 3)
         for at, name in enumerate(_value_names(steps))
     ]
-    return [*_PLACE, *phases, other, *_RATES, *memory, *values, *used]
+    return [*PLACE, *phases, other, *_RATES, *memory, *values, *used]
 
 
 _SPARE = frozenset(("loss", "recompute", "scaling", "communication", "checkpoint", "compile"))
