@@ -27,8 +27,8 @@ class Longer(NamedTuple):
     """What took a rank longer before a collective at which it arrived last.
 
     Attributes:
-        number: the collective's number; of several without an end of a stretch between them, the
-            last one's.
+        number: the collective's number; of several without an end of a stretch between them, that
+            of the one at which the others waited longest for the rank.
         step: that collective's step; 0 outside steps.
         key: the key of the call paths that took longer.
         path: the call path with that key and the longest time.
@@ -109,7 +109,7 @@ def _longer_of(job: Ranks, matched: Matched, held: Mapping[int, OwnTimes]) -> It
     common = common[common > 0]
     if not len(common):
         return
-    culprits = _culprits(matched, common, held)
+    culprits, numbers = _culprits(matched, common)
     count = 1 + max(int(own.keys.max(initial=0)) for own in held.values())
     summed = {rank: _summed(own, labels[rank], common, count) for rank, own in held.items()}
     step_of = dict(zip(matched.number, matched.step.tolist(), strict=True))
@@ -124,7 +124,7 @@ def _longer_of(job: Ranks, matched: Matched, held: Mapping[int, OwnTimes]) -> It
             groups.tolist(), places.tolist(), mine.path[chosen].tolist(), excess.tolist(),
             strict=True,
         ):  # fmt: skip
-            number = int(common[group])
+            number = int(numbers[group])
             step = step_of.get(number, 0)
             yield Longer(rank, matched.communicator, number, step, place % count, path, time)
 
@@ -147,15 +147,20 @@ def _group(common: Numbers, numbers: Numbers) -> Numbers:
     return group
 
 
-def _culprits(matched: Matched, common: Numbers, held: Mapping[int, OwnTimes]) -> Numbers:
-    """The rank that others waited for most, in each group; -1 if no rank waited."""
+def _culprits(matched: Matched, common: Numbers) -> tuple[Numbers, Numbers]:
+    """For each group, the rank that others waited for most (-1 if no rank waited), and the
+    collective at which they waited longest for it."""
     numbers = np.array(matched.number, "i8")
-    group = _group(common, numbers)
+    group, waited = _group(common, numbers), np.nansum(matched.waited, axis=0)
     caused = np.zeros((len(matched.ranks), len(common) + 1))
-    np.add.at(caused, (matched.last, group), np.nansum(matched.waited, axis=0))
-    ranks = np.array(matched.ranks, "i8")
-    culprits: Numbers = np.where(caused.max(axis=0) > 0, ranks[caused.argmax(axis=0)], -1)
-    return culprits
+    np.add.at(caused, (matched.last, group), waited)
+    ranks, rows = np.array(matched.ranks, "i8"), caused.argmax(axis=0)
+    culprits: Numbers = np.where(caused.max(axis=0) > 0, ranks[rows], -1)
+    longest = np.append(common, 0)
+    by_time = np.argsort(waited, kind="stable")
+    by_time = by_time[matched.last[by_time] == rows[group[by_time]]]
+    longest[group[by_time]] = numbers[by_time]  # of several numbers for a group, the last one
+    return culprits, longest
 
 
 def _summed(own: OwnTimes, labels: Numbers, common: Numbers, count: int) -> _Summed:

@@ -16,6 +16,7 @@ import numpy as np
 from taupy.analysis.rank_clocks import Clock, clocks
 from taupy.model.collectives import NOT_ENDED, UNKNOWN_BYTES, Collectives
 from taupy.model.profile import Steps
+from taupy.model.step_times import step_times
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -122,6 +123,7 @@ class Ranks:
         never_ended: collectives that did not end on all ranks, with the ranks that had arrived and
             those that had not.
         behind: communicators in which some ranks began fewer collectives than others.
+        failed: the ranks that were killed or ended with an error.
     """
 
     ranks: list[Rank]
@@ -132,6 +134,7 @@ class Ranks:
     clocks: dict[int, Clock] = field(default_factory=dict)
     never_ended: list[str] = field(default_factory=list)
     behind: list[str] = field(default_factory=list)
+    failed: list[str] = field(default_factory=list)
 
 
 def listed(text: str) -> list[int]:
@@ -317,15 +320,15 @@ class RankTimes:
     last: int
 
 
-def times(job: Ranks, step: int | None = None) -> list[RankTimes]:
-    """The times of each rank; in one step only, if given."""
+def times(job: Ranks, step: int | None = None, after: int = 0) -> list[RankTimes]:
+    """The times of each rank; only in one step, or after a step, if given."""
     waits: dict[int, list[Array]] = {rank.number: [] for rank in job.ranks}
     moves: dict[int, list[Array]] = {rank.number: [] for rank in job.ranks}
     rests: dict[int, list[Array]] = {rank.number: [] for rank in job.ranks}
     caused: Counter[int] = Counter()
     last: Counter[int] = Counter()
     for matched in job.matched:
-        chosen = _chosen(job, matched, step)
+        chosen = _chosen(job, matched, step, after)
         arrival, waited = matched.arrival[chosen], matched.waited[:, chosen]
         through = matched.through[:, chosen]
         for row, rank in enumerate(matched.ranks):
@@ -358,13 +361,32 @@ def delays(job: Ranks) -> dict[int, float]:
     return {rank: union(intervals) for rank, intervals in alone.items()}
 
 
-def _chosen(job: Ranks, of_group: Matched, step: int | None) -> np.ndarray[Any, np.dtype[np.bool_]]:
-    """Which collectives to include: those of the step; by default those of all steps, or all."""
+def after_warm_up(job: Ranks) -> tuple[list[RankTimes], int]:
+    """The times of each rank in the steps after the warm-up, and the last step of that; 0 and the
+    times in all steps if there was none, or if no rank waited after it."""
+    after = max((_warm_up(rank.steps) for rank in job.ranks), default=0)
+    later = times(job, after=after)
+    return (later, after) if straggler(later) is not None else (times(job), 0)
+
+
+def _warm_up(steps: Steps | None) -> int:
+    """The number of the last step of the warm-up; 0 for none."""
+    if steps is None or not len(steps):
+        return 0
+    settled = sum(mark == "warm-up" for mark in step_times(steps).marks)
+    return steps.number[settled] - 1
+
+
+def _chosen(
+    job: Ranks, of_group: Matched, step: int | None, after: int
+) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    """Which collectives to include: those of the step, or of all steps after `after`; all if there
+    are no steps."""
     if step is not None:
         chosen: np.ndarray[Any, np.dtype[np.bool_]] = of_group.step == step
         return chosen
     if any(matched.step.any() for matched in job.matched):
-        inside: np.ndarray[Any, np.dtype[np.bool_]] = of_group.step > 0
+        inside: np.ndarray[Any, np.dtype[np.bool_]] = of_group.step > after
         return inside
     return np.ones(len(of_group.number), bool)
 

@@ -8,7 +8,7 @@ from taupy.analysis import ranks as analysis
 from taupy.analysis.ranks import Ranks, RankTimes
 from taupy.comparison.rank_causes import Cause, Causes
 from taupy.comparison.rank_views import StepOfRanks, slowest, steps_view, view
-from taupy.comparison.ranks import interruptions, longer_phase
+from taupy.comparison.ranks import interruptions, longer_phase, receives
 from taupy.pprof.view import View
 from taupy.units import duration
 
@@ -19,8 +19,10 @@ _SPREAD = 0.4
 def of_ranks(job: Ranks, causes: Causes, step: int | None = None) -> View:
     """One row per rank, for one step or all."""
     sums = analysis.times(job, step)
-    worst = analysis.straggler(sums)
-    notes = [] if worst is None else _why(job, sums, worst, step, causes)
+    noted, after = (sums, 0) if step is not None else analysis.after_warm_up(job)
+    notes = _why(job, noted, causes, step, after)
+    if step is None and (received := receives(causes.db, causes.trial, job)) is not None:
+        notes.append(received)
     if step is None and (measuring := causes.of_measuring()) is not None:
         notes.append(
             f"up to {duration(measuring[1])} of a rank's time is taupy's own and left out of "
@@ -62,12 +64,16 @@ def _phase(job: Ranks, sums: list[RankTimes], step: int) -> tuple[str, float] | 
 
 
 def _why(
-    job: Ranks, sums: list[RankTimes], worst: RankTimes, step: int | None, causes: Causes
+    job: Ranks, sums: list[RankTimes], causes: Causes, step: int | None, after: int
 ) -> list[str]:
-    """The rank that was waited for most, and what took it longer."""
+    """The rank that was waited for most, in a step or after one, and what took it longer."""
+    worst = analysis.straggler(sums)
+    if worst is None:
+        return []
     waited = sum(times.caused_ns for times in sums)
+    begin = f"after the warm-up (step{'s 1 to' if after > 1 else ''} {after}), " if after else ""
     notes = [
-        f"the others waited {duration(worst.caused_ns)} for rank {worst.rank}, "
+        f"{begin}the others waited {duration(worst.caused_ns)} for rank {worst.rank}, "
         f"{100 * worst.caused_ns / waited:.0f} % of all waiting"
     ]
     if step is not None and (longer := _phase(job, sums, step)) is not None:
@@ -76,7 +82,7 @@ def _why(
     if causes.since_collectives:
         when = "before the collectives to which it came last"
         when += f" in step {step}" if step is not None else ""
-    longer_by = causes.of_rank(worst.rank, step)
+    longer_by = causes.of_rank(worst.rank, step, after)
     notes += [f"{when}, {_explained(cause, worst.rank)}" for cause in longer_by[:1]]
     whole = causes.within(longer_by)
     if whole is not None and whole[0] not in (longer_by[0].timer, longer_by[0].caller):

@@ -94,9 +94,9 @@ class Causes:
         """Whether it is known what ranks did between collectives."""
         return bool(self._longer)
 
-    def of_rank(self, rank: int, step: int | None = None) -> list[Cause]:
+    def of_rank(self, rank: int, step: int | None = None, after: int = 0) -> list[Cause]:
         """What took a rank longer, the largest first: before the collectives at which it arrived
-        last, in the step or in all steps; over the whole run if that is unknown."""
+        last, in the step or in all steps after one; over the whole run if that is unknown."""
         if not self.since_collectives:
             return self._over_the_run(rank)
         has_steps = any(item.step for item in self._longer)
@@ -104,7 +104,7 @@ class Causes:
             item
             for item in self._longer
             if item.rank == rank and (item.step == step if step is not None else
-                                      item.step > 0 or not has_steps)
+                                      item.step > after or not has_steps)
         )  # fmt: skip
 
     def of_measuring(self) -> tuple[str, float] | None:

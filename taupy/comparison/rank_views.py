@@ -167,6 +167,7 @@ def remarks(job: Ranks) -> list[str]:
     notes += [f"{text}: from there on nothing is matched" for text in job.apart]
     notes += job.never_ended[:5]
     notes += job.behind[:5]
+    notes += job.failed
     for rank, clock in sorted(job.clocks.items()):
         way = "ahead" if clock.offset_ns > 0 else "behind"
         drift = f", and drifts by {clock.drift * 1e6:.1f} us a second" if clock.drift else ""

@@ -11,16 +11,23 @@ from statistics import median
 
 from taupy.analysis.ranks import Rank, Ranks, of_ranks
 from taupy.errors import UsageError
-from taupy.model.job import missing, rank_of, spans
+from taupy.model.job import ENDED, EXIT, missing, rank_of, spans
 from taupy.model.profile import Steps
+from taupy.model.question import Condition, Question
+from taupy.model.rows import signal_name
 from taupy.profiledb.collectives import read_collectives
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.query import node_facts, threads_by_id
 from taupy.profiledb.steps import steps_of
+from taupy.profiledb.values import values
+from taupy.units import duration
 
 _INTERRUPTED = 3
 """A rank interrupted this many times as often as the others shares its processor."""
 _LEAST_INTERRUPTED = 100
+_RECEIVES = (":recv", ":recv_any_source", ":recvAnysource", ":irecv")
+_LEAST_RECEIVED = 0.05
+"""Minimum share of the steps' time for receives to be mentioned."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +86,54 @@ def read_ranks(db: ProfileDB, trial: int, attempt: int | None = None) -> tuple[R
             f"{'ranks' if several else 'rank'} {spans(idle)} began no collective (waiting for "
             f"{'them' if several else 'it'} is counted as transfer)",
         )
+    job.failed = _failed(
+        {number: facts.get(node, {}) for node, (number, its) in places.items() if its == chosen}
+    )
     return job, Attempts(chosen, attempts)
+
+
+def _failed(facts: Mapping[int, Mapping[str, str]]) -> list[str]:
+    """The ranks that were killed or ended with an error, by their ends, the first one first.
+
+    Args:
+        facts: the metadata of each rank's process.
+    """
+    by_end: dict[str, list[int]] = {}
+    for rank in sorted(facts, key=lambda rank: (facts[rank].get(ENDED, "").rjust(20), rank)):
+        code = facts[rank].get(EXIT, "0")
+        if code.removeprefix("-").isdigit() and int(code):
+            end = f"killed by {signal_name(-int(code))}" if int(code) < 0 else f"exit code {code}"
+            by_end.setdefault(end, []).append(rank)
+    texts = [
+        f"{'ranks' if len(ranks) > 1 else 'rank'} {spans(sorted(ranks))} ({end})"
+        for end, ranks in by_end.items()
+    ]
+    return [f"failed, in this order: {', '.join(texts)}"] if texts else []
+
+
+def receives(db: ProfileDB, trial: int, job: Ranks) -> str | None:
+    """A note on receives from single ranks, which are not matched; None if they are short."""
+    ranks = {rank.place: rank for rank in job.ranks}
+    where = (Condition("group", ("COMMUNICATION",)),)
+    table = values(db, Question((trial,), by=("thread", "timer"), where=where))
+    took: dict[int, float] = {}
+    for thread, timer, time in zip(
+        table.row_labels("thread"), table.row_labels("timer"),
+        table.column("exclusive", "time"), strict=True,
+    ):  # fmt: skip
+        if thread.node in ranks and time and timer.timer.endswith(_RECEIVES):
+            number = ranks[thread.node].number
+            took[number] = took.get(number, 0.0) + time
+    steps = [sum(rank.steps.time_ns) for rank in job.ranks if rank.steps is not None]
+    if not took or max(took.values()) < _LEAST_RECEIVED * max(steps, default=0):
+        return None
+    least, most = (which(took, key=took.__getitem__) for which in (min, max))
+    return (
+        "receives from single ranks are not matched, so waiting in them counts as compute: "
+        f"{duration(took[most])} on rank {most}, "
+        + (f"{duration(took[least])} on rank {least}" if least != most else "only there")
+        + " (over the whole run; those at the same time add up)"
+    )
 
 
 def _peak(facts: Mapping[str, str]) -> int | None:

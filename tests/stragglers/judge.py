@@ -72,11 +72,14 @@ def named(database: Path) -> list[Named]:
         causes = Causes(db, 1, job)
         found = []
         for step in (None, *analysis.numbers_of_steps(job)):
-            worst = analysis.straggler(analysis.times(job, step))
+            sums, after = (
+                analysis.after_warm_up(job) if step is None else (analysis.times(job, step), 0)
+            )
+            worst = analysis.straggler(sums)
             if worst is None:
                 found.append(Named(None, frozenset()))
                 continue
-            longer = causes.of_rank(worst.rank, step)
+            longer = causes.of_rank(worst.rank, step, after)
             names = {name for cause in longer[:1] for name in _names(cause)}
             if (whole := causes.within(longer)) is not None:
                 names.add(_last(whole[0].short_name))

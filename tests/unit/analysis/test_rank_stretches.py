@@ -61,6 +61,13 @@ def test_stretches_that_one_rank_has_joined_are_added_up_on_the_others():
     assert sorted(told(job, first, second)) == [(1, 2, DATA, 2.0), (1, 2, FORWARD, 40.0)]
 
 
+def test_what_joined_stretches_tell_stands_where_the_others_waited_longest():
+    """The stretches of both ranks end at the third collective; the wait was at the second."""
+    job = job_of([10, 40, 100], [11, 80, 105])
+    first, second = own([100], {DATA: 60}), own([105], {DATA: 90})
+    assert told(job, first, second) == [(1, 2, DATA, 30.0)]
+
+
 def test_what_others_do_not_list_is_taken_at_its_most():
     """Ten are listed there, the least of them with 3."""
     job = job_of([10], [60])

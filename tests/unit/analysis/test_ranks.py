@@ -74,6 +74,20 @@ def test_in_a_training_only_steps_count():
     assert told(times(found, 2))[0] == (0, 0, 0, 0)
 
 
+def test_the_rank_that_was_waited_for_after_the_warm_up_is_found():
+    """Rank 0 comes 800 late in the first of five steps, rank 1 comes 50 late in all others."""
+    moments = [1000, 1100, 1200, 1300]
+    first = collectives([850, *moments], [900, *(at + 60 for at in moments)])
+    second = collectives([50, *(at + 50 for at in moments)], [900, *(at + 60 for at in moments)])
+    trained = steps([950, 100, 100, 100, 100])
+    found = of_ranks([Rank(0, [first], trained), Rank(1, [second], trained)])
+    sums, after = analysis.after_warm_up(found)
+    assert [one.rank for one in (straggler(times(found)), straggler(sums))] == [0, 1]
+    assert (after, sums[1].caused_ns) == (1, 200)
+    even = of_ranks([Rank(0, [first], trained), Rank(1, [first], trained)])
+    assert analysis.after_warm_up(even)[1] == 0
+
+
 def test_missing_ranks_are_named():
     found = job(([0], [10]), ([5], [10]), ranks="0-3,8", size=5)
     assert found.missing == [2, 3, 8]

@@ -24,6 +24,7 @@ MAKES = Timer("init_process_group", "torch/distributed/distributed_c10d.py", 166
 CHECKS = Timer("_verify_param_shape_across_processes", "torch/distributed/utils.py", 281)
 SCALES = Timer("scale", "torch/amp/grad_scaler.py", 7)
 OWN = Timer("wait for a library", groups=("TAUPY",))
+RECEIVED = Timer("gloo:recv", groups=("COMMUNICATION",))
 LAYER = Timer("head [Linear]", groups=("LAYER",), short="head")
 
 
@@ -119,6 +120,35 @@ def test_layers_of_each_rank_in_a_table_of_its_own(ask, capsys):
     owned = {(row["rank"], row["layer"]): row["own_ns"] for row in rows}
     assert (owned["0", "head"], owned["1", "head"]) == ("24.0", "164.0")
     assert sum(float(own) for (rank, _), own in owned.items() if rank == "0") == 219
+
+
+def test_failed_ranks_are_named_in_the_order_of_their_ends(ask):
+    ends = {0: ("-15", "1700000000900000"), 1: ("-9", "1700000000100000")}
+    failing = []
+    for number, (code, ended) in ends.items():
+        failing.append(replace(rank(number, 20, [20, 120]), uuid="6" * 36))
+        failing[-1].node_metadata[number] = {"Exit Code": code, "Ending Timestamp": ended}
+    with ProfileDB.open("taupy.db", readonly=False) as db:
+        for profile in failing:
+            add_profile(db, profile)
+    order = "rank 1 (killed by SIGKILL), rank 0 (killed by SIGTERM)"
+    assert f"note: failed, in this order: {order}" in ask("3")
+    assert "failed" not in ask("1")
+
+
+def test_receives_are_said_to_count_as_compute(ask):
+    """Of steps of 200 ns; less than a twentieth is not mentioned."""
+    with ProfileDB.open("taupy.db", readonly=False) as db:
+        for uuid, *received in (("7", 20, 11), ("8", 9, 9)):
+            for number, time in enumerate(received):
+                threads = host(call(MAIN, 1, 200), number), host(call(RECEIVED, 1, time), number, 1)
+                profile = profile_of(*threads, uuid=uuid * 36)
+                like = rank(number, 20, [20, 120]).threads[0]
+                profile.threads[0].collectives = like.collectives
+                profile.threads[0].steps = like.steps
+                add_profile(db, profile)
+    assert "waiting in them counts as compute: 20 ns on rank 0, 11 ns on rank 1 (" in ask("3")
+    assert "receives" not in ask("4")
 
 
 def test_compiling_is_no_computing(ask):
