@@ -124,9 +124,9 @@ class Trial(api.Trial):
         time.
 
         Args:
-            by: "thread", "rank", "node", "trial", "layer", "layer_type", or "step": one row for
-                each phase of each step, with kind, step and, where rows stand for several steps,
-                steps.
+            by: "thread", "rank", "node", "trial" or "phase" (all threads together), "layer",
+                "layer_type", or "step": one row for each phase of each step, with kind, step and,
+                where rows stand for several steps, steps.
         """
         _check("by", by, phases.BYS)
         with self._database._opened() as db:

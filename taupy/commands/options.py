@@ -150,12 +150,9 @@ def add_by_argument(
 ) -> None:
     """`--by DIMENSION`, one of these; the first is the default."""
 
-    def dimension(text: str) -> str:
-        return spelled(text if text in dimensions else not_step(text))
-
     parser.add_argument(
         "--by",
-        type=dimension,
+        type=spelled,
         choices=dimensions,
         default=dimensions[0],
         metavar="DIMENSION",

@@ -4,6 +4,7 @@
     taupy ranks 12 --by step           one row per step, with the rank waited for
     taupy ranks 12 --step 17           the ranks in one step
     taupy ranks 12 --by collective     the collectives with the largest skew
+    taupy ranks 12 --by layer          the layers, or phases, that asked for collectives
 
 The time in a collective is split into waiting, until the last rank arrives, and transfer. See
 docs/ranks.md.
@@ -22,6 +23,7 @@ from taupy.comparison import rank_answers
 from taupy.comparison import rank_views as views
 from taupy.comparison import ranks as comparison
 from taupy.comparison.rank_causes import Causes
+from taupy.comparison.rank_places import PLACES, of_places
 from taupy.errors import UsageError
 from taupy.model.job import lines_of
 from taupy.pprof import terminal
@@ -29,7 +31,7 @@ from taupy.pprof.view import View
 from taupy.profiledb import selector
 from taupy.profiledb.database import ProfileDB
 
-_BYS = ("rank", "step", "collective")
+_BYS = ("rank", "step", "collective", *PLACES)
 _EVERY = -1
 _COLLECTIVES = 20
 
@@ -109,6 +111,8 @@ def _view(db: ProfileDB, trial: int, job: Ranks, args: argparse.Namespace) -> Vi
             f"trial {trial} has no collective in step {args.step}; `taupy ranks {trial} --by step` "
             "lists the steps"
         )
+    if args.by in PLACES:
+        return of_places(db, trial, job, args.by, args.step)
     if args.by == "collective":
         most = None if args.all or args.form != "text" else _COLLECTIVES
         return views.collectives_view(

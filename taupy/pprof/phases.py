@@ -22,9 +22,10 @@ from taupy.pprof.view import Cell, Column, Kind, View
 
 NO_PHASE, NO_LAYER = "(no phase)", "(no layer)"
 STEP_BY_STEP = "step"
-BYS = ("thread", "rank", "node", "trial", "layer", "layer_type", STEP_BY_STEP)
-"""Dimensions by which tables can be split, with one table per label; by step, with one per series
-of steps (`by_step`)."""
+ALL = "phase"
+BYS = ("thread", "rank", "node", "trial", ALL, "layer", "layer_type", STEP_BY_STEP)
+"""Dimensions by which tables can be split, with one table per label; by phase, there is one table;
+by step, one for each series of steps (`by_step`)."""
 
 _TREE = ("thread", "callpath", "parent", "timer")
 _COLUMNS = (
@@ -62,6 +63,7 @@ def question(trial: int, by: str = "thread") -> Question:
         by: one of `BYS`, except `step`.
     """
     host = Condition("kind", ("host",))
+    by = "trial" if by == ALL else by
     return Question((trial,), by=tuple({*_TREE, by}), where=(host,), values=("calls", "exclusive"))
 
 
@@ -75,6 +77,7 @@ def views(
         series: steps of threads that have some; those of validation are ignored.
         by: the dimension of the labels. Only threads have percentiles, as only they have steps.
     """
+    by = "trial" if by == ALL else by
     training = {thread[:3]: steps for thread, steps in series if steps.kind == "training"}
     by_time = []
     for label, part, (sums, entered) in _parts(table, by):

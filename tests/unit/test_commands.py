@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from taupy.commands import main, run, run_arguments
+from taupy.commands import COMMANDS, command_parser, main, run, run_arguments
 
 
 @pytest.mark.parametrize(
@@ -58,6 +58,17 @@ def test_wrong_options_are_refused_in_one_line(line, said, capsys):
     answer = capsys.readouterr()
     assert said in answer.err and f"`taupy {line[0]} --help`" in answer.err
     assert answer.err.startswith(f"taupy: {line[0]}: ") and answer.err.count("\n") == 1
+
+
+def test_every_by_takes_layers_phases_ranks_and_steps():
+    """Except where it names a parameter; a point of a roofline is no class."""
+    lacking = {}
+    for name in COMMANDS.keys() - {"sweep"}:
+        for option in command_parser(name)._actions:
+            if "--by" in option.option_strings and option.choices is not None:
+                lacking[name] = {"layer", "layer_type", "phase", "rank", "step"} - {*option.choices}
+    assert len(lacking) > 7
+    assert {name for name, by in lacking.items() if by} <= {"roofline"}
 
 
 @pytest.mark.parametrize("command", ["pprof", "trials", "compare"])

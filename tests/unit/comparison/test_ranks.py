@@ -151,6 +151,25 @@ def test_receives_are_said_to_count_as_compute(ask):
     assert "receives" not in ask("4")
 
 
+def test_collectives_are_summed_by_what_asked_for_them(ask, tmp_path):
+    """The first is asked for in a layer, the second in the backward pass."""
+    profiles = [rank(0, 20, [20, 120]), rank(1, 160, [85, 180])]
+    with ProfileDB.open("taupy.db", readonly=False) as db:
+        for profile in profiles:
+            profile.threads[0].collectives[0].row = array("q", [5, 7])
+            add_profile(db, replace(profile, uuid="6" * 36))
+    names = ("collectives", "bytes", "waited_ns", "rank", "caused_ns")
+
+    def summed(by, *more):
+        rows = csv.DictReader(ask("3", "--by", by, "--csv", *more).splitlines())
+        return {row[by]: tuple(float(row[name]) for name in names) for row in rows}
+
+    first, second = (1, 8, 65, 1, 65), (1, 8, 60, 1, 60)
+    assert summed("layer") == {"head": first, "(no layer)": second}
+    assert summed("phase") == {"forward": first, "backward": second}
+    assert summed("layer_type", "--step", "1") == {"Linear": first}
+
+
 def test_compiling_is_no_computing(ask):
     """Of the 200 ns of its steps rank 1 compiles 30, in the first, and is in collectives for 25."""
     assert "Compile" not in ask("1")

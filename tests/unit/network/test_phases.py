@@ -121,6 +121,7 @@ def _forward(own_ms):
         ("node", {"NODE 0": 30, "NODE 1": 70}),
         ("rank", {"RANK 0": 30, "RANK 1": 70}),
         ("trial", {"TRIAL 1": 100}),
+        ("phase", {"TRIAL 1": 100}),
     ],
 )
 def test_tables_are_of_the_dimension_that_was_asked_for(tmp_path, by, forward):

@@ -1,0 +1,92 @@
+"""Collectives summed by the layer or phase that asked for them: `taupy ranks --by layer`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from taupy.analysis.ranks import Matched, Ranks
+from taupy.pprof.view import Cell, Column, View
+from taupy.profiledb.collectives import read_collectives
+from taupy.profiledb.database import ProfileDB
+from taupy.profiledb.dimensions import labels, written
+
+PLACES = ("layer", "layer_type", "phase")
+"""The dimensions of call paths by which collectives are summed."""
+
+_COLUMNS = (
+    Column("collectives", "int", "Collectives"),
+    Column("bytes", "bytes", "Bytes"),
+    Column("waited_ns", "time_ns", "Waited", width=9),
+    Column("transfer_ns", "time_ns", "Transfer", width=9),
+    Column("rest_ns", "time_ns", "Rest", width=9),
+    Column("rank", "int", "For rank"),
+    Column("caused_ns", "time_ns", "Caused", width=9),
+)
+
+
+_Times = np.ndarray[Any, np.dtype[np.float64]]
+
+
+@dataclass(slots=True)
+class _Sums:
+    """Of one layer or phase: `times` are waiting, transfer and rest, `caused` is the waiting for
+    each rank."""
+
+    number: int = 0
+    bytes: int = 0
+    times: _Times = field(default_factory=lambda: np.zeros(3))
+    caused: dict[int, float] = field(default_factory=dict)
+
+    def cells(self) -> tuple[Cell, ...]:
+        rank = max(self.caused, key=self.caused.__getitem__)
+        who: tuple[Cell, Cell] = rank, self.caused[rank]
+        return self.number, self.bytes, *self.times.tolist(), *(who if who[1] else (None, None))
+
+
+def of_places(db: ProfileDB, trial: int, job: Ranks, by: str, step: int | None = None) -> View:
+    """One row for each layer or phase, the longest waiting first.
+
+    Args:
+        by: one of `PLACES`.
+        step: only this step.
+    """
+    place_of = _places(db, trial, by)
+    sums: dict[str, _Sums] = {}
+    for matched in job.matched:
+        waited, transfer, rest = _times(matched)
+        for at, last in enumerate(matched.last.tolist()):
+            if step is None or matched.step[at] == step:
+                place = place_of[matched.communicator, matched.number[at]]
+                mine = sums.setdefault(place, _Sums())
+                mine.number += 1
+                mine.bytes += max(matched.bytes[at], 0)
+                mine.times += (waited[at], transfer[at], rest[at])
+                rank = matched.ranks[last]
+                mine.caused[rank] = mine.caused.get(rank, 0.0) + float(waited[at])
+    ordered = sorted(sums.items(), key=lambda pair: -pair[1].times[0])
+    rows = [(*mine.cells(), place) for place, mine in ordered]
+    named = Column(by, heading=by.replace("_", " ").capitalize())
+    return View(f"COLLECTIVES BY {named.heading.upper()}", (*_COLUMNS, named), rows)
+
+
+def _places(db: ProfileDB, trial: int, by: str) -> Mapping[tuple[str, int], str]:
+    """For each communicator and number, the label of the call path, on the first rank with one."""
+    callpath: dict[tuple[str, int], int] = {}
+    for _, kept, ids in read_collectives(db, trial):
+        for number, id in zip(kept.number, ids, strict=True):
+            callpath.setdefault((kept.communicator, number), id)
+    label_of = labels(db, by, [*dict.fromkeys(callpath.values())])
+    return {key: written(by, label_of[id][0]) for key, id in callpath.items()}
+
+
+def _times(matched: Matched) -> tuple[_Times, _Times, _Times]:
+    """Of each collective, the waiting of all ranks, the longest transfer, and the longest rest."""
+    return (
+        np.nansum(matched.waited, axis=0),
+        np.nan_to_num(matched.transfer).max(axis=0),
+        np.nan_to_num(matched.rest).max(axis=0),
+    )
