@@ -128,20 +128,6 @@ def add_table_arguments(parser: argparse._ActionsContainer, limit: str) -> None:
     add_color_argument(parser)
 
 
-def not_step(text: str) -> str:
-    """A dimension other than `step`.
-
-    Raises:
-        ArgumentTypeError: it is `step`.
-    """
-    if text == "step":
-        raise argparse.ArgumentTypeError(
-            "of a step its time, phases and logged values are stored, nothing else: see "
-            "`taupy steps`, `taupy pivot --by step,phase` and `taupy compare --by step`"
-        )
-    return text
-
-
 def add_by_argument(
     parser: argparse._ActionsContainer,
     dimensions: Sequence[str],
@@ -149,7 +135,6 @@ def add_by_argument(
     spelled: Callable[[str], str] = str,
 ) -> None:
     """`--by DIMENSION`, one of these; the first is the default."""
-
     parser.add_argument(
         "--by",
         type=spelled,

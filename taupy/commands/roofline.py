@@ -32,6 +32,7 @@ from taupy.pprof import terminal
 from taupy.profiledb import ceilings as stored
 from taupy.profiledb import selector
 from taupy.profiledb.roofline_query import rank_work, trial_work
+from taupy.profiledb.step_work import with_steps
 from taupy.roofline import chart as charts
 from taupy.roofline import points, stated, sweep
 from taupy.roofline.choice import Wishes, also, placed
@@ -49,12 +50,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         help=argparse.SUPPRESS)  # fmt: skip
     parser.add_argument(
         "--by",
-        type=options.not_step,
         choices=get_args(Of),
         help="what a point represents (default: kernel on a GPU, routine on a CPU); launch: "
         "similar launches of a kernel, by call path, or in Nsight Compute's files by "
         "configuration and time; layer: of a network, with the layers in it; its backward pass is "
-        "a point of its own; rank: all its processes",
+        "a point of its own; step: of a training, on a CPU; rank: all its processes",
     )
     parser.add_argument(
         "-o",
@@ -167,6 +167,9 @@ def run(args: argparse.Namespace) -> int:
         work = trial_work(db, trials)
         parts = rank_work(db, trials) if args.by == "rank" else work
         timing = trial_work(db, [selector.trial(db, args.timing)])[0] if args.timing else None
+        if args.by == "step":
+            work = parts = [with_steps(db, own_work) for own_work in work]
+            timing = timing and with_steps(db, timing)
         if timing is not None:  # its clock rates differ from those of the counting run's roofs
             work = parts = [replace(own_work, ceilings=()) for own_work in work]
         stored_ceilings = stored.ceilings(db)

@@ -128,6 +128,22 @@ class NotedWork:
 
 
 @dataclass(frozen=True, slots=True)
+class StepWork:
+    """A row of steps: the work of its own thread.
+
+    Attributes:
+        name: `step 12`, `validation step 3`; with the thread if several have steps.
+        calls: number of steps.
+    """
+
+    name: str
+    thread: tuple[int, int, int]
+    calls: int
+    time_ns: float
+    values: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
 class TrialWork:
     """All work of one trial.
 
@@ -136,6 +152,7 @@ class TrialWork:
         metrics: names of the trial's metrics.
         gpus: names of the GPUs that ran kernels; `processor`: the CPU's model.
         wall_ns: of the longest host thread; 0 if no host thread was timed.
+        steps: only if they were asked for (`step_work`).
         ceilings: supplied by the trial itself, at the clocks it ran at.
         source: where the trial comes from: "run", "import ncu-csv: FILE" ...
         rank: the rank whose work it is; None for that of all ranks.
@@ -153,6 +170,7 @@ class TrialWork:
     kernels: tuple[KernelWork, ...] = ()
     routines: tuple[RoutineWork, ...] = ()
     noted: tuple[NotedWork, ...] = ()
+    steps: tuple[StepWork, ...] = ()
     health: tuple[str, ...] = field(default_factory=tuple)
     ceilings: tuple[Ceiling, ...] = ()
     source: str = ""

@@ -9,7 +9,7 @@ from typing import Literal
 
 from taupy.model.work import Tier
 
-Of = Literal["kernel", "launch", "routine", "phase", "layer", "rank", "program"]
+Of = Literal["kernel", "launch", "routine", "phase", "layer", "step", "rank", "program"]
 
 PLURALS: dict[Of, str] = {
     "kernel": "kernels",
@@ -17,6 +17,7 @@ PLURALS: dict[Of, str] = {
     "routine": "routines",
     "phase": "phases",
     "layer": "layers",
+    "step": "steps",
     "rank": "ranks",
     "program": "whole program",
 }
@@ -28,7 +29,7 @@ GROUP_OF: dict[Of, str] = {"phase": "PHASE", "layer": "LAYER"}
 
 def is_whole(of: Of, inclusive: bool = False) -> bool:
     """Whether a point includes everything called below it."""
-    return inclusive or of in ("rank", "program") or of in GROUP_OF
+    return inclusive or of in ("step", "rank", "program") or of in GROUP_OF
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,7 @@ from taupy.roofline.gathering import (
 )
 from taupy.roofline.point import Of, Point, is_whole
 from taupy.roofline.retiming import UNTIMED, kernel_timings, retimed, routine_timings
+from taupy.roofline.step_points import step_points
 from taupy.roofline.summed import BLAS_ALONE, gpu_point, host_point
 from taupy.units import percent
 
@@ -61,7 +62,8 @@ def points(
     Args:
         of: what a point represents. Routines count their own work (and launches), and that of
             everything they called if `inclusive`; phases and programs are always inclusive. For
-            ranks, `work` is that of one of them (`rank_work`).
+            ranks, `work` is that of one of them (`rank_work`); for steps, it has them
+            (`with_steps`).
         timing: another trial of the same program, run without counters, whose times are used
             as run times, scaled by the numbers of launches.
         uncounted: include kernels of a trial in which nothing was counted.
@@ -71,6 +73,8 @@ def points(
             command that measures them.
         UsageError: the timing trial has none of the points.
     """
+    if of == "step":
+        return step_points(work, timing)
     if of == "rank":
         program = points(work, "program", timing=timing, uncounted=uncounted)
         return [_of_rank(point, work) for point in program]
@@ -201,6 +205,7 @@ def _missing(work: TrialWork, of: Of) -> MissingMetric:
         "routine": "no routine whose flop or bytes were counted",
         "phase": "no phase whose flop or bytes were counted",
         "layer": "no layer whose flop or bytes were counted",
+        "step": "no step whose flop or bytes were counted",
         "rank": "no rank whose flop or bytes were counted",
         "program": "no flop or bytes",
     }[of]
