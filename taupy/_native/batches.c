@@ -73,46 +73,49 @@ Batch loader_ahead_returned(const LoaderAhead *loader)
 
 /* ---------------------------------------------------------------- tokens */
 
-static PyObject *tokens_in(PyObject *mapping)
+static TokensFound tokens_in(PyObject *mapping)
 {
-    PyObject *found = NULL;
-    for (size_t i = 0; i < TOKEN_NAMES && found == NULL; i++)
-        found = PyDict_GetItemString(mapping, token_names[i]); /* borrowed */
+    TokensFound found = {NULL, NULL};
+    for (size_t i = 0; i < TOKEN_NAMES && found.tokens == NULL; i++)
+        found = (TokensFound){PyDict_GetItemString(mapping, token_names[i]), token_names[i]};
     return found;
 }
 
-/* Whether a parameter of this name takes tokens. */
-static int takes_tokens(PyObject *name)
+/* The name if a parameter of this name takes tokens, or NULL. */
+static const char *name_of_tokens(PyObject *name)
 {
     for (size_t i = 0; i < TOKEN_NAMES; i++)
         if (PyUnicode_CheckExact(name) && PyUnicode_CompareWithASCIIString(name, token_names[i]) == 0)
-            return 1;
-    return 0;
+            return token_names[i];
+    return NULL;
 }
 
 /* The item of `positional` at the parameter of the module's `forward` that takes tokens. */
-static PyObject *tokens_at(PyObject *module, PyObject *positional)
+static TokensFound tokens_at(PyObject *module, PyObject *positional)
 {
-    PyObject *key = PyUnicode_InternFromString("forward"), *found = NULL;
+    TokensFound found = {NULL, NULL};
+    PyObject *key = PyUnicode_InternFromString("forward");
     PyObject *forward = key != NULL ? _PyType_Lookup(Py_TYPE(module), key) : NULL; /* borrowed */
     PyCodeObject *code = forward != NULL && PyFunction_Check(forward)
                              ? (PyCodeObject *)PyFunction_GET_CODE(forward)
                              : NULL;
     PyObject *names = code != NULL ? PyCode_GetVarnames(code) : NULL;
-    for (Py_ssize_t at = 1; names != NULL && found == NULL && at < code->co_argcount &&
+    for (Py_ssize_t at = 1; names != NULL && found.tokens == NULL && at < code->co_argcount &&
                             at <= PyTuple_GET_SIZE(positional);
          at++)
-        if (takes_tokens(PyTuple_GET_ITEM(names, at)))
-            found = PyTuple_GET_ITEM(positional, at - 1);
+        if ((found.name = name_of_tokens(PyTuple_GET_ITEM(names, at))) != NULL)
+            found.tokens = PyTuple_GET_ITEM(positional, at - 1);
     Py_XDECREF(names);
     Py_XDECREF(key);
     return found;
 }
 
-PyObject *tokens_among(PyObject *module, PyObject *positional, PyObject *named)
+TokensFound tokens_among(PyObject *module, PyObject *positional, PyObject *named)
 {
-    PyObject *found = named != NULL && PyDict_CheckExact(named) ? tokens_in(named) : NULL;
-    if (found == NULL && positional != NULL && PyTuple_CheckExact(positional) &&
+    TokensFound found = {NULL, NULL};
+    if (named != NULL && PyDict_CheckExact(named))
+        found = tokens_in(named);
+    if (found.tokens == NULL && positional != NULL && PyTuple_CheckExact(positional) &&
         PyTuple_GET_SIZE(positional) > 0) {
         PyObject *first = PyTuple_GET_ITEM(positional, 0);
         found = PyDict_CheckExact(first) ? tokens_in(first) : tokens_at(module, positional);

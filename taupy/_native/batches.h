@@ -43,8 +43,13 @@ void loader_ahead_fetched(LoaderAhead *loader, const Batch *batch);
 /* The batch that it returns. */
 Batch loader_ahead_returned(const LoaderAhead *loader);
 
-/* The parameter of a module's `forward` that takes the tokens of a text, among its arguments;
- * borrowed, or NULL. `positional` and `named` may be NULL. */
-PyObject *tokens_among(PyObject *module, PyObject *positional, PyObject *named);
+typedef struct TokensFound {
+    PyObject *tokens; /* borrowed; NULL: none */
+    const char *name; /* of the parameter */
+} TokensFound;
+
+/* The parameter of a module's `forward` that takes the tokens of a text, among its arguments, either
+ * of which may be NULL. */
+TokensFound tokens_among(PyObject *module, PyObject *positional, PyObject *named);
 
 #endif

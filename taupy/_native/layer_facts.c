@@ -1,5 +1,6 @@
 /* Collecting facts about layers; see layer_facts.h. */
 #include "layer_facts.h"
+#include "children_of.h"
 #include "frames.h"
 #include "operators_host.h"
 #include "process.h"
@@ -300,22 +301,99 @@ int layer_facts_called(const Layer *layer, const LayerCall *call)
     return 1;
 }
 
-uint64_t layer_facts_tokens(const LayerCall *call)
+static int is_pytorchs(const PyObject *object)
+{
+    const PyTypeObject *type = Py_TYPE(object);
+    while (type != NULL && strcmp(type->tp_name, "torch._C.TensorBase") != 0)
+        type = type->tp_base;
+    return type != NULL;
+}
+
+int tensor_number(PyObject *object, double *number)
+{
+    HostTensor tensor;
+    if (!is_tried && operators_library != NULL && is_pytorchs(object))
+        library_start();
+    if (host.tensor == NULL || !host.tensor(object, &tensor) || !tensor.is_number)
+        return 0;
+    *number = tensor.number;
+    return 1;
+}
+
+/* Record once in which argument the tokens are. */
+static void tell_tokens(PyObject *module, const char *what)
+{
+    static uint64_t told;
+    char text[256];
+    if (told == generation)
+        return;
+    told = generation;
+    snprintf(text, sizeof text, "%s of %s", what, Py_TYPE(module)->tp_name);
+    metadata_write("taupy.tokens", text);
+}
+
+/* The first argument, borrowed. */
+static PyObject *first_argument(PyObject *positional, PyObject *named)
+{
+    PyObject *name, *first = NULL;
+    Py_ssize_t at = 0;
+    if (positional != NULL && PyTuple_CheckExact(positional) && PyTuple_GET_SIZE(positional) > 0)
+        return PyTuple_GET_ITEM(positional, 0);
+    if (named != NULL && PyDict_CheckExact(named))
+        PyDict_Next(named, &at, &name, &first);
+    return first;
+}
+
+uint64_t layer_facts_tokens(const LayerCall *call, int64_t ids[2])
 {
     HostTensor tensor;
     uint64_t found = COUNT_UNKNOWN;
+    ids[0] = ids[1] = 0;
     if (!is_tried && operators_library != NULL)
         library_start();
     if (host.tensor == NULL)
         return found;
     PyObject *positional = frame_argument(call->frame, call->routine->key, 1);
     PyObject *named = frame_argument(call->frame, call->routine->key, 2);
-    PyObject *tokens = tokens_among(call->module, positional, named);
-    if (tokens != NULL && host.tensor(tokens, &tensor))
+    const TokensFound tokens = tokens_among(call->module, positional, named);
+    PyObject *first = first_argument(positional, named);
+    if (tokens.tokens != NULL && host.tensor(tokens.tokens, &tensor)) {
         found = (uint64_t)tensor.items;
+        tell_tokens(call->module, tokens.name);
+    } else if (first != NULL && host.tensor(first, &tensor) && tensor.kind == TENSOR_INDICES &&
+               tensor.dimensions == 2 && children_count(children_of(call->module)) > 0)
+        memcpy(ids, tensor.sizes, 2 * sizeof *ids);
     Py_XDECREF(positional);
     Py_XDECREF(named);
     return found;
+}
+
+/* Whether among these tensors there is one with a row of numbers for each id. */
+static int has_rows(PyObject *object, const int64_t ids[2], int depth)
+{
+    HostTensor tensor;
+    PyObject *key, *value;
+    Py_ssize_t at = 0;
+    if (host.tensor(object, &tensor))
+        return tensor.kind == TENSOR_FLOATS && tensor.dimensions == 3 &&
+               tensor.sizes[0] == ids[0] && tensor.sizes[1] == ids[1];
+    if (depth == DEEPEST)
+        return 0;
+    for (Py_ssize_t i = 0; PyTuple_Check(object) && i < PyTuple_GET_SIZE(object); i++)
+        if (has_rows(PyTuple_GET_ITEM(object, i), ids, depth + 1))
+            return 1;
+    while (PyDict_Check(object) && PyDict_Next(object, &at, &key, &value))
+        if (has_rows(value, ids, depth + 1))
+            return 1;
+    return 0;
+}
+
+uint64_t layer_facts_predicted(PyObject *module, const int64_t ids[2], PyObject *value)
+{
+    if (ids[0] * ids[1] == 0 || value == NULL || host.tensor == NULL || !has_rows(value, ids, 1))
+        return COUNT_UNKNOWN;
+    tell_tokens(module, "first input");
+    return (uint64_t)(ids[0] * ids[1]);
 }
 
 void layer_facts_returned(const void *timer, PyObject *module, PyObject *value)

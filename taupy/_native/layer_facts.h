@@ -42,8 +42,13 @@ extern Listener layer_facts_listener;
 /* A module of this layer is called. Returns 1 if its result is wanted. */
 int layer_facts_called(const Layer *layer, const LayerCall *call);
 void layer_facts_returned(const void *timer, PyObject *module, PyObject *value);
-/* How many tokens a call receives; COUNT_UNKNOWN if none of its arguments is known to hold them. */
-uint64_t layer_facts_tokens(const LayerCall *call);
+/* How many tokens a call receives; COUNT_UNKNOWN if none of its arguments is known to hold them.
+ * `ids` is then set to the shape of its first argument if it may do so, else to zeros. */
+uint64_t layer_facts_tokens(const LayerCall *call, int64_t ids[2]);
+/* The tokens of a call whose first argument has this shape and that returns `value`. */
+uint64_t layer_facts_predicted(PyObject *module, const int64_t ids[2], PyObject *value);
+/* The number in a tensor that is on the CPU. Returns 0 for other objects. */
+int tensor_number(PyObject *object, double *number);
 /* A thread's outermost module is about to be called; a backward pass begins; a training step has
  * ended. */
 void layer_facts_outermost(void);

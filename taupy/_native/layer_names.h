@@ -41,6 +41,7 @@ typedef struct OpenLayer {
     void *timer;
     int is_searched;   /* modules below it, during this call */
     int is_looked_at;  /* shapes of this call; see layer_facts.h */
+    int64_t ids[2];    /* shape of what may be its tokens; see layer_facts.h */
 } OpenLayer;
 
 /* The layer of a module called while `count` layers are open (outermost first); its timer is

@@ -96,16 +96,15 @@ static void layer_begin(Thread *thread, const LayerCall *call)
             steps_forward(thread, call->module, 0);
         return;
     }
+    int64_t ids[2] = {0, 0};
     if (open.count == 0 && is_pytorch) {
         if (!brief)
             layer_facts_outermost();
-        uint64_t tokens = layer_facts_tokens(call);
-        if (tokens != COUNT_UNKNOWN)
-            steps_tokens(thread, call->module, tokens);
+        steps_tokens(thread, call->module, layer_facts_tokens(call, ids));
     }
     open.layers[open.count++] =
         (OpenLayer){layer, Py_NewRef(call->module), call->frame, routine, timer, 0,
-                    is_pytorch && !brief && layer_facts_called(layer, call)};
+                    is_pytorch && !brief && layer_facts_called(layer, call), {ids[0], ids[1]}};
     autograd_owner(brief ? NULL : layer->backward);
 }
 
@@ -141,6 +140,8 @@ void layer_returns(Thread *thread, const void *frame, PyObject *value)
     if (open.count == 0 && is_network(ended.routine))
         steps_forward(thread, ended.module, 0);
     leave(ended.timer, 1);
+    if (ended.ids[0] > 0)
+        steps_tokens(thread, ended.module, layer_facts_predicted(ended.module, ended.ids, value));
     if (ended.is_looked_at)
         layer_facts_returned(ended.timer, ended.module, value);
     Py_DECREF(ended.module);

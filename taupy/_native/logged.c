@@ -1,5 +1,6 @@
 /* Values passed to loggers; see logged.h. */
 #include "logged.h"
+#include "layer_facts.h"
 
 #define NAME_SIZE 256
 #define NESTED_AT_MOST 4
@@ -15,7 +16,7 @@ static int is_numpys(PyObject *value)
 }
 
 /* Whether the value is a number; never runs the program's code to convert it. */
-static int number_of(PyObject *value, double *number)
+static int plain_number(PyObject *value, double *number)
 {
     if (PyBool_Check(value))
         return 0;
@@ -30,6 +31,11 @@ static int number_of(PyObject *value, double *number)
         return 0;
     }
     return 1;
+}
+
+static int number_of(PyObject *value, double *number)
+{
+    return plain_number(value, number) || tensor_number(value, number);
 }
 
 static const char *text_of(PyObject *value)
@@ -92,6 +98,13 @@ void logged_value(Thread *thread, TakeValue *take, PyObject *name, PyObject *val
     double number;
     if (text != NULL && value != NULL && number_of(value, &number))
         take(thread, text, number);
+}
+
+void logged_plain(Thread *thread, TakeValue *take, PyObject *name, PyObject *value)
+{
+    double number;
+    if (value != NULL && plain_number(value, &number))
+        logged_value(thread, take, name, value);
 }
 
 void logged_values(Thread *thread, TakeValue *take, PyObject *values, PyObject *more)

@@ -7,13 +7,18 @@
 
 #include <stdint.h>
 
-#define OPERATORS_HOST_VERSION 1
+#define OPERATORS_HOST_VERSION 2
 #define OPERATORS_ENTRY "taupy_operators_begin"
 #define TENSOR_DIMENSIONS 8
+
+enum TensorItems { TENSOR_OTHER, TENSOR_INDICES, TENSOR_FLOATS }; /* indices: int32 or int64 */
 
 typedef struct HostTensor {
     int32_t dimensions; /* sizes beyond TENSOR_DIMENSIONS are omitted */
     int32_t item_bytes;
+    int32_t kind;      /* enum TensorItems */
+    int32_t is_number; /* a single item, which PyTorch keeps in memory of the CPU: `number` */
+    double number;
     int64_t sizes[TENSOR_DIMENSIONS];
     int64_t items;
 } HostTensor;

@@ -9,6 +9,7 @@
 #include "torch_library.h"
 #include <ATen/core/Tensor.h>
 #include <ATen/core/ivalue.h>
+#include <c10/core/CPUAllocator.h>
 #include <string>
 #include <torch/csrc/autograd/python_variable.h>
 #include <unordered_map>
@@ -288,6 +289,40 @@ void count(int is_on)
                                            .scopes({at::RecordScope::FUNCTION}));
 }
 
+template <class Item> double first_of(const at::Tensor &tensor)
+{
+    return static_cast<double>(*static_cast<const Item *>(tensor.const_data_ptr()));
+}
+
+// The value of a tensor of one item. Only memory of the CPU's own allocator is read: a GPU may not
+// have written yet to memory that it can reach.
+bool read_number(const at::Tensor &tensor, double &number)
+{
+    if (tensor.numel() != 1 || !tensor.is_cpu() || tensor.is_conj() || tensor.is_neg() ||
+        !tensor.has_storage())
+        return false;
+    const at::DataPtr &memory = tensor.storage().data_ptr();
+    if (memory.get() == nullptr || memory.get_deleter() != c10::GetCPUAllocator()->raw_deleter())
+        return false;
+    switch (tensor.scalar_type()) {
+    case at::kDouble: number = first_of<double>(tensor); return true;
+    case at::kFloat: number = first_of<float>(tensor); return true;
+    case at::kHalf: number = first_of<at::Half>(tensor); return true;
+    case at::kBFloat16: number = first_of<at::BFloat16>(tensor); return true;
+    case at::kLong: number = first_of<int64_t>(tensor); return true;
+    case at::kInt: number = first_of<int32_t>(tensor); return true;
+    default: return false;
+    }
+}
+
+int kind_of(const at::Tensor &tensor)
+{
+    auto type = tensor.scalar_type();
+    if (type == at::kLong || type == at::kInt)
+        return TENSOR_INDICES;
+    return at::isFloatingType(type) ? TENSOR_FLOATS : TENSOR_OTHER;
+}
+
 int describe(void *object, HostTensor *found)
 {
     PyObject *python = static_cast<PyObject *>(object);
@@ -302,6 +337,12 @@ int describe(void *object, HostTensor *found)
     found->items = tensor.numel();
     for (size_t i = 0; i < sizes.size() && i < TENSOR_DIMENSIONS; i++)
         found->sizes[i] = sizes[i];
+    found->kind = kind_of(tensor);
+    try {
+        found->is_number = read_number(tensor, found->number);
+    } catch (const std::exception &) {
+        found->is_number = 0;
+    }
     return 1;
 }
 

@@ -7,6 +7,7 @@
 #include <math.h>
 
 #define OPEN_AT_MOST 32 /* nested phases */
+#define RATE "learning rate"
 #define UPDATES 8       /* optimizers told apart within a step */
 
 enum Phase { FORWARD = 1, LOSS, BACKWARD, RECOMPUTE, CHECKPOINT = 8, VALIDATION, COMPILE }; /* as in taupy/network/phases.py */
@@ -50,7 +51,7 @@ struct Steps {
     int is_told; /* the program marks its steps explicitly */
     unsigned told_depth;
     enum StepKind told;
-    StepRecord *last;
+    StepRecord *last, *last_of[STEP_KINDS];
     StepSeries series[STEP_KINDS];
 };
 
@@ -73,6 +74,17 @@ void step_value(Thread *thread, const char *name, double value)
         work->values[at] = value;
     else if (steps->last != NULL && isnan(steps->last->values[at]))
         steps->last->values[at] = value; /* between steps: belongs to the last one */
+}
+
+/* A value of a whole epoch: belongs to its last step of training, or of validation (`val_...`). */
+static void epoch_value(Thread *thread, const char *name, double value)
+{
+    const struct Steps *steps = thread->steps;
+    int is_validation = strncmp(name, "val_", 4) == 0 && steps->last_of[STEP_VALIDATION] != NULL;
+    StepRecord *last = steps->last_of[is_validation ? STEP_VALIDATION : STEP_TRAINING];
+    int at = last != NULL && isfinite(value) ? step_value_place(name) : -1;
+    if (at >= 0 && isnan(last->values[at]))
+        last->values[at] = value;
 }
 
 StepsWindow steps_window;
@@ -105,7 +117,7 @@ static void step_write(Thread *thread, enum StepKind kind, const Work *work, con
     keep_tokens(&one, work->tokens[work->tokens[0] == COUNT_UNKNOWN]);
     StepRecord *row = step_row_add(series, thread, kind, &one);
     if (row != NULL)
-        steps->last = row;
+        steps->last = steps->last_of[kind] = row;
     else
         part->calls_over_limit++;
 }
@@ -405,19 +417,37 @@ static PyObject *object_of(PyObject *variable)
     return variable;
 }
 
-/* Record the learning rate of the optimizer's first parameter group, if it is a plain number. */
-static void tell_rate(Thread *thread, PyObject *optimizer)
+/* Record a learning rate: a number, a tensor, or a variable of Keras that holds one. */
+static void tell_rate(Thread *thread, PyObject *rate)
+{
+    double number;
+    PyObject *variables = NULL;
+    if (rate == NULL)
+        return;
+    if (!PyFloat_CheckExact(rate) && !tensor_number(rate, &number)) {
+        variables = PyObject_GenericGetDict(rate, NULL);
+        rate = variables != NULL && PyDict_CheckExact(variables)
+                   ? PyDict_GetItemString(variables, "_value") /* borrowed */
+                   : NULL;
+    }
+    if (rate != NULL && PyFloat_CheckExact(rate))
+        step_value(thread, RATE, PyFloat_AS_DOUBLE(rate));
+    else if (rate != NULL && tensor_number(rate, &number))
+        step_value(thread, RATE, number);
+    Py_XDECREF(variables);
+    PyErr_Clear();
+}
+
+/* Record the learning rate of the optimizer's first parameter group. */
+static void tell_rate_of(Thread *thread, PyObject *optimizer)
 {
     PyObject *variables = optimizer != NULL ? PyObject_GenericGetDict(optimizer, NULL) : NULL;
     PyObject *groups = variables != NULL && PyDict_CheckExact(variables)
                            ? PyDict_GetItemString(variables, "param_groups") /* borrowed, all */
                            : NULL;
     if (groups != NULL && PyList_CheckExact(groups) && PyList_GET_SIZE(groups) > 0 &&
-        PyDict_CheckExact(PyList_GET_ITEM(groups, 0))) {
-        PyObject *rate = PyDict_GetItemString(PyList_GET_ITEM(groups, 0), "lr");
-        if (rate != NULL && PyFloat_CheckExact(rate))
-            step_value(thread, "learning rate", PyFloat_AS_DOUBLE(rate));
-    }
+        PyDict_CheckExact(PyList_GET_ITEM(groups, 0)))
+        tell_rate(thread, PyDict_GetItemString(PyList_GET_ITEM(groups, 0), "lr"));
     Py_XDECREF(variables);
     PyErr_Clear();
 }
@@ -486,7 +516,7 @@ static void recognise(Thread *thread, struct Steps *steps, const KnownRoutine *k
         if (!steps->now.is_open || has_stepped(&steps->now, object_of(first)))
             work_begins(thread, steps, at);
         steps->optimizer = object_of(first);
-        tell_rate(thread, object_of(first));
+        tell_rate_of(thread, object_of(first));
     }
 }
 
@@ -513,9 +543,11 @@ void steps_called(Thread *thread, const KnownRoutine *known, PyObject *first, Py
     if (known->role == KNOWN_BACKWARD)
         layer_facts_backward();
     if (known->role == KNOWN_VALUE)
-        logged_value(thread, step_value, first, second);
+        (known->kind ? logged_plain : logged_value)(thread, step_value, first, second);
     else if (known->role == KNOWN_VALUES)
-        logged_values(thread, step_value, first, second);
+        logged_values(thread, known->kind ? epoch_value : step_value, first, second);
+    else if (known->role == KNOWN_RATE)
+        tell_rate(thread, first);
     else if (known->role == KNOWN_SAMPLES)
         add_samples(steps, first);
     else if (known->role == KNOWN_END) {
@@ -617,7 +649,7 @@ void steps_wait(Thread *thread, const void *timer, int begins)
 void steps_tokens(Thread *thread, PyObject *module, uint64_t tokens)
 {
     struct Steps *steps = thread->steps;
-    if (steps == NULL || !steps->now.is_open || is_aside(steps) ||
+    if (tokens == COUNT_UNKNOWN || steps == NULL || !steps->now.is_open || is_aside(steps) ||
         is_inside(steps, KNOWN_BACKWARD))
         return;
     uint64_t *sum = &steps->now.tokens[is_training(module) == 0];

@@ -37,12 +37,15 @@ enum KnownRole {
     KNOWN_UPDATE = 3,   /* optimizer step; `first` is the optimizer, or a tuple that contains it */
     KNOWN_BEGIN = 4,    /* its return begins a step of training (kind 0) or validation (1) */
     KNOWN_END = 5,      /* its return ends the step; `first` may be a mapping of values, or -1 */
-    KNOWN_VALUE = 6,    /* logs a value: its name (`first`) and the value (`second`) */
-    KNOWN_VALUES = 7,   /* logged values: `first` and `second`, as in logged.h; -1: none */
+    KNOWN_VALUE = 6,    /* logs a value: its name (`first`) and the value (`second`); kind 1: only if
+                         * it is no tensor */
+    KNOWN_VALUES = 7,   /* logged values: `first` and `second`, as in logged.h; -1: none; kind 1: at
+                         * the end of an epoch */
     KNOWN_SAMPLES = 8,  /* `first` is a list with one item per sample of a batch */
     KNOWN_WORKER = 9,   /* main loop of a DataLoader worker; `first` is the worker's index */
     KNOWN_GROUPS = 10,  /* creates process groups, see collectives.h */
     KNOWN_AHEAD = 12,   /* as KNOWN_FETCH, which it becomes, with is_ahead */
+    KNOWN_RATE = 13,    /* an optimizer updates parameters at the learning rate `first` */
     KNOWN_JIT = 11,     /* runs the jitted function `first`, recorded as such; kind 1: resumes it */
 };
 
@@ -59,7 +62,7 @@ void steps_left(Thread *thread, const KnownRoutine *known, int returned);
 void steps_forward(Thread *thread, PyObject *module, int begins);
 /* The thread begins or ends to wait for something of taupy's own, which counts as compilation. */
 void steps_wait(Thread *thread, const void *timer, int begins);
-/* A thread's outermost module is called with so many tokens. */
+/* A thread's outermost module is called with so many tokens; COUNT_UNKNOWN: none are known. */
 void steps_tokens(Thread *thread, PyObject *module, uint64_t tokens);
 /* The program explicitly begins or ends a step. */
 void step_begin(Thread *thread, enum StepKind kind);

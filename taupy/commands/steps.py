@@ -15,7 +15,9 @@ import argparse
 
 from taupy.commands import options, running
 from taupy.errors import UsageError
+from taupy.network.steps import TOKENS
 from taupy.pprof import steps, terminal
+from taupy.profiledb import query
 from taupy.profiledb.steps import steps_of
 
 
@@ -34,6 +36,7 @@ def run(args: argparse.Namespace) -> int:
             for thread, series in steps_of(db, trial.id)
             if args.kind in (None, series.kind)
         ]
+        facts = {fact.name: str(fact.value) for fact in query.trial_metadata(db, trial.id)}
     if not tables:
         raise UsageError(
             f"trial {trial.id} has no steps{f' of {args.kind}' if args.kind else ''}: no "
@@ -41,5 +44,8 @@ def run(args: argparse.Namespace) -> int:
             "older taupy; a program can mark its steps itself: see docs/steps.md"
         )
     whole = args.all or args.form != "text"
-    terminal.show_all([steps.view(*of_thread, whole=whole) for of_thread in tables], args.form)
+    views = [
+        steps.view(*of_thread, whole=whole, tokens=facts.get(TOKENS, "")) for of_thread in tables
+    ]
+    terminal.show_all(views, args.form)
     return 0

@@ -104,14 +104,16 @@ import torch
 computed = ctypes.CFUNCTYPE(None, ctypes.c_char_p, ctypes.c_int64)
 class Tensor(ctypes.Structure):
     _fields_ = [("dimensions", ctypes.c_int32), ("item_bytes", ctypes.c_int32),
-                ("sizes", ctypes.c_int64 * 8), ("items", ctypes.c_int64)]
+                ("kind", ctypes.c_int32), ("is_number", ctypes.c_int32),
+                ("number", ctypes.c_double), ("sizes", ctypes.c_int64 * 8),
+                ("items", ctypes.c_int64)]
 class Host(ctypes.Structure):
     _fields_ = [("version", ctypes.c_uint32), ("computed", computed),
                 ("count", ctypes.CFUNCTYPE(None, ctypes.c_int)),
                 ("tensor", ctypes.CFUNCTYPE(ctypes.c_int, ctypes.py_object,
                                             ctypes.POINTER(Tensor)))]
 heard = []
-host = Host(1, computed(lambda *each: heard.append(each)))
+host = Host(2, computed(lambda *each: heard.append(each)))
 begin = ctypes.CDLL(library).taupy_operators_begin
 begin.restype = ctypes.c_char_p
 if problem := begin(ctypes.byref(host)):
@@ -130,6 +132,15 @@ if flop != 480 or shape != [4, 3] or found.items * found.item_bytes != 48 or b"a
     sys.exit(f"it heard of {heard} and {shape}")
 if host.tensor(object(), ctypes.byref(found)):
     sys.exit("it takes anything for a tensor")
+def seen(tensor):
+    host.tensor(tensor, ctypes.byref(found))
+    return found.kind, found.number if found.is_number else None
+expected = [(2, None), (2, 1.5), (2, 2.5), (1, 7), (0, None), (2, None)]
+shared = torch.frombuffer(bytearray(4), dtype=torch.float32)
+numbers = [rows, torch.tensor(1.5).double(), torch.tensor([2.5]).bfloat16(), torch.tensor(7),
+           torch.tensor(True), shared]
+if (read := [seen(each) for each in numbers]) != expected:
+    sys.exit(f"it read {read}")
 """
 
 

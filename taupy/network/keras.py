@@ -11,6 +11,10 @@ _TRAINERS = (
     f"{_SRC}/backend/torch/trainer.py:TorchTrainer",
     f"{_SRC}/backend/tensorflow/trainer.py:TensorFlowTrainer",
 )
+_OPTIMIZERS = (
+    f"{_SRC}/optimizers/base_optimizer.py:BaseOptimizer",
+    f"{_SRC}/backend/torch/optimizers/torch_parallel_optimizer.py:TorchParallelOptimizer",
+)
 _CALLBACKS = f"{_SRC}/callbacks/callback_list.py:CallbackList"
 
 LAYER_KIND = "layer"
@@ -41,7 +45,7 @@ ROUTINES = {
     ),
     "compile": (
         f"{_SRC}/trainers/trainer.py:Trainer._symbolic_build",
-        "tensorflow/python/eager/polymorphic_function/tracing_compilation.py:trace_function",
+        "tensorflow/python/eager/polymorphic_function/tracing_compilation.py:_create_concrete_function",
     ),
 }
 STEPS = {
@@ -50,6 +54,11 @@ STEPS = {
     "end": {f"{_CALLBACKS}.on_train_batch_end": (2,)},
     "begin_validation": {f"{_CALLBACKS}.on_test_batch_begin": ()},
     "end_validation": {f"{_CALLBACKS}.on_test_batch_end": (2,)},
-    "values": {f"{_SRC}/callbacks/history.py:History.on_epoch_end": (2,)},
+    "rate": {f"{optimizer}._backend_update_step": (3,) for optimizer in _OPTIMIZERS},
+    "values": {
+        f"{_SRC}/callbacks/callback.py:Callback.on_{kind}_batch_end": (2,)
+        for kind in ("train", "test")
+    },
+    "values_epoch": {f"{_SRC}/callbacks/history.py:History.on_epoch_end": (2,)},
 }
 """As in torch.py."""

@@ -22,7 +22,7 @@ _VALUES = (
     "loggers/mlflow.py:MLFlowLogger.log_metrics",
 )
 STEPS = {
-    "value": {f"{root}/core/module.py:LightningModule.log": (1, 2) for root in _ROOTS},
+    "value_no_tensor": {f"{root}/core/module.py:LightningModule.log": (1, 2) for root in _ROOTS},
     "values": {
         **{f"{root}/{place}": (1,) for root in _ROOTS for place in _VALUES},
         **{

@@ -14,6 +14,9 @@ if TYPE_CHECKING:  # the launcher imports this
 WINDOW = "taupy.steps"
 """Metadata: the steps in which details were recorded, `100:120`, both included, or `100:`."""
 
+TOKENS = "taupy.tokens"
+"""Metadata field: which argument of which class of models has the tokens that were counted."""
+
 UNSEEN = "taupy.health.steps_window"
 """Metadata field: the steps without details in a trial with such a window."""
 
@@ -32,13 +35,16 @@ _ROLES = {
     "end": 5,
     "end_validation": 5,
     "value": 6,
+    "value_no_tensor": 6,
     "values": 7,
+    "values_epoch": 7,
     "samples": 8,
     "worker": 9,
     "groups": 10,
     "fetch_ahead": 12,
     "jit": 11,
     "jit_again": 11,
+    "rate": 13,
 }
 """As in `_native/known.h`."""
 
@@ -71,7 +77,7 @@ def engine_options() -> dict[str, list[str]]:
 
 def _line(place: str, role: str, variables: tuple[int, ...], phase: str | None) -> str:
     first, second = (*variables, -1, -1)[:2]
-    kind = int(role.endswith(("_validation", "_again")))
+    kind = int(role.endswith(("_validation", "_again", "_epoch", "_no_tensor")))
     if role == "phase" or role in _PHASE_OF:
         kind = KINDS.index(phase or _PHASE_OF[role])
     return f"{_ROLES[role]} {kind} {first} {second} {place}"

@@ -38,11 +38,12 @@ _RATES = (
 )
 
 
-def view(thread: ThreadRow, steps: Steps, *, whole: bool = True) -> View:
+def view(thread: ThreadRow, steps: Steps, *, whole: bool = True, tokens: str = "") -> View:
     """The table of one series.
 
     Args:
         whole: show all rows; otherwise the first, the last, and the slowest outliers.
+        tokens: what was counted as tokens.
     """
     times = step_times(steps)
     rows = range(len(steps)) if whole else chosen(steps, times)
@@ -53,7 +54,7 @@ def view(thread: ThreadRow, steps: Steps, *, whole: bool = True) -> View:
         title(thread, steps),
         [columns[at] for at in shown],
         [[row[at] for at in shown] for row in cells],
-        _notes(steps, times, len(rows)),
+        [*_notes(steps, times, len(rows)), *_of_tokens(steps, tokens)],
     )
 
 
@@ -182,6 +183,10 @@ def chosen(steps: Steps, times: StepTimes, among: Sequence[int] | None = None) -
     outliers = [row for row in rows if times.marks[row] == "outlier"]
     slowest = sorted(outliers, key=lambda row: -steps.time_ns[row])[:_OUTLIERS]
     return sorted({*rows[:_ENDS], *rows[-_ENDS:], *slowest})
+
+
+def _of_tokens(steps: Steps, tokens: str) -> list[str]:
+    return [f"tokens: {tokens}"] if tokens and TOKENS in steps.values else []
 
 
 def _notes(steps: Steps, times: StepTimes, shown: int) -> list[str]:

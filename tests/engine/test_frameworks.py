@@ -46,15 +46,30 @@ class EpochIterator:
     def __next__(self): return next(self.batches)
 """,
     "keras/src/optimizers/base_optimizer.py": """
+class Variable:
+    def __init__(self, value): self._value = value
 class BaseOptimizer:
-    def apply(self): pass
+    def apply(self): self._backend_update_step(None, None, Variable(0.25))
+    def _backend_update_step(self, grads, trainable_variables, learning_rate): pass
 """,
     "keras/src/callbacks/callback_list.py": """
+from keras.src.callbacks.callback import Callback
 class CallbackList:
     def on_train_batch_begin(self, batch, logs=None): pass
-    def on_train_batch_end(self, batch, logs=None): pass
+    def on_train_batch_end(self, batch, logs=None):
+        Callback().on_train_batch_end(batch, {name: float(logs[name]) for name in logs})
     def on_test_batch_begin(self, batch, logs=None): pass
+    def on_test_batch_end(self, batch, logs=None):
+        Callback().on_test_batch_end(batch, {name: float(logs[name]) for name in logs})
+""",
+    "keras/src/callbacks/callback.py": """
+class Callback:
+    def on_train_batch_end(self, batch, logs=None): pass
     def on_test_batch_end(self, batch, logs=None): pass
+""",
+    "keras/src/callbacks/history.py": """
+class History:
+    def on_epoch_end(self, epoch, logs=None): pass
 """,
 }
 SKLEARN = {
@@ -157,21 +172,26 @@ from keras.src.trainers.trainer import Trainer
 from keras.src.trainers.epoch_iterator import EpochIterator
 from keras.src.optimizers.base_optimizer import BaseOptimizer
 from keras.src.callbacks.callback_list import CallbackList
+from keras.src.callbacks.history import History
+class Unread:
+    def __init__(self, value): self.value = value
+    def __float__(self): return self.value
 model = Layer("digits", [Layer("features", [Layer("conv")]), Layer("head")])
 callbacks, trainer, optimizer = CallbackList(), Trainer(), BaseOptimizer()
 trainer._symbolic_build(EpochIterator([0]), model)
 def test(batch):
     callbacks.on_test_batch_begin(0)
     model(batch)
-    callbacks.on_test_batch_end(0, {"loss": 2.0})
+    callbacks.on_test_batch_end(0, {"loss": Unread(2.0)})
 for epoch in range(2):
     for batch in EpochIterator(loader(4)):
         callbacks.on_train_batch_begin(0)
         model(batch)
         loss.backward()
         optimizer.apply()
-        callbacks.on_train_batch_end(0, {"loss": 1.5, "tensor": object()})
+        callbacks.on_train_batch_end(0, {"loss": Unread(1.5)})
     trainer.evaluate(test, EpochIterator(loader(3)))
+    History().on_epoch_end(epoch, {"loss": 9.0, "rate": 8.0, "val_loss": 7.0})
 """
 
 
@@ -190,7 +210,13 @@ def test_batches_of_keras_are_steps_with_their_fetch_and_values(run):
     assert trial.sql(
         "SELECT kind, name, count(*), min(value), max(value) FROM step_value"
         f" WHERE {LOGGED} GROUP BY kind, name"
-    ) == [("training", "loss", 8, 1.5, 1.5), ("validation", "loss", 6, 2.0, 2.0)]
+    ) == [
+        ("training", "learning rate", 8, 0.25, 0.25),
+        ("training", "loss", 8, 1.5, 1.5),
+        ("training", "rate", 2, 8.0, 8.0),
+        ("validation", "loss", 6, 2.0, 2.0),
+        ("validation", "val_loss", 2, 7.0, 7.0),
+    ]
     rows = trial.sql("SELECT samples, data_ns, forward_ns, backward_ns FROM step ORDER BY number")
     assert all(row[0] == 8 and row[1] > 0 for row in rows)
 
@@ -380,6 +406,8 @@ def test_keras_with_pytorch(program):
     assert steps(trial) == {"training": 12, "validation": 4}
     assert of_phase(trial) >= {"data", "forward", "loss", "backward", "optimizer"}
     assert {"loss", "accuracy", "val_loss", "val_accuracy"} <= names_of_values(trial)
+    counts = "SELECT name, count(*) FROM step_value WHERE kind = 'training' GROUP BY name"
+    assert trial.sql(counts) == [("accuracy", 12), ("learning rate", 12), ("loss", 12)]
     assert {"digits": 17, "digits.features.conv": 17}.items() <= calls_of(trial).items()
 
 
@@ -389,8 +417,11 @@ def test_keras_with_tensorflow(program, eager):
     trial = program("keras_fit", "tensorflow", *["eager"] * eager)
     assert steps(trial) == {"training": 12, "validation": 4}
     assert {"loss", "accuracy", "val_loss", "val_accuracy"} <= names_of_values(trial)
-    (rows,) = trial.sql("SELECT count(backward_ns), count(optimizer_ns) FROM step WHERE number > 2")
-    assert rows == ((10, 10) if eager else (0, 0))
+    counted = ", ".join(f"count({kind}_ns)" for kind in ("backward", "optimizer", "compile"))
+    (rows,) = trial.sql(f"SELECT {counted} FROM step WHERE kind = 'training' AND number > 2")
+    assert rows == ((10, 10, 0) if eager else (0, 0, 0))
+    counts = "SELECT name, count(*) FROM step_value WHERE kind = 'training' GROUP BY name"
+    assert trial.sql(counts) == [("accuracy", 12), ("loss", 12)]
     assert calls_of(trial)["digits.features.conv"] == (16 if eager else 3)
 
 

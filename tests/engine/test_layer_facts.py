@@ -34,6 +34,12 @@ static int tensor(void *object, HostTensor *found)
     found->sizes[0] = 2;
     found->sizes[1] = found->items = ((long *)object)[2];
     found->items *= 2;
+    char first = ((char *)object)[32];
+    found->kind = first == 'i' ? TENSOR_INDICES : first == 'f' ? TENSOR_FLOATS : TENSOR_OTHER;
+    found->dimensions += first == 'f';
+    found->sizes[2] = 1;
+    found->is_number = first == 'n';
+    found->number = (double)found->sizes[1];
     return 1;
 }
 int played_computed(const char *name, long flop)
@@ -94,6 +100,11 @@ def facts(trial) -> dict[str, dict[str, Any]]:
     names = [column[0] for column in cursor.description]
     rows = (dict(zip(names, row, strict=True)) for row in cursor.fetchall())
     return {row["name"]: row for row in rows}
+
+
+def told_of_tokens(trial) -> str:
+    ((told,),) = trial.sql("SELECT value FROM metadata WHERE name = 'taupy.tokens'")
+    return told
 
 
 def test_parameters_of_modules_that_are_never_called_are_the_callers(run):
@@ -159,6 +170,61 @@ with taupy.step():
         *(("training", at, value) for at, value in enumerate((6, 10, 2, 8, 8, 77), 1)),
         ("validation", 1, 8),
     ]
+    assert told_of_tokens(trial) == "input_ids of Text"
+
+
+def test_a_model_that_scores_each_id_of_its_first_input_receives_tokens(run):
+    trial = run(
+        """
+import taupy
+class Scores(Module):
+    def __init__(self, *parts):
+        super().__init__()
+        self._modules.update(enumerate(parts))
+    def forward(self, idx, returned=None, more=None):
+        return returned
+net, leaf = Scores(Computes()), Scores()
+def step(model, *args, **kwargs):
+    with taupy.step():
+        model(*args, **kwargs)
+step(leaf, b"iii", b"fff")
+step(net, b"iii", b"ff")
+step(net, b"iii", b"iii")
+step(net, b"123", b"fff")
+step(net, b"fff", b"fff")
+step(net, None, b"fff", b"iii")
+step(net, b"iii", (None, [b"ff"]))
+step(net, b"iii", (b"ff", b"fff"))
+step(net, idx=b"ii", returned={"scores": b"ff", "more": 1})
+"""
+    )
+    rows = trial.sql("SELECT number, value FROM step_value WHERE name = 'tokens' ORDER BY number")
+    assert rows == [(8, 6), (9, 4)]
+    assert told_of_tokens(trial) == "first input of Scores"
+
+
+def test_logged_tensors_are_read_where_this_does_not_wait(run):
+    trial = run(
+        '''
+import taupy
+def routine(place, text):
+    scope = {}
+    exec(compile(text, place, "exec"), scope)
+    return next(iter(value for name, value in scope.items() if name[0] != "_"))
+log = routine("mlflow/tracking/fluent.py", "def log_metric(key, value): pass")
+module = routine(
+    "lightning/pytorch/core/module.py",
+    """class LightningModule:
+    def log(self, name, value): pass""",
+)()
+with taupy.step():
+    Computes()(b"1")
+    log("loss", b"nnn")
+    log("other", b"1")
+    module.log("read later", b"nnn")
+'''
+    )
+    assert trial.sql("SELECT name, value FROM step_value WHERE kind = 'training'") == [("loss", 3)]
 
 
 def test_shapes_parameters_and_operations_of_layers(run):
