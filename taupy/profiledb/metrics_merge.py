@@ -20,6 +20,7 @@ from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.identity import callpath_ids, timer_ids
 from taupy.profiledb.prepared import PreparedThread
 from taupy.profiledb.reader import read_profile
+from taupy.profiledb.steps import join_metrics
 from taupy.profiledb.text import storable
 from taupy.profiledb.writer import add_timers
 
@@ -155,6 +156,10 @@ def merge_metrics(db: ProfileDB, trial: int, profile: Profile, least: float = LE
         for row in joined:
             place = (row.thread.node, row.thread.context, row.thread.thread)
             row.add_values(connection, trial, threads[place], numbers)
+        for pair in pairs:
+            where = pair.first.thread
+            key = trial, threads[where.node, where.context, where.thread]
+            join_metrics(connection, key, pair.first.steps, pair.second.steps, metrics)
         _add_timers_of(connection, trial, profile, native, of_second)
         for row in rows:
             row.add(connection, trial, numbers)

@@ -6,7 +6,7 @@ import math
 import sqlite3
 from array import array
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
@@ -62,17 +62,51 @@ def add_steps(connection: sqlite3.Connection, key: tuple[int, int], steps: Steps
         f" VALUES ({key[0]}, {key[1]}, ?, {marks})",
         ((steps.kind, *row) for row in rows),
     )
-    for kind, named in ((steps.kind, steps.values), (steps.kind + METRICS_OF, steps.metrics)):
-        connection.executemany(
-            "INSERT INTO step_value (trial_id, thread_id, kind, number, name, value)"
-            f" VALUES ({key[0]}, {key[1]}, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
-            (
-                (kind, number, storable(name), value)
-                for name, column in named.items()
-                for number, value in zip(steps.number, column, strict=True)
-                if not math.isnan(value)
-            ),
-        )
+    _add_values(connection, key, steps, steps.kind, steps.values)
+    _add_values(connection, key, steps, steps.kind + METRICS_OF, steps.metrics)
+
+
+def _add_values(
+    connection: sqlite3.Connection,
+    key: tuple[int, int],
+    steps: Steps,
+    kind: str,
+    named: Mapping[str, Sequence[float]],
+) -> None:
+    connection.executemany(
+        "INSERT INTO step_value (trial_id, thread_id, kind, number, name, value)"
+        f" VALUES ({key[0]}, {key[1]}, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
+        (
+            (kind, number, storable(name), value)
+            for name, column in named.items()
+            for number, value in zip(steps.number, column, strict=True)
+            if not math.isnan(value)
+        ),
+    )
+
+
+def join_metrics(
+    connection: sqlite3.Connection,
+    key: tuple[int, int],
+    series: Iterable[Steps],
+    others: Iterable[Steps],
+    metrics: Iterable[str],
+) -> None:
+    """Add another run's metrics to the same steps of a thread that is stored; `key` as above.
+
+    Rows that stand for different steps in the two runs are left out.
+    """
+    others_of = {other.kind: other for other in others}
+    for steps in series:
+        other = others_of.get(steps.kind, Steps(steps.kind))
+        rows = {place: row for row, place in enumerate(zip(other.number, other.count, strict=True))}
+        of_rows = [rows.get(place) for place in zip(steps.number, steps.count, strict=True)]
+        named = {
+            name: [math.nan if row is None else column[row] for row in of_rows]
+            for name in metrics
+            if (column := other.metrics.get(name)) is not None
+        }
+        _add_values(connection, key, steps, steps.kind + METRICS_OF, named)
 
 
 def read_steps(db: ProfileDB, trial: int) -> Iterator[tuple[int, Steps]]:

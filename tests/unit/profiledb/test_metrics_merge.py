@@ -22,6 +22,7 @@ from taupy.model.streams import Owner, StreamBuilder
 from taupy.profiledb.metrics_merge import RunsDiffer, merge_metrics
 from taupy.profiledb.reader import read_profile
 from taupy.profiledb.writer import add_profile
+from tests.builders import steps
 
 WAITS = [Timer("wait", "threading.py", 1), Timer("park", "threading.py", 2)]
 NAMES = (ROOT_TIMER, "main", "step", "rare", "leaf", "wait", "park")
@@ -177,6 +178,20 @@ def test_how_often_a_thread_waited_is_no_difference(db):
     parked = tree({"main": 1, "main/park": 7}, time=time, flop={"main": 3})
     assert merge_metrics(db, trial, counted((MAIN, parked))).share == 1
     assert column(db, trial)["main"] == (3, 3)
+
+
+def test_steps_have_the_counters_of_the_same_steps(db):
+    """The second run has a fourth step, and other times, which are left alone."""
+    first, second = timed(), counted()
+    first.threads[0].steps = [steps([80, 40, 40])]
+    second.threads[0].steps = [steps([90, 50, 50, 70])]
+    second.threads[0].steps[0].metrics["flop"] = array("d", [7, nan, 9, 1])
+    trial = add_profile(db, first)
+    merge_metrics(db, trial, second)
+    (joined,) = read_profile(db, trial).threads[0].steps
+    assert [*joined.metrics["cpu_time"]] == [20, 10, 10]
+    assert [joined.metrics["flop"][at] for at in (0, 2)] == [7, 9]
+    assert isnan(joined.metrics["flop"][1])
 
 
 def test_a_metric_is_not_added_twice(db):
