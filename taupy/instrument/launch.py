@@ -21,11 +21,13 @@ if TYPE_CHECKING:
 PTH = "taupy_boot.pth"
 
 # Bootstrap of the storer: an isolated interpreter with this one's import path. If the program has
-# set a limit on the size of files, it writes no bytecode, which might be truncated.
+# set a limit on the size of files, it writes no bytecode, which might be truncated. taupy is
+# imported first, from where this process has it: another one may be installed.
 _STORER = (
     "import resource, sys;"
     "sys.dont_write_bytecode |= resource.getrlimit(resource.RLIMIT_FSIZE)[0] != -1;"
     "sys.path.extend(p for p in {paths!r} if p not in sys.path);"
+    "sys.path.insert(0, {home!r}); import taupy; del sys.path[0];"
     "from taupy.commands.store import store;"
     "store(sys.argv[1])"
 )
@@ -97,7 +99,7 @@ def is_boot_installed(options: list[str]) -> bool:
 
 def storer_command(folder: Folder, paths: list[str]) -> list[bytes]:
     """The command that stores a run when its program has ended."""
-    code = _STORER.format(paths=paths)
+    code = _STORER.format(paths=paths, home=os.path.abspath(package_folder()))
     return [os.fsencode(part) for part in (sys.executable, "-I", "-c", code, folder.path)]
 
 

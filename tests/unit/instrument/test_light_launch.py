@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+from taupy.instrument import launch
+
 HEAVY = {
     "ctypes.util", "dataclasses", "difflib", "hashlib", "inspect", "json", "pathlib", "random",
     "shutil", "sqlite3", "subprocess", "sysconfig", "tempfile", "threading", "tokenize", "typing",
@@ -34,3 +36,19 @@ def test_the_launcher_imports_nothing_heavy(tmp_path):
     loaded = set(done.stdout.split())
     assert "taupy.instrument.launch" in loaded, done.stderr
     assert not loaded & HEAVY
+
+
+def test_a_run_is_stored_by_the_taupy_that_measured_it(tmp_path):
+    """Not by one that is installed, whose folder comes first."""
+    for name in ("installed", "ours"):
+        commands = tmp_path / name / "taupy" / "commands"
+        commands.mkdir(parents=True)
+        for package in (commands.parent, commands):
+            (package / "__init__.py").touch()
+        (commands / "store.py").write_text(f"def store(run): print({name!r}, run)")
+    code = launch._STORER.format(
+        paths=[str(tmp_path / "installed"), str(tmp_path / "ours")], home=str(tmp_path / "ours")
+    )
+    command = [sys.executable, "-I", "-S", "-c", code, "a run"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.stdout == "ours a run\n", done.stderr
