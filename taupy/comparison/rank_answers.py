@@ -39,7 +39,7 @@ def of_steps(job: Ranks, numbers: Sequence[int], causes: Causes) -> View:
             number,
             longest.get(number),
             worst,
-            _phase(job, sums, number),
+            _phase(job, sums, number, causes),
             _in_step(causes, worst, number),
         )
         for number in numbers
@@ -55,9 +55,19 @@ def _in_step(causes: Causes, worst: RankTimes | None, number: int) -> Cause | No
     return next(iter(causes.of_rank(worst.rank, number)), None)
 
 
-def _phase(job: Ranks, sums: list[RankTimes], step: int) -> tuple[str, float] | None:
-    """The phase in which the rank that the others waited for took longer."""
+def _phase(
+    job: Ranks, sums: list[RankTimes], step: int, causes: Causes
+) -> tuple[str, float] | None:
+    """The phase in which the rank that the others waited for took longer: that of the routines
+    which did, if they are known."""
     worst = analysis.straggler(sums)
+    if worst is not None and causes.since_collectives:
+        phases: dict[str, float] = {}
+        for cause in causes.of_rank(worst.rank, step):
+            phase = cause.phase or "other"
+            phases[phase] = phases.get(phase, 0.0) + cause.excess_ns
+        if phases:
+            return max(phases.items(), key=lambda item: item[1])
     waits = {times.rank: times.wait_ns for times in sums}
     steps = {rank.number: rank.steps for rank in job.ranks if rank.steps is not None}
     return None if worst is None else longer_phase(steps, waits, worst.rank, step)
@@ -76,7 +86,7 @@ def _why(
         f"{begin}the others waited {duration(worst.caused_ns)} for rank {worst.rank}, "
         f"{100 * worst.caused_ns / waited:.0f} % of all waiting"
     ]
-    if step is not None and (longer := _phase(job, sums, step)) is not None:
+    if step is not None and (longer := _phase(job, sums, step, causes)) is not None:
         notes.append(f"in step {step} its {longer[0]} took {duration(longer[1])} longer")
     when = "over the whole run"
     if causes.since_collectives:
