@@ -23,6 +23,7 @@ from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.writer import add_profile
 from tests.builders import call, gpu_profile, host, profile_of, small_profile, steps
 from tests.hostile import EVIL, UNSAFE, Tags, attacking, hostile
+from tests.unit.profiledb.test_stamped import spanned
 from tests.unit.roofline.build import EPYC, Kernel, gpu_trial
 
 FORMS = ("text", "csv", "json", "markdown")
@@ -86,6 +87,7 @@ def harmless() -> list[Profile]:
     main_thread = host(call("main", 1, 10, [call(data, 2, 20), call(layer, 2, 30)]))
     training = profile_of(main_thread, number=6)
     training.threads[0].steps = [steps([1000, 10, 30])]
+    training.threads[0].activities = [spanned(2, 5, 1005)]
     training.threads[0].steps[0].values[EVIL] = array("d", [1, 2, 3])
     return [*some, gpu_trial(*kernels, number=5), training]
 

@@ -35,6 +35,7 @@ from tests.unit.analysis.counted import counted_profile
 from tests.unit.comparison.test_ranks import rank
 from tests.unit.profiledb.test_ceilings import MEASURED
 from tests.unit.profiledb.test_layers import network
+from tests.unit.profiledb.test_stamped import spanned
 
 duckdb = pytest.importorskip("duckdb")
 sqlglot = pytest.importorskip("sqlglot")
@@ -90,6 +91,7 @@ def training(number):
     profile.metadata = {"batch_size": str(number), "Command Line": "python train.py"}
     main = profile.threads[0]
     main.steps = [steps([100, 120, 90])]
+    main.activities = [spanned(2, 20, 80)]
     main.samples = [samples(RESIDENT, KIB, [100.0, 300.0])]
     main.user_events = [
         replace(event(name, [4.0, 8.0], KIB), row=row)
@@ -102,9 +104,16 @@ def training(number):
     return profile
 
 
+def launches(number):
+    """Kernels that a trace has stamped, and steps."""
+    profile = gpu_profile(number)
+    profile.threads[0].steps = [steps([100])]
+    return profile
+
+
 def fill(db):
     """Six trials, and what belongs to none."""
-    made = (small_profile, gpu_profile, counted_profile, training, training)
+    made = (small_profile, launches, counted_profile, training, training)
     for number, make in enumerate(made, 1):
         add_profile(db, make(number))
     for node, asked in enumerate(([20, 120], [85, 180])):
@@ -226,14 +235,17 @@ READING = [
     "ranks 6",
     "ranks 6 --by step",
     "ranks 6 --by collective",
+    "ranks 6 --by layer",
     "layers 4",
     "layers 4 --by type",
+    "layers 4 --by step",
     "memory 4",
     "memory 4 --by layer",
     "memory 4 --series",
     "waiting 4 --by phase",
     "kernel --trial 2",
     "kernel gemm --trial 2",
+    "kernel --trial 2 --by step",
     "trials",
     "trials show 2",
     "compare 1 2",

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import csv
 from array import array
+from collections import Counter
+from random import Random
 
+import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from taupy.commands import main
 from taupy.model.gpu import Activity
 from taupy.model.profile import Timer
+from taupy.model.step_spans import NO_STEP
 from taupy.pprof import layer_steps, layers
 from taupy.profiledb.database import ProfileDB
-from taupy.profiledb.stamped import stamped
+from taupy.profiledb.stamped import StepRows, stamped
 from taupy.profiledb.values import values
 from taupy.profiledb.writer import add_profile
 from tests.builders import SAMPLED_FROM_NS, call, host, profile_of, small_profile, steps
@@ -137,6 +143,29 @@ def totals(view):
             for at, name in enumerate(("own", "forward", "backward", "recompute", "calls")):
                 mine[at] += of_row.get(f"{name}_ns", of_row.get(name)) or 0
     return sums
+
+
+@settings(max_examples=100, deadline=None)
+@given(seed=st.integers(0, 2**32))
+def test_spans_are_cut_as_if_each_nanosecond_were_counted(seed):
+    random = Random(seed)
+    bounds = sorted(random.sample(range(60), 2 * random.randrange(1, 8)))
+    begin, end = (np.array(bounds[first::2], "i8") for first in (0, 1))
+    rows = StepRows(begin, end, np.arange(len(begin)))
+    starts = np.array([random.randrange(60) for _ in range(5)], "i8")
+    ends = starts + np.array([random.randrange(40) for _ in range(5)], "i8")
+    step_of = rows.at(np.arange(100)).tolist()
+    assert step_of == [
+        next((at for at in range(len(begin)) if begin[at] <= moment < end[at]), NO_STEP)
+        for moment in range(100)
+    ]
+    counted = Counter(
+        (span, step_of[moment])
+        for span, (start, stop) in enumerate(zip(starts, ends, strict=True))
+        for moment in range(start, stop)
+    )
+    pieces = zip(*(column.tolist() for column in rows.pieces(starts, ends)), strict=True)
+    assert {(span, step): length for span, step, length in pieces if length} == counted
 
 
 def test_steps_after_a_trace_was_full_are_not_known(ask):
