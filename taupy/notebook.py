@@ -157,9 +157,10 @@ class Trial(api.Trial):
         with self._database._opened() as db:
             if by == "step":
                 from taupy.pprof import layer_steps
+                from taupy.profiledb.launch_steps import with_streams
                 from taupy.profiledb.stamped import stamped
 
-                spans = stamped(db, self.row.id)
+                spans = with_streams(db, self.row.id, stamped(db, self.row.id))
                 layer_steps.check(self.row.id, spans)
                 table = values(db, layers.question(self.row.id))
                 return _frames(layer_steps.views(table, spans, layers.Choice("layer", depth)))

@@ -86,12 +86,13 @@ def _none(trial: int) -> str:
 
 def _by_step(args: argparse.Namespace) -> int:
     from taupy.pprof import layer_steps
+    from taupy.profiledb.launch_steps import with_streams
     from taupy.profiledb.stamped import stamped
 
     for_people = args.form == "text" and not args.all
     limit = _OF_A_STEP if for_people and args.limit is None else args.limit
     with running.selected_trial(args) as (db, trial):
-        spans = stamped(db, trial.id)
+        spans = with_streams(db, trial.id, stamped(db, trial.id))
         layer_steps.check(trial.id, spans)
         table = values(db, layers.question(trial.id))
         choice = layers.Choice("layer", args.depth, args.tree)

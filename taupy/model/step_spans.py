@@ -68,6 +68,7 @@ class Stamped:
         series: the steps of each thread.
         steps: all of their rows.
         spans: by host thread; empty if none were recorded.
+        streams: by stream of a GPU: its work, in the step that launched it.
         unknown: positions of steps during which the trace was already full, or became so.
         notes: on what is missing.
     """
@@ -77,3 +78,4 @@ class Stamped:
     spans: dict[ThreadRow, Spans]
     unknown: frozenset[int] = frozenset()
     notes: Sequence[str] = field(default_factory=list)
+    streams: dict[ThreadRow, Spans] = field(default_factory=dict)

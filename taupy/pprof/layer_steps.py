@@ -15,7 +15,7 @@ import numpy as np
 from taupy.errors import UsageError
 from taupy.model.forest import outermost, preorder
 from taupy.model.rows import ThreadRow
-from taupy.model.step_spans import NO_STEP, Stamped, Step
+from taupy.model.step_spans import NO_STEP, Spans, Stamped, Step
 from taupy.model.step_times import step_times
 from taupy.model.table import Table
 from taupy.network.steps import BRIEF
@@ -28,7 +28,7 @@ _Numbers = np.ndarray[Any, np.dtype[np.int64]]
 _Mask = np.ndarray[Any, np.dtype[np.bool_]]
 
 _OUTSIDE = "(no step)"
-_OWN, _FORWARD, _BACKWARD, _RECOMPUTE, _CALLS = range(5)
+_OWN, _FORWARD, _BACKWARD, _RECOMPUTE, _GPU, _CALLS = range(6)
 
 _FROM = "from the start and end of each call of a layer or phase, which --trace=host recorded"
 
@@ -44,6 +44,7 @@ _COLUMNS = (
     Column("forward_ns", "time_ns", "Forward", width=9),
     Column("backward_ns", "time_ns", "Backward", width=9),
     Column("recompute_ns", "time_ns", "Recompute", width=9),
+    Column("gpu_ns", "time_ns", "GPU time", width=9),
     Column("calls", "int", "Calls"),
     Column("type", heading="Class"),
     Column("layer", heading="Layer"),
@@ -75,7 +76,13 @@ def views(
     for thread, part in table.parts("thread").items():
         has_layers = any(label is not None for label in part.row_labels("layer"))
         if thread.kind == "host" and has_layers and thread in stamped.spans:
-            divided = _Divided(thread, Layers(part, choice), stamped)
+            layers = Layers(part, choice)
+            on_gpus = [
+                (Layers(other, choice), stamped.streams[stream])
+                for stream, other in table.parts("thread").items()
+                if stream in stamped.streams and stream.node == thread.node
+            ]
+            divided = _Divided(thread, layers, stamped, on_gpus)
             shown = divided.recorded if whole else _shown(stamped, divided.recorded)
             by_time.append((divided.layers.owned, _view(thread, divided, shown, choice, limit)))
     by_time.sort(key=lambda pair: -pair[0])
@@ -101,14 +108,20 @@ class _Divided:
 
     Attributes:
         step, label: of each sum; a label is its position among `layers.numbers`.
-        sums: own, forward, backward and recompute time, and calls.
+        sums: own, forward, backward, recompute and GPU time, and calls.
         recorded: positions of the steps of which at least half was recorded in detail.
     """
 
-    def __init__(self, thread: ThreadRow, layers: Layers, stamped: Stamped) -> None:
+    def __init__(
+        self,
+        thread: ThreadRow,
+        layers: Layers,
+        stamped: Stamped,
+        on_gpus: Sequence[tuple[Layers, Spans]] = (),
+    ) -> None:
         self.layers, self.steps = layers, stamped.steps
         spans = stamped.spans[thread]
-        row_of = {id: row for row, id in enumerate(layers.table.row_labels("callpath"))}
+        row_of = _row_of(layers)
         row = _whole([row_of[id] for id in spans.callpaths])
         above = _nearest(layers.parent, row)[row]
         number = _whole([layers.numbers[label] for label in layers.labels])
@@ -122,7 +135,7 @@ class _Divided:
         inside, inside_of = self._around(here[back])
         less, less_of = self._around(number[around][back_inner])
         rest_of, rest = self._rest(thread, stamped, step[~inner], time[~inner])
-        nowhere = np.full(len(rest), layers.numbers.get(NO_LAYER, 0))
+        nowhere = np.full(len(rest), layers.numbers.setdefault(NO_LAYER, len(layers.numbers)))
         parts = [
             (_OWN, step, here, time),
             (_OWN, step[inner], number[around][inner], -time[inner]),
@@ -132,6 +145,7 @@ class _Divided:
             (_BACKWARD, step[back][inside_of], inside, time[back][inside_of]),
             (_BACKWARD, step[back_inner][less_of], less, -time[back_inner][less_of]),
             (_CALLS, step[counted], here[counted], calls[counted]),
+            *((_GPU, *self._on_gpu(*on_gpu)) for on_gpu in on_gpus),
         ]
         self._add(parts, len(layers.numbers))
         self.recorded = self._in_detail(row, step, path, time) - stamped.unknown
@@ -155,12 +169,27 @@ class _Divided:
         for outer, within in layers.within.items():
             for label in within if is_of_layers(outer) else ():
                 around[layers.numbers[label]].append(layers.numbers[outer])
-        many = _whole([len(outer) for outer in around])
-        flat = _whole([number for outer in around for number in outer])
-        first = many.cumsum() - many
-        of = np.repeat(np.arange(len(inner)), many[inner])
-        begins = many[inner].cumsum() - many[inner]
-        return flat[first[inner][of] + np.arange(len(of)) - begins[of]], of
+        return _spread(around, inner)
+
+    def _on_gpu(self, layers: Layers, spans: Spans) -> tuple[_Numbers, _Numbers, _Numbers]:
+        """Step, label and time of work on a GPU: it counts for all layers around its launch, or, if
+        there is none, for its phase."""
+        numbers = self.layers.numbers
+        around: list[list[int]] = [[] for _ in spans.callpaths]
+        row_of = _row_of(layers)
+        for path in {*spans.path}:
+            row = row_of[spans.callpaths[path]]
+            own, above = layers.labels[row], row
+            mine = {own}
+            while is_of_layers(own) and (above := layers.parent[above]) >= 0:
+                mine.add(layers.labels[above])
+            around[path] = [
+                numbers[label]
+                for label in mine
+                if label in numbers and (label == own or is_of_layers(label))
+            ]
+        label, of = _spread(around, _whole(spans.path))
+        return _whole(spans.step)[of], label, _whole(spans.time_ns)[of]
 
     def _rest(
         self, thread: ThreadRow, stamped: Stamped, step: _Numbers, time: _Numbers
@@ -175,7 +204,7 @@ class _Divided:
     def _add(self, parts: Sequence[tuple[int, _Numbers, _Numbers, _Numbers]], labels: int) -> None:
         keys = np.concatenate([(step + 1) * labels + label for _, step, label, _ in parts])
         distinct, place = np.unique(keys, return_inverse=True)
-        self.sums = np.zeros((5, len(distinct)), "i8")
+        self.sums = np.zeros((6, len(distinct)), "i8")
         first = 0
         for column, step, _, amount in parts:
             np.add.at(self.sums[column], place[first : first + len(step)], amount)
@@ -196,6 +225,21 @@ class _Divided:
             for at in {*self.step.tolist()} - {NO_STEP}
             if 2 * spent[at] <= self.steps[at].end_ns - self.steps[at].begin_ns
         }
+
+
+def _row_of(layers: Layers) -> dict[int, int]:
+    """The row of each call path."""
+    return {id: row for row, id in enumerate(layers.table.row_labels("callpath"))}
+
+
+def _spread(lists: Sequence[Sequence[int]], which: _Numbers) -> tuple[_Numbers, _Numbers]:
+    """The members of these lists, one after the other; and the positions in `which`."""
+    many = _whole([len(members) for members in lists])
+    flat = _whole([member for members in lists for member in members])
+    first = many.cumsum() - many
+    of = np.repeat(np.arange(len(which)), many[which])
+    begins = many[which].cumsum() - many[which]
+    return flat[first[which][of] + np.arange(len(of)) - begins[of]], of
 
 
 def _nearest(parent: Sequence[int], rows: _Numbers) -> _Numbers:
@@ -241,7 +285,10 @@ def _view(
     place = f"NODE {thread.node}, CONTEXT {thread.context}, THREAD {thread.thread}{name}"
     hidden = len(divided.recorded - shown)
     notes = _notes([steps[row] for row in in_time if row != NO_STEP], hidden, limit)
-    return View(f"LAYERS BY STEP OF {place}", _COLUMNS, rows, notes)
+    has_gpus = divided.sums[_GPU].any()
+    kept = [at for at, column in enumerate(_COLUMNS) if has_gpus or column.name != "gpu_ns"]
+    shown_cells = [[row[at] for at in kept] for row in rows]
+    return View(f"LAYERS BY STEP OF {place}", [_COLUMNS[at] for at in kept], shown_cells, notes)
 
 
 def _notes(steps: Sequence[Step], hidden: int, limit: int | None) -> list[str]:
@@ -264,10 +311,10 @@ def _place(steps: Sequence[Step], row: int) -> tuple[Cell, ...]:
 
 def _times(sums: Sequence[int], label: str, kind: str | None) -> tuple[Cell, ...]:
     """The times of one step and label, its calls and its class."""
-    own, forward, backward, recompute, calls = sums
+    own, forward, backward, recompute, gpu, calls = sums
     if not is_of_layers(label):
-        return own, None, None, None, None, None
-    return own, forward, backward or None, recompute or None, calls, kind
+        return own, None, None, None, gpu or None, None, None
+    return own, forward, backward or None, recompute or None, gpu or None, calls, kind
 
 
 def _whole(values: Any) -> _Numbers:

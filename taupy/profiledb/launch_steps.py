@@ -6,7 +6,8 @@ the GPU decides.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from array import array
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,9 +15,9 @@ import numpy as np
 from taupy.errors import UsageError
 from taupy.model.question import LAUNCHES, Question
 from taupy.model.rows import Configuration, ThreadRow
-from taupy.model.step_spans import NO_STEP
+from taupy.model.step_spans import NO_STEP, Spans, Stamped
 from taupy.model.table import Amount, Column, Table, merged
-from taupy.profiledb.database import ProfileDB
+from taupy.profiledb.database import ProfileDB, of_a_sound_file
 from taupy.profiledb.measures import column
 from taupy.profiledb.query import threads_by_id
 from taupy.profiledb.stamped import Numbers, TrialSteps, columns
@@ -69,19 +70,11 @@ def launches(db: ProfileDB, trial: int) -> tuple[Table, list[str]]:
     Raises:
         UsageError: the trial has no steps, or no single launches.
     """
-    steps, threads = TrialSteps.of(db, trial), threads_by_id(db, trial)
+    steps = TrialSteps.of(db, trial)
     if not len(steps):
         raise UsageError(f"trial {trial} has no steps: see docs/steps.md")
     run = values(db, Question((trial,), (), _PLACE, values=LAUNCHES))
-    keys = zip(run.row_labels("thread"), run.row_labels("callpath"), strict=True)
-    place_of = {key: place for place, key in enumerate(keys)}
-    rows, calls = _Rows(), _calls(db, trial, steps, threads)
-    for id, thread in threads.items():
-        if thread.kind == "stream":
-            places = {path: place for (of, path), place in place_of.items() if of == thread}
-            stream = _Stream(places, steps, thread, calls.get(thread.node, _NO_CALLS))
-            for chunk in columns(db.stream(_WORK, (trial, id)), 5):
-                stream.add(chunk, rows)
+    rows = _rows(db, trial, steps, run)
     stamped = sum(int(count or 0) for count in rows.sums["launch.count"])
     if len(run) and not stamped:
         raise UsageError(
@@ -89,7 +82,51 @@ def launches(db: ProfileDB, trial: int) -> tuple[Table, list[str]]:
             "records them, `taupy import --trace FILE` keeps those of a file"
         )
     missing = _missing(run, rows)
-    return _table(run, rows, steps), _notes(stamped, missing, rows.by_start, steps)
+    notes = _notes(stamped, missing, rows.by_start) + steps.notes()
+    return _table(run, rows, steps), notes
+
+
+@of_a_sound_file
+def with_streams(db: ProfileDB, trial: int, stamped: Stamped) -> Stamped:
+    """The same, with what ran on GPUs, if the trace has it."""
+    steps = TrialSteps.of(db, trial)
+    run = values(db, Question((trial,), (), _PLACE, values=LAUNCHES))
+    rows = _rows(db, trial, steps, run)
+    callpaths, streams = run.row_labels("callpath"), run.row_labels("thread")
+    numbers: list[tuple[int, ...]] = [
+        (step, place, int(time or 0), int(count or 0))
+        for step, place, time, count in zip(
+            rows.step, rows.place, rows.sums["launch.time"], rows.sums["launch.count"], strict=True
+        )
+    ]
+    by_stream: dict[ThreadRow, list[tuple[int, ...]]] = {}
+    for row in numbers:
+        by_stream.setdefault(streams[row[1]], []).append(row)
+    spans = {
+        stream: Spans(callpaths, *(array("q", column) for column in zip(*mine, strict=True)))
+        for stream, mine in by_stream.items()
+    }
+    if not spans:
+        return stamped
+    notes = _notes(sum(count for *_, count in numbers), _missing(run, rows), rows.by_start)
+    return replace(stamped, streams=spans, notes=[*stamped.notes, *notes])
+
+
+def _rows(db: ProfileDB, trial: int, steps: TrialSteps, run: Table) -> _Rows:
+    """The launches in the trace; `run` has the sums over the run."""
+    threads, rows = threads_by_id(db, trial), _Rows()
+    places: dict[ThreadRow, dict[int, int]] = {}
+    labels = zip(run.row_labels("thread"), run.row_labels("callpath"), strict=True)
+    for place, (thread, callpath) in enumerate(labels):
+        places.setdefault(thread, {})[callpath] = place
+    calls = _calls(db, trial, steps, threads) if places else {}
+    for id, thread in threads.items():
+        if thread in places:
+            mine = calls.get(thread.node, _NO_CALLS)
+            stream = _Stream(places[thread], steps, thread, mine)
+            for chunk in columns(db.stream(_WORK, (trial, id)), 5):
+                stream.add(chunk, rows)
+    return rows
 
 
 class _Calls(NamedTuple):
@@ -209,7 +246,7 @@ def _table(run: Table, rows: _Rows, steps: TrialSteps) -> Table:
     )  # fmt: skip
 
 
-def _notes(stamped: int, missing: int, by_start: int, steps: TrialSteps) -> list[str]:
+def _notes(stamped: int, missing: int, by_start: int) -> list[str]:
     notes = ["launches count in the step in which the host called for them"]
     if by_start:
         notes.append(
@@ -218,4 +255,4 @@ def _notes(stamped: int, missing: int, by_start: int, steps: TrialSteps) -> list
         )
     if missing:
         notes.append(f"{missing} launches are not in the trace: their steps are not known")
-    return notes + steps.notes()
+    return notes

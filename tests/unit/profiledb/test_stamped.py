@@ -13,9 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from taupy.commands import main
-from taupy.model.gpu import Activity
-from taupy.model.profile import Timer
+from taupy.model.gpu import Activity, Launch
+from taupy.model.profile import Thread, Timer
 from taupy.model.step_spans import NO_STEP
+from taupy.model.streams import Owner, StreamBuilder
 from taupy.pprof import layer_steps, layers
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.stamped import StepRows, stamped
@@ -117,6 +118,32 @@ def test_a_thread_without_steps_has_those_of_its_process(ask):
     assert by_step(ask(training(), "--csv"), "1") == {
         ("1", "body.1"): (10, 0, 10, 0, 0),
         ("2", "body.1"): (20, 0, 20, 0, 0),
+    }
+
+
+def test_gpu_time_belongs_to_the_step_and_layers_of_the_launch(ask):
+    """Kernels of `body.0` and the optimizer that run after the last step."""
+    profile = training()
+    measured, stream = profile.threads[0], Thread(0, 1, 0, "stream", "stream 7", 7)
+    builder = StreamBuilder(profile.timers)
+    gemm = Timer("gemm", groups=("GPU_KERNEL",))
+    for row, launched, took in ((3, 16, 20), (3, 126, 30), (8, 90, 5)):
+        owner = Owner(measured.tree, row)
+        kernel = builder.add(stream, owner, gemm, Launch(0, 1, took, took, took, took**2))
+        begin = SAMPLED_FROM_NS + 300 + launched
+        activity = Activity(kernel, "kernel", begin, begin + took, launched)
+        builder.add_activity(stream, activity)
+        call = SAMPLED_FROM_NS + launched
+        measured.activities.append(Activity(row, "api", call, call + 1, launched))
+    profile.threads += builder.threads()
+    rows = ask(profile, "--csv")
+    on_gpu = {(row["step"], row["layer"]): row["gpu_ns"] for row in rows if row["thread"] == "0"}
+    assert {key: time for key, time in on_gpu.items() if time} == {
+        ("1", "Net"): "20",
+        ("1", "body.0"): "20",
+        ("1", "(optimizer)"): "5",
+        ("2", "Net"): "30",
+        ("2", "body.0"): "30",
     }
 
 
