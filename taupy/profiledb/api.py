@@ -238,7 +238,7 @@ class Trial:
             )
             return self._values(db, rows, TreeRow._fields, metric)
 
-    def kernels(self) -> pd.DataFrame:
+    def kernels(self, by: str = "kernel") -> pd.DataFrame:
         """One row per kernel or copy and GPU, by decreasing time.
 
         Columns: node, context [1 + the GPU's ordinal], timer, short_name, groups, percent
@@ -246,11 +246,19 @@ class Trial:
         stddev_ns [of single launches], bytes, occupancy [0 to 1], limiter, configurations,
         routine [that launched most of it], routines. Unknown values are missing.
 
+        Args:
+            by: another dimension of `taupy kernel --by`, whose labels are then in `timer`: "layer",
+                "phase" and so on, or "step", in order of time, of a trial with `--trace=gpu`.
+
         Raises:
             taupy.errors.TaupyError: nothing of the trial ran on a GPU.
+            taupy.errors.UsageError: there is no such dimension, or the trial has no steps or trace.
         """
         with self._database._opened() as db:
-            rows = gpu_query.kernels(gpu_query.launched(db, self.row.id))
+            if by == "kernel":
+                rows = gpu_query.kernels(gpu_query.launched(db, self.row.id))
+            else:
+                rows = gpu_query.kernels(gpu_query.launched(db, self.row.id, more=[by]), by)
         return frame(rows, KernelRow._fields)
 
     def launches(self) -> pd.DataFrame:

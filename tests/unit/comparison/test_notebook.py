@@ -10,6 +10,7 @@ from taupy.model.profile import Timer
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.writer import add_profile
 from tests.builders import call, gpu_profile, host, profile_of, small_profile, steps
+from tests.unit.profiledb import test_stamped
 from tests.unit.profiledb.test_layers import network
 
 pd = pytest.importorskip("pandas")
@@ -44,6 +45,9 @@ def test_kernels(db):
     assert frame["time_ns"].tolist() == [5000, 2000, 800]
     assert frame["time_ns"].dtype == "int64"
     assert db.trial(1).launches()["calls"].sum() == 30
+    assert db.trial(1).kernels(by="group")["timer"].tolist() == ["GPU_KERNEL", "GPU_COPY"]
+    with pytest.raises(UsageError, match="has no steps"):
+        db.trial(1).kernels(by="step")
     with pytest.raises(TaupyError, match="nothing of trial 3 ran on a GPU"):
         db.trial(3).kernels()
 
@@ -95,6 +99,19 @@ def test_phases_of_a_trial_add_up_to_the_time_of_its_thread(training):
     frame = training.trial(1).phases()
     assert {"forward", "(no phase)"} <= set(frame["phase"])
     assert frame["time_ns"].sum() == 180
+
+
+def test_steps_divide_phases_and_what_a_trace_has_stamped(training, tmp_path):
+    of_steps = training.trial(1).phases(by="step").groupby(["kind", "step"])["time_ns"].sum()
+    assert of_steps.to_dict() == {
+        ("training", 1): 9e6, ("training", 2): 1e6, ("validation", 1): 5e5,
+    }  # fmt: skip
+    with pytest.raises(UsageError, match="--trace=host"):
+        training.trial(1).layers(by="step")
+    with ProfileDB.open(tmp_path / "training.db", readonly=False) as writer:
+        add_profile(writer, test_stamped.training(3))
+    frame = training.trial(3).layers(by="step")
+    assert frame[frame["thread"] == 0].groupby("step")["own_ns"].sum().to_dict() == {1: 100, 2: 100}
 
 
 def test_columns_have_the_same_types_whatever_is_missing(db):
