@@ -127,7 +127,11 @@ PyObject *event(PyObject *module, PyObject *args)
         Node *node = visible(thread);
         if (sample(name, unit, value, thread, node->parent == NULL ? NULL : node) != 0)
             part->calls_over_limit++;
-        step_value(thread, name, value);
+        int work = step_work_of(name, unit);
+        if (work >= 0)
+            step_work_add(work, value);
+        else
+            step_value(thread, name, value);
     }
     Py_RETURN_NONE;
 }

@@ -3,6 +3,7 @@
 #include "operations.h"
 #include "events.h"
 #include "process.h"
+#include "step_metrics.h"
 #include <dlfcn.h>
 #include <stdio.h>
 
@@ -52,6 +53,8 @@ static void operations_note(int precision, double flop, double bytes)
         operations_unowned += flop; /* only used in a note: races may lose some */
         return;
     }
+    step_work_add(precision == 32 ? WORK_FP32 : WORK_FP64, flop);
+    step_work_add(WORK_BYTES, bytes);
     OperationPlace *place = operation_place(thread, visible(thread), precision);
     if (place != NULL) {
         sample_add(place->flop, flop);

@@ -84,16 +84,42 @@ static uint64_t run_delay(void)
     return *end == '\n' && numbers[2] > 0 ? numbers[1] : STEP_UNKNOWN;
 }
 
+/* What this thread has stated. */
+static __thread struct {
+    double sums[STEP_WORKS];
+    unsigned stated;
+} work;
+
+int step_work_of(const char *name, const char *unit)
+{
+    static const char *const names[STEP_WORKS] = {
+        "flop", "flop_fp64", "flop_fp32", "flop_fp16", "flop_bf16", "bytes_dram"};
+    for (int kind = 0; kind < STEP_WORKS; kind++)
+        if (strcmp(name, names[kind]) == 0)
+            return strcmp(unit, kind == WORK_BYTES ? "B" : "flop") == 0 ? kind : -1;
+    return -1;
+}
+
+void step_work_add(enum StepWork kind, double amount)
+{
+    if (!(amount >= 0 && isfinite(amount)))
+        return;
+    work.sums[kind] += amount;
+    work.stated |= 1u << kind;
+}
+
 StepMark step_mark(CounterGroup *counters)
 {
     StepMark mark;
     int saved = errno;
+    memcpy(mark.work, work.sums, sizeof mark.work);
+    mark.stated = work.stated;
     mark.values[STEP_CPU_TIME] = (uint64_t)clock_ns(CLOCK_THREAD_CPUTIME_ID);
     mark.values[STEP_RUN_DELAY] = run_delay();
     int known = counters != NULL &&
                 counter_metrics(counters, 1, mark.values + STEP_COUNTERS) == 0
                     ? counter_metric_count : 0;
-    for (int i = STEP_COUNTERS + known; i < STEP_METRICS; i++)
+    for (int i = STEP_COUNTERS + known; i < STEP_READ; i++)
         mark.values[i] = STEP_UNKNOWN;
     errno = saved;
     return mark;
@@ -101,12 +127,14 @@ StepMark step_mark(CounterGroup *counters)
 
 void step_used(const StepMark *begin, const StepMark *end, double *metrics)
 {
-    for (int i = 0; i < STEP_METRICS; i++) {
+    for (int i = 0; i < STEP_READ; i++) {
         uint64_t first = begin->values[i], last = end->values[i];
         int is_known = first != STEP_UNKNOWN && last != STEP_UNKNOWN &&
                        last - first < COUNTER_UNBELIEVABLE;
         metrics[i] = is_known ? (double)(last - first) : NAN;
     }
+    for (int i = 0; i < STEP_WORKS; i++)
+        metrics[STEP_READ + i] = end->stated & 1u << i ? end->work[i] - begin->work[i] : NAN;
 }
 
 void step_metrics_thread_ends(void)

@@ -1,5 +1,5 @@
 /* What a thread has used up when a step begins and ends: its CPU time, the time it waited for a
- * processor (run delay), and its hardware and software counters.
+ * processor (run delay), its hardware and software counters, and the work it has stated.
  *
  * CPU time and run delay are the kernel's, and read without any option; the run delay comes from
  * /proc/thread-self/schedstat, which stays open. Only at the boundaries of steps: two or three
@@ -9,14 +9,26 @@
 
 #include "counters.h"
 
-/* CPU time [ns], run delay [ns], then the counters in their order. */
+/* Work that the program states by user events of these names, or that is derived from shapes; as
+ * STATED in taupy/model/metric.py. */
+enum StepWork { WORK_FLOP, WORK_FP64, WORK_FP32, WORK_FP16, WORK_BF16, WORK_BYTES, STEP_WORKS };
+
+/* CPU time [ns], run delay [ns], then the counters in their order, then stated work. */
 enum StepMetric { STEP_CPU_TIME, STEP_RUN_DELAY, STEP_COUNTERS };
-#define STEP_METRICS (STEP_COUNTERS + COUNTER_METRICS_AT_MOST)
+#define STEP_READ (STEP_COUNTERS + COUNTER_METRICS_AT_MOST)
+#define STEP_METRICS (STEP_READ + STEP_WORKS)
 #define STEP_UNKNOWN UINT64_MAX
 
 typedef struct StepMark {
-    uint64_t values[STEP_METRICS]; /* STEP_UNKNOWN: not available */
+    uint64_t values[STEP_READ]; /* STEP_UNKNOWN: not available */
+    double work[STEP_WORKS];
+    unsigned stated; /* bits of the kinds of work that were stated at all */
 } StepMark;
+
+/* The kind of work that a user event states; -1: none. */
+int step_work_of(const char *name, const char *unit);
+/* This thread states work. Needs no GIL. */
+void step_work_add(enum StepWork kind, double amount);
 
 /* What this thread has used so far. `counters`: its own; NULL: none. */
 StepMark step_mark(CounterGroup *counters);

@@ -698,7 +698,7 @@ static void steps_finish(Thread *thread)
         step_write(thread, STEP_TRAINING, &steps->now, &steps->now.updated);
     else if (is_validation(&steps->now) && steps->series[STEP_VALIDATION].count > 0) {
         Boundary last = {steps->since}; /* what the thread had used by then is unknown */
-        memset(&last.used, 0xff, sizeof last.used);
+        memset(last.used.values, 0xff, sizeof last.used.values);
         step_write(thread, STEP_VALIDATION, &steps->now, &last);
     }
     steps->now.is_open = 0;

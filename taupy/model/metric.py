@@ -23,3 +23,12 @@ RUN_DELAY = Metric("run_delay", "ns")
 
 OF_STEPS = (CPU_TIME, RUN_DELAY)
 """Known of every step, even if the trial does not measure them elsewhere."""
+
+STATED = (
+    *(
+        Metric(name, "flop")
+        for name in ("flop", "flop_fp64", "flop_fp32", "flop_fp16", "flop_bf16")
+    ),
+    Metric("bytes_dram", "B"),
+)
+"""Work of steps that the program states by user events, or that is derived from shapes."""

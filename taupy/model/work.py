@@ -60,6 +60,9 @@ COUNTED_OPERATIONS = "Counted Operations"
 COUNTED_PROGRAM = "Counted Program"
 """Metadata with the script that ran inside `taupy.count`."""
 
+BLAS_ALONE = "taupy.option.analytic"
+"""Metadata that names the library whose calls were counted."""
+
 UNCOUNTED = "Operations Not Counted"
 """Metadata with the names of operations that had no formula."""
 
@@ -175,3 +178,8 @@ class TrialWork:
     ceilings: tuple[Ceiling, ...] = ()
     source: str = ""
     rank: int | None = None
+
+    @property
+    def is_stated_twice(self) -> bool:
+        """Whether work was stated as operations, and again as the BLAS calls in them."""
+        return COUNTED_OPERATIONS in self.metadata and BLAS_ALONE in self.metadata

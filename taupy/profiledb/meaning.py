@@ -14,10 +14,11 @@ from taupy.errors import MissingMetric, UsageError
 from taupy.model import expression
 from taupy.model.expression import LENIENT, Binary, Function, Name, Node
 from taupy.model.formula import Formula, bound, degree
-from taupy.model.metric import OF_STEPS, Metric
+from taupy.model.metric import OF_STEPS, STATED, Metric
 from taupy.profiledb import derived
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.derived import Definition
+from taupy.profiledb.steps import metrics_of_steps
 from taupy.profiledb.translation import metrics_of
 
 COUNTS = {"calls": "call", "subroutines": "call"}
@@ -68,15 +69,16 @@ class Meant(NamedTuple):
 def units_in(
     db: ProfileDB, trials: Sequence[int], *, of_steps: bool = False
 ) -> dict[int, dict[str, str]]:
-    """The metrics of each trial with their units; `of_steps`: also those that its steps have."""
-    more = {metric.name: metric.unit for metric in OF_STEPS} if of_steps else {}
-    return {
-        trial: {
-            **{name: unit for name, (_, unit) in metrics_here.items()},
-            **(more if metrics_here else {}),
-        }
+    """The metrics of each trial with their units; `of_steps`: also those of its steps alone."""
+    units = {
+        trial: {name: unit for name, (_, unit) in metrics_here.items()}
         for trial, metrics_here in metrics_of(db, trials).items()
     }
+    for trial, names in metrics_of_steps(db, trials).items() if of_steps else ():
+        more = {metric.name: metric.unit for metric in (*OF_STEPS, *STATED)}
+        for name in names:
+            units[trial].setdefault(name, more.get(name, ""))
+    return units
 
 
 def meant_in(

@@ -15,6 +15,7 @@ from taupy.model.question import Condition, Question, Value
 from taupy.model.rows import ThreadRow, TimerRow, TrialRow
 from taupy.model.table import Amount, Table
 from taupy.model.work import (
+    BLAS_ALONE,
     COUNTED_OPERATIONS,
     COUNTED_PROGRAM,
     LEVEL_OF,
@@ -41,7 +42,6 @@ _STATED = (*PRECISION_OF, *LEVEL_OF)
 _RATES = tuple(name + PER_SECOND for name in _STATED)
 _HOST = Condition("kind", ("host",))
 _KERNELS = (Condition("kind", ("gpu",)), Condition("group", ("GPU_KERNEL",)))
-_BLAS = "taupy.option.analytic"
 _CPU_NAMES = ("CPU Type", "CPU Model", "CPU Name", "Processor")
 
 
@@ -252,7 +252,7 @@ class _Work:
 
     def _noted(self, events: Table) -> Iterable[NotedWork]:
         """The work stated by the program."""
-        owners = _Owners.of(self.above, _BLAS in self.metadata)
+        owners = _Owners.of(self.above, BLAS_ALONE in self.metadata)
         summed: dict[tuple[str, tuple[int, ...]], float] = {}
         for (name, unit), callpath, total in zip(
             events.row_labels("event"),

@@ -15,14 +15,14 @@ from typing import Any
 
 from taupy.errors import UsageError
 from taupy.model.formula import Sum
-from taupy.model.metric import OF_STEPS, TIME
+from taupy.model.metric import OF_STEPS, STATED, TIME
 from taupy.model.question import COUNTS, VALUES, Question
 from taupy.model.step_spans import step_name
 from taupy.model.table import Amount, Column, Table, merged
 from taupy.network.phases import KINDS
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.dimensions import dimension, ids_where, labels, listed
-from taupy.profiledb.steps import METRICS_OF, STRETCH, not_of_steps
+from taupy.profiledb.steps import METRICS_OF, STRETCH, metrics_of_steps, not_of_steps
 from taupy.profiledb.translation import metrics_of, sums_of, units_agree
 
 STEP, PHASE = "step", "phase"
@@ -39,11 +39,6 @@ _METRICS = f"""
       FROM step_value
      WHERE kind IN ('training{METRICS_OF}', 'validation{METRICS_OF}')
        AND trial_id IN ({{trials}}) AND name IN ({{names}})"""
-
-_NAMES = f"""
-    SELECT DISTINCT name FROM step_value
-     WHERE kind IN ('training{METRICS_OF}', 'validation{METRICS_OF}') AND trial_id IN ({{trials}})
-     ORDER BY name"""
 
 _ANY = f"SELECT 1 FROM step WHERE kind <> '{STRETCH}' AND trial_id IN ({{trials}}) LIMIT 1"
 
@@ -104,7 +99,7 @@ def _columns(db: ProfileDB, question: Question) -> tuple[list[Column], dict[str,
     if not {*question.values} <= {*VALUES}:
         raise UsageError("launches and user events are not recorded step by step")
     measured_in = metrics_of(db, question.trials)
-    units = {metric.name: metric.unit for metric in OF_STEPS}
+    units = {metric.name: metric.unit for metric in (*OF_STEPS, *STATED)}
     units |= {
         name: unit for of_trial in measured_in.values() for name, (_, unit) in of_trial.items()
     }
@@ -140,7 +135,8 @@ def _known(db: ProfileDB, question: Question, sums: Iterable[Sum]) -> None:
             f"{TIME.name} is"
         )
     trials = listed(question.trials)
-    measured = [name for (name,) in db.rows(_NAMES.replace("{trials}", trials))]
+    of_trials = metrics_of_steps(db, question.trials).values()
+    measured = sorted({name for of_trial in of_trials for name in of_trial})
     for term in others:
         if {*measured}.isdisjoint(term.metrics) and any(db.rows(_ANY.replace("{trials}", trials))):
             raise not_of_steps(term.text, measured)

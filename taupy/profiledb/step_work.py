@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from taupy.model.metric import STATED
 from taupy.model.profile import Steps
 from taupy.model.rows import ThreadRow
 from taupy.model.step_spans import step_name
-from taupy.model.work import METRICS, StepWork, TrialWork
+from taupy.model.work import LEVEL_OF, METRICS, PRECISION_OF, StepWork, TrialWork
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.query import threads_by_id
 from taupy.profiledb.steps import read_steps
@@ -20,15 +21,29 @@ def with_steps(db: ProfileDB, work: TrialWork) -> TrialWork:
     threads = threads_by_id(db, work.trial_id)
     series = [(threads[id], steps) for id, steps in read_steps(db, work.trial_id)]
     is_alone = len({thread[:3] for thread, _ in series}) == 1
-    return replace(
-        work, steps=tuple(step for of_thread in series for step in _steps(*of_thread, is_alone))
-    )
+    chosen = _chosen(work)
+    rows = (_steps(*of_thread, is_alone, chosen) for of_thread in series)
+    return replace(work, steps=tuple(step for of_thread in rows for step in of_thread))
 
 
-def _steps(thread: ThreadRow, steps: Steps, is_alone: bool) -> Iterator[StepWork]:
+def _chosen(work: TrialWork) -> list[str]:
+    """The metrics that count. Stated work does not count beside counted work of its kind, or if
+    both `taupy.count` and the BLAS have stated it, because these overlap."""
+    counted = {metric for routine in work.routines for metric in routine.inclusive}
+    chosen = [name for name in METRICS if name in counted]
+    if not work.is_stated_twice:
+        for kind in (PRECISION_OF, LEVEL_OF):
+            if counted.isdisjoint(kind):
+                chosen += [metric.name for metric in STATED if metric.name in kind]
+    return chosen
+
+
+def _steps(
+    thread: ThreadRow, steps: Steps, is_alone: bool, chosen: Sequence[str]
+) -> Iterator[StepWork]:
     what = "step" if steps.kind == "training" else f"{steps.kind} step"
     where = "" if is_alone else f", {thread.node}.{thread.thread} {thread.name}".rstrip()
-    counted = [(name, steps.metrics[name]) for name in METRICS if name in steps.metrics]
+    counted = [(name, steps.metrics[name]) for name in chosen if name in steps.metrics]
     for row, (number, count, time) in enumerate(
         zip(steps.number, steps.count, steps.time_ns, strict=True)
     ):

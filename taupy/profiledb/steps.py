@@ -17,6 +17,7 @@ from taupy.model.rows import ThreadRow
 from taupy.model.sampled import CUDA_ALLOCATED, RESIDENT
 from taupy.network.phases import KINDS
 from taupy.profiledb.database import ProfileDB
+from taupy.profiledb.dimensions import listed
 from taupy.profiledb.query import threads_by_id
 from taupy.profiledb.text import storable
 
@@ -35,6 +36,10 @@ _VALUES = f"""
     SELECT thread_id, kind, number, name, value
       FROM step_value WHERE trial_id = ? AND kind <> '{STRETCH}'
 """
+_NAMES = f"""
+    SELECT DISTINCT trial_id, name FROM step_value
+     WHERE kind IN ('training{METRICS_OF}', 'validation{METRICS_OF}') AND trial_id IN ({{trials}})
+     ORDER BY trial_id, name"""
 _HELD = """
     SELECT thread.node, user_event.name, sample.start_ns, sample.end_ns, sample.maximum
       FROM sample
@@ -154,6 +159,14 @@ def _largest(steps: Steps, seen: list[tuple[int, int, float]]) -> Iterator[float
         while at < len(seen) and seen[at][0] < begin + time:
             most, at = max(seen[at][2], most), at + 1
         yield most
+
+
+def metrics_of_steps(db: ProfileDB, trials: Sequence[int]) -> dict[int, list[str]]:
+    """The metrics, besides the time, that are known of some step of each trial."""
+    names: dict[int, list[str]] = {trial: [] for trial in trials}
+    for trial, name in db.rows(_NAMES.replace("{trials}", listed(trials))):
+        names[trial].append(name)
+    return names
 
 
 def not_of_steps(metric: str, measured: Iterable[str]) -> UsageError:

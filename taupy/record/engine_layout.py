@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from taupy.model.collectives import STRETCH_PLACES
+from taupy.model.metric import OF_STEPS, STATED
 
 Array = np.ndarray[Any, Any]
 """Records of a part, or a column of them."""
@@ -64,7 +65,7 @@ STEP = np.dtype(
         ("samples", "<u8"),
         ("phases", "<u8", (12,)),
         ("values", "<f8", (32,)),
-        ("metrics", "<f8", (2 + _METRICS_AT_MOST,)),
+        ("metrics", "<f8", (len(OF_STEPS) + _METRICS_AT_MOST + len(STATED),)),
     ]
 )
 """A row of steps (`_native/step_rows.h`)."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from taupy.errors import FormatError
-from taupy.model.metric import OF_STEPS
+from taupy.model.metric import OF_STEPS, STATED
 from taupy.model.profile import UNKNOWN, StepKind, Steps
 from taupy.network.phases import KINDS
 from taupy.record.engine_layout import Array
@@ -44,7 +44,7 @@ class PartSteps:
     counters: list[array[float]]
 
     def named(self, counters: Sequence[str]) -> Steps:
-        """The steps with their counters under these names."""
+        """The steps with their counters under these names; stated work gives way to counters."""
         for name, column in zip(counters, self.counters, strict=False):
             if not np.isnan(column).all():
                 self.steps.metrics[name] = column
@@ -81,10 +81,12 @@ def series(kind: int, rows: Array, clock: Clock, names: Mapping[int, str]) -> Pa
         if place < rows["values"].shape[1] and not np.isnan(rows["values"][:, place]).all():
             steps.values[name] = array("d", rows["values"][:, place].tobytes())
     used = [_used(rows["metrics"][:, place]) for place in range(rows["metrics"].shape[1])]
-    for metric, column in zip(OF_STEPS, used, strict=False):
+    for metric, column in zip(
+        (*OF_STEPS, *STATED), (*used[: len(OF_STEPS)], *used[-len(STATED) :]), strict=True
+    ):
         if not np.isnan(column).all():
             steps.metrics[metric.name] = column
-    return PartSteps(steps, used[len(OF_STEPS) :])
+    return PartSteps(steps, used[len(OF_STEPS) : -len(STATED)])
 
 
 def _used(column: Array) -> array[float]:

@@ -10,7 +10,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import replace
 
 from taupy.errors import MissingMetric, UsageError
-from taupy.model.work import COUNTED_OPERATIONS, TrialWork
+from taupy.model.work import BLAS_ALONE, COUNTED_OPERATIONS, TrialWork
 from taupy.roofline.gathering import (
     WHOLE,
     Sum,
@@ -28,7 +28,7 @@ from taupy.roofline.gathering import (
 from taupy.roofline.point import Of, Point, is_whole
 from taupy.roofline.retiming import UNTIMED, kernel_timings, retimed, routine_timings
 from taupy.roofline.step_points import step_points
-from taupy.roofline.summed import BLAS_ALONE, gpu_point, host_point
+from taupy.roofline.summed import gpu_point, host_point
 from taupy.units import percent
 
 __all__ = ["REMEDY", "Of", "Point", "has_host_work", "points", "require", "runs_on_gpu"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from taupy.errors import MissingMetric, UsageError
-from taupy.model.work import PRECISION_OF, Place, StepWork, TrialWork
+from taupy.model.work import COUNTED_OPERATIONS, PRECISION_OF, Place, StepWork, TrialWork
 from taupy.roofline.gathering import PROGRAM, Sum, has_work
 from taupy.roofline.point import Point
 from taupy.roofline.retiming import UNTIMED, retimed
@@ -14,6 +14,7 @@ from taupy.roofline.summed import host_point
 _MOSTLY = 0.95
 """Share of the trial's flop above which the threads with steps represent the whole."""
 _NOT_OF_GPU = "kernels of GPUs are not counted step by step: points are work of the CPU"
+_WITH_COUNTING = "times include counting; for measured times use --timing TRIAL"
 _REMEDY = "measure it with: taupy run --metrics roofline SCRIPT"
 
 
@@ -40,7 +41,9 @@ def step_points(work: TrialWork, timing: TrialWork | None = None) -> list[Point]
                 f"the timing trial {timing.trial_id} ({timing.name}) has no step in common "
                 f"with trial {work.trial_id} ({work.name})"
             )
-    notes = (_NOT_OF_GPU,) if work.kernels else ()
+    notes = [_NOT_OF_GPU] if work.kernels else []
+    if timing is None and COUNTED_OPERATIONS in work.metadata:
+        notes.append(_WITH_COUNTING)
     lacking = _of_others(work)
     wall = work.wall_ns / 1e9
     own_points = [
@@ -85,7 +88,10 @@ def _missing(work: TrialWork) -> MissingMetric:
             f"{what}: {_NOT_OF_GPU.partition(':')[0]}; use --by kernel, --by phase, or `taupy run "
             "--steps A:B` for some steps"
         )
-    if work.noted:
-        what += ": work derived from shapes is not known step by step"
+    if work.is_stated_twice:
+        return MissingMetric(
+            f"{what}: `taupy.count` and BLAS calls overlap; count with `taupy run -m taupy.count` "
+            "without --metrics"
+        )
     metrics = ", ".join(work.metrics) or "none"
     return MissingMetric(f"{what} (its metrics: {metrics}); {_REMEDY}")

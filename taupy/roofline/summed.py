@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from taupy.model.work import (
+    BLAS_ALONE,
     COUNTED_OPERATIONS,
     GPU_PRECISIONS,
     LEVEL_OF,
@@ -17,9 +18,6 @@ from taupy.model.work import (
 from taupy.roofline.gathering import Sum
 from taupy.roofline.point import Of, Point
 from taupy.units import duration
-
-BLAS_ALONE = "taupy.option.analytic"
-"""Metadata that names the library whose calls were counted."""
 
 _MOSTLY = 0.95
 """Share of the time above which counted launches represent a whole phase."""

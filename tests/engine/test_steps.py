@@ -510,6 +510,29 @@ SummaryWriter().add_scalar("own", time.thread_time_ns() - begin)
     assert len(rows) == 10_000 and 0.5 * own < sum(row[2] for row in rows) <= own
 
 
+def test_work_that_the_program_states_adds_up_in_a_step_and_is_no_logged_value(run):
+    trial = run(
+        """
+flop, moved = taupy.user_event("flop_fp32", "flop"), taupy.user_event("bytes_dram", "B")
+other = taupy.user_event("flop_fp64", "GFLOP")
+loop = loader()
+for batch in loop:
+    train(batch)
+    if len(loop.left) < 3:
+        flop.sample(100)
+        flop.sample(20)
+        moved.sample(len(loop.left))
+        other.sample(5)
+"""
+    )
+    # Before the first statement, work is unknown.
+    assert used(trial, "flop_fp32") == [("training", at, 120) for at in (2, 3, 4)]
+    assert [value for *_, value in used(trial, "bytes_dram")] == [2, 1, 0]
+    assert used(trial, "flop_fp64") == []
+    named = trial.sql(f"SELECT DISTINCT name FROM step_value WHERE {LOGGED} ORDER BY name")
+    assert named == [("flop_fp64",), ("learning rate",)]
+
+
 @pytest.mark.skipif(not has_delays(), reason="the kernel does not account for run delays")
 def test_steps_have_run_delays_and_leave_no_file_open(run):
     trial = run(

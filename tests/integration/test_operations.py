@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 
 import pytest
 
+from taupy.commands import main
 from taupy.profiledb import query
 from taupy.profiledb.database import ProfileDB
 
@@ -18,6 +20,7 @@ import os
 import threading
 
 import numpy as np
+import taupy
 
 def matrix(dtype):
     a = np.ones((100, 200), dtype)
@@ -54,6 +57,10 @@ if child == 0:
     in_a_child()
     os._exit(0)
 os.waitpid(child, 0)
+for turns in (1, 2):
+    with taupy.step():
+        for _ in range(turns):
+            np.dot(np.ones(500), np.ones(500))
 """
 
 
@@ -68,9 +75,13 @@ def run(folder, *options):
 
 
 @pytest.fixture(scope="module")
-def events(tmp_path_factory):
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("operations")
+
+
+@pytest.fixture(scope="module")
+def events(folder):
     """(node, routine, event) -> sum over calls."""
-    folder = tmp_path_factory.mktemp("operations")
     done = run(folder, "--metrics", "analytic")
     assert done.returncode == 0, done.stderr
     plain = subprocess.run(
@@ -108,6 +119,19 @@ def test_other_products_count_what_they_must(events):
 def test_a_child_has_its_own(events):
     assert events[1, "dot", "flop_fp64"] == 2000
     assert (1, "matrix", "flop_fp64") not in events
+
+
+def test_steps_are_points_of_a_roofline(folder, events, monkeypatch, capsys):
+    monkeypatch.chdir(folder)
+    assert main(["roofline", "--db", "t.db", "--by", "step", "--json"]) == 0
+    rows = {row["name"]: row for row in json.loads(capsys.readouterr().out)["rows"]}
+    assert {name: (row["flop_fp64"], row["bytes_DRAM"]) for name, row in rows.items()} == {
+        "step 1": (1000, 8000),
+        "step 2": (2000, 16000),
+    }
+    assert {row["flop_tier"] for row in rows.values()} == {"analytic"}
+    assert main(["pivot", "--db", "t.db", "--by", "step", "--cell", "flop_fp64", "--csv"]) == 0
+    assert "1,1000.0" in capsys.readouterr().out
 
 
 def test_without_it_nothing_is_put_in_between(tmp_path):

@@ -261,12 +261,13 @@ def test_time_charts_need_roofs(folder, capsys):
 def test_a_program_without_counters_is_counted_by_its_shapes(runs):
     pytest.importorskip("numpy")
     source = """
-import numpy as np
+import numpy as np, taupy
 def product(a, b):
     return a @ b
 a = np.ones((64, 64), np.float32)
 for _ in range(10):
-    product(a, a)
+    with taupy.step():
+        product(a, a)
 """
     assert runs.run(source).returncode == 0
     done = runs.taupy("run", "--db", str(runs.database), "-m", "taupy.count", "prog.py")
@@ -282,6 +283,10 @@ for _ in range(10):
     )
     assert row["run_time_s"] == pytest.approx(inside / 1e9)
     assert "minus the estimated cost of counting" in row["notes"]
+    shown = runs.taupy("roofline", "--db", str(runs.database), "--by", "step", "--json")
+    rows = json.loads(shown.stdout)["rows"]
+    assert len(rows) == 10 and {row["flop_fp32"] for row in rows} == {2 * 64**3}
+    assert "times include counting" in rows[0]["notes"]
     shown = runs.taupy("roofline", "--db", str(runs.database), "--timing", "1", "--json")
     (row,) = json.loads(shown.stdout)["rows"]
     assert row["name"].startswith("product ")
