@@ -63,7 +63,7 @@ typedef struct NamedTimer {
     uint32_t region; /* enum Region */
     uint32_t range;  /* enum Range */
     uint32_t import; /* nonzero: an import */
-    uint32_t is_stamped; /* a layer or a phase, see spans.h */
+    uint32_t is_stamped; /* a layer, a phase, or a wait of taupy's own, see spans.h */
     uint32_t brief;  /* nonzero: everything below is brief, see steps_window.h */
     uint32_t is_routine; /* it represents a call, that of a layer */
     struct LayerRecord *facts; /* of a layer, see layer_facts.h; of the part with that number */

@@ -9,7 +9,10 @@ from typing import Any
 import numpy as np
 
 from taupy.analysis.ranks import Matched, Ranks
+from taupy.model.collectives import GROUP
+from taupy.network.phases import kind_of
 from taupy.pprof.view import Cell, Column, View
+from taupy.profiledb.ancestry import Ancestry
 from taupy.profiledb.collectives import read_collectives
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.dimensions import labels, written
@@ -74,13 +77,28 @@ def of_places(db: ProfileDB, trial: int, job: Ranks, by: str, step: int | None =
 
 
 def _places(db: ProfileDB, trial: int, by: str) -> Mapping[tuple[str, int], str]:
-    """For each communicator and number, the label of the call path, on the first rank with one."""
+    """For each communicator and number, the label of what asked for it, on the first rank that did:
+    the call path without the routines that communicate."""
     callpath: dict[tuple[str, int], int] = {}
     for _, kept, ids in read_collectives(db, trial):
         for number, id in zip(kept.number, ids, strict=True):
             callpath.setdefault((kept.communicator, number), id)
-    label_of = labels(db, by, [*dict.fromkeys(callpath.values())])
-    return {key: written(by, label_of[id][0]) for key, id in callpath.items()}
+    above = Ancestry.of(db, callpath.values())
+    caller_of = {id: _caller(above, id) for id in dict.fromkeys(callpath.values())}
+    label_of = labels(db, by, [*dict.fromkeys(caller_of.values())])
+    return {key: written(by, label_of[caller_of[id]][0]) for key, id in callpath.items()}
+
+
+def _caller(above: Ancestry, callpath: int) -> int:
+    """The nearest call path that is not a routine for communication."""
+    ids = [*above.ids(callpath)]
+    timers = (above.timers[above.steps[id][1]] for id in ids)
+    others = (id for id, timer in zip(ids, timers, strict=True) if not _communicates(timer.groups))
+    return next(others, callpath)
+
+
+def _communicates(groups: str) -> bool:
+    return kind_of(groups) == "communication" or GROUP in groups.split("|")
 
 
 def _times(matched: Matched) -> tuple[_Times, _Times, _Times]:

@@ -22,7 +22,7 @@ from taupy.network.steps import BRIEF
 from taupy.pprof import steps as steps_views
 from taupy.pprof.layers import NO_LAYER, Choice, Layers, is_of_layers
 from taupy.pprof.view import Cell, Column, View
-from taupy.units import several
+from taupy.units import listing, several
 
 _Numbers = np.ndarray[Any, np.dtype[np.int64]]
 _Mask = np.ndarray[Any, np.dtype[np.bool_]]
@@ -72,10 +72,12 @@ def views(
         limit: layers of each step, those with the largest own time.
         whole: show all steps; otherwise the first, the last, and the slowest outliers.
     """
-    by_time = []
+    by_time, left = [], []
     for thread, part in table.parts("thread").items():
         has_layers = any(label is not None for label in part.row_labels("layer"))
-        if thread.kind == "host" and has_layers and thread in stamped.spans:
+        if thread.kind == "host" and has_layers and thread not in stamped.spans:
+            left.append(f"{thread.node}.{thread.context}.{thread.thread} ({thread.name})")
+        elif thread.kind == "host" and has_layers:
             layers = Layers(part, choice)
             on_gpus = [
                 (Layers(other, choice), stamped.streams[stream])
@@ -87,7 +89,9 @@ def views(
             by_time.append((divided.layers.owned, _view(thread, divided, shown, choice, limit)))
     by_time.sort(key=lambda pair: -pair[0])
     tables = [view for _, view in by_time]
-    tables[-1:] = [replace(view, notes=[*view.notes, *stamped.notes]) for view in tables[-1:]]
+    notes = [f"threads without a trace: {listing(left, 4)}"] if left else []
+    notes += stamped.notes
+    tables[-1:] = [replace(view, notes=[*view.notes, *notes]) for view in tables[-1:]]
     return tables
 
 

@@ -20,6 +20,7 @@ SLOW = Timer("augment", "train.py", 17)
 CHECKED = Timer("evaluate", "train.py", 30, path="/home/train.py")
 READS = Timer("read", "data.py", 5, path="/home/data.py")
 BACKWARD = Timer("Tensor.backward", "torch/_tensor.py", 600, ("PYTHON", "PHASE_BACKWARD"))
+REDUCES = Timer("all_reduce", "torch/distributed/d.py", 9, ("PHASE_COMMUNICATION",))
 MAKES = Timer("init_process_group", "torch/distributed/distributed_c10d.py", 1666)
 CHECKS = Timer("_verify_param_shape_across_processes", "torch/distributed/utils.py", 281)
 SCALES = Timer("scale", "torch/amp/grad_scaler.py", 7)
@@ -36,7 +37,7 @@ def rank(number: int, augment: int, asked: list[int]):
         call(MAIN, 1, 10, [
             call(OWN, 1, 1000 * number),
             call(LAYER, 2, 4, [call(SLOW, 2, augment)]),
-            call(BACKWARD, 2, 200 - augment),
+            call(BACKWARD, 2, 200 - augment, [call(REDUCES, 1)]),
         ]),
     ])  # fmt: skip
     profile = profile_of(host(tree, number))
@@ -152,11 +153,11 @@ def test_receives_are_said_to_count_as_compute(ask):
 
 
 def test_collectives_are_summed_by_what_asked_for_them(ask, tmp_path):
-    """The first is asked for in a layer, the second in the backward pass."""
+    """The first is asked for in a layer, the second by a routine of the backward pass."""
     profiles = [rank(0, 20, [20, 120]), rank(1, 160, [85, 180])]
     with ProfileDB.open("taupy.db", readonly=False) as db:
         for profile in profiles:
-            profile.threads[0].collectives[0].row = array("q", [5, 7])
+            profile.threads[0].collectives[0].row = array("q", [5, 8])
             add_profile(db, replace(profile, uuid="6" * 36))
     names = ("collectives", "bytes", "waited_ns", "rank", "caused_ns")
 
