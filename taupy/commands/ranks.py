@@ -91,6 +91,9 @@ def _nothing(trial: int, job: Ranks) -> str:
         reasons = [*lines_of({1: job.missing}), *job.behind] if job.missing else job.behind
         advice = "; `taupy merge` joins the databases of several hosts" if job.missing else ""
         return f"no collective of trial {trial} is on two ranks: {'; '.join(reasons)}{advice}"
+    if job.failed and not job.apart:
+        reasons = [*lines_of({1: job.missing}), *job.failed] if job.missing else job.failed
+        return f"no collective of trial {trial} is on two ranks: {'; '.join(reasons)}"
     if len(job.ranks) > 1 and not job.apart:
         return (
             f"trial {trial} has {len(job.ranks)} ranks, and no collective of two of them: measure "

@@ -135,6 +135,14 @@ def test_failed_ranks_are_named_in_the_order_of_their_ends(ask):
     order = "rank 1 (killed by SIGKILL), rank 0 (killed by SIGTERM)"
     assert f"note: failed, in this order: {order}" in ask("3")
     assert "failed" not in ask("1")
+    for profile in failing:
+        profile.threads[0].collectives = []
+        profile.uuid = "7" * 36
+        with ProfileDB.open("taupy.db", readonly=False) as db:
+            add_profile(db, profile)
+    assert f"no collective of trial 4 is on two ranks: failed, in this order: {order}" in ask(
+        "4", code=2
+    )
 
 
 def test_receives_are_said_to_count_as_compute(ask):
