@@ -124,6 +124,8 @@ class Ranks:
             those that had not.
         behind: communicators in which some ranks began fewer collectives than others.
         failed: the ranks that were killed or ended with an error.
+        unmatched: for each rank, its collectives of several ranks that no other rank here recorded:
+            requested, ended, step, one row for each.
     """
 
     ranks: list[Rank]
@@ -135,6 +137,7 @@ class Ranks:
     never_ended: list[str] = field(default_factory=list)
     behind: list[str] = field(default_factory=list)
     failed: list[str] = field(default_factory=list)
+    unmatched: dict[int, Array] = field(default_factory=dict)
 
 
 def listed(text: str) -> list[int]:
@@ -161,6 +164,7 @@ def of_ranks(ranks: Sequence[Rank]) -> Ranks:
         matched = _match(job, name)
         if matched is not None:
             job.matched.append(matched)
+    job.unmatched = {rank.number: _unmatched(job, rank) for rank in ranks}
     return job
 
 
@@ -171,6 +175,20 @@ def _left(rank: Rank, start: int) -> dict[tuple[str, int], float]:
         for number, operation, ended in zip(kept.number, kept.operation, kept.ended_ns, strict=True)
         if ended != NOT_ENDED and operation.partition(":")[2].startswith(_TOGETHER)
     }
+
+
+def _unmatched(job: Ranks, rank: Rank) -> Array:
+    """As in `Ranks.unmatched`; a group of a single rank waits for nobody."""
+    matched = {of.communicator: of.number for of in job.matched if rank.number in of.ranks}
+    rows = [np.empty((0, 3))]
+    for kept in rank.communicators:
+        if not len(kept) or kept.size == 1:
+            continue
+        alone = np.isin(kept.number, matched.get(kept.communicator, []), invert=True)
+        requested = _moments(job, rank.number, _arrivals(kept))[alone]
+        ended = _moments(job, rank.number, kept.ended_ns)[alone]
+        rows.append(np.stack([requested, ended, _steps_at(job, rank, requested)], 1))
+    return np.concatenate(rows)
 
 
 def _match(job: Ranks, name: str) -> Matched | None:
@@ -285,15 +303,20 @@ def _steps_of(job: Ranks, matched: Matched) -> np.ndarray[Any, np.dtype[np.int64
     by_rank = {rank.number: rank for rank in job.ranks}
     step = np.zeros(len(matched.number), "i8")
     for row, number in enumerate(matched.ranks):
-        steps = by_rank[number].steps
-        if steps is None or not len(steps):
-            continue
-        start = _moments(job, number, steps.start_ns)
-        end = start + np.array(steps.time_ns, "f8")
-        requested = matched.requested[row]
-        at = np.clip(np.searchsorted(start, requested, "right") - 1, 0, None)
-        inside = (requested >= start[at]) & (requested < end[at]) & (step == 0)
-        step[inside] = np.array(steps.number, "i8")[at[inside]]
+        own = _steps_at(job, by_rank[number], matched.requested[row])
+        step = np.where(step == 0, own, step)
+    return step
+
+
+def _steps_at(job: Ranks, rank: Rank, moments: Array) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """The rank's step at each moment; 0 outside steps."""
+    step = np.zeros(len(moments), "i8")
+    if rank.steps is not None and len(rank.steps):
+        start = _moments(job, rank.number, rank.steps.start_ns)
+        end = start + np.array(rank.steps.time_ns, "f8")
+        at = np.clip(np.searchsorted(start, moments, "right") - 1, 0, None)
+        inside = (moments >= start[at]) & (moments < end[at])
+        step[inside] = np.array(rank.steps.number, "i8")[at[inside]]
     return step
 
 
@@ -328,7 +351,7 @@ def times(job: Ranks, step: int | None = None, after: int = 0) -> list[RankTimes
     caused: Counter[int] = Counter()
     last: Counter[int] = Counter()
     for matched in job.matched:
-        chosen = _chosen(job, matched, step, after)
+        chosen = _chosen(job, matched.step, step, after)
         arrival, waited = matched.arrival[chosen], matched.waited[:, chosen]
         through = matched.through[:, chosen]
         for row, rank in enumerate(matched.ranks):
@@ -340,6 +363,8 @@ def times(job: Ranks, step: int | None = None, after: int = 0) -> list[RankTimes
             caused[matched.ranks[row]] += total
             last[matched.ranks[row]] += 1
     result = []
+    for number, alone in job.unmatched.items():
+        moves[number].append(alone[_chosen(job, alone[:, 2], step, after), :2])
     for number in waits:
         wait = union(waits[number])
         both = union([*waits[number], *moves[number]])
@@ -378,17 +403,17 @@ def _warm_up(steps: Steps | None) -> int:
 
 
 def _chosen(
-    job: Ranks, of_group: Matched, step: int | None, after: int
+    job: Ranks, steps: np.ndarray[Any, Any], step: int | None, after: int
 ) -> np.ndarray[Any, np.dtype[np.bool_]]:
-    """Which collectives to include: those of the step, or of all steps after `after`; all if there
-    are no steps."""
+    """Which collectives to include, given their steps: those of the step, or of all steps after
+    `after`; all if there are no steps."""
     if step is not None:
-        chosen: np.ndarray[Any, np.dtype[np.bool_]] = of_group.step == step
+        chosen: np.ndarray[Any, np.dtype[np.bool_]] = steps == step
         return chosen
     if any(matched.step.any() for matched in job.matched):
-        inside: np.ndarray[Any, np.dtype[np.bool_]] = of_group.step > after
+        inside: np.ndarray[Any, np.dtype[np.bool_]] = steps > after
         return inside
-    return np.ones(len(of_group.number), bool)
+    return np.ones(len(steps), bool)
 
 
 def union(intervals: Sequence[Array]) -> float:

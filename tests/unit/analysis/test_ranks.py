@@ -88,6 +88,18 @@ def test_the_rank_that_was_waited_for_after_the_warm_up_is_found():
     assert analysis.after_warm_up(even)[1] == 0
 
 
+def test_what_no_other_rank_recorded_is_transfer():
+    """A group whose other rank is missing, and the second collective of rank 1, which died there;
+    a group of its own is nothing to wait for."""
+    second = collectives([30, 60], [50, -1])
+    second.ended_ns[1] = SAMPLED_FROM_NS + 95
+    pair = collectives([70], [90], name="1", ranks="1-2")
+    lone = collectives([110], [150], name="2", ranks="1", size=1)
+    found = of_ranks([Rank(0, [collectives([0], [50])]), Rank(1, [second, pair, lone])])
+    assert told(times(found)) == [(30, 20, 0, 0), (0, 20 + 35, 30, 1)]
+    assert found.missing == [2]
+
+
 def test_missing_ranks_are_named():
     found = job(([0], [10]), ([5], [10]), ranks="0-3,8", size=5)
     assert found.missing == [2, 3, 8]
