@@ -24,7 +24,7 @@ typedef struct Work {
     Boundary start, updated; /* `updated`: end of the last optimizer step */
     Batch batch;
     uint64_t tokens[2]; /* of modules in training mode, of others; COUNT_UNKNOWN: none known */
-    uint64_t phases[STEP_PHASES];
+    uint64_t phases[STEP_PHASES], phases_updated[STEP_PHASES]; /* ..., until `updated` */
     double values[STEP_VALUES];
     const void *optimizers[UPDATES];
     const void *source; /* where the last batch came from; stays alive while it yields batches */
@@ -162,8 +162,10 @@ static void work_join(Work *work, const Work *first)
     for (unsigned i = 0; i < first->updates && i < UPDATES && work->updates < UPDATES; i++)
         work->optimizers[work->updates++] = first->optimizers[i];
     work->updates += work->updates == 0 && first->updates > 0;
-    if (first->updated.ticks > work->updated.ticks)
+    if (first->updated.ticks > work->updated.ticks) {
         work->updated = first->updated;
+        memcpy(work->phases_updated, first->phases_updated, sizeof work->phases_updated);
+    }
     work->fetches += first->fetches;
     work->calls += first->calls;
     work->backwards += first->backwards;
@@ -290,15 +292,25 @@ static void fetch_told(const Thread *thread, struct Steps *steps, uint64_t at)
 static void update_ends(Thread *thread, struct Steps *steps, const void *optimizer, uint64_t at)
 {
     Work *now = &steps->now;
-    if (steps->before.is_open && has_stepped(&steps->before, optimizer))
+    const Work *before = &steps->before;
+    int is_whole = steps->updates_each > 0 && before->updates >= steps->updates_each;
+    if (before->is_open && (has_stepped(before, optimizer) || (is_whole && now->fetches > 0)))
         settle(thread, steps);
-    else if (steps->before.is_open) {
+    else if (before->is_open) {
         work_join(now, &steps->before);
         steps->before.is_open = 0;
     }
     if (now->updates < UPDATES && !has_stepped(now, optimizer))
         now->optimizers[now->updates++] = optimizer;
     now->updated = boundary(thread, at);
+    memcpy(now->phases_updated, now->phases, sizeof now->phases_updated);
+}
+
+/* No step follows, so that this one ends with the optimizer's: what came after does not count. */
+static void write_until_update(Thread *thread, struct Steps *steps)
+{
+    memcpy(steps->now.phases, steps->now.phases_updated, sizeof steps->now.phases);
+    step_write(thread, STEP_TRAINING, &steps->now, &steps->now.updated);
 }
 
 /* ---------------------------------------------------------------- phases */
@@ -390,7 +402,7 @@ static void step_told(Thread *thread, enum StepKind kind, int with_fetch)
     if (!steps->is_told) {
         settle(thread, steps);
         if (steps->now.is_open && steps->now.updates > 0)
-            step_write(thread, STEP_TRAINING, &steps->now, &steps->now.updated);
+            write_until_update(thread, steps);
     }
     steps->is_told = 1;
     steps->told = kind;
@@ -695,7 +707,7 @@ static void steps_finish(Thread *thread)
         return;
     settle(thread, steps);
     if (steps->now.is_open && steps->now.updates > 0)
-        step_write(thread, STEP_TRAINING, &steps->now, &steps->now.updated);
+        write_until_update(thread, steps);
     else if (is_validation(&steps->now) && steps->series[STEP_VALIDATION].count > 0) {
         Boundary last = {steps->since}; /* what the thread had used by then is unknown */
         memset(last.used.values, 0xff, sizeof last.used.values);

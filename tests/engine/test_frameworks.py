@@ -301,6 +301,21 @@ for epoch in range(2):
     assert (last[0], value[0]) == (3, 6)
 
 
+def test_what_follows_the_last_step_of_a_training_is_outside_of_it(run):
+    trial = run(
+        """
+from pytorch_lightning.trainer.trainer import Trainer
+batches = loader(3)
+for _ in range(3):
+    train(next(batches))
+Trainer().save_checkpoint()
+"""
+    )
+    assert trial.sql("SELECT count(*), count(checkpoint_ns), count(forward_ns) FROM step") == [
+        (3, 0, 3)
+    ]
+
+
 def test_samples_belong_to_the_step_that_uses_them_not_to_the_one_that_fetches(run):
     trial = run(
         """

@@ -116,6 +116,11 @@ LOOPS = {
         "  if i % 5 == 4: train(batch, second)",
         *(10, 0),
     ),
+    "another training follows": (
+        "for each in first, second:\n  batches = loader(3)\n"
+        "  for _ in range(3): train(next(batches), each)",
+        *(6, 0),
+    ),
     "accumulation": (
         "for i, batch in enumerate(loader(8)):\n  net(batch)\n  loss.backward()\n"
         "  if i % 4 == 3: first.step()",
