@@ -160,8 +160,9 @@ class Trial(api.Trial):
                 from taupy.profiledb.launch_steps import with_streams
                 from taupy.profiledb.stamped import stamped
 
-                spans = with_streams(db, self.row.id, stamped(db, self.row.id))
+                spans = stamped(db, self.row.id)
                 layer_steps.check(self.row.id, spans)
+                spans = with_streams(db, self.row.id, spans)
                 table = values(db, layers.question(self.row.id))
                 return _frames(layer_steps.views(table, spans, layers.Choice("layer", depth)))
             table = values(db, layers.question(self.row.id, by))

@@ -90,10 +90,11 @@ def _by_step(args: argparse.Namespace) -> int:
     from taupy.profiledb.stamped import stamped
 
     for_people = args.form == "text" and not args.all
-    limit = _OF_A_STEP if for_people and args.limit is None else args.limit
+    limit = _OF_A_STEP if for_people and not args.tree and args.limit is None else args.limit
     with running.selected_trial(args) as (db, trial):
-        spans = with_streams(db, trial.id, stamped(db, trial.id))
+        spans = stamped(db, trial.id)
         layer_steps.check(trial.id, spans)
+        spans = with_streams(db, trial.id, spans)
         table = values(db, layers.question(trial.id))
         choice = layers.Choice("layer", args.depth, args.tree)
         views = layer_steps.views(table, spans, choice, limit, whole=not for_people)
