@@ -193,6 +193,11 @@ def test_an_event_that_does_not_fit_is_left_out_and_the_others_stay():
     assert names(answer) == ["instructions"] and "fewer" in answer.notes[0]
 
 
+def test_an_event_that_no_workload_can_test_may_be_refused():
+    answer = prepared(["r76"], Machine(refuse={0x76: errno.EACCES}))
+    assert not names(answer) and answer.notes[0].startswith("r76: ")
+
+
 def test_events_that_the_machine_forbids_are_reported_together():
     machine = Machine(refuse={0x1F03: errno.EACCES})
     answer = prepared(["flop", "instructions", "page_faults"], machine)
