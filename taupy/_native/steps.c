@@ -42,6 +42,8 @@ typedef struct OpenPhase {
 struct Steps {
     Work now;
     Work before; /* finished, unless another optimizer steps in `now` */
+    Work aside;  /* batches of accumulated gradients, while there is a validation between them */
+    uint64_t aside_since;
     uint64_t since; /* when the innermost phase began or resumed */
     OpenPhase open[OPEN_AT_MOST];
     size_t depth;
@@ -251,6 +253,12 @@ static void phase_ends_step(Thread *thread, struct Steps *steps, int kind, uint6
     if (kind != VALIDATION)
         return;
     rejoin(steps);
+    if (steps->now.is_open && steps->now.updates == 0 && steps->now.backwards > 0) {
+        settle(thread, steps);
+        steps->aside = steps->now;
+        steps->aside_since = at;
+        steps->now.is_open = 0;
+    }
     if (steps->now.is_open && steps->now.updates > 0) {
         step_ends_here(thread, STEP_TRAINING, &steps->now, at);
         steps->now.is_open = 0;
@@ -381,6 +389,17 @@ static int phase_pop(struct Steps *steps, const void *owner)
             return 1;
         }
     return 0;
+}
+
+/* A validation has ended: the step that it has interrupted goes on. */
+static void validation_left(Thread *thread, struct Steps *steps, uint64_t at)
+{
+    validation_ends(thread, steps, at);
+    if (!steps->aside.is_open || is_in_phase(steps, VALIDATION))
+        return;
+    steps->now = steps->aside;
+    steps->now.phases[VALIDATION] += at - steps->aside_since;
+    steps->aside.is_open = 0;
 }
 
 static struct Steps *steps_of(Thread *thread)
@@ -606,7 +625,7 @@ void steps_left(Thread *thread, const KnownRoutine *known, int returned)
     else if (known->role == KNOWN_UPDATE)
         update_ends(thread, steps, steps->optimizer, at);
     else if (known->role == KNOWN_PHASE && known->kind == VALIDATION)
-        validation_ends(thread, steps, at);
+        validation_left(thread, steps, at);
 }
 
 /* Whether a module with submodules is in training mode; -1 if unknown. */

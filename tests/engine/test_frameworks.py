@@ -301,6 +301,27 @@ for epoch in range(2):
     assert (last[0], value[0]) == (3, 6)
 
 
+def test_a_validation_between_batches_of_a_step_has_steps_of_its_own(run):
+    trial = run(
+        """
+from pytorch_lightning.loops.evaluation_loop import _EvaluationLoop
+for at, batch in enumerate(loader(6)):
+    net(batch)
+    loss.backward()
+    if at % 2:
+        first.step()
+    if at == 2:
+        net.training = False
+        _EvaluationLoop().run(net, iter(loader(3, size=5)))
+        net.training = True
+"""
+    )
+    assert steps(trial) == {"training": 3, "validation": 3}
+    columns = "samples, validation_ns IS NOT NULL"
+    rows = trial.sql(f"SELECT {columns} FROM step WHERE kind = 'training' ORDER BY number")
+    assert rows == [(16, 0), (16, 1), (16, 0)]
+
+
 def test_what_follows_the_last_step_of_a_training_is_outside_of_it(run):
     trial = run(
         """
