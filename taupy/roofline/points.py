@@ -204,7 +204,7 @@ def _missing(work: TrialWork, of: Of) -> MissingMetric:
         "launch": "no launch whose flop or bytes were counted",
         "routine": "no routine whose flop or bytes were counted",
         "phase": "no phase whose flop or bytes were counted",
-        "layer": "no layer whose flop or bytes were counted",
+        "layer": "no layer with a metric of flop or bytes",
         "step": "no step whose flop or bytes were counted",
         "rank": "no rank whose flop or bytes were counted",
         "program": "no flop or bytes",
