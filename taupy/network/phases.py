@@ -6,8 +6,9 @@ recognised by a timer's name and file only, so timers of other programs do not m
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from functools import cache
+from typing import NamedTuple
 
 from taupy.network import layers
 
@@ -72,6 +73,7 @@ def _kind(name: str, file: str | None, groups: Collection[str]) -> str | None:
     return next((routines[end, name] for end in ends if (end, name) in routines), None)
 
 
+@cache
 def kind_of(groups: str) -> str | None:
     """The kind of phase in a timer's stored groups, joined by `|`."""
     named = groups.split("|")
@@ -96,10 +98,20 @@ def meant(kind: str | None, inside: Collection[str]) -> str | None:
     return next((outer for outer in ("compile", "validation") if outer in inside), kind)
 
 
-def nearest(groups: Iterable[str | None]) -> str | None:
-    """The innermost phase of a call path, from its timers' groups, the root's first."""
-    phase, inside = None, frozenset[str]()
-    for group in groups:
-        if (kind := meant(kind_of(group or ""), inside)) is not None:
-            phase, inside = kind, inside | {kind}
-    return phase
+class Within(NamedTuple):
+    """Where a call path is: in the innermost phase, `kind`, of those it is `inside`."""
+
+    kind: str
+    inside: frozenset[str]
+
+
+def phase_in(above: Within | None, groups: str) -> Within | None:
+    """Where a call path is; None for outside of phases.
+
+    Args:
+        above: where its caller is.
+        groups: of its timer, joined by `|`.
+    """
+    inside = above.inside if above is not None else frozenset[str]()
+    kind = meant(kind_of(groups), inside)
+    return above if kind is None else Within(kind, inside | {kind})

@@ -16,7 +16,7 @@ from taupy.model.question import Condition, Label, Question
 from taupy.model.rows import ThreadRow, TimerRow
 from taupy.model.step_times import quantile, step_times
 from taupy.model.table import Table
-from taupy.network.phases import KINDS, STEP, kind_of, meant
+from taupy.network.phases import KINDS, STEP, Within, phase_in
 from taupy.pprof import steps as steps_views
 from taupy.pprof.view import Cell, Column, Kind, View
 
@@ -191,18 +191,17 @@ def of_rows(table: Table, labels: Sequence[Label] | None = None) -> tuple[list[s
     Args:
         labels: of the rows; a phase also begins where another label does.
     """
-    kinds = [kind_of(timer.groups) for timer in table.labels["timer"]]
+    groups = [timer.groups for timer in table.labels["timer"]]
     parent = callpaths.parents(table)
-    inside: list[frozenset[str]] = [frozenset()] * table.size
+    within: list[Within | None] = [None] * table.size
     phase, begins = [NO_PHASE] * table.size, [False] * table.size
     for row in preorder(parent):
         above = parent[row]
-        if above >= 0:
-            phase[row], inside[row] = phase[above], inside[above]
-        kind = meant(kinds[table.codes["timer"][row]], inside[row])
-        if kind is not None:
-            begins[row] = kind != phase[row]
-            phase[row], inside[row] = kind, inside[row] | {kind}
+        around = within[above] if above >= 0 else None
+        within[row] = here = phase_in(around, groups[table.codes["timer"][row]])
+        if here is not None:
+            phase[row] = here.kind
+            begins[row] = around is None or here.kind != around.kind
         if labels is not None and (above < 0 or labels[row] != labels[above]):
             begins[row] = phase[row] != NO_PHASE
     return phase, begins

@@ -7,18 +7,7 @@ from dataclasses import dataclass
 
 from taupy.model.rows import TimerRow
 from taupy.profiledb.database import ProfileDB
-from taupy.profiledb.dimensions import labels, rows_of_ids
-
-_STEPS = """
-    WITH RECURSIVE needed (id) AS (
-        SELECT callpath.id FROM callpath WHERE callpath.id IN ({ids})
-        UNION
-        SELECT callpath.parent_id
-          FROM needed JOIN callpath ON callpath.id = needed.id
-         WHERE callpath.parent_id IS NOT NULL
-    )
-    SELECT callpath.id, callpath.parent_id, callpath.timer_id
-      FROM needed JOIN callpath ON callpath.id = needed.id"""
+from taupy.profiledb.dimensions import labels, steps_up
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +24,7 @@ class Ancestry:
 
     @classmethod
     def of(cls, db: ProfileDB, callpaths: Iterable[int | None]) -> Ancestry:
-        ids = [id for id in dict.fromkeys(callpaths) if id is not None]
-        steps = {id: (parent, timer) for id, parent, timer in rows_of_ids(db, _STEPS, ids)}
+        steps = steps_up(db, callpaths)
         named = labels(db, "timer", list(dict.fromkeys(timer for _, timer in steps.values())))
         return cls(steps, {id: timer for id, (timer,) in named.items() if id is not None})
 

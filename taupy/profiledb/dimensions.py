@@ -16,8 +16,8 @@ from taupy.errors import UsageError
 from taupy.model.names import NO_FILE, module_of
 from taupy.model.question import Condition
 from taupy.model.rows import Configuration, Event, ThreadRow, TimerRow
-from taupy.network.layers import layer_of, layer_type
-from taupy.network.phases import nearest
+from taupy.network.layers import is_layer, layer_of, layer_type
+from taupy.network.phases import phase_in
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.reading import Reading
 
@@ -37,9 +37,11 @@ class Dimension:
     Attributes:
         of: the id that it depends on.
         sql: statement returning an id and the parts of its label; `{ids}` is replaced by the
-            ids. Empty if the id is the label.
+            ids. If it is empty, and nothing is inherited, the id is the label.
         label: function that makes a label from the parts.
         spelling: text of a label in conditions.
+        inherited: for a call path, function that makes what its label is made from, of the same of
+            its parent (None for a root) and of its own timer. Instead of `sql`.
         several: an id may have several rows, each with its own label.
         across: when labels of different trials count as equal.
     """
@@ -48,8 +50,14 @@ class Dimension:
     sql: str = ""
     label: Callable[..., Hashable] = lambda part: part
     spelling: Callable[[Any], Hashable] = lambda label: label
+    inherited: Callable[[Any, TimerRow], Any] | None = None
     several: bool = False
     across: str = "equal names"
+
+    @property
+    def is_id(self) -> bool:
+        """Whether the id is the label."""
+        return not self.sql and self.inherited is None
 
 
 def _of_trial(columns: str) -> str:
@@ -134,37 +142,20 @@ _EVENT = """
     SELECT user_event.id, user_event.name, user_event.unit
       FROM user_event WHERE user_event.id IN ({ids})"""
 
-# The nearest layer at or above a call path.
-_LAYER = """
-    WITH RECURSIVE above (id, parent_id, timer_id) AS (
-        SELECT callpath.id, callpath.parent_id, callpath.timer_id
-          FROM callpath WHERE callpath.id IN ({ids})
-        UNION ALL
-        SELECT above.id, callpath.parent_id, callpath.timer_id
-          FROM above JOIN callpath ON callpath.id = above.parent_id
-         WHERE above.timer_id NOT IN (SELECT timer_group.timer_id FROM timer_group
-                                       WHERE timer_group.name = 'LAYER')
-    )
-    SELECT above.id, CASE WHEN layer.timer_id IS NOT NULL THEN timer.{name} END
-      FROM above JOIN timer ON timer.id = above.timer_id
-      LEFT JOIN timer_group AS layer ON layer.timer_id = timer.id AND layer.name = 'LAYER'
-     WHERE above.parent_id IS NULL OR layer.timer_id IS NOT NULL"""
+_STEP = """
+    SELECT callpath.id, callpath.parent_id, callpath.timer_id
+      FROM callpath WHERE callpath.id IN ({ids})"""
 
-# The groups of phases at and above a call path, the root's first.
-_PHASE = """
-    WITH RECURSIVE above (id, parent_id, timer_id, depth) AS (
-        SELECT callpath.id, callpath.parent_id, callpath.timer_id, callpath.depth
-          FROM callpath WHERE callpath.id IN ({ids})
-        UNION ALL
-        SELECT above.id, callpath.parent_id, callpath.timer_id, callpath.depth
-          FROM above JOIN callpath ON callpath.id = above.parent_id
+_STEPS_UP = """
+    WITH RECURSIVE needed (id) AS (
+        SELECT callpath.id FROM callpath WHERE callpath.id IN ({ids})
+        UNION
+        SELECT callpath.parent_id
+          FROM needed JOIN callpath ON callpath.id = needed.id
+         WHERE callpath.parent_id IS NOT NULL
     )
-    SELECT above.id, timer_group.name
-      FROM above
-      LEFT JOIN timer_group ON timer_group.timer_id = above.timer_id
-       AND (timer_group.name IN ('IMPORT', 'LAYER') OR timer_group.name LIKE 'PHASE~_%' ESCAPE '~')
-     WHERE above.parent_id IS NULL OR timer_group.name IS NOT NULL
-     ORDER BY above.id, above.depth"""
+    SELECT callpath.id, callpath.parent_id, callpath.timer_id
+      FROM needed JOIN callpath ON callpath.id = needed.id"""
 
 _CALLPATHS = "SELECT DISTINCT call.callpath_id FROM call"
 
@@ -190,6 +181,11 @@ def _configuration(*parts: Any) -> Configuration:
         None if block[0] is None else (block[0], block[1], block[2]),
         *rest,
     )
+
+
+def _nearest_layer(above: TimerRow | None, timer: TimerRow) -> TimerRow | None:
+    """The timer of the nearest layer at or above a call path."""
+    return timer if is_layer(timer.groups) else above
 
 
 def _place(label: Any) -> str:
@@ -243,15 +239,22 @@ DIMENSIONS: dict[str, Dimension] = {
     "group": Dimension("timer", _GROUP, spelling=_upper, several=True),
     "kernel": Dimension("timer", _KERNEL, across="equal short names; match.py finds more"),
     "layer": Dimension(
-        "callpath", _LAYER.replace("{name}", "short_name"), lambda name: name and layer_of(name)
+        "callpath",
+        label=lambda timer: timer and layer_of(timer.short_name),
+        inherited=_nearest_layer,
     ),
     "layer_type": Dimension(
         "callpath",
-        _LAYER.replace("{name}", "name"),
-        lambda timer: timer and layer_type(timer),
+        label=lambda timer: timer and layer_type(timer.timer),
+        inherited=_nearest_layer,
         across="equal classes",
     ),
-    "phase": Dimension("callpath", _PHASE, lambda *groups: nearest(groups), across="equal kinds"),
+    "phase": Dimension(
+        "callpath",
+        label=lambda within: within and within.kind,
+        inherited=lambda above, timer: phase_in(above, timer.groups),
+        across="equal kinds",
+    ),
     "callpath": Dimension("callpath", across="equal timers from the root"),
     "parent": Dimension("callpath", across="equal timers from the root"),
     "depth": Dimension("callpath", across="equal numbers"),
@@ -345,7 +348,9 @@ def labels(db: ProfileDB, name: str, ids: Sequence[Any]) -> dict[Any, tuple[Any,
     None may also be an id: a user event may lack a call path and timer.
     """
     meant = dimension(name)
-    if not meant.sql:
+    if meant.inherited is not None:
+        return _inherited(db, meant.inherited, meant.label, ids)
+    if meant.is_id:
         return {id: (id,) for id in ids}
     label_of: dict[Any, tuple[Any, ...]] = {None: (None,)}
     present = [id for id in ids if id is not None]
@@ -358,6 +363,46 @@ def labels(db: ProfileDB, name: str, ids: Sequence[Any]) -> dict[Any, tuple[Any,
     if meant.several or meant.of == "trial":
         return {id: label_of.get(id, (None,)) for id in ids}
     return {id: label_of[id] for id in ids}
+
+
+def _inherited(
+    db: ProfileDB,
+    inherited: Callable[[Any, TimerRow], Any],
+    label: Callable[[Any], Hashable],
+    ids: Sequence[int | None],
+) -> dict[Any, tuple[Any, ...]]:
+    """The labels of call paths; each call path and ancestor is visited once.
+
+    Raises:
+        ValueError: a call path is its own ancestor: the file is damaged.
+    """
+    steps = steps_up(db, ids)
+    timers = labels(db, "timer", list(dict.fromkeys(timer for _, timer in steps.values())))
+    source_of: dict[int | None, Any] = {None: None}
+    for id in ids:
+        here, new = id, list[int]()
+        while here is not None and here not in source_of:
+            new.append(here)
+            here, _ = steps[here]
+            if len(new) > len(steps):
+                raise ValueError("a call path is its own ancestor")
+        for path in reversed(new):
+            (timer,) = timers[steps[path][1]]
+            source_of[path] = inherited(source_of[here], timer)
+            here = path
+    label_of = {source: (label(source),) for source in {*map(source_of.__getitem__, ids)}}
+    return {id: label_of[source_of[id]] for id in ids}
+
+
+def steps_up(db: ProfileDB, ids: Iterable[int | None]) -> dict[int, tuple[int | None, int]]:
+    """These call paths and their ancestors: call path -> its parent, None for a root, and its
+    timer's id."""
+    present = [id for id in dict.fromkeys(ids) if id is not None]
+    steps = {id: (parent, timer) for id, parent, timer in rows_of_ids(db, _STEP, present)}
+    above = {parent for parent, _ in steps.values() if parent is not None and parent not in steps}
+    for id, parent, timer in rows_of_ids(db, _STEPS_UP, sorted(above)):
+        steps[id] = parent, timer
+    return steps
 
 
 def rows_of_ids(db: ProfileDB, sql: str, ids: Sequence[int]) -> Iterator[Any]:

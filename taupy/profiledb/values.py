@@ -138,7 +138,7 @@ def _choices(
     choices: dict[str, Choices | None] = {}
     for name in by:
         ids = summed.labels[_source(summed, name)]
-        if not dimension(name).sql:  # the ids are the labels, and there may be a million
+        if dimension(name).is_id:  # the ids are the labels, and there may be a million
             names[name], choices[name] = ids, None
             continue
         numbers: dict[Any, int] = {}

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from taupy.errors import UsageError
 from taupy.model.formula import bound
 from taupy.model.gpu import Device, Launch
-from taupy.model.profile import Thread, UserEvent
+from taupy.model.profile import Thread, Timer, UserEvent
 from taupy.model.question import EVENTS, LAUNCHES, VALUES, Condition, Question
 from taupy.model.table import Column, Table, combine
 from taupy.profiledb.database import ProfileDB
@@ -496,3 +496,45 @@ def _node(text):
     from taupy.model.expression import parse
 
     return parse(text)
+
+
+def test_a_call_path_inherits_layer_and_phase_from_the_nearest_caller_with_one(db):
+    """An estimator of scikit-learn is a layer, but no forward pass."""
+    inner = call("gemm", 1, 4)
+    fitted = call(Timer("fit", groups=("ESTIMATOR", "LAYER")), 1, 2, [inner])
+    linear = call(Timer("head [Linear]", groups=("LAYER",), short="head"), 1, 8, [inner])
+    back = call(Timer("backward", groups=("PHASE_BACKWARD",)), 1, 16, [linear])
+    add_profile(db, profile_of(host(call("main", 1, 1, [fitted, linear, back]))))
+    by = Question((1,), by=("layer", "phase"), values=("exclusive",))
+    assert rows(values(db, by), ("exclusive", "time")) == {
+        (None, None): 1,
+        ("fit", None): 6,
+        ("head", "forward"): 12,
+        ("head", "recompute"): 12,
+        (None, "backward"): 16,
+    }
+
+
+def work_of_labels(db, name: str, depth: int) -> int:
+    """Instructions of SQLite, in thousands, for the labels of so many nested call paths."""
+    root = call("leaf")
+    for level in range(depth):
+        root = call(f"f{level % 7}", 1, 1, [root])
+    trial = add_profile(db, profile_of(host(root), number=depth))
+    done = 0
+
+    def count():
+        nonlocal done
+        done += 1
+        return 0
+
+    db.connection.set_progress_handler(count, 1000)
+    values(db, Question((trial,), by=("callpath", name), values=("exclusive",)))
+    db.connection.set_progress_handler(None, 0)
+    return done
+
+
+@pytest.mark.parametrize("name", ["layer", "layer_type", "phase"])
+def test_labels_of_deep_call_paths_take_time_for_each_once(db, name):
+    """Not once for each call path below it."""
+    assert work_of_labels(db, name, 800) < 6 * work_of_labels(db, name, 200)
