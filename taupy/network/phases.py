@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from functools import cache
-from typing import NamedTuple
 
 from taupy.network import layers
 
@@ -96,22 +95,3 @@ def meant(kind: str | None, inside: Collection[str]) -> str | None:
     if kind not in ("forward", "loss"):
         return kind
     return next((outer for outer in ("compile", "validation") if outer in inside), kind)
-
-
-class Within(NamedTuple):
-    """Where a call path is: in the innermost phase, `kind`, of those it is `inside`."""
-
-    kind: str
-    inside: frozenset[str]
-
-
-def phase_in(above: Within | None, groups: str) -> Within | None:
-    """Where a call path is; None for outside of phases.
-
-    Args:
-        above: where its caller is.
-        groups: of its timer, joined by `|`.
-    """
-    inside = above.inside if above is not None else frozenset[str]()
-    kind = meant(kind_of(groups), inside)
-    return above if kind is None else Within(kind, inside | {kind})

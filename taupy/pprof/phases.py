@@ -16,7 +16,8 @@ from taupy.model.question import Condition, Label, Question
 from taupy.model.rows import ThreadRow, TimerRow
 from taupy.model.step_times import quantile, step_times
 from taupy.model.table import Table
-from taupy.network.phases import KINDS, STEP, Within, phase_in
+from taupy.network.phase_paths import Within, phase_in
+from taupy.network.phases import KINDS, STEP
 from taupy.pprof import steps as steps_views
 from taupy.pprof.view import Cell, Column, Kind, View
 

@@ -17,7 +17,7 @@ from taupy.model.names import NO_FILE, module_of
 from taupy.model.question import Condition
 from taupy.model.rows import Configuration, Event, ThreadRow, TimerRow
 from taupy.network.layers import is_layer, layer_of, layer_type
-from taupy.network.phases import phase_in
+from taupy.network.phase_paths import phase_in
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.reading import Reading
 
