@@ -15,7 +15,7 @@ FILE.json, which hold all its numbers. See docs/rooflines.md.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -31,6 +31,7 @@ from taupy.model.work import LEVELS, UNCOUNTED, TrialWork
 from taupy.pprof import terminal
 from taupy.profiledb import ceilings as stored
 from taupy.profiledb import selector
+from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.roofline_query import rank_work, trial_work
 from taupy.profiledb.step_work import with_steps
 from taupy.roofline import chart as charts
@@ -165,15 +166,14 @@ def run(args: argparse.Namespace) -> int:
     with options.opened(args) as db:
         trials = selector.many(db, args.trials or ["latest"])
         work = trial_work(db, trials)
-        parts = rank_work(db, trials) if args.by == "rank" else work
-        timing = trial_work(db, [selector.trial(db, args.timing)])[0] if args.timing else None
         if args.by == "step":
-            work = parts = [with_steps(db, own_work) for own_work in work]
-            timing = timing and with_steps(db, timing)
-        if timing is not None:  # its clock rates differ from those of the counting run's roofs
-            work = parts = [replace(own_work, ceilings=()) for own_work in work]
+            work = [with_steps(db, own_work) for own_work in work]
+        timings = _timings(db, args)
+        if timings:  # their clock rates differ from those of the counting run's roofs
+            work = [replace(own_work, ceilings=()) for own_work in work]
+        parts = rank_work(db, trials) if args.by == "rank" else work
         stored_ceilings = stored.ceilings(db)
-    named_points = aliased(_points(args, parts, timing), args.alias)
+    named_points = aliased(_points(args, parts, timings), args.alias)
     wishes = Wishes(args.ceilings, args.peak, args.latency, args.threads)
     placements = placed(wishes, named_points, work, known_ceilings(stored_ceilings))
     drawing = Drawing(
@@ -200,6 +200,17 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
+def _timings(db: ProfileDB, args: argparse.Namespace) -> dict[int | None, TrialWork]:
+    """The work of the timing trial, if any; by rank if points are ranks."""
+    if not args.timing:
+        return {}
+    trial = selector.trial(db, args.timing)
+    if args.by == "rank":
+        return {work.rank: work for work in rank_work(db, [trial])}
+    (work,) = trial_work(db, [trial])
+    return {None: with_steps(db, work) if args.by == "step" else work}
+
+
 def _check(args: argparse.Namespace) -> None:
     for path in args.output:
         if Path(path).suffix.lower() not in ENDINGS:
@@ -207,8 +218,6 @@ def _check(args: argparse.Namespace) -> None:
     for form, _ in args.export:
         if form not in EXPORTS:
             raise UsageError(f"--export takes {' or '.join(EXPORTS)}, not '{form}'")
-    if args.timing and args.by == "rank":
-        raise UsageError("--timing cannot be combined with --by rank")
     if args.top < 1:
         raise UsageError("--top must be 1 or more")
     if args.series and not args.sweep:
@@ -233,7 +242,9 @@ def _size(text: str | None) -> tuple[float, float] | None:
 
 
 def _points(
-    args: argparse.Namespace, work: Sequence[TrialWork], timing: TrialWork | None
+    args: argparse.Namespace,
+    work: Sequence[TrialWork],
+    timings: Mapping[int | None, TrialWork],
 ) -> list[Point]:
     of: Of = args.by or _usual(args, work)
     if args.inclusive and of != "routine":
@@ -244,6 +255,9 @@ def _points(
     statements += [stated.statement("bytes", text) for text in args.bytes]
     for own_work in work:
         try:
+            timing = timings.get(own_work.rank)
+            if timings and timing is None:
+                raise MissingMetric("the timing trial has no such rank")
             with_statements = points.points(
                 own_work, of, inclusive=args.inclusive, timing=timing, uncounted=bool(statements)
             )

@@ -77,7 +77,7 @@ def points(
         return step_points(work, timing)
     if of == "rank":
         program = points(work, "program", timing=timing, uncounted=uncounted)
-        return [_of_rank(point, work) for point in program]
+        return [_of_rank(point, timing or work) for point in program]
     of_gpu = of in ("kernel", "launch")
     if runs_on_gpu(work) or (uncounted and of_gpu and work.kernels):
         all_points = _gpu_points(work, of, inclusive, timing)
@@ -112,9 +112,9 @@ def points(
     return sorted(shared, key=lambda point: (-point.run_time, point.name))
 
 
-def _of_rank(program: Point, work: TrialWork) -> Point:
+def _of_rank(program: Point, timed: TrialWork) -> Point:
     """A rank's point; ranks run side by side, so its share is of the trial's duration."""
-    wall = work.wall_ns / 1e9
+    wall = timed.wall_ns / 1e9
     return replace(program, of="rank", share=program.run_time / wall if wall > 0 else 1.0)
 
 

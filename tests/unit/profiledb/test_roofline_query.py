@@ -84,3 +84,9 @@ def test_the_work_of_a_rank_is_that_of_its_processes(db):
     assert (point.run_time, point.share) == (90e-9, 1)
     with pytest.raises(MissingMetric):
         points(idle, "rank")
+    add_profile(db, profile_of(host(call(ROOT_TIMER, 1, 60)), host(call(ROOT_TIMER, 1, 30), 1),
+                               number=2))  # fmt: skip
+    _, timing = rank_work(db, [db.trial(2)])
+    (timed,) = points(busy, "rank", timing=timing)
+    assert (timed.total_flop, timed.share) == (1000, 1)
+    assert timed.run_time == pytest.approx(60e-9)  # scaled from one process to two
