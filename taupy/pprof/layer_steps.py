@@ -20,7 +20,7 @@ from taupy.model.step_times import step_times
 from taupy.model.table import Table
 from taupy.network.steps import BRIEF
 from taupy.pprof import steps as steps_views
-from taupy.pprof.layers import NO_LAYER, Choice, Layers, is_of_layers
+from taupy.pprof.layers import NO_LAYER, TIMES, Choice, Layers, is_of_layers, thread_title
 from taupy.pprof.view import Cell, Column, View
 from taupy.units import listing, several
 
@@ -39,13 +39,7 @@ _COLUMNS = (
     Column("step", "int", audience="machines"),
     Column("steps", "int", audience="machines"),
     Column("name", heading="Step", audience="people"),
-    Column("share_percent", "percent", "%Own", width=5),
-    Column("own_ns", "time_ns", "Own", width=9),
-    Column("forward_ns", "time_ns", "Forward", width=9),
-    Column("backward_ns", "time_ns", "Backward", width=9),
-    Column("recompute_ns", "time_ns", "Recompute", width=9),
-    Column("gpu_ns", "time_ns", "GPU time", width=9),
-    Column("calls", "int", "Calls"),
+    *TIMES,
     Column("type", heading="Class"),
     Column("layer", heading="Layer"),
 )
@@ -285,14 +279,13 @@ def _view(
                     "  " * depth.get(label, 0) + label,
                 )
             )
-    name = f" ({thread.name})" if thread.name else ""
-    place = f"NODE {thread.node}, CONTEXT {thread.context}, THREAD {thread.thread}{name}"
     hidden = len(divided.recorded - shown)
     notes = _notes([steps[row] for row in in_time if row != NO_STEP], hidden, limit)
     has_gpus = divided.sums[_GPU].any()
     kept = [at for at, column in enumerate(_COLUMNS) if has_gpus or column.name != "gpu_ns"]
     shown_cells = [[row[at] for at in kept] for row in rows]
-    return View(f"LAYERS BY STEP OF {place}", [_COLUMNS[at] for at in kept], shown_cells, notes)
+    title = f"LAYERS BY STEP OF {thread_title(thread)}"
+    return View(title, [_COLUMNS[at] for at in kept], shown_cells, notes)
 
 
 def _notes(steps: Sequence[Step], hidden: int, limit: int | None) -> list[str]:

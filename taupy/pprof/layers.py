@@ -28,7 +28,7 @@ NO_LAYER = "(no layer)"
 By = Literal["layer", "type", "phase", "rank"]
 
 _BACKWARD = ("_engine_run_backward", "run_backward")
-_COLUMNS = (
+TIMES = (
     Column("share_percent", "percent", "%Own", width=5),
     Column("own_ns", "time_ns", "Own", width=9),
     Column("forward_ns", "time_ns", "Forward", width=9),
@@ -36,6 +36,10 @@ _COLUMNS = (
     Column("recompute_ns", "time_ns", "Recompute", width=9),
     Column("gpu_ns", "time_ns", "GPU time", width=9),
     Column("calls", "int", "Calls"),
+)
+"""The columns of a layer's times, and its calls."""
+_COLUMNS = (
+    *TIMES,
     *layer_facts.COLUMNS,
     Column("type", heading="Class"),
 )
@@ -312,9 +316,13 @@ def _placed(place: ThreadRow | int) -> tuple[str, tuple[str, ...], tuple[int, ..
     """The title of a thread or rank, and its columns with their values."""
     if isinstance(place, int):
         return f"RANK {place}", ("rank",), (place,)
-    name = f" ({place.name})" if place.name else ""
-    title = f"NODE {place.node}, CONTEXT {place.context}, THREAD {place.thread}{name}"
-    return title, ("node", "thread"), (place.node, place.thread)
+    return thread_title(place), ("node", "thread"), (place.node, place.thread)
+
+
+def thread_title(thread: ThreadRow) -> str:
+    """`NODE 0, CONTEXT 0, THREAD 0 (MainThread)`."""
+    name = f" ({thread.name})" if thread.name else ""
+    return f"NODE {thread.node}, CONTEXT {thread.context}, THREAD {thread.thread}{name}"
 
 
 def _cells(label: str, layers: Layers, on_gpu: Sequence[Layers]) -> tuple[Cell, ...]:

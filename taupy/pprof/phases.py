@@ -40,11 +40,7 @@ _COLUMNS = (
 )
 
 _STEP_COLUMNS = (
-    Column("node", "int", audience="machines"),
-    Column("thread", "int", audience="machines"),
-    Column("kind", audience="machines"),
-    Column("step", "int", "Step"),
-    Column("steps", "int", "Steps"),
+    *steps_views.WHICH,
     *(column for column in _COLUMNS if column.name in ("share_percent", "time_ns", "per_step_ns")),
     Column("phase", heading="Phase"),
 )

@@ -17,12 +17,16 @@ from taupy.units import duration, tau_count
 
 _ENDS, _OUTLIERS = 3, 10
 """Number of rows at either end, and of outliers, shown unless all are requested."""
-PLACE = (
+WHICH = (
     Column("node", "int", audience="machines"),
     Column("thread", "int", audience="machines"),
     Column("kind", audience="machines"),
     Column("step", "int", "Step"),
     Column("steps", "int", "Steps"),
+)
+"""The columns that tell which step a row is, or which steps."""
+PLACE = (
+    *WHICH,
     Column("start_ns", "int", audience="machines"),
     Column("time_ns", "time_ns", "Time", width=9),
     Column("longest_ns", "time_ns", audience="machines"),
