@@ -124,7 +124,7 @@ def _known(db: ProfileDB, question: Question, sums: Iterable[Sum]) -> None:
     """Check that each metric is known of some step, if there are steps.
 
     Raises:
-        UsageError: one is not, or is metrics_asked for by phase.
+        UsageError: one is not, or is asked for by phase.
     """
     others = [term for term in sums if TIME.name not in term.metrics]
     if not others:
