@@ -4,6 +4,8 @@
  * FAKE_DROP_EVERY=N; FAKE_ENABLE=CODE; FAKE_FLUSH_HANGS; FAKE_FOREIGN: a buffer of somebody else;
  * FAKE_UNIFIED=CODE. As with NVIDIA's, a flush in a forked child never ends. */
 #include "played_cupti.h"
+#include <atomic>
+#include <mutex>
 #include <sched.h>
 #include <semaphore.h>
 #include <sys/mman.h>
@@ -23,7 +25,8 @@ static int full_count, under_way; /* under way: being handed back by the thread 
 static size_t dropped;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static sem_t wake;
-static int worker_runs, records, unified_configured, flushes;
+static int worker_runs, records, unified_configured;
+static std::atomic<int> flushes;
 static pid_t owner;
 
 static size_t size_of(uint32_t kind)
@@ -240,11 +243,14 @@ FOR_PROGRAMS int fake_flushes(void) { return flushes; }
 static CUpti_ActivityKind others[] = {CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL,
                                       CUPTI_ACTIVITY_KIND_MEMCPY, CUPTI_ACTIVITY_KIND_MEMSET};
 
+/* Full buffers come from the thread of the fake's while a flush hands back the last one. */
+static std::mutex of_the_other;
 static uint8_t *given[64];
 static int elsewhere; /* records that it got */
 
 static void CUPTIAPI request_elsewhere(uint8_t **memory, size_t *size, size_t *most)
 {
+    std::lock_guard<std::mutex> held(of_the_other);
     *most = 0;
     *size = 65536;
     for (auto &slot : given)
@@ -258,6 +264,7 @@ static void CUPTIAPI request_elsewhere(uint8_t **memory, size_t *size, size_t *m
 /* As Kineto's it drops a buffer that it has not given: what is in it is lost. */
 static void CUPTIAPI complete_elsewhere(CUcontext, uint32_t, uint8_t *memory, size_t, size_t valid)
 {
+    std::lock_guard<std::mutex> held(of_the_other);
     CUpti_Activity *at = NULL;
     for (auto &slot : given)
         if (slot == memory) {
