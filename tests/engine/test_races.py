@@ -44,7 +44,8 @@ def test_counters_of_threads_that_end_during_a_snapshot_are_kept_once(runner):
               AND value.trial_id = (SELECT min(id) FROM trial)"""
     )
     assert len(faults) == 160
-    assert all(100 <= count < 150 for (count,) in faults)
+    # Counted twice there would be 200; the sanitizer's own memory has faults, too.
+    assert [count for (count,) in faults if not 100 <= count < 200] == []
 
 
 def test_a_forks_child_begins_where_its_parent_was_though_that_goes_on(runner, engine):
