@@ -151,7 +151,7 @@ def _culprits(matched: Matched, common: Numbers) -> tuple[Numbers, Numbers]:
     """For each group, the rank that others waited for most (-1 if no rank waited), and the
     collective at which they waited longest for it."""
     numbers = np.array(matched.number, "i8")
-    group, waited = _group(common, numbers), np.nansum(matched.waited, axis=0)
+    group, waited = _group(common, numbers), matched.direct
     caused = np.zeros((len(matched.ranks), len(common) + 1))
     np.add.at(caused, (matched.last, group), waited)
     ranks, rows = np.array(matched.ranks, "i8"), caused.argmax(axis=0)

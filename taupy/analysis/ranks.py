@@ -57,6 +57,8 @@ class Matched:
         requested, ended: ns after `Ranks.start_ns` by the first rank's clock; NaN if the rank did
             not arrive, or if the collective did not end.
         step: step of the training; 0 outside steps.
+        elsewhere: for a collective, the waiting for ranks that had kept the last one waiting
+            elsewhere, by rank [ns]; see `analysis/rank_chains.py`.
     """
 
     communicator: str
@@ -68,6 +70,7 @@ class Matched:
     requested: Array
     ended: Array
     step: np.ndarray[Any, np.dtype[np.int64]]
+    elsewhere: dict[int, dict[int, float]] = field(default_factory=dict)
 
     @property
     def last(self) -> np.ndarray[Any, np.dtype[np.int64]]:
@@ -89,6 +92,14 @@ class Matched:
         until = np.fmin(self.arrival, np.where(np.isnan(self.ended), np.inf, self.ended))
         waited: Array = np.maximum(until - self.requested, 0)
         return waited
+
+    @property
+    def direct(self) -> Array:
+        """How long all ranks waited in each collective for the last one itself."""
+        direct: Array = np.nansum(self.waited, axis=0)
+        for at, moved in self.elsewhere.items():
+            direct[at] = max(0.0, direct[at] - sum(moved.values()))
+        return direct
 
     @property
     def through(self) -> Array:
@@ -185,8 +196,8 @@ def _unmatched(job: Ranks, rank: Rank) -> Array:
         if not len(kept) or kept.size == 1:
             continue
         alone = np.isin(kept.number, matched.get(kept.communicator, []), invert=True)
-        requested = _moments(job, rank.number, _arrivals(kept))[alone]
-        ended = _moments(job, rank.number, kept.ended_ns)[alone]
+        requested = aligned_moments(job, rank.number, _arrivals(kept))[alone]
+        ended = aligned_moments(job, rank.number, kept.ended_ns)[alone]
         rows.append(np.stack([requested, ended, _steps_at(job, rank, requested)], 1))
     return np.concatenate(rows)
 
@@ -213,8 +224,8 @@ def _match(job: Ranks, name: str) -> Matched | None:
     for row, (rank, kept) in enumerate(mine.items()):
         at = [(place, column[n]) for place, n in enumerate(kept.number) if n in column]
         places, columns = [place for place, _ in at], [to for _, to in at]
-        requested[row, columns] = _moments(job, rank, _arrivals(kept))[places]
-        ended[row, columns] = _moments(job, rank, kept.ended_ns)[places]
+        requested[row, columns] = aligned_moments(job, rank, _arrivals(kept))[places]
+        ended[row, columns] = aligned_moments(job, rank, kept.ended_ns)[places]
         for place, to in at:
             moved[to] = max(moved[to], kept.bytes[place])
     matched = Matched(
@@ -279,7 +290,8 @@ def _arrivals(kept: Collectives) -> Iterable[int]:
     return kept.begun_ns if is_nccl else kept.asked_ns
 
 
-def _moments(job: Ranks, rank: int, column: Iterable[int]) -> Array:
+def aligned_moments(job: Ranks, rank: int, column: Iterable[int]) -> Array:
+    """Times by a rank's clock as in `Matched.requested`."""
     whole = np.array(column, "i8")
     moments: Array = np.where(whole == NOT_ENDED, np.nan, (whole - job.start_ns).astype(float))
     clock = job.clocks.get(rank)
@@ -312,7 +324,7 @@ def _steps_at(job: Ranks, rank: Rank, moments: Array) -> np.ndarray[Any, np.dtyp
     """The rank's step at each moment; 0 outside steps."""
     step = np.zeros(len(moments), "i8")
     if rank.steps is not None and len(rank.steps):
-        start = _moments(job, rank.number, rank.steps.start_ns)
+        start = aligned_moments(job, rank.number, rank.steps.start_ns)
         end = start + np.array(rank.steps.time_ns, "f8")
         at = np.clip(np.searchsorted(start, moments, "right") - 1, 0, None)
         inside = (moments >= start[at]) & (moments < end[at])
@@ -333,6 +345,8 @@ class RankTimes:
         rest_ns: time during which it was only in collectives that the last rank had left.
         caused_ns: time that other ranks waited for it, summed over ranks and collectives.
         last: number of collectives at which it arrived last.
+        elsewhere_ns: the part of `caused_ns` at collectives to which others came last, because it
+            had kept them waiting elsewhere.
     """
 
     rank: int
@@ -341,6 +355,7 @@ class RankTimes:
     rest_ns: float
     caused_ns: float
     last: int
+    elsewhere_ns: float = 0.0
 
 
 def times(job: Ranks, step: int | None = None, after: int = 0) -> list[RankTimes]:
@@ -350,6 +365,7 @@ def times(job: Ranks, step: int | None = None, after: int = 0) -> list[RankTimes
     rests: dict[int, list[Array]] = {rank.number: [] for rank in job.ranks}
     caused: Counter[int] = Counter()
     last: Counter[int] = Counter()
+    elsewhere: Counter[int] = Counter()
     for matched in job.matched:
         chosen = _chosen(job, matched.step, step, after)
         arrival, waited = matched.arrival[chosen], matched.waited[:, chosen]
@@ -359,9 +375,14 @@ def times(job: Ranks, step: int | None = None, after: int = 0) -> list[RankTimes
             waits[rank].append(np.stack([requested, requested + waited[row]], 1))
             moves[rank].append(np.stack([np.fmax(arrival, requested), through[row]], 1))
             rests[rank].append(np.stack([np.fmax(through[row], requested), ended], 1))
-        for row, total in zip(matched.last[chosen].tolist(), np.nansum(waited, 0), strict=True):
+        for row, total in zip(
+            matched.last[chosen].tolist(), matched.direct[chosen].tolist(), strict=True
+        ):
             caused[matched.ranks[row]] += total
             last[matched.ranks[row]] += 1
+        for at, moved in matched.elsewhere.items():
+            if chosen[at]:
+                elsewhere.update(moved)
     result = []
     for number, alone in job.unmatched.items():
         moves[number].append(alone[_chosen(job, alone[:, 2], step, after), :2])
@@ -369,7 +390,20 @@ def times(job: Ranks, step: int | None = None, after: int = 0) -> list[RankTimes
         wait = union(waits[number])
         both = union([*waits[number], *moves[number]])
         rest = union([*waits[number], *moves[number], *rests[number]]) - both
-        result.append(RankTimes(number, wait, both - wait, rest, caused[number], last[number]))
+        for_others = elsewhere[number]
+        result.append(
+            RankTimes(
+                *(
+                    number,
+                    wait,
+                    both - wait,
+                    rest,
+                    caused[number] + for_others,
+                    last[number],
+                    for_others,
+                )
+            )
+        )
     return result
 
 

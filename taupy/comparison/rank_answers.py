@@ -86,6 +86,11 @@ def _why(
         f"{begin}the others waited {duration(worst.caused_ns)} for rank {worst.rank}, "
         f"{100 * worst.caused_ns / waited:.0f} % of all waiting"
     ]
+    if worst.elsewhere_ns:
+        notes.append(
+            f"{duration(worst.elsewhere_ns)} of that was at collectives to which others came last, "
+            f"because rank {worst.rank} had kept them waiting elsewhere"
+        )
     if step is not None and (longer := _phase(job, sums, step, causes)) is not None:
         notes.append(f"in step {step} its {longer[0]} took {duration(longer[1])} longer")
     when = "over the whole run"

@@ -60,7 +60,7 @@ def of_places(db: ProfileDB, trial: int, job: Ranks, by: str, step: int | None =
     place_of = _places(db, trial, by)
     sums: dict[str, _Sums] = {}
     for matched in job.matched:
-        waited, transfer, rest = _times(matched)
+        (waited, transfer, rest), direct = _times(matched), matched.direct
         for at, last in enumerate(matched.last.tolist()):
             if step is None or matched.step[at] == step:
                 place = place_of[matched.communicator, matched.number[at]]
@@ -68,8 +68,9 @@ def of_places(db: ProfileDB, trial: int, job: Ranks, by: str, step: int | None =
                 mine.number += 1
                 mine.bytes += max(matched.bytes[at], 0)
                 mine.times += (waited[at], transfer[at], rest[at])
-                rank = matched.ranks[last]
-                mine.caused[rank] = mine.caused.get(rank, 0.0) + float(waited[at])
+                caused = {**matched.elsewhere.get(at, {}), matched.ranks[last]: float(direct[at])}
+                for rank, time in caused.items():
+                    mine.caused[rank] = mine.caused.get(rank, 0.0) + time
     ordered = sorted(sums.items(), key=lambda pair: -pair[1].times[0])
     rows = [(*mine.cells(), place) for place, mine in ordered]
     named = Column(by, heading=by.replace("_", " ").capitalize())

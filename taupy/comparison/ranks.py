@@ -9,14 +9,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from statistics import median
 
-from taupy.analysis.ranks import Rank, Ranks, of_ranks
+import numpy as np
+
+from taupy.analysis.rank_chains import InRoutines, follow
+from taupy.analysis.ranks import Rank, Ranks, aligned_moments, of_ranks
 from taupy.errors import UsageError
 from taupy.model.job import ENDED, EXIT, missing, rank_of, spans
 from taupy.model.profile import Steps
 from taupy.model.question import Condition, Question
 from taupy.model.rows import signal_name
-from taupy.profiledb.collectives import read_collectives
+from taupy.profiledb.collectives import read_collectives, read_stretches
 from taupy.profiledb.database import ProfileDB
+from taupy.profiledb.dimensions import labels
 from taupy.profiledb.query import node_facts, threads_by_id
 from taupy.profiledb.steps import steps_of
 from taupy.profiledb.values import values
@@ -76,6 +80,8 @@ def read_ranks(db: ProfileDB, trial: int, attempt: int | None = None) -> tuple[R
             rank = rank_at(measured.node)
             rank.steps = rank.steps or steps
     job = of_ranks([rank for _, rank in sorted(ranks.items())])
+    if len(job.matched) > 1:
+        follow(job, _in_routines(db, trial, job))
     present = {number for number, its_attempt in places.values() if its_attempt == chosen}
     idle = [number for number in job.missing if number in present]
     job.missing = sorted({*job.missing} - present | {*missing(facts).get(chosen, ())})
@@ -90,6 +96,27 @@ def read_ranks(db: ProfileDB, trial: int, attempt: int | None = None) -> tuple[R
         {number: facts.get(node, {}) for node, (number, its) in places.items() if its == chosen}
     )
     return job, Attempts(chosen, attempts)
+
+
+def _in_routines(db: ProfileDB, trial: int, job: Ranks) -> dict[int, InRoutines]:
+    """When the ranks were in routines that communicate, as far as stretches tell."""
+    threads = threads_by_id(db, trial)
+    ranks = {rank.place: rank.number for rank in job.ranks}
+    held: dict[int, InRoutines] = {}
+    for thread, stretches, callpaths in read_stretches(db, trial):
+        rank = ranks.get(threads[thread].node)
+        if rank is None or rank in held:
+            continue
+        phase_of = labels(db, "phase", [*dict.fromkeys(callpaths)])
+        is_in = [phase_of[callpath][0] == "communication" for callpath in callpaths]
+        own = np.where(is_in, np.array(stretches.own_ns, "f8"), 0.0)
+        start, end = (
+            aligned_moments(job, rank, times) for times in (stretches.start_ns, stretches.end_ns)
+        )
+        held[rank] = InRoutines(
+            start, end, np.bincount(stretches.stretch, own, len(stretches)).astype("f8")
+        )
+    return held
 
 
 def _failed(facts: Mapping[int, Mapping[str, str]]) -> list[str]:

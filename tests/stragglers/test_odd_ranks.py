@@ -193,3 +193,38 @@ dist.destroy_process_group()
     rows = list(csv.DictReader(ask("--csv").splitlines()))
     assert [row["rank"] for row in rows] == ["0", "1"]
     assert float(rows[1]["caused_ns"]) > float(rows[0]["caused_ns"])
+
+
+def test_a_rank_that_others_kept_waiting_elsewhere_is_not_the_late_one(ranks):
+    """Rank 0 waits for rank 1, and that only for rank 2, which is in no group with rank 0."""
+    codes, ask = ranks(
+        """
+groups = dist.new_group([0, 1]), dist.new_group([1, 2])
+def burn(ms):
+    end = time.thread_time() + ms / 1000
+    while time.thread_time() < end:
+        pass
+def culprit():
+    burn(40)
+for _ in range(20):
+    burn(5)
+    if rank == 2:
+        culprit()
+    if rank > 0:
+        dist.all_reduce(data, group=groups[1])
+    if rank < 2:
+        dist.all_reduce(data, group=groups[0])
+dist.barrier()
+dist.destroy_process_group()
+""",
+        3,
+    )
+    assert codes == [0] * 3
+    text = ask()
+    assert "for rank 2, " in text
+    assert "because rank 2 had kept them waiting elsewhere" in text
+    assert "called by culprit" in text
+    rows = {
+        row["rank"]: float(row["caused_ns"]) for row in csv.DictReader(ask("--csv").splitlines())
+    }
+    assert rows["2"] > 2 * rows["1"]
