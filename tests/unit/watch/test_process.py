@@ -6,11 +6,12 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
-from taupy.model.processes import process_start
+from taupy.model.processes import process_start, stat_fields
 from taupy.state import heartbeat, looks
 from taupy.state.folder import open_run
 from taupy.watch import beside, ending, pidfds, process, start
@@ -199,6 +200,20 @@ def test_no_process_is_started_where_none_is_allowed(monkeypatch):
     assert beside.begin("tests.unit.collectors.answers", []) is None
 
 
+def wait_for_commands(session, commands):
+    """Until processes of a session, at first copies of their parents, run these commands."""
+    until, running = time.monotonic() + 60, set()
+    while not running.issuperset(commands):
+        assert time.monotonic() < until, running
+        time.sleep(0.01)
+        processes = [int(name) for name in os.listdir("/proc") if name.isdigit()]
+        running = {
+            Path(f"/proc/{pid}/cmdline").read_bytes()
+            for pid in processes
+            if (fields := stat_fields(pid)) and int(fields[3]) == session
+        }
+
+
 @pytest.mark.parametrize("kernel", ["new", "before 6.13", "before 5.3"])
 def test_processes_below_the_program_are_found_with_their_commands(folder, monkeypatch, kernel):
     """Also a grandchild, and a process that becomes another one meanwhile."""
@@ -207,26 +222,31 @@ def test_processes_below_the_program_are_found_with_their_commands(folder, monke
     if kernel == "before 5.3":
         monkeypatch.delattr(posix, "pidfd_open")
     code = (
-        "import subprocess, time; subprocess.Popen(['sleep', '60']); time.sleep(0.3);"
-        "subprocess.Popen('sleep 61 & exec sleep 62', shell=True); time.sleep(60)"
+        "import subprocess, time; subprocess.Popen(['sleep', '60']);"
+        "subprocess.Popen('sleep 61 & read go; exec sleep 62', shell=True); time.sleep(60)"
     )
-    child = subprocess.Popen([sys.executable, "-c", code], start_new_session=True)
+    child = subprocess.Popen(
+        [sys.executable, "-c", code], start_new_session=True, stdin=subprocess.PIPE
+    )
     watch = watch_of(folder, child.pid)
     watch.add(child.pid)
+    sleeps = [b"sleep\0" + b"6%d\0" % number for number in range(3)]
     try:
-        until = time.monotonic() + 30
-        while len(heartbeat.read_seen(folder)) < 3 and time.monotonic() < until:
-            watch.account()
-            time.sleep(0.1)
+        wait_for_commands(child.pid, sleeps[:2])
+        watch.account()
+        child.stdin.write(b"go\n")
+        child.stdin.flush()
+        wait_for_commands(child.pid, sleeps)
+        watch.account()
         found = {one.command: one for one in heartbeat.read_seen(folder)}
-        assert sorted(found) == [b"sleep\0" + b"6%d\0" % number for number in range(3)]
+        assert sorted(found) == sleeps
         shell = found[b"sleep\x0062\0"]
         assert shell.parent == child.pid == found[b"sleep\x0060\0"].parent
         assert found[b"sleep\x0061\0"].parent == shell.pid
         assert {one.pid for one in found.values()} <= watch.living.keys()
     finally:
         os.killpg(child.pid, signal.SIGKILL)
-        child.wait()
+        child.communicate()
 
 
 def last_begun(monkeypatch, number):
