@@ -14,7 +14,7 @@ import pytest
 
 from taupy.collectors import nvml
 from taupy.model.gpu import Fact
-from taupy.model.processes import process_start
+from taupy.model.processes import is_alive, process_start
 from taupy.state import values
 from taupy.state.folder import open_run
 
@@ -75,14 +75,25 @@ def test_without_nvml_there_is_nothing(monkeypatch):
 
 
 @pytest.mark.usefixtures("library")
-def test_the_sampler_ends_with_the_program_and_keeps_what_it_saw(tmp_path):
-    program = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(0.4)"])
+def test_the_sampler_ends_with_the_program_and_keeps_what_it_saw(tmp_path, monkeypatch):
+    program = subprocess.Popen(["cat"], stdin=subprocess.PIPE)
+    looks = []
     start = process_start(program.pid)
+
+    def seen_alive(pid, start):
+        looks.append(pid)
+        if len(looks) == 10:  # it ends, and nobody has waited for it yet
+            program.stdin.close()
+            os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+        return is_alive(pid, start)
+
+    monkeypatch.setattr(nvml, "is_alive", seen_alive)
     nvml.watch(open_run(str(tmp_path)), program.pid, start, interval_s=0.02)
     program.wait()
+    assert looks == [program.pid] * 10
     events = nvml.user_events(open_run(str(tmp_path)), {"GPU-aaaa": 3})
     power = next(event for event in events if event.name == "GPU[3] Power")
-    assert power.count >= 2
+    assert power.count == 10
     assert (power.unit, power.minimum, power.maximum) == ("W", 100.0, 200.0)
     clock = next(event for event in events if event.name == "GPU[3] SM Clock")
     assert (clock.mean, clock.unit) == (1.98e9, "Hz")
@@ -130,7 +141,7 @@ try:
     print("a child")
 except ChildProcessError:
     print("no child")
-deadline = time.monotonic() + 10
+deadline = time.monotonic() + 60
 while not (folder / nvml.SAMPLES).exists() and time.monotonic() < deadline:
     time.sleep(0.02)
 """
