@@ -61,12 +61,21 @@ class _Chains:
     waits: dict[int, list[_Wait]] = field(default_factory=dict)
     _met: dict[tuple[int, int, int], tuple[Array, Array]] = field(default_factory=dict)
 
+    @cached_property
+    def _places(self) -> dict[int, list[int]]:
+        """Where in `Ranks.matched` each rank's communicators are."""
+        places: dict[int, list[int]] = {}
+        for place, matched in enumerate(self.job.matched):
+            for rank in matched.ranks:
+                places.setdefault(rank, []).append(place)
+        return places
+
     def met(self, late: int, other: int, before: float) -> tuple[float, float]:
         """When each of two ranks came to the last collective of both that `late` requested before
         a moment; minus infinity for none."""
         latest = -np.inf, -np.inf
-        for place, matched in enumerate(self.job.matched):
-            if late in matched.ranks and other in matched.ranks:
+        for place in self._places[late]:
+            if other in self.job.matched[place].ranks:
                 mine, others = self._met_in(place, late, other)
                 at = bisect_left(mine, before) - 1
                 if at >= 0 and mine[at] > latest[0]:
@@ -101,7 +110,7 @@ class _Chains:
 
     def shares(self, late: int, other: int, requested: float, arrival: float) -> dict[int, float]:
         """For whom a rank waited in a collective to which `late` came last."""
-        if late not in self.waits:
+        if late not in self.waits or late not in self.threads:
             return {late: 1.0}
         since, of_other = self.met(late, other, arrival)
         time, shares = self.waited(late, since, arrival)
