@@ -27,6 +27,8 @@ typedef struct Communicator {
     uint64_t asked, begun, kept; /* `begun`: issued ones that have begun, with send and recv */
     Ask asks[ASKS];
     uint64_t first, last; /* into the asks, modulo ASKS */
+    const struct Communicator *of; /* of a pair: the group in which it sends or receives */
+    int sends;
 } Communicator;
 
 typedef struct Owner {
@@ -59,6 +61,16 @@ static OperationRecord *operations;
 static Stack records, free_records, free_sums;
 static Table sums;
 static uint64_t kept_in_step, step_then, without_room;
+static Communicator *pairs[PAIRS];
+static unsigned pair_count;
+static int has_lost[2]; /* receives, sends: some were not counted, so numbers would differ */
+
+/* The point-to-point operation that this thread is about to issue. */
+static __thread struct {
+    uint64_t generation, ticks;
+    Communicator *pair; /* NULL: there was no room */
+    int is_known, is_waited_for;
+} issued;
 
 /* ---------------------------------------------------------------- free records */
 
@@ -110,7 +122,10 @@ static void forget(void)
 {
     for (unsigned i = 0; i < communicator_count; i++)
         free(communicators[i]);
-    communicator_count = operation_count = owner_count = 0;
+    for (unsigned i = 0; i < pair_count; i++)
+        free(pairs[i]);
+    communicator_count = operation_count = owner_count = pair_count = 0;
+    has_lost[0] = has_lost[1] = 0;
     operations = NULL;
     stack_clear(&records);
     stack_clear(&free_records);
@@ -299,13 +314,16 @@ static void thin(Communicator *communicator)
     records.count = left;
 }
 
-static int has_place_in_step(void)
+static int has_place_in_step(const Communicator *communicator)
 {
+    uint64_t most = communicator->of != NULL ? COLLECTIVES_A_STEP / 2 : COLLECTIVES_A_STEP;
     if (step_then != steps_ended) {
         step_then = steps_ended;
         kept_in_step = 0;
     }
-    return steps_ended == 0 || kept_in_step++ < COLLECTIVES_A_STEP;
+    if (steps_ended == 0)
+        return 1;
+    return kept_in_step < most && ++kept_in_step;
 }
 
 static CollectiveRecord *record_new(Communicator *communicator)
@@ -313,7 +331,7 @@ static CollectiveRecord *record_new(Communicator *communicator)
     uint64_t number = communicator->record->begun;
     if (communicator->kept >= COLLECTIVES_AT_MOST)
         thin(communicator);
-    if (!is_kept(communicator->record, number) || !has_place_in_step())
+    if (!is_kept(communicator->record, number) || !has_place_in_step(communicator))
         return NULL;
     /* Collectives still running are kept, however many there are. */
     int is_full = communicator->kept >= COLLECTIVES_AT_MOST;
@@ -333,12 +351,36 @@ static int is_between_two(const char *name)
     return what != NULL && (strncmp(what + 1, "send", 4) == 0 || strncmp(what + 1, "recv", 4) == 0);
 }
 
-static void operation_note(Operation *operation, Communicator *communicator, const char *name,
-                           uint64_t asker, uint64_t bytes)
+/* The pair of the point-to-point operation that begins on this thread; NULL if it is unknown, or so
+ * is its number. */
+static Communicator *pair_here(const char *name)
+{
+    int sends = strncmp(strchr(name, ':') + 1, "send", 4) == 0;
+    int is_known = issued.is_known && issued.generation == generation;
+    Communicator *pair = is_known ? issued.pair : NULL;
+    issued.is_known = 0;
+    has_lost[sends] |= !is_known;
+    return pair != NULL && pair->sends == sends && !has_lost[sends] ? pair : NULL;
+}
+
+/* `pair`: of a point-to-point operation; NULL: it is not recorded by itself. */
+static void operation_note(Operation *operation, Communicator *communicator, Communicator *pair,
+                           const char *name, uint64_t asker, uint64_t bytes)
 {
     uint64_t now = operation->begun = clock_ticks();
-    int is_pair = is_between_two(name), place = operation_place(name);
+    int is_pair = is_between_two(name);
     Ask ask = ask_of(communicator, asker, now, is_pair);
+    char text[sizeof operations->name];
+    const char *what = strchr(name, ':') + 1;
+    if (pair != NULL && !issued.is_waited_for) {
+        snprintf(text, sizeof text, "%.*si%s", (int)(what - name), name, what);
+        name = text;
+    }
+    int place = operation_place(name);
+    if (pair != NULL) {
+        communicator = pair;
+        ask.ticks = issued.ticks;
+    }
     if (place < 0)
         return;
     CollectiveSum *sum = sum_of((uint32_t)communicator->record->place, (uint32_t)place, ask.cause);
@@ -347,7 +389,7 @@ static void operation_note(Operation *operation, Communicator *communicator, con
         sum->bytes += bytes;
     } else
         without_room++;
-    if (is_pair)
+    if (is_pair && pair == NULL)
         return;
     communicator->record->begun++;
     CollectiveRecord *record = operation->record = record_new(communicator);
@@ -366,14 +408,16 @@ static void *operation_begins(const char *name, uint64_t asker, uint64_t bytes)
     Operation *operation = NULL;
     pthread_mutex_lock(&lock);
     if (active && !is_over && is_listening()) {
+        Communicator *pair = is_between_two(name) ? pair_here(name) : NULL;
         Communicator *communicator = communicator_here(asker);
         operation = communicator != NULL ? calloc(1, sizeof *operation) : NULL;
         if (operation != NULL) {
             operation->generation = generation;
-            operation_note(operation, communicator, name, asker, bytes);
+            operation_note(operation, communicator, pair, name, asker, bytes);
         } else
             without_room++;
-    }
+    } else if (is_between_two(name))
+        has_lost[0] = has_lost[1] = 1;
     pthread_mutex_unlock(&lock);
     return operation;
 }
@@ -439,6 +483,56 @@ static Communicator *communicator_named(const char *name)
             return communicators[i];
     return NULL;
 }
+
+/* The communicator that records what is sent to a rank, or received from it; NULL if there is no room. */
+static Communicator *pair_named(const char *name, const Communicator *of, const PairCall *call)
+{
+    for (unsigned i = 0; i < pair_count; i++)
+        if (strcmp(pairs[i]->record->name, name) == 0)
+            return pairs[i]->of == of ? pairs[i] : NULL;
+    Communicator *pair = pair_count < PAIRS ? calloc(1, sizeof *pair) : NULL;
+    Block *block =
+        pair == NULL ? NULL
+                     : part_block(part, BLOCK_COMMUNICATOR, 0, sizeof(CommunicatorRecord));
+    if (block == NULL) {
+        free(pair);
+        return NULL;
+    }
+    pair->of = of;
+    pair->sends = call->sends;
+    pair->record = (CommunicatorRecord *)(block + 1);
+    pair->record->size = 2;
+    pair->record->stride = 1;
+    pair->record->place = COMMUNICATORS + pair_count;
+    snprintf(pair->record->ranks, sizeof pair->record->ranks, "%ld", call->peer);
+    snprintf(pair->record->name, sizeof pair->record->name, "%s", name);
+    pairs[pair_count++] = pair;
+    return pair;
+}
+
+void collectives_pair(const PairCall *call)
+{
+    char name[sizeof((CommunicatorRecord *)NULL)->name], tag[24] = "";
+    issued.is_known = 0;
+    issued.ticks = clock_ticks(); /* the backend reports a send after it has begun */
+    if (!is_listening() || call->group == NULL || call->peer < 0 || call->tag < 0)
+        return;
+    if (call->tag > 0)
+        snprintf(tag, sizeof tag, ":%ld", call->tag);
+    int length = snprintf(name, sizeof name, "%s%c%ld%s", call->group, call->sends ? '>' : '<',
+                          call->peer, tag);
+    pthread_mutex_lock(&lock);
+    Communicator *of = communicator_named(call->group);
+    if (of != NULL) {
+        issued.pair = (size_t)length < sizeof name ? pair_named(name, of, call) : NULL;
+        issued.generation = generation;
+        issued.is_known = 1;
+        issued.is_waited_for = call->is_waited_for;
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+void collectives_pair_over(void) { issued.is_known = 0; }
 
 /* The communicator of a new group of this name; a previous group of the same name has released
  * it. */
@@ -536,16 +630,36 @@ static int is_ready(void)
     return operations != NULL;
 }
 
-/* A dictionary of PyTorch's module: borrowed, or NULL. */
-static PyObject *table_of(const char *name)
+/* A global variable of PyTorch's module: borrowed, or NULL. */
+static PyObject *global_of(const char *name)
 {
     PyObject *modules = PyImport_GetModuleDict(); /* borrowed, like all references below */
     PyObject *module =
         modules ? PyDict_GetItemString(modules, "torch.distributed.distributed_c10d") : NULL;
-    PyObject *table = module != NULL && PyModule_Check(module)
-                          ? PyDict_GetItemString(PyModule_GetDict(module), name)
-                          : NULL;
+    return module != NULL && PyModule_Check(module)
+               ? PyDict_GetItemString(PyModule_GetDict(module), name)
+               : NULL;
+}
+
+/* The same for a dictionary. */
+static PyObject *table_of(const char *name)
+{
+    PyObject *table = global_of(name);
     return table != NULL && PyDict_Check(table) ? table : NULL;
+}
+
+PyObject *collectives_default_group(void)
+{
+    PyObject *world = global_of("_world");
+    PyObject *group = world != NULL ? PyObject_GetAttrString(world, "_default_pg") : NULL;
+    PyErr_Clear();
+    return group;
+}
+
+PyObject *collectives_group_fact(const char *name, PyObject *group)
+{
+    PyObject *table = group != NULL ? table_of(name) : NULL;
+    return table != NULL ? PyDict_GetItem(table, group) : NULL;
 }
 
 void collectives_groups(void)
@@ -591,7 +705,8 @@ static void on_fork(const Thread *thread)
 {
     (void)thread;
     pthread_mutex_init(&lock, NULL); /* its owner does not exist in this process */
-    communicator_count = 0;          /* nor do the backends' threads */
+    communicator_count = pair_count = 0; /* nor do the backends' threads */
+    issued.is_known = 0;
 }
 
 Listener collectives_listener = {.on_finish = on_finish, .on_fork = on_fork};

@@ -21,6 +21,7 @@
 #define COLLECTIVES_A_STEP 120    /* per training step: 64 bytes each */
 #define COLLECTIVES_TOGETHER 256
 #define COMMUNICATORS 64
+#define PAIRS 32 /* directions of point-to-point operations: peer, tag, and send or receive */
 #define OPERATIONS 32
 
 /* A process group, as stored in the part. */
@@ -50,6 +51,13 @@ typedef struct CollectiveSum {
     Node *cause; /* NULL: unknown */
 } CollectiveSum;
 
+/* A point-to-point operation that a thread is about to issue. */
+typedef struct PairCall {
+    const char *group; /* its name; NULL: unknown */
+    long peer, tag;    /* the other rank's number in the job; -1: unknown */
+    int sends, is_waited_for; /* the routine that issues it waits for its end */
+} PairCall;
+
 extern char *collectives_library; /* path of the compiled collectives_library.cpp; NULL: none */
 extern Listener collectives_listener;
 
@@ -60,6 +68,16 @@ void collectives_look(Thread *thread);
 /* The thread has entered a routine that issues collectives; attribute what follows to it. Needs the
  * GIL. */
 void collectives_follow(Thread *thread);
+/* The calling thread is about to issue a point-to-point operation. It is recorded like a collective of
+ * a communicator of its own, `GROUP>PEER` if it sends or `GROUP<PEER`, and `:TAG` if that is not 0.
+ * Needs the GIL. */
+void collectives_pair(const PairCall *call);
+/* The thread has left the routine that issues it. */
+void collectives_pair_over(void);
+/* PyTorch's default group: a new reference, or NULL. Needs the GIL. */
+PyObject *collectives_default_group(void);
+/* What a dictionary of PyTorch's distributed module has of a group: borrowed, or NULL. Needs the GIL. */
+PyObject *collectives_group_fact(const char *table, PyObject *group);
 /* A node of autograd's graph has ended, or another one begins; called without the GIL. */
 void collectives_node_ended(Thread *thread, Node *node);
 void collectives_node_begins(Thread *thread);

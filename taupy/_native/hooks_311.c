@@ -6,6 +6,7 @@
 #if PY_VERSION_HEX < 0x030C0000
 #include "imports.h"
 #include "known.h"
+#include "pairs.h"
 #include "layers.h"
 #include "phases.h"
 #include "process.h"
@@ -195,6 +196,8 @@ static __attribute__((noinline)) PyObject *eval_known(Thread *thread, PyThreadSt
     PyObject *first = argument(frame, routine->known->first);
     PyObject *second = argument(frame, routine->known->second);
     known_called(thread, routine, first, second);
+    if (routine->known->role == KNOWN_PAIR)
+        pairs_called(thread, routine, frame);
     PyObject *result = evaluate(thread, state, frame, throwing);
     if ((thread = this_thread) != NULL || (thread = thread_after_fork()) != NULL)
         known_left(thread, routine, result);

@@ -3,6 +3,7 @@
 #include "carry.h"
 #include "collectives.h"
 #include "frames.h"
+#include "pairs.h"
 #include "process.h"
 #include "steps.h"
 #include "steps_window.h"
@@ -127,7 +128,8 @@ void known_called(Thread *thread, Routine *routine, PyObject *first, PyObject *s
     PyErr_Fetch(&type, &value, &trace);
     void *shown = key_shown(routine, first);
     int goes_on = routine->known->role == KNOWN_JIT && routine->known->kind;
-    collectives_look(thread);
+    if (routine->known->role != KNOWN_PAIR) /* what issues it keeps its operation */
+        collectives_look(thread);
     steps_called(thread, routine->known, first, second);
     steps_window_look(thread, routine->key);
     if (thread->cursor == &thread->hidden)
@@ -156,7 +158,10 @@ void known_left(Thread *thread, Routine *routine, PyObject *returned)
     steps_left(thread, routine->known, has_returned(routine, returned));
     if (routine->known->role == KNOWN_GROUPS)
         collectives_groups();
-    collectives_look(thread);
+    if (routine->known->role == KNOWN_PAIR)
+        collectives_pair_over();
+    else
+        collectives_look(thread);
     if (thread->cursor == &thread->hidden)
         unhide(thread);
     else if (routine->known->role == KNOWN_JIT)
@@ -173,6 +178,8 @@ static int on_entered(Thread *thread, Routine *routine)
     PyObject *first = frame_variable(routine->key, routine->known->first);
     PyObject *second = frame_variable(routine->key, routine->known->second);
     known_called(thread, routine, first, second);
+    if (routine->known->role == KNOWN_PAIR)
+        pairs_called(thread, routine, NULL);
     Py_XDECREF(first);
     Py_XDECREF(second);
     return 1;

@@ -562,7 +562,7 @@ static void name_worker(Thread *thread, PyObject *number)
 
 void steps_called(Thread *thread, const KnownRoutine *known, PyObject *first, PyObject *second)
 {
-    if (known->role == KNOWN_GROUPS)
+    if (known->role == KNOWN_GROUPS || known->role == KNOWN_PAIR)
         return;
     if (known->role == KNOWN_WORKER) {
         name_worker(thread, first);

@@ -46,6 +46,7 @@ enum KnownRole {
     KNOWN_GROUPS = 10,  /* creates process groups, see collectives.h */
     KNOWN_AHEAD = 12,   /* as KNOWN_FETCH, which it becomes, with is_ahead */
     KNOWN_RATE = 13,    /* an optimizer updates parameters at the learning rate `first` */
+    KNOWN_PAIR = 14,    /* sends to one rank, or receives from it, see pairs.h */
     KNOWN_JIT = 11,     /* runs the jitted function `first`, recorded as such; kind 1: resumes it */
 };
 

@@ -19,7 +19,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from taupy.analysis.ranks import Array, Ranks, union
+from taupy.analysis.rank_data import Array, Ranks
+from taupy.analysis.ranks import union
 
 
 @dataclass

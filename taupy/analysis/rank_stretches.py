@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from taupy.analysis.ranks import Matched, Ranks
+from taupy.analysis.rank_data import Matched, Ranks
 from taupy.model.collectives import STRETCH_PLACES, Stretches
 
 Numbers = np.ndarray[Any, np.dtype[np.int64]]

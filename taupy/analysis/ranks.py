@@ -8,147 +8,20 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from taupy.analysis.rank_clocks import Clock, clocks
-from taupy.model.collectives import NOT_ENDED, UNKNOWN_BYTES, Collectives
+from taupy.analysis.rank_clocks import clocks
+from taupy.analysis.rank_data import Array, Matched, Rank, Ranks
+from taupy.analysis.rank_pairs import as_pair, note_open
+from taupy.model.collectives import NOT_ENDED, UNKNOWN_BYTES, Collectives, is_pair
 from taupy.model.profile import Steps
 from taupy.model.step_times import step_times
 
-Array = np.ndarray[Any, np.dtype[np.float64]]
-
 _TOGETHER = ("all_reduce", "all_gather", "all_to_all", "barrier", "reduce_scatter")
 """Collectives that no rank leaves before all ranks have arrived."""
-
-
-@dataclass(slots=True)
-class Rank:
-    """A rank and its measurements.
-
-    Attributes:
-        steps: steps of its training, if any.
-        memory_bytes: peak memory; None if unknown.
-        node: node of its process; None if equal to `number`.
-    """
-
-    number: int
-    communicators: list[Collectives] = field(default_factory=list)
-    steps: Steps | None = None
-    memory_bytes: int | None = None
-    node: int | None = None
-
-    @property
-    def place(self) -> int:
-        """Its node."""
-        return self.number if self.node is None else self.node
-
-
-@dataclass(slots=True)
-class Matched:
-    """The collectives of one communicator that several ranks recorded.
-
-    Attributes:
-        size: number of ranks that belong to it; 0 if unknown.
-        ranks: the ranks present, one per row of `requested` and `ended`.
-        number, operation, bytes: one per collective, that is, per column.
-        requested, ended: ns after `Ranks.start_ns` by the first rank's clock; NaN if the rank did
-            not arrive, or if the collective did not end.
-        step: step of the training; 0 outside steps.
-        elsewhere: for a collective, the waiting for ranks that had kept the last one waiting
-            elsewhere, by rank [ns]; see `analysis/rank_chains.py`.
-    """
-
-    communicator: str
-    size: int
-    ranks: list[int]
-    number: list[int]
-    operation: list[str]
-    bytes: list[int]
-    requested: Array
-    ended: Array
-    step: np.ndarray[Any, np.dtype[np.int64]]
-    elsewhere: dict[int, dict[int, float]] = field(default_factory=dict)
-
-    @property
-    def last(self) -> np.ndarray[Any, np.dtype[np.int64]]:
-        """The row of the rank that arrived last, for each collective."""
-        latest: np.ndarray[Any, np.dtype[np.int64]] = np.argmax(
-            np.where(np.isnan(self.requested), -np.inf, self.requested), axis=0
-        )
-        return latest
-
-    @property
-    def arrival(self) -> Array:
-        """When the last rank arrived."""
-        latest: Array = np.nanmax(self.requested, axis=0)
-        return latest
-
-    @property
-    def waited(self) -> Array:
-        """How long each rank waited for the last one; 0 for the last one itself."""
-        until = np.fmin(self.arrival, np.where(np.isnan(self.ended), np.inf, self.ended))
-        waited: Array = np.maximum(until - self.requested, 0)
-        return waited
-
-    @property
-    def direct(self) -> Array:
-        """How long all ranks waited in each collective for the last one itself."""
-        direct: Array = np.nansum(self.waited, axis=0)
-        for at, moved in self.elsewhere.items():
-            direct[at] = max(0.0, direct[at] - sum(moved.values()))
-        return direct
-
-    @property
-    def through(self) -> Array:
-        """When each rank's transfer was complete: when the last rank left, or the rank itself if
-        that was earlier, or if the last rank never left."""
-        left = self.ended[self.last, np.arange(self.ended.shape[1])]
-        through: Array = np.where(np.isnan(self.ended), np.nan, np.fmin(self.ended, left))
-        return through
-
-    @property
-    def transfer(self) -> Array:
-        """How long each rank was in the collective together with the last rank."""
-        took: Array = np.maximum(self.through - np.fmax(self.arrival, self.requested), 0)
-        return took
-
-    @property
-    def rest(self) -> Array:
-        """How long each rank stayed in the collective after the last rank had left."""
-        longer: Array = np.maximum(self.ended - np.fmax(self.through, self.requested), 0)
-        return longer
-
-
-@dataclass(slots=True)
-class Ranks:
-    """All ranks of a trial.
-
-    Attributes:
-        missing: ranks that belong to a communicator but left no data.
-        apart: descriptions of collectives with different operations on different ranks; these and
-            all later ones are not matched.
-        clocks: the clocks that differ from the first rank's, by rank.
-        never_ended: collectives that did not end on all ranks, with the ranks that had arrived and
-            those that had not.
-        behind: communicators in which some ranks began fewer collectives than others.
-        failed: the ranks that were killed or ended with an error.
-        unmatched: for each rank, its collectives of several ranks that no other rank here recorded:
-            requested, ended, step, one row for each.
-    """
-
-    ranks: list[Rank]
-    matched: list[Matched]
-    start_ns: int = 0
-    missing: list[int] = field(default_factory=list)
-    apart: list[str] = field(default_factory=list)
-    clocks: dict[int, Clock] = field(default_factory=dict)
-    never_ended: list[str] = field(default_factory=list)
-    behind: list[str] = field(default_factory=list)
-    failed: list[str] = field(default_factory=list)
-    unmatched: dict[int, Array] = field(default_factory=dict)
 
 
 def listed(text: str) -> list[int]:
@@ -163,18 +36,24 @@ def listed(text: str) -> list[int]:
 
 def of_ranks(ranks: Sequence[Rank]) -> Ranks:
     """Match the collectives of the ranks."""
+    for rank in ranks:
+        rank.communicators = [kept.of_pair(rank.number) for kept in rank.communicators]
     every = [kept for rank in ranks for kept in rank.communicators]
     starts = [min(kept.asked_ns) for kept in every if len(kept)]
     start = min(starts, default=0)
     here = {rank.number for rank in ranks}
     members = {number for kept in every for number in listed(kept.ranks)}
     job = Ranks([*ranks], [], start, sorted(members - here))
-    job.clocks = clocks({rank.number: _left(rank, start) for rank in ranks})
-    names = dict.fromkeys(kept.communicator for kept in every if len(kept))
-    for name in names:
+    left = {rank.number: _left(rank, start) for rank in ranks}
+    job.clocks = clocks(left)
+    names = {kept.communicator: kept.is_pair for kept in every if len(kept)}
+    for name, between_two in names.items():
         matched = _match(job, name)
+        if matched is not None and between_two:
+            matched = as_pair(job, matched, _members(job, name), left)
         if matched is not None:
             job.matched.append(matched)
+    note_open(job)
     job.unmatched = {rank.number: _unmatched(job, rank) for rank in ranks}
     return job
 
@@ -193,7 +72,7 @@ def _unmatched(job: Ranks, rank: Rank) -> Array:
     matched = {of.communicator: of.number for of in job.matched if rank.number in of.ranks}
     rows = [np.empty((0, 3))]
     for kept in rank.communicators:
-        if not len(kept) or kept.size == 1:
+        if not len(kept) or kept.size == 1 or kept.is_pair:
             continue
         alone = np.isin(kept.number, matched.get(kept.communicator, []), invert=True)
         requested = aligned_moments(job, rank.number, _arrivals(kept))[alone]
@@ -202,20 +81,27 @@ def _unmatched(job: Ranks, rank: Rank) -> Array:
     return np.concatenate(rows)
 
 
-def _match(job: Ranks, name: str) -> Matched | None:
-    mine = {
+def _members(job: Ranks, name: str) -> dict[int, Collectives]:
+    return {
         rank.number: kept
         for rank in job.ranks
         for kept in rank.communicators
         if kept.communicator == name and len(kept)
     }
+
+
+def _match(job: Ranks, name: str) -> Matched | None:
+    mine = _members(job, name)
     if len(mine) < 2:
         return None
-    _note_behind(job, name, mine)
+    between_two = next(iter(mine.values())).is_pair
+    if not between_two:
+        _note_behind(job, name, mine)
     operations: dict[int, Counter[str]] = {}
     for kept in mine.values():
         for number, operation in zip(kept.number, kept.operation, strict=True):
-            operations.setdefault(number, Counter())[operation] += 1
+            shared = f"{operation.partition(':')[0]}:send" if is_pair(operation) else operation
+            operations.setdefault(number, Counter())[shared] += 1
     numbers = _agreed(job, name, mine, operations)
     column = {number: at for at, number in enumerate(numbers)}
     requested = np.full((len(mine), len(numbers)), np.nan)
@@ -239,7 +125,8 @@ def _match(job: Ranks, name: str) -> Matched | None:
         ended,
         np.zeros(len(numbers), "i8"),
     )
-    _note_open(job, matched)
+    if not between_two:
+        _note_open(job, matched)
     matched.step = _steps_of(job, matched)
     return matched
 
@@ -379,7 +266,7 @@ def times(job: Ranks, step: int | None = None, after: int = 0) -> list[RankTimes
             matched.last[chosen].tolist(), matched.direct[chosen].tolist(), strict=True
         ):
             caused[matched.ranks[row]] += total
-            last[matched.ranks[row]] += 1
+            last[matched.ranks[row]] += total > 0 or not matched.is_pair
         for at, moved in matched.elsewhere.items():
             if chosen[at]:
                 elsewhere.update(moved)
@@ -414,9 +301,9 @@ def delays(job: Ranks) -> dict[int, float]:
     for matched in job.matched:
         came = np.sort(np.where(np.isnan(matched.requested), -np.inf, matched.requested), axis=0)
         intervals = np.stack([came[-2], came[-1]], 1)
-        last = matched.last
+        last, has_waited = matched.last, np.nansum(matched.waited, axis=0) > 0
         for row, rank in enumerate(matched.ranks):
-            alone[rank].append(intervals[(last == row) & np.isfinite(came[-2])])
+            alone[rank].append(intervals[(last == row) & np.isfinite(came[-2]) & has_waited])
     return {rank: union(intervals) for rank, intervals in alone.items()}
 
 

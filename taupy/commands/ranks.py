@@ -16,7 +16,7 @@ import argparse
 from dataclasses import replace
 
 from taupy.analysis import ranks as analysis
-from taupy.analysis.ranks import Ranks
+from taupy.analysis.rank_data import Ranks
 from taupy.commands import options
 from taupy.commands.messages import say
 from taupy.comparison import rank_answers

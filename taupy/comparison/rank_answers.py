@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from taupy.analysis import ranks as analysis
-from taupy.analysis.ranks import Ranks, RankTimes
+from taupy.analysis.rank_data import Ranks
+from taupy.analysis.ranks import RankTimes
 from taupy.comparison.rank_causes import Cause, Causes
 from taupy.comparison.rank_views import StepOfRanks, slowest, steps_view, view
 from taupy.comparison.ranks import interruptions, longer_phase, receives

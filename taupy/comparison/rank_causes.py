@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from taupy.analysis.rank_data import Ranks
 from taupy.analysis.rank_stretches import LEFT_OUT, Longer, OwnTimes, longer
-from taupy.analysis.ranks import Ranks
 from taupy.comparison.ranks import places
 from taupy.model.collectives import THREAD_NAME
 from taupy.model.metric import ROOT_TIMER

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from taupy.analysis.ranks import Matched, Ranks
+from taupy.analysis.rank_data import Matched, Ranks
 from taupy.model.collectives import GROUP
 from taupy.network.phases import kind_of
 from taupy.pprof.view import Cell, Column, View
@@ -60,6 +60,8 @@ def of_places(db: ProfileDB, trial: int, job: Ranks, by: str, step: int | None =
     place_of = _places(db, trial, by)
     sums: dict[str, _Sums] = {}
     for matched in job.matched:
+        if matched.is_pair:
+            continue
         (waited, transfer, rest), direct = _times(matched), matched.direct
         for at, last in enumerate(matched.last.tolist()):
             if step is None or matched.step[at] == step:

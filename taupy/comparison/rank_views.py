@@ -9,7 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from taupy.analysis.ranks import Matched, Rank, Ranks, RankTimes
+from taupy.analysis.rank_data import Matched, Rank, Ranks
+from taupy.analysis.ranks import RankTimes
 from taupy.comparison.rank_causes import Cause
 from taupy.model.collectives import UNKNOWN_BYTES
 from taupy.model.job import spans
@@ -88,8 +89,9 @@ def view(
 
 
 def _count(job: Ranks) -> str:
-    count = sum(len(matched.number) for matched in job.matched)
-    return several(count, "matched collective")
+    count = sum(len(matched.number) for matched in job.matched if not matched.is_pair)
+    sends = sum(len(matched.number) for matched in job.matched if matched.is_pair)
+    return several(count, "matched collective") + (f", {several(sends, 'send')}" if sends else "")
 
 
 def _cells(rank: Rank, times: RankTimes, step: int | None) -> list[Cell]:
@@ -248,6 +250,7 @@ def _number(cell: Cell) -> float:
 def _collectives(matched: Matched, step: int | None) -> list[list[Cell]]:
     skew = matched.arrival - np.nanmin(matched.requested, axis=0)
     waited, transfer = np.nansum(matched.waited, axis=0), np.nan_to_num(matched.transfer).max(0)
+    skew = waited if matched.is_pair else skew
     rest = np.nan_to_num(matched.rest).max(0)
     return [
         [

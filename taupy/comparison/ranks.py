@@ -12,9 +12,10 @@ from statistics import median
 import numpy as np
 
 from taupy.analysis.rank_chains import InRoutines, follow
-from taupy.analysis.ranks import Rank, Ranks, aligned_moments, of_ranks
+from taupy.analysis.rank_data import Rank, Ranks
+from taupy.analysis.ranks import aligned_moments, of_ranks
 from taupy.errors import UsageError
-from taupy.model.job import ENDED, EXIT, missing, rank_of, spans
+from taupy.model.job import ENDED, EXIT, HOST, missing, rank_of, spans
 from taupy.model.profile import Steps
 from taupy.model.question import Condition, Question
 from taupy.model.rows import signal_name
@@ -68,7 +69,8 @@ def read_ranks(db: ProfileDB, trial: int, attempt: int | None = None) -> tuple[R
     ranks: dict[int, Rank] = {}
 
     def rank_at(node: int) -> Rank:
-        rank = Rank(places[node][0], memory_bytes=_peak(facts.get(node, {})), node=node)
+        rank = Rank(places[node][0], memory_bytes=_peak(facts.get(node, {})), node=node,
+                    host=facts.get(node, {}).get(HOST))  # fmt: skip
         return ranks.setdefault(rank.number, rank)
 
     for thread, collectives, _ in read_collectives(db, trial):
@@ -139,7 +141,8 @@ def _failed(facts: Mapping[int, Mapping[str, str]]) -> list[str]:
 
 
 def receives(db: ProfileDB, trial: int, job: Ranks) -> str | None:
-    """A note on receives from single ranks, which are not matched; None if they are short."""
+    """A note on receives from single ranks that are not matched, or not waited for when they were
+    issued; None if they are short."""
     ranks = {rank.place: rank for rank in job.ranks}
     where = (Condition("group", ("COMMUNICATION",)),)
     table = values(db, Question((trial,), by=("thread", "timer"), where=where))
@@ -151,15 +154,19 @@ def receives(db: ProfileDB, trial: int, job: Ranks) -> str | None:
         if thread.node in ranks and time and timer.timer.endswith(_RECEIVES):
             number = ranks[thread.node].number
             took[number] = took.get(number, 0.0) + time
+    for number, time in job.received_ns.items():
+        took[number] = took.get(number, 0.0) - time
+    took = {number: time for number, time in took.items() if time > 0}
     steps = [sum(rank.steps.time_ns) for rank in job.ranks if rank.steps is not None]
-    if not took or max(took.values()) < _LEAST_RECEIVED * max(steps, default=0):
+    if max(took.values(), default=0.0) <= _LEAST_RECEIVED * max(steps, default=0):
         return None
     least, most = (which(took, key=took.__getitem__) for which in (min, max))
     return (
-        "receives from single ranks are not matched, so waiting in them counts as compute: "
+        "waiting in receives that are asynchronous, or not matched with a send, is unknown and "
+        "counts as compute: at most "
         f"{duration(took[most])} on rank {most}, "
         + (f"{duration(took[least])} on rank {least}" if least != most else "only there")
-        + " (over the whole run; those at the same time add up)"
+        + " (from each call to the end of its wait(), over the whole run)"
     )
 
 

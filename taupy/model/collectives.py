@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from array import array
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 THREAD_NAME = "collectives"
 """Name of the thread that holds a process's collectives."""
@@ -24,8 +25,19 @@ STRETCH_PLACES = 10
 """Maximum number of call paths listed per stretch."""
 
 
+_PAIR = re.compile(r"(.*[^-])([<>])([0-9]+)((?::[0-9]+)?)")
+_BETWEEN_TWO = ("send", "isend", "recv", "irecv")
+NOT_WAITED_FOR = ("isend", "irecv")
+"""Operations whose end is that of a later `wait()`, so their time is not only waiting."""
+
+
 def _column() -> array[int]:
     return array("q")
+
+
+def is_pair(operation: str) -> bool:
+    """Whether two ranks take part, one of which sends and the other one receives."""
+    return operation.partition(":")[2] in _BETWEEN_TWO
 
 
 @dataclass(slots=True)
@@ -33,7 +45,8 @@ class Collectives:
     """What one process did in one communicator: columns of equal length, by number.
 
     Collectives are counted from 1 in a communicator; the same number is the same collective on
-    all of its ranks.
+    all of its ranks. What is sent to one rank, or received from one, under one tag, is a
+    communicator of its own, whose name gives the direction and the other rank.
 
     Attributes:
         communicator: the name of the group of processes, the same on all ranks.
@@ -63,6 +76,22 @@ class Collectives:
 
     def __len__(self) -> int:
         return len(self.number)
+
+    @property
+    def is_pair(self) -> bool:
+        """Whether these are what one rank sent to another one, or received from it."""
+        return is_pair(self.operation[0]) if self.operation else False
+
+    def of_pair(self, rank: int) -> Collectives:
+        """What a rank sent or received, under the name that both ranks share: `0>2` of rank 1 and
+        `0<1` of rank 2 are `0:1->2`; other collectives unchanged."""
+        match = _PAIR.fullmatch(self.communicator)
+        if match is None or not self.is_pair:
+            return self
+        group, way, peer, tag = match.groups()
+        sender, receiver = (rank, int(peer)) if way == ">" else (int(peer), rank)
+        both = f"{min(sender, receiver)},{max(sender, receiver)}"
+        return replace(self, communicator=f"{group}:{sender}->{receiver}{tag}", ranks=both)
 
 
 @dataclass(slots=True)

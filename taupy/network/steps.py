@@ -45,6 +45,7 @@ _ROLES = {
     "jit": 11,
     "jit_again": 11,
     "rate": 13,
+    "pair": 14,
 }
 """As in `_native/known.h`."""
 

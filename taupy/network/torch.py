@@ -89,6 +89,7 @@ STEPS = {
         f"{_C10D}:{name}": ()
         for name in ("init_process_group", "_new_group_with_tag", "new_group", "split_group")
     },
+    "pair": {f"{_C10D}:isend": (), f"{_C10D}:irecv": ()},
     "value": {"torch/utils/tensorboard/writer.py:SummaryWriter.add_scalar": (1, 2)},
     "values": {"torch/utils/tensorboard/writer.py:SummaryWriter.add_scalars": (1, 2)},
 }

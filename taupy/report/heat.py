@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from taupy.analysis.ranks import Ranks, waits_by_step
+from taupy.analysis.rank_data import Ranks
+from taupy.analysis.ranks import waits_by_step
 from taupy.model.step_times import per_step
 from taupy.report import planes
 

@@ -153,6 +153,49 @@ dist.all_reduce(data)
     assert trial.under("send", "gloo:send").calls == 1
 
 
+def test_sends_and_receives_are_numbered_by_peer_and_tag(run):
+    """Under the rank in the job, also where a rank of the group is given; `recv` waits, `isend` and
+    `irecv` do not."""
+    trial = run(
+        """
+from torch.distributed.distributed_c10d import irecv, isend, recv
+dist.init_process_group("gloo", ranks=(0, 1, 2, 5))
+other = dist.new_group((0, 5))
+recv(data, 2)
+isend(torch.ones(3), 1)
+irecv(data, src=2, tag=7)
+recv(data, 2)
+isend(data, group=other, group_dst=1)
+dist.all_reduce(data)
+"""
+    )
+    assert [row[:4] for row in kept(trial)] == [
+        ("0", 1, "gloo:all_reduce", 40),
+        ("0<2", 1, "gloo:recv", 40),
+        ("0<2", 2, "gloo:recv", 40),
+        ("0<2:7", 1, "gloo:irecv", 40),
+        ("0>1", 1, "gloo:isend", 12),
+        ("1>5", 1, "gloo:isend", 40),
+    ]
+    assert trial.under("recv", "gloo:recv").calls == 2
+
+
+def test_receives_after_one_from_anywhere_have_no_number(run):
+    """It may have taken what was sent by the rank that the next receive names."""
+    trial = run(
+        """
+from torch.distributed.distributed_c10d import isend, recv
+dist.init_process_group("gloo", ranks=(0, 1, 2))
+recv(data, 2)
+recv(data)
+recv(data, 2)
+isend(data, 2)
+"""
+    )
+    assert [row[:2] for row in kept(trial)] == [("0<2", 1), ("0>2", 1)]
+    assert trial.under("recv", "gloo:recv").calls == 3
+
+
 BETWEEN = """
 import time
 dist.init_process_group("gloo")

@@ -228,3 +228,45 @@ dist.destroy_process_group()
         row["rank"]: float(row["caused_ns"]) for row in csv.DictReader(ask("--csv").splitlines())
     }
     assert rows["2"] > 2 * rows["1"]
+
+
+def test_a_slow_stage_of_a_pipeline_is_named_by_those_who_receive(ranks):
+    """Rank 1's output goes through rank 2 to rank 3; rank 3 sends back what nobody waits for."""
+    codes, ask = ranks(
+        """
+def burn(ms):
+    end = time.thread_time() + ms / 1000
+    while time.thread_time() < end:
+        pass
+def slow_stage():
+    burn(40)
+dist.barrier()
+back = []
+for _ in range(20):
+    if rank > 0:
+        dist.recv(data, rank - 1)
+    burn(2)
+    if rank == 1:
+        slow_stage()
+    if rank < 3:
+        dist.send(data, rank + 1)
+    else:
+        back.append(dist.isend(data, 0, tag=5))
+    if rank == 0:
+        back.append(dist.irecv(torch.ones(100), 3, tag=5))
+for work in back:
+    work.wait()
+dist.barrier()
+dist.destroy_process_group()
+""",
+        4,
+    )
+    assert codes == [0] * 4
+    text = ask()
+    assert text.startswith("4 RANKS, 2 MATCHED COLLECTIVES, 80 SENDS")
+    assert "for rank 1, " in text
+    assert "called by slow_stage" in text
+    rows = {
+        row["rank"]: float(row["caused_ns"]) for row in csv.DictReader(ask("--csv").splitlines())
+    }
+    assert rows["1"] > 2 * rows["2"]

@@ -150,15 +150,16 @@ extern "C" void played_ask(const char *group, const char *name, uint64_t bytes)
 {
     Group &asked = group_of(group);
     Asked one{name, at::RecordFunction::currentThreadId(), bytes};
+    bool is_pair = one.name == "gloo:send" || one.name == "gloo:recv";
     {
         std::lock_guard<std::mutex> guard(asked.mutex);
         asked.asked++;
-        if (one.name != "gloo:send")
+        if (!is_pair)
             asked.queue.push_back(one);
         else
             asked.done++;
     }
-    if (one.name == "gloo:send")
+    if (is_pair)
         work_at(one);
     asked.changed.notify_all();
 }

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from taupy.analysis.rank_chains import InRoutines, follow
-from taupy.analysis.ranks import Rank, aligned_moments, of_ranks, times
+from taupy.analysis.rank_data import Rank
+from taupy.analysis.ranks import aligned_moments, of_ranks, times
 from tests.builders import SAMPLED_FROM_NS, collectives
 
 

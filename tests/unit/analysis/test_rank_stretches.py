@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from taupy.analysis.rank_data import Rank
 from taupy.analysis.rank_stretches import LEFT_OUT, OwnTimes, longer
-from taupy.analysis.ranks import Rank, of_ranks
+from taupy.analysis.ranks import of_ranks
 from tests.builders import SAMPLED_FROM_NS, collectives, steps, stretches
 
 DATA, FORWARD, WAITS = 0, 1, 2

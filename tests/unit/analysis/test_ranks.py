@@ -8,7 +8,8 @@ from array import array
 import pytest
 
 from taupy.analysis import ranks as analysis
-from taupy.analysis.ranks import Rank, listed, of_ranks, straggler, times
+from taupy.analysis.rank_data import Rank
+from taupy.analysis.ranks import listed, of_ranks, straggler, times
 from tests.builders import SAMPLED_FROM_NS, collectives, steps
 
 

@@ -6,7 +6,8 @@ from array import array
 
 import pytest
 
-from taupy.analysis.ranks import Rank, of_ranks, times, waits_by_step
+from taupy.analysis.rank_data import Rank
+from taupy.analysis.ranks import of_ranks, times, waits_by_step
 from taupy.report import heat
 from taupy.report.heat import NOT_KNOWN, heat_map
 from tests.builders import collectives, steps

@@ -14,12 +14,21 @@ class Group:
         _pg_group_ranks[self] = {rank: at for at, rank in enumerate(ranks)}
 
 
+class World:
+    def __init__(self):
+        self._default_pg = None
+
+
+_world = World()
+
+
 class HashStore:
     pass
 
 
 def init_process_group(backend, ranks=(0,), **_):
-    return new_group(ranks)
+    _world._default_pg = new_group(ranks)
+    return _world._default_pg
 
 
 def new_group(ranks):
@@ -44,3 +53,15 @@ def barrier(group=None):
 
 def send(tensor, to):
     ask(b"gloo:send", tensor.nbytes)
+
+
+def isend(tensor, dst=None, group=None, tag=0, group_dst=None):
+    ask(b"gloo:send", tensor.nbytes, group)
+
+
+def irecv(tensor, src=None, group=None, tag=0, group_src=None):
+    ask(b"gloo:recv", tensor.nbytes, group)
+
+
+def recv(tensor, src=None, group=None, tag=0, group_src=None):
+    irecv(tensor, src, group, tag, group_src)
