@@ -50,11 +50,12 @@ int is_finalized(const char *structure)
 
 static void call_back(CUpti_CallbackDomain domain, CUpti_CallbackId id, const void *data, Place where)
 {
-    if (callback == NULL || !enabled[domain][id])
+    auto function = callback; /* another thread may be unsubscribing */
+    if (function == NULL || !enabled[domain][id])
         return;
     Place before = place;
     place = where;
-    callback(callback_user, domain, id, data);
+    function(callback_user, domain, id, data);
     place = before;
 }
 

@@ -10,6 +10,7 @@
  * (nor does it start with metrics of that name), now and then (every other start fails),
  * keep image (data images are not initialised within launches either). */
 #include "played_cupti.h"
+#include <mutex>
 
 #define CONTEXTS 8
 
@@ -24,6 +25,10 @@ struct Profiler {
 
 static Profiler profilers[CONTEXTS];
 static unsigned starts;
+
+/* Calls of other threads end while one is counted: without it a range was now and then lost. */
+static std::mutex of_the_ranges;
+#define LOCKED std::lock_guard<std::mutex> held(of_the_ranges)
 
 static Profiler *profiler_of(CUcontext context)
 {
@@ -44,6 +49,7 @@ static int may_configure()
 
 int is_counted(CUcontext context)
 {
+    LOCKED;
     auto profiler = profiler_of(context);
     return profiler == NULL || !profiler->is_started ? 0 : profiler->is_user ? 2 : 1;
 }
@@ -58,7 +64,10 @@ static void add_range(Profiler *profiler, uint64_t work)
 
 void counted(const Kernel *kernel)
 {
+    LOCKED;
     auto profiler = profiler_of(kernel->context);
+    if (profiler == NULL) /* disabled meanwhile */
+        return;
     if (profiler->is_user) {
         if (profiler->is_pushed)
             profiler->finished[0] += kernel->took;
@@ -71,6 +80,7 @@ void counted(const Kernel *kernel)
 
 void ranges_arrive()
 {
+    LOCKED;
     for (auto &profiler : profilers) {
         profiler.count += profiler.late;
         profiler.late = 0;
@@ -79,6 +89,7 @@ void ranges_arrive()
 
 void forget_ranges(CUcontext context)
 {
+    LOCKED;
     if (profiler_of(context) != NULL)
         *profiler_of(context) = {};
 }
@@ -87,6 +98,7 @@ CUptiResult cuptiRangeProfilerEnable(CUpti_RangeProfiler_Enable_Params *p)
 {
     static unsigned enabled;
     SIZED(CUpti_RangeProfiler_Enable_Params, p);
+    LOCKED;
     if (!may_configure())
         return CUPTI_ERROR_INVALID_OPERATION;
     if (asked("FAKE_RANGE", "enable"))
@@ -104,6 +116,7 @@ CUptiResult cuptiRangeProfilerEnable(CUpti_RangeProfiler_Enable_Params *p)
 CUptiResult cuptiRangeProfilerDisable(CUpti_RangeProfiler_Disable_Params *p)
 {
     SIZED(CUpti_RangeProfiler_Disable_Params, p);
+    LOCKED;
     *(Profiler *)p->pRangeProfilerObject = {};
     return CUPTI_SUCCESS;
 }
@@ -134,6 +147,7 @@ CUptiResult cuptiRangeProfilerCounterDataImageInitialize(
 CUptiResult cuptiRangeProfilerSetConfig(CUpti_RangeProfiler_SetConfig_Params *p)
 {
     SIZED(CUpti_RangeProfiler_SetConfig_Params, p);
+    LOCKED;
     auto profiler = (Profiler *)p->pRangeProfilerObject;
     if (!may_configure() || profiler->is_started)
         return CUPTI_ERROR_INVALID_OPERATION;
@@ -153,6 +167,7 @@ CUptiResult cuptiRangeProfilerSetConfig(CUpti_RangeProfiler_SetConfig_Params *p)
 CUptiResult cuptiRangeProfilerStart(CUpti_RangeProfiler_Start_Params *p)
 {
     SIZED(CUpti_RangeProfiler_Start_Params, p);
+    LOCKED;
     auto profiler = (Profiler *)p->pRangeProfilerObject;
     if (profiler->is_started || profiler->data == NULL)
         return CUPTI_ERROR_INVALID_OPERATION;
@@ -170,6 +185,7 @@ CUptiResult cuptiRangeProfilerStart(CUpti_RangeProfiler_Start_Params *p)
 CUptiResult cuptiRangeProfilerPushRange(CUpti_RangeProfiler_PushRange_Params *p)
 {
     SIZED(CUpti_RangeProfiler_PushRange_Params, p);
+    LOCKED;
     auto profiler = (Profiler *)p->pRangeProfilerObject;
     if (!profiler->is_started || !profiler->is_user)
         return CUPTI_ERROR_INVALID_OPERATION;
@@ -182,6 +198,7 @@ CUptiResult cuptiRangeProfilerPushRange(CUpti_RangeProfiler_PushRange_Params *p)
 CUptiResult cuptiRangeProfilerPopRange(CUpti_RangeProfiler_PopRange_Params *p)
 {
     SIZED(CUpti_RangeProfiler_PopRange_Params, p);
+    LOCKED;
     auto profiler = (Profiler *)p->pRangeProfilerObject;
     if (!profiler->is_pushed)
         return CUPTI_ERROR_INVALID_OPERATION;
@@ -192,6 +209,7 @@ CUptiResult cuptiRangeProfilerPopRange(CUpti_RangeProfiler_PopRange_Params *p)
 CUptiResult cuptiRangeProfilerStop(CUpti_RangeProfiler_Stop_Params *p)
 {
     SIZED(CUpti_RangeProfiler_Stop_Params, p);
+    LOCKED;
     auto profiler = (Profiler *)p->pRangeProfilerObject;
     if (!profiler->is_started || (asked("FAKE_RANGE", "busy") && place == LAUNCH_ENDS))
         return CUPTI_ERROR_INVALID_OPERATION;
@@ -203,6 +221,7 @@ CUptiResult cuptiRangeProfilerStop(CUpti_RangeProfiler_Stop_Params *p)
 CUptiResult cuptiRangeProfilerDecodeData(CUpti_RangeProfiler_DecodeData_Params *p)
 {
     SIZED(CUpti_RangeProfiler_DecodeData_Params, p);
+    LOCKED;
     auto profiler = (Profiler *)p->pRangeProfilerObject;
     RangeData *data = profiler->data;
     p->numOfRangeDropped = 0;
