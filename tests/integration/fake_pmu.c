@@ -33,6 +33,7 @@ typedef struct Event {
     int tid, leader; /* position of the group's leader */
     int inherit;     /* counts all threads */
     uint64_t config, value;
+    dev_t device; /* an inode's number alone may be that of another file, too */
     ino_t inode;
     struct perf_event_mmap_page *page;
 } Event;
@@ -58,7 +59,7 @@ void fake_count(uint64_t config, uint64_t n)
     int tid = self();
     for (int i = 0; i < event_count; i++)
         if ((events[i].inherit || events[i].tid == tid) && events[i].config == config)
-            events[i].value += n;
+            __atomic_add_fetch(&events[i].value, n, __ATOMIC_RELAXED); /* threads without the GIL */
 }
 
 static uint64_t value_of(const Event *event)
@@ -95,7 +96,7 @@ static int position(int descriptor)
     if (event_count == 0 || fstat(descriptor, &status) != 0)
         return -1;
     for (int i = 0; i < event_count; i++)
-        if (events[i].inode == status.st_ino)
+        if (events[i].inode == status.st_ino && events[i].device == status.st_dev)
             return i;
     return -1;
 }
@@ -123,6 +124,7 @@ static int open_event(const struct perf_event_attr *wanted, int tid, int leader)
     event->config = wanted->config;
     event->inherit = wanted->inherit;
     event->value = 0;
+    event->device = status.st_dev;
     event->inode = status.st_ino;
     event->leader = leader < 0 ? event_count : position(leader);
     event->page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
