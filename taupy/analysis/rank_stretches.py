@@ -34,6 +34,8 @@ class Longer(NamedTuple):
         path: the call path with that key and the longest time.
         excess_ns: the rank's own time minus the median of the other ranks'; negative if it was
             shorter. For ranks that do not list the key, an upper bound of their time is used.
+        is_repeated: the same time was found before a collective of another communicator, at which
+            the others waited longer for the rank.
     """
 
     rank: int
@@ -43,6 +45,17 @@ class Longer(NamedTuple):
     key: int
     path: int
     excess_ns: float
+    is_repeated: bool = False
+
+
+class _Claim(NamedTuple):
+    """What took a rank longer in some of its stretches, from `first` to `last`."""
+
+    waited_ns: float
+    rank: int
+    first: int
+    last: int
+    items: list[Longer]
 
 
 @dataclass
@@ -97,19 +110,28 @@ def longer(job: Ranks, held: Mapping[int, OwnTimes]) -> Iterator[Longer]:
     Args:
         held: own times by rank.
     """
+    claims: list[_Claim] = []
     for matched in job.matched:
         members = [rank for rank in matched.ranks if rank in held]
         if len(members) > 1:
-            yield from _longer_of(job, matched, {rank: held[rank] for rank in members})
+            claims += _longer_of(job, matched, {rank: held[rank] for rank in members})
+    taken = {rank: np.zeros(len(own.ends), bool) for rank, own in held.items()}
+    for claim in sorted(claims, key=lambda claim: -claim.waited_ns):
+        stretches = taken[claim.rank][claim.first : claim.last + 1]
+        if stretches.any():
+            yield from (item._replace(is_repeated=True) for item in claim.items)
+        else:
+            stretches[:] = True
+            yield from claim.items
 
 
-def _longer_of(job: Ranks, matched: Matched, held: Mapping[int, OwnTimes]) -> Iterator[Longer]:
+def _longer_of(job: Ranks, matched: Matched, held: Mapping[int, OwnTimes]) -> Iterator[_Claim]:
     labels = {rank: _labels(job, matched, rank, own) for rank, own in held.items()}
     common = np.array(sorted(set.intersection(*(set(label.tolist()) for label in labels.values()))))
     common = common[common > 0]
     if not len(common):
         return
-    culprits, numbers = _culprits(matched, common)
+    culprits, numbers, waited = _culprits(matched, common)
     count = 1 + max(int(own.keys.max(initial=0)) for own in held.values())
     summed = {rank: _summed(own, labels[rank], common, count) for rank, own in held.items()}
     step_of = dict(zip(matched.number, matched.step.tolist(), strict=True))
@@ -120,13 +142,20 @@ def _longer_of(job: Ranks, matched: Matched, held: Mapping[int, OwnTimes]) -> It
             [_at(other, places, groups) for number, other in summed.items() if number != rank]
         )
         excess = mine.own[chosen] - np.median(others, axis=0)
+        items: dict[int, list[Longer]] = {}
         for group, place, path, time in zip(
             groups.tolist(), places.tolist(), mine.path[chosen].tolist(), excess.tolist(),
             strict=True,
         ):  # fmt: skip
             number = int(numbers[group])
             step = step_of.get(number, 0)
-            yield Longer(rank, matched.communicator, number, step, place % count, path, time)
+            items.setdefault(group, []).append(
+                Longer(rank, matched.communicator, number, step, place % count, path, time)
+            )
+        group_of = np.where(labels[rank] > 0, _group(common, labels[rank]), -1)
+        for group, of_group in items.items():
+            inside = np.flatnonzero(group_of == group)
+            yield _Claim(float(waited[group]), rank, int(inside[0]), int(inside[-1]), of_group)
 
 
 def _labels(job: Ranks, matched: Matched, rank: int, own: OwnTimes) -> Numbers:
@@ -147,9 +176,9 @@ def _group(common: Numbers, numbers: Numbers) -> Numbers:
     return group
 
 
-def _culprits(matched: Matched, common: Numbers) -> tuple[Numbers, Numbers]:
-    """For each group, the rank that others waited for most (-1 if no rank waited), and the
-    collective at which they waited longest for it."""
+def _culprits(matched: Matched, common: Numbers) -> tuple[Numbers, Numbers, Values]:
+    """For each group, the rank that others waited for most (-1 if no rank waited), the collective
+    at which they waited longest for it, and how long they waited for it."""
     numbers = np.array(matched.number, "i8")
     group, waited = _group(common, numbers), matched.direct
     caused = np.zeros((len(matched.ranks), len(common) + 1))
@@ -160,7 +189,7 @@ def _culprits(matched: Matched, common: Numbers) -> tuple[Numbers, Numbers]:
     by_time = np.argsort(waited, kind="stable")
     by_time = by_time[matched.last[by_time] == rows[group[by_time]]]
     longest[group[by_time]] = numbers[by_time]  # of several numbers for a group, the last one
-    return culprits, longest
+    return culprits, longest, caused.max(axis=0)
 
 
 def _summed(own: OwnTimes, labels: Numbers, common: Numbers, count: int) -> _Summed:

@@ -103,8 +103,8 @@ class Causes:
         return self._summed(
             item
             for item in self._longer
-            if item.rank == rank and (item.step == step if step is not None else
-                                      item.step > after or not has_steps)
+            if item.rank == rank and not item.is_repeated
+            and (item.step == step if step is not None else item.step > after or not has_steps)
         )  # fmt: skip
 
     def of_measuring(self) -> tuple[str, float] | None:

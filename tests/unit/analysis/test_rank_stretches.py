@@ -95,3 +95,17 @@ def test_a_rank_without_stretches_is_no_reason_to_fail():
     late = own([10], {DATA: 5})
     late.stretches.end_ns[0] = SAMPLED_FROM_NS  # before the first collective
     assert told(job, late, own([60], {DATA: 50})) == []
+
+
+def test_time_before_collectives_of_two_groups_counts_once():
+    """Rank 1 is late in the second group, too, where rank 0 waits less long."""
+    ranks = [
+        Rank(number, [collectives([asked], [60]), collectives([after], [65], name="1")])
+        for number, (asked, after) in enumerate([(10, 61), (60, 63)])
+    ]
+    held = own([10, 61], {DATA: 6}, {}), own([63], {DATA: 56})
+    found = [*longer(of_ranks(ranks), dict(enumerate(held)))]
+    assert [(item.communicator, item.excess_ns, item.is_repeated) for item in found] == [
+        ("0", 50.0, False),
+        ("1", 56.0, True),
+    ]
