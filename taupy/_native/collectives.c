@@ -567,7 +567,8 @@ static void release_name(Communicator *communicator)
 {
     char *name = communicator->record->name;
     size_t length = strlen(name);
-    if (host.asked(communicator->group) == UINT64_MAX)
+    uint64_t asked = host.asked(communicator->group);
+    if (asked == UINT64_MAX || asked < communicator->asked) /* gone, or another one in its place */
         snprintf(name + length, sizeof communicator->record->name - length, "#%llu",
                  (unsigned long long)communicator->record->place);
 }

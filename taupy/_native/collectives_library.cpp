@@ -1,13 +1,15 @@
 // Reports operations of PyTorch's process groups to the engine; see collectives_host.h.
 //
 // Uses PyTorch's callbacks for named ranges (RecordFunction): backends open one range per
-// operation, on the thread that executes it. Groups are held by weak references. Compiled by
+// operation, on the thread that executes it. Groups are known by name: while somebody holds a weak
+// reference to a backend, c10 does not run its destructor, which ends its threads. Compiled by
 // instrument/torch_library.py.
 #include "collectives_host.h"
 #include "torch_library.h"
+#include <atomic>
+#include <deque>
 #include <string.h>
 #include <torch/csrc/distributed/c10d/GroupRegistry.hpp>
-#include <vector>
 
 static CollectivesHost *host;
 
@@ -16,10 +18,22 @@ struct Open : at::ObserverContext {
     void *operation;
 };
 
-static std::vector<c10::weak_intrusive_ptr<c10d::Backend>> &backends()
+struct Group {
+    Group(const char *given, const c10d::Backend *held) : name(given), backend(held) {}
+    std::string name;
+    const c10d::Backend *backend; // to compare with only
+    std::atomic<bool> is_gone{false};
+};
+
+static std::deque<Group> &groups()
 {
-    static auto *held = new std::vector<c10::weak_intrusive_ptr<c10d::Backend>>;
+    static auto *held = new std::deque<Group>;
     return *held; // backend threads outlive static variables
+}
+
+static auto backend_of(const std::string &name)
+{
+    return c10d::resolve_process_group(name)->getBackend(c10::DeviceType::CPU);
 }
 
 // NCCL operations end on the host long before they begin on the GPU.
@@ -61,9 +75,8 @@ static void range_ends(const at::RecordFunction &, at::ObserverContext *context)
 static int group(const char *name)
 {
     try {
-        auto backend = c10d::resolve_process_group(name)->getBackend(c10::DeviceType::CPU);
-        backends().emplace_back(backend);
-        return static_cast<int>(backends().size()) - 1;
+        groups().emplace_back(name, backend_of(name).get());
+        return static_cast<int>(groups().size()) - 1;
     } catch (const std::exception &) {
         return -1;
     }
@@ -71,12 +84,17 @@ static int group(const char *name)
 
 static uint64_t asked(int group)
 {
-    try {
-        auto backend = backends()[static_cast<size_t>(group)].lock();
-        return backend ? backend->getSequenceNumberForGroup() : UINT64_MAX;
-    } catch (const std::exception &) {
+    Group &known = groups()[static_cast<size_t>(group)];
+    if (known.is_gone)
         return UINT64_MAX;
+    try {
+        auto backend = backend_of(known.name);
+        if (backend.get() == known.backend)
+            return backend->getSequenceNumberForGroup();
+    } catch (const std::exception &) {
     }
+    known.is_gone = true; // an exception of PyTorch's takes long
+    return UINT64_MAX;
 }
 
 extern "C" __attribute__((visibility("default"))) const char *

@@ -5,11 +5,6 @@
 #include <string>
 namespace c10 {
 enum class DeviceType { CPU };
-template <typename T> struct weak_intrusive_ptr {
-    std::weak_ptr<T> held;
-    weak_intrusive_ptr(const std::shared_ptr<T> &given) : held(given) {}
-    std::shared_ptr<T> lock() const { return held.lock(); }
-};
 }
 namespace c10d {
 struct Backend {
