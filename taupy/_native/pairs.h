@@ -5,7 +5,8 @@
 #ifndef TAUPY_PAIRS_H
 #define TAUPY_PAIRS_H
 
-#include "known.h"
+#include "routine.h"
+#include "thread.h"
 
 /* A known routine with the role KNOWN_PAIR is called; `frame`: its id, or NULL if it is the running
  * one. Needs the GIL. */
