@@ -82,20 +82,9 @@ ENGINE = [
     *("frames", "gpu", "greenlets", "hooks_311", "hooks_312", "imports", "known", "known_work"),
     *("layer_facts", "layer_names", "layers", "listeners", "logged", "memory"),
     *("metrics", "names", "natives", "operations"),
-    *(
-        "options",
-        "owners",
-        "pairs",
-        "part",
-        "phases",
-        "process",
-        "pushed",
-        "ranges",
-        "routine",
-        "selection",
-    ),
-    *("setprofile", "spans", "step_metrics", "step_rows", "steps", "steps_window", "stretches"),
-    *("thread", "timers", "timing", "wrap"),
+    *("options", "owners", "pairs", "part", "phases", "process", "pushed", "ranges", "routine"),
+    *("selection", "setprofile", "spans", "step_metrics", "step_rows", "steps", "steps_window"),
+    *("stretches", "thread", "timers", "timing", "wrap"),
 ]
 EXTENSIONS = [
     # The engine's thread-local variables are few, so they need no call to be found.

@@ -484,28 +484,38 @@ static Communicator *communicator_named(const char *name)
     return NULL;
 }
 
+/* A communicator with its record in the part; NULL if there is no room. */
+static Communicator *communicator_made(const char *name, uint64_t place)
+{
+    Communicator *communicator = calloc(1, sizeof *communicator);
+    Block *block = communicator == NULL
+                       ? NULL
+                       : part_block(part, BLOCK_COMMUNICATOR, 0, sizeof(CommunicatorRecord));
+    if (block == NULL) {
+        free(communicator);
+        return NULL;
+    }
+    communicator->record = (CommunicatorRecord *)(block + 1);
+    communicator->record->stride = 1;
+    communicator->record->place = place;
+    snprintf(communicator->record->name, sizeof communicator->record->name, "%s", name);
+    return communicator;
+}
+
 /* The communicator that records what is sent to a rank, or received from it; NULL if there is no room. */
 static Communicator *pair_named(const char *name, const Communicator *of, const PairCall *call)
 {
     for (unsigned i = 0; i < pair_count; i++)
         if (strcmp(pairs[i]->record->name, name) == 0)
             return pairs[i]->of == of ? pairs[i] : NULL;
-    Communicator *pair = pair_count < PAIRS ? calloc(1, sizeof *pair) : NULL;
-    Block *block =
-        pair == NULL ? NULL
-                     : part_block(part, BLOCK_COMMUNICATOR, 0, sizeof(CommunicatorRecord));
-    if (block == NULL) {
-        free(pair);
+    Communicator *pair =
+        pair_count < PAIRS ? communicator_made(name, COMMUNICATORS + pair_count) : NULL;
+    if (pair == NULL)
         return NULL;
-    }
     pair->of = of;
     pair->sends = call->sends;
-    pair->record = (CommunicatorRecord *)(block + 1);
     pair->record->size = 2;
-    pair->record->stride = 1;
-    pair->record->place = COMMUNICATORS + pair_count;
     snprintf(pair->record->ranks, sizeof pair->record->ranks, "%ld", call->peer);
-    snprintf(pair->record->name, sizeof pair->record->name, "%s", name);
     pairs[pair_count++] = pair;
     return pair;
 }
@@ -540,22 +550,12 @@ static Communicator *communicator_new(const char *name)
 {
     int group = communicator_count < COMMUNICATORS ? host.group(name) : -1;
     uint64_t asked = group >= 0 ? host.asked(group) : UINT64_MAX;
-    if (asked == UINT64_MAX)
+    Communicator *communicator =
+        asked != UINT64_MAX ? communicator_made(name, communicator_count) : NULL;
+    if (communicator == NULL)
         return NULL;
-    Communicator *communicator = calloc(1, sizeof *communicator);
-    Block *block = communicator == NULL
-                       ? NULL
-                       : part_block(part, BLOCK_COMMUNICATOR, 0, sizeof(CommunicatorRecord));
-    if (block == NULL) {
-        free(communicator);
-        return NULL;
-    }
-    communicator->record = (CommunicatorRecord *)(block + 1);
     communicator->group = group;
     communicator->asked = communicator->begun = communicator->record->begun = asked;
-    communicator->record->stride = 1;
-    snprintf(communicator->record->name, sizeof communicator->record->name, "%s", name);
-    communicator->record->place = communicator_count;
     communicators[communicator_count] = communicator;
     __atomic_store_n(&communicator_count, communicator_count + 1, __ATOMIC_RELEASE);
     return communicator;
