@@ -25,6 +25,10 @@ BUSY = 0.8
 """Minimum share of its lifetime that a busy thread does not wait: below this, it waits for
 something else itself."""
 
+LEAST_ON_CPU = 0.2
+"""Minimum share of a busy thread's time without waits that it uses a CPU: below this, it waits
+where no wait is recorded, such as in C. Busy machines leave a thread more than this."""
+
 LEAST_PYTHON = 0.5
 """Minimum share of a thread's lifetime in routines that hold the GIL all the time."""
 
@@ -73,7 +77,8 @@ def _taking(trial: Trial, lives: list[Life]) -> Iterator[Finding]:
         return
     taken = min(takers.values(), key=lambda waits: waits.ns)
     busy = [life for life in others if life.thread not in takers
-            and life.working_ns >= max(BUSY * life.whole_ns, BUSY * taken.ns)]  # fmt: skip
+            and life.working_ns >= max(BUSY * life.whole_ns, BUSY * taken.ns)
+            and (life.cpu_ns or 0) >= LEAST_ON_CPU * life.working_ns]  # fmt: skip
     if len(busy) != 1:
         return
     (maker,) = busy
@@ -86,7 +91,7 @@ def _taking(trial: Trial, lives: list[Life]) -> Iterator[Finding]:
         KIND,
         f"{place(timer)} waits {duration(taken.ns)}, {percent(100 * taken.ns / trial.wall_ns)} % "
         f"of the run, for what {maker.thread.name or 'another thread'} hands over; that thread "
-        "itself never waits",
+        f"uses a CPU for {duration(maker.cpu_ns or 0)} of its {duration(maker.whole_ns)}",
         taken.ns,
         trial.wall_ns,
         (_of_threads(trial),),
