@@ -106,11 +106,17 @@ def taken_files(folder: Folder) -> list[File]:
 def folded_parts(file: File) -> Iterator[PartFile]:
     """The parts in a file of folded parts.
 
+    A file that is shorter than its header has none: a process was killed, or the file was taken
+    away, after it was created and before anything was written into it.
+
     Raises:
         FormatError: it is damaged; the parts yielded before are intact.
         OSError: it cannot be read, or is not trusted.
     """
-    head = container.header(file.name, file.read_bytes(first=container.HEADER_BYTES), LAYOUT)
+    first = file.read_bytes(first=container.HEADER_BYTES)
+    if len(first) < container.HEADER_BYTES:
+        return
+    head = container.header(file.name, first, LAYOUT)
     at, end = head.header_size, min(head.used, file.size())
     while at + _ENTRY.size <= end:
         kind, _, size, text = _ENTRY.unpack(file.read_bytes(first=_ENTRY.size, at=at))

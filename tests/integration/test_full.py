@@ -390,6 +390,24 @@ def test_a_folded_file_that_was_damaged_makes_the_trial_incomplete(runs, native)
     assert state(runs) == "incomplete"
 
 
+def test_a_folded_file_into_which_nothing_was_written_loses_nothing(runs, native):
+    """A child of a pool is often killed just then: it has made the file, and keeps its own."""
+    runs.run(CHILDREN.format(count=0, end="") + "os.kill(os.getpid(), 9)\n")
+    (folder,) = runs.state.glob("run-*")
+    (folder / "folded").touch(mode=0o600)
+    runs.taupy("trials", "--db", str(runs.database))
+    assert runs.one("SELECT count(*) FROM metadata WHERE name = 'taupy.health.lost'") == 0
+
+
+def test_a_folded_file_that_lost_all_bytes_names_its_children(runs, native):
+    runs.run(CHILDREN.format(count=2, end="os._exit(0)") + "os.kill(os.getpid(), 9)\n")
+    (folded,) = runs.state.glob("run-*/folded")
+    os.truncate(folded, 0)
+    runs.taupy("trials", "--db", str(runs.database))
+    assert "2 forked processes left no part" in runs.metadata("taupy.health.lost")
+    assert state(runs) == "incomplete"
+
+
 @pytest.mark.slow
 def test_a_run_whose_own_process_left_nothing_is_incomplete(runs, native):
     source = CHILDREN.format(count=2, end="os._exit(0)") + "os.kill(os.getpid(), 9)\n"
