@@ -22,7 +22,7 @@ def of_ranks(job: Ranks, causes: Causes, step: int | None = None) -> View:
     sums = analysis.times(job, step)
     noted, after = (sums, 0) if step is not None else analysis.after_warm_up(job)
     notes = _why(job, noted, causes, step, after)
-    if step is None and (received := receives(causes.db, causes.trial, job)) is not None:
+    if step is None and (received := receives(job, causes.unknown_waits)) is not None:
         notes.append(received)
     if step is None and (measuring := causes.of_measuring()) is not None:
         notes.append(
@@ -62,7 +62,9 @@ def _phase(
     """The phase in which the rank that the others waited for took longer: that of the routines
     which did, if they are known."""
     worst = analysis.straggler(sums)
-    if worst is not None and causes.since_collectives:
+    if worst is None or worst.rank in causes.unexplained:
+        return None
+    if causes.since_collectives:
         phases: dict[str, float] = {}
         for cause in causes.of_rank(worst.rank, step):
             phase = cause.phase or "other"
@@ -71,7 +73,7 @@ def _phase(
             return max(phases.items(), key=lambda item: item[1])
     waits = {times.rank: times.wait_ns for times in sums}
     steps = {rank.number: rank.steps for rank in job.ranks if rank.steps is not None}
-    return None if worst is None else longer_phase(steps, waits, worst.rank, step)
+    return longer_phase(steps, waits, worst.rank, step)
 
 
 def _why(
@@ -87,6 +89,13 @@ def _why(
         f"{begin}the others waited {duration(worst.caused_ns)} for rank {worst.rank}, "
         f"{100 * worst.caused_ns / waited:.0f} % of all waiting"
     ]
+    if worst.rank in causes.unexplained:
+        longest = duration(causes.unknown_waits[worst.rank])
+        notes.append(
+            f"rank {worst.rank} may itself have waited for others, up to {longest} in receives: "
+            "what made it late is not known"
+        )
+        return notes
     if worst.elsewhere_ns:
         notes.append(
             f"{duration(worst.elsewhere_ns)} of that was at collectives to which others came last, "

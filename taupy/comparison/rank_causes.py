@@ -17,7 +17,8 @@ import numpy as np
 
 from taupy.analysis.rank_data import Ranks
 from taupy.analysis.rank_stretches import LEFT_OUT, Longer, OwnTimes, longer
-from taupy.comparison.ranks import places
+from taupy.analysis.ranks import times
+from taupy.comparison.ranks import places, unknown_waits
 from taupy.model.collectives import THREAD_NAME
 from taupy.model.metric import ROOT_TIMER
 from taupy.model.names import is_library
@@ -83,7 +84,8 @@ class Causes:
     """What took the ranks of a trial longer.
 
     Imports, collectives and the creation of process groups are left out: they wait for other ranks.
-    So is what taupy itself does: the next run may be without it.
+    So is what taupy itself does: the next run may be without it. Nothing is said of ranks that may
+    have been late because they waited themselves.
     """
 
     def __init__(self, db: ProfileDB, trial: int, job: Ranks) -> None:
@@ -94,9 +96,22 @@ class Causes:
         """Whether it is known what ranks did between collectives."""
         return bool(self._longer)
 
+    @cached_property
+    def unknown_waits(self) -> dict[int, float]:
+        """How long each rank at most waited where that is unknown [ns]."""
+        return unknown_waits(self.db, self.trial, self._job)
+
+    @cached_property
+    def unexplained(self) -> set[int]:
+        """The ranks that may have waited themselves for as long as others waited for them."""
+        caused = {rank.rank: rank.caused_ns for rank in times(self._job)}
+        return {rank for rank, time in self.unknown_waits.items() if time >= caused[rank] > 0}
+
     def of_rank(self, rank: int, step: int | None = None, after: int = 0) -> list[Cause]:
         """What took a rank longer, the largest first: before the collectives at which it arrived
         last, in the step or in all steps after one; over the whole run if that is unknown."""
+        if rank in self.unexplained:
+            return []
         if not self.since_collectives:
             return self._over_the_run(rank)
         has_steps = any(item.step for item in self._longer)
@@ -125,7 +140,8 @@ class Causes:
     def of_collective(self, communicator: str, number: int) -> Cause | None:
         """What delayed the last rank to arrive at a collective."""
         before = self._by_collective.get((communicator, number), ())
-        return next(iter(self._summed(before)), None)
+        own = (item for item in before if item.rank not in self.unexplained)
+        return next(iter(self._summed(own)), None)
 
     @cached_property
     def _by_collective(self) -> Mapping[tuple[str, int], list[Longer]]:

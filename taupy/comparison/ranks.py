@@ -140,9 +140,9 @@ def _failed(facts: Mapping[int, Mapping[str, str]]) -> list[str]:
     return [f"failed, in this order: {', '.join(texts)}"] if texts else []
 
 
-def receives(db: ProfileDB, trial: int, job: Ranks) -> str | None:
-    """A note on receives from single ranks that are not matched, or not waited for when they were
-    issued; None if they are short."""
+def unknown_waits(db: ProfileDB, trial: int, job: Ranks) -> dict[int, float]:
+    """How long each rank at most waited in receives that are not matched, or not waited for when
+    they were issued [ns]; ranks without any are left out."""
     ranks = {rank.place: rank for rank in job.ranks}
     where = (Condition("group", ("COMMUNICATION",)),)
     table = values(db, Question((trial,), by=("thread", "timer"), where=where))
@@ -156,7 +156,11 @@ def receives(db: ProfileDB, trial: int, job: Ranks) -> str | None:
             took[number] = took.get(number, 0.0) + time
     for number, time in job.received_ns.items():
         took[number] = took.get(number, 0.0) - time
-    took = {number: time for number, time in took.items() if time > 0}
+    return {number: time for number, time in took.items() if time > 0}
+
+
+def receives(job: Ranks, took: Mapping[int, float]) -> str | None:
+    """A note on such waits; None if they are short."""
     steps = [sum(rank.steps.time_ns) for rank in job.ranks if rank.steps is not None]
     if max(took.values(), default=0.0) <= _LEAST_RECEIVED * max(steps, default=0):
         return None

@@ -29,8 +29,12 @@ RECEIVED = Timer("gloo:recv", groups=("COMMUNICATION",))
 LAYER = Timer("head [Linear]", groups=("LAYER",), short="head")
 
 
-def rank(number: int, augment: int, asked: list[int]):
-    """Of 2 steps; rank 1 waits long for the other while groups are made, and for taupy."""
+def rank(number: int, augment: int, asked: list[int], received: int = 0):
+    """Of 2 steps; rank 1 waits long for the other while groups are made, and for taupy.
+
+    Args:
+        received: time in receives [ns].
+    """
     tree = call(ROOT, 1, 5, [
         call(MAKES, 1, 900 * number),
         call(CHECKS, 1, 800 * number),
@@ -40,7 +44,8 @@ def rank(number: int, augment: int, asked: list[int]):
             call(BACKWARD, 2, 200 - augment, [call(REDUCES, 1)]),
         ]),
     ])  # fmt: skip
-    profile = profile_of(host(tree, number))
+    receiving = [host(call(RECEIVED, 1, received), number, 1)] if received else []
+    profile = profile_of(host(tree, number), *receiving)
     measured = profile.threads[0]
     measured.collectives = [collectives(asked, [95, 195], ranks="0-2", size=3)]
     measured.steps = [steps([100, 100])]
@@ -158,6 +163,19 @@ def test_receives_are_said_to_count_as_compute(ask):
                 add_profile(db, profile)
     assert "counts as compute: at most 20 ns on rank 0, 11 ns on rank 1 (" in ask("3")
     assert "receives" not in ask("4")
+
+
+@pytest.mark.parametrize(("received", "is_known"), [(124, True), (125, False)])
+def test_what_made_a_rank_late_that_may_have_waited_itself_is_not_known(ask, received, is_known):
+    """The other waited 125 ns for it."""
+    with ProfileDB.open("taupy.db", readonly=False) as db:
+        for profile in (rank(0, 20, [20, 120]), rank(1, 160, [85, 180], received)):
+            add_profile(db, replace(profile, uuid="7" * 36))
+    text = ask("3")
+    assert "the others waited 125 ns for rank 1, 100 % of all waiting" in text
+    assert ("took rank 1 140 ns longer" in text) is is_known
+    assert ("up to 125 ns in receives: what made it late is not known" in text) is not is_known
+    assert ("forward" in ask("3", "--by", "step")) is is_known
 
 
 def test_collectives_are_summed_by_what_asked_for_them(ask, tmp_path):
