@@ -15,14 +15,16 @@ from __future__ import annotations
 
 import builtins
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 from taupy.analysis import gate as conditions
 from taupy.analysis.match import LEVELS, Level, Table
 from taupy.analysis.pivot import Across
 from taupy.analysis.sweep import Scaling
+from taupy.answers import layers, memory, phases, steps
+from taupy.answers.answer import Asked, Nothing
 from taupy.comparison import (
     comparison,
     comparison_views,
@@ -43,16 +45,17 @@ from taupy.comparison.trial_values import VALUES, Over, Value
 from taupy.comparison.verdicts import Rule
 from taupy.errors import UsageError
 from taupy.escaping import framed
-from taupy.pprof import layers, phases, steps
+from taupy.model.profile import StepKind
 from taupy.pprof.cells import seen_by
 from taupy.pprof.view import View
 from taupy.profiledb import api, selector
-from taupy.profiledb.steps import steps_of
-from taupy.profiledb.values import values
+from taupy.profiledb.database import ProfileDB
 from taupy.units import size
 
 if TYPE_CHECKING:
     import pandas as pd
+
+_Options = TypeVar("_Options", bound=Asked)
 
 
 def open(path: str | os.PathLike[str] = "taupy.db") -> Database:
@@ -104,7 +107,7 @@ class Trial(api.Trial):
             text = page.html_page(contents.of_trial(db, self.row))
         return Page(text, f"report of trial {self.row.id}", height)
 
-    def steps(self) -> pd.DataFrame:
+    def steps(self, kind: StepKind | None = None) -> pd.DataFrame:
         """One row per step of a training or validation, thread by thread.
 
         Columns: node, thread, kind [training or validation], step [its number], steps [that the
@@ -112,11 +115,9 @@ class Trial(api.Trial):
         kind of phase that there is, other_ns, samples, samples_per_second, tokens_per_second,
         one for each value that was logged, mark. No rows: the trial has no steps.
         """
-        with self._database._opened() as db:
-            series = steps_of(db, self.row.id)
-        return _frames([steps.view(*of_thread) for of_thread in series])
+        return self._answer(steps.views, steps.Options(kind=kind))
 
-    def phases(self, by: str = "thread") -> pd.DataFrame:
+    def phases(self, by: phases.By = "thread") -> pd.DataFrame:
         """Where the time of a training goes, thread by thread.
 
         Columns: node, thread (or the requested dimension), share_percent, time_ns, calls,
@@ -128,45 +129,57 @@ class Trial(api.Trial):
                 "layer_type", or "step": one row for each phase of each step, with kind, step and,
                 where rows stand for several steps, steps.
         """
-        _check("by", by, phases.BYS)
-        with self._database._opened() as db:
-            if by == phases.STEP_BY_STEP:
-                return _frames(phases.by_step(steps_of(db, self.row.id)))
-            table = values(db, phases.question(self.row.id, by))
-            views = phases.views(table, steps_of(db, self.row.id), by)
-        return _frames(views)
+        return self._answer(phases.views, phases.Options(by))
 
     def layers(
-        self, by: layers.By | Literal["step"] = "layer", depth: int | None = None
+        self,
+        by: layers.By = "layer",
+        depth: int | None = None,
+        tree: bool = False,
+        limit: int | None = None,
     ) -> pd.DataFrame:
         """The layers of a network, thread by thread, the largest own time first.
 
         Columns: those of `taupy layers --csv`, among them own_ns, which adds up to the thread's
-        time, forward_ns, backward_ns, calls and the layer.
+        time, forward_ns, backward_ns, calls, parameters, flop and the layer.
 
         Args:
-            by: "layer", or "type", its class; "phase"; "rank": the layers of each rank's threads;
-                "step": the layers in each step, with kind, step and steps, in order of time, of a
-                trial with `--trace=host`.
+            by: "layer", or "layer_type", its class; "phase"; "rank": the layers of each rank's
+                threads; "step": the layers in each step, with kind, step and steps, in order of
+                time, of a trial with `--trace=host`.
             depth: cut names of layers after so many parts, and add up; None for whole names.
+            tree: in the order in which layers call each other, with indented names.
+            limit: rows of each table, or of each step; None for all.
 
         Raises:
             taupy.errors.UsageError: the trial has no steps, or no trace.
         """
-        _check("by", by, (*get_args(layers.By), "step"))
-        with self._database._opened() as db:
-            if by == "step":
-                from taupy.pprof import layer_steps
-                from taupy.profiledb.launch_steps import with_streams
-                from taupy.profiledb.stamped import stamped
+        return self._answer(layers.views, layers.Options(by, depth, tree, limit))
 
-                spans = stamped(db, self.row.id)
-                layer_steps.check(self.row.id, spans)
-                spans = with_streams(db, self.row.id, spans)
-                table = values(db, layers.question(self.row.id))
-                return _frames(layer_steps.views(table, spans, layers.Choice("layer", depth)))
-            table = values(db, layers.question(self.row.id, by))
-        return _frames(layers.views(table, layers.Choice(by, depth)))
+    def memory(
+        self, by: str = "routine", series: bool = False, gpu: bool = False, limit: int | None = None
+    ) -> pd.DataFrame:
+        """Where memory grew, the largest growth first (sampled).
+
+        Columns: share_percent, growth_bytes, doubt_bytes, net_bytes, looks and the dimension.
+
+        Args:
+            by: a dimension of `taupy memory --by`, or "step": memory in each step of a training.
+            series: memory over time: node, event, start_ns, end_ns, resident_bytes, least_bytes,
+                most_bytes.
+            gpu: memory that PyTorch has allocated on GPUs.
+            limit: rows of each table; None for all.
+        """
+        return self._answer(memory.views, memory.Options(by, series, gpu, limit))
+
+    def _answer(
+        self, views: Callable[[ProfileDB, int, _Options], list[View]], options: _Options
+    ) -> pd.DataFrame:
+        with self._database._opened() as db:
+            try:
+                return _frames(views(db, self.row.id, options))
+            except Nothing:
+                return _frames([])
 
 
 class Database(api.Database):

@@ -108,9 +108,16 @@ def top_level_parser() -> tuple[argparse.ArgumentParser, Any]:
 
 
 def command_module(name: str) -> Any:
-    """The module of a command: `add_arguments(parser)`, `run(args)` and, in some, `parse`."""
+    """The module of a command, or what stands for it: `add_arguments(parser)`, `run(args)` and, in
+    some, `parse`."""
     from importlib import import_module
 
+    from taupy.answers import ANSWERS
+
+    if name in ANSWERS:
+        from taupy.commands.answering import Command
+
+        return Command(import_module(f"taupy.answers.{name}"))
     return import_module(f"taupy.commands.{_MODULES.get(name, name)}")
 
 

@@ -6,18 +6,16 @@ import argparse
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from taupy.commands import options
 from taupy.commands.messages import say
 from taupy.errors import TaupyError
-from taupy.pprof.view import Cell, View
+from taupy.pprof.view import Cell
 from taupy.profiledb import selector
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.opening import opened
-from taupy.profiledb.trial_facts import metadata_values
 from taupy.units import several
 
 if TYPE_CHECKING:
@@ -62,16 +60,6 @@ def selected_trial(args: argparse.Namespace) -> Iterator[tuple[ProfileDB, TrialR
     else:
         with opened(database) as db:
             yield db, selector.trial(db, args.selector)
-
-
-def with_window(db: ProfileDB, trial: int, views: list[View]) -> list[View]:
-    """The same views; the last one notes if details were recorded in a window of steps only."""
-    from taupy.network.steps import UNSEEN
-
-    unseen = metadata_values(db, UNSEEN).get(trial)
-    if unseen is None or not views:
-        return views
-    return [*views[:-1], replace(views[-1], notes=[*views[-1].notes, unseen])]
 
 
 def _newest(runs: list[LiveRun]) -> Profile:

@@ -25,7 +25,7 @@ from taupy.pprof.layer_facts import Described
 from taupy.pprof.view import Cell, Column, View
 
 NO_LAYER = "(no layer)"
-By = Literal["layer", "type", "phase", "rank"]
+By = Literal["layer", "layer_type", "phase", "rank"]
 
 _BACKWARD = ("_engine_run_backward", "run_backward")
 TIMES = (
@@ -46,7 +46,10 @@ _COLUMNS = (
 
 
 _OF_PHASES = ("node", "thread", "share_percent", "own_ns", "gpu_ns", "phase")
-_NAMED = {"type": Column("type", heading="Class"), "phase": Column("phase", heading="Phase")}
+_NAMED = {
+    "layer_type": Column("type", heading="Class"),
+    "phase": Column("phase", heading="Phase"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,7 +284,7 @@ def _names(table: Table) -> list[tuple[str | None, str]]:
 def _label(name: str | None, kind: str, choice: Choice) -> str:
     if name is None:
         return NO_LAYER
-    if choice.by == "type":
+    if choice.by == "layer_type":
         return kind
     return name if choice.depth is None else ".".join(name.split(".")[: choice.depth])
 

@@ -3,26 +3,28 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from typing import Literal
+from typing import Any, Literal, TypeVar
 
 from taupy.analysis.ranks import numbers_of_steps
+from taupy.answers import layers, memory, phases, steps
+from taupy.answers.answer import Asked, Nothing
 from taupy.comparison import host_times, rank_answers
 from taupy.comparison.rank_causes import Causes
 from taupy.comparison.ranks import read_ranks
 from taupy.model.finding import Finding
 from taupy.model.profile import Steps
 from taupy.model.question import VALUES, Question
-from taupy.model.rows import TrialRow
-from taupy.model.sampled import CUDA_ALLOCATED, HOST, RESIDENT
+from taupy.model.rows import ThreadRow, TrialRow
+from taupy.model.sampled import CUDA_ALLOCATED, RESIDENT
 from taupy.model.step_times import per_step
-from taupy.pprof import events, kernels, layers, sampled, steps
+from taupy.pprof import events, kernels
 from taupy.pprof.view import Column, Kind, View
 from taupy.profiledb import activities, gpu_query, query, sources
 from taupy.profiledb.database import ProfileDB
-from taupy.profiledb.sampled import sampled_by
 from taupy.profiledb.steps import steps_of
 from taupy.profiledb.values import values
 from taupy.report.forest import ALONE, DIMENSIONS, Aligned, Forest, source_of, thread_name
@@ -32,9 +34,9 @@ from taupy.report.rooflines import roofline_page
 from taupy.report.timeline import MOST, Timeline
 from taupy.units import duration, percent, several
 
-_KIB = 1024
+_Options = TypeVar("_Options", bound=Asked)
+
 _MICROSECOND = timedelta(microseconds=1)
-_GROWN_BY = ("routine", "phase", "layer", "callpath", "thread")
 _MOST_STEPS = 100
 """Maximum number of ranks in a table; the map shows them all."""
 _MOST_LINES = 8
@@ -51,13 +53,6 @@ _ROUTINES = (
     Column("groups", heading="Groups"),
 )
 _FACTS = (Column("name", heading="What"), Column("value", heading="Value"))
-
-
-_PHASES = (
-    Column("share_percent", "percent", "%Time"),
-    Column("time_ns", "time_ns", "Time"),
-    Column("phase", heading="Phase"),
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,9 +119,12 @@ def of_trial(db: ProfileDB, trial: TrialRow) -> Contents:
     _add_activities(db, trial, contents.timeline)
     contents.roofline = roofline_page(db, trial)
     of_ranks = Section("ranks", "Ranks", _ranks(db, trial, contents))
+    of_phases = _views(db, trial, phases.views, *phases.PAGES)
+    of_layers = _views(db, trial, layers.views, *layers.PAGES)
     sections = (
-        Section("overview", "Overview", _overview(report(db, trial), contents.forest)),
-        Section("layers", "Layers", _layers(db, trial)),
+        Section("overview", "Overview", _overview(report(db, trial), contents.forest, of_phases)),
+        Section("phases", "Phases", [Part(views=[view]) for view in of_phases]),
+        Section("layers", "Layers", [Part(views=[view]) for view in of_layers]),
         Section("steps", "Steps", _steps(db, trial)),
         of_ranks,
         Section("memory", "Memory", _memory(db, trial)),
@@ -166,7 +164,19 @@ def _subtitle(trial: TrialRow) -> str:
 # --- sections ----------------------------------------------------------------
 
 
-def _overview(answer: Report, forest: Forest) -> list[Part]:
+def _views(
+    db: ProfileDB,
+    trial: TrialRow,
+    views: Callable[[ProfileDB, int, _Options], list[View]],
+    *options: _Options,
+) -> list[View]:
+    """The tables of an answer; none where a command would say why there are none."""
+    with suppress(Nothing):
+        return [view for choice in options for view in views(db, trial.id, choice)]
+    return []
+
+
+def _overview(answer: Report, forest: Forest, of_phases: Sequence[View]) -> list[Part]:
     findings = answer.judgement.findings
     parts = [_finding(number, finding) for number, finding in enumerate(findings, 1)]
     if not findings:
@@ -174,7 +184,7 @@ def _overview(answer: Report, forest: Forest) -> list[Part]:
     return [
         Part("What to do"),
         *parts,
-        Part("Phases of the main thread", views=[_phases(answer)] if answer.phases else []),
+        Part("Phases of the main thread", views=_of_thread(answer.thread, of_phases)),
         *_health(answer, forest),
         Part("Not judged", _abstentions(answer), is_folded=True),
     ]
@@ -199,9 +209,9 @@ def _finding(number: int, finding: Finding) -> Part:
     return Part(title, lines, views, is_folded=True)
 
 
-def _phases(answer: Report) -> View:
-    rows = [(100 * phase.share, phase.ns, phase.kind) for phase in answer.phases]
-    return View(several(answer.steps, "step") if answer.steps else "", _PHASES, rows)
+def _of_thread(thread: ThreadRow | None, views: Sequence[View]) -> list[View]:
+    place = thread and (thread.node, thread.thread)
+    return [view for view in views if tuple(view.rows[0][:2]) == place]
 
 
 def _health(answer: Report, forest: Forest) -> list[Part]:
@@ -224,7 +234,8 @@ def _abstentions(answer: Report) -> list[str]:
 
 def _steps(db: ProfileDB, trial: TrialRow) -> list[Part]:
     parts = []
-    for thread, series in steps_of(db, trial.id):
+    views = _views(db, trial, steps.views, *steps.PAGES)
+    for (_, series), view in zip(steps_of(db, trial.id), views, strict=True):
         lines = [_line(f"time of a step of {series.kind}", series, per_step(series), "time_ns")]
         kinds: dict[str, Kind] = {RESIDENT: "bytes", CUDA_ALLOCATED: "bytes"}
         lines += [
@@ -232,7 +243,7 @@ def _steps(db: ProfileDB, trial: TrialRow) -> list[Part]:
             for name, logged in series.values.items()
         ]
         parts += [Part(series=[line]) for line in lines if line.points]
-        parts.append(Part(views=[steps.view(thread, series)]))
+        parts.append(Part(views=[view]))
     return parts
 
 
@@ -255,27 +266,27 @@ def _ranks(db: ProfileDB, trial: TrialRow, contents: Contents) -> list[Part]:
 
 
 def _memory(db: ProfileDB, trial: TrialRow) -> list[Part]:
-    moments = query.timeline(db, trial.id, RESIDENT)
-    views = [
-        sampled.growth(grown, by, [])
-        for by in _GROWN_BY
-        if (grown := sampled_by(db, trial.id, HOST.grown, by, sampled.APART))
-    ]
-    if not moments and not views:
+    grown = _views(db, trial, memory.views, *memory.PAGES)
+    if not grown:
         return []
-    lines: dict[int, list[tuple[float, float]]] = {}
-    for row in moments:
-        if row.mean is not None:
-            moment = (row.start_s + row.end_s) / 2
-            lines.setdefault(row.node, []).append((moment, row.mean * _KIB))
-    series = [Series(f"process {node}", points, "bytes") for node, points in lines.items()]
-    parts = [Part("Resident memory over time (sampled)", series=series[:_MOST_LINES])]
+    parts = [Part(lines=grown[0].notes)]
+    for view in _views(db, trial, memory.views, memory.Options(series=True)):
+        lines = _over_time(view)[:_MOST_LINES]
+        parts.insert(0, Part("Resident memory over time (sampled)", series=lines))
+    views = [replace(view, notes=()) for view in grown if view.rows]
     return [*parts, Part("Where it grew (sampled)", views=views)]
 
 
-def _layers(db: ProfileDB, trial: TrialRow) -> list[Part]:
-    table = values(db, layers.question(trial.id))
-    return [Part(views=[view]) for view in layers.views(table, layers.Choice(tree=True))]
+def _over_time(view: View) -> list[Series]:
+    """A line for each process."""
+    names = [column.name for column in view.columns]
+    lines: dict[int, list[tuple[float, float]]] = {}
+    for row in view.rows:
+        cell: dict[str, Any] = dict(zip(names, row, strict=True))
+        if cell["resident_bytes"] is not None:
+            moment = (cell["start_ns"] + cell["end_ns"]) / 2e9
+            lines.setdefault(cell["node"], []).append((moment, cell["resident_bytes"]))
+    return [Series(f"process {node}", points, "bytes") for node, points in lines.items()]
 
 
 def _kernels(db: ProfileDB, trial: TrialRow) -> list[Part]:

@@ -91,7 +91,7 @@ def test_layers_of_a_trial_add_up_to_the_time_of_its_thread(training):
     assert own.sum() == 180
     assert set(training.trial(1).layers(by="type")["type"]) >= {"Net", "Sequential", "Linear"}
     assert training.trial(1).layers(depth=1)["layer"].tolist().count("body") == 1
-    with pytest.raises(UsageError, match="by must be one of layer, type"):
+    with pytest.raises(UsageError, match="by must be one of layer, layer_type"):
         training.trial(1).layers(by="class")
 
 

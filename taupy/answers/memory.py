@@ -11,15 +11,15 @@ Growth is sampled: growth that cannot be charged to a routine has its own row.
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import groupby
 
-from taupy.commands import options, running
-from taupy.errors import UsageError
+from taupy.answers import answer
+from taupy.answers.answer import Nothing, option
 from taupy.model.rows import TimelineRow
 from taupy.model.sampled import CUDA, CUDA_ALLOCATED, CUDA_RESERVED, HOST, RESIDENT, MemoryEvents
-from taupy.pprof import sampled, steps, terminal
+from taupy.pprof import sampled, steps
 from taupy.pprof.view import Cell, Column, View
 from taupy.profiledb import query
 from taupy.profiledb.database import ProfileDB
@@ -36,62 +36,8 @@ _SERIES = (
     Column("least_bytes", "bytes", "Least"),
     Column("most_bytes", "bytes", "Most"),
 )
-_STEP = "step"
 _KIB, _NS = 1024, 1_000_000_000
 _NODES_AT_MOST = 8
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    running.add_trial_argument(parser)
-    options.add_by_argument(parser, (*BY, _STEP), "one row for each")
-    parser.add_argument("--series", action="store_true", help="memory over time")
-    parser.add_argument(
-        "--gpu", action="store_true", help="GPU memory held by PyTorch's caching allocator"
-    )
-    options.add_limit_argument(parser)
-    options.add_database_argument(parser)
-    options.add_form_arguments(parser)
-
-
-def run(args: argparse.Namespace) -> int:
-    events, title = (CUDA, "MEMORY OF PYTORCH ON GPUS") if args.gpu else (HOST, "RESIDENT MEMORY")
-    why = _WHY_NO_GPU if args.gpu else _WHY
-    if args.by == _STEP and not args.series:
-        return _by_step(args, CUDA_ALLOCATED if args.gpu else RESIDENT)
-    with running.selected_trial(args) as (db, trial):
-        series = _gpu_series(db, trial.id) if args.gpu else query.timeline(db, trial.id, RESIDENT)
-        grown = sampled_by(db, trial.id, events.grown, args.by, sampled.APART)
-        largest = peaks(db, trial.id, events.peak)
-    if args.series:
-        if not series:
-            raise UsageError(f"trial {trial.id} has no {title.lower()} over time: {why}")
-        view = View(title, _SERIES, [_moment(row) for row in series])
-        terminal.show(view.first(args.limit), form=args.form)
-        return 0
-    if not grown and not largest and not series:
-        raise UsageError(f"trial {trial.id} has no samples of {title.lower()}: {why}")
-    notes = [*_peaks(series, largest, events)]
-    if not grown and not args.gpu:
-        notes.append("where it grew is not known: the plain engine cannot tell")
-    view = sampled.growth(grown, args.by, notes, events)
-    terminal.show(view.first(args.limit), form=args.form)
-    return 0
-
-
-def _by_step(args: argparse.Namespace, event: str) -> int:
-    with running.selected_trial(args) as (db, trial):
-        series = steps_of(db, trial.id)
-    views = [
-        steps.memory(*of_thread, event) for of_thread in series if event in of_thread[1].values
-    ]
-    if not views:
-        why = _WHY_NO_GPU if args.gpu else _WHY
-        what = f"memory of its steps: {why}" if series else "steps: see docs/steps.md"
-        raise UsageError(f"trial {trial.id} has no {what}")
-    terminal.show_all([view.first(args.limit) for view in views], args.form)
-    return 0
-
-
 _WHY = (
     "it was run without the watch (docs/watch.md) or with an older taupy, or comes from another "
     "tool"
@@ -100,6 +46,56 @@ _WHY_NO_GPU = (
     "no use of CUDA by PyTorch was seen (docs/watch.md), or it was run with the plain engine or "
     "an older taupy"
 )
+
+
+@dataclass(frozen=True)
+class Options(answer.Asked):
+    by: str = answer.by((*BY, "step"), "one row for each")
+    series: bool = option(False, "memory over time")
+    gpu: bool = option(False, "GPU memory held by PyTorch's caching allocator")
+    limit: int | None = answer.limit()
+
+    @property
+    def alone(self) -> bool:
+        return self.series or self.by != "step"
+
+
+PAGES = tuple(Options(by) for by in ("routine", "phase", "layer", "callpath", "thread"))
+
+
+def views(db: ProfileDB, trial: int, options: Options) -> list[View]:
+    """Where memory grew, with notes on when it was largest; by step, one table for each series."""
+    events, title = (
+        (CUDA, "MEMORY OF PYTORCH ON GPUS") if options.gpu else (HOST, "RESIDENT MEMORY")
+    )
+    why = _WHY_NO_GPU if options.gpu else _WHY
+    if options.by == "step" and not options.series:
+        return _by_step(db, trial, options, why)
+    series = _gpu_series(db, trial) if options.gpu else query.timeline(db, trial, RESIDENT)
+    if options.series:
+        if not series:
+            raise Nothing(f"trial {trial} has no {title.lower()} over time: {why}")
+        return [View(title, _SERIES, [_moment(row) for row in series]).first(options.limit)]
+    grown = sampled_by(db, trial, events.grown, options.by, sampled.APART)
+    largest = peaks(db, trial, events.peak)
+    if not grown and not largest and not series:
+        raise Nothing(f"trial {trial} has no samples of {title.lower()}: {why}")
+    notes = [*_peaks(series, largest, events)]
+    if not grown and not options.gpu:
+        notes.append("where it grew is not known: the plain engine cannot tell")
+    return [sampled.growth(grown, options.by, notes, events).first(options.limit)]
+
+
+def _by_step(db: ProfileDB, trial: int, options: Options, why: str) -> list[View]:
+    event = CUDA_ALLOCATED if options.gpu else RESIDENT
+    series = steps_of(db, trial)
+    tables = [
+        steps.memory(*of_thread, event) for of_thread in series if event in of_thread[1].values
+    ]
+    if not tables:
+        what = f"memory of its steps: {why}" if series else "steps: see docs/steps.md"
+        raise Nothing(f"trial {trial} has no {what}")
+    return [view.first(options.limit) for view in tables]
 
 
 def _gpu_series(db: ProfileDB, trial_id: int) -> list[TimelineRow]:

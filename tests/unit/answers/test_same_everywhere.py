@@ -1,0 +1,162 @@
+"""An answer has the same columns and cells from its command, in a notebook and on the page."""
+
+from __future__ import annotations
+
+import csv
+import importlib
+import inspect
+import json
+from array import array
+from dataclasses import replace
+
+import pytest
+
+import taupy
+from taupy.commands import main
+from taupy.model.sampled import GROWTH, KIB, PEAK, RESIDENT
+from taupy.model.step_times import TOKENS as TOKENS_OF_A_STEP
+from taupy.network.steps import TOKENS
+from taupy.pprof.cells import seen_by
+from taupy.profiledb.database import ProfileDB
+from taupy.profiledb.writer import add_profile
+from taupy.report import contents, page
+from tests.builders import event, gpu_profile, samples, small_profile, steps
+from tests.unit.profiledb.test_layers import known
+
+pd = pytest.importorskip("pandas")
+
+ON_PAGE = {
+    "layers": [["--tree"]],
+    "phases": [[]],
+    "steps": [[]],
+    "memory": [["--by", by] for by in ("routine", "phase", "layer", "callpath", "thread")],
+}
+"""Each answer, with the options of its command for the tables on the page."""
+
+
+@pytest.fixture
+def path(tmp_path, monkeypatch):
+    """A training with facts of layers, and trials without any."""
+    path = tmp_path / "taupy.db"
+    monkeypatch.setenv("TAUPY_DB", str(path))
+    monkeypatch.setenv("TAUPY_STATE_DIR", str(tmp_path / "state"))
+    profile = known()
+    profile.metadata[TOKENS] = "counted: input_ids"
+    profile.threads[0].steps = [steps([9_000_000, 1_000_000]), steps([500_000], "validation")]
+    for series in profile.threads[0].steps:
+        series.values[TOKENS_OF_A_STEP] = array("d", [512.0] * len(series))
+    profile.threads[0].samples = [samples(RESIDENT, KIB, [100.0, 300.0])]
+    profile.threads[0].user_events += [
+        event(RESIDENT, [100.0, 300.0], KIB),
+        *(replace(event(GROWTH, [50.0], KIB), row=row) for row in (2, 4, 5)),
+        replace(event(PEAK, [300.0], KIB), row=5),
+    ]
+    with ProfileDB.open(path, create=True) as db:
+        for stored in (profile, small_profile(5), gpu_profile(6)):
+            add_profile(db, stored)
+    return path
+
+
+def comparable(names, rows):
+    """Columns, and the cells of each row that are not empty; numbers as numbers."""
+    return {*names}, [
+        {name: _cell(cell) for name, cell in zip(names, row, strict=True) if not _is_empty(cell)}
+        for row in rows
+    ]
+
+
+def _is_empty(cell):
+    return pd.isna(cell) or cell == ""
+
+
+def _cell(cell):
+    try:
+        return float(cell)
+    except ValueError:
+        return cell
+
+
+def together(tables):
+    columns, rows = set(), []
+    for more, cells in tables:
+        columns |= more
+        rows += cells
+    return columns, rows
+
+
+def of_command(capsys, name, asked):
+    tables = []
+    for words in asked:
+        assert main([name, "1", "--csv", *words]) == 0
+        blocks = [block.splitlines() for block in capsys.readouterr().out.split("\n\n")]
+        tables += [[*csv.reader(block)] for block in blocks]
+    return together(comparable(header, rows) for header, *rows in tables)
+
+
+def of_views(views):
+    tables = []
+    for view in views:
+        columns, positions = seen_by(view, "machines")
+        rows = [[row[at] for at in positions] for row in view.rows]
+        tables.append(comparable([column.name for column in columns], rows))
+    return together(tables)
+
+
+def tab(path, name, trial=1):
+    with ProfileDB.open(path) as db:
+        sections = contents.of_trial(db, db.trial(trial)).sections
+    return [part for section in sections if section.name == name for part in section.parts]
+
+
+@pytest.mark.parametrize("name", ON_PAGE)
+def test_a_command_and_a_notebook_say_the_same(path, capsys, name):
+    frame = getattr(taupy.open(path).trial(1), name)()
+    rows = frame.itertuples(index=False, name=None)
+    assert comparable([*frame.columns], rows) == of_command(capsys, name, [[]])
+
+
+@pytest.mark.parametrize(("name", "asked"), ON_PAGE.items())
+def test_a_command_and_the_page_say_the_same(path, capsys, name, asked):
+    views = [view for part in tab(path, name) for view in part.views]
+    assert of_views(views) == of_command(capsys, name, asked)
+    for view in views:  # and what the page draws are these cells
+        (_, positions), drawn = seen_by(view, "people"), page._table(view)["rows"]
+        assert drawn == [[row[at] for at in positions] for row in view.rows]
+
+
+@pytest.mark.parametrize(("name", "asked"), ON_PAGE.items())
+def test_the_page_has_the_notes_of_the_command(path, capsys, name, asked):
+    notes = []
+    for words in asked:
+        assert main([name, "1", "--json", *words]) == 0
+        tables = json.loads(capsys.readouterr().out)
+        notes += [note for table in ([tables] if name == "memory" else tables)
+                  for note in table["notes"]]  # fmt: skip
+    assert notes or name == "phases"
+    shown = [note for part in tab(path, name)
+             for notes in (part.lines, *(view.notes for view in part.views))
+             for note in notes]  # fmt: skip
+    assert [*dict.fromkeys(shown)] == [*dict.fromkeys(notes)]
+
+
+@pytest.mark.parametrize("name", ON_PAGE)
+def test_what_a_trial_has_not_is_no_tab_and_an_empty_frame(path, capsys, name):
+    assert main([name, "2"]) == 2
+    assert capsys.readouterr().err.startswith("taupy: trial 2 has no")
+    assert getattr(taupy.open(path).trial(2), name)().empty
+    assert tab(path, name, 2) == []
+
+
+@pytest.mark.parametrize("name", ON_PAGE)
+def test_a_notebook_takes_the_options_of_the_command(name):
+    """But for `--all`: programs always get all rows."""
+    answer = importlib.import_module(f"taupy.answers.{name}")
+    of_method = inspect.signature(getattr(taupy.notebook.Trial, name)).parameters
+    of_answer = inspect.signature(answer.Options).parameters
+    assert {name: each.default for name, each in of_method.items() if name != "self"} == {
+        name: each.default for name, each in of_answer.items() if name != "whole"
+    }
+
+
+def test_every_answer_is_tested_here():
+    assert {*ON_PAGE} == {*importlib.import_module("taupy.answers").ANSWERS}
