@@ -147,7 +147,10 @@ def test_gpu_time_belongs_to_the_step_and_layers_of_the_launch(ask):
     }
 
 
-@pytest.mark.parametrize("choice", [layers.Choice(), layers.Choice("layer_type"), layers.Choice(depth=1)])
+CHOICES = [layers.Choice(), layers.Choice("layer_type"), layers.Choice(depth=1)]
+
+
+@pytest.mark.parametrize("choice", CHOICES)
 def test_the_steps_add_up_to_the_run(tmp_path, choice):
     """Except for the time outside of layers and steps, which has no spans."""
     with ProfileDB.open(tmp_path / "t.db", create=True) as db:
