@@ -4,7 +4,7 @@ A timer's id is derived from its full name, so most match directly. The others a
 rules; the result names the rule of each match:
 
     same          equal full names
-    moved         the same name in the same file, on another line
+    moved         the same name on another line, or in a file that has another name here
     table         a pattern of the user's table gives both the same name
     demangled     two spellings of one C++ name
     template      kernels that differ in template arguments and parameters only
@@ -12,20 +12,22 @@ rules; the result names the rule of each match:
     prefix        layers, without the prefix of a wrapper (`layer_match.py`)
     position      layers of one class, in the order of their first calls
 
-`kernel_cuts.py` shortens kernel names. Nothing here reads names from a database or compares values.
+One file has one name, however the trials spell it (`names.one_name`). `kernel_cuts.py` shortens
+kernel names. Nothing here reads names from a database or compares values.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from fnmatch import translate
-from typing import Literal, NamedTuple, TypeVar, get_args
+from typing import Generic, Literal, NamedTuple, TypeVar, get_args
 
 from taupy.analysis import kernel_cuts
 from taupy.errors import UsageError
 from taupy.model.kernel_names import demangled, short_name
-from taupy.model.rows import Named
+from taupy.model.names import one_name
+from taupy.model.rows import Named, TimerRow
 
 Level = Literal["auto", "exact", "demangled", "template", "architecture"]
 LEVELS: tuple[Level, ...] = get_args(Level)
@@ -37,6 +39,10 @@ KERNEL_GROUPS = frozenset({"GPU_KERNEL", "TAU_GPU_KERNEL"})
 
 K = TypeVar("K", bound=Hashable)
 """A timer: its id, or its names themselves."""
+
+Places = Callable[[Collection[str]], Sequence[Mapping[str, Sequence[Hashable]]]]
+"""For files that not all sides have: each side's files -> places of the file, the surest first.
+Files of different sides with a place in common are the same file with another name."""
 
 _PLACE = re.compile(r" \[\{[^{}]*\}\{\d+\}\]\Z")
 
@@ -116,7 +122,10 @@ def _test(name: str, pattern: str, source: str) -> Callable[[Named], str | None]
 
 
 def matched(
-    sides: Sequence[Mapping[K, Named]], level: Level = "auto", table: Table | None = None
+    sides: Sequence[Mapping[K, Named]],
+    level: Level = "auto",
+    table: Table | None = None,
+    places: Places | None = None,
 ) -> list[dict[K, Key]]:
     """Each side's timers -> the keys under which their values are added up.
 
@@ -125,7 +134,61 @@ def matched(
         level: how finely kernel names are distinguished. `auto` shortens each name only until it
             has a counterpart; the others shorten all kernel names alike. `exact` matches full names
             only, those of routines included.
+        places: finds files that have another name on another side.
     """
+    spelled, first_of = _spelled(sides)
+    keys = _matched(spelled, level, table, places)
+    return [
+        {id: of_side[first_of.get(id, id)] for id in side}
+        for side, of_side in zip(sides, keys, strict=True)
+    ]
+
+
+def _spelled(
+    sides: Sequence[Mapping[K, Named]],
+) -> tuple[Sequence[Mapping[K, Named]], dict[K, K]]:
+    """The sides with one spelling of each file; and timers that are thereby the same as an earlier
+    one."""
+    names = {
+        file: one_name(file)
+        for side in sides
+        for file in {named.file for named in side.values()}
+        if file is not None
+    }
+    if all(file == name for file, name in names.items()):
+        return sides, {}
+    by_name: dict[tuple[str, str | None, int | None, str], K] = {}
+    first_of: dict[K, K] = {}
+    spelled: list[Mapping[K, Named]] = []
+    # Timers that are spelled as they should be come first: their ids are the keys.
+    for right in (True, False):
+        for side in sides:
+            for id, named in side.items():
+                if (named.file is None or names[named.file] == named.file) is right:
+                    name = _respelled(named, names)
+                    identity = name.timer, name.file, name.line, name.groups
+                    first_of[id] = by_name.setdefault(identity, id)
+    for side in sides:
+        spelled.append({first_of[id]: _respelled(named, names) for id, named in side.items()})
+    return spelled, first_of
+
+
+def _respelled(named: Named, names: Mapping[str, str]) -> Named:
+    if named.file is None or names[named.file] == named.file:
+        return named
+    file = names[named.file]
+    timer = without_place(named.timer)
+    if timer != named.timer:
+        timer += f" [{{{file}}}{{{named.line}}}]"
+    return TimerRow(timer, named.short_name, file, named.line, named.groups)
+
+
+def _matched(
+    sides: Sequence[Mapping[K, Named]],
+    level: Level,
+    table: Table | None,
+    places: Places | None,
+) -> list[dict[K, Key]]:
     keys: list[dict[K, Key]] = [{} for _ in sides]
     facts: dict[K, Named] = {}
     for side in sides:
@@ -136,7 +199,7 @@ def matched(
         _as_they_are(sides, keys, facts, alone)
         return keys
     kernels = {id for id in alone if is_kernel(facts[id])}
-    _routines(sides, keys, facts, alone - kernels, everywhere)
+    _routines(sides, keys, facts, alone - kernels, everywhere, places)
     if level == "auto":
         _kernels(sides, keys, facts, kernels)
     else:
@@ -199,39 +262,91 @@ def _routines(
     facts: Mapping[K, Named],
     ids: set[K],
     everywhere: set[K],
+    places: Places | None,
 ) -> None:
-    """Match routines; those with the same name in one file form a family, whose lines may move.
+    """Match routines; those with the same name in one file form a family, whose lines may move."""
+    families: dict[tuple[str, str | None], list[K]] = {}
+    for id in ids:
+        named = facts[id]
+        families.setdefault((without_place(named.timer), named.file), []).append(id)
+    partial: list[_Family[K]] = []
+    for (name, file), members in families.items():
+        if everywhere.issuperset(members):
+            _as_they_are(sides, keys, facts, members)
+            continue
+        here = [at for at, side in enumerate(sides) if not side.keys().isdisjoint(members)]
+        if file is None or len(here) == len(sides):
+            _family(sides, keys, facts, name, members)
+        else:
+            partial.append(_Family(name, dict.fromkeys(here, file), members))
+    moved = _with_moved_files(partial, places) if places and partial else partial
+    for family in moved:
+        _family(sides, keys, facts, family.name, family.members)
+
+
+class _Family(NamedTuple, Generic[K]):
+    """The routines of one name and file. `files`: their file on each side that has them."""
+
+    name: str
+    files: dict[int, str]
+    members: list[K]
+
+
+def _with_moved_files(families: Sequence[_Family[K]], places: Places) -> Sequence[_Family[K]]:
+    """Join families of one name whose files have a place in common, if no side has two of them."""
+    of_sides = places({file for family in families for file in family.files.values()})
+    ranks = max((len(kinds) for side in of_sides for kinds in side.values()), default=0)
+    for rank in range(ranks):
+        together: dict[Hashable, list[_Family[K]]] = {}
+        for number, family in enumerate(families):
+            at_rank = {
+                of_sides[side].get(file, ())[rank : rank + 1] for side, file in family.files.items()
+            }
+            place = at_rank.pop() if len(at_rank) == 1 else ()
+            together.setdefault((family.name, place) if place else number, []).append(family)
+        families = [joined for group in together.values() for joined in _joined(group)]
+    return families
+
+
+def _joined(families: Sequence[_Family[K]]) -> Sequence[_Family[K]]:
+    having = sorted(side for family in families for side in family.files)
+    if len(families) == 1 or len(set(having)) < len(having):
+        return families
+    files = {side: file for family in families for side, file in family.files.items()}
+    members = [id for family in families for id in family.members]
+    return [_Family(families[0].name, files, members)]
+
+
+def _family(
+    sides: Sequence[Mapping[K, Named]],
+    keys: Sequence[dict[K, Key]],
+    facts: Mapping[K, Named],
+    name: str,
+    members: Sequence[K],
+) -> None:
+    """Match the routines of one name.
 
     If two lambdas of a file move down by a few lines, each must be matched with its own
     counterpart. Therefore, members of a family whose lines differ between the sides are paired in
     order of lines; if even their number differs, they are added up.
     """
-    families: dict[tuple[str, str | None], list[K]] = {}
-    for id in ids:
-        named = facts[id]
-        families.setdefault((without_place(named.timer), named.file), []).append(id)
-    for (name, file), members in families.items():
-        if everywhere.issuperset(members):
-            _as_they_are(sides, keys, facts, members)
-            continue
-        on_sides = [
-            sorted((id for id in members if id in side), key=_place(facts)) for side in sides
-        ]
-        having = [ids for ids in on_sides if ids]
-        if all(ids == having[0] for ids in having):
-            _as_they_are(sides, keys, facts, members)
-        elif all(len(ids) == len(having[0]) for ids in having):
-            for place, first in enumerate(having[0]):
-                key = _key(first, facts[first], "moved")
-                for own_ids, side_keys in zip(on_sides, keys, strict=True):
-                    if own_ids:
-                        side_keys[own_ids[place]] = key
-        else:
-            label = f"{name} [{{{file}}}]" if file is not None else name
-            groups = "|".join(sorted({g for id in members for g in facts[id].groups.split("|")}))
-            key = Key(("moved", label), label, name, file, None, groups, "moved")
+    on_sides = [sorted((id for id in members if id in side), key=_place(facts)) for side in sides]
+    having = [ids for ids in on_sides if ids]
+    if all(ids == having[0] for ids in having):
+        _as_they_are(sides, keys, facts, members)
+    elif all(len(ids) == len(having[0]) for ids in having):
+        for place, first in enumerate(having[0]):
+            key = _key(first, facts[first], "moved")
             for own_ids, side_keys in zip(on_sides, keys, strict=True):
-                side_keys.update(dict.fromkeys(own_ids, key))
+                if own_ids:
+                    side_keys[own_ids[place]] = key
+    else:
+        file = facts[having[0][0]].file
+        label = f"{name} [{{{file}}}]" if file is not None else name
+        groups = "|".join(sorted({g for id in members for g in facts[id].groups.split("|")}))
+        key = Key(("moved", label), label, name, file, None, groups, "moved")
+        for own_ids, side_keys in zip(on_sides, keys, strict=True):
+            side_keys.update(dict.fromkeys(own_ids, key))
 
 
 def _place(facts: Mapping[K, Named]) -> Callable[[K], tuple[int, str, str]]:

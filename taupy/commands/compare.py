@@ -20,6 +20,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from taupy.analysis.comparable import Difference
@@ -109,6 +110,7 @@ def _compare(
     notes = _notes(compared, inside, rule)
     if any(answer.metric.unit == "ns" for answer in answers):
         notes += sides.circumstances(compared, facts)
+    names_apart = comparison.warnings(compared, answers)
     views = [comparison_views.sides_view(compared, answers)]
     if apart:
         views.append(comparison_views.obstacles_view(compared, apart))
@@ -127,11 +129,12 @@ def _compare(
         views.insert(0, view)
     if args.form == "csv":
         # One table; the others are summarized in notes.
-        for text in [*(difference.text for difference in apart), *notes]:
+        for text in [*names_apart, *(difference.text for difference in apart), *notes]:
             say(text)
         if parsed:
             terminal.show(views[0], stream=sys.stderr, color=False)
         return tables, code
+    views[0] = replace(views[0], warnings=names_apart or views[0].warnings)
     views += tables
     views[-1] = View(views[-1].title, views[-1].columns, views[-1].rows,
                      [*views[-1].notes, *notes])  # fmt: skip

@@ -14,6 +14,7 @@ Select trials as for `taupy trials`.
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 
 from taupy.analysis.sweep import SCALINGS
 from taupy.commands import options
@@ -139,6 +140,7 @@ def run(args: argparse.Namespace) -> int:
     limit = None if args.all else args.limit
     people = args.form in ("text", "markdown")
     views = [view(sweep, part, limit, people=people) for part in parts]
+    views[0] = replace(views[0], warnings=sweep.warnings)
     if len(views) == 1:
         terminal.show(views[0], form=args.form)
     else:

@@ -9,19 +9,21 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Literal, get_args
 
-from taupy.analysis import match
 from taupy.analysis.compare import Comparison, Row, compared
 from taupy.analysis.match import Key, Level, Table
 from taupy.comparison.calls import CallsOfPaths, Medians
 from taupy.comparison.layer_names import layer_keys
+from taupy.comparison.matching import hardly_matching, matched
 from taupy.comparison.path_names import PathsById, path_keys
 from taupy.comparison.sides import Side
 from taupy.comparison.trial_values import VALUES, Over, Runs, TrialValues, Value, Where
 from taupy.errors import MissingMetric, UsageError
 from taupy.model import answer as values
-from taupy.model.metric import Metric
+from taupy.model.metric import ROOT_TIMER, Metric
+from taupy.model.names import one_name
 from taupy.model.question import COUNTS
 from taupy.model.rows import TimerRow
 from taupy.pprof.selection import name_test
@@ -37,6 +39,9 @@ BYS: tuple[By, ...] = (
     "routine", "kernel", "callpath", *(name for name in WITHIN if name != "kernel"),
     "step", "event", "metadata",
 )  # fmt: skip
+
+_NAMED = ("routine", "kernel", "callpath", "file", "module", "layer")
+"""Kinds of rows whose names may differ though they mean the same."""
 
 FIRST_ROWS = 25
 """Number of rows shown to people; their details are queried at once."""
@@ -153,6 +158,7 @@ class _Comparing:
         self.db = db
         self.sides = sides
         self.question = question
+        self._trials = [{trial.id for trial in side.trials} for side in sides]
         ids = [trial.id for side in sides for trial in side.trials]
         value: Value = question.value  # type: ignore[assignment]  # `_check` has seen to it
         of_steps = question.by == "step"
@@ -178,7 +184,9 @@ class _Comparing:
             {timer: timer for trial in side.trials for timer in timers_of.get(trial.id, ())}
             for side in self.sides
         ]
-        keys_of = match.matched(timers_of_sides, self.question.level, self.question.table)
+        keys_of = matched(
+            self.db, self._trials, timers_of_sides, self.question.level, self.question.table
+        )
         keys = {key.identity: key for side in keys_of for key in side.values()}
 
         def keyed(side: int, answer: values.Answer) -> Sequence[Hashable]:
@@ -195,19 +203,18 @@ class _Comparing:
 
     def _grouped(self, by: str) -> Answer:
         of_sides = self.values.answers(by, limits=self._limits)
-        names = {written(by, label) for answer in of_sides for label in answer.table.labels[by]}
+        named = _file_named if by == "file" else partial(written, by)
+        names = {named(label) for answer in of_sides for label in answer.table.labels[by]}
         of_side: Sequence[Mapping[str, Key]] = [{} for _ in self.sides]
         if by == "layer" and self.question.level != "exact":
-            of_side = layer_keys(
-                self.values, [{run.id for run in side.trials} for side in self.sides]
-            )
+            of_side = layer_keys(self.values, self._trials)
         keys: dict[Hashable, Key] = {
             name: Key(name, name, name, None, None, "", "same") for name in names
         }
         keys |= {key.identity: key for side in of_side for key in side.values()}
 
         def keyed(side: int, answer: values.Answer) -> Sequence[Hashable]:
-            rows = (written(by, label) for label in answer.table.row_labels(by))
+            rows = map(named, answer.table.row_labels(by))
             return [
                 of_side[side][name].identity if name in of_side[side] else name for name in rows
             ]
@@ -317,6 +324,28 @@ class _Comparing:
         """The total of each trial, including rows not requested; NaN if it has none."""
         totals = self.values.totals(where)
         return [[totals.get(trial.id, math.nan) for trial in side.trials] for side in self.sides]
+
+
+def _file_named(label: Hashable) -> str:
+    return one_name(str(label))
+
+
+def warnings(sides: Sequence[Side], of_places: Sequence[Answer]) -> list[str]:
+    """Where the names of two sides hardly match, so that most rows are on one side only."""
+    texts = []
+    for answer in of_places:
+        if answer.by not in _NAMED or not answer.comparison.additive:
+            continue
+        keys = answer.keys
+        rows = [row for row in answer.comparison.rows if keys[row.key].timer != ROOT_TIMER]
+        values_of: list[dict[Hashable, float]] = [
+            {row.key: value for row in rows if (value := row.values[at]) is not None}
+            for at in range(len(sides))
+        ]
+        for side, of_side in zip(sides[1:], values_of[1:], strict=True):
+            names = (sides[0].letter, side.letter)
+            texts.append(hardly_matching(values_of[0], of_side, names, answer.metric.name))
+    return list(dict.fromkeys(filter(None, texts)))
 
 
 def _timers_of_trials(answers: Iterable[values.Answer]) -> dict[int, list[TimerRow]]:

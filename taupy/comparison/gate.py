@@ -12,7 +12,7 @@ from taupy.analysis import gate
 from taupy.analysis.comparable import Difference
 from taupy.analysis.compare import Row
 from taupy.analysis.gate import Candidate, Condition, Ruling
-from taupy.comparison.comparison import Answer, Question, answers
+from taupy.comparison.comparison import Answer, Question, answers, warnings
 from taupy.comparison.sides import Side, both_sided
 from taupy.comparison.verdicts import Rule
 from taupy.errors import UsageError
@@ -40,10 +40,12 @@ class Judgement(NamedTuple):
 
     Attributes:
         apart: by condition, rows that were not judged because a run or a side lacks them.
+        warnings: where the names of the sides hardly match.
     """
 
     judged: list[Judged]
     apart: list[str]
+    warnings: Sequence[str] = ()
 
     @property
     def exit_code(self) -> int:
@@ -69,12 +71,14 @@ class _There(NamedTuple):
     Attributes:
         metric: metric of the values; `own`: exceptions by row.
         left: names of rows missing in some run.
+        warnings: where the names of the sides hardly match.
     """
 
     rows: list[Candidate]
     metric: Metric
     left: list[str]
     own: Mapping[str, Metric] = {}
+    warnings: Sequence[str] = ()
 
 
 def judge(
@@ -101,6 +105,7 @@ def judge(
     families = max(1, sum(condition.change for condition in conditions)) * (len(sides) - 1)
     judged: list[Judged] = []
     apart: list[str] = []
+    names_apart: list[str] = []
     for condition in conditions:
         for at in range(1, len(sides)):
             pair = [sides[0], sides[at]]
@@ -113,11 +118,12 @@ def judge(
                 metric = candidates.own.get(ruling.name, candidates.metric)
                 name = ruling.name if len(sides) == 2 else f"{sides[at].letter}: {ruling.name}"
                 judged.append(Judged(ruling._replace(name=name), metric))
+            names_apart += candidates.warnings
             if candidates.left:
                 apart.append(_left_out(condition, candidates.left))
     order = {"fails": 0, "undecided": 1, "passes": 2}
     judged.sort(key=lambda judged_row: order[judged_row.ruling.verdict])
-    return Judgement(judged, list(dict.fromkeys(apart)))
+    return Judgement(judged, list(dict.fromkeys(apart)), list(dict.fromkeys(names_apart)))
 
 
 def concluded(
@@ -210,7 +216,7 @@ def _candidates(
             f"--fail-on '{condition.text}': {condition.metric} has no total, because it is not "
             "additive; name a routine or kernel with `of`"
         )
-    return _There(candidates, of_tables[0].metric, left)
+    return _There(candidates, of_tables[0].metric, left, warnings=warnings(sides, of_tables))
 
 
 def _of_events(

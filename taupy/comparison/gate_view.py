@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from taupy import units
 from taupy.analysis.gate import Condition, Ruling
@@ -27,7 +28,8 @@ def conclusion_view(
     """The rulings, with the conclusion as title."""
     title = f"GATE {conclusion.word}: " + "; ".join(condition.text for condition in conditions)
     rulings = [(judged_row.ruling, judged_row.metric) for judged_row in judgement.judged]
-    return gate_view(rulings, title, conclusion.notes, machines, confidence)
+    view = gate_view(rulings, title, conclusion.notes, machines, confidence)
+    return replace(view, warnings=judgement.warnings)
 
 
 def gate_view(

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import Any
 
-from taupy.analysis import match
 from taupy.analysis.match import Key, Level, Table
+from taupy.comparison.matching import matched
 from taupy.comparison.sides import Side
 from taupy.model import table as tables
 from taupy.model.question import Question
@@ -19,8 +19,11 @@ def path_keys(db: ProfileDB, sides: Sequence[Side], level: Level, table: Table |
     """Keys for the call paths of each side."""
     of_sides = [_call_paths(db, side) for side in sides]
     timers = [{timer: timer for timer in side.labels["timer"]} for side in of_sides]
-    keys = match.matched(timers, level, table)
-    if all(key.rule == "same" for side in keys for key in side.values()):
+    trials = [{trial.id for trial in side.trials} for side in sides]
+    keys = matched(db, trials, timers, level, table)
+    if all(
+        key.rule == "same" and key.identity == timer for side in keys for timer, key in side.items()
+    ):
         return PathsById(db)
     return PathsByName(db, of_sides, keys)
 

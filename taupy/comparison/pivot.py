@@ -5,21 +5,22 @@ Queries labels of trials and values of timers; `analysis/pivot.py` arranges them
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from taupy.analysis import match, pivot
+from taupy.analysis import pivot
 from taupy.analysis.match import Key, Level, Table
 from taupy.analysis.pivot import Across, Entry, Labels, Pivot
 from taupy.comparison.comparison import metric_shown
 from taupy.comparison.layer_names import layer_keys, remarks
+from taupy.comparison.matching import hardly_matching, matched
 from taupy.comparison.peaks import Peaks
 from taupy.comparison.trial_values import Over, TrialValues, Value, Where
 from taupy.errors import MissingMetric, UsageError
 from taupy.escaping import visible
 from taupy.model.answer import Answer
-from taupy.model.metric import Metric
+from taupy.model.metric import ROOT_TIMER, Metric
 from taupy.model.question import COUNTS
 from taupy.model.rows import TimerRow, TrialRow
 from taupy.profiledb import trial_facts
@@ -79,12 +80,14 @@ class PivotTable(NamedTuple):
         layout: including the position of `metric`, if there are several.
         metrics: by requested name.
         notes: remarks on the cells.
+        warnings: where the names of two columns hardly match.
     """
 
     table: Pivot
     layout: Layout
     metrics: dict[str, Metric]
     notes: list[str]
+    warnings: Sequence[str] = ()
 
 
 def pivot_table(db: ProfileDB, trials: Sequence[TrialRow], layout: Layout) -> PivotTable:
@@ -99,11 +102,13 @@ def pivot_table(db: ProfileDB, trials: Sequence[TrialRow], layout: Layout) -> Pi
     entries: list[Entry] = []
     metrics: dict[str, Metric] = {}
     notes: list[str] = []
+    warnings: list[str] = []
     for cell in layout.cells:
         source = _Cells(db, trials, layout, labels, cell)
         entries += source.entries()
         metrics[cell] = source.metric
         notes += source.notes
+        warnings += source.warnings
     table = pivot.pivoted(entries, layout.across)
     if not table.rows:
         if "step" in (*layout.rows, *layout.columns):
@@ -121,7 +126,7 @@ def pivot_table(db: ProfileDB, trials: Sequence[TrialRow], layout: Layout) -> Pi
     most = max(table.counts.values(), default=0)
     if most > 1:
         notes.append(f"a cell with several trials (up to {most}) shows their {layout.across}")
-    return PivotTable(table, layout, metrics, notes)
+    return PivotTable(table, layout, metrics, notes, list(dict.fromkeys(warnings)))
 
 
 # --- labels --------------------------------------------------------------------
@@ -192,6 +197,7 @@ class _Cells:
         self.labels = labels
         self.name = name
         self.notes: list[str] = []
+        self.warnings: list[str] = []
         self.timer_names = [name for name in layout.rows + layout.columns if name in ROW_DIMENSIONS]
         if name == DURATION:
             if self.timer_names:
@@ -264,13 +270,28 @@ class _Cells:
         names = self._names(of_sides) if named else {}
         layers = self._layers() if "layer" in self.timer_names else {}
         rows = {trial.id: trial for trial in self.trials}
+        columns: dict[Labels, dict[Hashable, float]] = {}
         for answer in of_sides:
             keys = list(self._keys(answer, names, layers))
             for trial, runs in values.runs(answer, keys, where).items():
+                column = columns.setdefault(self._columns(trial), {})
+                for key, number in runs.values.items():
+                    column[key] = column.get(key, 0.0) + number
                 for key, number in runs.values.items():
                     labels = dict(zip(self.timer_names, key, strict=True))  # type: ignore[call-overload]
                     share = self._share(rows[trial], number, runs.times.get(key))
                     yield self._entry(trial, labels, share)
+        if named and self.values.additive:
+            self._warn_of_names(columns)
+
+    def _warn_of_names(self, columns: Mapping[Labels, Mapping[Hashable, float]]) -> None:
+        first, *others = (
+            (labels, {key: value for key, value in rows.items() if ROOT_TIMER not in key})  # type: ignore[operator]
+            for labels, rows in columns.items()
+        )
+        for labels, rows in others:
+            sides = ["/".join(first[0]), "/".join(labels)]
+            self.warnings += filter(None, [hardly_matching(first[1], rows, sides, self.name)])
 
     @property
     def _where(self) -> Where | None:
@@ -321,7 +342,9 @@ class _Cells:
             for code, timer in dict.fromkeys(pairs):
                 row = answer.table.labels["timer"][timer]
                 timers_of_sides[side_of[answer.table.labels["trial"][code]]][row] = row
-        keys = match.matched(timers_of_sides, self.layout.level, self.layout.table)
+        keys = matched(
+            self.db, [*sides.values()], timers_of_sides, self.layout.level, self.layout.table
+        )
         spelled = _spelled(key for side in keys for key in side.values())
         named = [{row: spelled[key.identity] for row, key in side.items()} for side in keys]
         return {trial: named[side_of[trial]] for trial in side_of}

@@ -43,7 +43,7 @@ def view(answer: PivotTable, limit: int | None = None) -> View:
         shown = ["" if at < same else label for at, label in enumerate(labels)]
         rows.append([*labels, *shown, *table.row(labels)])
         above = labels
-    return View(f"{_what(answer, unit)} by {_by(answer)}", columns, rows, notes)
+    return View(f"{_what(answer, unit)} by {_by(answer)}", columns, rows, notes, answer.warnings)
 
 
 def _what(answer: PivotTable, unit: str) -> str:

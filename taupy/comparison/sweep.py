@@ -10,7 +10,7 @@ Commands and notebooks use this; `sweep_views.py` makes tables, `sweep_plot.py` 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from functools import cached_property
 from statistics import median
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
@@ -28,10 +28,12 @@ from taupy.analysis.sweep import (
     outliers,
     scaled,
 )
+from taupy.comparison.matching import hardly_matching
 from taupy.comparison.sweep_rows import BalanceRow, OutlierRow, TimerRow, TopRow
 from taupy.comparison.swept_values import PROGRAM, Measured, TimerKey, measured, totals
 from taupy.errors import UsageError
 from taupy.escaping import visible
+from taupy.model.metric import ROOT_TIMER
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.meaning import meant_in
 from taupy.profiledb.opening import opened
@@ -100,6 +102,7 @@ class Sweep:
         metric: the metric, with its unit.
         scaling, across, baseline: see `taupy sweep --help`.
         notes: what was omitted, and why.
+        warnings: values at which the names hardly match those at the baseline.
     """
 
     def __init__(
@@ -160,6 +163,7 @@ class Sweep:
                 f"{', '.join(self.values)})"
             )
         self.baseline = baseline if baseline is not None else self.values[0]
+        self.warnings = self._names_apart() if additive else []
 
     def _note_part(self, of: str | None, selected: SweptTrials) -> None:
         """Note which part of the program is measured."""
@@ -176,6 +180,25 @@ class Sweep:
                     f"omitted {several(len(left), 'trial')} without {visible(of)} "
                     f"({', '.join(map(str, left[:10]))})"
                 )
+
+    def _names_apart(self) -> list[str]:
+        texts = []
+        for series in self.series:
+            sums = {value: self._sums(series, value) for value in self.values}
+            for value in self.values:
+                sides = [f"{self.over}={self.baseline}", f"{self.over}={value}"]
+                first, other = sums[self.baseline], sums[value]
+                texts.append(hardly_matching(first, other, sides, self.metric.name))
+        return list(dict.fromkeys(filter(None, texts)))
+
+    def _sums(self, series: str, value: str) -> dict[Hashable, float]:
+        """The exclusive value of each timer at a value of the parameter, over all runs."""
+        sums: dict[Hashable, float] = {}
+        for run in self._runs(series, value):
+            for key, timer in run.timers.items():
+                if key[1] != ROOT_TIMER:
+                    sums[key] = sums.get(key, 0.0) + timer.exclusive.total
+        return sums
 
     def __repr__(self) -> str:
         return visible(

@@ -7,9 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
-from taupy.analysis import program_parts
+from taupy.analysis import match, program_parts
+from taupy.comparison.matching import matched
 from taupy.model.answer import Answer
 from taupy.model.question import Question
+from taupy.model.rows import TimerRow
 from taupy.pprof import selection
 from taupy.profiledb import metrics
 from taupy.profiledb.database import ProfileDB
@@ -102,8 +104,9 @@ def measured(
         answer = answer.taken([row for row, keep in enumerate(here) if keep])
     measured_of = {trial: Measured(trials[trial], trimmed=trimmed) for trial in meant.trials}
     labels = answer.table.row_labels("trial")
+    names = _names(db, trials, answer)
     keys: list[tuple[int, Where, str]] = [
-        (trial, "gpu" if thread.context else "host", timer.timer)
+        (trial, "gpu" if thread.context else "host", names[trial].get(timer, timer.timer))
         for trial, thread, timer in zip(labels, answer.threads, answer.timers, strict=True)
     ]
     _add_timers(measured_of, answer, keys)
@@ -112,6 +115,28 @@ def measured(
     for trial, value in zip(ids, wholes.values("exclusive"), strict=True):
         measured_of[trial].whole = value
     return [run for run in measured_of.values() if run.timers]
+
+
+def _names(
+    db: ProfileDB, trials: Mapping[int, SweptTrial], answer: Answer
+) -> dict[int, dict[TimerRow, str]]:
+    """Trial -> routine -> its name, the same for those that match at different values."""
+    sides: dict[tuple[str, str], set[int]] = {}
+    timers: dict[tuple[str, str], dict[TimerRow, TimerRow]] = {}
+    table = answer.table
+    for code, timer in dict.fromkeys(zip(table.codes["trial"], table.codes["timer"], strict=True)):
+        trial, row = table.labels["trial"][code], table.labels["timer"][timer]
+        side = trials[trial].series, trials[trial].value
+        sides.setdefault(side, set()).add(trial)
+        timers.setdefault(side, {})
+        if not match.is_kernel(row):
+            timers[side][row] = row
+    keys = matched(db, [*sides.values()], [*timers.values()]) if sides else []
+    return {
+        trial: {row: key.timer for row, key in of_side.items()}
+        for side, of_side in zip(sides.values(), keys, strict=True)
+        for trial in side
+    }
 
 
 def _call_paths(db: ProfileDB, meant: Meant) -> Answer:

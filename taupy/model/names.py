@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 
 NO_FILE = "(no file)"
@@ -9,11 +10,30 @@ NO_FILE = "(no file)"
 # The standard library is in .../lib/python3.11, however it was installed.
 _LIBRARY = re.compile(r"(^|[/\\])(site-packages|dist-packages|lib(64)?/python\d+(\.\d+t?)?)[/\\]")
 
+# A cell's file is named by its content, in a folder named by the kernel's process.
+_CELLS = re.compile(
+    r"/ipykernel_\d+/(-?\d+)\.py|/ipython-input-(?:\d+-)?(-?\d+)\.py"
+    r"|<ipython-input-\d+-([0-9a-f]+)>|/marimo_\d+/__marimo__cell_(\w+?)_?\.py"
+)
+CELL = "cell "
+"""Begins the name of a notebook's cell; its number follows, which depends on its content."""
+
+
+def one_name(file: str) -> str:
+    """The one spelling of a file's path: `./small.py` and `sub/../small.py` are small.py, and a
+    notebook's cell has the same name in every kernel."""
+    if match := _CELLS.search(file):
+        return CELL + str(match[match.lastindex or 0])
+    if not file or file.startswith("<") or "://" in file:
+        return file
+    return posixpath.normpath(file[1:] if file.startswith("//") else file)
+
 
 def module_of(file: str | None) -> str:
     """`pkg/sub/__init__.py` is pkg.sub; a path outside any package stays a path."""
     if file is None:
         return NO_FILE
+    file = one_name(file)
     if frozen := re.fullmatch(r"<frozen (.+)>", file):
         return frozen[1]
     stem = re.sub(r"\.(py|pyc|pyx|pyw)$", "", file)

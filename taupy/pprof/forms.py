@@ -69,7 +69,11 @@ def json_lines(views: Iterable[View], alone: bool) -> Iterator[str]:
             values = (_json_value(row[position]) for position in positions)
             pairs = ", ".join(f"{key}: {value}" for key, value in zip(keys, values, strict=True))
             yield (",\n  {" if at else "\n  {") + pairs + "}"
-        yield '],\n "notes": [' + ", ".join(_json_value(note) for note in view.notes) + "]}"
+        yield (
+            '],\n "notes": ['
+            + ", ".join(_json_value(note) for note in (*view.warnings, *view.notes))
+            + "]}"
+        )
     yield "\n" if alone else "\n]\n"
 
 
@@ -91,6 +95,8 @@ def markdown_lines(views: Iterable[View]) -> Iterator[str]:
         columns, positions = cells.seen_by(view, "people")
         if view.title:
             yield f"### {escaping.markdown(view.title)}\n\n"
+        for warning in view.warnings:
+            yield f"{escaping.markdown(warning)}\n\n"
         headings = [" ".join(cells.heading(column)).strip() for column in columns]
         right = [
             cells.stands_right(column, view, at)

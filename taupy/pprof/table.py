@@ -49,6 +49,9 @@ def _table(view: View, limit: int, paint: Painter | None) -> Iterator[str]:
         right = [right[at] for at in kept]
         longest = sum(widths) + len(widths) - 1
     rule = "-" * min(longest, limit or RULE) + "\n"
+    for warning in view.warnings:
+        for line in _wrapped("note: " + visible(warning), limit):
+            yield _painted(line, "yellow", paint) + "\n"
     if view.title:
         for line in _wrapped(visible(view.title), limit):
             yield _painted(line, "bold cyan", paint) + "\n"

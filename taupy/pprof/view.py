@@ -61,12 +61,14 @@ class View:
     Attributes:
         title: the line above the table, empty for none.
         notes: remarks on the whole table, shown below it.
+        warnings: what must be known before the table is read, shown above it.
     """
 
     title: str
     columns: Sequence[Column]
     rows: Sequence[Sequence[Cell]]
     notes: Sequence[str] = ()
+    warnings: Sequence[str] = ()
 
     def first(self, limit: int | None) -> View:
         """The view with at most this many rows; None for all."""

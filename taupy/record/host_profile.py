@@ -20,7 +20,7 @@ import numpy as np
 from taupy.instrument.runfolder import RunSettings
 from taupy.model import job
 from taupy.model.metric import CPU_TIME
-from taupy.model.names import in_packages
+from taupy.model.names import CELL, in_packages, one_name
 from taupy.model.profile import (
     ROOT_TIMER,
     TIME,
@@ -61,7 +61,7 @@ class FileNames:
 
     def __init__(self, settings: RunSettings) -> None:
         self.cwd = settings.cwd
-        self.program = settings.program_folder
+        self.program = _program_folders(settings)
         self.libraries = settings.library_folders
         self._absolute: dict[str, str] = {}
         self._library: dict[str, bool] = {}
@@ -69,24 +69,26 @@ class FileNames:
         self._owner: dict[str, str] = {}
 
     def absolute(self, file: str) -> str:
-        if not file or file.startswith("<") or os.path.isabs(file):
+        """The path of `file`, in one spelling."""
+        if not file or file.startswith("<"):
             return file
         if file not in self._absolute:
-            self._absolute[file] = os.path.normpath(os.path.join(self.cwd, file))
+            self._absolute[file] = _without_detours(os.path.join(self.cwd, file))
         return self._absolute[file]
 
     def shown(self, file: str) -> str:
-        """The display name of `file`; no two files share one."""
+        """The display name of `file`; no two files share one, and no file has two."""
         if file in self._shown:
             return self._shown[file]
         path = self.absolute(file)
-        short = in_packages(path) or path
-        if short is path and os.path.isabs(path):
-            for folder in (*self.libraries, self.program):
+        short = in_packages(path) or one_name(path)
+        if short == path and os.path.isabs(path):
+            for folder in (*self.libraries, *self.program):
                 if folder and path.startswith(folder.rstrip("/") + "/"):
                     short = path[len(folder.rstrip("/")) + 1 :]
                     break
-        if self._owner.setdefault(short, path) != path:
+        owner = self._owner.setdefault(short, path)
+        if owner != path and not _is_same(owner, path) and not short.startswith(CELL):
             short = path
             self._owner.setdefault(short, path)
         self._shown[file] = short
@@ -101,6 +103,31 @@ class FileNames:
                 or any(path.startswith(folder.rstrip("/") + "/") for folder in self.libraries)
             )
         return self._library[file]
+
+
+def _program_folders(settings: RunSettings) -> list[str]:
+    """The folder of the program's script as named by the user, and where Python looks for the
+    modules beside it: without symbolic links, those of the script included. Longest first."""
+    given = settings.program_folder
+    target = settings.arguments[:1]
+    real = [os.path.realpath(given)] if given else []
+    if target and not target[0].startswith("-"):
+        script = os.path.realpath(os.path.join(settings.cwd, target[0]))
+        real.append(script if os.path.isdir(script) else os.path.dirname(script))
+    folders = sorted({given, *real}, key=len, reverse=True)
+    # Names of files have been through the same (`text_of` in names.c).
+    return [folder.encode("utf-8", "backslashreplace").decode() for folder in folders]
+
+
+def _without_detours(path: str) -> str:
+    """The path without `.` and `..`; what precedes a `..` may be a symbolic link."""
+    head, up, tail = path.rpartition("/../")
+    return os.path.normpath(os.path.realpath(head + up) + "/" + tail if up else path)
+
+
+def _is_same(first: str, other: str) -> bool:
+    """Whether two paths lead to one file."""
+    return os.path.realpath(first) == os.path.realpath(other)
 
 
 @cache

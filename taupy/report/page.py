@@ -196,7 +196,7 @@ def _table(view: View) -> dict[str, Any]:
             for column, at in zip(columns, positions, strict=True)
         ],
         "rows": [[_cell(row[at]) for at in positions] for row in view.rows],
-        "notes": [visible(note) for note in view.notes],
+        "notes": [visible(note) for note in (*view.warnings, *view.notes)],
     }
 
 

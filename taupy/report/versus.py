@@ -152,6 +152,8 @@ def _overview(compared: _Compared) -> list[Part]:
     if compared.apart:
         view = comparison_views.obstacles_view(compared.sides, compared.apart)
         parts.insert(0, Part(views=[view], is_warning=True))
+    if names_apart := comparison.warnings(compared.sides, compared.routines):
+        parts.insert(0, Part(lines=names_apart, is_warning=True))
     if compared.few:
         line = f"{compared.few}; so nothing is grey in the flame graph"
         parts.append(Part("Noise is unknown", [line]))

@@ -263,3 +263,59 @@ def test_a_table_that_is_none_says_where(patterns, complaint):
 def test_a_name_without_its_place():
     assert without_place("A.f [{a b.py}{12}]") == "A.f"
     assert without_place("operator[](int)") == "operator[](int)"
+
+
+# --- files that have several names ---------------------------------------------------
+
+
+def test_one_file_in_two_spellings_is_the_same_file():
+    now, before = routine("f", 3, "app.py"), routine("f", 3, "./app.py")
+    assert rows(side(now), side(before)) == {(now.timer, "same"): [[now.timer], [before.timer]]}
+    assert rows(side(before), side(now)) == {(now.timer, "same"): [[before.timer], [now.timer]]}
+    assert rows(side(before), side(now), level="exact") == rows(side(before), side(now))
+
+
+def test_two_spellings_on_one_side_are_added_up():
+    now, before = routine("f", 3, "app.py"), routine("f", 3, "sub/../app.py")
+    assert rows(side(now, before), side(now)) == {
+        (now.timer, "same"): [[now.timer, before.timer], [now.timer]]
+    }
+
+
+def with_places(*of_sides):
+    return {"places": lambda files: [{**places} for places in of_sides]}
+
+
+def test_files_at_one_place_have_one_name():
+    old, new = routine("f", 3, "old.py"), routine("f", 9, "new.py")
+    places = with_places({"old.py": ("/v1/old.py", ())}, {"new.py": ("/v2/new.py", ())})
+    assert rows(side(old), side(new), **places) == {
+        (old.timer, "moved"): [[old.timer], [new.timer]]
+    }
+
+
+def test_what_has_its_own_counterpart_is_not_taken_for_another_file():
+    # The new script imports the old one.
+    old, new = routine("f", 3, "old.py"), routine("f", 9, "new.py")
+    places = with_places(
+        {"old.py": ("/old.py", ())}, {"new.py": ("/new.py", ()), "old.py": ("/old.py", "old.py")}
+    )
+    assert rows(side(old), side(old, new), **places) == {
+        (old.timer, "same"): [[old.timer], [old.timer]],
+        (new.timer, "same"): [[], [new.timer]],
+    }
+
+
+def test_two_files_of_a_side_at_one_place_are_not_joined():
+    a, b, c = (routine("f", 1, f"{name}.py") for name in "abc")
+    places = with_places({"a.py": ("m",), "b.py": ("m",)}, {"c.py": ("m",)})
+    assert len(rows(side(a, b), side(c), **places)) == 3
+
+
+def test_three_sides_are_joined_though_their_places_are_of_different_kinds():
+    a, b, c = (routine("f", 1, f"{name}.py") for name in "abc")
+    places = with_places(
+        {"a.py": ("/x.py", "m")}, {"b.py": ("/x.py", "m")}, {"c.py": ("/y.py", "m")}
+    )
+    (found,) = rows(side(a), side(b), side(c), **places).values()
+    assert found == [[a.timer], [b.timer], [c.timer]]

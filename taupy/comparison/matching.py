@@ -1,0 +1,133 @@
+"""Match the timers of trials, and say where their names hardly match.
+
+`analysis/match.py` has the rules. Files that have another name in another trial, which are the main
+script and those that moved with it, are found here: the database knows where they were.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Collection, Hashable, Mapping, Sequence
+from typing import NamedTuple
+
+from taupy.analysis import match
+from taupy.analysis.match import K, Key, Level, Table
+from taupy.model.names import CELL, is_library, one_name
+from taupy.model.question import Condition, Question
+from taupy.model.rows import Named
+from taupy.profiledb.database import ProfileDB, of_a_sound_file
+from taupy.profiledb.dimensions import rows_of_ids
+from taupy.profiledb.values import values
+
+_MODULES = "SELECT name FROM timer WHERE short_name = '<module>'"
+
+_FILES = """
+    SELECT DISTINCT trial_timer.trial_id, timer.file, trial_timer.path
+      FROM trial_timer
+      JOIN timer ON timer.id = trial_timer.timer_id
+     WHERE trial_timer.trial_id IN ({ids}) AND timer.file IS NOT NULL
+"""
+
+
+def matched(
+    db: ProfileDB,
+    trials: Sequence[Collection[int]],
+    sides: Sequence[Mapping[K, Named]],
+    level: Level = "auto",
+    table: Table | None = None,
+) -> list[dict[K, Key]]:
+    """`match.matched` for timers of this database; `trials`: those of each side."""
+
+    def places(files: Collection[str]) -> Sequence[Mapping[str, Sequence[Hashable]]]:
+        return _places(db, trials, files)
+
+    return match.matched(sides, level, table, places)
+
+
+def hardly_matching(
+    first: Mapping[Hashable, float], other: Mapping[Hashable, float], names: Sequence[str], of: str
+) -> str | None:
+    """A warning if the names match in less than half of both sides' values; None if not.
+
+    Args:
+        first, other: each side's values by key, those of the whole program left out.
+        names: of the sides.
+        of: the name of the metric.
+    """
+    shares = []
+    for side in (first, other):
+        whole = sum(side.values())
+        both = sum(value for key, value in side.items() if key in first and key in other)
+        if whole <= 0 or 2 * both >= whole:
+            return None
+        shares.append(f"{100 * both / whole:.0f} %")
+    return (
+        f"the names match in {shares[0]} of the {of} of {names[0]} and {shares[1]} of that of "
+        f"{names[1]}: what ran on one side only may be the other's under another name "
+        "(--match-table gives both one name)"
+    )
+
+
+class _File(NamedTuple):
+    """A source file of a trial: as displayed, and where it was."""
+
+    name: str
+    path: str
+
+
+@of_a_sound_file
+def _places(
+    db: ProfileDB, sides: Sequence[Collection[int]], wanted: Collection[str]
+) -> list[dict[str, tuple[Hashable, ...]]]:
+    """Each side's files -> (path, place relative to the main script).
+
+    Files that are at different places in the trials of one side have no place.
+    """
+    trials = sorted({trial for side in sides for trial in side})
+    path_of: dict[int, dict[str, str]] = {trial: {} for trial in trials}
+    for trial, name, path in rows_of_ids(db, _FILES, trials):
+        path_of[trial][one_name(name)] = one_name(path or name)
+    main_of = _main_files(db, path_of)
+    of_sides = []
+    for side in sides:
+        places_of: dict[str, set[tuple[Hashable, ...]]] = {}
+        for trial in side:
+            for name in path_of[trial].keys() & wanted:
+                file, main = _File(name, path_of[trial][name]), main_of.get(trial)
+                places_of.setdefault(name, set()).add((file.path, _relative(file, main)))
+        of_sides.append(
+            {name: places.pop() for name, places in places_of.items() if len(places) == 1}
+        )
+    return of_sides
+
+
+def _relative(file: _File, main: _File | None) -> Hashable:
+    """Where a file is relative to the main script: (), for the script itself."""
+    if file.name.startswith(CELL) or file == main:
+        return ()  # the cells of a notebook are one script
+    if main is None or is_library(file.path) or file.path.startswith("<"):
+        return file
+    folder = posixpath.dirname(main.path)
+    if posixpath.isabs(folder) is not posixpath.isabs(file.path):
+        return file
+    return posixpath.relpath(file.path, folder or ".")
+
+
+def _main_files(db: ProfileDB, path_of: Mapping[int, Mapping[str, str]]) -> dict[int, _File]:
+    """Trial -> its script: the program's module that took longest, since it imports the others."""
+    modules = [name for (name,) in db.rows(_MODULES)]
+    where = (Condition("timer", tuple(modules)),)
+    by = ("trial", "thread", "timer")
+    table = values(db, Question((*path_of,), ("time",), by, where, values=("inclusive",)))
+    longest: dict[int, tuple[float, _File]] = {}
+    for trial, thread, timer, spent in zip(
+        *map(table.row_labels, by),
+        table.column("inclusive", "time"),
+        strict=True,
+    ):
+        name = one_name(timer.file or "")
+        file = _File(name, path_of[trial].get(name, name))
+        is_main = (thread.node, thread.context, thread.thread) == (0, 0, 0)
+        if is_main and name and not is_library(file.path) and spent is not None:
+            longest[trial] = max(longest.get(trial, (0.0, file)), (spent, file))
+    return {trial: file for trial, (_, file) in longest.items()}

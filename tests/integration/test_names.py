@@ -1,0 +1,197 @@
+"""One file has one name: in every spelling, and on both sides of a comparison."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import subprocess
+import sys
+
+SMALL = """\
+import sys
+
+import beside
+
+def leaf(n):
+    return sum(i * i for i in range(n))
+
+def main(n):
+    return [leaf(n) for _ in range(5)] + [beside.helper(n)]
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))
+"""
+BESIDE = "def helper(n):\n    return n\n"
+
+
+def written(folder, script="small.py"):
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / script).write_text(SMALL)
+    (folder / "beside.py").write_text(BESIDE)
+
+
+def rows(runs, *arguments):
+    done = runs.taupy("compare", "--db", str(runs.database), *arguments, "--json")
+    assert done.returncode == 0, done.stderr
+    views = {view["title"].split(":")[0]: view for view in json.loads(done.stdout)}
+    return {row["timer"]: row for row in views["ROUTINES"]["rows"]}, json.loads(done.stdout)
+
+
+def named(runs, trial):
+    return set(
+        runs.sql(
+            """SELECT timer.name FROM timer JOIN trial_timer ON trial_timer.timer_id = timer.id
+                WHERE trial_timer.trial_id = ? AND timer.file IS NOT NULL""",
+            trial,
+        )
+    )
+
+
+def ran(runs, engine, target, cwd="."):
+    """Run in another folder than the database's, with this engine."""
+    command = [sys.executable, "-m", "taupy", "run", "--db", str(runs.database)]
+    command += ["--engine", engine, *target]
+    done = subprocess.run(
+        command, cwd=runs.folder / cwd, env=runs.environ(), capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_every_spelling_of_a_script_gives_the_same_names(runs, native):
+    written(runs.folder / "code")
+    (runs.folder / "code" / "sub").mkdir()
+    (runs.folder / "link").symlink_to(runs.folder / "code")
+    script = str(runs.folder / "code" / "small.py")
+    spellings = [("small.py", "code"), ("./small.py", "code"), ("../small.py", "code/sub")]
+    spellings += [(script, "."), ("link/sub/..//small.py", ".")]
+    for target, cwd in spellings:
+        ran(runs, native, [target, "20"], cwd)
+    found = [named(runs, trial) for trial in range(1, len(spellings) + 1)]
+    assert ("leaf [{small.py}{5}]",) in found[0] and ("helper [{beside.py}{1}]",) in found[0]
+    assert all(names == found[0] for names in found)
+
+
+def test_a_script_by_a_link_finds_the_modules_beside_the_real_one(runs, native):
+    written(runs.folder / "src")
+    (runs.folder / "tool").symlink_to("src/small.py")
+    ran(runs, native, ["tool", "20"])
+    assert {("helper [{beside.py}{1}]",), ("leaf [{tool}{5}]",)} <= named(runs, 1)
+    ran(runs, native, ["src/small.py", "20"])
+    found, _ = rows(runs, "1", "2", "--value", "calls")
+    assert {row["in"] for row in found.values()} == {"all"}
+
+
+def test_old_spellings_in_a_database_are_compared_under_the_one_name(runs, native):
+    written(runs.folder)
+    for _ in range(2):
+        ran(runs, native, ["small.py", "20"])
+    with sqlite3.connect(runs.database) as connection:
+        # As earlier versions wrote them: another id for another name.
+        for (id,) in connection.execute("SELECT id FROM timer WHERE file = 'small.py'").fetchall():
+            connection.execute(
+                "INSERT INTO timer SELECT id + 1, replace(name, '{small', '{./small'), short_name,"
+                " './' || file, line FROM timer WHERE id = ?", (id,)
+            )  # fmt: skip
+            connection.execute(
+                "INSERT INTO timer_group SELECT id + 1, 'PYTHON' FROM timer WHERE id = ?", (id,)
+            )
+            for table in ("trial_timer", "timer_call", "timer_value"):
+                connection.execute(
+                    f"UPDATE {table} SET timer_id = timer_id + 1 WHERE timer_id = ? "
+                    "AND trial_id = 2",
+                    (id,),
+                )
+    found, _ = rows(runs, "1", "2", "--value", "calls")
+    assert found["leaf [{small.py}{5}]"]["match"] == "same"
+    assert (found["leaf [{small.py}{5}]"]["a_call"], found["leaf [{small.py}{5}]"]["b_call"]) == (
+        5,
+        5,
+    )
+    assert not any("./" in name for name in found)
+
+
+def test_two_scripts_are_paired_by_their_routines(runs, native):
+    written(runs.folder / "v1", "old.py")
+    written(runs.folder / "v2" / "deeper", "new.py")
+    (runs.folder / "v2" / "deeper" / "new.py").write_text("# moved\n" + SMALL)
+    ran(runs, native, ["v1/old.py", "20"])
+    ran(runs, native, ["v2/deeper/new.py", "20"])
+    found, views = rows(runs, "1", "2", "--value", "calls")
+    leaf = found["leaf [{old.py}{5}]"]
+    assert (leaf["a_call"], leaf["b_call"], leaf["match"]) == (5, 5, "moved")
+    assert {row["in"] for row in found.values()} == {"all"}
+    assert not any("names match" in note for view in views for note in view["notes"])
+
+
+def test_files_that_moved_with_the_script_are_paired_with_it(runs, native):
+    for version in ("v1", "v2"):
+        folder = runs.folder / version
+        written(folder / "scripts")
+        (folder / "lib").mkdir()
+        (folder / "lib" / "far.py").write_text("def far():\n    pass\n")
+        script = folder / "scripts" / "small.py"
+        script.write_text(
+            "import os, sys\nsys.path.append(os.path.dirname(__file__) + '/../lib')\n"
+            "import far\nfar.far()\n" + SMALL
+        )
+        ran(runs, native, [f"{version}/scripts/small.py", "20"])
+    assert (f"far [{{{runs.folder}/v1/lib/far.py}}{{1}}]",) in named(runs, 1)
+    found, _ = rows(runs, "1", "2", "--value", "calls")
+    assert {row["in"] for row in found.values()} == {"all"}
+
+
+def test_a_module_run_by_name_is_paired_with_its_script(runs, native):
+    written(runs.folder / "pkg")
+    text = SMALL.replace("import beside", "from pkg import beside")
+    (runs.folder / "pkg" / "small.py").write_text(text)
+    runs.environment["PYTHONPATH"] = str(runs.folder)
+    ran(runs, native, ["-m", "pkg.small", "20"])
+    ran(runs, native, ["pkg/small.py", "20"])
+    found, _ = rows(runs, "1", "2", "--value", "calls", "--filter", "/leaf|helper|main/")
+    own = {name: row["in"] for name, row in found.items() if "small.py" in name}
+    assert set(own.values()) == {"all"} and len(own) == 3
+    assert found["helper [{pkg/beside.py}{1}]"]["in"] == "all"
+
+
+OTHER = """\
+def {0}(n):
+    return sum(i * i for i in range(n))
+def {0}_main(n):
+    return [{0}(n) for _ in range(200)]
+{0}_main(1000)
+"""
+
+
+def test_names_that_hardly_match_are_said_before_the_rows(runs, native):
+    for name in ("one", "two"):
+        (runs.folder / f"{name}.py").write_text(OTHER.format(name))
+        ran(runs, native, ["--meta", f"way={name}", "--app", "app", f"{name}.py"])
+    done = runs.taupy("compare", "--db", str(runs.database), "1", "2")
+    assert done.stdout.startswith(
+        "note: the names match in 0 % of the time of A and 0 % of that of B"
+    )
+    pivot = ("pivot", "--db", str(runs.database), "--rows", "routine", "--columns", "meta.way")
+    done = runs.taupy(*pivot)
+    assert done.stdout.startswith("note: the names match in 0 % of the time of one and 0 %")
+    done = runs.taupy("sweep", "--db", str(runs.database), "--by", "way", "1", "2")
+    assert done.stdout.startswith("note: the names match in 0 % of the time of way=one"), (
+        done.stderr
+    )
+    done = runs.taupy(
+        "compare", "--db", str(runs.database), "1", "2", "--fail-on", "time > +500%",
+        "--allow", "all",
+    )  # fmt: skip
+    assert done.stdout.startswith("note: the names match in 0 %")
+
+
+def test_a_sweep_follows_routines_from_one_script_to_the_next(runs, native):
+    for name in ("one", "two"):
+        (runs.folder / f"{name}.py").write_text(OTHER.format("work"))
+        ran(runs, native, ["--meta", f"way={name}", "--app", "app", f"{name}.py"])
+    done = runs.taupy("sweep", "--db", str(runs.database), "--by", "way", "1", "2", "--json")
+    views = {view["title"].split()[0]: view for view in json.loads(done.stdout)}
+    values = {
+        row["value"] for row in views["ROUTINES,"]["rows"] if row["routine"].startswith("work [")
+    }
+    assert values == {"one", "two"}
+    assert not any("names match" in note for view in views.values() for note in view["notes"])
