@@ -43,6 +43,9 @@ FAILED = 3
 UNDECIDED = 4
 """Exit codes: a condition is met; there are too few runs to decide whether one is."""
 
+NOTHING = "no row that every run of both sides has"
+"""Why a condition is undecided that judged nothing."""
+
 _CONDITION = re.compile(
     r"""\s*
     (?:(?P<scope>total|each)\s+)?
@@ -194,7 +197,8 @@ class Ruling(NamedTuple):
     """The outcome of one condition for one row.
 
     Attributes:
-        change: of the medians, relative to the first side's; None if that is 0.
+        change: relative to the first side; None if that is 0. With an interval, it is the estimate
+            that belongs to it, which need not be that of the medians.
         interval: of the ratio second / first; None if a value is 0 or there are too few runs.
         p: p-value of a change no larger than the limit, adjusted for all rows of the condition;
             None if not tested.
@@ -260,6 +264,12 @@ def exact_ruling(condition: Condition, row: Candidate, amount: float) -> Ruling 
     why = "all runs agree" if condition.change else "the median itself"
     change = (second - first) / abs(first) if first else None
     return Ruling(condition, row.name, first, second, change, None, None, verdict, why)
+
+
+def unjudged(condition: Condition) -> Ruling:
+    """The ruling on a condition that no row of both sides meets: it is not passed."""
+    nan = float("nan")
+    return Ruling(condition, "(nothing)", nan, nan, None, None, None, "undecided", NOTHING)
 
 
 class _Tests:
@@ -329,9 +339,11 @@ def _ruling(condition: Condition, row: Candidate, amount: float, tests: _Tests) 
             verdict, why = "undecided", "with so many rows, one may be this far beyond by chance"
         else:
             verdict, why = "undecided", "the limit is inside the interval; more runs narrow it"
+    change = (second - first) / abs(first) if first else None
     if len(row.first) > 1 and len(row.second) > 1:
         interval = significance.ratio_interval(row.first, row.second, 1 - tests.alpha)
-    change = (second - first) / abs(first) if first else None
+        if interval is not None:
+            change = median([y / x for x in row.first for y in row.second]) - 1
     return Ruling(condition, row.name, first, second, change, interval, p, verdict, why)
 
 

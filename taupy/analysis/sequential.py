@@ -111,10 +111,12 @@ def _ruling(condition: Condition, row: Candidate, amount: float, level: float) -
     why = f"{sum(beyond[:count])} of {count} pairs lie beyond the limit"
     if verdict == "undecided" and len(pairs) < fewest:
         why = f"too few pairs to tell: {len(pairs)}, and {fewest} are needed"
-    interval = None
-    if min(*row.first, *row.second) > 0:
-        interval = median_sequence([after / before for before, after in pairs], level)
     first, second = median(row.first), median(row.second)
     change = (second - first) / abs(first) if first else None
+    interval = None
+    if min(*row.first, *row.second) > 0:
+        ratios = [after / before for before, after in pairs]
+        interval = median_sequence(ratios, level)
+        change = median(ratios) - 1
     p = min(1.0, 1 / most)
     return Ruling(condition, row.name, first, second, change, interval, p, verdict, why)

@@ -28,7 +28,7 @@ from taupy.commands import options
 from taupy.commands.compare_arguments import PEOPLE_ROWS, allowed, match_table, means_code
 from taupy.commands.compare_arguments import add_arguments as add_arguments
 from taupy.commands.messages import say
-from taupy.comparison import comparison, comparison_views, sides, verdicts
+from taupy.comparison import comparison, comparison_views, cpu_share, sides, verdicts
 from taupy.comparison.comparison import Question, Statistic
 from taupy.comparison.comparison_views import Shown
 from taupy.comparison.sides import Side
@@ -109,7 +109,8 @@ def _compare(
         tables.append(comparison_views.rows_view(answer, compared, judged, layout))
     notes = _notes(compared, inside, rule)
     if any(answer.metric.unit == "ns" for answer in answers):
-        notes += sides.circumstances(compared, facts)
+        notes += sides.order_notes(compared)
+        notes += cpu_share.share_note(compared, cpu_share.cpu_shares(db, compared))
     names_apart = comparison.warnings(compared, answers)
     views = [comparison_views.sides_view(compared, answers)]
     if apart:

@@ -12,12 +12,13 @@ from taupy.analysis import gate
 from taupy.analysis.comparable import Difference
 from taupy.analysis.compare import Row
 from taupy.analysis.gate import Candidate, Condition, Ruling
+from taupy.comparison import cpu_share
 from taupy.comparison.comparison import Answer, Question, answers, warnings
 from taupy.comparison.sides import Side, both_sided
 from taupy.comparison.verdicts import Rule
 from taupy.errors import UsageError
 from taupy.escaping import visible
-from taupy.model.metric import Metric
+from taupy.model.metric import CPU_TIME, Metric
 from taupy.pprof.selection import name_test
 from taupy.profiledb.database import ProfileDB
 from taupy.units import listing
@@ -50,6 +51,17 @@ class Judgement(NamedTuple):
     @property
     def exit_code(self) -> int:
         return gate.outcome([judged_row.ruling for judged_row in self.judged])
+
+    @property
+    def summary(self) -> str:
+        """`judged 3: 1 failed, 0 undecided, 2 passed`; a condition without rows counts as
+        undecided, not as judged."""
+        rulings = [judged_row.ruling for judged_row in self.judged]
+        counts = Counter(ruling.verdict for ruling in rulings)
+        return (
+            f"judged {sum(ruling.why != gate.NOTHING for ruling in rulings)}: {counts['fails']} failed, "
+            f"{counts['undecided']} undecided, {counts['passes']} passed"
+        )
 
 
 class Conclusion(NamedTuple):
@@ -106,6 +118,7 @@ def judge(
     judged: list[Judged] = []
     apart: list[str] = []
     names_apart: list[str] = []
+    shares = cpu_share.cpu_shares(db, sides)
     for condition in conditions:
         for at in range(1, len(sides)):
             pair = [sides[0], sides[at]]
@@ -114,6 +127,17 @@ def judge(
             rulings = judged_rows(
                 condition, candidates.rows, candidates.metric.unit, rule.alpha, families
             )
+            if _elapsed(candidates.metric):
+                slowed = cpu_share.slowed(*pair, (shares[0], shares[at]))
+                if slowed != (1.0, 1.0):
+                    free = judged_rows(
+                        condition, [_unslowed(row, slowed) for row in candidates.rows],
+                        candidates.metric.unit, rule.alpha, families,
+                    )  # fmt: skip
+                    why = _why_busy(pair, (shares[0], shares[at]), slowed)
+                    rulings = _that_stand(rulings, free, why)
+            if not rulings:
+                rulings = [gate.unjudged(condition)]
             for ruling in rulings:
                 metric = candidates.own.get(ruling.name, candidates.metric)
                 name = ruling.name if len(sides) == 2 else f"{sides[at].letter}: {ruling.name}"
@@ -124,6 +148,48 @@ def judge(
     order = {"fails": 0, "undecided": 1, "passes": 2}
     judged.sort(key=lambda judged_row: order[judged_row.ruling.verdict])
     return Judgement(judged, list(dict.fromkeys(apart)), list(dict.fromkeys(names_apart)))
+
+
+def _elapsed(metric: Metric) -> bool:
+    """Whether a busier machine makes it larger."""
+    return metric.unit == "ns" and metric.name != CPU_TIME.name
+
+
+def _unslowed(row: Candidate, slowed: tuple[float, float]) -> Candidate:
+    """The row as if both sides had had the same share of the CPU; twice over, because others do
+    not slow every routine alike."""
+    first, second = (factor**2 for factor in slowed)
+    return Candidate(
+        row.name,
+        tuple(value / first for value in row.first),
+        tuple(value / second for value in row.second),
+    )
+
+
+def _that_stand(rulings: Sequence[Ruling], free: Sequence[Ruling], why: str) -> list[Ruling]:
+    """Rulings that a busier machine could have made are undecided."""
+    otherwise = {ruling.name: ruling.verdict for ruling in free}
+    return gate.in_order(
+        ruling
+        if ruling.verdict == "undecided" or otherwise[ruling.name] == ruling.verdict
+        else ruling._replace(verdict="undecided", why=why)
+        for ruling in rulings
+    )
+
+
+def _why_busy(
+    pair: Sequence[Side],
+    shares: Sequence[cpu_share.CpuShares | None],
+    slowed: tuple[float, float],
+) -> str:
+    (first, base), (second, other) = zip(pair, shares, strict=True)
+    assert base is not None and other is not None
+    busier = first if slowed[0] > 1 else second
+    return (
+        f"CPU time / elapsed time is {base.middle:.2f} in {first.letter} and {other.middle:.2f} in "
+        f"{second.letter}: the machine was busier for {busier.letter}, or it waits more; a "
+        "condition on cpu_time tells"
+    )
 
 
 def concluded(
@@ -161,18 +227,13 @@ def concluded(
         kinds = ",".join(dict.fromkeys(difference.kind for difference, _ in forbidden))
         if kinds:
             notes.append(f"to allow these differences: --allow {kinds}")
-    counts = Counter(judged_row.ruling.verdict for judged_row in judgement.judged)
     word = {0: "PASSED", gate.FAILED: "FAILED", gate.UNDECIDED: "UNDECIDED"}[code]
     if forbidden or twice:
         word += " (not comparable)"
     if code == gate.UNDECIDED and undecided is not None:
         word += f" (counts as {undecided}: --undecided {undecided})"
         code = 0 if undecided == "pass" else gate.FAILED
-    summary = (
-        f"judged {len(judgement.judged)}: {counts['fails']} failed, "
-        f"{counts['undecided']} undecided, {counts['passes']} passed"
-    )
-    return Conclusion(word, [summary, *notes, *judgement.apart], code)
+    return Conclusion(word, [judgement.summary, *notes, *judgement.apart], code)
 
 
 def _candidates(

@@ -6,7 +6,6 @@ undecided only if the value cannot be determined from the code.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
@@ -139,6 +138,7 @@ def judge(judged_pairs: Sequence[Pair], conditions: Sequence[Condition]) -> Judg
         metric = Metric(quantity.name, quantity.unit)
         limit = condition.in_unit(quantity.unit)
         alone = []
+        before = len(judged)
         for name, couples in _rows(judged_pairs, condition, quantity):
             rulings = [_ruling(condition, name, *couple, limit) for couple in couples]
             if rulings:
@@ -146,6 +146,8 @@ def judge(judged_pairs: Sequence[Pair], conditions: Sequence[Condition]) -> Judg
                 judged.append(Judged(worst, metric))
             else:
                 alone.append(name)
+        if len(judged) == before:
+            judged.append(Judged(gate.unjudged(condition), metric))
         if alone:
             shown = listing(alone, 5)
             apart.append(f"'{condition.text}': not judged, because on one side only: {shown}")
@@ -239,12 +241,7 @@ def concluded(judgement: Judgement, undecided: str | None) -> Conclusion:
     if code == gate.UNDECIDED and undecided is not None:
         word += f" (counts as {undecided}: --undecided {undecided})"
         code = 0 if undecided == "pass" else gate.FAILED
-    counts = Counter(entry.ruling.verdict for entry in judgement.judged)
-    summary = (
-        f"judged {len(judgement.judged)}: {counts['fails']} failed, "
-        f"{counts['undecided']} undecided, {counts['passes']} passed"
-    )
-    return Conclusion(word, [summary, *judgement.apart], code)
+    return Conclusion(word, [judgement.summary, *judgement.apart], code)
 
 
 def table(

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from taupy.analysis import comparable
-from taupy.analysis.compare import median
 from taupy.errors import UsageError
 from taupy.model.rows import TrialRow
 from taupy.profiledb import selector, trial_facts
@@ -146,40 +145,12 @@ def in_turns(first: Side, other: Side) -> bool:
     return max(mine) >= min(others) and max(others) >= min(mine)
 
 
-def circumstances(sides: Sequence[Side], facts: Sequence[Sequence[Mapping[str, str]]]) -> list[str]:
-    """Notes on other causes of different times: order of the runs, and a busy machine.
-
-    A changed share of CPU time may also come from the program itself, which may wait more or
-    less than before. It is therefore a note and does not prevent the comparison.
-
-    Args:
-        facts: as returned by `facts_of`.
-    """
-    notes = []
-    first, base = sides[0], _cpu_share(sides[0], facts[0])
-    for side, fact in zip(sides[1:], facts[1:], strict=True):
-        if not in_turns(first, side) and len(first.trials) > 1 and len(side.trials) > 1:
-            notes.append(
-                f"the runs of {first.letter} and {side.letter} did not alternate: changes on the "
-                "machine between them look like differences of the program"
-            )
-        share = _cpu_share(side, fact)
-        if base is not None and share is not None and not 0.85 <= share / base <= 1.18:
-            notes.append(
-                f"CPU time / elapsed time is {base:.2f} in {first.letter} and {share:.2f} in "
-                f"{side.letter}: a busier machine, or a program that waits more or less"
-            )
-    return notes
-
-
-def _cpu_share(side: Side, facts: Sequence[Mapping[str, str]]) -> float | None:
-    """Median of CPU time over elapsed time of the runs; None if unknown."""
-    shares = []
-    for trial, fact in zip(side.trials, facts, strict=True):
-        try:
-            used = float(fact["CPU Time User (s)"]) + float(fact["CPU Time System (s)"])
-        except (KeyError, ValueError):
-            continue
-        if trial.duration_ns > 0:
-            shares.append(used * 1e9 / trial.duration_ns)
-    return median(shares) if shares else None
+def order_notes(sides: Sequence[Side]) -> list[str]:
+    """Notes on sides whose runs did not alternate with the first side's."""
+    first = sides[0]
+    return [
+        f"the runs of {first.letter} and {side.letter} did not alternate: changes on the "
+        "machine between them look like differences of the program"
+        for side in sides[1:]
+        if not in_turns(first, side) and len(first.trials) > 1 and len(side.trials) > 1
+    ]

@@ -246,16 +246,108 @@ def test_runs_of_different_things_on_one_side_are_no_gate(run):
     assert "the trials of A differ: other input: batch size was (none), is 64" in out
 
 
-def test_a_busier_machine_is_a_note_and_not_another_machine(run):
-    """A regression itself shifts the share of CPU time, on the very same machine."""
-    share = {"CPU Time System (s)": "0.1"}
-    before = runs("x", 5, 1, metadata={"CPU Time User (s)": "1.9", **share})
-    after = runs("y", 5, 2, first=50, metadata={"CPU Time User (s)": "0.9", **share})
-    store(*before, *after)
+def on_a_cpu(profiles, share, interrupted=None):
+    """The same runs whose main thread had this share of a CPU, give or take 1 %."""
+    for at, profile in enumerate(profiles):
+        thread = profile.threads[0]
+        elapsed = int(thread.tree.inclusive["time"][0])
+        used = elapsed * share * (1 + (at - 2) / 200)
+        thread.user_events.append(event("Thread CPU Time", [used], "ns"))
+        profile.duration_ns = elapsed
+        if interrupted is not None:
+            profile.metadata["Context Switches Involuntary"] = str(interrupted + at)
+    return profiles
+
+
+def later(profiles, seconds=1000):
+    for profile in profiles:
+        profile.started_at += seconds
+    return profiles
+
+
+SLOWER = dict.fromkeys(range(12), 1.9)
+
+
+def test_a_busier_machine_leaves_the_gate_undecided(run):
+    before, after = runs("x", 6, 1), later(runs("y", 6, 2, SLOWER))
+    store(*on_a_cpu(before, 0.95), *on_a_cpu(after, 0.49))
     code, out, _ = run("compare", "app/x", "app/y", "--fail-on", "time > +5%")
-    assert code == 0
-    assert "CPU time / elapsed time is 1.00 in A and 0.50 in B: a busier machine, or" in out
+    assert code == 4
+    assert "CPU time / elapsed time is 0.95 in A and 0.49 in B: the machine was busier for B" in out
     assert "other machine" not in out
+    # Less work on a busier machine can only be less work.
+    code, out, _ = run("compare", "app/y", "app/x", "--fail-on", "time < -5%")
+    assert code == 4
+    assert run("compare", "app/x", "app/y", "--fail-on", "time < -5%")[0] == 4
+    assert run("compare", "app/x", "app/y", "--fail-on", "calls > +0")[0] == 0
+
+
+def test_a_busy_baseline_excuses_nothing(run):
+    store(*on_a_cpu(runs("x", 6, 1, SLOWER), 0.49), *on_a_cpu(later(runs("y", 6, 2)), 0.95))
+    code, out, _ = run("compare", "app/x", "app/y", "--fail-on", "time > +5%")
+    assert code == 4
+    assert "the machine was busier for A" in out
+
+
+def test_a_program_that_waits_more_is_told_from_a_busier_machine_by_alternating_runs(run):
+    store(
+        *on_a_cpu(runs("x", 6, 1), 0.95, interrupted=20),
+        *on_a_cpu(runs("waits", 6, 2, SLOWER), 0.5, interrupted=20),
+        *on_a_cpu(runs("busy", 6, 3, SLOWER), 0.5, interrupted=200),
+    )
+    assert run("compare", "app/x", "app/waits", "--fail-on", "time > +5%")[0] == 3
+    assert run("compare", "app/x", "app/busy", "--fail-on", "time > +5%")[0] == 4
+
+
+def test_what_a_slightly_smaller_share_cannot_explain_fails(run):
+    store(*on_a_cpu(runs("x", 6, 1), 0.95), *on_a_cpu(later(runs("y", 6, 2, SLOWER)), 0.90))
+    code, out, _ = run("compare", "app/x", "app/y", "--fail-on", "time > +5%")
+    assert code == 3
+    # Within the spread of the runs, the share says nothing.
+    store(*on_a_cpu(later(runs("z", 6, 3, SLOWER)), 0.945))
+    assert run("compare", "app/x", "app/z", "--fail-on", "time > +5%")[0] == 3
+
+
+def test_the_share_of_cpu_time_is_that_of_the_measured_threads(run):
+    """The whole process uses CPU time before the first and after the last routine."""
+    process = {"CPU Time User (s)": "9", "CPU Time System (s)": "0"}
+    store(
+        *on_a_cpu(runs("x", 5, 1, metadata=process), 0.04),
+        *on_a_cpu(runs("y", 5, 2, metadata=process), 0.02),
+    )
+    _, out, _ = run("compare", "app/x", "app/y")
+    assert "CPU time / elapsed time is 0.04 in A and 0.02 in B" in out
+
+
+def test_a_condition_that_judges_nothing_is_not_passed(run):
+    old = [Timer("inner", "old.py", 3), Timer("work", "old.py", 7)]
+    new = [Timer("other", "new.py", 3), Timer("job", "new.py", 7)]
+    for name, (leaf, top) in {"x": old, "y": new}.items():
+        of_side = runs(name, 5, 1 if name == "x" else 2, routines=0)
+        for profile in of_side:
+            made = host(call(top, 1, 1000, [call(leaf, 5, 2_000_000)]))
+            store(profile_of(made, uuid=profile.uuid, experiment=name,
+                             started_at=profile.started_at))  # fmt: skip
+    arguments = ("compare", "app/x", "app/y", "--fail-on")
+    code, out, _ = run(*arguments, "time of inner > +5%")
+    assert code == 4
+    assert "GATE UNDECIDED" in out and "note: judged 0: 0 failed, 1 undecided, 0 passed" in out
+    assert run(*arguments, "time of inner > +5%", "--undecided", "pass")[0] == 0
+    code, _, err = run(*arguments, "time of nowhere > +5%")
+    assert (code, "no routine or kernel matches 'nowhere'" in err) == (2, True)
+
+
+def test_the_change_is_the_estimate_that_belongs_to_its_interval(run):
+    """The ratio of the medians is 100/100, the median of all ratios is not."""
+    first, second = [100, 100, 100, 130, 131], [100, 100, 100.5, 160, 161]
+    for name, values in (("x", first), ("y", second)):
+        store(*with_memory(name, 1 if name == "x" else 2, ("held", "KiB", values)))
+    _, out, _ = run("compare", "app/x", "app/y", "--fail-on", "maximum of held > +90%", "--json")
+    gate = next(view for view in json.loads(out) if view["title"].startswith("GATE"))
+    (row,) = gate["rows"]
+    ratios = sorted(y / x for x in first for y in second)
+    assert row["change"] == pytest.approx(ratios[12] - 1)
+    assert row["ratio_low"] <= 1 + row["change"] <= row["ratio_high"]
 
 
 def with_memory(experiment, seed, *values, **more):

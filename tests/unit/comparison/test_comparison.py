@@ -9,7 +9,7 @@ import pytest
 from taupy.analysis.match import Table
 from taupy.comparison import comparison
 from taupy.comparison.comparison import Question
-from taupy.comparison.sides import both_sided, circumstances, facts_of, obstacles, sides
+from taupy.comparison.sides import both_sided, facts_of, obstacles, order_notes, sides
 from taupy.errors import MissingMetric, NoSuchTrial, UsageError
 from taupy.model.profile import Timer
 from taupy.profiledb.database import ProfileDB
@@ -289,36 +289,15 @@ def test_what_differs_between_the_trials_is_found(gpus):
 def test_runs_that_did_not_alternate_are_reported(db):
     for number in range(1, 5):
         add_profile(db, program(number, started_at=1.7e9 + number))
-    facts = [[{}, {}], [{}, {}]]
     apart = sides(db, ["1", "2", "3", "4"])
     a, b, c, d = (side.trials[0] for side in apart)
 
     def notes(first, second):
-        pair = [replace(apart[0], trials=first), replace(apart[1], trials=second)]
-        return circumstances(pair, facts)
+        return order_notes([replace(apart[0], trials=first), replace(apart[1], trials=second)])
 
     (note,) = notes((a, b), (c, d))
     assert "did not alternate" in note
     assert notes((a, c), (b, d)) == []
-
-
-def test_a_busier_machine_is_reported_whether_or_not_runs_alternate(db):
-    for number in range(1, 5):
-        add_profile(db, program(number, started_at=1.7e9 + number))
-    apart = sides(db, ["1", "2", "3", "4"])
-    a, b, c, d = (side.trials[0] for side in apart)
-    busy = {"CPU Time User (s)": "0.9", "CPU Time System (s)": "0.1"}
-    free = {"CPU Time User (s)": "1.5", "CPU Time System (s)": "0.5"}
-
-    def notes(first, second):
-        pair = [replace(apart[0], trials=first), replace(apart[1], trials=second)]
-        return circumstances(pair, [[free, free], [busy, busy]])
-
-    turns, share = notes((a, b), (c, d))
-    assert "did not alternate" in turns
-    assert "1.00 in A and 0.50 in B" in share
-    assert notes((a, c), (b, d)) == [share]
-    assert circumstances(apart[:2], [[free], [free]]) == []
 
 
 def test_any_dimension_groups_a_comparison(gpus):

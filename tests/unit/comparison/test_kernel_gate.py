@@ -40,6 +40,12 @@ def test_a_limit_on_the_value_itself_judges_new_kernels_too():
     assert apart == ["'registers > +0': not judged, because on one side only: fresh (8.0)"]
 
 
+def test_a_condition_that_judges_no_kernel_is_not_passed():
+    found, exit_code, _ = judged([code("gone")], [code("fresh")], "registers > +8", "spills > 0")
+    assert found["registers > +8", "(nothing)"] == "undecided" and exit_code == gate.UNDECIDED
+    assert found["spills > 0", "fresh (8.0)"] == "passes"
+
+
 def test_what_the_code_does_not_determine_is_undecided_and_not_zero():
     assert judged([code()], [code(peak_live=None)], "live > 20")[1] == gate.UNDECIDED
 
