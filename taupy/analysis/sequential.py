@@ -65,6 +65,25 @@ def decision(beyond: Sequence[bool], level: float) -> tuple[Verdict, int, float]
     return "undecided", len(beyond), most
 
 
+MOST_FORESEEN = 10_000
+
+
+def pairs_to_go(beyond: int, pairs: int, level: float) -> int | None:
+    """How many more pairs a decision takes if as large a share of them lies beyond the limit as of
+    those before; None for more than `MOST_FORESEEN`."""
+    share = beyond / pairs if pairs else 0.0
+    for more in range(1, MOST_FORESEEN + 1):
+        if wealth(round(beyond + share * more), pairs + more) >= 1 / level:
+            return more
+    return None
+
+
+def spread(values: Sequence[float]) -> float:
+    """By how much ratios typically differ from their median, relative to it."""
+    middle = median(values)
+    return median([abs(value / middle - 1) for value in values])
+
+
 def median_sequence(values: Sequence[float], alpha: float) -> Interval | None:
     """The confidence interval of the median after all of `values`, valid however often one has
     looked before. None for too few values.
@@ -111,6 +130,10 @@ def _ruling(condition: Condition, row: Candidate, amount: float, level: float) -
     why = f"{sum(beyond[:count])} of {count} pairs lie beyond the limit"
     if verdict == "undecided" and len(pairs) < fewest:
         why = f"too few pairs to tell: {len(pairs)}, and {fewest} are needed"
+    elif verdict == "undecided":
+        more = pairs_to_go(sum(beyond), count, level)
+        many = f"more than {MOST_FORESEEN:,}" if more is None else f"about {more:,}"
+        why += f"; at this noise it takes {many} more"
     first, second = median(row.first), median(row.second)
     change = (second - first) / abs(first) if first else None
     interval = None

@@ -6,26 +6,32 @@
 Write both commands as after `taupy run`, options included. After every pair of runs each
 condition is tested by a method that stays valid however often it looks (docs/compare.md). The
 gate ends when all conditions are decided or the budget is spent. The runs are trials of the
-experiment `gate`. `time > +5%` without a routine refers to the whole program.
+experiment `gate`. `time > +5%` without a routine refers to the whole program. Metrics of
+conditions are measured; on machines that others use, `cpu_time > +5%` is decided sooner.
 
-Exit codes: 0 all conditions pass; 3 one fails; 4 undecided when the budget is spent, or the
-trials are not comparable; 1 and 2 errors, including a run that fails.
+Exit codes: 0 all conditions pass; 3 one fails; 4 undecided when the budget is spent, nothing was
+judged, or the trials are not comparable; 1 and 2 errors, including a run that fails; 130 stopped,
+with what is known so far.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import shlex
+import shutil
+import sys
 import time
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
+from taupy import units
 from taupy.analysis import gate as conditions
 from taupy.analysis import sequential
 from taupy.analysis.gate import Condition
-from taupy.commands import compare_arguments, options
-from taupy.commands.messages import say
+from taupy.commands import compare_arguments, gate_metrics, options
+from taupy.commands.messages import say, tell
 from taupy.comparison import gate, gate_view, sides, verdicts
 from taupy.comparison.comparison import Question
 from taupy.comparison.sides import Side
@@ -38,7 +44,14 @@ from taupy.profiledb.database import ProfileDB
 
 MOST_PAIRS = 200
 BUDGET = "10m"
+STOPPED = 130
+"""The exit code of a gate that a signal ended, as of other programs."""
+
 _SIDES = ("baseline", "candidate")
+_PATIENCE = 10
+"""Pairs after which CPU time is advised."""
+
+_LOG_SECONDS = 10
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -94,6 +107,9 @@ def run(args: argparse.Namespace) -> int:
     session = _Session(args, parsed, (baseline, args.candidate), new_uuid())
     try:
         session.run()
+        if not session.pairs:
+            say("stopped before the first pair was complete: nothing is known")
+            return STOPPED
         view, code = session.conclusion()
     finally:
         session.push()
@@ -129,14 +145,19 @@ class _Session:
         self._uuid = uuid
         self._database, self._store = options.file_and_store(args)
         self._rule = Rule(alpha=args.alpha)
-        # Looking reads the database, so wait until a decision is possible.
+        self._metrics = gate_metrics.options(parsed)
+        self._progress = _Progress(args.quiet)
+        self._advised = False
+        self.pairs = 0
+        self.stopped = False
+        # A decision is impossible before.
         fewest = sequential.fewest_pairs(args.alpha / len(parsed))
         if any(condition.counted for condition in parsed):
             fewest = sequential.FEWEST_EXACT
         self._first_look = fewest
 
     def run(self) -> None:
-        """Run pairs until all conditions are decided or the budget is spent.
+        """Run pairs until all conditions are decided, the budget is spent, or a signal says stop.
 
         Raises:
             TaupyError: a run failed.
@@ -150,19 +171,20 @@ class _Session:
                 # Alternate which runs first, so that drift favours neither.
                 for side in (0, 1) if pair % 2 else (1, 0):
                     code = repeat.run_once(partial(self._become, side, pair), passing, feeder)
-                    if passing.ended:
-                        raise KeyboardInterrupt
+                    if passing.ended and not passing.refused:
+                        self.stopped = True
+                        return
                     if code:
+                        self._progress.end()
                         raise TaupyError(
                             f"pair {pair}: the {_SIDES[side]} failed with exit code {code}; the "
                             "gate cannot judge a failed run"
                         )
-                if pair == 1:
-                    self._check_conditions()
-                taken = time.monotonic() - begun
-                if pair >= self._first_look and self._all_decided(pair):
+                self.pairs = pair
+                if self._done() or passing.ended:
+                    self.stopped = passing.ended
                     return
-                if time.monotonic() + taken > end:
+                if 2 * time.monotonic() - begun > end:
                     return
 
     def _become(self, side: int, pair: int) -> int:
@@ -173,42 +195,72 @@ class _Session:
             *("--db", self._database, "--experiment", "gate", "--quiet"),
             *("--trial", f"{_SIDES[side]} {pair} {self._uuid[-6:]}"),
             *("--meta", f"gate={self._uuid}", "--meta", f"gate.side={_SIDES[side]}"),
+            *self._metrics,
             *self._commands[side],
         ]
         return run_command.run(run_command.parse(command_parser("run"), words))
 
-    def _check_conditions(self) -> None:
-        """Refuse unknown metrics and names after the first pair rather than the last.
+    def _done(self) -> bool:
+        """Look at the pairs so far: whether all conditions are decided that can be.
 
         Raises:
-            TaupyError: a condition's metric or routine is in neither run.
+            TaupyError: a condition's metric or routine is in neither run of the first pair.
         """
+        if self.pairs > 1 and self.pairs < self._first_look and not self._progress.due:
+            return False
         with ProfileDB.open(self._database) as db:
-            self._judgement(db, self._sides(db))
+            compared = self._sides(db)
+            judgement = self._judgement(db, compared)
+            waiting = _waiting(judgement)
+            self._progress.show(self.pairs, judgement, len(self._conditions), waiting)
+            if self.pairs >= _PATIENCE and not self._advised and waiting:
+                self._advised = True
+                for line in self._cpu_advice(db, compared, judgement):
+                    self._progress.say(line)
+        return not waiting
 
-    def _all_decided(self, pair: int) -> bool:
-        with ProfileDB.open(self._database) as db:
-            judgement = self._judgement(db, self._sides(db))
-        open_conditions = {
-            judged.ruling.condition.text
+    def _cpu_advice(
+        self, db: ProfileDB, compared: Sequence[Side], judgement: gate.Judgement
+    ) -> list[str]:
+        """What CPU time says of the conditions on elapsed time that are undecided."""
+        undecided = [
+            judged.ruling.condition
             for judged in judgement.judged
-            if judged.ruling.verdict == "undecided"
-        } - {
-            judged.ruling.condition.text
-            for judged in judgement.judged
-            if judged.ruling.verdict == "fails"
-        }
-        if not self._args.quiet:
-            decided = len(self._conditions) - len(open_conditions)
-            say(f"{pair} pairs: {decided} of {len(self._conditions)} conditions decided")
-        return not open_conditions
+            if judged.ruling.verdict == "undecided" and gate.is_elapsed(judged.metric)
+        ]
+        lines = []
+        for condition in dict.fromkeys(undecided):
+            instead = gate.on_cpu_time(condition)
+            if instead.text in {given.text for given in self._conditions}:
+                continue
+            spreads = gate.spreads(db, compared)
+            if spreads is None or spreads[1] >= spreads[0]:
+                continue
+            noise = (
+                f"from pair to pair it differs by {100 * spreads[1]:.1f} %, elapsed time by "
+                f"{100 * spreads[0]:.1f} %"
+            )
+            how = f"--fail-on '{instead.text}' judges CPU time, which counts no waiting: {noise}"
+            if condition.scope == "total":
+                ruling = self._judgement(db, compared, [instead]).judged[0].ruling
+                words = {"passes": "would have passed", "fails": "would have failed"}
+                says = words.get(ruling.verdict, "would be undecided")
+                how += f"; it {says} ({ruling.why})"
+            else:
+                how += "; reading that clock at every call slows programs of many short calls"
+            lines.append(f"'{condition.text}' is undecided after {self.pairs} pairs; {how}")
+        return lines
 
     def _sides(self, db: ProfileDB) -> list[Side]:
         texts = [f"meta.gate={self._uuid},meta.gate.side={side}" for side in _SIDES]
         return sides.sides(db, texts[1:], texts[0])
 
-    def _judgement(self, db: ProfileDB, compared: Sequence[Side]) -> gate.Judgement:
-        return gate.judge(db, compared, self._conditions, Question(), self._rule, sequential.judged)
+    def _judgement(
+        self, db: ProfileDB, compared: Sequence[Side], parsed: Sequence[Condition] = ()
+    ) -> gate.Judgement:
+        return gate.judge(
+            db, compared, parsed or self._conditions, Question(), self._rule, sequential.judged
+        )
 
     def push(self) -> None:
         """Push the runs, if they are meant for a store; a failure does not change the outcome."""
@@ -233,6 +285,7 @@ class _Session:
             # The commands are meant to differ.
             apart = [difference for difference in apart if difference.kind != "arguments"]
             judgement = self._judgement(db, compared)
+            advice = self._cpu_advice(db, compared, judgement)
         conclusion = gate.concluded(
             compared,
             judgement,
@@ -240,7 +293,70 @@ class _Session:
             compare_arguments.allowed(self._args),
             self._args.undecided,
         )
+        conclusion.notes.extend(advice)
+        if self.stopped:
+            conclusion.notes.insert(0, f"stopped after {units.several(self.pairs, 'pair')}")
         view = gate_view.conclusion_view(
             self._conditions, judgement, conclusion, self._args.form == "json", 1 - self._rule.alpha
         )
-        return view, conclusion.code
+        return view, STOPPED if self.stopped else conclusion.code
+
+
+def _waiting(judgement: gate.Judgement) -> set[str]:
+    """Conditions that more pairs may decide: a row is undecided, and none has failed."""
+    rulings = [
+        judged.ruling for judged in judgement.judged if judged.ruling.why != conditions.NOTHING
+    ]
+    failed = {ruling.condition.text for ruling in rulings if ruling.verdict == "fails"}
+    undecided = {ruling.condition.text for ruling in rulings if ruling.verdict == "undecided"}
+    return undecided - failed
+
+
+class _Progress:
+    """One line that changes on a terminal; in a log, a line every ten seconds and the last one."""
+
+    def __init__(self, quiet: bool) -> None:
+        self._quiet = quiet
+        self._terminal = not quiet and sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
+        self._next = time.monotonic() + _LOG_SECONDS
+        self._shown = False
+
+    @property
+    def due(self) -> bool:
+        """Whether a line would be shown now."""
+        return self._terminal or (not self._quiet and time.monotonic() >= self._next)
+
+    def show(
+        self, pairs: int, judgement: gate.Judgement, of_conditions: int, waiting: set[str]
+    ) -> None:
+        """The conditions decided, and the ratio so far of the first one that is not."""
+        if self._quiet or not (self.due or not waiting):
+            return
+        decided = of_conditions - len(waiting)
+        text = f"{units.several(pairs, 'pair')}: {decided} of {of_conditions} conditions decided"
+        rulings = [judged.ruling for judged in judgement.judged]
+        open_ones = [ruling for ruling in rulings if ruling.condition.text in waiting]
+        for ruling in open_ones[:1]:
+            if ruling.change is not None:
+                text += f"; '{ruling.condition.text}': ratio {1 + ruling.change:.3f}"
+            if ruling.interval is not None:
+                text += f" ({ruling.interval.low:.3f} .. {ruling.interval.high:.3f})"
+        self._next = time.monotonic() + _LOG_SECONDS
+        if not self._terminal or not waiting:
+            self.say(text)
+        else:
+            width = shutil.get_terminal_size().columns - len("taupy: ") - 1
+            tell(f"taupy: {text[:width]}", end="\x1b[K\r")
+            self._shown = True
+
+    def say(self, line: str) -> None:
+        """A line that stays."""
+        if not self._quiet:
+            self.end()
+            say(line)
+
+    def end(self) -> None:
+        """Erase the line that changes."""
+        if self._shown:
+            tell("", end="\x1b[K")
+            self._shown = False

@@ -159,7 +159,7 @@ def run_once(become: Callable[[], int], passing: Passing, feeder: Feeder | None)
     try:
         status = wait(child) if feeder is None else feeder.feed(child)
         if os.read(reports, 1):
-            passing.ended = True  # the next run would fail with the same message
+            passing.refused = passing.ended = True  # the next run would fail with the same message
     finally:
         passing.child = 0
         os.close(reports)
@@ -197,11 +197,16 @@ def _in_child(
 
 
 class Passing:
-    """Forwards signals to the current run, and notes that no other run should start."""
+    """Forwards signals to the current run, and notes that no other run should start.
+
+    Attributes:
+        refused: because the command itself was refused, with a message.
+    """
 
     def __init__(self) -> None:
         self.child = 0
         self.ended = False
+        self.refused = False
         self._before: dict[signal.Signals, object] = {}
 
     def install(self) -> None:

@@ -1,4 +1,4 @@
-"""The share of CPU time in elapsed time, and which side it says ran on a busier machine.
+"""CPU time of the measured threads, and which side its share says ran on a busier machine.
 
 Both times are of the same span: from the first to the last event of a host thread. A machine that
 others use lowers the share. A program that waits more lowers it, too: if the runs alternate, the
@@ -23,12 +23,16 @@ _INTERRUPTED = "Context Switches Involuntary"
 
 
 class CpuShares(NamedTuple):
-    """The shares of one side's runs, 0 to 1, and how often each was interrupted per second.
+    """What the runs of one side used of the CPU.
 
     Attributes:
-        interrupted: empty if that is unknown for any run.
+        cpu_ns: CPU time of the host threads, as their clocks say at their ends: it costs nothing
+            per call, unlike the metric `cpu_time`.
+        shares: of it in elapsed time, 0 to 1.
+        interrupted: times per second; empty if unknown for any run.
     """
 
+    cpu_ns: tuple[float, ...]
     shares: tuple[float, ...]
     interrupted: tuple[float, ...]
 
@@ -42,7 +46,9 @@ def cpu_shares(db: ProfileDB, sides: Sequence[Side]) -> list[CpuShares | None]:
     ids = tuple(trial.id for side in sides for trial in side.trials)
     events = values(
         db,
-        Question(ids, (), ("trial", "thread", "event"), (_HOST, _CPU_TIME), values=("event.total",)),
+        Question(
+            ids, (), ("trial", "thread", "event"), (_HOST, _CPU_TIME), values=("event.total",)
+        ),
     )
     threads = zip(events.row_labels("trial"), events.row_labels("thread"), strict=True)
     cpu_ns = {
@@ -64,6 +70,7 @@ def cpu_shares(db: ProfileDB, sides: Sequence[Side]) -> list[CpuShares | None]:
         if not all(trial.id in elapsed_ns for trial in side.trials):
             answers.append(None)
             continue
+        cpu = tuple(used_ns[trial.id] for trial in side.trials)
         shares = tuple(used_ns[trial.id] / elapsed_ns[trial.id] for trial in side.trials)
         counted = [
             int(switches[trial.id]) * 1e9 / trial.duration_ns
@@ -71,7 +78,7 @@ def cpu_shares(db: ProfileDB, sides: Sequence[Side]) -> list[CpuShares | None]:
             if switches.get(trial.id, "").isdigit() and trial.duration_ns > 0
         ]
         interrupted = tuple(counted) if len(counted) == len(shares) else ()
-        answers.append(CpuShares(shares, interrupted))
+        answers.append(CpuShares(cpu, shares, interrupted))
     return answers
 
 
@@ -114,6 +121,6 @@ def share_note(sides: Sequence[Side], shares: Sequence[CpuShares | None]) -> lis
             notes.append(
                 f"CPU time / elapsed time is {base.middle:.2f} in {sides[0].letter} and "
                 f"{share.middle:.2f} in {side.letter}: a busier machine, or a program that waits "
-                "more or less; `--metric cpu_time` tells (taupy run --cpu-time)"
+                "more or less; CPU time tells: --fail-on 'total cpu_time > +5%'"
             )
     return notes

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import replace
 from typing import Literal, NamedTuple
 
-from taupy.analysis import gate
+from taupy.analysis import gate, sequential
 from taupy.analysis.comparable import Difference
 from taupy.analysis.compare import Row
 from taupy.analysis.gate import Candidate, Condition, Ruling
@@ -58,8 +58,9 @@ class Judgement(NamedTuple):
         undecided, not as judged."""
         rulings = [judged_row.ruling for judged_row in self.judged]
         counts = Counter(ruling.verdict for ruling in rulings)
+        judged = sum(ruling.why != gate.NOTHING for ruling in rulings)
         return (
-            f"judged {sum(ruling.why != gate.NOTHING for ruling in rulings)}: {counts['fails']} failed, "
+            f"judged {judged}: {counts['fails']} failed, "
             f"{counts['undecided']} undecided, {counts['passes']} passed"
         )
 
@@ -127,8 +128,8 @@ def judge(
             rulings = judged_rows(
                 condition, candidates.rows, candidates.metric.unit, rule.alpha, families
             )
-            if _elapsed(candidates.metric):
-                slowed = cpu_share.slowed(*pair, (shares[0], shares[at]))
+            if is_elapsed(candidates.metric):
+                slowed = cpu_share.slowed(pair[0], pair[1], (shares[0], shares[at]))
                 if slowed != (1.0, 1.0):
                     free = judged_rows(
                         condition, [_unslowed(row, slowed) for row in candidates.rows],
@@ -150,7 +151,31 @@ def judge(
     return Judgement(judged, list(dict.fromkeys(apart)), list(dict.fromkeys(names_apart)))
 
 
-def _elapsed(metric: Metric) -> bool:
+def on_cpu_time(condition: Condition) -> Condition:
+    """The same condition on CPU time, which other programs on the machine change little."""
+    return replace(
+        condition,
+        text=condition.text.replace(condition.metric, CPU_TIME.name, 1),
+        metric=CPU_TIME.name,
+    )
+
+
+def spreads(db: ProfileDB, sides: Sequence[Side]) -> tuple[float, float] | None:
+    """By how much elapsed and CPU time of the whole program differ from pair to pair, relative to
+    their medians. None if unknown."""
+    first, second = cpu_share.cpu_shares(db, sides)
+    if first is None or second is None:
+        return None
+    used = list(zip(first.cpu_ns, second.cpu_ns, strict=False))
+    shares = list(zip(first.shares, second.shares, strict=False))
+    if not used or min(map(min, used)) <= 0:
+        return None
+    on_cpu = [after / before for before, after in used]
+    elapsed = [ratio * one / two for ratio, (one, two) in zip(on_cpu, shares, strict=True)]
+    return sequential.spread(elapsed), sequential.spread(on_cpu)
+
+
+def is_elapsed(metric: Metric) -> bool:
     """Whether a busier machine makes it larger."""
     return metric.unit == "ns" and metric.name != CPU_TIME.name
 
@@ -242,6 +267,10 @@ def _candidates(
     if condition.metric == gate.DURATION:
         runs = [tuple(float(trial.duration_ns) for trial in side.trials) for side in sides]
         return _There([Candidate("duration", *runs)], Metric("duration", "ns"), [])
+    if condition.metric == CPU_TIME.name and condition.scope == "total":
+        used = [side.cpu_ns for side in cpu_share.cpu_shares(db, sides) if side is not None]
+        if len(used) == len(sides):
+            return _There([Candidate("total on the host", *used)], CPU_TIME, [])
     of_tables = answers(db, sides, _question_of(condition, question))
     names: dict[str, tuple[Answer, Row[Hashable]]] = {}
     candidates: list[Candidate] = []

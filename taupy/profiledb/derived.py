@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from typing import Literal, NamedTuple, TypeGuard
 
-from taupy.catalog.ratios import RATIOS
+from taupy.catalog.ratios import RATIOS, Ratio
 from taupy.errors import MissingMetric, UsageError
 from taupy.escaping import visible
 from taupy.model import expression
@@ -53,7 +53,7 @@ def definitions(db: ProfileDB) -> dict[str, Definition]:
     Raises:
         UsageError: the project's definitions are invalid.
     """
-    by_name = {ratio.name: _predefined(ratio.name) for ratio in RATIOS}
+    by_name = {ratio.name: _of_ratio(ratio) for ratio in RATIOS}
     by_name |= project_definitions()
     for name, text, unit, description in db.rows(_ALL):
         by_name[name] = Definition(name, text, unit, description, "database")
@@ -171,6 +171,10 @@ def forget(db: ProfileDB, name: str) -> None:
         )
 
 
-def _predefined(name: str) -> Definition:
-    ratio = next(ratio for ratio in RATIOS if ratio.name == name)
-    return Definition(name, ratio.expression, "", ratio.description, "predefined")
+def predefined(name: str) -> Definition | None:
+    """The predefined metric of this name."""
+    return next((_of_ratio(ratio) for ratio in RATIOS if ratio.name == name), None)
+
+
+def _of_ratio(ratio: Ratio) -> Definition:
+    return Definition(ratio.name, ratio.expression, "", ratio.description, "predefined")

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import signal
 import sqlite3
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -39,6 +41,13 @@ def trials(folder):
         return connection.execute("SELECT name FROM trial ORDER BY id").fetchall()
 
 
+def stored(folder):
+    try:
+        return trials(folder)
+    except sqlite3.Error:
+        return []
+
+
 @pytest.mark.slow
 def test_a_slower_candidate_fails_after_the_fewest_pairs_that_can_tell(gate, tmp_path):
     done = gate("--baseline", "prog.py 5 1", "--fail-on", "time of work > +50%", "--json",
@@ -61,6 +70,46 @@ def test_calls_are_decided_after_three_pairs_and_the_worst_condition_counts(gate
     assert done.returncode == 3, done.stderr
     assert done.stdout.startswith("GATE FAILED: calls of helper > +0; calls of work > +0")
     assert len(trials(tmp_path)) == 6
+
+
+def test_a_condition_that_can_judge_nothing_ends_the_gate_undecided(gate, tmp_path):
+    (tmp_path / "new.py").write_text(PROGRAM.replace("helper", "assistant"))
+    done = gate("--baseline", "prog.py 0 7", "--fail-on", "calls of helper > +0",
+                "--", "new.py", "0", "7")  # fmt: skip
+    assert done.returncode == 4, done.stderr
+    assert "note: judged 0: 0 failed, 1 undecided, 0 passed" in done.stdout
+    assert len(trials(tmp_path)) == 2
+
+
+def test_metrics_of_conditions_are_measured(gate):
+    conditions = ("--fail-on", "cpu_time of work > +5%", "--fail-on", "cpu_time > +5%")
+    done = gate("--baseline", "prog.py 0 1", *conditions, "--max-pairs", "1", "--json",
+                "--", "prog.py", "0", "1")  # fmt: skip
+    assert done.returncode == 4, done.stderr
+    found = {row["condition"]: row for row in json.loads(done.stdout)["rows"]}
+    assert 0 < found["cpu_time of work > +5%"]["value_a"] < found["cpu_time > +5%"]["value_a"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_gate_that_is_stopped_prints_what_it_knows(gate, tmp_path, number):
+    command = [sys.executable, "-m", "taupy", "gate", "--db", "gate.db", "--baseline",
+               "prog.py 1 1", "--fail-on", "time > +1%", "--", "prog.py", "1", "1"]  # fmt: skip
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                               stdin=subprocess.DEVNULL, start_new_session=True)  # fmt: skip
+    while not (tmp_path / "gate.db").exists() or len(stored(tmp_path)) < 3:
+        assert process.poll() is None
+        time.sleep(0.05)
+    process.send_signal(number)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 130, err
+    assert out.startswith("GATE UNDECIDED: time > +1%")
+    assert "note: stopped after 1 pair" in out or "note: stopped after 2 pairs" in out
+
+
+def test_a_command_that_run_refuses_is_refused_by_the_gate(gate):
+    done = gate("--baseline", "--nonsense prog.py", "--fail-on", "time > +5%", "--", "prog.py")
+    assert done.returncode in (1, 2)
+    assert "nonsense" in done.stderr
 
 
 @pytest.mark.slow

@@ -5,7 +5,13 @@ import random
 import pytest
 
 from taupy.analysis.gate import Candidate, parse
-from taupy.analysis.sequential import fewest_pairs, judged, median_sequence, wealth
+from taupy.analysis.sequential import (
+    fewest_pairs,
+    judged,
+    median_sequence,
+    pairs_to_go,
+    wealth,
+)
 
 
 def verdict(text, first, second, unit="ns", **more):
@@ -51,6 +57,30 @@ def test_conditions_and_rows_share_the_chance_of_a_false_failure():
 def test_what_was_decided_stays_decided():
     later = [100.0] * 7 + [120.0] * 30
     assert verdict("time > +5%", [100.0] * 37, later).verdict == "passes"
+
+
+def test_an_undecided_ruling_says_how_many_pairs_more_it_takes():
+    # If one of four goes on to lie beyond the limit, 8 of 34 do.
+    first, second = [100.0] * 8, [100.0] * 6 + [120.0] * 2
+    ruling = verdict("time > +5%", first, second)
+    assert ruling.why == (
+        "2 of 8 pairs lie beyond the limit; at this noise it takes about 26 more"
+    )
+    assert wealth(8, 34) >= 20 > wealth(8, 33)
+    assert pairs_to_go(5, 10, 0.05) is None
+
+
+def test_the_pairs_foreseen_are_those_it_takes_on_the_average():
+    chance = random.Random(3)
+    for beyond in (6, 7, 13):
+        taken = []
+        for _ in range(300):
+            outside, pairs = beyond, 20
+            while wealth(outside, pairs) < 20:
+                outside += chance.random() < beyond / 20
+                pairs += 1
+            taken.append(pairs - 20)
+        assert 0.6 < pairs_to_go(beyond, 20, 0.05) / sorted(taken)[150] < 1.6
 
 
 def test_counts_that_agree_in_three_pairs_are_decided():
