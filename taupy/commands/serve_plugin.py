@@ -35,7 +35,8 @@ START_PAGE = """{% extends "base.html" %}
 <th>Tags</th><th>GPUs</th><th>Look at</th></tr>
 {% for row in taupy_trials %}<tr><td class="number">
 <a href="{{ taupy_reports }}/{{ row.trial_id }}">{{ row.trial_id }}</a></td>
-<td>{{ row.application }}</td><td>{{ row.experiment }}</td><td>{{ row.trial }}</td>
+<td>{{ row.application }}</td><td>{{ row.experiment }}</td><td>{{ row.trial }}
+{%- if row.runs > 1 %} (the last of {{ row.runs }} runs){% endif %}</td>
 <td>{{ row.started_at[:19].replace("T", " ") }}</td>
 <td class="number">{{ "%.3f" % row.duration_s }}&nbsp;s</td>
 <td class="number">{{ "" if row.exit_code is none else row.exit_code }}</td>

@@ -32,7 +32,7 @@ from taupy.profiledb import query, selector
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.opening import editable, opened
 from taupy.profiledb.store.address import is_address
-from taupy.units import listing
+from taupy.units import listing, several
 
 _LIST_COLUMNS = (
     Column("id", "int", "ID"),
@@ -89,16 +89,40 @@ def run(args: argparse.Namespace) -> int:
 
 def _list(db: ProfileDB, words: Sequence[str], args: argparse.Namespace) -> int:
     trials = _selected(db, words) if words else db.trials()
-    notes = () if trials else (f"{db.path} has no trials; `taupy run SCRIPT` adds one",)
-    if args.limit is not None and len(trials) > args.limit:
-        older = len(trials) - args.limit
-        notes = (f"{older} older {'trial' if older == 1 else 'trials'} not shown (--limit)",)
-        trials = trials[len(trials) - args.limit :]
-    rows = _rows(trials)
+    notes = [] if trials else [f"{db.path} has no trials; `taupy run SCRIPT` adds one"]
+    listed = [selector.Together("", [trial]) for trial in trials]
+    if not words and args.form in ("text", "markdown"):
+        listed = selector.made_together(db, trials)
+        if any(len(made.trials) > 1 for made in listed):
+            notes.append("the runs of a gate or sweep are one row: `taupy trials APPLICATION` "
+                         "lists them all")  # fmt: skip
+    if args.limit is not None and len(listed) > args.limit:
+        older = sum(len(made.trials) for made in listed[: len(listed) - args.limit])
+        notes.insert(0, f"{several(older, 'older trial')} not shown (--limit)")
+        listed = listed[len(listed) - args.limit :]
+    rows = [_row(made) for made in reversed(listed)]
     if not words:
         rows[:0] = [running.row(run) for run in running.here(str(db.path))]
     terminal.show(View("", _LIST_COLUMNS, rows, notes), form=args.form)
     return 0
+
+
+def _row(made: selector.Together) -> tuple[Cell, ...]:
+    """One trial, or the runs of a gate or sweep: with the last one's id, and what they share."""
+    trials = made.trials
+    if len(trials) == 1:
+        return _rows(trials)[0]
+    shared = [
+        cells[0] if len(set(cells)) == 1 else None for cells in zip(*_rows(trials), strict=True)
+    ]
+    applications = listing(list(dict.fromkeys(trial.application for trial in trials)), 3)
+    name = f"{made.kind}: {len(trials)} runs, {trials[0].id} to {trials[-1].id}"
+    own: dict[str, Cell] = {"id": trials[-1].id, "application": applications, "name": name}
+    started = trials[0].started_at
+    own |= {"started": started[:19].replace("T", " "), "started_at": started, "duration_ns": None}
+    return tuple(
+        own.get(column.name, cell) for column, cell in zip(_LIST_COLUMNS, shared, strict=True)
+    )
 
 
 def table(trials: Sequence[TrialRow], notes: Sequence[str] = ()) -> View:

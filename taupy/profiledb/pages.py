@@ -27,13 +27,20 @@ _WHICH = f"""
    AND metric = coalesce(nullif(:metric, ''), 'time')"""
 
 LATEST_TRIALS = """
+    WITH listed AS (
+        SELECT max(trial.id) AS last, count(*) AS runs
+          FROM trial LEFT JOIN metadata AS together
+               ON together.trial_id = trial.id AND together.node IS NULL
+                  AND together.name IN ('gate', 'sweep')
+         GROUP BY coalesce(together.value, CAST(trial.id AS TEXT))
+         ORDER BY last DESC LIMIT 50)
     SELECT trial_id, application, experiment, trial, started_at, duration_s, exit_code, state,
-           nodes, threads, tags,
+           nodes, threads, tags, runs,
            (SELECT group_concat(name, ', ') FROM (SELECT DISTINCT name FROM device
              WHERE device.trial_id = trials.trial_id)) AS gpus
-      FROM trials ORDER BY trial_id DESC LIMIT 50
+      FROM trials JOIN listed ON last = trial_id ORDER BY trial_id DESC
 """
-"""The contents of the start page."""
+"""The contents of the start page; the runs of one gate or sweep are one row."""
 
 PAGES = {
     "top_routines": Page(

@@ -23,6 +23,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from fnmatch import fnmatchcase
+from typing import NamedTuple
 
 from taupy.errors import NoSuchTrial, UsageError
 from taupy.escaping import visible
@@ -54,6 +55,10 @@ _REPEATED = """
     SELECT other.trial_id FROM metadata AS mine
       JOIN metadata AS other ON other.name = mine.name AND other.value = mine.value
      WHERE mine.trial_id = ? AND mine.name = 'repeat'
+"""
+
+_TOGETHER = """
+    SELECT trial_id, name, value FROM metadata WHERE node IS NULL AND name IN ('gate', 'sweep')
 """
 
 _GPU_NAMES = """
@@ -125,6 +130,23 @@ def runs_of(db: ProfileDB, trial: TrialRow) -> list[TrialRow]:
     """The trials of the same `taupy run --repeat` as this one; otherwise this one only."""
     ids = {id for (id,) in db.rows(_REPEATED, (trial.id,))} | {trial.id}
     return [other for other in db.trials() if other.id in ids]
+
+
+class Together(NamedTuple):
+    """Trials that one command made: `gate`, `sweep`, or empty for a trial of its own."""
+
+    kind: str
+    trials: list[TrialRow]
+
+
+def made_together(db: ProfileDB, trials: Sequence[TrialRow]) -> list[Together]:
+    """The trials with the runs of one gate or sweep together, in the order of their last runs."""
+    group_of = {trial: (name, value) for trial, name, value in db.rows(_TOGETHER)}
+    groups: dict[tuple[str, str], Together] = {}
+    for trial in reversed(trials):
+        key = group_of.get(trial.id, ("", str(trial.id)))
+        groups.setdefault(key, Together(key[0], [])).trials.insert(0, trial)
+    return [*groups.values()][::-1]
 
 
 def _last(trials: Sequence[TrialRow], text: str) -> list[TrialRow]:

@@ -63,9 +63,7 @@ def test_an_undecided_ruling_says_how_many_pairs_more_it_takes():
     # If one of four goes on to lie beyond the limit, 8 of 34 do.
     first, second = [100.0] * 8, [100.0] * 6 + [120.0] * 2
     ruling = verdict("time > +5%", first, second)
-    assert ruling.why == (
-        "2 of 8 pairs lie beyond the limit; at this noise it takes about 26 more"
-    )
+    assert ruling.why == ("2 of 8 pairs lie beyond the limit; at this noise it takes about 26 more")
     assert wealth(8, 34) >= 20 > wealth(8, 33)
     assert pairs_to_go(5, 10, 0.05) is None
 

@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from taupy.commands import main
+from taupy.profiledb import pages
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.writer import add_profile
 from tests.builders import small_profile
@@ -62,6 +63,27 @@ def test_trials_are_listed_for_people_and_programs(taupy):
     rows = json.loads(taupy("trials", "--json")[1])["rows"]
     assert rows[0]["application"] == "\x1b[31mred"
     assert "| 1 | mnist |" in taupy("trials", "--markdown")[1]
+
+
+def test_the_runs_of_a_gate_or_sweep_are_one_row(taupy):
+    with ProfileDB.open("taupy.db", create=True) as db:
+        for number in range(4, 10):
+            facts = {"gate": "g1"} if number < 8 else {"sweep": "s1", "sweep.over": "n"}
+            add_profile(db, small_profile(number, application=f"app{number % 2}", name=str(number),
+                                          experiment="gate", metadata=facts))  # fmt: skip
+        last = [dict(zip(("id", "runs"), (row[0], row[11]), strict=True))
+                for row in db.rows(pages.LATEST_TRIALS)]  # fmt: skip
+    _, text, _ = taupy("trials")
+    ids = [line.split()[0] for line in text.splitlines() if line.split()[0].isdigit()]
+    assert ids == ["9", "7", "3", "2", "1"]
+    assert "app0, app1" in text and "gate: 4 runs, 4 to 7" in text
+    assert "sweep: 2 runs, 8 to 9" in text
+    assert "note: the runs of a gate or sweep are one row" in text
+    assert "7 older trials not shown" in taupy("trials", "-n", "1")[1]
+    assert len(json.loads(taupy("trials", "--json")[1])["rows"]) == 9
+    assert "gate: " not in taupy("trials", "app0")[1]
+    assert last == [{"id": 9, "runs": 2}, {"id": 7, "runs": 4}, *(
+        {"id": id, "runs": 1} for id in (3, 2, 1))]  # fmt: skip
 
 
 def test_control_characters_never_reach_the_terminal(taupy):
