@@ -72,6 +72,14 @@ def test_calls_are_decided_after_three_pairs_and_the_worst_condition_counts(gate
     assert len(trials(tmp_path)) == 6
 
 
+def test_a_routine_of_the_old_script_is_that_of_the_new_one(gate, tmp_path):
+    (tmp_path / "new.py").write_text(PROGRAM)
+    done = gate("--baseline", "prog.py 0 7", "--fail-on", "calls of helper > +0",
+                "--fail-on", "calls of work > +0", "--", "new.py", "0", "21")  # fmt: skip
+    assert done.returncode == 3, done.stderr
+    assert "note: judged 2: 1 failed, 0 undecided, 1 passed" in done.stdout
+
+
 def test_a_condition_that_can_judge_nothing_ends_the_gate_undecided(gate, tmp_path):
     (tmp_path / "new.py").write_text(PROGRAM.replace("helper", "assistant"))
     done = gate("--baseline", "prog.py 0 7", "--fail-on", "calls of helper > +0",
