@@ -93,30 +93,30 @@ def _list(db: ProfileDB, words: Sequence[str], args: argparse.Namespace) -> int:
     listed = [selector.Together("", [trial]) for trial in trials]
     if not words and args.form in ("text", "markdown"):
         listed = selector.made_together(db, trials)
-        if any(len(made.trials) > 1 for made in listed):
+        if any(len(group.trials) > 1 for group in listed):
             notes.append("the runs of a gate or sweep are one row: `taupy trials APPLICATION` "
                          "lists them all")  # fmt: skip
     if args.limit is not None and len(listed) > args.limit:
-        older = sum(len(made.trials) for made in listed[: len(listed) - args.limit])
+        older = sum(len(group.trials) for group in listed[: len(listed) - args.limit])
         notes.insert(0, f"{several(older, 'older trial')} not shown (--limit)")
         listed = listed[len(listed) - args.limit :]
-    rows = [_row(made) for made in reversed(listed)]
+    rows = [_row(group) for group in reversed(listed)]
     if not words:
         rows[:0] = [running.row(run) for run in running.here(str(db.path))]
     terminal.show(View("", _LIST_COLUMNS, rows, notes), form=args.form)
     return 0
 
 
-def _row(made: selector.Together) -> tuple[Cell, ...]:
+def _row(group: selector.Together) -> tuple[Cell, ...]:
     """One trial, or the runs of a gate or sweep: with the last one's id, and what they share."""
-    trials = made.trials
+    trials = group.trials
     if len(trials) == 1:
         return _rows(trials)[0]
     shared = [
         cells[0] if len(set(cells)) == 1 else None for cells in zip(*_rows(trials), strict=True)
     ]
     applications = listing(list(dict.fromkeys(trial.application for trial in trials)), 3)
-    name = f"{made.kind}: {len(trials)} runs, {trials[0].id} to {trials[-1].id}"
+    name = f"{group.kind}: {len(trials)} runs, {trials[0].id} to {trials[-1].id}"
     own: dict[str, Cell] = {"id": trials[-1].id, "application": applications, "name": name}
     started = trials[0].started_at
     own |= {"started": started[:19].replace("T", " "), "started_at": started, "duration_ns": None}

@@ -171,7 +171,8 @@ def spreads(db: ProfileDB, sides: Sequence[Side]) -> tuple[float, float] | None:
     if not used or min(map(min, used)) <= 0:
         return None
     on_cpu = [after / before for before, after in used]
-    elapsed = [ratio * one / two for ratio, (one, two) in zip(on_cpu, shares, strict=True)]
+    of_shares = [before / after for before, after in shares]
+    elapsed = [ratio * share for ratio, share in zip(on_cpu, of_shares, strict=True)]
     return sequential.spread(elapsed), sequential.spread(on_cpu)
 
 
