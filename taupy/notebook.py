@@ -199,8 +199,8 @@ class Database(api.Database):
         over: Over = "total",
         match: Level = "auto",
         table: Mapping[str, object] | None = None,
-        filter: Sequence[str] = (),
-        group: Sequence[str] = (),
+        filter: str | Sequence[str] = (),
+        group: str | Sequence[str] = (),
         alpha: float = verdicts.ALPHA,
         min_effect: float = verdicts.MIN_EFFECT,
         min_share: float = verdicts.MIN_SHARE,
@@ -217,7 +217,7 @@ class Database(api.Database):
             (`a_ns`, `b_ns`), difference, ratio, impact, shares in percent, calls, and with
             repeated runs ratio_low, ratio_high, p, p_adjusted, verdict. Absent values are
             missing, never 0. `attrs` has `metric`, `unit`, `sides` [letter -> trial ids] and
-            `not_comparable` [list of texts].
+            `not_comparable` and `warnings` [lists of texts].
 
         Raises:
             taupy.errors.NoSuchTrial, MissingMetric, UsageError: as for `taupy compare`.
@@ -238,8 +238,8 @@ class Database(api.Database):
             over=over,
             level=match,
             table=Table(table) if table else None,
-            groups=tuple(group),
-            names=tuple(filter),
+            groups=_texts(group),
+            names=_texts(filter),
         )
         rule = Rule(alpha, min_effect, min_share)
         with self._opened() as db:
@@ -250,9 +250,10 @@ class Database(api.Database):
             apart, _ = sides.obstacles(compared, facts)
             if by == "metadata":
                 frame = _frame(comparison_views.metadata_view(compared, facts, True))
-                unit = ""
+                unit, apart_in_names = "", []
             else:
                 answers = comparison.answers(db, compared, question)
+                apart_in_names = comparison.warnings(compared, answers)
                 frames = []
                 for answer in answers:
                     verdicts_of = [
@@ -267,6 +268,7 @@ class Database(api.Database):
             unit=unit,
             sides={side.letter: [trial.id for trial in side.trials] for side in compared},
             not_comparable=[difference.text for difference in apart],
+            warnings=apart_in_names,
         )
         return frame
 
@@ -358,8 +360,8 @@ class Database(api.Database):
         peak: bool | str = False,
         match: Level = "auto",
         table: Mapping[str, object] | None = None,
-        filter: Sequence[str] = (),
-        group: Sequence[str] = (),
+        filter: str | Sequence[str] = (),
+        group: str | Sequence[str] = (),
     ) -> pd.DataFrame:
         """Tabulate many trials, as `taupy pivot` does.
 
@@ -382,9 +384,9 @@ class Database(api.Database):
         ):
             _check(what, choice, allowed)
         layout = Layout(
-            rows=tuple(rows),
-            columns=tuple(columns),
-            cells=tuple(cells),
+            rows=_texts(rows),
+            columns=_texts(columns),
+            cells=_texts(cells),
             value=value,
             over=over,
             across=across,
@@ -393,8 +395,8 @@ class Database(api.Database):
             ceiling=peak if isinstance(peak, str) else None,
             level=match,
             table=Table(table) if table else None,
-            groups=tuple(group),
-            names=tuple(filter),
+            groups=_texts(group),
+            names=_texts(filter),
         )
         with self._opened() as db:
             selected = (
@@ -404,9 +406,13 @@ class Database(api.Database):
         frame = _frame(pivot_view.view(answer))
         frame.attrs.update(
             metrics={name: metric.unit for name, metric in answer.metrics.items()},
-            notes=answer.notes,
+            notes=[*answer.warnings, *answer.notes],
         )
         return frame
+
+
+def _texts(given: str | Sequence[str]) -> tuple[str, ...]:
+    return (given,) if isinstance(given, str) else tuple(given)
 
 
 def _check(what: str, choice: object, allowed: Sequence[object]) -> None:

@@ -114,6 +114,27 @@ def listing(names: Iterable[object], most: int) -> str:
     return ", ".join(texts[:most]) + more
 
 
+def nearest(name: str, names: Iterable[str], most: int = 3) -> list[str]:
+    """The names most like this one, the most alike first; case does not count."""
+    from difflib import get_close_matches
+
+    spelled = {other.lower(): other for other in names}
+    wanted = name.strip("/*?").lower()
+    return [spelled[other] for other in get_close_matches(wanted, spelled, most, 0.6)]
+
+
+def no_such(what: str, name: str, names: Iterable[str]) -> str:
+    """The beginning of an error message: `no event 'los' (there are: accuracy, loss; near it:
+    loss)`."""
+    others = sorted(set(names))
+    near = nearest(name, others) if len(others) > 1 else []
+    more = f"; near it: {', '.join(near)}" if near else ""
+    return f"no {what} '{name}' (there are: {listing(others, _MOST_LISTED) or 'none'}{more})"
+
+
+_MOST_LISTED = 8
+
+
 def _three_digits(value: float) -> str:
     if value >= 99.95:
         return f"{value:.0f}"

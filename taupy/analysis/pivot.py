@@ -13,6 +13,7 @@ from typing import Literal, NamedTuple, get_args
 
 from taupy.analysis.compare import median
 from taupy.errors import UsageError
+from taupy.units import nearest
 
 Across = Literal["median", "mean", "min", "max", "sum", "count"]
 ACROSS: tuple[Across, ...] = get_args(Across)
@@ -138,9 +139,7 @@ def _column(table: Pivot, wanted: str) -> Labels:
     if matches:
         names = ", ".join(", ".join(column) for column in matches)
         raise UsageError(f"--baseline '{wanted}' may be any of {names}; say which")
-    from difflib import get_close_matches
-
-    near = get_close_matches(wanted, spelled, n=1, cutoff=0.5)
+    near = nearest(wanted, spelled, 1)
     raise UsageError(
         f"--baseline '{wanted}' is none of the columns ({', '.join(spelled)})"
         + (f"; {near[0]} is near it" if near else "")

@@ -56,6 +56,8 @@ def run(args: argparse.Namespace) -> int:
         if args.by == "metadata":
             if parsed:
                 raise UsageError("--fail-on needs values, and --by metadata compares none")
+            if args.group or args.filter or args.metric != "time":
+                raise UsageError("--by metadata takes no --group, --filter or --metric")
             facts = sides.facts_of(db, compared)
             views = [comparison_views.metadata_view(compared, facts, args.all)]
             code = 0

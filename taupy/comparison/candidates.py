@@ -20,6 +20,7 @@ from taupy.model.rows import TimerRow
 from taupy.profiledb import gpu_query, metrics
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.dimensions import OF_TIMERS, written
+from taupy.units import no_such
 
 USUAL = ("warps_per_inst", "ipc", "occupancy", "cpu_ipc")
 """Ratios to rank by; the first one in the trial is the default."""
@@ -76,10 +77,7 @@ def chosen_groups(db: ProfileDB, trial_id: int, metric: str, requested: Sequence
     measured_groups = {name for timer in profile.timers for name in timer.groups.split("|")}
     for group in requested:
         if group.upper() not in measured_groups:
-            raise UsageError(
-                f"no routine in group '{group}' has that metric (groups that have it: "
-                f"{', '.join(sorted(measured_groups))})"
-            )
+            raise UsageError(no_such(f"group with {metric}", group, measured_groups))
     if requested:
         return [group.upper() for group in requested]
     return [_KERNELS] if _KERNELS in measured_groups else []

@@ -31,6 +31,7 @@ from taupy.profiledb import trial_facts
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.dimensions import WITHIN, written
 from taupy.profiledb.trial_facts import EventSums
+from taupy.units import no_such
 
 By = str
 """A dimension, or another kind of row that a comparison can have."""
@@ -124,20 +125,11 @@ def answers(db: ProfileDB, sides: Sequence[Side], question: Question) -> list[An
         of_places = [comparing.answer(None)]
     if not any(answer.comparison.rows for answer in of_places):
         what = "routine or kernel" if question.by == "routine" else question.by
-        conditions = " and ".join(
-            text
-            for text, given in (
-                (f"--filter {', '.join(question.names)}", question.names),
-                (f"--group {', '.join(question.groups)}", question.groups),
-            )
-            if given
-        )
+        selected = " that was selected" if question.names or question.groups else ""
         raise UsageError(
-            f"no {what} of these trials matches {conditions}; `taupy pprof -l` lists them"
-            if conditions
-            else "these trials have no steps: see docs/steps.md"
+            "these trials have no steps: see docs/steps.md"
             if question.by == "step"
-            else f"these trials have no {what} with '{question.metric}'"
+            else f"these trials have no {what} with '{question.metric}'{selected}"
         )
     return of_places
 
@@ -149,6 +141,8 @@ def _check(question: Question) -> None:
         raise UsageError(
             f"rows by {question.by} have no value '{question.value}' (only: {', '.join(allowed)})"
         )
+    if question.by == "event" and (question.groups or question.metric != "time"):
+        raise UsageError("user events have no groups and no metric: select them with --filter")
 
 
 class _Comparing:
@@ -372,11 +366,15 @@ def metric_shown(metric: Metric, value: str) -> Metric:
 
 def _events(db: ProfileDB, sides: Sequence[Side], question: Question) -> Answer:
     statistic = _STATISTIC_OF[question.value]  # type: ignore[index]
-    tests = [name_test(pattern) for pattern in question.names]
+    tests = {pattern: name_test(pattern) for pattern in question.names}
     keys: dict[Hashable, Key] = {}
     values: list[list[dict[Hashable, float]]] = []
     calls: list[list[dict[Hashable, float]]] = []
     sums_of = trial_facts.event_sums(db, [trial.id for side in sides for trial in side.trials])
+    names = {name for events in sums_of.values() for name, _ in events}
+    for pattern, test in tests.items():
+        if not any(test(name, name) for name in names):
+            raise UsageError(no_such("user event", pattern, names))
     for side in sides:
         values.append([])
         calls.append([])
@@ -384,7 +382,7 @@ def _events(db: ProfileDB, sides: Sequence[Side], question: Question) -> Answer:
             meant = {
                 key: event
                 for key, event in sums_of[trial.id].items()
-                if not tests or any(test(key[0], key[0]) for test in tests)
+                if not tests or any(test(key[0], key[0]) for test in tests.values())
             }
             numbers = {key: statistic(event) for key, event in meant.items()}
             values[-1].append({key: number for key, number in numbers.items() if number == number})
@@ -393,8 +391,8 @@ def _events(db: ProfileDB, sides: Sequence[Side], question: Question) -> Answer:
                 keys.setdefault(key, Key(key, key[0], key[0], None, None, key[1], "same"))
     comparison = compared(values, None, additive=False)
     if not comparison.rows:
-        raise UsageError("these trials have no matching user events")
-        # Events have different units, so only relative changes are comparable.
+        raise UsageError("these trials have no user events")
+    # Events have different units, so only relative changes are comparable.
     comparison.rows = sorted(
         comparison.rows, key=lambda row: -max(map(_relative, _ratios(row)), default=0.0)
     )

@@ -15,18 +15,9 @@ from taupy.analysis.match import K, Key, Level, Table
 from taupy.model.names import CELL, is_library, one_name
 from taupy.model.question import Condition, Question
 from taupy.model.rows import Named
-from taupy.profiledb.database import ProfileDB, of_a_sound_file
-from taupy.profiledb.dimensions import rows_of_ids
+from taupy.profiledb import sources
+from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.values import values
-
-_MODULES = "SELECT name FROM timer WHERE short_name = '<module>'"
-
-_FILES = """
-    SELECT DISTINCT trial_timer.trial_id, timer.file, trial_timer.path
-      FROM trial_timer
-      JOIN timer ON timer.id = trial_timer.timer_id
-     WHERE trial_timer.trial_id IN ({ids}) AND timer.file IS NOT NULL
-"""
 
 
 def matched(
@@ -75,7 +66,6 @@ class _File(NamedTuple):
     path: str
 
 
-@of_a_sound_file
 def _places(
     db: ProfileDB, sides: Sequence[Collection[int]], wanted: Collection[str]
 ) -> list[dict[str, tuple[Hashable, ...]]]:
@@ -85,7 +75,7 @@ def _places(
     """
     trials = sorted({trial for side in sides for trial in side})
     path_of: dict[int, dict[str, str]] = {trial: {} for trial in trials}
-    for trial, name, path in rows_of_ids(db, _FILES, trials):
+    for trial, name, path in sources.files(db, trials):
         path_of[trial][one_name(name)] = one_name(path or name)
     main_of = _main_files(db, path_of)
     of_sides = []
@@ -115,8 +105,7 @@ def _relative(file: _File, main: _File | None) -> Hashable:
 
 def _main_files(db: ProfileDB, path_of: Mapping[int, Mapping[str, str]]) -> dict[int, _File]:
     """Trial -> its script: the program's module that took longest, since it imports the others."""
-    modules = [name for (name,) in db.rows(_MODULES)]
-    where = (Condition("timer", tuple(modules)),)
+    where = (Condition("timer", tuple(sources.modules(db))),)
     by = ("trial", "thread", "timer")
     table = values(db, Question((*path_of,), ("time",), by, where, values=("inclusive",)))
     longest: dict[int, tuple[float, _File]] = {}

@@ -26,6 +26,7 @@ from taupy.model.rows import TimerRow, TrialRow
 from taupy.profiledb import trial_facts
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.dimensions import WITHIN, written
+from taupy.units import nearest
 
 ROW_DIMENSIONS = ("routine", *WITHIN, "step")
 """Labels of timers, threads and steps; all others are labels of trials."""
@@ -159,10 +160,7 @@ class _Labels:
         values = trial_facts.metadata_values(db, wanted)
         with_value = {trial.id: values[trial.id] for trial in trials if trial.id in values}
         if not with_value:
-            from difflib import get_close_matches
-
-            stored_names = trial_facts.metadata_names(db)
-            near = get_close_matches(wanted, stored_names, n=4, cutoff=0.5)
+            near = nearest(wanted, trial_facts.metadata_names(db), 4)
             more = f", metadata such as {', '.join(map(visible, near))}" if near else ""
             raise UsageError(
                 f"'{name}' is not a label of these trials (labels: "
@@ -200,7 +198,7 @@ class _Cells:
         self.warnings: list[str] = []
         self.timer_names = [name for name in layout.rows + layout.columns if name in ROW_DIMENSIONS]
         if name == DURATION:
-            if self.timer_names:
+            if self.timer_names or layout.groups or layout.names:
                 raise UsageError("trials have a duration; routines and kernels do not: use time")
             self.trials = list(trials)
             self.metric = Metric(DURATION, "ns")
@@ -245,15 +243,17 @@ class _Cells:
         return Entry(filled(self.layout.rows), filled(self.layout.columns), value)
 
     def _totals(self) -> Iterator[Entry]:
-        """The total of each trial: of its host threads or, if they have none, of its GPUs."""
+        """The total of each trial, or of the selected routines: of its host threads or, if they
+        have none, of its GPUs."""
         value: Value = self.layout.value if self.layout.value in COUNTS else "exclusive"
         whole = replace(self.values, value=value)
         numbers: dict[int, tuple[float, float | None]] = {}
+        limits = self.values.limits(self.layout.groups, self.layout.names)
         kinds: tuple[Where, ...] = ("host", "gpu")
         for where in kinds:
             if len(numbers) == len(self.trials):
                 break
-            for answer in whole.answers(where=where, calls=False):
+            for answer in whole.answers(where=where, limits=limits, calls=False):
                 for trial, runs in whole.runs(answer, [""] * len(answer), where).items():
                     for number in runs.values.values():
                         numbers.setdefault(trial, (number, runs.times.get("")))
@@ -285,6 +285,8 @@ class _Cells:
             self._warn_of_names(columns)
 
     def _warn_of_names(self, columns: Mapping[Labels, Mapping[Hashable, float]]) -> None:
+        if not columns:
+            return
         first, *others = (
             (labels, {key: value for key, value in rows.items() if ROOT_TIMER not in key})  # type: ignore[operator]
             for labels, rows in columns.items()

@@ -51,7 +51,7 @@ def _what(answer: PivotTable, unit: str) -> str:
     names = [metric.name for metric in answer.metrics.values()]
     value = "" if names == ["duration"] or layout.value in names else f"{layout.value} "
     if value and not any(name in ROW_DIMENSIONS for name in (*layout.rows, *layout.columns)):
-        value = "total "
+        value = "total " if not layout.groups and not layout.names else "selected "
     what = f"{value}{', '.join(names)}"
     if layout.baseline is not None:
         return f"PIVOT: {what}, relative to {layout.baseline},"

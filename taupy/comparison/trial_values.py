@@ -18,7 +18,7 @@ from typing import Literal, NamedTuple, get_args
 from taupy.model.answer import Answer
 from taupy.model.metric import Metric
 from taupy.model.question import COUNTS, Condition
-from taupy.pprof.selection import name_test
+from taupy.pprof.selection import Selection, routine_test
 from taupy.profiledb import metrics, trial_facts
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.dimensions import ids_of, labels
@@ -125,16 +125,19 @@ class TrialValues:
     # --- questions ---------------------------------------------------------------
 
     def limits(self, groups: Sequence[str], names: Sequence[str]) -> list[Condition]:
-        """The same for timers in one of these groups whose names match one of these patterns."""
+        """The same for timers in one of these groups whose names match one of these patterns.
+
+        Raises:
+            UsageError: a group or pattern matches nothing in any of the trials.
+        """
+        if not groups and not names:
+            return []
+        of_ids = labels(self.db, "timer", ids_of(self.db, "timer", self.trials))
+        timers = [timer for (timer,) in of_ids.values()]
+        test = routine_test(timers, Selection(groups=tuple(groups), names=tuple(names)))
         limits = [Condition("group", tuple(groups))] if groups else []
-        if names:
-            tests = [name_test(pattern) for pattern in names]
-            timers = labels(self.db, "timer", ids_of(self.db, "timer", self.trials))
-            fitting = {
-                timer.timer
-                for (timer,) in timers.values()
-                if any(test(timer.timer, timer.short_name) for test in tests)
-            }
+        if names and test is not None:
+            fitting = {timer.timer for timer in timers if test(timer)}
             limits.append(Condition("timer", tuple(sorted(fitting))))
         return limits
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from taupy.errors import UsageError
 from taupy.model.rows import EventRow, Named, ThreadRow
-from taupy.units import listing
+from taupy.units import listing, nearest, no_such
 
 Place = tuple[int, int, int]
 
@@ -88,7 +88,7 @@ def routine_test(timers: Iterable[Named], selection: Selection) -> Test | None:
     for group in selection.groups:
         if not any(_in_groups(joined, {group.upper()}) for joined in groups):
             known_groups = sorted({name for joined in groups for name in joined.split("|") if name})
-            raise UsageError(f"no group '{group}' (the trial has: {_list(known_groups)})")
+            raise UsageError(no_such("group", group, known_groups))
     tests = [(pattern, name_test(pattern)) for pattern in selection.names]
     named = {(timer.timer, timer.short_name) for timer in timers}
     for pattern, test in tests:
@@ -153,13 +153,10 @@ def one_routine(timers: Iterable[Named], name: str) -> str:
 
 def no_such_routine(pattern: str, timers: Iterable[tuple[str, str]]) -> str:
     """An error message: the request, and similar names."""
-    from difflib import get_close_matches
-
     by_short_name: dict[str, str] = {}
     for timer, short_name in sorted(timers, reverse=True):
         by_short_name[short_name] = timer
-    near = get_close_matches(pattern.strip("/*?"), by_short_name, n=3, cutoff=0.5)
-    near = near or sorted(by_short_name)[:_MOST_LISTED]
+    near = nearest(pattern, by_short_name) or sorted(by_short_name)[:_MOST_LISTED]
     names = _list([by_short_name[name] for name in near])
     examples = f"{len(by_short_name)} names, such as {names}" if by_short_name else "there are none"
     return f"no routine matches '{pattern}' ({examples}); `taupy pprof -l` lists them"

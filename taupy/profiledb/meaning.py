@@ -20,6 +20,7 @@ from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.derived import Definition
 from taupy.profiledb.steps import metrics_of_steps
 from taupy.profiledb.translation import metrics_of
+from taupy.units import nearest
 
 COUNTS = {"calls": "call", "subroutines": "call"}
 """Quantities that every row has, by their names in expressions, with units."""
@@ -194,9 +195,7 @@ class TrialMetrics:
 
     def _missing(self, name: str) -> MissingMetric:
         names = ", ".join(self.units) or "none"
-        from difflib import get_close_matches
-
-        near = get_close_matches(name, [*self.units, *self.definitions], n=3, cutoff=0.6)
+        near = nearest(name, [*self.units, *self.definitions])
         more = f"; near it: {', '.join(near)}" if near else ""
         return MissingMetric(
             f"trial {self.id} has no metric '{name}' (it has: {names}){more}; "

@@ -30,7 +30,7 @@ from taupy.escaping import visible
 from taupy.model.rows import TrialRow
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.text import storable
-from taupy.units import listing, several
+from taupy.units import listing, nearest, several
 
 LATEST = "latest"
 RUNS = "runs:"
@@ -268,14 +268,11 @@ def _available(db: ProfileDB, text: str, trials: Sequence[TrialRow]) -> str:
         return "tags " + _values(tags) if tags else "none of them has a tag"
     if text.startswith("meta.") and "=" in text:
         name = text[len("meta.") :].partition("=")[0]
-        from difflib import get_close_matches
-
         values = _metadata_values(db, name, False) or _metadata_values(db, name, True)
         if values:
             return f"{visible(name)} is {_values(value for _, value in values)}"
         stored = sorted({row[0] for row in db.rows("SELECT DISTINCT name FROM metadata")})
-        near = get_close_matches(name, stored, n=3, cutoff=0.5)
-        near = near or [fact for fact in stored if not fact.startswith("taupy.")]
+        near = nearest(name, stored) or [fact for fact in stored if not fact.startswith("taupy.")]
         return "their metadata: " + _values(near) if near else "they have no metadata"
     listed = [
         f"{trial.id} {trial.application}/{trial.experiment}/{trial.name}"

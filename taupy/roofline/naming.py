@@ -11,6 +11,7 @@ from taupy.errors import UsageError
 from taupy.escaping import visible
 from taupy.roofline.placement import Placement
 from taupy.roofline.point import Point
+from taupy.units import no_such
 
 LONGEST = 38
 """Maximum length of a name in a legend."""
@@ -50,7 +51,7 @@ def aliased(points: Sequence[Point], aliases: Sequence[str]) -> list[Point]:
         if not equals or not pattern or not name.strip():
             raise UsageError(f"--alias takes 'PATTERN=NAME', such as 'gemm*=GEMM', not '{text}'")
         if not any(_named_like(point, pattern) for point in points):
-            raise UsageError(f"--alias: no point matches '{pattern}'")
+            raise UsageError(f"--alias: {no_such('point', pattern, _names(points))}")
         pairs.append((pattern, name.strip()))
     return [
         replace(point, short=next((name for like, name in pairs if _named_like(point, like)), ""))
@@ -58,6 +59,10 @@ def aliased(points: Sequence[Point], aliases: Sequence[str]) -> list[Point]:
         else point
         for point in points
     ]
+
+
+def _names(points: Sequence[Point]) -> list[str]:
+    return [point.short or point.name for point in points]
 
 
 def _named_like(point: Point, pattern: str) -> bool:

@@ -115,7 +115,9 @@ def test_pictures_take_a_title_other_names_and_a_size(folder, capsys):
     taupy(capsys, "1", "-o", "a.svg", *words)
     drawn = Path("a.svg").read_text("utf-8")
     assert "My network" in drawn and "Product" in drawn and 'width="648pt"' in drawn
-    assert "--alias: no point matches 'x'" in refused(capsys, "1", "--alias", "x=y", code=2)
+    assert "--alias: no point 'x' (there are: copy, gemm)" in refused(
+        capsys, "1", "--alias", "x=y", code=2
+    )
     assert "such as 11x6" in refused(capsys, "1", "--size", "large", code=2)
 
 

@@ -198,7 +198,7 @@ def refused(capsys):
 def test_what_cannot_be_ranked_is_refused_in_one_line(database, refused):
     assert "has no metric 'nix'" in refused("--metric", "nix")
     said = refused("--group", "phase", code=2)
-    assert "no routine in group 'phase' has that metric" in said
+    assert "no group with warps_per_inst 'phase'" in said
     assert "cannot be combined with --metric roofline" in refused(
         "--metric", "roofline", "--target", "1", code=2
     )

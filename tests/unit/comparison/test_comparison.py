@@ -203,7 +203,7 @@ def test_only_the_routines_that_were_asked_for_and_shares_of_the_whole(pair):
     (answer,) = asked(pair, ["1", "2"], names=("g",))
     assert set(values(answer)) == {"g [{lib/g.py}{20}]"}
     assert answer.comparison.whole.values == (172, 192)
-    with pytest.raises(UsageError, match="--filter nothing"):
+    with pytest.raises(UsageError, match="no routine matches"):
         asked(pair, ["1", "2"], names=("nothing",))
 
 

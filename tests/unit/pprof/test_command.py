@@ -295,11 +295,10 @@ def test_how_the_trial_was_measured_stands_beneath(stored, pprof):
         ),
         (["--thread", "0.0.5"], "taupy: no thread matches '0.0.5' (the trial has: 0.0.0, 0.0.1)"),
         (["--node", "4"], "taupy: no node 4 (the trial has: 0)"),
-        (["--group", "GPU"], "taupy: no group 'GPU' (the trial has: PYTHON, TAUPY)"),
+        (["--group", "GPU"], "taupy: no group 'GPU' (there are: PYTHON, TAUPY)"),
         (
             ["--callers", "forwards"],
-            "taupy: no routine matches 'forwards' (7 names, such as Net.forward [{net.py}{3}], "
-            "read [{data.py}{7}]); "
+            "taupy: no routine matches 'forwards' (7 names, such as Net.forward [{net.py}{3}]); "
             "`taupy pprof -l` lists them",
         ),
         (

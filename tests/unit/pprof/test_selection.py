@@ -87,7 +87,7 @@ def test_groups_count_whatever_their_letters_size():
     assert meant(groups=("python_c",)) == ["len"]
     assert meant(groups=("PHASE", "PYTHON_C")) == ["Net.forward", "len"]
     assert refusal(meant, groups=("GPU",)) == (
-        "no group 'GPU' (the trial has: PHASE, PYTHON, PYTHON_C)"
+        "no group 'GPU' (there are: PHASE, PYTHON, PYTHON_C)"
     )
 
 

@@ -79,7 +79,7 @@ def test_steps_of_two_trials_are_compared_one_by_one(tmp_path, monkeypatch, caps
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        (["compare", "1", "1", "--by", "step", "--filter", "x"], "cannot be divided by routine"),
+        (["compare", "1", "1", "--by", "step", "--filter", "f"], "cannot be divided by routine"),
         (["compare", "1", "1", "--by", "step", "--metric", "flop"], "no metric 'flop'"),
         (["compare", "1", "1", "--by", "step", "--metric", "calls"], "no metric 'calls'"),
         (["pprof", "1", "--metric", "run_delay"], "no metric 'run_delay'"),
