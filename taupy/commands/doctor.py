@@ -47,6 +47,7 @@ def run(args: argparse.Namespace) -> int:
         *doctor_gpu.checks(),
         ("sqlite", _OK, sqlite3.sqlite_version),
         _database(options.database_or_store(args)),
+        _other_users(options.database_or_store(args)),
         *_leftovers(),
     ]
     if args.form in ("csv", "markdown"):
@@ -146,6 +147,24 @@ def _database(path: str) -> tuple[str, str, str]:
             return "database", _OK, f"{path}: {several(len(db.trials()), 'trial')}"
     except TaupyError as problem:
         return "database", _BAD, str(problem)
+
+
+def _other_users(database: str) -> tuple[str, str, str]:
+    """Who else can change what taupy reads and writes here."""
+    from taupy.instrument.runfolder import state_folders
+    from taupy.model.project import project_file
+    from taupy.profiledb.store.address import is_address
+    from taupy.state.changers import others
+
+    places = {"the state folder": next(iter(state_folders()), ""), "the settings": project_file()}
+    if not is_address(database):
+        places["the database's folder"] = os.path.dirname(database)
+    open_to_others = [
+        f"{what} ({why})" for what, at in places.items() if at and (why := others(at))
+    ]
+    if open_to_others:
+        return "other users", _WARN, "can change " + "; ".join(open_to_others)
+    return "other users", _OK, "cannot change the database, the state folder or the settings"
 
 
 def _leftovers() -> list[tuple[str, str, str]]:

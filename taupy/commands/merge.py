@@ -45,6 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="delete merged trials from the source once they are stored",
     )
+    options.add_trust_argument(parser)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -28,6 +28,27 @@ def add_database_argument(parser: argparse.ArgumentParser) -> None:
         help="the database (default: $TAUPY_DB, else `db` of [tool.taupy] in pyproject.toml, "
         f"else ./{DEFAULT_DATABASE})",
     )
+    add_trust_argument(parser)
+
+
+class _TrustFolder(argparse.Action):
+    """Sets a switch of the whole process."""
+
+    def __call__(self, *_: object) -> None:
+        from taupy.state.sqlite import trust_folders
+
+        trust_folders()
+
+
+def add_trust_argument(parser: argparse.ArgumentParser) -> None:
+    """`--trust-folder`, for databases where others can write."""
+    parser.add_argument(
+        "--trust-folder",
+        nargs=0,
+        action=_TrustFolder,
+        help="use a -journal or -wal beside a database although others can write there: whoever "
+        "put it there can so change the database",
+    )
 
 
 def add_reading_arguments(parser: argparse.ArgumentParser) -> None:

@@ -26,7 +26,7 @@ from taupy.commands.run_arguments import add_arguments as add_arguments
 from taupy.commands.run_arguments import parse as parse
 from taupy.commands.run_counts import count
 from taupy.commands.run_plan import Plan, merge_into
-from taupy.errors import TaupyError, UsageError
+from taupy.errors import DatabaseError, TaupyError, UsageError
 from taupy.instrument import launchers
 
 TYPE_CHECKING = False
@@ -348,4 +348,13 @@ def _database_doubts(database: str) -> list[str]:
         return [f"{database} is not a regular file: the profile will be saved beside it"]
     if os.path.exists(database) and not os.access(database, os.W_OK):
         return [f"{database} cannot be written: the profile will be saved beside it"]
+    if any(os.path.lexists(f"{database}{suffix}") for suffix in ("-journal", "-wal", "-shm")):
+        from taupy.state.sqlite import Busy, look_beside
+
+        try:
+            look_beside(os.path.realpath(database), writes=True, patience_s=0)
+        except Busy:
+            return []
+        except DatabaseError as problem:
+            return [f"{problem}; until then, the profile will be saved beside the database"]
     return []

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Coroutine
+from itertools import islice
 from typing import Any
-from urllib.parse import quote
 
 from datasette import hookimpl
 from datasette.database import Database
@@ -13,7 +13,11 @@ from jinja2 import ChoiceLoader, DictLoader, Environment
 from markupsafe import Markup, escape
 
 from taupy.commands.serve_reports import PLACE
+from taupy.errors import TaupyError
+from taupy.profiledb.files import reading_connection
 from taupy.profiledb.pages import LAST_SWEEP, LATEST_TRIALS, PAGES
+from taupy.profiledb.sql import limited
+from taupy.state.sqlite import restrict
 
 START_PAGE = """{% extends "base.html" %}
 {% block title %}{{ metadata.title }}{% endblock %}
@@ -71,6 +75,48 @@ value="{{ taupy_over }}"> <input type="submit" value="Sweep"></form>
 """Datasette's template for `/`."""
 
 
+_LONGEST_VALUE = 1 << 20
+_LONGEST_PATTERN = 100
+_LARGEST_ANSWER = 64 << 20
+"""Bytes that a statement may create as one value and in all, and letters of a LIKE pattern: what is
+larger keeps a thread or the memory from other requests, since SQLite is not interrupted within a
+function."""
+
+
+class _BoundedCursor(sqlite3.Cursor):
+    """A cursor that gives up on a large answer."""
+
+    def fetchmany(self, size: int | None = None) -> list[Any]:
+        rows, length = [], 0
+        for row in islice(self, size):
+            rows.append(row)
+            length += sum(len(cell) for cell in row if isinstance(cell, str | bytes))
+            if length > _LARGEST_ANSWER:
+                raise sqlite3.OperationalError(
+                    f"the answer is larger than {_LARGEST_ANSWER >> 20} MiB; ask for less"
+                )
+        return rows
+
+    def fetchall(self) -> list[Any]:
+        return self.fetchmany()
+
+
+class _Bounded:
+    """A connection with such cursors."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._connection, name)
+
+    def cursor(self) -> sqlite3.Cursor:
+        return self._connection.cursor(_BoundedCursor)
+
+    def execute(self, *arguments: Any) -> sqlite3.Cursor:
+        return self.cursor().execute(*arguments)
+
+
 class TrialDatabase(Database):  # type: ignore[misc]  # Datasette has no types
     """A database opened for reading, with any file name.
 
@@ -81,11 +127,19 @@ class TrialDatabase(Database):  # type: ignore[misc]  # Datasette has no types
         """Like Datasette's method, which would interpret `?`, `#` and `%` in a file name."""
         if write:
             raise PermissionError("the database is served read-only")
-        connection = sqlite3.connect(
-            f"file:{quote(self.path)}?mode=ro", uri=True, check_same_thread=False, timeout=60
-        )
+        try:
+            connection = reading_connection(self.path, check_same_thread=False)
+        except TaupyError as problem:
+            raise sqlite3.OperationalError(str(problem)) from problem
+        limited(connection)
+        connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST_VALUE)
+        connection.setlimit(sqlite3.SQLITE_LIMIT_LIKE_PATTERN_LENGTH, _LONGEST_PATTERN)
         self._all_file_connections.append(connection)
         return connection
+
+    async def execute_fn(self, fn: Callable[[Any], Any]) -> Any:
+        """Like Datasette's method, with answers of limited size."""
+        return await super().execute_fn(lambda connection: fn(_Bounded(connection)))
 
     async def foreign_keys_for_table(self, table: str) -> list[dict[str, str]]:
         """Like Datasette's method, with the missing column filled in."""
@@ -103,10 +157,9 @@ class TrialDatabase(Database):  # type: ignore[misc]  # Datasette has no types
 
 
 def prepare_connection(conn: sqlite3.Connection, database: str) -> None:
-    """Make the connection read-only, and distrust the file's schema."""
-    if database != "_internal":
-        conn.execute("PRAGMA query_only = ON")
-        conn.execute("PRAGMA trusted_schema = OFF")
+    """The same limits for Datasette's own database, which users do not see."""
+    if database == "_internal":
+        restrict(conn)
 
 
 def render_cell(value: Any, column: str, table: str | None, database: str, datasette: Any) -> Any:

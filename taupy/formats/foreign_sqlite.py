@@ -1,21 +1,21 @@
 """Open SQLite files of other tools safely: neither we nor the file can be harmed.
 
-Files are opened read-only, and only plain tables are read: no view or trigger of a file runs. The
-SQL for a format is in the format's module.
+Files are opened read-only, and only plain tables are read: no view, trigger or computed column of a
+file runs. The SQL for a format is in the format's module.
 """
 
 from __future__ import annotations
 
-import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
-from urllib.parse import quote
 
+from taupy.errors import DatabaseError, FormatError
 from taupy.formats import limits
 from taupy.formats.reading import refusal
+from taupy.state import sqlite
 
 MAGIC: Final = b"SQLite format 3\0"
 
@@ -26,7 +26,14 @@ _ALLOWED: Final = {
     sqlite3.SQLITE_PRAGMA,
     sqlite3.SQLITE_TRANSACTION,
 }
-_PRAGMAS: Final = {"table_info", "quick_check", "query_only", "trusted_schema", "cache_size"}
+_PRAGMAS: Final = {
+    "table_info",
+    "table_xinfo",
+    "quick_check",
+    "query_only",
+    "trusted_schema",
+    "cache_size",
+}
 
 
 def tables(path: Path) -> set[str]:
@@ -46,20 +53,19 @@ def opened(path: Path) -> Iterator[sqlite3.Connection]:
         FormatError: the file is truncated, damaged, locked, or being written.
     """
     _look(path)
-    name = quote(os.fsencode(path.absolute()))
     connection = None
     try:
-        connection = sqlite3.connect(
-            f"file://{name}?mode=ro", uri=True, timeout=1.0, isolation_level=None
-        )
+        connection = sqlite.connect(str(path), "ro", patience_s=1.0)
+        connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, limits.SQLITE_VALUE)
         connection.text_factory = lambda text: text.decode("utf-8", "replace")
         connection.execute("PRAGMA query_only = 1")
-        connection.execute("PRAGMA trusted_schema = 0")
         connection.execute("PRAGMA cache_size = -65536")
         connection.set_authorizer(_authorizer)
         connection.execute("BEGIN")
-        connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        _refuse_computed(path, connection)
         yield connection
+    except DatabaseError as problem:
+        raise FormatError(str(problem)) from None
     except sqlite3.Error as problem:
         raise refusal(path, "", _reason(problem)) from None
     except UnicodeDecodeError:  # in SQLite's message about the damage
@@ -117,9 +123,21 @@ def _authorizer(
         return sqlite3.SQLITE_DENY
     if action == sqlite3.SQLITE_PRAGMA and first not in _PRAGMAS:
         return sqlite3.SQLITE_DENY
-    if action == sqlite3.SQLITE_FUNCTION and other == "load_extension":
+    if action == sqlite3.SQLITE_FUNCTION and (other or "").lower() in sqlite.REFUSED_FUNCTIONS:
         return sqlite3.SQLITE_DENY
     return sqlite3.SQLITE_OK
+
+
+def _refuse_computed(path: Path, connection: sqlite3.Connection) -> None:
+    """Refuse columns whose values are not in the file: a few bytes of it could become gigabytes."""
+    for table in table_columns(connection):
+        for _, column, _, _, default, _, hidden in connection.execute(
+            f"PRAGMA table_xinfo({quoted(table)})"
+        ):
+            if hidden or len(default or "") > limits.SQLITE_DEFAULT:
+                raise refusal(
+                    path, "", f"the column {table}.{column} is computed, which no tool does"
+                )
 
 
 def _look(path: Path) -> None:

@@ -79,6 +79,10 @@ PPROF_CELLS: Final = 16_000_000
 SQLITE_CHECKED: Final = 64 << 20
 """Bytes; a smaller database is checked for damage as a whole, a larger one only where it is
 read."""
+SQLITE_VALUE: Final = 16 << 20
+"""Bytes of a text, blob or row."""
+SQLITE_DEFAULT: Final = 1000
+"""Characters of a column's default value, which stands for nothing in any number of rows."""
 AUSTIN_FACTS: Final = 100
 
 # --- TAU

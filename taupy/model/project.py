@@ -17,17 +17,23 @@ def project_settings() -> dict[str, Any]:
     Raises:
         UsageError: that file is not valid TOML.
     """
+    file = project_file()
+    return _settings_in(file) if file else {}
+
+
+def project_file() -> str:
+    """The nearest pyproject.toml, in this folder or above; "" if there is none."""
     try:
         above = os.getcwd()
     except OSError:
-        return {}
+        return ""
     folder = ""
     while folder != above:
         folder, above = above, os.path.dirname(above)
         file = os.path.join(folder, "pyproject.toml")
         if os.path.isfile(file):
-            return _settings_in(file)
-    return {}
+            return file
+    return ""
 
 
 def _settings_in(file: str) -> dict[str, Any]:

@@ -140,11 +140,10 @@ def _schema(db: ProfileDB) -> Iterator[Finding]:
 
 def _schema_faults(db: ProfileDB) -> Iterator[str]:
     """Tables, columns, indexes and views that the file lacks."""
-    import sqlite3
-
     from taupy.profiledb import migrations
+    from taupy.state.sqlite import in_memory
 
-    fresh = sqlite3.connect(":memory:")
+    fresh = in_memory()
     try:
         migrations.migrate(fresh)
         ask = "SELECT type, name FROM sqlite_schema WHERE name NOT LIKE 'sqlite_%'"

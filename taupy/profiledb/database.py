@@ -33,6 +33,7 @@ from taupy.profiledb.files import (
 )
 from taupy.profiledb.reading import Reading
 from taupy.profiledb.text import storable
+from taupy.state.sqlite import attaching
 
 _Arguments = ParamSpec("_Arguments")
 _Answer = TypeVar("_Answer")
@@ -124,7 +125,8 @@ class ProfileDB:
         held = {other._file for other in cls._open_here}
         version = look(name, create=create, held=held)
         if create or not readonly or 0 <= version < migrations.SCHEMA_VERSION:
-            database = cls(name, writing_connection(name, create=create), readonly=False)
+            connection = writing_connection(name, create=create, is_open_here=version < 0)
+            database = cls(name, connection, readonly=False)
             try:
                 database._bring_up_to_date()
             except BaseException:
@@ -133,7 +135,7 @@ class ProfileDB:
             if create or not readonly:
                 return database
             database.close()
-        return cls(name, reading_connection(name), readonly=True)
+        return cls(name, reading_connection(name, is_open_here=version < 0), readonly=True)
 
     def close(self) -> None:
         """Close the file; closing twice does no harm."""
@@ -274,7 +276,8 @@ class ProfileDB:
         """Return the space of deleted trials to the file system."""
         with refusing(self.path):
             wait_for_locks(self.connection, PATIENCE_S)
-            self.connection.execute("VACUUM")
+            with attaching(self.connection, 1):
+                self.connection.execute("VACUUM")
 
     def verify(self) -> list[str]:
         """SQLite's own complaints about the file; an empty list if there are none."""

@@ -11,12 +11,14 @@ import sqlite3
 import stat
 from collections.abc import Container, Iterator
 from contextlib import contextmanager
-from urllib.parse import quote_from_bytes
+from typing import Literal
 
 from taupy.errors import DatabaseError
 from taupy.escaping import visible
-from taupy.profiledb import migrations
+from taupy.profiledb import migrations, schema_check
 from taupy.profiledb.schema import APPLICATION_ID
+from taupy.state import sqlite
+from taupy.state.folder import kind
 
 PATIENCE_S = 28.0
 """Total time that a transaction waits for other processes' locks."""
@@ -41,10 +43,17 @@ def refusing(path: str) -> Iterator[None]:
         raise DatabaseError(f"{path} cannot hold a number beyond 64 bits ({error})") from error
 
 
-def reading_connection(path: str) -> sqlite3.Connection:
-    """A read-only connection whose statements can be interrupted by Ctrl-C."""
+def reading_connection(
+    path: str, *, is_open_here: bool = False, check_same_thread: bool = True
+) -> sqlite3.Connection:
+    """A read-only connection whose statements can be interrupted by Ctrl-C.
+
+    Args:
+        is_open_here: this process has the file open already.
+        check_same_thread: refuse to be used by several threads.
+    """
     with refusing(path):
-        connection = _connect(path, "ro")
+        connection = _connect(path, "ro", is_open_here, check_same_thread)
         try:
             try:
                 connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
@@ -53,7 +62,6 @@ def reading_connection(path: str) -> sqlite3.Connection:
                     raise
                 _roll_back(path)  # a writer was killed and left its journal
             connection.execute("PRAGMA query_only = ON")
-            connection.execute("PRAGMA trusted_schema = OFF")
             version = checked_version(connection, path)
             if version < migrations.SCHEMA_VERSION:
                 raise DatabaseError(
@@ -66,17 +74,20 @@ def reading_connection(path: str) -> sqlite3.Connection:
         return connection
 
 
-def writing_connection(path: str, *, create: bool) -> sqlite3.Connection:
+def writing_connection(
+    path: str, *, create: bool, is_open_here: bool = False
+) -> sqlite3.Connection:
     """Open for writing, and leave the write-ahead-log mode that another program may have set.
 
     Args:
         create: create the file if it does not exist.
+        is_open_here: this process has the file open already.
 
     Raises:
-        DatabaseError: it cannot be opened, or is not a database.
+        DatabaseError: it cannot be opened, is not a database, or others left a journal there.
     """
     with refusing(path):
-        connection = _connect(path, "rwc" if create else "rw")
+        connection = _connect(path, "rwc" if create else "rw", is_open_here)
         try:
             if connection.execute("PRAGMA journal_mode").fetchone()[0] == "wal":
                 # Another program set the mode; while others have the file open, it cannot change.
@@ -89,10 +100,18 @@ def writing_connection(path: str, *, create: bool) -> sqlite3.Connection:
         return connection
 
 
-def _connect(path: str, mode: str) -> sqlite3.Connection:
-    place = quote_from_bytes(os.fsencode(os.path.abspath(path)))
-    connection = sqlite3.connect(
-        f"file://{place}?mode={mode}", uri=True, timeout=PATIENCE_S, isolation_level=None
+def _connect(
+    path: str,
+    mode: Literal["ro", "rw", "rwc"],
+    is_open_here: bool = False,
+    check_same_thread: bool = True,
+) -> sqlite3.Connection:
+    connection = sqlite.connect(
+        path,
+        mode,
+        patience_s=PATIENCE_S,
+        is_open_here=is_open_here,
+        check_same_thread=check_same_thread,
     )
     connection.set_progress_handler(_do_nothing, _INTERRUPTIBLE_EVERY)
     return connection
@@ -127,11 +146,13 @@ def checked_version(connection: sqlite3.Connection, path: str) -> int:
     try:
         application = connection.execute("PRAGMA application_id").fetchone()[0]
         version = int(connection.execute("PRAGMA user_version").fetchone()[0])
-        tables = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]
+        entries = schema_check.entries(connection)
+        if application == APPLICATION_ID and version <= migrations.SCHEMA_VERSION:
+            schema_check.check(connection, path, version, entries)
     finally:
         if begins and connection.in_transaction:
             connection.execute("ROLLBACK")
-    if application != APPLICATION_ID and (application or version or tables):
+    if application != APPLICATION_ID and (application or version or entries):
         raise DatabaseError(_foreign(path))
     _refuse_newer(path, version)
     return version
@@ -172,9 +193,8 @@ def look(path: str, *, create: bool, held: Container[tuple[int, int] | None]) ->
     except OSError as error:
         raise DatabaseError(f"{name} cannot be inspected: {error.strerror}") from error
     if not stat.S_ISREG(status.st_mode):
-        raise DatabaseError(
-            f"{name} is {_kind(status.st_mode)}, not a database; name a file with --db FILE"
-        )
+        what = "a directory" if stat.S_ISDIR(status.st_mode) else kind(status.st_mode)
+        raise DatabaseError(f"{name} is {what}, not a database; name a file with --db FILE")
     if status.st_size == 0:
         if not create:
             raise DatabaseError(f"{name} is empty: it has no trials; `taupy run SCRIPT` adds one")
@@ -217,17 +237,6 @@ def _refuse_newer(path: str, version: int) -> None:
 
 def _foreign(path: str) -> str:
     return f"{path} is the SQLite database of another application; name another with --db FILE"
-
-
-def _kind(mode: int) -> str:
-    kinds = (
-        (stat.S_ISDIR, "a directory"),
-        (stat.S_ISFIFO, "a named pipe"),
-        (stat.S_ISCHR, "a device"),
-        (stat.S_ISBLK, "a device"),
-        (stat.S_ISSOCK, "a socket"),
-    )
-    return next((words for is_kind, words in kinds if is_kind(mode)), "not a regular file")
 
 
 DAMAGED = (

@@ -14,7 +14,6 @@ import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
-from urllib.parse import quote_from_bytes
 
 from taupy.errors import DatabaseError, NoSuchTrial, UsageError
 from taupy.escaping import visible
@@ -23,6 +22,10 @@ from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.files import DAMAGED, PATIENCE_S, file_identity, refusing, wait_for_locks
 from taupy.profiledb.merge_copy import Copier
 from taupy.profiledb.merged import Merged
+from taupy.state.sqlite import attach
+
+_AT_ONCE = 10
+"""Files that SQLite attaches at most, as it is built by default."""
 
 
 class _Source(NamedTuple):
@@ -51,9 +54,8 @@ def merge(
     chosen = _chosen(sources, selectors)
     merged: list[Merged] = []
     with ProfileDB.open(target, create=True, readonly=False) as db:
-        limit = max(db.connection.getlimit(sqlite3.SQLITE_LIMIT_ATTACHED), 1)
-        for first in range(0, len(chosen), limit):
-            batch = chosen[first : first + limit]
+        for first in range(0, len(chosen), _AT_ONCE):
+            batch = chosen[first : first + _AT_ONCE]
             with _attached(db, batch) as names, _one_transaction(db, batch, names) as connection:
                 for source, name in zip(batch, names, strict=True):
                     with _blaming(db, source, name):
@@ -118,11 +120,8 @@ def _attached(db: ProfileDB, sources: Sequence[_Source]) -> Iterator[list[str]]:
     names: list[str] = []
     try:
         for number, source in enumerate(sources):
-            place = quote_from_bytes(os.fsencode(os.path.abspath(source.path)))
             with refusing(source.path):
-                db.connection.execute(
-                    "ATTACH ? AS " + f"source{number}", (f"file://{place}?mode=ro",)
-                )
+                attach(db.connection, source.path, f"source{number}", PATIENCE_S)
             names.append(f"source{number}")
         yield names
     finally:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sqlite3
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from taupy.errors import DatabaseError
@@ -114,12 +114,17 @@ def migrate(connection: sqlite3.Connection) -> None:
     execute = connection.execute
     for (name,) in execute("SELECT name FROM sqlite_schema WHERE type = 'view'").fetchall():
         execute("DROP VIEW " + '"' + name.replace('"', '""') + '"')
-    for upgrade in UPGRADES[version:]:
-        upgrade(connection if upgrade in PLAIN else _database(connection))
+    upgrade(connection, UPGRADES[version:])
     for name, query in VIEWS.items():
         execute(f'CREATE VIEW "{name}" AS {query.strip()}')
     connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
     connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+
+
+def upgrade(connection: sqlite3.Connection, upgrades: Sequence[Upgrade]) -> None:
+    """Apply these upgrades, one after the other."""
+    for step in upgrades:
+        step(connection if step in PLAIN else _database(connection))
 
 
 def _database(connection: sqlite3.Connection) -> Any:

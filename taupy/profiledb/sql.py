@@ -14,6 +14,7 @@ from taupy.errors import DatabaseError, UsageError
 from taupy.escaping import visible
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.files import reading_connection, refusing
+from taupy.state.sqlite import REFUSED_FUNCTIONS
 
 LONGEST_VALUE = 16 * 1024 * 1024
 """Maximum size of a text or blob that a query may create, in bytes."""
@@ -43,7 +44,16 @@ _PRAGMAS = frozenset(
     }
 )
 _BARE_PRAGMAS = frozenset(
-    {"user_version", "application_id", "page_count", "page_size", "freelist_count", "encoding"}
+    {
+        "user_version",
+        "application_id",
+        "page_count",
+        "page_size",
+        "freelist_count",
+        "encoding",
+        "schema_version",
+        "database_list",
+    }
 )
 
 
@@ -74,9 +84,7 @@ def run_sql(
     """
     connection = reading_connection(db.file_for(sql, parameters or {}))
     try:
-        for limit, value in _LIMITS:
-            connection.setlimit(limit, value)
-        connection.set_authorizer(_authorize)
+        limited(connection)
         try:
             cursor = connection.execute(sql, dict(parameters or {}))
         except (sqlite3.Error, sqlite3.Warning, ValueError) as error:
@@ -91,6 +99,13 @@ def run_sql(
         raise
     names = [column[0] for column in cursor.description]
     return names, _rows(db.path, connection, cursor)
+
+
+def limited(connection: sqlite3.Connection) -> None:
+    """Let users' statements only read, and create no large values."""
+    for limit, value in _LIMITS:
+        connection.setlimit(limit, value)
+    connection.set_authorizer(_authorize)
 
 
 def _rows(
@@ -117,7 +132,8 @@ def _authorize(
     if action in (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_RECURSIVE):
         return sqlite3.SQLITE_OK
     if action == sqlite3.SQLITE_FUNCTION:
-        return sqlite3.SQLITE_DENY if second == "load_extension" else sqlite3.SQLITE_OK
+        refused = (second or "").lower() in REFUSED_FUNCTIONS
+        return sqlite3.SQLITE_DENY if refused else sqlite3.SQLITE_OK
     if action == sqlite3.SQLITE_PRAGMA and first is not None:
         name = first.lower()
         if name in _PRAGMAS or (name in _BARE_PRAGMAS and second is None):

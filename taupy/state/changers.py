@@ -71,7 +71,7 @@ def _names(path: str) -> list[str]:
 def _writers(place: str, status: posix.stat_result, me: int) -> str:
     """Who can write to a file, or into a folder."""
     if status.st_uid not in (me, 0):
-        return f"{place} belongs to {_name_of(status.st_uid)}"
+        return f"{place} belongs to {name_of(status.st_uid)}"
     if status.st_mode & _OTHERS_WRITE:
         return f"all users may write to {place}"
     if status.st_mode & _GROUP_WRITES:
@@ -102,7 +102,8 @@ def _is_root_mapped() -> bool:
     return any(line.split()[:1] == [b"0"] for line in lines)
 
 
-def _name_of(uid: int) -> str:
+def name_of(uid: int) -> str:
+    """A user's name for messages."""
     import pwd
 
     try:

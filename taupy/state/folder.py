@@ -37,6 +37,11 @@ if TYPE_CHECKING:
     from typing import BinaryIO
 
 
+def kind(mode: int) -> str:
+    """What a file of this mode is, for messages."""
+    return _KINDS.get(mode & _TYPE, "of no known kind")
+
+
 class Untrusted(OSError):
     """A folder or file does not belong to this user, or differs from those that taupy writes.
 
@@ -369,9 +374,8 @@ def _open(path: str, name: str, flags: int, inside: int | None, mode: int = 0) -
 
 
 def _check_kind(path: str, mode: int, wanted: int) -> None:
-    kind = mode & _TYPE
-    if kind != wanted:
-        raise Untrusted(f"{path} is {_KINDS.get(kind, 'of no known kind')}, not {_KINDS[wanted]}")
+    if mode & _TYPE != wanted:
+        raise Untrusted(f"{path} is {kind(mode)}, not {_KINDS[wanted]}")
 
 
 def _check_owner(path: str, status: posix.stat_result) -> None:

@@ -375,3 +375,15 @@ def test_what_is_no_database_is_refused(runs, name):
     (runs.folder / "text.txt").write_text("x" * 200)
     result = runs.taupy("serve", name)
     assert (result.returncode, result.stderr.count("\n")) == (1, 1)
+
+
+def test_large_values_of_one_request_do_not_stop_the_others(runs):
+    fill(runs.database)
+    name = runs.database.stem
+    large = "hex(zeroblob(900000000))"
+    many = "SELECT hex(zeroblob(500000)) FROM (VALUES (1), (2), (3)), timer_value, timer_value AS b"
+    with served(runs, "taupy.db") as (_, address):
+        for sql in (*[f"SELECT {large}"] * 4, many, "SELECT fts3_tokenizer('simple')"):
+            code, _ = status(f"{address}{name}.json?{urlencode({'sql': sql})}")
+            assert code == 400, sql
+        assert "Trials" in fetch(address)

@@ -15,6 +15,7 @@ from functools import cache
 from typing import Any
 
 from taupy.profiledb.migrations import migrate
+from taupy.state.sqlite import in_memory
 
 IN_FILES = (
     "call", "interval_value", "user_event_value", "launch", "activity", "sample", "step",
@@ -105,7 +106,7 @@ def in_files(table: Table) -> Table:
 @cache
 def tables() -> dict[str, Table]:
     """The tables of this taupy's schema, by name, except those in `_NAMES`."""
-    connection = sqlite3.connect(":memory:")
+    connection = in_memory()
     try:
         connection.execute("BEGIN")
         migrate(connection)

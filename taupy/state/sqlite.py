@@ -1,0 +1,292 @@
+"""The one place that opens SQLite files: what lies beside them, what may happen on connections.
+
+SQLite acts on files beside a database without asking. It rolls back a `-journal` and then deletes
+every file that this names (as "super-journal"), it takes pages from a `-wal`, and it opens a pipe
+of such a name and waits. These files are therefore looked at first. A `-journal` is left to SQLite
+only if it names no other file, and if nobody else can change the folder; so is a `-wal`. Where
+others can write, a database is used only as long as nothing lies beside it.
+
+On every connection, values are of limited size, triggers and extensions are off, the schema of the
+file is not trusted, and no other file is attached.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import stat
+import struct
+import time
+from contextlib import contextmanager, suppress
+from typing import Literal
+from urllib.parse import quote_from_bytes
+
+from taupy.errors import DatabaseError
+from taupy.state import changers
+from taupy.state.folder import kind
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    _Limits = tuple[tuple[int, int], ...]
+
+LONGEST_VALUE = 64 << 20
+"""Maximum size of a text, blob or row, in bytes."""
+
+REFUSED_FUNCTIONS = frozenset({"load_extension", "fts3_tokenizer"})
+"""SQL functions that load code, or take its address."""
+
+_LIMITS: _Limits = (
+    (sqlite3.SQLITE_LIMIT_LENGTH, LONGEST_VALUE),
+    (sqlite3.SQLITE_LIMIT_SQL_LENGTH, LONGEST_VALUE),
+    (sqlite3.SQLITE_LIMIT_ATTACHED, 0),
+    (sqlite3.SQLITE_LIMIT_WORKER_THREADS, 0),
+    (sqlite3.SQLITE_LIMIT_TRIGGER_DEPTH, 20),  # foreign keys count: ON DELETE CASCADE
+)
+_SWITCHES = (
+    ("SQLITE_DBCONFIG_DEFENSIVE", True),
+    ("SQLITE_DBCONFIG_ENABLE_FTS3_TOKENIZER", False),
+    ("SQLITE_DBCONFIG_ENABLE_LOAD_EXTENSION", False),
+    ("SQLITE_DBCONFIG_ENABLE_TRIGGER", False),
+    ("SQLITE_DBCONFIG_TRUSTED_SCHEMA", False),
+)
+_SUPER_JOURNAL = b"\xd9\xd5\x05\xf9\x20\xa1\x63\xd7"
+"""The last bytes of a journal that names another file; every journal begins with them."""
+
+_RESERVED_BYTE = 0x40000001
+_GET_LOCK = 36  # F_OFD_GETLK
+_LOCK = struct.Struct("hhqqi4x")  # struct flock: l_type, l_whence, l_start, l_len, l_pid
+
+_trusts_folders = False
+
+
+class Busy(DatabaseError):
+    """Another process writes to the database."""
+
+
+def trust_folders() -> None:
+    """From now on, this process uses a journal or log in a folder where others can write."""
+    global _trusts_folders
+    _trusts_folders = True
+
+
+def connect(
+    path: str,
+    mode: Literal["ro", "rw", "rwc"],
+    *,
+    patience_s: float,
+    is_open_here: bool = False,
+    check_same_thread: bool = True,
+) -> sqlite3.Connection:
+    """A connection to a file, in autocommit mode.
+
+    Args:
+        mode: read, write, or write and create.
+        patience_s: how long a statement, and a look at the files beside, waits for other writers.
+        is_open_here: this process has the file open already. Its locks would be lost if another
+            descriptor of the file were closed, so nothing is asked about them.
+
+    Raises:
+        DatabaseError: what lies beside the file is not to be used.
+        sqlite3.Error: SQLite cannot open it.
+    """
+    _refuse_link(path)
+    if not is_open_here:
+        look_beside(os.path.realpath(path), writes=mode != "ro", patience_s=patience_s)
+    connection = sqlite3.connect(
+        _address(path, mode),
+        uri=True,
+        timeout=patience_s,
+        isolation_level=None,
+        check_same_thread=check_same_thread,
+    )
+    try:
+        restrict(connection)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def in_memory() -> sqlite3.Connection:
+    """A connection to a new, empty database that is no file, in autocommit mode."""
+    connection = sqlite3.connect(":memory:", isolation_level=None)
+    restrict(connection)
+    return connection
+
+
+def restrict(connection: sqlite3.Connection) -> None:
+    """Set limits and switches of a connection, before its first statement."""
+    for limit, value in _LIMITS:
+        connection.setlimit(limit, value)
+    set_switch: Any = getattr(connection, "setconfig", None)
+    for name, value in _SWITCHES if set_switch else ():  # Python 3.11 has none
+        with suppress(sqlite3.OperationalError):  # this SQLite was built without it
+            set_switch(getattr(sqlite3, name), value)
+    connection.set_authorizer(_authorize)
+    connection.execute("PRAGMA trusted_schema = OFF")
+    connection.execute("PRAGMA cell_size_check = ON")
+
+
+def attach(connection: sqlite3.Connection, path: str, name: str, patience_s: float) -> None:
+    """Attach a file under a name, for reading.
+
+    Raises:
+        DatabaseError, sqlite3.Error: as for `connect`.
+    """
+    _refuse_link(path)
+    look_beside(os.path.realpath(path), writes=False, patience_s=patience_s)
+    with attaching(connection, 10):
+        connection.execute(f"ATTACH ? AS {name}", (_address(path, "ro"),))
+
+
+def _address(path: str, mode: str) -> str:
+    return f"file://{quote_from_bytes(os.fsencode(os.path.realpath(path)))}?mode={mode}"
+
+
+@contextmanager
+def attaching(connection: sqlite3.Connection, files: int) -> Iterator[None]:
+    """While active, this many files may be attached, by `merge` or by VACUUM."""
+    connection.set_authorizer(None)
+    connection.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, files)
+    try:
+        yield
+    finally:
+        connection.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
+        connection.set_authorizer(_authorize)
+
+
+def _authorize(
+    action: int, first: str | None, second: str | None, database: str | None, inside: str | None
+) -> int:
+    if action == sqlite3.SQLITE_ATTACH:
+        return sqlite3.SQLITE_DENY
+    if action == sqlite3.SQLITE_FUNCTION and (second or "").lower() in REFUSED_FUNCTIONS:
+        return sqlite3.SQLITE_DENY
+    return sqlite3.SQLITE_OK
+
+
+# --- what lies beside a database -----------------------------------------------
+
+
+def look_beside(path: str, *, writes: bool, patience_s: float) -> None:
+    """Look at what SQLite would find beside a database; waits for a writer that is at work.
+
+    Args:
+        path: without symbolic links.
+        writes: the database will be opened for writing.
+
+    Raises:
+        DatabaseError: something that is no file has one of the names, or what lies there is not
+            to be used.
+    """
+    ends = time.monotonic() + patience_s
+    seen: object = None
+    while beside := _beside(path):
+        journal = f"{path}-journal"
+        if journal in beside and _names_another(journal):
+            raise DatabaseError(
+                f"{journal} names another file, which SQLite would delete: it comes from a "
+                "transaction over several databases, or from elsewhere; if you do not know it, "
+                "move it away"
+            )
+        why = "" if _trusts_folders else _others(path, beside)
+        if not why:
+            return
+        is_at_work = set(beside) == {journal} and _is_being_written(path)
+        if is_at_work and not writes:
+            return  # such a journal is not rolled back
+        if is_at_work or (set(beside) == {journal} and beside != seen):
+            if time.monotonic() > ends:
+                raise Busy(f"{path} is locked by another program; try again later")
+            seen = beside
+            time.sleep(0.02)
+            continue
+        raise DatabaseError(_left_there(next(iter(beside)), why))
+
+
+def _left_there(beside: str, why: str) -> str:
+    """What is wrong with a file left beside a database."""
+    try:
+        owner = changers.name_of(os.lstat(beside).st_uid)
+    except OSError:
+        owner = "another user"
+    return (
+        f"{beside} ({owner}'s) would change the database, and others than you could have put it "
+        f"there ({why}): ask who uses the database, move the file away, or say --trust-folder"
+    )
+
+
+def _beside(path: str) -> dict[str, tuple[int, int, int]]:
+    """The files beside a database, each with numbers that tell it from a later one.
+
+    Raises:
+        DatabaseError: one is no regular file.
+    """
+    files = {}
+    for suffix in ("-journal", "-wal", "-shm"):
+        name = path + suffix
+        try:
+            status = os.lstat(name)
+        except OSError:
+            continue
+        if not stat.S_ISREG(status.st_mode):
+            raise DatabaseError(
+                f"{name} is {kind(status.st_mode)}, where SQLite would look for a file of its own; "
+                "remove it, or name another database"
+            )
+        files[name] = (status.st_ino, status.st_ctime_ns, status.st_size)
+    return files
+
+
+def _others(path: str, beside: dict[str, tuple[int, int, int]]) -> str:
+    """Who else can change the database, its folder, or a file beside it; "" if nobody can."""
+    for place in (os.path.dirname(path), path, *beside):
+        if why := changers.others(place):
+            return why
+    return ""
+
+
+def _refuse_link(path: str) -> None:
+    """Refuse another user's link, which could lead to any of this user's files."""
+    try:
+        status = os.lstat(path)
+    except OSError:
+        return
+    if stat.S_ISLNK(status.st_mode) and status.st_uid not in (0, changers.user()):
+        raise DatabaseError(
+            f"{path} is a link of {changers.name_of(status.st_uid)}; name the file that you mean"
+        )
+
+
+def _names_another(journal: str) -> bool:
+    """Whether a journal names a file that SQLite would delete after rolling it back."""
+    try:
+        descriptor = os.open(journal, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        size = os.fstat(descriptor).st_size
+        return os.pread(descriptor, 8, max(size - 8, 0)) == _SUPER_JOURNAL
+    finally:
+        os.close(descriptor)
+
+
+def _is_being_written(path: str) -> bool:
+    """Whether another process holds SQLite's lock for writing."""
+    import fcntl
+
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        lock = _LOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, _RESERVED_BYTE, 1, 0)
+        kind, *_ = _LOCK.unpack(fcntl.fcntl(descriptor, _GET_LOCK, lock))
+        return bool(kind != fcntl.F_UNLCK)
+    except OSError:
+        return False
+    finally:
+        os.close(descriptor)
