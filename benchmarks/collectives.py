@@ -158,11 +158,10 @@ def main() -> None:
     print("| ---: | --- | ---: | ---: | ---: | ---: |")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
+        tools.set_up_torch(os.environ)
         (folder / "program.py").write_text(PROGRAM)
         for ranks in arguments.ranks:
             without, recorded = [], []
-            if ranks == arguments.ranks[0]:
-                run(folder, ranks, "--collectives")  # compiles what it needs
             for number in range(arguments.rounds):
                 for option in sorted(("--collectives", "--no-collectives"), reverse=number % 2):
                     times = run(folder, ranks, option)[0]

@@ -315,6 +315,7 @@ def measure(arguments: argparse.Namespace, names: list[str], chosen: list[str]) 
     sessions = kept(arguments.keep)
     with tempfile.TemporaryDirectory(prefix="taupy-benchmark-") as text:
         folder = Path(text)
+        tools.set_up_torch(tools.environment(folder))
         for name in names:
             wholes = [
                 session for session in sessions if session.network == name and not session.events

@@ -21,6 +21,7 @@ import sys
 import sysconfig
 import tempfile
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -128,6 +129,12 @@ def build_floor(folder: Path) -> None:
         ],
         check=True,
     )
+
+
+def set_up_torch(environment: Mapping[str, str]) -> None:
+    """Build the libraries for PyTorch, which no run does."""
+    command = [sys.executable, "-m", "taupy", "setup", "torch"]
+    subprocess.run(command, check=True, env=environment, stdout=subprocess.DEVNULL)
 
 
 def environment(folder: Path, tool: Tool | None = None) -> dict[str, str]:

@@ -16,7 +16,6 @@ from pathlib import Path
 
 from taupy.collectors import host
 from taupy.errors import DatabaseError
-from taupy.instrument import autograd_beside
 from taupy.instrument.runfolder import (
     RunSettings,
     derived_uuid,
@@ -71,7 +70,6 @@ _KEPT_SUFFIXES = (
 FACTS = "facts"
 _KEPT_NAMES = (
     "run",
-    autograd_beside.NAME,
     "nodes",
     "nvml",
     "sampling",

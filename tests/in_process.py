@@ -33,3 +33,14 @@ def taupy(
         except SystemExit as exit:
             code = exit.code if isinstance(exit.code, int) else 0 if exit.code is None else 1
     return subprocess.CompletedProcess(words, code, out.getvalue(), err.getvalue())
+
+
+def set_up_torch(environment: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
+    """`taupy setup torch`, in a process of its own: it looks for PyTorch on that one's path."""
+    return subprocess.run(
+        [sys.executable, "-m", "taupy", "setup", "torch"],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )

@@ -6,21 +6,17 @@
 #include "collectives.h"
 #include "owners.h"
 #include "process.h"
-#include "steps.h"
 #include "steps_window.h"
 #include "timers.h"
 #include "timing.h"
 #include <dlfcn.h>
-#include <fcntl.h>
 #include <stdio.h>
-#include <sys/file.h>
-#include <unistd.h>
 
 #define OPEN_AT_MOST 64 /* autograd moves deeper nesting to another thread first */
 
 #define NAMESPACE "torch::autograd::" /* PyTorch's own node classes */
 
-char *autograd_library, *autograd_lock;
+char *autograd_library;
 
 typedef struct Operator {
     char *name;
@@ -47,7 +43,7 @@ typedef struct Running {
 } Running;
 
 static AutogradHost host;
-static int is_tried, is_asked;
+static int is_tried;
 static Table operators; /* Operator entries by name; guarded by tree_lock */
 static uint64_t numbered, owned, forgotten;
 static __thread Running *running;
@@ -331,50 +327,6 @@ void autograd_owner(void *backward)
     owner_note(host.thread(), host.sequence(), backward);
 }
 
-/* Ask the process that holds the lock to compile the library. */
-static void library_ask(void)
-{
-    if (is_asked)
-        return;
-    is_asked = 1;
-    int file = open(autograd_lock, O_WRONLY | O_APPEND | O_NOFOLLOW | O_CLOEXEC);
-    if (file >= 0) {
-        ssize_t done = write(file, "w", 1);
-        (void)done;
-        close(file);
-    }
-}
-
-void autograd_imported(void)
-{
-    if (likely(autograd_lock == NULL))
-        return;
-    PyObject *modules = PyImport_GetModuleDict(); /* borrowed */
-    if (modules != NULL && PyDict_CheckExact(modules) &&
-        PyDict_GetItemString(modules, "torch") != NULL)
-        library_ask();
-}
-
-/* Wait, under a timer of its own, until the library is compiled or compilation fails. */
-static void library_wait(void)
-{
-    void *timer = timer_key("wait for a library of taupy's to be compiled", "TAUPY");
-    int file = open(autograd_lock, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-    if (timer != NULL)
-        enter(timer, 0, Py_None, NULL, 1);
-    steps_wait(this_thread, timer, 1);
-    Py_BEGIN_ALLOW_THREADS;
-    while (file >= 0 && flock(file, LOCK_SH) != 0 && errno == EINTR)
-        ;
-    if (file >= 0)
-        close(file);
-    Py_END_ALLOW_THREADS;
-    steps_wait(this_thread, timer, 0);
-    if (timer != NULL)
-        leave(timer, 1);
-    PyErr_Clear();
-}
-
 static const char *library_begin(void)
 {
     void *library = dlopen(autograd_library, RTLD_NOW | RTLD_LOCAL);
@@ -397,12 +349,6 @@ void autograd_start(void)
     if (is_tried || autograd_library == NULL)
         return;
     is_tried = 1;
-    if (autograd_lock != NULL) {
-        library_ask();
-        library_wait();
-        if (access(autograd_library, R_OK) != 0)
-            return; /* reported at the end of the run */
-    }
     const char *problem = library_begin();
     if (problem != NULL)
         problem_write(problem);

@@ -11,12 +11,8 @@
 
 #include "listeners.h"
 
-extern char *autograd_library; /* path of the compiled autograd_library.cpp; NULL: none */
-extern char *autograd_lock;    /* a file that stays locked until the library is there; or NULL */
+extern char *autograd_library; /* path of the built autograd_library.cpp; NULL: none */
 extern Listener autograd_listener;
-
-/* A module is being imported: if it is PyTorch's, start compiling the library in the meantime. */
-void autograd_imported(void);
 
 /* A module is called, so PyTorch is loaded. The first time, start listening to its graph nodes. */
 void autograd_start(void);

@@ -1,7 +1,7 @@
 /* Interface between the engine and the library that observes autograd's nodes.
  *
- * The library (autograd_library.cpp) is compiled on the user's machine against the installed
- * PyTorch, because PyTorch's C++ interface is not stable between versions. The engine loads it at
+ * The library (autograd_library.cpp) is built on the user's machine against the installed
+ * PyTorch (`taupy setup torch`), because PyTorch's C++ interface is not stable between versions. The engine loads it at
  * the first module call. */
 #ifndef TAUPY_AUTOGRAD_HOST_H
 #define TAUPY_AUTOGRAD_HOST_H

@@ -1,6 +1,6 @@
 /* Interface between the engine and the library that observes collectives.
  *
- * The library (collectives_library.cpp) is compiled on the user's machine, like the one of
+ * The library (collectives_library.cpp) is built on the user's machine, like the one of
  * autograd.h. The engine loads it once the first process group exists. */
 #ifndef TAUPY_COLLECTIVES_HOST_H
 #define TAUPY_COLLECTIVES_HOST_H

@@ -141,7 +141,6 @@ static void start_routines(const Options *options)
     plumbing_codes = options->plumbing;
     autograd_library = options->autograd;
     collectives_library = options->collectives;
-    autograd_lock = options->autograd_lock;
     operators_library = options->operators;
     known_start(options->known);
     routine_watch_add(&selection_watch);

@@ -1,6 +1,5 @@
 /* Open imports; see imports.h. */
 #include "imports.h"
-#include "autograd.h"
 #include "carry.h"
 #include "frames.h"
 #include "names.h"
@@ -75,7 +74,6 @@ static int import_skips(Thread *thread, void *key, PyObject *callable, PyObject 
     if (KEY_KIND(key) != 0)
         return KEY_KIND(key) == KEY_C;
     if (key == import_code) {
-        autograd_imported();
 #if PY_VERSION_HEX >= 0x030C0000
         thread->cursor->resumes++; /* for an import: as many are open inside it */
 #endif
@@ -124,7 +122,6 @@ void import_entered(Thread *thread, Routine *routine, PyObject *name)
     int saved = errno;
     PyObject *type, *value, *trace;
     PyErr_Fetch(&type, &value, &trace);
-    autograd_imported();
     void *key = group_disabled("IMPORT") ? NULL : import_key(name);
     if (key == NULL && routine->shown == NULL)
         routine->shown = routine_like(routine);

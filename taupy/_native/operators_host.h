@@ -1,6 +1,6 @@
 /* Interface between the engine and the library that counts operations.
  *
- * The library (operators_library.cpp) is compiled on the user's machine, like that of
+ * The library (operators_library.cpp) is built on the user's machine, like that of
  * autograd_host.h but separately, because it also needs Python's headers. */
 #ifndef TAUPY_OPERATORS_HOST_H
 #define TAUPY_OPERATORS_HOST_H

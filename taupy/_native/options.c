@@ -18,8 +18,8 @@ const char options_doc[] = PyDoc_STR(
 "cpu_time, counters [(type, config, weight, metric)], counters_at_calls, counters_by_rdpmc,\n"
 "counters_whole (once more, over all threads), "
 "blas (bytes: the library that tells of operations), autograd (bytes: the one that tells of\n"
-"nodes), autograd_lock (bytes: a file that is locked until that one is there), collectives\n"
-"(bytes: the one that tells of those), operators (bytes: the one that counts operations),\n"
+"nodes), collectives (bytes: the one that tells of those), operators (bytes: the one that counts\n"
+"operations),\n"
 "sample_ms, wait_for_main, helper, quiet,\n"
 "early (ticks, ns), storer_argv, storer_env,\n"
 "gpu_collector (bytes: the collector's path; absent: no GPU), gpu_libraries, gpu_trace,\n"
@@ -45,7 +45,6 @@ static const struct {
     OPTION(blas, TEXT, 0),
     OPTION(autograd, TEXT, 0),
     OPTION(collectives, TEXT, 0),
-    OPTION(autograd_lock, TEXT, 0),
     OPTION(operators, TEXT, 0),
     OPTION(include, TEXTS, 0),
     OPTION(exclude, TEXTS, 0),

@@ -9,7 +9,7 @@
  * the engine's; objects are borrowed. */
 typedef struct Options {
     char *run_folder, *spill_prefix, *ancestors, *gpu_collector, *gpu_save, *gpu_modules, *blas,
-        *autograd, *autograd_lock, *collectives, *operators;
+        *autograd, *collectives, *operators;
     char **include, **exclude, **our_files, **storer_argv, **storer_env, **gpu_libraries;
     char **library_folders, **layers, **plumbing, **known;
     PyObject *counters;

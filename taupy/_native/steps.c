@@ -665,18 +665,6 @@ void steps_forward(Thread *thread, PyObject *module, int begins)
     phase_push(steps, module, is_again ? RECOMPUTE : meant(steps, FORWARD), KNOWN_PHASE);
 }
 
-void steps_wait(Thread *thread, const void *timer, int begins)
-{
-    struct Steps *steps = thread != NULL ? thread->steps : NULL;
-    if (steps == NULL)
-        return;
-    phase_run(steps);
-    if (begins)
-        phase_push(steps, timer, COMPILE, KNOWN_PHASE);
-    else
-        phase_pop(steps, timer);
-}
-
 void steps_tokens(Thread *thread, PyObject *module, uint64_t tokens)
 {
     struct Steps *steps = thread->steps;

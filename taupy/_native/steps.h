@@ -61,8 +61,6 @@ typedef struct KnownRoutine {
 void steps_called(Thread *thread, const KnownRoutine *known, PyObject *first, PyObject *second);
 void steps_left(Thread *thread, const KnownRoutine *known, int returned);
 void steps_forward(Thread *thread, PyObject *module, int begins);
-/* The thread begins or ends to wait for something of taupy's own, which counts as compilation. */
-void steps_wait(Thread *thread, const void *timer, int begins);
 /* A thread's outermost module is called with so many tokens; COUNT_UNKNOWN: none are known. */
 void steps_tokens(Thread *thread, PyObject *module, uint64_t tokens);
 /* The program explicitly begins or ends a step. */

@@ -7,6 +7,7 @@ from dataclasses import Field, dataclass, field, fields, replace
 from typing import Any
 
 from taupy.errors import UsageError
+from taupy.network.layers import LACKING
 from taupy.network.steps import UNSEEN
 from taupy.pprof.view import View
 from taupy.profiledb.database import ProfileDB
@@ -92,9 +93,11 @@ class Asked:
                 raise UsageError(f"{entry.name} must be at least {setting.least}")
 
 
-def with_window(db: ProfileDB, trial: int, views: list[View]) -> list[View]:
-    """The same views; the last one notes if details were recorded in a window of steps only."""
-    unseen = metadata_values(db, UNSEEN).get(trial)
-    if unseen is None or not views:
+def with_remarks(db: ProfileDB, trial: int, views: list[View]) -> list[View]:
+    """The same views; the last one notes what the trial lacks: details of steps outside a window,
+    and what no library was built for."""
+    stored = (metadata_values(db, name).get(trial) for name in (UNSEEN, LACKING))
+    remarks = [text for text in stored if text is not None]
+    if not remarks or not views:
         return views
-    return [*views[:-1], replace(views[-1], notes=[*views[-1].notes, unseen])]
+    return [*views[:-1], replace(views[-1], notes=[*views[-1].notes, *remarks])]

@@ -22,7 +22,7 @@ from taupy.answers.answer import Nothing, option
 from taupy.model.question import EVENTS, Condition, Question
 from taupy.model.rows import ThreadRow
 from taupy.model.sampled import GROWTH
-from taupy.network.layers import COUNTED, OPERATORS, unknown_because
+from taupy.network.layers import COUNTED, LACKING, OPERATORS, unknown_because
 from taupy.pprof import layers
 from taupy.pprof.view import View
 from taupy.profiledb.database import ProfileDB
@@ -63,13 +63,15 @@ def views(db: ProfileDB, trial: int, options: Options) -> list[View]:
             f"trial {trial} has no layers: no module of a known framework was called, the plain "
             "engine measured it, or it was run with --no-layers; `taupy trials` describes it"
         )
-    return answer.with_window(db, trial, tables)
+    return answer.with_remarks(db, trial, tables)
 
 
 def _of_run(db: ProfileDB, trial: int, options: Options) -> list[View]:
     assert options.by != "step"
     table = values(db, layers.question(trial, options.by))
-    why = unknown_because(metadata_values(db, OPERATORS).get(trial, COUNTED))
+    why = ""
+    if trial not in metadata_values(db, LACKING):  # which older versions did not store
+        why = unknown_because(metadata_values(db, OPERATORS).get(trial, COUNTED))
     beside = layers.Beside(facts_of(db, trial), _growth(db, trial), why)
     choice = layers.Choice(options.by, options.depth, options.tree)
     return [view.first(options.limit) for view in layers.views(table, choice, beside)]

@@ -49,4 +49,4 @@ def views(db: ProfileDB, trial: int, options: Options) -> list[View]:
             f"trial {trial} has no known phases: it imported nothing and trained nothing with "
             "PyTorch, or it was recorded by an older taupy; see docs/phases.md"
         )
-    return answer.with_window(db, trial, tables)
+    return answer.with_remarks(db, trial, tables)

@@ -48,12 +48,13 @@ COMMANDS = {
     "push": "copy trials into a team's store",
     "pull": "copy trials from a team's store into a database",
     "ceilings": "measure this machine's peak rates",
+    "setup": "build what taupy needs to measure PyTorch in full, once",
     "doctor": "report what works on this machine and how to fix what does not",
     "completion": "print a script that completes taupy's commands and options in a shell",
     "help": "show the options of a command",
 }
 _MODULES = {"import": "import_", "help": "help_", "store": "team_store"}
-_WITHOUT_DATABASE = ("run", "static", "top", "store", "completion", "help")
+_WITHOUT_DATABASE = ("run", "static", "top", "store", "setup", "completion", "help")
 _OWN_OPTIONS = ("-h", "--help", "-V", "--version")
 
 

@@ -44,6 +44,7 @@ def run(args: argparse.Namespace) -> int:
         _boot(),
         _state(),
         *_libraries(),
+        *_torch(),
         *doctor_gpu.checks(),
         ("sqlite", _OK, sqlite3.sqlite_version),
         _database(options.database_or_store(args)),
@@ -132,6 +133,35 @@ def _libraries() -> list[tuple[str, str, str]]:
         except metadata.PackageNotFoundError:
             checks.append((name, _BAD, f"missing, needed {needed_for}: pip install {name}"))
     return checks
+
+
+def _torch() -> list[tuple[str, str, str]]:
+    """What is recorded of programs that use PyTorch, if that is installed for this Python."""
+    from taupy.instrument import torch_library
+    from taupy.instrument.runfolder import open_states
+    from taupy.network.layers import not_built
+
+    torch = torch_library.installed(sys.path)
+    if torch is None:
+        return []
+    usable, _ = open_states()
+    states = [state.path for state in usable]
+    for state in usable:
+        state.close()
+    causes: dict[str, list[str]] = {}
+    for kind in torch_library.KINDS if states else ():
+        try:
+            torch_library.kept(kind, torch, states[0])
+        except torch_library.Unusable as problem:
+            causes.setdefault(str(problem), []).append(kind.what)
+    if not states:
+        causes[not_built(torch.version)] = [kind.what for kind in torch_library.KINDS]
+    missing = [
+        ("PyTorch", _WARN, f"{', '.join(what)}: not recorded, since {cause}")
+        for cause, what in causes.items()
+    ]
+    everything = ", ".join(kind.what for kind in torch_library.KINDS)
+    return missing or [("PyTorch", _OK, f"{torch.version}: {everything} are recorded")]
 
 
 def _database(path: str) -> tuple[str, str, str]:

@@ -77,7 +77,7 @@ def run(args: argparse.Namespace) -> int:
     if not args.quiet:
         say(*settings.notes, *messages, *_database_doubts(settings.database))
     try:
-        _torch_libraries(args, folder, settings)  # first: compilers are no part of the program
+        _torch_libraries(args, folder, settings)
         if settings.gpu != "no" and requested.has_gpu():
             from taupy.collectors import nvml
 
@@ -115,8 +115,8 @@ def _import_paths(settings: Any) -> list[str]:
 
 
 def _torch_libraries(args: argparse.Namespace, folder: Any, settings: Any) -> None:
-    """Have PyTorch report backward passes and collectives, if it is installed and the user has not
-    turned that off."""
+    """Have PyTorch report layers, backward passes and collectives, where it is installed, the
+    libraries for it were built, and the user has not turned that off."""
     by_layer = _is_wanted(args.autograd, "autograd")
     collectives = _is_wanted(args.collectives, "collectives", None)
     if settings.engine == "native" and settings.gpu != "no" and collectives is not False:
@@ -128,63 +128,19 @@ def _torch_libraries(args: argparse.Namespace, folder: Any, settings: Any) -> No
     torch = torch_library.installed(_import_paths(settings))
     if torch is None:
         return
-    state = os.path.dirname(folder.path)
-    tell = (lambda line: None) if args.quiet else say
-    if by_layer:
-        _of_layers(args, folder, settings, torch)
-    if collectives is None:
-        collectives = settings.world_size > 1 or torch_library.is_kept(
-            torch_library.COLLECTIVES, torch, state
-        )
-    if collectives:
+    wanted = {
+        torch_library.AUTOGRAD: by_layer,
+        torch_library.OPERATORS: by_layer,
+        torch_library.COLLECTIVES: collectives is not False,
+    }
+    for kind in (kind for kind, is_wanted in wanted.items() if is_wanted):
         try:
-            library = torch_library.library(torch_library.COLLECTIVES, torch, state, tell)
-            settings.engine_options["collectives"] = library
+            library = torch_library.kept(kind, torch, os.path.dirname(folder.path))
+            settings.engine_options[kind.name] = library
+            fact = f"{kind.done}PyTorch {torch.version}"
         except torch_library.Unusable as problem:
-            settings.metadata["taupy.health.collectives"] = (
-                f"collectives are not recorded: {problem}"
-            )
-
-
-def _of_layers(args: argparse.Namespace, folder: Any, settings: Any, torch: Any) -> None:
-    """Choose the libraries that report layers; missing ones are compiled while the program runs,
-    or before it starts if that is impossible."""
-    from taupy.instrument import torch_library
-
-    state = os.path.dirname(folder.path)
-    missing = []
-    for kind in torch_library.OF_LAYERS:
-        try:
-            path, is_compiled = torch_library.kept(kind, torch, state)
-        except torch_library.Unusable as problem:
-            settings.metadata[kind.fact] = f"{kind.undone}{problem}"
-            continue
-        settings.engine_options[kind.name] = path
-        settings.metadata[kind.fact] = torch.fact(kind)
-        missing += [] if is_compiled else [kind]
-    if missing and not _is_left_to_a_process(args, folder, settings, torch):
-        tell = (lambda line: None) if args.quiet else say
-        for kind in missing:
-            fact = torch_library.fact_of(kind, torch, state, tell)
-            settings.metadata[kind.fact] = fact
-            if fact.startswith(kind.undone):
-                del settings.engine_options[kind.name]
-
-
-def _is_left_to_a_process(args: argparse.Namespace, folder: Any, settings: Any, torch: Any) -> bool:
-    """Whether a process beside the program will compile the missing libraries."""
-    if "autograd" not in settings.engine_options:
-        return False
-    from taupy.instrument import autograd_beside
-
-    state = os.path.dirname(folder.path)
-    lock = autograd_beside.begin(folder, state, torch, settings.root_pid, args.quiet)
-    if lock is None:
-        return False
-    settings.engine_options["autograd_lock"] = os.fsencode(lock)
-    for kind in autograd_beside.KINDS:
-        settings.metadata.pop(kind.fact, None)
-    return True
+            fact = f"{kind.undone}{problem}"
+        settings.metadata[kind.fact] = fact
 
 
 def _is_wanted(option: bool | None, name: str, otherwise: bool | None = True) -> bool | None:

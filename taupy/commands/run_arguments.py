@@ -106,14 +106,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     options.add_switch_argument(
         what,
         "--autograd",
-        "divide the backward passes of PyTorch by layer, for which a small library is "
-        "compiled once (default: if layers are recorded)",
+        "divide the backward passes of PyTorch by layer, and count what layers compute (default: "
+        "if `taupy setup torch` was run)",
     )
     options.add_switch_argument(
         what,
         "--collectives",
-        "record the collectives of PyTorch's process groups, for which a small library is "
-        "compiled once (default: if a launcher has started several ranks)",
+        "record the collectives of PyTorch's process groups (default: if `taupy setup torch` was "
+        "run)",
     )
     what.add_argument(
         "--cpu-time", action="store_true", help="also store the metric cpu_time for every routine"

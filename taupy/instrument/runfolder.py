@@ -17,9 +17,11 @@ from taupy.state.folder import Folder, Untrusted, open_own, open_run
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
-    from typing import Any
+    from typing import Any, TypeVar
+
+    T = TypeVar("T")
 
 IMPORT = "import"
 """In place of a UUID in the name of a folder that a rescue file is unpacked into."""
@@ -152,13 +154,27 @@ def make_run_folder(uuid: str) -> tuple[Folder, list[str]]:
     Raises:
         OSError: no state folder is usable.
     """
+
+    def make(state: Folder) -> Folder:
+        return _with_room(state.make_folder(f"{_PREFIX}{uuid}-{os.getpid()}"))
+
+    return in_state_folder(make)
+
+
+def in_state_folder(use: Callable[[Folder], T]) -> tuple[T, list[str]]:
+    """What `use` returns for the first usable state folder, which is created if it is missing; also
+    returns a line per unusable one before it.
+
+    Raises:
+        OSError: no state folder is usable.
+    """
     problem: OSError | None = None
     refused: list[str] = []
     for path in state_folders():
         try:
             _make(path)
             with open_own(os.path.abspath(path)) as state:
-                return _with_room(state.make_folder(f"{_PREFIX}{uuid}-{os.getpid()}")), refused
+                return use(state), refused
         except Untrusted as failed:
             refused.append(f"{failed}: another state folder is used")
             problem = problem or failed
@@ -273,11 +289,7 @@ def read_settings(folder: Folder) -> RunSettings:
         Untrusted: they are not ours.
         Damaged: this version of taupy cannot read them.
     """
-    from taupy.instrument import autograd_beside
-
-    settings = settings_of(values.loads((folder / "run").read_record()))
-    settings.metadata |= autograd_beside.facts_of(folder)
-    return settings
+    return settings_of(values.loads((folder / "run").read_record()))
 
 
 def settings_of(record: Any) -> RunSettings:

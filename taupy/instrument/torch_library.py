@@ -1,9 +1,9 @@
-"""Libraries through which PyTorch reports its work: compiled once per PyTorch, and kept.
+"""Libraries through which PyTorch reports its work: built by `taupy setup torch`, and kept.
 
-One reports autograd's nodes to the engine, one collectives, one operators. They are compiled for
-the PyTorch installed for this Python, which is found without importing it, and kept in the state
-folder. A new library is tested in a separate process: for a small example it must report the same
-as PyTorch itself. A library that has failed three times is not tried again.
+One reports autograd's nodes to the engine, one collectives, one operators. They depend on the C++
+interface of one PyTorch and cannot be shipped. They are built for the PyTorch installed for this
+Python, which is found without importing it, and kept in the state folder. A library is tested in a
+separate process: for a small example it must report the same as PyTorch itself.
 """
 
 from __future__ import annotations
@@ -17,17 +17,13 @@ from taupy.state.folder import File, Folder, open_own
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
-    Tell = Callable[[str], None]
+    from collections.abc import Iterable, Sequence
 
 _SOURCES = os.path.join(os.path.dirname(os.path.dirname(__file__)), "_native")
 _COMPILERS = ("c++", "g++", "clang++")
 _STANDARDS = ("c++20", "c++17")
 """PyTorch's headers require the first from 2.11 on; compilers as old as PyTorch 2.1 lack it."""
 _LIMIT_S = 300
-_ATTEMPTS = 3
-"""A full disk or too little memory passes; what is wrong with the library does not."""
 
 # Symbols of libc10 with std::string, in the C++11 ABI and in the older one.
 _NEW_ABI, _OLD_ABI = b"torchCheckFailEPKcS2_jRKNSt7__cxx11", b"torchCheckFailEPKcS2_jRKSs"
@@ -163,7 +159,7 @@ class Kind:
         what: str,
         check: str,
         header: str,
-        fact: tuple[str, str, str] = ("", "", ""),
+        fact: tuple[str, str, str],
         *,
         needs_python: bool = False,
     ) -> None:
@@ -188,6 +184,7 @@ COLLECTIVES = Kind(
     "collectives",
     _COLLECTIVES_CHECK,
     "torch/csrc/distributed/c10d/GroupRegistry.hpp",
+    (layers.COLLECTIVES, layers.RECORDED, layers.NOT_RECORDED),
 )
 OPERATORS = Kind(
     "operators",
@@ -197,7 +194,7 @@ OPERATORS = Kind(
     (layers.OPERATORS, layers.COUNTED, layers.NOT_KNOWN),
     needs_python=True,
 )
-OF_LAYERS = (AUTOGRAD, OPERATORS)
+KINDS = (AUTOGRAD, OPERATORS, COLLECTIVES)
 
 
 class Torch:
@@ -211,10 +208,6 @@ class Torch:
         self.headers = os.path.join(folder, "include")
         self.libraries = os.path.join(folder, "lib")
         self.library = os.path.realpath(os.path.join(self.libraries, "libtorch_cpu.so"))
-
-    def fact(self, kind: Kind) -> str:
-        """The trial's metadata about an existing library."""
-        return f"{kind.done}PyTorch {self.version}"
 
     def name(self, kind: Kind) -> str:
         """The name of a library for this PyTorch, different for each build and folder."""
@@ -260,126 +253,63 @@ def installed(paths: Iterable[str]) -> Torch | None:
     return None
 
 
-def kept(kind: Kind, torch: Torch, state: str) -> tuple[bytes, bool]:
-    """The path of the library for this PyTorch, and whether it exists already.
+def kept(kind: Kind, torch: Torch, state: str) -> bytes:
+    """The path of the library for this PyTorch in a state folder.
 
     Raises:
-        Unusable: it cannot be compiled.
+        Unusable: it was not built, or is not a file of this user.
     """
     try:
         with open_own(state) as folder:
-            file = _usable(folder, kind, torch)
-            return os.fsencode(str(file)), file.exists()
+            file = file_of(kind, torch, folder)
+            file.size()
+            return os.fsencode(str(file))
+    except FileNotFoundError:
+        raise Unusable(layers.not_built(torch.version)) from None
     except OSError as problem:
         raise Unusable(str(problem)) from None
 
 
-def library(kind: Kind, torch: Torch, state: str, tell: Tell) -> bytes:
-    """The path of the library for this PyTorch, which is compiled now if necessary.
-
-    Args:
-        state: the state folder.
-        tell: called with a message before something that takes long.
+def build(kind: Kind, torch: Torch, state: Folder) -> File:
+    """Build the library, and keep it once it has passed its test.
 
     Raises:
-        Unusable: it does not exist and cannot be compiled.
+        Unusable: it cannot be built, or fails its test.
+        OSError: the state folder has no room for it.
     """
-    try:
-        with open_own(state) as folder:
-            return _kept(folder, kind, torch, tell)
-    except OSError as problem:
-        raise Unusable(str(problem)) from None
-
-
-def fact_of(kind: Kind, torch: Torch, state: str, tell: Tell) -> str:
-    """Like `library`, but returns the trial's metadata about it, in case of failure, too."""
-    try:
-        library(kind, torch, state, tell)
-    except Unusable as problem:
-        return f"{kind.undone}{problem}"
-    return torch.fact(kind)
-
-
-def is_kept(kind: Kind, torch: Torch, state: str) -> bool:
-    """Whether it is there already."""
-    try:
-        return kept(kind, torch, state)[1]
-    except Unusable:
-        return False
-
-
-def _usable(folder: Folder, kind: Kind, torch: Torch) -> File:
-    """The file of the library, which may not exist yet.
-
-    Raises:
-        Unusable: it has failed too often.
-        Untrusted: it is not a file of this user.
-    """
-    kept = folder / f"{torch.name(kind)}.so"
-    failures = _failures(kept)
-    if len(failures) >= _ATTEMPTS:
-        again = f"remove {_refused(kept)} to try again"
-        raise Unusable(f"{failures[-1]} ({_ATTEMPTS} attempts; {again})")
-    if kept.exists():
-        kept.size()
-    return kept
-
-
-def _refused(kept: File) -> File:
-    """The file with one line for each failure to make a library."""
-    return kept.with_suffix(".refused")
-
-
-def _failures(kept: File) -> list[str]:
-    refused = _refused(kept)
-    if not refused.exists():
-        return []
-    return refused.read_record().decode("utf-8", "replace").splitlines()
-
-
-def _kept(folder: Folder, kind: Kind, torch: Torch, tell: Tell) -> bytes:
-    kept = _usable(folder, kind, torch)
-    if not kept.exists():
-        lock = _lock(folder)
-        try:
-            kept = _usable(folder, kind, torch)
-            if not kept.exists():
-                _make_or_refuse(kept, kind, torch, tell)
-        finally:
-            os.close(lock)
-    return os.fsencode(str(kept))
-
-
-def _lock(folder: Folder) -> int:
-    """Wait until no other process compiles: one of many ranks compiles for all.
-
-    On a file system without locks each process compiles a separate library.
-
-    Returns:
-        A descriptor that holds the lock until it is closed.
-    """
-    import contextlib
-    import fcntl
-
-    descriptor = (folder / "compiling").lock_descriptor()
-    with contextlib.suppress(OSError):
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-    return descriptor
-
-
-def _make_or_refuse(kept: File, kind: Kind, torch: Torch, tell: Tell) -> None:
     compiler = _compiler(kind, torch)
-    tell(f"compiling a library for {kind.what} (once for PyTorch {torch.version})")
+    abi = torch.abi()
+    if abi is None:
+        raise Unusable("the ABI of PyTorch's libraries is not known")
+    file = file_of(kind, torch, state)
+    new = file.with_suffix(f".{os.getpid()}")
+    before = os.umask(0o077)
     try:
-        _make(kept, kind, torch, compiler)
-    except _Refused as problem:
-        lines = [*_failures(kept), " ".join(str(problem).split())]
-        _refused(kept).write_bytes("\n".join(lines).encode())
-        raise
+        _compile(compiler, str(new), kind, torch, abi)
+        check(kind, torch, new)
+        new.rename(file.name)
+    finally:
+        os.umask(before)
+        new.unlink(missing_ok=True)
+    return file
 
 
-class _Refused(Unusable):
-    """There is no library, and another attempt would probably not help."""
+def check(kind: Kind, torch: Torch, file: File) -> None:
+    """Test a library in a process that imports PyTorch.
+
+    Raises:
+        Unusable: it does not report what PyTorch does.
+    """
+    paths = [os.path.dirname(torch.folder), *sys.path]  # another one may be installed, too
+    _run(
+        "the library failed its test",
+        [sys.executable, "-I", "-c", kind.check, str(file), *paths],
+    )
+
+
+def file_of(kind: Kind, torch: Torch, state: Folder) -> File:
+    """Where the library is kept, if it was built."""
+    return state / f"{torch.name(kind)}.so"
 
 
 def _compiler(kind: Kind, torch: Torch) -> str:
@@ -402,25 +332,6 @@ def _python_headers() -> str:
     return sysconfig.get_path("include")
 
 
-def _make(kept: File, kind: Kind, torch: Torch, compiler: str) -> None:
-    abi = torch.abi()
-    if abi is None:
-        raise _Refused("the ABI of PyTorch's libraries is not known")
-    new = kept.with_suffix(f".{os.getpid()}")
-    before = os.umask(0o077)
-    try:
-        _compile(compiler, str(new), kind, torch, abi)
-        paths = [os.path.dirname(torch.folder), *sys.path]  # another one may be installed, too
-        _run(
-            "the library failed its test",
-            [sys.executable, "-I", "-c", kind.check, str(new), *paths],
-        )
-        new.rename(kept.name)
-    finally:
-        os.umask(before)
-        new.unlink(missing_ok=True)
-
-
 def _compile(compiler: str, target: str, kind: Kind, torch: Torch, abi: str) -> None:
     import json
 
@@ -435,7 +346,7 @@ def _compile(compiler: str, target: str, kind: Kind, torch: Torch, abi: str) -> 
         ]
         try:
             return _run("the library does not compile", command)
-        except _Refused:
+        except Unusable:
             if standard == _STANDARDS[-1]:
                 raise
 
@@ -444,7 +355,7 @@ def _run(failure: str, command: Sequence[str]) -> None:
     """Run a command.
 
     Raises:
-        _Refused: it failed; the message contains the last line of its output.
+        Unusable: it failed; the message contains the last line of its output.
     """
     import subprocess
 
@@ -459,4 +370,4 @@ def _run(failure: str, command: Sequence[str]) -> None:
         line = next(
             (line for line in lines if "error" in line), lines[-1] if lines else "no reason"
         )
-        raise _Refused(f"{failure}: {line.strip()[:300]}")
+        raise Unusable(f"{failure}: {line.strip()[:300]}")

@@ -34,6 +34,14 @@ COUNTED = "counted: "
 
 NOT_KNOWN = "not known: "
 
+COLLECTIVES = "taupy.collectives"
+"""Metadata field: whether collectives were `recorded: ...`, of a job of several ranks."""
+
+RECORDED, NOT_RECORDED = "recorded: ", "not recorded: "
+
+LACKING = "taupy.health.torch"
+"""Metadata field: what a trial lacks for want of a library that is built for PyTorch."""
+
 _FRAMEWORKS = (torch, keras, sklearn)
 _FILES = tuple(code.partition(":")[0] for code in torch.LAYERS)
 
@@ -81,17 +89,33 @@ def is_backward(groups: str) -> bool:
     return {GROUP, _BACKWARD_GROUP} <= {*groups.split("|")}
 
 
-def undivided(timers: Iterable[Timer], facts: Mapping[str, str]) -> str | None:
-    """Why the backward passes of layers are one phase; None if they are not, or there are none."""
-    way = facts.get(AUTOGRAD, "")
-    groups = {group for timer in timers for group in timer.groups}
-    if not {GROUP, _BACKWARD_GROUP} <= groups:
-        return None
-    if way.startswith(BY_LAYER) and _NODES not in groups:
-        way = "the library for it was compiled, but has seen no node of a graph"
-    elif not way.startswith(ONE_PHASE):
-        return None
-    return f"backward passes are not divided by layer: {way.removeprefix(ONE_PHASE)}"
+def not_built(version: str) -> str:
+    """Why there is no library for a PyTorch, and the remedy."""
+    return f"`taupy setup torch` has not been run for PyTorch {version}"
+
+
+def lacking(timers: Iterable[Timer], facts: Mapping[str, str]) -> str | None:
+    """What is not recorded of a program that used PyTorch, and why; None if nothing is missing."""
+    groups, has_modules, has_groups = set[str](), False, False
+    for timer in timers:
+        groups.update(timer.groups if ESTIMATOR not in timer.groups else ())
+        has_modules |= timer.name == "import torch" or "torch/nn/" in (timer.file or "")
+        has_groups |= timer.name == "init_process_group" and "torch/" in (timer.file or "")
+    has_layers = has_modules and GROUP in groups
+    has_backward = has_layers and _BACKWARD_GROUP in groups
+    causes: dict[str, list[str]] = {}
+    for what, field, undone, is_wanted in (
+        ("backward passes by layer", AUTOGRAD, ONE_PHASE, has_backward),
+        ("shapes, parameters and flop of layers", OPERATORS, NOT_KNOWN, has_layers),
+        ("collectives", COLLECTIVES, NOT_RECORDED, has_groups),
+    ):
+        fact = facts.get(field, "")
+        if is_wanted and fact.startswith(undone):
+            causes.setdefault(fact.removeprefix(undone), []).append(what)
+        elif field == AUTOGRAD and is_wanted and fact and _NODES not in groups:
+            causes["the library for it has seen no node of a graph"] = [what]
+    lines = [f"{', '.join(what)}: not recorded, since {cause}" for cause, what in causes.items()]
+    return "; ".join(lines) or None
 
 
 def unknown_because(operators: str) -> str:

@@ -18,8 +18,6 @@ KINDS = (
 GROUP = "PHASE_"
 STEP = "Optimizer.step#"
 """Prefix of the names of timers that are called once a step."""
-WAIT = "wait for a library of taupy's to be compiled"
-"""Name of the timer of that wait, which is no work of the phase that it interrupts."""
 
 
 @cache
@@ -63,8 +61,6 @@ def _kind(name: str, file: str | None, groups: Collection[str]) -> str | None:
     if "RECORD_FUNCTION" in groups:
         kinds = (kind for begin, kind in _ranges().items() if name.startswith(begin))
         return next(kinds, None)
-    if name == WAIT and "TAUPY" in groups:
-        return "compile"
     if not file or name not in _names():
         return None
     routines, parts = _routines(), file.split("/")

@@ -68,8 +68,8 @@ def of_settings(
         )
     if settings.engine_options.get("layers") and (doubt := layers.doubt(timers)):
         health[f"{HEALTH}layers"] = doubt
-    if undivided := layers.undivided(timers, settings.metadata):
-        health[f"{HEALTH}autograd"] = undivided
+    if lacking := layers.lacking(timers, settings.metadata):
+        health[layers.LACKING] = lacking
     trainings = [series for thread in threads for series in thread.steps]
     if not trainings and (doubt := steps.doubt(timers)):
         health[f"{HEALTH}steps"] = doubt

@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 import pytest
 
-from taupy.instrument import torch_library
 from tests.builders import empty_database
+from tests.in_process import set_up_torch
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
@@ -53,6 +53,7 @@ class Trial:
 
     def __init__(self, database: Path, stderr: str = "", stdout: str = "") -> None:
         self.stderr, self.stdout = stderr, stdout
+        self.database = database
         self.connection = sqlite3.connect(f"file:{database}?mode=ro", uri=True)
         self._paths: list[Path_] = []
 
@@ -188,10 +189,8 @@ def runner(tmp_path) -> Runner:
 def torch_state(tmp_path_factory) -> str:
     """A state folder with the libraries compiled for the installed PyTorch, created once."""
     state = str(tmp_path_factory.mktemp("torch"))  # accessible by this user only
-    torch = torch_library.installed(sys.path)
-    assert torch is not None
-    for kind in (torch_library.AUTOGRAD, torch_library.OPERATORS):
-        torch_library.library(kind, torch, state, print)
+    done = set_up_torch({**os.environ, "TAUPY_STATE_DIR": state})
+    assert done.returncode == 0, done.stderr
     return state
 
 

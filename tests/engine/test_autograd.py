@@ -7,6 +7,7 @@ against it. Against PyTorch itself at the end.
 from __future__ import annotations
 
 import importlib.util
+import os
 import re
 import shutil
 import subprocess
@@ -15,10 +16,10 @@ from pathlib import Path
 
 import pytest
 
-from taupy.profiledb.database import ProfileDB
 from tests.engine.conftest import has_native
 from tests.engine.test_layers import HEAD as LAYERS
 from tests.engine.test_layers import STAND_IN
+from tests.in_process import set_up_torch
 
 PLAYED = Path(__file__).with_name("played_torch")
 HEAD = (
@@ -73,18 +74,26 @@ def put_torch(folder: Path, library: Path) -> Path:
     return torch
 
 
+def environment_of(folder: Path) -> dict[str, str]:
+    """Of taupy with the PyTorch in a folder, and a state folder beside it."""
+    return {
+        **os.environ, "PYTHONPATH": str(folder), "TAUPY_STATE_DIR": str(folder / "state")
+    }  # fmt: skip
+
+
 @pytest.fixture(scope="module")
 def shared(played, tmp_path_factory) -> Path:
     """Where PyTorch is, and a state folder in which taupy's library is kept."""
     folder = tmp_path_factory.mktemp("shared")
     put_torch(folder, played)
+    done = set_up_torch(environment_of(folder))
+    assert done.stdout.count("built and tested") == 2, done.stderr  # it has no operators
     return folder
 
 
 @pytest.fixture
 def run(runner, shared):
-    runner.environment["PYTHONPATH"] = str(shared)
-    runner.environment["TAUPY_STATE_DIR"] = str(shared / "state")
+    runner.environment |= environment_of(shared)
 
     def run(source: str, *options: str, engine: str = "native"):
         return runner.run(HEAD + source, engine, *options)
@@ -100,6 +109,7 @@ def torch(runner, played) -> Path:
 
 @pytest.fixture
 def run_alone(runner, torch):
+    runner.environment |= environment_of(runner.folder)
     return lambda source: runner.run(HEAD + source, "native")
 
 
@@ -409,15 +419,19 @@ def kept_files(runner) -> list[Path]:
     return sorted(state.glob("autograd-*"))
 
 
-def test_the_library_is_compiled_once_and_lies_in_the_state_folder(run_alone, runner):
-    first = run_alone(PROGRAM)
-    assert "once for PyTorch 2.99.0" in first.stderr
+def test_setup_builds_a_library_once_and_keeps_it_in_the_state_folder(run_alone, runner):
+    assert "built and tested" in set_up_torch(runner.environment).stdout
     (library,) = kept_files(runner)
     assert re.fullmatch(r"autograd-2\.99\.0-[0-9a-f]{8}\.so", library.name)
     before = library.stat()
     assert before.st_mode & 0o077 == 0
-    assert "compiling" not in run_alone(PROGRAM).stderr
+    assert (
+        f"{library.name} was there, and passes its test" in set_up_torch(runner.environment).stdout
+    )
     assert library.stat().st_mtime_ns == before.st_mtime_ns
+    trial = run_alone(PROGRAM)
+    assert passes(trial) == {"backward of 0": 1, "backward of 0 > MulBackward0": 1}
+    assert trial.metadata()["taupy.autograd"] == "by layer: PyTorch 2.99.0"
     other = library.with_name("other")
     library.rename(other)
     library.symlink_to(other)
@@ -426,52 +440,48 @@ def test_the_library_is_compiled_once_and_lies_in_the_state_folder(run_alone, ru
     assert "is a symbolic link" in trial.metadata()["taupy.autograd"]
 
 
-def test_programs_that_start_together_compile_it_once(runner, torch):
-    (runner.folder / "prog.py").write_text(HEAD + PROGRAM)
-    command = [sys.executable, "-m", "taupy", "run", "--db", "taupy.db", "prog.py"]
-    both = [
-        subprocess.Popen(command, cwd=runner.folder, env=runner.environment, stderr=subprocess.PIPE)
-        for _ in range(2)
-    ]
-    texts = [process.communicate(timeout=300)[1].decode() for process in both]
-    assert [process.returncode for process in both] == [0, 0], texts
-    assert "".join(texts).count("compiling a library for backward passes") == 1
-    with ProfileDB.open(runner.folder / "taupy.db") as db:
-        facts = db.rows("SELECT value FROM metadata WHERE name = 'taupy.autograd'")
-        trials = db.trials()
-    assert len(trials) == 2, texts
-    assert [value for (value,) in facts] == ["by layer: PyTorch 2.99.0"] * 2, texts
+def test_a_library_that_fails_its_test_now_is_built_again(run_alone, runner):
+    set_up_torch(runner.environment)
+    (library,) = kept_files(runner)
+    library.write_bytes(b"")
+    assert f"{library.name} built and tested" in set_up_torch(runner.environment).stdout
+    assert passes(run_alone(PROGRAM)) != {}
 
 
-def test_a_file_of_messages_stays_as_the_program_wrote_it(runner, torch):
-    source = HEAD + PROGRAM + "\nimport sys, time; time.sleep(0.1); print('end', file=sys.stderr)"
-    (runner.folder / "prog.py").write_text(source)
-    command = [sys.executable, "-m", "taupy", "run", "--db", "taupy.db", "prog.py"]
-    messages = runner.folder / "messages"
-    with messages.open("wb") as file:
-        subprocess.run(command, cwd=runner.folder, env=runner.environment, stderr=file, check=True)
-    first, *others = messages.read_text().splitlines()
-    assert first == "end"
-    assert all(line.startswith("taupy: ") for line in others)
-
-
-def test_a_program_without_pytorch_has_nothing_compiled_for_it(runner, torch):
-    trial = runner.run("def f(): pass\nf()", "native")
-    assert "compiling" not in trial.stderr
+def test_without_setup_no_compiler_is_started_and_every_answer_names_the_command(run_alone, runner):
+    tools = runner.folder / "tools"
+    tools.mkdir()
+    for name in ("c++", "g++", "clang++"):
+        (tools / name).write_text(f"#!/bin/sh\necho >{runner.folder}/compiled\n")
+        (tools / name).chmod(0o755)
+    runner.environment["PATH"] = f"{tools}:{runner.environment['PATH']}"
+    trial = run_alone(PROGRAM + "\nimport time; time.sleep(0.1)")
+    assert not (runner.folder / "compiled").exists()
+    assert {path.groups for path in trial.paths() if "AUTOGRAD" in path.groups} == set()
     assert kept_files(runner) == []
-    assert "taupy.autograd" not in trial.metadata()
+    remark = (
+        "shapes, parameters and flop of layers: not recorded, since `taupy setup torch` has "
+        "not been run for PyTorch 2.99.0"
+    )
+    assert trial.stderr.splitlines()[-1] == f"taupy: note: {remark}"
+    for command in ("layers", "phases"):
+        done = subprocess.run(
+            [sys.executable, "-m", "taupy", command, "--db", str(trial.database)],
+            env=runner.environment, capture_output=True, text=True, check=True,
+        )  # fmt: skip
+        assert done.stdout.splitlines()[-1] == f"note: {remark}"
+    doctor = subprocess.run(
+        [sys.executable, "-m", "taupy", "doctor"],
+        env=runner.environment, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    (line,) = [line for line in doctor.stdout.splitlines() if "PyTorch" in line]
+    assert line.startswith("note") and "`taupy setup torch` has not been run" in line
 
 
-def test_the_library_is_compiled_while_pytorch_is_imported(run_alone, runner, torch):
-    (runner.folder / "above.py").write_text("import torch\n")
-    with (torch / "__init__.py").open("a") as file:
-        file.write("\nimport torch.nn, time\ntime.sleep(1)\n")
-    trial = runner.run("import above\n" + HEAD + PROGRAM, "native")
-    assert "compiling" in trial.stderr
-    assert passes(trial) == {"backward of 0": 1, "backward of 0 > MulBackward0": 1}
-    assert trial.metadata()["taupy.autograd"] == "by layer: PyTorch 2.99.0"
-    wait = trial.under("wait for a library of taupy's to be compiled")
-    assert wait.groups == ("PHASE_COMPILE", "TAUPY") and wait.calls == 1
+def test_a_program_without_pytorch_lacks_nothing(runner, torch):
+    trial = runner.run("def f(): pass\nf()", "native")
+    assert "setup" not in trial.stderr
+    assert "taupy.health.torch" not in trial.metadata()
 
 
 @pytest.mark.slow
@@ -484,9 +494,7 @@ def test_the_library_is_compiled_while_pytorch_is_imported(run_alone, runner, to
         ("another", "the library does not compile"),
     ],
 )
-def test_without_a_library_backward_is_one_phase_and_the_trial_says_so(
-    run_alone, torch, broken, why
-):
+def test_setup_says_what_cannot_be_built_and_runs_without_it(run_alone, runner, torch, broken, why):
     header = torch / "include" / "ATen" / "record_function.h"
     libc10 = torch / "lib" / "libc10.so"
     if broken == "names":
@@ -498,22 +506,21 @@ def test_without_a_library_backward_is_one_phase_and_the_trial_says_so(
         libc10.write_bytes(libc10.read_bytes().replace(b"jRKNSt7__cxx11", b"jRKNSt7__other"))
     else:
         header.write_text(header.read_text().replace("scopes", "of_scopes"))
-    for attempt in (1, 2, 3, 4):
-        trial = run_alone(PROGRAM)
-        assert trial.metadata()["taupy.autograd"].startswith(f"one phase: {why}")
-        assert passes(trial) == {}
-        # What has failed three times is not tried again.
-        assert ("compiling" in trial.stderr) == (attempt < 4 and broken != "headers")
+    done = set_up_torch(runner.environment)
+    assert done.returncode == 1
+    assert f"taupy: backward passes by layer: not available: {why}" in done.stderr
+    assert kept_files(runner) == []
+    assert passes(run_alone(PROGRAM)) == {}
 
 
-@pytest.mark.slow
-def test_a_library_that_failed_once_is_made_by_the_next_run(run_alone, torch):
-    header = torch / "include" / "ATen" / "record_function.h"
-    text = header.read_text()
-    header.write_text(text.replace("scopes", "of_scopes"))
-    assert run_alone(PROGRAM).metadata()["taupy.autograd"].startswith("one phase: ")
-    header.write_text(text)
-    assert run_alone(PROGRAM).metadata()["taupy.autograd"] == "by layer: PyTorch 2.99.0"
+def test_setup_without_pytorch_says_which_python_it_looked_at(runner):
+    runner.environment["PYTHONPATH"] = str(Path(__file__).parents[2])
+    if importlib.util.find_spec("torch") is not None:
+        pytest.skip("PyTorch is installed")
+    done = set_up_torch(runner.environment)
+    assert done.returncode == 2
+    assert done.stderr.startswith("taupy: setup: PyTorch is not installed for ")
+    assert done.stderr.count("\n") == 1
 
 
 @pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="PyTorch is not installed")

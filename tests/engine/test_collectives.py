@@ -14,7 +14,7 @@ import pytest
 
 from tests.engine.conftest import TIMEOUT_S
 from tests.engine.test_autograd import HEAD as AUTOGRAD
-from tests.engine.test_autograd import played, put_torch, pytestmark, shared  # noqa: F401
+from tests.engine.test_autograd import environment_of, played, pytestmark, shared  # noqa: F401
 
 HEAD = (
     AUTOGRAD
@@ -29,8 +29,7 @@ data = torch.ones(10)
 
 @pytest.fixture
 def run(runner, shared):  # noqa: F811
-    runner.environment["PYTHONPATH"] = str(shared)
-    runner.environment["TAUPY_STATE_DIR"] = str(shared / "state")
+    runner.environment |= environment_of(shared)
 
     def run(source: str, *options: str):
         return runner.run(HEAD + source, "native", "--collectives", *options, check=False)
@@ -392,10 +391,10 @@ dist.destroy_process_group()
 
 
 @pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="PyTorch is not installed")
-def test_pytorchs_own_collectives(runner):
+def test_pytorchs_own_collectives(torch_runner):
     import subprocess
 
-    trial = runner.run(PROGRAM, "native", "--collectives")
+    trial = torch_runner.run(PROGRAM, "native", "--collectives")
     bare = subprocess.run(
         [sys.executable, "-c", PROGRAM],
         capture_output=True, text=True, timeout=TIMEOUT_S, check=True,

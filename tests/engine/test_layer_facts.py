@@ -16,7 +16,7 @@ import pytest
 
 from taupy.instrument.torch_library import OPERATORS, Torch
 from tests.engine.conftest import ROOT, has_native
-from tests.engine.test_autograd import HEAD, played, put_torch  # noqa: F401
+from tests.engine.test_autograd import HEAD, environment_of, played, put_torch, shared  # noqa: F401
 from tests.engine.test_autograd import compiler as cxx
 
 PLAYED = """
@@ -63,19 +63,24 @@ pytestmark = [
 ]
 
 
-@pytest.fixture
-def run(runner, played, tmp_path):  # noqa: F811
-    torch = Torch(str(put_torch(runner.folder, played)))
-    state = Path(runner.environment["TAUPY_STATE_DIR"])
-    state.mkdir(mode=0o700, exist_ok=True)
-    kept = state / f"{torch.name(OPERATORS)}.so"
-    source = tmp_path / "played.c"
+@pytest.fixture(scope="module")
+def kept(shared) -> Path:  # noqa: F811
+    """The library that plays the one of operators, beside that of autograd."""
+    torch = Torch(str(shared / "torch"))
+    kept = shared / "state" / f"{torch.name(OPERATORS)}.so"
+    source = shared / "played.c"
     source.write_text(PLAYED)
     native = ROOT / "taupy" / "_native"
     subprocess.run(
         [compiler, "-shared", "-fPIC", "-I", native, source, "-o", kept], check=True, timeout=120
     )
     kept.chmod(0o600)
+    return kept
+
+
+@pytest.fixture
+def run(runner, shared, kept):  # noqa: F811
+    runner.environment |= environment_of(shared)
     tell = f"""
 import ctypes
 computed = ctypes.CDLL({str(kept)!r}).played_computed
@@ -348,7 +353,7 @@ def test_without_a_library_nothing_is_known_and_the_trial_says_so(runner, played
     trial = runner.run(HEAD + "Sequential(Makes('MulBackward0'))()", "native")
     assert facts(trial) == {}
     why = trial.metadata()["taupy.operators"]
-    assert why == "not known: the headers of PyTorch are missing"
+    assert why == "not known: `taupy setup torch` has not been run for PyTorch 2.99.0"
 
 
 MODELS = {

@@ -17,6 +17,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+from tests.in_process import set_up_torch
+
 HERE = Path(__file__).parent
 MODELS = tuple(
     re.findall(r"^@model\ndef (\w+)", (HERE / "models.py").read_text(), flags=re.MULTILINE)
@@ -64,6 +66,8 @@ def compare(names: tuple[str, ...], engines: tuple[str, ...]) -> dict[str, dict[
     result: dict[str, dict[str, list[str]]] = {name: {} for name in names}
     with tempfile.TemporaryDirectory(prefix="taupy-observer-") as text:
         folder = Path(text)
+        if "native" in engines and (done := set_up_torch(environment(folder))).returncode:
+            raise RuntimeError(f"taupy setup torch: {done.stderr}")
         for begin in range(0, len(names), AT_ONCE):
             some = names[begin : begin + AT_ONCE]
             plain = facts(some, [], folder)

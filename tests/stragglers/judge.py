@@ -21,6 +21,7 @@ from taupy.comparison import ranks
 from taupy.comparison.rank_causes import Cause, Causes
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.query import trial_metadata
+from tests.in_process import set_up_torch
 
 HERE = Path(__file__).parent
 SHARE = ("slow_backward", "one_step_in_fifty", "ranks_take_turns", "wait_for_a_process")
@@ -49,16 +50,19 @@ class Named(NamedTuple):
     names: frozenset[str]
 
 
+def environment(folder: Path) -> dict[str, str]:
+    state = os.environ.get("TAUPY_STATE_DIR", str(folder / "state"))
+    return {**os.environ, "TAUPY_STATE_DIR": state, "OMP_NUM_THREADS": "1"}
+
+
 def run(name: str, folder: Path) -> tuple[Path, str]:
     """The database of a measured run, and what the run wrote to standard error."""
     database = folder / f"{name}.db"
-    state = os.environ.get("TAUPY_STATE_DIR", str(folder / "state"))  # with compiled libraries
-    environment = {**os.environ, "TAUPY_STATE_DIR": state, "OMP_NUM_THREADS": "1"}
     done = subprocess.run(
         [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2",
          "--standalone", "-m", "taupy", "run", "--db", str(database),
          str(HERE / "variants.py"), name],
-        cwd=folder, env=environment, capture_output=True, text=True, timeout=TIMEOUT_S,
+        cwd=folder, env=environment(folder), capture_output=True, text=True, timeout=TIMEOUT_S,
     )  # fmt: skip
     if done.returncode != 0:
         raise RuntimeError(f"{name}: {done.stderr[-2000:]}")
@@ -134,6 +138,8 @@ def judge(chosen: Sequence[str]) -> dict[str, bool]:
     """Of each variant: was its cause named? Says so on the way."""
     told = {}
     with tempfile.TemporaryDirectory() as folder:
+        if (done := set_up_torch(environment(Path(folder)))).returncode:
+            raise RuntimeError(f"taupy setup torch: {done.stderr}")
         for name in chosen:
             database, stderr = run(name, Path(folder))
             answers = named(database)
@@ -151,7 +157,7 @@ def main(arguments: Sequence[str]) -> int:
     chosen = SHARE if arguments == ["--share"] else arguments or [*expected()]
     told = judge(chosen)
     if arguments == ["--share"] and not all(told.values()):
-        print("once more, with libraries compiled anew, since other tests may have disturbed it:")
+        print("once more, since other tests may have disturbed it:")
         told |= judge([name for name, was_named in told.items() if not was_named])
     print(f"{sum(told.values())} of {len(told)} are named")
     return int(len(told) - sum(told.values()) > (NOT_NAMED_AT_MOST if not arguments else 0))

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from tests.in_process import taupy
+from tests.in_process import set_up_torch, taupy
 
 pytestmark = [
     pytest.mark.slow,
@@ -49,6 +49,12 @@ int clock_gettime(clockid_t id, struct timespec *now)
     return result;
 }
 """
+
+
+@pytest.fixture(scope="module", autouse=True)
+def libraries():
+    done = set_up_torch(os.environ)
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.fixture

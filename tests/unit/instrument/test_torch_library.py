@@ -13,7 +13,7 @@ def test_a_changed_header_makes_another_library(tmp_path):
     source.write_text('#include "shared.h"\n#include <vector>\n')
     header.write_text("one")
     (tmp_path / "unused.h").write_text("one")
-    kind = Kind("x", "a test", "", "ATen/ATen.h")
+    kind = Kind("x", "a test", "", "ATen/ATen.h", ("taupy.x", "done: ", "undone: "))
     kind.source = str(source)
     torch = Torch(str(tmp_path))
     first = torch.name(kind)

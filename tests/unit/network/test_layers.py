@@ -7,6 +7,7 @@ import pytest
 from taupy.model.profile import Timer
 from taupy.network import layers
 
+TORCH = Timer("import torch", groups=("IMPORT",))
 LAYER = Timer("net.0 [Linear]", groups=("LAYER",))
 BACKWARD = Timer("Tensor.backward", "torch/_tensor.py", 1, ("PYTHON", "PHASE_BACKWARD"))
 NODE = Timer("AddmmBackward0", groups=("AUTOGRAD",))
@@ -23,13 +24,37 @@ NODE = Timer("AddmmBackward0", groups=("AUTOGRAD",))
     ],
 )
 def test_a_trial_says_why_backward_passes_are_one_phase(timers, way, said):
-    line = layers.undivided(timers, {"taupy.autograd": way} if way else {})
-    assert line == ("backward passes are not divided by layer: no compiler" if said else None)
+    line = layers.lacking([TORCH, *timers], {"taupy.autograd": way} if way else {})
+    assert line == ("backward passes by layer: not recorded, since no compiler" if said else None)
+    assert layers.lacking(timers, {"taupy.autograd": way} if way else {}) is None
 
 
 def test_a_trial_whose_graphs_were_not_seen_says_so():
-    line = layers.undivided((LAYER, BACKWARD), {"taupy.autograd": "by layer: PyTorch 2.13"})
-    assert line is not None and line.endswith("compiled, but has seen no node of a graph")
+    line = layers.lacking((TORCH, LAYER, BACKWARD), {"taupy.autograd": "by layer: PyTorch 2.13"})
+    assert line is not None and line.endswith("has seen no node of a graph")
+
+
+def test_what_lacks_for_one_cause_is_one_remark_and_for_what_was_used_only():
+    cause = layers.not_built("2.13")
+    facts = {
+        layers.AUTOGRAD: layers.ONE_PHASE + cause,
+        layers.OPERATORS: layers.NOT_KNOWN + cause,
+        layers.COLLECTIVES: layers.NOT_RECORDED + cause,
+    }
+    assert layers.lacking([TORCH], facts) is None
+    assert (
+        layers.lacking([TORCH, Timer("Pipeline.fit", groups=("LAYER", "ESTIMATOR"))], facts) is None
+    )
+    assert layers.lacking([TORCH, LAYER], facts) == (
+        f"shapes, parameters and flop of layers: not recorded, since {cause}"
+    )
+    assert "`taupy setup torch`" in cause
+    place = "/lib/torch/distributed/distributed_c10d.py"
+    groups = Timer("init_process_group", place, 1, ("PYTHON",))
+    assert layers.lacking([TORCH, LAYER, BACKWARD, groups], facts) == (
+        "backward passes by layer, shapes, parameters and flop of layers, collectives: "
+        f"not recorded, since {cause}"
+    )
 
 
 def test_names_of_a_layer_and_of_its_backward_pass():

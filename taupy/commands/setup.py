@@ -1,0 +1,68 @@
+"""Build what taupy needs to measure PyTorch in full, once for each PyTorch.
+
+    taupy setup torch      the PyTorch of this Python, which is the one that `taupy run` uses
+
+Builds and tests the libraries through which PyTorch reports backward passes by layer, the shapes
+and operations of layers, and collectives. They are kept in the state folder of this user. Needs a
+C++ compiler and Python's headers. Without them, `taupy run` leaves these details out and says so;
+it never starts a compiler itself.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from functools import partial
+
+from taupy.commands.messages import say
+from taupy.errors import TaupyError, UsageError
+from taupy.instrument import runfolder, torch_library
+from taupy.instrument.torch_library import KINDS, Kind, Torch, Unusable
+from taupy.state.folder import Folder
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("what", choices=("torch",), help="the framework")
+
+
+def run(args: argparse.Namespace) -> int:
+    torch = torch_library.installed(sys.path)
+    if torch is None:
+        raise UsageError(
+            f"setup: PyTorch is not installed for {sys.executable}, the Python in which taupy is "
+            "installed and runs programs: install both in one environment"
+        )
+    try:
+        failed, refused = runfolder.in_state_folder(partial(_set_up, torch))
+    except OSError as problem:
+        raise TaupyError(
+            f"cannot keep the libraries ({problem}); set TAUPY_STATE_DIR to a writable folder"
+        ) from None
+    say(*refused)
+    return 1 if failed else 0
+
+
+def _set_up(torch: Torch, state: Folder) -> bool:
+    """Build what is missing, and test what is there; returns whether something is not usable."""
+    print(f"PyTorch {torch.version} in {torch.folder}; libraries in {state}", flush=True)
+    failed = False
+    for kind in KINDS:
+        try:
+            print(f"  {kind.what}: {_made(kind, torch, state)}", flush=True)
+        except Unusable as problem:
+            failed = True
+            say(f"{kind.what}: not available: {problem}")
+    return failed
+
+
+def _made(kind: Kind, torch: Torch, state: Folder) -> str:
+    """Build a library unless there is one that passes its test; returns what was done."""
+    file = torch_library.file_of(kind, torch, state)
+    if file.exists():
+        try:
+            torch_library.check(kind, torch, file)
+        except Unusable:
+            file.unlink()
+        else:
+            return f"{file.name} was there, and passes its test"
+    return f"{torch_library.build(kind, torch, state).name} built and tested"
