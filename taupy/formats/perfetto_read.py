@@ -20,8 +20,10 @@ from taupy.formats.reading import refusal
 from taupy.formats.registry import IMPORT_NOTES
 from taupy.formats.stacks import Stacks, Timers, profile_of, routine_timer
 from taupy.model.profile import TIME, Profile, Thread, ThreadProfile, Timer
+from taupy.units import several
 
 _PACKET = 1 << 3 | wire.BYTES
+_STRAY = 0
 _LANE = re.compile(r"(.*) \(([0-9]{1,4})\)", re.DOTALL)
 _ARROW = " => "
 _GROUPS = ("USER",)  # of slices without a category
@@ -33,12 +35,15 @@ def recognises(path: Path, first_bytes: bytes) -> bool:
     """Whether the file is a sequence of packets, one of which describes a track or a slice."""
     at, tracks = 0, False
     while at < len(first_bytes):
+        if first_bytes[at] == _STRAY and at:
+            at += 1
+            continue
+        if first_bytes[at] != _PACKET:
+            return False
         try:
             size, begin = wire.varint(first_bytes, at + 1)
         except wire.WireError:
             return tracks
-        if first_bytes[at] != _PACKET:
-            return False
         if begin + size > len(first_bytes):
             return tracks
         try:
@@ -54,17 +59,25 @@ def read(source: Path, progress: Progress) -> Iterator[Profile]:
     reading = _Reading(source)
     for at, packet in _packets(source, progress):
         try:
-            reading.packet(_message(packet))
+            if packet:
+                reading.packet(_message(packet))
+            else:
+                reading.stray += 1
         except wire.WireError as problem:
             raise refusal(source, f"byte {at + problem.at}", str(problem)) from None
     yield reading.profile()
 
 
 def _packets(source: Path, progress: Progress) -> Iterator[tuple[int, bytes]]:
-    """Each packet and the offset at which it begins."""
+    """Each packet and the offset at which it begins; an empty one for each zero byte between
+    packets, which some writers leave and other readers skip."""
     with CountedFile(source, progress) as file:
         at = 0
         while key := file.read(1):
+            if key[0] == _STRAY and at:
+                yield at, b""
+                at += 1
+                continue
             if key[0] != _PACKET:
                 raise refusal(source, f"byte {at}", "not a packet of a Perfetto trace")
             at += 1
@@ -81,7 +94,8 @@ def _packets(source: Path, progress: Progress) -> Iterator[tuple[int, bytes]]:
             packet = file.read(size)
             if len(packet) < size:
                 raise refusal(source, f"byte {at}", "the file is cut off")
-            yield at, packet
+            if packet:
+                yield at, packet
             at += size
 
 
@@ -154,6 +168,7 @@ class _Reading:
         self._first: int | None = None
         self._last = 0
         self._unclosed = self._unopened = 0
+        self.stray = 0  # zero bytes between packets
 
     def packet(self, packet: Message) -> None:
         if 50 in packet:
@@ -294,6 +309,8 @@ class _Reading:
             duration_ns=self._last - (self._first or 0),
         )
         notes = []
+        if self.stray:
+            notes.append(f"{several(self.stray, 'stray zero byte')} between packets")
         if self._unclosed:
             notes.append(f"{self._unclosed} slices had no end; they end with the trace")
         if self._unopened:

@@ -33,7 +33,11 @@ _TIMES: Final = {
 }  # fmt: skip
 _PREFERRED: Final = ("time", "wall", "cpu", "delay", "lock")
 _UNITS: Final = {"bytes": "B", "nanoseconds": "ns"}
-_THREAD_LABELS: Final = ("thread", "thread_id", "thread id", "tid", "Thread", "goroutine")
+_THREAD_LABELS: Final = ("thread", "thread id", "tid", "goroutine", "thread native id")
+_NATIVE_LABELS: Final = ("thread native id", "native thread id", "thread id", "tid")
+_PROCESS_LABELS: Final = ("process id", "pid")
+_NAME_LABELS: Final = ("thread name",)
+_MU = str.maketrans("\u00b5\u03bc", "uu")  # micro sign, Greek mu
 
 
 @dataclass(slots=True)
@@ -130,6 +134,27 @@ def _numbers(message: bytes) -> dict[int, int]:
     return {number: value for number, _, value in wire.fields(message) if isinstance(value, int)}
 
 
+def _loosely(label: str) -> str:
+    """A label's name without case, and with blanks for `_` and `-`."""
+    return label.lower().translate({ord("_"): " ", ord("-"): " "})
+
+
+def _first(labels: dict[str, str | int], names: tuple[str, ...]) -> str | int | None:
+    return next((labels[name] for name in names if name in labels), None)
+
+
+def _number(value: str | int | None) -> int:
+    """An operating system's number, which some writers store as text; 0 if it is none."""
+    if isinstance(value, str):
+        value = int(value) if value.isascii() and value.isdigit() and len(value) < 20 else 0
+    return value if value is not None and 0 < value < 1 << 62 else 0
+
+
+def _is_kind(name: str, part: str) -> bool:
+    """Whether a sample type is of this kind: `wall`, `Wall time`, `wall-time`."""
+    return name == part or _loosely(name).startswith(part + " ")
+
+
 class _Paths:
     """The call paths of one thread; row 0 is above all of them."""
 
@@ -162,7 +187,7 @@ class _Reader:
         self._timers: list[Timer] = []
         self._places: dict[Timer, int] = {}
         self._stacks: dict[int, tuple[int, ...]] = {}
-        self._threads: dict[str, _Paths] = {}
+        self._threads: dict[tuple[str, str], _Paths] = {}  # by process and thread
         self._calls = -1
         self._visited = 0
         self._metrics: list[tuple[int, Metric, int]] = []
@@ -178,10 +203,14 @@ class _Reader:
 
     def _choose_metrics(self) -> None:
         """Choose the sample type that is the time, and name the others."""
-        names = [(self._text(kind), self._text(unit)) for kind, unit in self._tables.types]
+        names = [
+            (self._text(kind), self._text(unit).translate(_MU)) for kind, unit in self._tables.types
+        ]
+        names = [(name, unit.lower() if unit.lower() in _TIMES else unit) for name, unit in names]
         times = [name for name, unit in names if unit in _TIMES]
         default = self._text(self._tables.numbers.get(14, 0))
-        wanted = next((name for name in (*_PREFERRED, default, *times) if name in times), None)
+        usual = [name for part in _PREFERRED for name in times if _is_kind(name, part)]
+        wanted = next((name for name in (*usual, default, *times) if name in times), None)
         used: set[str] = set()
         for number, (name, unit) in enumerate(names):
             if name == "calls" and self._calls < 0:
@@ -213,7 +242,8 @@ class _Reader:
             elif which == 3 and isinstance(value, bytes):
                 label = _numbers(value)
                 text = self._text(label.get(2, 0))
-                labels[self._text(label.get(1, 0))] = text or wire.signed(label.get(3, 0))
+                key = _loosely(self._text(label.get(1, 0)))
+                labels[key] = text or wire.signed(label.get(3, 0))
         place = f"sample[{number}]"
         if len(values) != len(self._tables.types):
             counts = f"{len(values)} values and {len(self._tables.types)} sample types"
@@ -242,15 +272,20 @@ class _Reader:
             column[row] += wire.signed(values[which]) * factor
 
     def _paths(self, labels: dict[str, str | int]) -> _Paths:
-        key = next((str(labels[label]) for label in _THREAD_LABELS if label in labels), "")
+        """The call paths of a sample's thread. Its labels are spelled as `_loosely` does."""
+        thread = _first(labels, _THREAD_LABELS)
+        process = _first(labels, _PROCESS_LABELS)
+        name = str(_first(labels, _NAME_LABELS) or "")
+        key = (str(process or ""), str(name if thread is None else thread))
         paths = self._threads.get(key)
         if paths is None:
             paths = self._threads[key] = _Paths(len(self._metrics))
-            name = labels.get("thread_name", "")
-            paths.name = name if isinstance(name, str) else str(name)
-            paths.kind = "stream" if labels.get("thread_kind") == "stream" else "host"
-            native = labels.get("thread_id", labels.get("tid", 0))
-            paths.native = native if isinstance(native, int) and 0 < native < 1 << 62 else 0
+            paths.name = name
+            paths.kind = "stream" if labels.get("thread kind") == "stream" else "host"
+            native = next(
+                (number for label in _NATIVE_LABELS if (number := _number(labels.get(label)))), 0
+            )
+            paths.native = native
         return paths
 
     def _frames(self, location: int, place: str) -> tuple[int, ...]:
@@ -291,6 +326,10 @@ class _Reader:
     def profile(self) -> Profile:
         threads = [self._thread(place, paths) for place, paths in self._placed()]
         numbers = self._tables.numbers
+        tops = [one.tree.inclusive["time"] for one in threads if "time" in one.tree.inclusive]
+        longest = int(
+            min(max((column[0] for column in tops if len(column)), default=0), limits.SUM)
+        )
         facts = dict(
             self._text(comment).partition(" = ")[::2]
             for comment in self._tables.comments
@@ -304,7 +343,7 @@ class _Reader:
             application=application,
             experiment=facts.pop("experiment", "") or "default",
             started_at=wire.signed(numbers.get(9, 0)) // 1000 / 1e6,
-            duration_ns=min(max(0, wire.signed(numbers.get(10, 0))), limits.SUM),
+            duration_ns=min(max(0, wire.signed(numbers.get(10, 0))), limits.SUM) or longest,
             timers=self._timers,
             threads=threads,
             metrics=[metric for _, metric, _ in self._metrics],
@@ -325,20 +364,23 @@ class _Reader:
         return "" if name.startswith("group ") else name[:1000]
 
     def _placed(self) -> list[tuple[Thread, _Paths]]:
-        """Threads by the labels of our own exports, otherwise numbered host threads."""
+        """Threads by the labels of our own exports, otherwise numbered host threads of a node for
+        each process."""
         placed: list[tuple[Thread, _Paths]] = []
         taken: set[tuple[int, int, int]] = set()
-        free = 0
-        for key, paths in self._threads.items():
+        nodes: dict[str, int] = {}
+        for (process, key), paths in self._threads.items():
+            node = nodes.setdefault(process, len(nodes))
             parts = key.split(".")
-            place = (0, 0, 0)
+            place = (node, 0, 0)
             ours = len(parts) == 3 and all(p.isdigit() and len(p) < 10 for p in parts)
             if ours:
                 place = (int(parts[0]), int(parts[1]), int(parts[2]))
             if not ours or place in taken:
-                while (0, 0, free) in taken:
+                free = 0
+                while (node, 0, free) in taken:
                     free += 1
-                place = (0, 0, free)
+                place = (node, 0, free)
             taken.add(place)
             name = paths.name or (key if not ours else "")
             placed.append((Thread(*place, paths.kind, name, paths.native), paths))

@@ -245,6 +245,21 @@ def test_slices_of_another_writer_are_calls_and_what_is_cut_off_is_reported(tmp_
     )
 
 
+@pytest.mark.parametrize("at", [1, 2, 3, 4])
+@pytest.mark.parametrize("zeros", [1, 16])
+def test_stray_zero_bytes_between_packets_are_skipped_and_noted(tmp_path, at, zeros):
+    track = packet(wire.put_bytes(60, wire.put_number(1, 5) + wire.put_text(2, "main")))
+    packets = [track, event(1, 100, "f"), event(2, 130), packet(b"")]
+    packets.insert(at, b"\0" * zeros)
+    path = tmp_path / "zeros"
+    path.write_bytes(b"".join(packets))
+    assert registry.recognised(path).name == "perfetto"
+    profile = one(perfetto, path)
+    assert short_paths(profile, profile.threads[0]) == {"f": (1, 0, 30, 30)}
+    said = {1: "1 stray zero byte between", 16: "16 stray zero bytes between"}
+    assert said[zeros] in profile.metadata[registry.IMPORT_NOTES]
+
+
 @pytest.mark.parametrize(
     ("content", "said"),
     [

@@ -122,8 +122,12 @@ def message(samples, types=(("samples", "count"), ("cpu", "nanoseconds")), locat
                 4, wire.put_number(1, functions[name]) + wire.put_number(2, line)
             )
         out += wire.put_bytes(4, wire.put_number(1, number) + lines)
-    for stack, values in samples:
+    for stack, values, *labels in samples:
         parts = b"".join(wire.put_number(1, one) for one in stack)  # not packed: also lawful
+        for key, value in labels:
+            number = isinstance(value, int)
+            told = wire.put_number(3, value) if number else wire.put_number(2, text(value))
+            parts += wire.put_bytes(3, wire.put_number(1, text(key)) + told)
         out += wire.put_bytes(2, parts + wire.put_packed(2, values))
     for string in strings:
         out += wire.put_text(6, string)
@@ -141,6 +145,62 @@ def test_a_foreign_profile_with_inlined_routines(tmp_path):
     assert list(one.tree.inclusive["time"]) == [400, 300, 300]
     assert list(one.tree.exclusive["samples"]) == [1, 0, 3]
     assert profile.metadata["pprof time"] == "cpu"
+
+
+MAIN = [(1, [("main", "app.py", 1)])]
+
+
+@pytest.mark.parametrize("unit", ["\u03bcs", "\u00b5s", "us", "microseconds", "Microseconds"])
+@pytest.mark.parametrize("kind", ["Wall time", "wall-time", "wall"])
+def test_the_time_is_found_however_its_unit_is_spelled(tmp_path, unit, kind):
+    path = tmp_path / "other.pprof"
+    types = (("cpu-time", "nanoseconds"), (kind, unit))
+    path.write_bytes(message([((1,), (7, 300))], types, MAIN))
+    profile = read(path)
+    assert {metric.name: metric.unit for metric in profile.metrics} == {
+        "cpu-time": "ns", "time": "ns"
+    }  # fmt: skip
+    assert list(profile.threads[0].tree.inclusive["time"]) == [300_000]
+    assert profile.duration_ns == 300_000  # the file does not say
+
+
+@pytest.mark.parametrize(
+    ("thread", "name", "native"),
+    [
+        ("thread id", "thread name", "thread native id"),
+        ("Thread ID", "Thread Name", "Thread Native ID"),
+        ("thread_id", "thread_name", "thread-native-id"),
+    ],
+)
+def test_labels_name_threads_however_they_are_spelled(tmp_path, thread, name, native):
+    path = tmp_path / "other.pprof"
+    types = (("wall", "nanoseconds"),)
+    samples = [
+        ((1,), (10,), (thread, 139), (name, "MainThread"), (native, 39)),
+        ((1,), (20,), (thread, 140), (name, "Worker-1"), (native, 40)),
+        ((1,), (40,), (thread, 140), (name, "Worker-1"), (native, 40)),
+    ]
+    path.write_bytes(message(samples, types, MAIN))
+    found = [
+        (one.thread.name, one.thread.native_id, one.tree.inclusive["time"][0])
+        for one in read(path).threads
+    ]
+    assert found == [("MainThread", 39, 10), ("Worker-1", 40, 60)]
+
+
+def test_threads_of_equal_ids_in_two_processes_are_two(tmp_path):
+    path = tmp_path / "other.pprof"
+    samples = [
+        ((1,), (10,), ("Process ID", "7"), ("Thread ID", "7")),
+        ((1,), (20,), ("Process ID", "8"), ("Thread ID", "7")),
+        ((1,), (40,), ("Process ID", "8"), ("Thread ID", "9")),
+    ]
+    path.write_bytes(message(samples, (("wall", "nanoseconds"),), MAIN))
+    found = [
+        ((one.thread.node, one.thread.context, one.thread.thread), one.thread.native_id)
+        for one in read(path).threads
+    ]
+    assert found == [((0, 0, 0), 7), ((1, 0, 0), 7), ((1, 0, 1), 9)]
 
 
 def test_stacks_without_a_common_root_get_one(tmp_path):
