@@ -4,6 +4,9 @@ taupy writes the exclusive time in nanoseconds; the first frame names the thread
 `thread 0.0.1 worker [ns];main;f 417`. For a trial without times it writes samples, or the first
 metric: `[inuse_space B]`. Any such file can be read. Files of other tools do not say what they
 count; their numbers become the metric `samples`, which is exported unchanged.
+
+Python's sampling profiler (Tachyon) begins each stack with its thread, `tid:140001`, and writes
+frames as `file:routine:line`, with the line that was running: lines of one routine are one timer.
 """
 
 from __future__ import annotations
@@ -42,6 +45,8 @@ from taupy.model.profile import (
 _ROOT = Timer(ROOT_TIMER, groups=("TAUPY",))
 
 _LINE = re.compile(rb"\S.*[ \t]([0-9]{1,18}(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)\s*")
+_TACHYON_THREAD = re.compile(r"tid:([0-9]{1,18})", re.ASCII)
+_TACHYON_FRAME = re.compile(r"(.+):([^:]+):([0-9]{1,9})", re.ASCII | re.DOTALL)
 _THREAD = re.compile(
     r"thread ([0-9]{1,9})\.([0-9]{1,9})\.([0-9]{1,9})(?: (.*))? \[(?:ns|(.+) (\S+))\]",
     re.ASCII | re.DOTALL,
@@ -83,12 +88,14 @@ def read(source: Path, progress: Progress) -> Iterator[Profile]:
             weight = float(match[1]) if not match[1].isdigit() else int(match[1])
             if not isfinite(weight) or weight > 1 << 62:
                 raise refusal(source, f"line {number}", "the number is too large")
-            place = frames[0] if _THREAD.fullmatch(frames[0]) else ""
+            of_tachyon = _TACHYON_THREAD.fullmatch(frames[0]) is not None
+            place = frames[0] if of_tachyon or _THREAD.fullmatch(frames[0]) else ""
             if place not in threads:
                 threads[place] = Stacks()
             row = 0
+            timer_of = _tachyon_timer if of_tachyon else routine_timer
             for frame in frames[1:] if place else frames:
-                row = threads[place].below(row, timers.place(routine_timer(frame)))
+                row = threads[place].below(row, timers.place(timer_of(frame)))
             threads[place].add(row, weight)
     if not threads:
         raise refusal(source, "", "contains no stack")
@@ -97,8 +104,8 @@ def read(source: Path, progress: Progress) -> Iterator[Profile]:
         threads = {"": _merged(threads, timers)}
     metric = metrics.pop() if len(metrics) == 1 else SAMPLES
     thread_profiles = [
-        ThreadProfile(_thread(place), stacks.tree(metric, timers))
-        for place, stacks in threads.items()
+        ThreadProfile(_thread(place, number), stacks.tree(metric, timers))
+        for number, (place, stacks) in enumerate(threads.items())
     ]
     yield profile_of(source, timers, thread_profiles, [metric])
 
@@ -119,10 +126,19 @@ def _metric(place: str) -> Metric:
     return Metric(match[5], match[6]) if match[5] else TIME
 
 
-def _thread(place: str) -> Thread:
+def _tachyon_timer(frame: str) -> Timer:
+    match = _TACHYON_FRAME.fullmatch(frame)
+    if match is None or match[1].startswith("<"):  # <GC>, <native>
+        return routine_timer(match[2] if match else frame)
+    return routine_timer(match[2], match[1])
+
+
+def _thread(place: str, number: int) -> Thread:
+    if of_tachyon := _TACHYON_THREAD.fullmatch(place):
+        return Thread(0, 0, number, native_id=int(of_tachyon[1]))
     match = _THREAD.fullmatch(place)
     if match is None:
-        return Thread(0, 0, 0)
+        return Thread(0, 0, number)
     node, context, thread = (int(match[number]) for number in (1, 2, 3))
     kind = "stream" if context else "host"
     return Thread(node, context, thread, kind, match[4] or "")  # type: ignore[arg-type]

@@ -326,10 +326,8 @@ class _Reader:
     def profile(self) -> Profile:
         threads = [self._thread(place, paths) for place, paths in self._placed()]
         numbers = self._tables.numbers
-        tops = [one.tree.inclusive["time"] for one in threads if "time" in one.tree.inclusive]
-        longest = int(
-            min(max((column[0] for column in tops if len(column)), default=0), limits.SUM)
-        )
+        times = (measured.tree.inclusive.get("time") for measured in threads)
+        longest = int(min(max((column[0] for column in times if column), default=0), limits.SUM))
         facts = dict(
             self._text(comment).partition(" = ")[::2]
             for comment in self._tables.comments

@@ -63,6 +63,7 @@ _MODULES = (
     "json_",
     "speedscope",
     "hatchet",
+    "proton",
     "csv_",
     "parquet",
     "austin",

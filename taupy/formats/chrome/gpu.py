@@ -139,10 +139,11 @@ class GpuSlices:
         """A thread for each stream of each device of each process."""
         if not len(self):
             return []
-        self.span = (
-            min(self._start),
-            max(map(int.__add__, self._start, self._duration)),
-        )
+        ends = map(int.__add__, self._start, self._duration)
+        # Work that was not timed (0 and 0) is not at time 0.
+        timed = [span for span in zip(self._start, ends, strict=True) if span != (0, 0)]
+        if timed:
+            self.span = min(start for start, _ in timed), max(end for _, end in timed)
         codes = array("q", [self._launcher(at, host) for at in range(len(self))])
         lost = sum(1 for code in codes if code == NOWHERE)
         if lost:

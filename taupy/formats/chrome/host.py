@@ -148,6 +148,7 @@ class Host:
         number = 0
         launching = False
         first, last = None, 0
+        anything = False
         place, codes, operators = timeline.place, self.codes, self.operators
         stacks = self._frames.of
         for start, duration, timer, link, frame in self._ordered(slices):
@@ -168,20 +169,23 @@ class Host:
                     codes.note(0, link >> 1, base | code)
                 elif wanted and link >> 1 in wanted:
                     operators[link >> 1] = base | code
-            first = start if first is None else first
-            last = max(last, end)
+            anything = True
+            if start or end:  # 0 and 0: not timed
+                first = start if first is None else min(first, start)
+                last = max(last, end)
             if not number & 0x3FFF:
                 progress.advance(0x4000)
         if launching:
             self._launching.add(key[0])
-        if first is None:
+        if not anything:
             return
         self._timelines.append(timeline)
         self._keys.append(key)
         timeline.finish()
         self.notes += overlaps(timeline)
-        span = self.span or (first, last)
-        self.span = (min(span[0], first), max(span[1], last))
+        if first is not None:
+            span = self.span or (first, last)
+            self.span = (min(span[0], first), max(span[1], last))
 
     def _ordered(self, slices: Slices) -> Iterator[tuple[int, int, int, int, int]]:
         """Slices by start, longest first; each begin is joined with its end."""

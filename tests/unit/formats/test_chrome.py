@@ -42,6 +42,24 @@ def notes(profile):
     return profile.metadata.get(IMPORT_NOTES, "")
 
 
+def test_an_event_without_times_sets_neither_start_nor_duration(tmp_path):
+    late = 14_498_861_000_000_000
+    profile = trace(
+        tmp_path,
+        made.slice_("cuda_runtime", "cudaLaunchKernel", late, late + 2_000, correlation=1),
+        made.slice_("cuda_runtime", "cudaLaunchKernel", late + 3_000, late + 5_000, correlation=2),
+        made.slice_("cuda_runtime", "cudaGetLastError", 0, 0, correlation=3),
+        made.kernel("k", late + 10_000, late + 20_000, 1),
+        made.kernel("k", 0, 0, 2),
+    )
+    assert profile.duration_ns == 20_000
+    assert profile.started_at == (made.BASE_NS + late) // 1000 / 1e6
+    (streamed,) = [thread for thread in profile.threads if thread.thread.kind == "stream"]
+    assert sum(launch.count for launch in streamed.launches) == 2
+    assert sum(launch.untimed for launch in streamed.launches) == 1
+    assert streamed.tree.inclusive["time"][0] == 10_000
+
+
 def test_a_kernel_hangs_under_call_operator_and_python_frame(tmp_path):
     profile = trace(tmp_path, *made.steps(20))
     kernel = "void layer_2<float, 2>(float*, int)"

@@ -69,6 +69,21 @@ def test_lines_of_all_kinds_are_read(tmp_path, text, stacks):
     assert weights(profile, "samples") == stacks
 
 
+def test_threads_and_lines_of_tachyon_are_threads_and_routines(tmp_path):
+    text = """\
+tid:7001;/app/p.py:<module>:20;/app/p.py:foo:7;/app/p.py:foo:5 40
+tid:7001;/app/p.py:<module>:21;/app/p.py:foo:9 10
+tid:7002;/lib/threading.py:Thread.run:10;/app/p.py:work:31;<GC>:<GC>:0 5
+"""
+    profile = one(collapsed, collapsed_file(tmp_path, text))
+    assert [measured.thread.native_id for measured in profile.threads] == [7001, 7002]
+    first, second = (weights(profile, "samples", measured) for measured in profile.threads)
+    module, foo = "<module> [{/app/p.py}]", "foo [{/app/p.py}]"
+    assert first == {(module, foo, foo): 40, (module, foo): 10}
+    assert second == {("Thread.run [{/lib/threading.py}]", "work [{/app/p.py}]", "<GC>"): 5}
+    assert len(profile.timers) == 5
+
+
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-be"])
 def test_comments_and_every_unicode_are_read_and_recognised(tmp_path, encoding):
     """PowerShell writes UTF-16; `//` and indented `#` begin comments in files made by hand."""
