@@ -7,9 +7,10 @@ with their kind. An entry that varies within one side (its repeated runs) is noi
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple, get_args
+
+from taupy.model import command_line
 
 Kind = Literal["arguments", "input", "machine", "clocks", "versions", "instrumentation", "outcome"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -144,18 +145,8 @@ def _result(facts: Sequence[Mapping[str, str]], name: str) -> bool:
 
 
 def _meant(name: str, value: str) -> str:
-    """The relevant part of a value; of a command line, everything after the interpreter."""
-    if name != "Command Line":
-        return value
-    try:
-        words = shlex.split(value)
-    except ValueError:
-        words = value.split()
-    if words and re.search(r"python[\d.]*$", words[0]):
-        words = words[1:]
-    if words and not words[0].startswith("-"):
-        words[0] = words[0].rpartition("/")[2]
-    return shlex.join(words)
+    """The relevant part of a value; of a command line, the script and its arguments."""
+    return command_line.meant(value) if name == "Command Line" else value
 
 
 def _listed(side: Sequence[Mapping[str, str]], name: str, values: Sequence[str]) -> str:

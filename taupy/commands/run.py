@@ -187,6 +187,24 @@ _COUNTING = "taupy.count"
 """taupy's module that runs a script; the application is named after that script."""
 
 
+_LAUNCHERS = (
+    *("torch.distributed.run", "torch.distributed.launch", "torchrun", "deepspeed", "horovodrun"),
+    *("accelerate", "accelerate.commands.launch", "accelerate.commands.accelerate_cli"),
+    *("deepspeed.launcher.runner", "horovod.runner.launch", "lightning", "fabric", "composer"),
+)
+"""Modules and scripts that start a script on several ranks; the application is that script."""
+
+
+def _launched(words: list[str]) -> list[str]:
+    """The script or module among the words after a launcher; none if it is not clear."""
+    for at, word in enumerate(words):
+        if word.endswith(".py") and not word.startswith("-"):
+            return words[at:]
+        if word in ("-m", "--module") and at + 1 < len(words):
+            return ["-m", *words[at + 1 :]]
+    return []
+
+
 def _names(target: list[str]) -> tuple[str, str]:
     """(application, folder of the program) for a target."""
     first = target[0]
@@ -195,11 +213,15 @@ def _names(target: list[str]) -> tuple[str, str]:
         module, *rest = [first[2:], *target[1:]] if first[2:] else target[1:]
         if module == _COUNTING and rest and not rest[0].startswith("-"):
             return _names(rest)[0], cwd
+        if module in _LAUNCHERS and (launched := _launched(rest)):
+            return _names(launched)
         return module, cwd
     if first.startswith("-c"):
         return "-c", cwd
     if first == "-":
         return "stdin", cwd
+    if os.path.basename(first) in _LAUNCHERS and (launched := _launched(target[1:])):
+        return _names(launched)
     path = os.path.abspath(first)
     if os.path.isdir(path):
         return os.path.basename(path.rstrip("/")) or path, path

@@ -104,11 +104,12 @@ def _relative(file: _File, main: _File | None) -> Hashable:
 
 
 def _main_files(db: ProfileDB, path_of: Mapping[int, Mapping[str, str]]) -> dict[int, _File]:
-    """Trial -> its script: the program's module that took longest, since it imports the others."""
+    """Trial -> its script: the program's module that took longest, since it imports the others; in
+    the first process that has any, since a launcher may have none."""
     where = (Condition("timer", tuple(sources.modules(db))),)
     by = ("trial", "thread", "timer")
     table = values(db, Question((*path_of,), ("time",), by, where, values=("inclusive",)))
-    longest: dict[int, tuple[float, _File]] = {}
+    longest: dict[int, tuple[int, float, _File]] = {}
     for trial, thread, timer, spent in zip(
         *map(table.row_labels, by),
         table.column("inclusive", "time"),
@@ -116,7 +117,8 @@ def _main_files(db: ProfileDB, path_of: Mapping[int, Mapping[str, str]]) -> dict
     ):
         name = one_name(timer.file or "")
         file = _File(name, path_of[trial].get(name, name))
-        is_main = (thread.node, thread.context, thread.thread) == (0, 0, 0)
+        is_main = (thread.context, thread.thread) == (0, 0)
         if is_main and name and not is_library(file.path) and spent is not None:
-            longest[trial] = max(longest.get(trial, (0.0, file)), (spent, file))
-    return {trial: file for trial, (_, file) in longest.items()}
+            here = (-thread.node, spent, file)
+            longest[trial] = max(longest.get(trial, here), here)
+    return {trial: file for trial, (_, _, file) in longest.items()}

@@ -12,6 +12,7 @@ import sys
 
 from taupy.instrument.boot import VARIABLE
 from taupy.instrument.runfolder import RunSettings, spill_prefix, write_settings
+from taupy.model import command_line
 from taupy.state.folder import Folder
 
 TYPE_CHECKING = False
@@ -35,26 +36,7 @@ _STORER = (
 
 def interpreter_options() -> list[str]:
     """The options this interpreter was started with, such as -O or -Xdev, word by word."""
-    options: list[str] = []
-    words = iter(sys.orig_argv[1:])
-    for word in words:
-        if not word.startswith("-") or word in ("-", "--"):
-            break
-        if word.startswith("--"):
-            options.append(word)
-            if word == "--check-hash-based-pycs":
-                options.append(next(words, ""))
-            continue
-        # Letters may be bundled; -W and -X take a value, -c and -m end the options.
-        ends = next((at for at, letter in enumerate(word) if at and letter in "cmWX"), len(word))
-        if word[ends:][:1] in ("c", "m"):
-            if ends > 1:
-                options.append(word[:ends])
-            break
-        options.append(word)
-        if ends == len(word) - 1:
-            options.append(next(words, ""))
-    return options
+    return command_line.split(sys.orig_argv[1:])[0]
 
 
 def library_folders() -> list[str]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from taupy.analysis.findings import Judgement, judged
 from taupy.analysis.findings.health import remarks
 from taupy.analysis.findings.trial import Trial
+from taupy.model import command_line
 from taupy.model.rows import ThreadRow, TrialRow
 from taupy.network.phases import KINDS
 from taupy.pprof import phases
@@ -60,7 +61,7 @@ def report(db: ProfileDB, trial: TrialRow) -> Report:
     kinds, steps = _phases(of_findings, first)
     return Report(
         trial,
-        of_findings.metadata.get("Command Line", "").partition(" ")[2],
+        command_line.program(of_findings.metadata.get("Command Line", "")),
         tuple(device.name for device in of_findings.devices),
         len(threads),
         len({thread.node for thread in threads}),
