@@ -19,6 +19,7 @@ from taupy.errors import DatabaseError
 from taupy.instrument.runfolder import (
     RunSettings,
     derived_uuid,
+    masking_of,
     read_settings,
     write_settings,
 )
@@ -79,7 +80,7 @@ _KEPT_NAMES = (
     *looks.FILES,
     FACTS,
 )
-_OF_THE_STORER = ("storer_argv", "storer_env", "spill_prefix")
+_OF_THE_STORER = ("storer_argv", "spill_prefix")
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,7 +301,7 @@ def _profile(run: _Run, nodes: dict[int, Part]) -> tuple[Profile, Mapping[str, s
 
 def _lost(run: _Run) -> dict[str, str]:
     """Notes on what was not measured in the run, as metadata."""
-    notes = take_notes(run.parts)
+    notes = take_notes(run.parts, masking_of(run.folder, run.settings))
     is_running = partial(goes_on, settings=run.settings)
     _add_lost_forks(run, notes, is_running)
     if run.facts is not None:  # what a run of another machine says of files there is not looked up

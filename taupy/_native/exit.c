@@ -52,6 +52,26 @@ void fold(void)
         part_fold(part);
 }
 
+/* The environment at the start without the variables that the program has removed since. Returns
+ * NULL if memory runs out. */
+static char **environment_kept(void)
+{
+    size_t count = 0, kept = 0;
+    while (storer_env != NULL && storer_env[count] != NULL)
+        count++;
+    char **environment = calloc(count + 1, sizeof *environment);
+    for (size_t i = 0; environment != NULL && i < count; i++) {
+        const char *end = strchr(storer_env[i], '=');
+        size_t size = end != NULL ? (size_t)(end - storer_env[i]) + 1 : 0;
+        for (char **now = environ; size && now != NULL && *now != NULL; now++)
+            if (strncmp(*now, storer_env[i], size) == 0) {
+                environment[kept++] = storer_env[i];
+                break;
+            }
+    }
+    return environment;
+}
+
 void store(void)
 {
     if (!active || root_pid != getpid() || storer_argv == NULL)
@@ -61,6 +81,7 @@ void store(void)
     posix_spawnattr_t attributes;
     sigset_t none, all, before;
     pid_t child;
+    char **environment = environment_kept();
     if (posix_spawn_file_actions_init(&actions) != 0)
         return;
     if (posix_spawnattr_init(&attributes) != 0) {
@@ -76,12 +97,13 @@ void store(void)
     posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
     pthread_sigmask(SIG_BLOCK, &all, &before);
     /* SIGSTOP and SIGKILL are unaffected; a Ctrl-C reaches us once everything is stored. */
-    if (posix_spawn(&child, storer_argv[0], &actions, &attributes, storer_argv, storer_env) == 0)
+    if (posix_spawn(&child, storer_argv[0], &actions, &attributes, storer_argv, environment) == 0)
         while (waitpid(child, NULL, 0) < 0 && errno == EINTR)
             ;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     posix_spawn_file_actions_destroy(&actions);
     posix_spawnattr_destroy(&attributes);
+    free(environment);
 }
 
 static void note_cpu_times(void)

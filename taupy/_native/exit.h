@@ -6,7 +6,8 @@
 #include <sys/types.h>
 
 extern pid_t root_pid; /* process that stores the run when it ends; 0: none */
-extern char **storer_argv, **storer_env;
+extern char **storer_argv;
+extern char **storer_env; /* the environment at the start */
 
 /* The storer writes to the current stderr, if to anything. */
 void stderr_keep(int quiet);

@@ -144,6 +144,9 @@ def _start_engine(settings: "dict[str, Any]", folder: bytes) -> None:
     options["helper"] = int("from multiprocessing.forkserver import" in code)
     options["early"] = tuple(settings["early"])
     options["root_pid"] = settings["root_pid"]
+    if posix.getpid() == settings["root_pid"]:  # kept in memory only: it may hold secrets
+        variables = posix.environ.items()
+        options["storer_env"] = [name + b"=" + value for name, value in variables]
     options["ancestors"] = _ancestors(settings["root_pid"])
     options["quiet"] = int(settings["quiet"])
     if not options.pop("imports", False):

@@ -19,6 +19,7 @@ Runs inside the measured process: built-in modules only, and nothing raises.
 
 import _signal  # type: ignore[import-not-found]
 import posix
+import sys
 
 # The program may replace built-in functions; these stay what they are.
 from builtins import (  # noqa: UP029
@@ -58,6 +59,8 @@ _SIGCHLD, _SIGXFSZ = _signal.SIGCHLD, _signal.SIGXFSZ
 _SIGNALS = tuple(_signal.valid_signals())
 _READ_ONLY, _WRITE_ONLY = posix.O_RDONLY, posix.O_WRONLY
 _READ = posix.O_RDONLY | posix.O_CLOEXEC
+_os = sys.modules.get("os")
+_environment = posix.environ if _os is None else _os.environ._data  # what the program has kept
 _PAGE_BYTES = posix.sysconf("SC_PAGESIZE")
 _FOLDER_FLAGS = posix.O_RDONLY | posix.O_DIRECTORY | posix.O_CLOEXEC
 _FLAGS = posix.O_WRONLY | posix.O_CREAT | posix.O_EXCL | posix.O_NOFOLLOW | posix.O_CLOEXEC
@@ -293,7 +296,8 @@ def release_signals(before: "Any") -> None:
 
 def store(argv: list[bytes], environment: list[bytes], stderr: "tuple[int, int] | None") -> None:
     """Run the storer and wait for it. Signals are blocked, so the program does not notice."""
-    variables = dict(item.split(b"=", 1) for item in environment if b"=" in item)
+    pairs = (item.split(b"=", 1) for item in environment if b"=" in item)
+    variables = {name: value for name, value in pairs if name in _environment}
     actions = [
         (_OPEN, 0, "/dev/null", _READ_ONLY, 0),
         (_OPEN, 1, "/dev/null", _WRITE_ONLY, 0),

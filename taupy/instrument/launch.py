@@ -11,7 +11,7 @@ import site
 import sys
 
 from taupy.instrument.boot import VARIABLE
-from taupy.instrument.runfolder import RunSettings, spill_prefix, write_settings
+from taupy.instrument.runfolder import RunSettings, masking_of, spill_prefix, write_settings
 from taupy.model import command_line
 from taupy.state.folder import Folder
 
@@ -101,7 +101,8 @@ def execute(folder: Folder, settings: RunSettings) -> NoReturn:
     options = settings.engine_options
     options["storer_argv"] = storer_command(folder, settings.module_path)
     options["spill_prefix"] = os.fsencode(spill_prefix(settings))
-    options["storer_env"] = [os.fsencode(f"{k}={v}") for k, v in environment.items()]
+    command = [*settings.interpreter, *settings.arguments]
+    settings.arguments = masking_of(folder, settings).words(settings.arguments)
     write_settings(folder, settings)
     environment[VARIABLE] = folder.path
     if not is_boot_installed(settings.interpreter[1:]):
@@ -111,4 +112,4 @@ def execute(folder: Folder, settings: RunSettings) -> NoReturn:
     for stream in (sys.stdout, sys.stderr):
         if stream is not None:  # the program may be started with closed descriptors
             stream.flush()
-    os.execve(sys.executable, [*settings.interpreter, *settings.arguments], environment)
+    os.execve(sys.executable, command, environment)

@@ -10,6 +10,7 @@ import os
 import time
 
 from taupy.instrument.boot import VERSION
+from taupy.model.masking import Masking
 from taupy.model.processes import is_alive as is_alive
 from taupy.model.processes import process_start as process_start
 from taupy.state import values
@@ -34,6 +35,8 @@ _OPTIONS: dict[str, Any] = {  # options that are read after the run
     "counter_metrics": list[tuple[str, str]] | None,
     "gpu_counter_names": list[str] | None,
     "push_to": str | None,
+    "secrets": list[str] | None,
+    "keep_secrets": bool | None,
 }
 
 
@@ -252,6 +255,16 @@ def run_folders() -> tuple[list[Path], list[str]]:
 def is_import(path: Path) -> bool:
     """Whether this run folder is that of a `taupy import`."""
     return path.name.startswith(f"{_PREFIX}{IMPORT}-")
+
+
+def masking_of(folder: Folder, settings: RunSettings) -> Masking:
+    """How secrets in the command lines of a run are masked."""
+    options = settings.engine_options
+    return Masking(
+        os.path.dirname(folder.path),
+        options.get("secrets") or (),
+        keeps=bool(options.get("keep_secrets")),
+    )
 
 
 def spill_prefix(settings: RunSettings) -> str:

@@ -19,9 +19,10 @@ import re
 import shlex
 import shutil
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
+from taupy.model.masking import UNMASKED, Masking
 from taupy.record.forks import Fork, take_forks
 from taupy.record.part_data import EXEC, RUNNING, Part
 from taupy.units import several
@@ -68,6 +69,12 @@ class Child:
             self.is_shell_line or bool(_SHELL.fullmatch(name)) or bool(_LAUNCHERS.fullmatch(name))
         )
 
+    def masked(self, masking: Masking) -> Child:
+        """The same without secrets in its command line."""
+        line = self.words[:1]
+        words = map(masking.line, line) if self.is_shell_line else masking.words(self.words)
+        return replace(self, words=tuple(words))
+
     @property
     def command(self) -> str:
         line = self.words[0] if self.is_shell_line else shlex.join(self.words) or self.executable
@@ -86,17 +93,22 @@ class Arrival:
 
 @dataclass(frozen=True, slots=True)
 class Notes:
-    """What the parts of a run say about processes: which were started, and which were measured."""
+    """What the parts of a run say about processes: which were started, and which were measured.
+
+    Attributes:
+        masking: of command lines; the children's are masked already.
+    """
 
     children: list[Child]
     arrivals: list[Arrival]
     measured: frozenset[int]
     forks: list[Fork]
+    masking: Masking = UNMASKED
 
 
-def take_notes(parts: Sequence[Part]) -> Notes:
+def take_notes(parts: Sequence[Part], masking: Masking = UNMASKED) -> Notes:
     """Take the notes out of the parts' metadata, and mark forks that became their commands."""
-    children = [child for part in parts for child in _children(part)]
+    children = [child.masked(masking) for part in parts for child in _children(part)]
     above = [_ancestors(part) for part in parts]
     arrivals = [
         Arrival(part.pid, part.start_ns, ancestors)
@@ -108,7 +120,7 @@ def take_notes(parts: Sequence[Part]) -> Notes:
         if part.forked and part.state == RUNNING and part.pid in started:
             part.state = EXEC  # preexec_fn of subprocess ran in it
     forks = [fork for part in parts for fork in take_forks(part)]
-    return Notes(children, arrivals, frozenset(part.pid for part in parts), forks)
+    return Notes(children, arrivals, frozenset(part.pid for part in parts), forks, masking)
 
 
 def _children(part: Part) -> list[Child]:

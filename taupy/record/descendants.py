@@ -83,7 +83,7 @@ def _processes(
     for process in descendants:
         if process.pid not in accounted:
             words = process.command.decode("utf-8", "backslashreplace").split("\0")
-            yield ends.process(_shown(words), process.pid, process.seen_ns)
+            yield ends.process(_shown(notes.masking.words(words)), process.pid, process.seen_ns)
     for child in lost(notes, reached):
         if not child.is_unknown:
             yield ends.process(child.command, child.pid, child.began_ns, child.ended_ns)

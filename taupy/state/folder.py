@@ -20,7 +20,7 @@ _FOLDER = posix.O_RDONLY | posix.O_DIRECTORY | _SAFELY
 _READ = posix.O_RDONLY | _SAFELY
 _NEW = posix.O_WRONLY | posix.O_CREAT | posix.O_EXCL | _SAFELY
 _LOCK = posix.O_RDWR | posix.O_CREAT | _SAFELY
-_OURS = ("run-", "autograd-", "collectives-", "operators-", "compiling")
+_OURS = ("run-", "autograd-", "collectives-", "operators-", "compiling", "salt")
 _KINDS = {
     0o010000: "a named pipe",
     0o020000: "a device",

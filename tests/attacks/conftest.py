@@ -1,5 +1,5 @@
 """The fixtures of the tests that run programs."""
 
-from tests.integration.conftest import native, runs
+from tests.integration.conftest import engine, native, runs
 
-__all__ = ["native", "runs"]
+__all__ = ["engine", "native", "runs"]

@@ -1,0 +1,67 @@
+"""Passwords in environments and on command lines do not get into run folders and databases."""
+
+from __future__ import annotations
+
+import os
+
+ARGUMENTS = ("--password", "hunter2", "--api-key=hunter2", "--max-tokens", "4096", "--data",
+             "https://me:hunter2@host/x")  # fmt: skip
+
+PROGRAM = """
+import os, subprocess, sys
+def shown(): return open(folder + "/run", "rb").read()
+state = os.environ["TAUPY_STATE_DIR"]
+folder = next(f"{state}/{name}" for name in os.listdir(state) if name.startswith("run-"))
+assert sys.argv[2] == "hunter2"  # the program gets what was typed
+sys.stdout.buffer.write(shown())
+sleep = [sys.executable, "-S", "-c", "import time; time.sleep(0.4)", "--token", "hunter2"]
+subprocess.run(sleep)
+subprocess.run(["sh", "-c", "sleep 0.4; true 'curl://me:hunter2@host' --secret hunter2"])
+os.system(sys.executable + " -S -c pass --token=hunter2")
+"""
+
+
+def test_no_secret_reaches_the_run_folder_or_the_database(runs, engine):
+    runs.environment = {"DATABASE_PASSWORD": "swordfish", "HARMLESS": "swordfish"}
+    done = runs.run(PROGRAM, "--engine", engine, arguments=ARGUMENTS)
+    assert done.returncode == 0, done.stderr
+    assert "MASKED-" in done.stdout and "4096" in done.stdout
+    for text in (done.stdout, done.stderr):
+        assert "hunter2" not in text and "swordfish" not in text
+    stored = runs.database.read_bytes()
+    assert b"hunter2" not in stored and b"swordfish" not in stored
+    masked = runs.metadata("Command Line")
+    assert "--max-tokens 4096" in masked and masked.count("MASKED-") == 3
+    assert runs.metadata("taupy.children").count("MASKED-") >= 2
+
+
+def test_trials_with_the_same_secret_have_the_same_command_line(runs, native):
+    lines = []
+    for secret in ("one1", "one1", "two2"):
+        runs.run("", arguments=("--token", secret))
+        lines.append(runs.metadata("Command Line"))
+    assert lines[0] == lines[1] != lines[2]
+
+
+def test_names_can_be_added_and_everything_be_kept(runs, native):
+    (runs.folder / "pyproject.toml").write_text('[tool.taupy]\nsecrets = ["--pin"]\n')
+    runs.run("", arguments=("--pin", "hunter2"))
+    assert "hunter2" not in runs.metadata("Command Line")
+    runs.run("", "--keep-secrets", arguments=("--pin", "hunter2", "--password", "x"))
+    assert runs.metadata("Command Line").endswith("--pin hunter2 --password x")
+    (runs.folder / "pyproject.toml").write_text("[tool.taupy]\nkeep_secrets = 3\n")
+    done = runs.run("")
+    assert done.returncode != 0 and "must be true or false" in done.stderr
+
+
+def test_the_storer_gets_no_variable_that_the_program_has_removed(runs, engine):
+    """The variable would be in the storer's own environment, in which git runs."""
+    git = runs.folder / "bin" / "git"
+    git.parent.mkdir()
+    git.write_text('#!/bin/sh\nprintf "%s %s" "$SCRUBBED" "$KEPT" > "$SEEN"\n')
+    git.chmod(0o755)
+    seen = runs.folder / "seen"
+    path = f"{git.parent}:{os.environ['PATH']}"
+    runs.environment = {"PATH": path, "SCRUBBED": "s3cret", "KEPT": "kept", "SEEN": str(seen)}
+    runs.run("import os; del os.environ['SCRUBBED']", "--engine", engine)
+    assert seen.read_text() == " kept"
