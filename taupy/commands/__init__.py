@@ -11,6 +11,7 @@ from taupy import __version__
 from taupy.commands import options
 from taupy.commands.messages import say
 from taupy.errors import TaupyError, UsageError
+from taupy.state import rights
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # importing delays the program that `taupy run` starts
@@ -153,6 +154,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         for number in (signal.SIGTERM, signal.SIGHUP):
             if signal.getsignal(number) is signal.SIG_DFL:
                 signal.signal(number, _unwind)
+        if rights.are_raised():
+            for name in [name for name in os.environ if name.startswith(("TAUPY_", "TAU_"))]:
+                del os.environ[name]
     try:
         return _run(arguments)
     except TaupyError as problem:

@@ -28,6 +28,7 @@ from taupy.commands.run_counts import count
 from taupy.commands.run_plan import Plan, merge_into
 from taupy.errors import DatabaseError, TaupyError, UsageError
 from taupy.instrument import launchers
+from taupy.state import rights
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -261,6 +262,11 @@ def _settings(args: argparse.Namespace, target: list[str]) -> Any:
             plan.notes.append(
                 "the interpreter's options disable taupy's start-up hook: this run is not measured"
             )
+    if rights.are_raised():
+        plan.notes.append(
+            "the interpreter has rights that its user lacks (set-user-ID, set-group-ID or file "
+            "capabilities): this run is not measured"
+        )
     gpu = run_gpu.measured(plan)
     run_gpu.cupti_backend(plan, gpu)
     run_gpu.keep_modules(plan, gpu)

@@ -6,14 +6,15 @@ start, a line in the run folder says so, and the program is unharmed.
 (No `from __future__` here: that would be an import.)
 
 Whoever sets taupy's variable chooses the program that stores the run. The variable therefore counts
-only if it names a folder of this user in which nobody else may write. In an interpreter that
-ignores its environment (-I, -E), this process must also descend from the program that the run
-measures.
+only if it names a folder of this user in which nobody else may write, and never in a process with
+more rights than the one that set it (`state/rights.py`). In an interpreter that ignores its
+environment (-I, -E), this process must also descend from the program that the run measures.
 """
 
 import posix
 import sys
 
+from taupy.state import rights
 from taupy.state.folder import File, Folder, open_run
 from taupy.state.values import Damaged, loads
 
@@ -64,6 +65,8 @@ def boot() -> None:
 
 
 def _start(path: bytes) -> None:
+    if rights.are_raised():
+        return
     try:
         folder = open_run(path.decode("utf-8", "surrogateescape"))
     except OSError:
@@ -83,6 +86,9 @@ def _start_in(folder: Folder, path: bytes) -> None:
     except Damaged:
         if not ignores_environment:
             _note(folder, "the run was launched by another version of taupy")
+        return
+    if ignores_environment and rights.exceed(folder):
+        _note(folder, "it ignores its environment (-I, -E), and the user may lack its rights")
         return
     if ignores_environment and not _descends_from(settings):
         if _is_live(settings):

@@ -159,7 +159,9 @@ def make_run_folder(uuid: str) -> tuple[Folder, list[str]]:
     """
 
     def make(state: Folder) -> Folder:
-        return _with_room(state.make_folder(f"{_PREFIX}{uuid}-{os.getpid()}"))
+        folder = state.make_folder(f"{_PREFIX}{uuid}-{os.getpid()}")
+        _take_group(folder)
+        return _with_room(folder)
 
     return in_state_folder(make)
 
@@ -194,6 +196,16 @@ def _make(path: str) -> None:
             os.makedirs(path, exist_ok=True)
         finally:
             os.umask(before)
+
+
+def _take_group(folder: Folder) -> None:
+    """Give the folder this process's group, not that of the folder around it: see
+    `state/rights.py`."""
+    from contextlib import suppress
+
+    if os.fstat(folder.descriptor).st_gid != os.getegid():
+        with suppress(OSError):
+            os.fchown(folder.descriptor, -1, os.getegid())
 
 
 def _with_room(folder: Folder) -> Folder:
