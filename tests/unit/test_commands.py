@@ -1,6 +1,7 @@
 """What `taupy` says to a command line that begins with no command."""
 
 import argparse
+import os
 import shutil
 import signal
 import subprocess
@@ -183,6 +184,21 @@ def test_a_trace_is_of_the_gpu_unless_a_value_says_otherwise(words, traced):
     run_arguments.add_arguments(parser)
     parsed = run_arguments.parse(parser, [*words, "prog.py", "--trace=x"])
     assert (parsed.trace, parsed.target) == (traced, ["prog.py", "--trace=x"])
+
+
+@pytest.mark.parametrize(
+    "target, application, folder",
+    [
+        (["-m", "torch.distributed.run", "--nproc-per-node", "2", "src/ddp.py", "x"], "ddp", "src"),
+        (["/venv/bin/torchrun", "--nproc-per-node=2", "-m", "pkg.train"], "pkg.train", "."),
+        (["-m", "accelerate.commands.launch", "train.py", "--lr", "1"], "train", "."),
+        (["-m", "torch.distributed.run", "--help"], "torch.distributed.run", "."),
+        (["tool.py", "other.py"], "tool", "."),
+        (["-m", "taupy.count", "train.py"], "train", "."),
+    ],
+)
+def test_a_trial_is_named_for_the_script_that_a_launcher_starts(target, application, folder):
+    assert run._names(target) == (application, os.path.abspath(folder))
 
 
 def test_pytorch_is_looked_for_where_the_program_would_find_it(monkeypatch):
