@@ -69,11 +69,15 @@ class FileNames:
         self._owner: dict[str, str] = {}
 
     def absolute(self, file: str) -> str:
-        """The path of `file`, in one spelling."""
+        """The path of `file`, in one spelling. Code that was compiled elsewhere (by Cython) has a
+        relative path that may be nowhere; then it stays relative."""
         if not file or file.startswith("<"):
             return file
         if file not in self._absolute:
-            self._absolute[file] = _without_detours(os.path.join(self.cwd, file))
+            folders = ("",) if os.path.isabs(file) else (self.cwd, *self.libraries)
+            paths = (os.path.join(folder, file) for folder in folders)
+            path = next(filter(os.path.exists, paths), file)
+            self._absolute[file] = _without_detours(path) if os.path.isabs(path) else path
         return self._absolute[file]
 
     def shown(self, file: str) -> str:

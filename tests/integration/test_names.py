@@ -195,3 +195,35 @@ def test_a_sweep_follows_routines_from_one_script_to_the_next(runs, native):
     }
     assert values == {"one", "two"}
     assert not any("names match" in note for view in views.values() for note in view["notes"])
+
+
+NOTEBOOK = """\
+import os, sys
+def run(text, number):
+    exec(compile(text, f"/tmp/ipykernel_{os.getpid()}/{number}.py", "exec"), globals())
+run("def spin(n):\\n    return sum(range(n))", 123)
+run(*eval(sys.argv[1]))
+"""
+
+
+def test_a_cell_has_the_same_name_in_every_kernel_and_pairs_when_it_is_edited(runs, native):
+    (runs.folder / "kernel.py").write_text(NOTEBOOK)
+    ran(runs, native, ["kernel.py", "('def g():\\n    spin(5)\\ng()', 7)"])
+    ran(runs, native, ["kernel.py", "('def g():\\n    spin(6)\\ng()', 8)"])
+    found, _ = rows(runs, "1", "2", "--value", "calls")
+    spin = found["spin [{cell 123}{1}]"]
+    assert (spin["match"], spin["a_call"], spin["b_call"]) == ("same", 1, 1)
+    g = found["g [{cell 7}{1}]"]
+    assert (g["match"], g["a_call"], g["b_call"]) == ("moved", 1, 1)
+
+
+def test_code_compiled_elsewhere_is_not_taken_for_a_file_of_this_folder(runs, native):
+    written(runs.folder / "deeper")
+    compiled = "exec(compile('def f(): pass\\nf()', 'pkg/core/_fast.py', 'exec'))\n"
+    (runs.folder / "deeper" / "small.py").write_text(compiled)
+    ran(runs, native, ["deeper/small.py"])
+    ran(runs, native, ["small.py"], "deeper")
+    assert ("f [{pkg/core/_fast.py}{1}]",) in named(runs, 1) & named(runs, 2)
+    assert runs.sql("SELECT DISTINCT path FROM trial_timer WHERE path LIKE '%_fast.py'") == [
+        ("pkg/core/_fast.py",)
+    ]
