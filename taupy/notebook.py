@@ -23,7 +23,7 @@ from taupy.analysis import gate as conditions
 from taupy.analysis.match import LEVELS, Level, Table
 from taupy.analysis.pivot import Across
 from taupy.analysis.sweep import Scaling
-from taupy.answers import layers, memory, phases, steps
+from taupy.answers import layers, memory, phases, places, steps
 from taupy.answers.answer import Asked, Nothing
 from taupy.comparison import (
     comparison,
@@ -106,6 +106,20 @@ class Trial(api.Trial):
         with self._database._opened() as db:
             text = page.html_page(contents.of_trial(db, self.row))
         return Page(text, f"report of trial {self.row.id}", height)
+
+    def places(self, limit: int | None = None) -> pd.DataFrame:
+        """Where the time went in the program's own code, the dearest places first.
+
+        Columns: threads_group, kind ["own", "waiting", "imports", "outside"], share_percent [of
+        the group], time_ns, calls, routine, file, line; callee_ns, callee_calls, callee,
+        callee_file, callee_line [the library's routine below with the most time]; caller,
+        caller_file, caller_line, calls_by_caller [of a place that is called in a loop];
+        asleep_ns [sampled].
+
+        Args:
+            limit: own places of each group of threads; None for all.
+        """
+        return self._answer(places.views, places.Options(limit))
 
     def steps(self, kind: StepKind | None = None) -> pd.DataFrame:
         """One row per step of a training or validation, thread by thread.

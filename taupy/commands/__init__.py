@@ -22,6 +22,7 @@ COMMANDS = {
     "run": "run a program and store its profile as a trial",
     "report": "say what to do: findings by the seconds that could be saved, on one screen",
     "pprof": "show where a trial spent its time",
+    "places": "show where the time went in the program's own code",
     "phases": "show the phases of a training: data, forward, backward, optimizer",
     "steps": "show the steps of a training: time, phases, loss, samples per second",
     "ranks": "show what the ranks of a job did, and which one the others waited for",

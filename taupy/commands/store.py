@@ -41,6 +41,7 @@ def store(folder: str) -> None:
             quiet = settings.quiet
             delivery = deliver(run)
             lines = report(delivery, settings.notes)
+            lines[1:1] = _next(delivery, settings.cwd)
             if settings.rank and delivery.trial_id is not None:
                 lines = []  # rank 0 speaks for the job
             lines += _pushed(delivery, waiting=not settings.rank)
@@ -74,6 +75,38 @@ def _pushed(delivery: Delivery, *, waiting: bool) -> list[str]:
     except DatabaseError as problem:
         line = str(problem)
     return [line] if line else []
+
+
+def _next(delivery: Delivery, folder: str) -> list[str]:
+    """The hottest place of the run, and the command that shows more.
+
+    Args:
+        folder: in which the run was started, and the command will probably be.
+    """
+    if delivery.trial_id is None or delivery.profile is None:
+        return []
+    from taupy.answers import places
+    from taupy.commands.options import DEFAULT_DATABASE
+    from taupy.model.thread_groups import MAIN
+    from taupy.units import duration, several
+
+    command = f"taupy report {delivery.trial_id}"
+    usual = os.path.join(folder, os.environ.get("TAUPY_DB") or DEFAULT_DATABASE)
+    if os.path.join(folder, delivery.database) != usual:
+        import shlex
+
+        command += f" --db {shlex.quote(delivery.database)}"
+    hottest = places.hottest(places.of_profile(delivery.profile))
+    if hottest is None:
+        return [f"next: {command}"]
+    group, place = hottest
+    parts = [
+        f"hottest: {places.described(place)}",
+        f"{duration(place.ns)} ({100 * place.share:.0f} %)",
+    ]
+    parts += [several(place.calls, "call")] if place.calls else []
+    parts += [f"in {group.title}"] if group.group != MAIN else []
+    return [f"{', '.join(parts)}; next: {command}"]
 
 
 def report(delivery: Delivery, printed: Collection[str] = ()) -> list[str]:

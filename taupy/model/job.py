@@ -37,6 +37,12 @@ def rank_of(node: int, facts: Mapping[str, str]) -> tuple[int, int]:
     return node, attempt
 
 
+def is_rank(node: int, facts: Mapping[str, str]) -> bool:
+    """Whether a node is a rank's own process, not one that a rank started."""
+    rank = _number(facts.get(RANK))
+    return rank is not None and node == node_of(rank, _number(facts.get(ATTEMPT)) or 1)
+
+
 def are_others(first: Mapping[str, str], second: Mapping[str, str]) -> bool:
     """Whether two sets of a node's metadata are known to come from different processes."""
     return any(name in first and name in second and first[name] != second[name] for name in PROCESS)

@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Literal, TypeVar
 
 from taupy.analysis.ranks import numbers_of_steps
-from taupy.answers import layers, memory, phases, steps
+from taupy.answers import layers, memory, phases, places, steps
 from taupy.answers.answer import Asked, Nothing
 from taupy.comparison import host_times, rank_answers
 from taupy.comparison.rank_causes import Causes
@@ -119,10 +119,12 @@ def of_trial(db: ProfileDB, trial: TrialRow) -> Contents:
     _add_activities(db, trial, contents.timeline)
     contents.roofline = roofline_page(db, trial)
     of_ranks = Section("ranks", "Ranks", _ranks(db, trial, contents))
+    of_places = _views(db, trial, places.views, *places.PAGES)
     of_phases = _views(db, trial, phases.views, *phases.PAGES)
     of_layers = _views(db, trial, layers.views, *layers.PAGES)
     sections = (
         Section("overview", "Overview", _overview(report(db, trial), contents.forest, of_phases)),
+        Section("places", "Your code", [Part(views=[view]) for view in of_places]),
         Section("phases", "Phases", [Part(views=[view]) for view in of_phases]),
         Section("layers", "Layers", [Part(views=[view]) for view in of_layers]),
         Section("steps", "Steps", _steps(db, trial)),
@@ -180,14 +182,21 @@ def _overview(answer: Report, forest: Forest, of_phases: Sequence[View]) -> list
     findings = answer.judgement.findings
     parts = [_finding(number, finding) for number, finding in enumerate(findings, 1)]
     if not findings:
-        parts = [Part(lines=["none of the faults that docs/report.md lists is seen in this trial"])]
+        parts = [Part(lines=["no findings of the kinds that docs/report.md lists"])]
     return [
+        *_places(answer),
         Part("What to do"),
         *parts,
         Part("Phases of the main thread", views=_of_thread(answer.thread, of_phases)),
         *_health(answer, forest),
         Part("Not judged", _abstentions(answer), is_folded=True),
     ]
+
+
+def _places(answer: Report) -> list[Part]:
+    """The first places of each group of threads, under one heading."""
+    views = [places.view(group, places.FIRST) for group in answer.places]
+    return [Part("Where the time went in your code", views=views)] if views else []
 
 
 def _finding(number: int, finding: Finding) -> Part:

@@ -5,8 +5,11 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from taupy.answers import places
 from taupy.escaping import json_visible
 from taupy.model.finding import Evidence, Finding
+from taupy.pprof.cells import seen_by
+from taupy.pprof.view import Cell, View
 from taupy.report.report import Report
 
 
@@ -38,12 +41,24 @@ def document(report: Report) -> dict[str, Any]:
             {"phase": phase.kind, "time_ns": phase.ns, "share": phase.share}
             for phase in report.phases
         ],
+        "places": [
+            dict(zip(names, cells, strict=True))
+            for group in report.places
+            for names, rows in [_for_machines(places.view(group))]
+            for cells in rows
+        ],
         "findings": [_finding(finding) for finding in report.judgement.findings],
         "abstentions": [
             {"kind": abstention.kind, "reason": abstention.reason}
             for abstention in report.judgement.abstentions
         ],
     }
+
+
+def _for_machines(view: View) -> tuple[list[str], list[list[Cell]]]:
+    columns, positions = seen_by(view, "machines")
+    names = [column.name for column in columns]
+    return names, [[row[at] for at in positions] for row in view.rows]
 
 
 def _finding(finding: Finding) -> dict[str, Any]:

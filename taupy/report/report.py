@@ -1,16 +1,18 @@
-"""The answer of `taupy report`: what ran, the health of the measurement, phases and findings.
+"""The answer of `taupy report`: what ran, the health of the measurement, places, findings.
 
 Terminals (`screen.py`), programs (`document.py`) and pages show it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from taupy.analysis.findings import Judgement, judged
 from taupy.analysis.findings.health import remarks
 from taupy.analysis.findings.trial import Trial
+from taupy.answers import places
+from taupy.answers.places import GroupPlaces
 from taupy.model import command_line
 from taupy.model.rows import ThreadRow, TrialRow
 from taupy.network.phases import KINDS
@@ -38,6 +40,7 @@ class Report:
         unmeasured: what was not measured, with the option that measures it.
         thread: whose phases are shown: the main thread of the first process.
         steps: number of training steps; 0 if none are known.
+        places: where the time went in the program's own code.
     """
 
     trial: TrialRow
@@ -51,6 +54,7 @@ class Report:
     phases: tuple[Phase, ...]
     steps: int
     judgement: Judgement
+    places: Sequence[GroupPlaces] = ()
 
 
 def report(db: ProfileDB, trial: TrialRow) -> Report:
@@ -71,6 +75,7 @@ def report(db: ProfileDB, trial: TrialRow) -> Report:
         kinds,
         steps,
         judged(of_findings),
+        places.of_table(db, trial.id, of_findings.calls.table, of_findings.calls.parent),
     )
 
 

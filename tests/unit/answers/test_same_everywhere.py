@@ -20,18 +20,30 @@ from taupy.pprof.cells import seen_by
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.writer import add_profile
 from taupy.report import contents, page
-from tests.builders import event, gpu_profile, samples, small_profile, steps
+from tests.builders import (
+    call,
+    event,
+    gpu_profile,
+    host,
+    profile_of,
+    samples,
+    small_profile,
+    steps,
+)
 from tests.unit.profiledb.test_layers import known
 
 pd = pytest.importorskip("pandas")
 
 ON_PAGE = {
+    "places": [[]],
     "layers": [["--tree"]],
     "phases": [[]],
     "steps": [[]],
     "memory": [["--by", by] for by in ("routine", "phase", "layer", "callpath", "thread")],
 }
 """Each answer, with the options of its command for the tables on the page."""
+WITHOUT = {"places": 4}
+"""The trial that lacks an answer, where that is not trial 2."""
 
 
 @pytest.fixture
@@ -52,7 +64,8 @@ def path(tmp_path, monkeypatch):
         replace(event(PEAK, [300.0], KIB), row=5),
     ]
     with ProfileDB.open(path, create=True) as db:
-        for stored in (profile, small_profile(5), gpu_profile(6)):
+        counted = profile_of(host(call("main", 1, {"misses": 7})), number=7)
+        for stored in (profile, small_profile(5), gpu_profile(6), counted):
             add_profile(db, stored)
     return path
 
@@ -132,7 +145,7 @@ def test_the_page_has_the_notes_of_the_command(path, capsys, name, asked):
         tables = json.loads(capsys.readouterr().out)
         notes += [note for table in ([tables] if name == "memory" else tables)
                   for note in table["notes"]]  # fmt: skip
-    assert notes or name == "phases"
+    assert notes or name in ("phases", "places")
     shown = [note for part in tab(path, name)
              for notes in (part.lines, *(view.notes for view in part.views))
              for note in notes]  # fmt: skip
@@ -141,10 +154,11 @@ def test_the_page_has_the_notes_of_the_command(path, capsys, name, asked):
 
 @pytest.mark.parametrize("name", ON_PAGE)
 def test_what_a_trial_has_not_is_no_tab_and_an_empty_frame(path, capsys, name):
-    assert main([name, "2"]) == 2
-    assert capsys.readouterr().err.startswith("taupy: trial 2 has no")
-    assert getattr(taupy.open(path).trial(2), name)().empty
-    assert tab(path, name, 2) == []
+    trial = WITHOUT.get(name, 2)
+    assert main([name, str(trial)]) == 2
+    assert capsys.readouterr().err.startswith(f"taupy: trial {trial} has no")
+    assert getattr(taupy.open(path).trial(trial), name)().empty
+    assert tab(path, name, trial) == []
 
 
 @pytest.mark.parametrize("name", ON_PAGE)

@@ -11,7 +11,7 @@ from taupy.commands import main
 from taupy.model.profile import Timer
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.writer import add_profile
-from taupy.report import screen
+from taupy.report import document, screen
 from taupy.report.report import report
 from tests.builders import call, host, profile_of
 from tests.findings import gpu_faults, gpu_healthy
@@ -44,10 +44,12 @@ def test_the_screen_says_what_ran_where_time_went_and_what_to_do(tmp_path, capsy
         "  2023-11-14 22:13:20 UTC, 2.30 s, exit 0, 1 thread, NVIDIA H100 80GB HBM3\n"
         "  measured: complete; without counters (--metrics), C functions (--c-calls)\n"
         "\n"
-        "  data           52.2 %       1.20 s  ##################################\n"
-        "  forward         8.3 %       190 ms  #####\n"
-        "  backward        4.8 %       110 ms  ###\n"
-        "  (no phase)     34.8 %       800 ms  #######################\n"
+        "  data 52 %, forward 8 %, backward 5 %, (no phase) 35 %\n"
+        "\n"
+        "your code, main thread:\n"
+        "    1.20 s   52 %  <module> (train.py:1), 1 call\n"
+        "    800 ms   35 %  end (train.py:1), 200 calls\n"
+        "    300 ms   13 %  step (train.py:1), 200 calls\n"
         "\n"
         "1. data wait, at most 1.20 s (52.2 %): the training waits 1.20 s for its data,\n"
         "   52.2 % of the run, in _BaseDataLoaderIter.__next__\n"
@@ -59,6 +61,7 @@ def test_the_screen_says_what_ran_where_time_went_and_what_to_do(tmp_path, capsy
         "   try: read results (.item(), .cpu(), prints) once in many steps, or a step\n"
         "   later; use events for stopwatches\n"
         "2 rules gave no verdict: --json says why\n"
+        "next: taupy report 1 -o report.html, taupy places 1 --all\n"
     )
 
 
@@ -84,6 +87,26 @@ def test_advice_is_left_out_where_the_screen_is_full(tmp_path):
     assert "try:" in full
     assert "try:" not in short
     assert [line[:2] for line in short.splitlines() if line[:1].isdigit()][:2] == ["1.", "2."]
+
+
+@pytest.mark.parametrize("training", [*gpu_faults.FAULTS, *gpu_healthy.HEALTHY])
+def test_no_report_is_without_places(training, tmp_path):
+    """With findings or without; and the places of a screen are those of `--json`."""
+    measured = _report(tmp_path, training())
+    lines = screen.text(measured, WIDTH, HEIGHT).splitlines()
+    (begin,) = (at for at, line in enumerate(lines) if line.startswith("your code, main thread"))
+    first = next(row for row in document.document(measured)["places"] if row["kind"] == "own")
+    assert f"{first['routine']} ({first['file']}:{first['line']})" in lines[begin + 1]
+    assert lines[-1].startswith("next: taupy report 1")
+
+
+def test_details_leave_the_screen_before_places_and_findings_do(tmp_path):
+    measured = _report(tmp_path, gpu_faults.saved_each_step())
+    full, narrow = screen.text(measured, WIDTH, 100), screen.text(measured, WIDTH, 10)
+    assert "1.40 s in save, 200 calls" in full and "##" in full and "try:" in full
+    assert "in save" not in narrow and "##" not in narrow and "try:" not in narrow
+    for kept in ("keep (train.py:1), 200 calls", "1. checkpoints and logging", "next: taupy"):
+        assert kept in narrow
 
 
 def test_json_holds_findings_with_bounds_evidence_and_abstentions(tmp_path, capsys):

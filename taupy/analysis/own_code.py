@@ -1,0 +1,107 @@
+"""Which routines are the program's own: what follows from the paths recorded with them.
+
+Own is code in a file that belongs neither to the standard library nor to an installed package; the
+text of `-c`, of standard input and of a notebook's cell; and the whole package if the program is
+itself an installed one. Nothing is looked up on the disk: the trial may come from elsewhere.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from taupy.model.metric import ROOT_TIMER
+from taupy.model.names import is_library
+from taupy.model.rows import TimerRow
+
+_CELL = "<ipython-input"
+_GENERATED = re.compile(r"(^|/)(torchinductor_[^/]*|ipykernel_launcher\.py)(/|$)")
+_RUNNERS = ("<frozen runpy>", "runpy.py")
+_PARTS = re.compile(r"(?:^|\.)(?:<locals>\.)?<(?:genexpr|listcomp|setcomp|dictcomp)>$")
+_SHORTENED = re.compile(
+    r"(torch|torchvision|torchaudio|numpy|pandas|scipy|sklearn|jax|jaxlib|flax|tensorflow|keras"
+    r"|transformers|lightning|pytorch_lightning|accelerate|datasets|triton|matplotlib|PIL"
+    r"|asyncio|multiprocessing|concurrent|importlib|logging|json|unittest|xml|http|email)/"
+)
+"""Libraries' files in profiles of other tools that do not tell where they lie."""
+_PACKAGE = re.compile(
+    r"^(.*/(?:site-packages|dist-packages|lib(?:64)?/python\d+(?:\.\d+t?)?)/)([^/]+)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """What belongs to a program besides files outside of libraries.
+
+    Attributes:
+        files: those that begin the program, among them `<string>` and `<stdin>`.
+        packages: path prefixes of installed packages.
+        everything: all routines, for lack of a better answer.
+    """
+
+    files: frozenset[str] = frozenset()
+    packages: frozenset[str] = frozenset()
+    everything: bool = False
+
+
+def is_own(path: str | None, extent: Extent, timer: TimerRow | None = None) -> bool:
+    """Whether a routine with this path is the program's own."""
+    if extent.everything:
+        groups = "" if timer is None else timer.groups
+        return "IMPORT" not in groups.split("|") and "TAUPY" not in groups.split("|")
+    if path is None:
+        return False
+    if path.startswith("<"):
+        return path.startswith(_CELL) or (path in extent.files and not is_library(path))
+    if not is_library(path):
+        return _GENERATED.search(path) is None and not _SHORTENED.match(path)
+    package = package_of(path) if extent.packages else None
+    return package is not None and package in extent.packages
+
+
+def package_of(path: str | None) -> str | None:
+    """The folder of the installed package that a file belongs to, or the file of a module without
+    a folder; None if it is no library's."""
+    folder = None if path is None else _PACKAGE.match(path)
+    return None if folder is None else folder[0]
+
+
+def is_program(caller: TimerRow) -> bool:
+    """Whether a module that this timer calls is the one with which the program began."""
+    return caller.timer == ROOT_TIMER or (
+        caller.file in _RUNNERS and caller.short_name in ("_run_code", "run_path", "run_module")
+    )
+
+
+@dataclass(slots=True)
+class _Definitions:
+    """Routines of one name in one file, by line."""
+
+    lines: list[tuple[int, int]] = field(default_factory=list)
+
+    def before(self, line: int) -> int | None:
+        """The code of the last one that begins at or before a line."""
+        return max((pair for pair in self.lines if pair[0] <= line), default=(0, None))[1]
+
+
+def owners(timers: Sequence[TimerRow], own: Sequence[bool]) -> list[int]:
+    """For each timer the one whose time it is: comprehensions and generator expressions are lines
+    of the routine around them."""
+    by_name: dict[tuple[str | None, str], _Definitions] = {}
+    for code, timer in enumerate(timers):
+        if own[code]:
+            same = by_name.setdefault((timer.file, timer.short_name), _Definitions())
+            same.lines.append((timer.line or 0, code))
+    owner = list(range(len(timers)))
+    for code, timer in enumerate(timers):
+        name = timer.short_name
+        if not own[code] or not name.endswith(">"):
+            continue
+        while (shorter := _PARTS.sub("", name)) != name:
+            name = shorter
+        around = by_name.get((timer.file, name or "<module>"))
+        if name != timer.short_name and around is not None:
+            routine = around.before(timer.line or 0)
+            owner[code] = code if routine is None else routine
+    return owner

@@ -1,0 +1,451 @@
+"""Where the time went in the program's own code: exclusive time, folded into own routines.
+
+The exclusive time of a call path belongs to the nearest routine of the program at or above it:
+libraries and C functions count for the routine that calls them. What no place of the program
+stands for is kept apart: imports, waiting for other threads and events, and what runs outside the
+program's code (start, exit, a library's own threads).
+
+Everything is linear in the number of call paths, and knows neither databases nor files: whose code
+a routine is follows from the path that was recorded with it (`own_code.py`).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+from taupy.analysis.findings.calls import among
+from taupy.analysis.findings.waiting import is_wait
+from taupy.analysis.own_code import (
+    Extent,
+    is_own,
+    is_program,
+    owners,
+    package_of,
+)
+from taupy.model.forest import preorder
+from taupy.model.metric import ROOT_TIMER
+from taupy.model.rows import ThreadRow, TimerRow
+from taupy.model.table import Amount, Table
+
+Kind = Literal["own", "waiting", "imports", "outside"]
+"""A routine of the program; waiting in libraries; imports; time outside the program's code."""
+
+APART: tuple[Kind, ...] = ("waiting", "imports", "outside")
+
+_OUTSIDE, _IMPORTS, _WAITING = -1, -2, -3
+"""Owners that are no routine. Waiting of a routine is owner `~routine + _WAITING`, below -3."""
+
+_MOSTLY = 0.5
+_HARDLY = 0.05
+_LOOKS = 3
+"""With fewer samples nothing is said about sleep."""
+
+_CHILDREN = "subprocess.py"
+"""What its routines wait for is work that the program asked for."""
+_SELECTS = among((
+    "selectors.py:EpollSelector.select", "selectors.py:PollSelector.select",
+    "selectors.py:KqueueSelector.select", "selectors.py:SelectSelector.select",
+))  # fmt: skip
+_EVENT_LOOPS = ("asyncio/runners.py", "asyncio/base_events.py")
+"""Whoever calls these does not call the coroutines that run in them."""
+_AWAITED = (
+    "asyncio/streams.py", "asyncio/locks.py", "asyncio/queues.py", "asyncio/subprocess.py",
+    "asyncio/timeouts.py", "asyncio/threads.py",
+)  # fmt: skip
+_AWAITED_NAMES = among((
+    "asyncio/tasks.py:sleep", "asyncio/tasks.py:wait", "asyncio/tasks.py:wait_for",
+    "asyncio/tasks.py:gather", "asyncio/tasks.py:as_completed", "asyncio/tasks.py:shield",
+    "asyncio/base_events.py:BaseEventLoop.create_connection",
+    "asyncio/base_events.py:BaseEventLoop.getaddrinfo",
+    "asyncio/base_events.py:BaseEventLoop.run_in_executor",
+    "asyncio/selector_events.py:BaseSelectorEventLoop.sock_connect",
+    "asyncio/selector_events.py:BaseSelectorEventLoop.sock_recv",
+    "asyncio/selector_events.py:BaseSelectorEventLoop.sock_sendall",
+))  # fmt: skip
+
+
+class Tree(NamedTuple):
+    """Call paths of host threads, one per row of the columns.
+
+    Attributes:
+        threads, timers: the labels of the codes in `thread` and `timer`.
+        parent: the caller's row, -1 for a root.
+        calls: None where they were not counted.
+    """
+
+    threads: Sequence[ThreadRow]
+    thread: Sequence[int]
+    timers: Sequence[TimerRow]
+    timer: Sequence[int]
+    parent: Sequence[int]
+    calls: Sequence[Amount]
+    exclusive: Sequence[Amount]
+
+    @classmethod
+    def of(cls, table: Table, parent: Sequence[int]) -> Tree:
+        """From the answer to a question by thread, call path, parent and timer."""
+        return cls(
+            table.labels["thread"],
+            table.codes["thread"],
+            table.labels["timer"],
+            table.codes["timer"],
+            parent,
+            table.column("calls"),
+            table.column("exclusive", "time"),
+        )
+
+
+class Part(NamedTuple):
+    """Part of a place's time: a routine that it calls, with everything below, or a caller of it.
+
+    Attributes:
+        calls: of the callee from the place; of the place from the caller.
+    """
+
+    timer: TimerRow
+    ns: float
+    calls: int
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Time in one place of the program, or apart from all of them.
+
+    Attributes:
+        timer: the routine; of waiting, the one that waits. None: imports, time outside.
+        share: of the time of its threads.
+        calls: None if they were not counted.
+        callee: the library's routine or C function below with the most time, if there is one; of
+            waiting, what waits.
+        caller: the program's routine from which the place is called in a loop.
+        asleep_ns: sampled time in which it slept or waited for a disk; 0 if it mostly worked.
+    """
+
+    kind: Kind
+    timer: TimerRow | None
+    ns: float
+    share: float
+    calls: int | None = None
+    callee: Part | None = None
+    caller: Part | None = None
+    asleep_ns: float = 0.0
+
+
+def places(
+    tree: Tree,
+    group_of: Sequence[str],
+    path_of: Mapping[str, str | None],
+    asleep: Mapping[int, tuple[int, float]] | None = None,
+) -> dict[str, list[Place]]:
+    """The places of each group of threads: own ones first, the largest first.
+
+    Args:
+        group_of: for each thread of the tree, the name of its group.
+        path_of: a timer's full name -> its source file as the interpreter knew it.
+        asleep: row of the tree -> samples, and the sampled time without work [ns].
+    """
+    return _Tally(tree, group_of, path_of, asleep or {}).places()
+
+
+class _Tally:
+    """The sums of a tree by group of threads and owner."""
+
+    def __init__(
+        self,
+        tree: Tree,
+        group_of: Sequence[str],
+        path_of: Mapping[str, str | None],
+        asleep: Mapping[int, tuple[int, float]],
+    ) -> None:
+        self.tree, self.asleep = tree, asleep
+        self.names = list(dict.fromkeys(group_of))
+        self.groups = [self.names.index(name) for name in group_of]
+        self.paths = [path_of.get(timer.timer) or timer.file for timer in tree.timers]
+        self.counted = self._counted()
+        parent = tree.parent
+        in_order = all(above < row for row, above in enumerate(parent))
+        self.order: Sequence[int] = range(len(parent)) if in_order else preorder(parent)
+        self.begins = self._begins()
+        self._add(Extent(frozenset(self._files(self.begins))))
+        if (wider := self._wider()) is not None:
+            self._add(wider)
+
+    # --- whose code it is ----------------------------------------------------
+
+    def _begins(self) -> list[int]:
+        """The timers that begin a program: modules that no other code imports."""
+        timer, parent, timers = self.tree.timer, self.tree.parent, self.tree.timers
+        modules = {code for code, name in enumerate(timers) if name.short_name == "<module>"}
+        entered: dict[int, None] = {}
+        for row, code in enumerate(timer):
+            if code in modules and (parent[row] < 0 or is_program(timers[timer[parent[row]]])):
+                entered[code] = None
+        return list(entered)
+
+    def _files(self, begins: Sequence[int]) -> list[str]:
+        return [path for code in begins if (path := self.paths[code]) is not None]
+
+    def _wider(self) -> Extent | None:
+        """What else is the program's, if there is hardly any code outside of libraries: the
+        package that was started; of a program without files, every routine."""
+        tree, sums = self.tree, self.sums
+        started = {*self.begins}
+        scripts = {code for code in started if is_own(self.paths[code], Extent())}
+        own = sum(ns for (_, owner), ns in sums.items() if owner >= 0 and owner not in scripts)
+        beside = sum(ns for (_, owner), ns in sums.items() if owner == _OUTSIDE or owner in scripts)
+        if own > _HARDLY * beside:
+            return None
+        launched = {package_of(self.paths[code]) for code in started - scripts}
+        for code in scripts:
+            launched |= self._launched(code)
+        packages = frozenset(launched - {None})
+        if packages:
+            return Extent(frozenset(self._files(self.begins)), packages)  # type: ignore[arg-type]
+        if not any(owner >= 0 for _, owner in sums) and len(tree.timers) > 1:
+            return Extent(everything=True)
+        return None
+
+    def _launched(self, script: int) -> set[str | None]:
+        """The package that a console script starts, if it is one: the environment's."""
+        folder, _, name = (self.paths[script] or "").rpartition("/")
+        if not folder.endswith("/bin") or "." in name:
+            return set()
+        environment = folder.removesuffix("bin")
+        spent: dict[str, float] = defaultdict(float)
+        for (_, owner, entry), ns in self.below.items():
+            package = package_of(self.paths[entry])
+            if owner == script and package is not None and package.startswith(environment):
+                spent[package] += ns
+        return {max(spent, key=spent.__getitem__)} if spent else set()
+
+    def _counted(self) -> list[bool]:
+        """Of each thread, whether calls were counted."""
+        counted = [False] * len(self.tree.threads)
+        for thread, calls in zip(self.tree.thread, self.tree.calls, strict=True):
+            if calls:
+                counted[thread] = True
+        return counted
+
+    # --- sums ----------------------------------------------------------------
+
+    def _add(self, extent: Extent) -> None:
+        """Add up exclusive times, calls, callees and callers, once for each row."""
+        tree, timers = self.tree, self.tree.timers
+        own = [
+            timer.timer != ROOT_TIMER and is_own(path, extent, timer)
+            for timer, path in zip(timers, self.paths, strict=True)
+        ]
+        owner_of = owners(timers, own)
+        imports = ["IMPORT" in timer.groups.split("|") for timer in timers]
+        children = [timer.file == _CHILDREN for timer in timers]
+        waits = [
+            not (mine or of_child) and is_wait(timer)
+            for timer, mine, of_child in zip(timers, own, children, strict=True)
+        ]
+        selects = [wait and _SELECTS(timer) for timer, wait in zip(timers, waits, strict=True)]
+        loops = [(timer.file or "").startswith(_EVENT_LOOPS) for timer in timers]
+        measuring = ["TAUPY" in timer.groups.split("|") for timer in timers]
+        awaited = [
+            not mine and (_AWAITED_NAMES(timer) or (timer.file or "").startswith(_AWAITED))
+            for timer, mine in zip(timers, own, strict=True)
+        ]
+        plain = [
+            not any(other) for other in zip(own, imports, waits, awaited, measuring, strict=True)
+        ]
+        self.sums: dict[tuple[int, int], float] = defaultdict(float)
+        self.calls: dict[tuple[int, int], float] = defaultdict(float)
+        self.below: dict[tuple[int, int, int], float] = defaultdict(float)
+        self.below_calls: dict[tuple[int, int, int], float] = defaultdict(float)
+        self.above: dict[tuple[int, int, int], float] = defaultdict(float)
+        self.awaits: dict[tuple[int, int], float] = defaultdict(float)
+        self.selected: dict[tuple[int, int, int], float] = defaultdict(float)
+        self.slept: dict[tuple[int, int], tuple[int, float]] = {}
+        sums, below = self.sums, self.below
+        timer, parent, thread = tree.timer, tree.parent, tree.thread
+        groups, counted = self.groups, self.counted
+        calls, exclusive = tree.calls, tree.exclusive
+        owner = [_OUTSIDE] * len(parent)
+        entry = [-1] * len(parent)
+        for row in self.order:
+            code, above, count = timer[row], parent[row], calls[row]
+            group = groups[thread[row]]
+            if above >= 0:
+                mine, enters = owner[above], entry[above]
+            else:
+                mine, enters = _OUTSIDE, -1
+            if plain[code]:
+                if count == 0 and counted[thread[row]]:
+                    mine, enters = _OUTSIDE, -1  # a caller of the fork, in the parent process
+                elif enters < 0 <= mine:
+                    enters = code
+                    if count:
+                        self.below_calls[group, mine, code] += count
+            elif own[code]:
+                before, enters_before = mine, enters
+                mine, enters = owner_of[code], -1
+                if code == mine and count:
+                    self.calls[group, mine] += count
+                    if before <= _WAITING:
+                        before = _routine(before)
+                    is_loop = enters_before >= 0 and loops[enters_before]
+                    if 0 <= before != mine and not is_loop:
+                        self.above[group, mine, before] += count
+            elif imports[code]:
+                mine, enters = _IMPORTS, -1
+            elif waits[code]:
+                of_child = enters >= 0 and children[enters]
+                if mine > _WAITING and mine != _IMPORTS and not of_child:
+                    if enters < 0:
+                        enters = code
+                        self.below_calls[group, mine, code] += count or 0
+                    mine = _waiting(mine)
+                if selects[code] and mine <= _WAITING:
+                    self.selected[group, mine, code] += exclusive[row] or 0
+            elif measuring[code]:
+                mine, enters = _OUTSIDE, -1
+            else:  # what coroutines wait for
+                if mine >= 0:
+                    self.awaits[group, mine] += count or 0
+                    if enters < 0:
+                        enters = code
+                        self.below_calls[group, mine, code] += count or 0
+            owner[row], entry[row] = mine, enters
+            time = exclusive[row]
+            if time:
+                sums[group, mine] += time
+                if enters >= 0:
+                    below[group, mine, enters] += time
+        for row, (looks, ns) in self.asleep.items():
+            where = groups[thread[row]], owner[row]
+            before_looks, before_ns = self.slept.get(where, (0, 0.0))
+            self.slept[where] = before_looks + looks, before_ns + ns
+
+    # --- places --------------------------------------------------------------
+
+    def places(self) -> dict[str, list[Place]]:
+        of_group: dict[str, list[Place]] = {name: [] for name in self.names}
+        whole: dict[int, float] = defaultdict(float)
+        for (group, _), ns in self.sums.items():
+            whole[group] += ns
+        callees = _largest(self.below)
+        callers = _largest(self.above)
+        for (group, owner), ns in self.sums.items():
+            if ns <= 0:
+                continue
+            share = ns / whole[group]
+            name = self.names[group]
+            if owner >= 0:
+                of_group[name].append(self._own(group, owner, ns, share, callees, callers))
+            elif owner == _IMPORTS:
+                of_group[name].append(Place("imports", None, ns, share))
+            elif owner == _OUTSIDE:
+                of_group[name].append(Place("outside", None, ns, share))
+            else:
+                of_group[name].append(self._waiting(group, owner, ns, share, callees))
+        for mine in of_group.values():
+            mine.sort(key=_position)
+        return of_group
+
+    def _own(
+        self,
+        group: int,
+        owner: int,
+        ns: float,
+        share: float,
+        callees: Mapping[tuple[int, int], int],
+        callers: Mapping[tuple[int, int], int],
+    ) -> Place:
+        timers, key = self.tree.timers, (group, owner)
+        calls = self.calls.get(key)
+        looks, slept = self.slept.get(key, (0, 0.0))
+        return Place(
+            "own",
+            timers[owner],
+            ns,
+            share,
+            None if calls is None else int(calls),
+            self._callee(group, owner, callees),
+            self._loop(group, owner, callers.get(key)),
+            min(slept, ns) if looks >= _LOOKS and slept >= _MOSTLY * ns else 0.0,
+        )
+
+    def _callee(
+        self, group: int, owner: int, callees: Mapping[tuple[int, int], int]
+    ) -> Part | None:
+        code = callees.get((group, owner))
+        if code is None:
+            return None
+        caller = _routine(owner) if owner <= _WAITING else owner
+        calls = self.below_calls.get((group, caller, code), 0)
+        return Part(self.tree.timers[code], self.below[group, owner, code], int(calls))
+
+    def _loop(self, group: int, owner: int, caller: int | None) -> Part | None:
+        """The caller, if each of its calls makes many."""
+        if caller is None:
+            return None
+        calls = self.above[group, owner, caller]
+        if calls < _MANY * max(1, self.calls.get((group, caller), 0)):
+            return None
+        return Part(self.tree.timers[caller], 0, int(calls))
+
+    def _waiting(
+        self,
+        group: int,
+        owner: int,
+        ns: float,
+        share: float,
+        callees: Mapping[tuple[int, int], int],
+    ) -> Place:
+        callee = self._callee(group, owner, callees)
+        routine = _routine(owner)
+        calls, caller = None, None
+        selected = [key for key in self.selected if key[:2] == (group, owner)]
+        if selected and sum(map(self.selected.__getitem__, selected)) >= _MOSTLY * ns:
+            # An event loop waits for what coroutines await: the one that does so most often.
+            select = max(selected, key=self.selected.__getitem__)
+            callee = Part(self.tree.timers[select[2]], self.selected[select], 0)
+            awaiting = [key for key in self.awaits if key[0] == group and key[1] != routine]
+            if awaiting:
+                most = max(awaiting, key=self.awaits.__getitem__)
+                routine = most[1]
+                callers = {key[2]: n for key, n in self.above.items() if key[:2] == most}
+                caller = self._loop(
+                    group, routine, max(callers, key=callers.__getitem__, default=None)
+                )
+        if routine >= 0:
+            counted = self.calls.get((group, routine))
+            calls = None if counted is None else int(counted)
+        timer = self.tree.timers[routine] if routine >= 0 else None
+        return Place("waiting", timer, ns, share, calls, callee, caller)
+
+
+_MANY = 10
+"""Calls of a routine for each call of its caller from which on there is a loop around it."""
+
+
+def _waiting(owner: int) -> int:
+    """The waiting of a routine, or of no routine, as an owner."""
+    return _WAITING - 1 - owner if owner >= 0 else _WAITING
+
+
+def _routine(waiting: int) -> int:
+    """The routine that waits; `_OUTSIDE` if there is none."""
+    return _WAITING - 1 - waiting if waiting < _WAITING else _OUTSIDE
+
+
+def _largest(sums: Mapping[tuple[int, int, int], float]) -> dict[tuple[int, int], int]:
+    """For each group and owner, the third part of the key with the largest sum."""
+    largest: dict[tuple[int, int], tuple[float, int]] = {}
+    for (group, owner, code), value in sums.items():
+        before = largest.get((group, owner))
+        if before is None or value > before[0]:
+            largest[group, owner] = value, code
+    return {key: code for key, (_, code) in largest.items()}
+
+
+def _position(place: Place) -> tuple[int, float, str]:
+    rank = 0 if place.kind == "own" else 1 + APART.index(place.kind)
+    return rank, -place.ns, "" if place.timer is None else place.timer.timer

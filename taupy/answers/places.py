@@ -1,0 +1,260 @@
+"""Show where the time went in the program's own code: the dearest places first.
+
+    taupy places                      the trial stored last
+    taupy places 12 --all             every place, not only the first of each kind of thread
+    taupy places --json               for programs
+
+The time of libraries and C functions counts for the routine of the program that calls them; the
+one that took most stands beside it. Waiting, imports, and what runs outside the program's code,
+such as its start and exit, have rows of their own. There is a table for the main thread, and one
+each for other ranks, worker processes and other threads, whose times overlap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import astuple, dataclass
+from typing import Any, NamedTuple
+
+from taupy.analysis import places
+from taupy.analysis.places import Place, Tree
+from taupy.answers import answer
+from taupy.answers.answer import Nothing
+from taupy.model import callpaths
+from taupy.model.metric import TIME
+from taupy.model.profile import Profile
+from taupy.model.question import Condition, Question
+from taupy.model.rows import ThreadRow, TimerRow
+from taupy.model.sampled import STATES
+from taupy.model.table import Table
+from taupy.model.thread_groups import GROUPS, Group, groups_of
+from taupy.pprof.view import Cell, Column, View
+from taupy.profiledb import query
+from taupy.profiledb.database import ProfileDB
+from taupy.profiledb.sources import timer_paths
+from taupy.profiledb.values import values
+
+FIRST = 5
+"""Places that people see of each group of threads."""
+
+_MOSTLY, _HARDLY = 0.5, 0.1
+_TREE = ("thread", "callpath", "parent", "timer")
+_IDLE = STATES[2:]
+_COLUMNS = (
+    Column("threads_group", audience="machines"),
+    Column("kind", audience="machines"),
+    Column("share_percent", "percent", "%Time", width=5),
+    Column("time_ns", "time_ns", "Time", width=8),
+    Column("calls", "int", "Calls"),
+    Column("place", heading="Place", audience="people"),
+    Column("routine", audience="machines"),
+    Column("file", audience="machines"),
+    Column("line", "int", audience="machines"),
+    Column("callee_ns", "time_ns", "Of it", spare=True),
+    Column("callee_calls", "int", "Calls", spare=True),
+    Column("callee", heading="In", spare=True),
+    Column("callee_file", audience="machines"),
+    Column("callee_line", "int", audience="machines"),
+    Column("caller", heading="In a loop of", spare=True),
+    Column("caller_file", audience="machines"),
+    Column("caller_line", "int", audience="machines"),
+    Column("calls_by_caller", "int", audience="machines"),
+    Column("asleep_ns", "time_ns", "Asleep\n(sampled)", spare=True),
+)
+
+
+@dataclass(frozen=True)
+class Options(answer.Asked):
+    limit: int | None = answer.limit("show N places of each table")
+    whole: bool = answer.whole("every place")
+
+
+PAGES = (Options(),)
+
+
+class GroupPlaces(NamedTuple):
+    """The places of a group of threads.
+
+    Attributes:
+        threads: how many there are.
+        places: own places first, the largest first.
+    """
+
+    group: Group
+    threads: int
+    places: Sequence[Place]
+
+    @property
+    def title(self) -> str:
+        return self.group if self.threads == 1 else f"{self.threads} {self.group}, added up"
+
+    def first(self, limit: int | None) -> list[Place]:
+        """The first own places, and all that is apart from them."""
+        own = [place for place in self.places if place.kind == "own"]
+        return [*own[:limit], *(place for place in self.places if place.kind != "own")]
+
+
+def views(db: ProfileDB, trial: int, options: Options) -> list[View]:
+    """One table for each group of threads that has any time; the main thread's first."""
+    groups = of_table(db, trial, values(db, question(trial)))
+    if not groups:
+        raise Nothing(f"trial {trial} has no times of routines on host threads; see `taupy pprof`")
+    limit = options.limit
+    if limit is None and not options.whole:
+        limit = FIRST
+    return [view(group, limit) for group in groups]
+
+
+def question(trial: int) -> Question:
+    """What the places of a trial need: the call paths of its host threads."""
+    host = Condition("kind", ("host",))
+    return Question((trial,), by=_TREE, where=(host,), values=("calls", "exclusive"))
+
+
+def of_table(
+    db: ProfileDB, trial: int, table: Table, parent: Sequence[int] | None = None
+) -> list[GroupPlaces]:
+    """The places of all groups of threads that have any time.
+
+    Args:
+        table: the answer to `question`; further columns do not matter.
+        parent: the callers' rows, if they are known already.
+    """
+    tree = Tree.of(table, callpaths.parents(table) if parent is None else parent)
+    facts, paths = query.node_facts(db, trial), timer_paths(db, trial)
+    return _grouped(tree, facts, paths, _asleep(db, trial, table))
+
+
+def of_profile(profile: Profile) -> list[GroupPlaces]:
+    """The same of a profile that was just measured, without its samples."""
+    threads = [
+        (ThreadRow(*astuple(measured.thread)[:5]), measured.tree)
+        for measured in profile.threads
+        if measured.thread.kind == "host"
+    ]
+    timers = [
+        TimerRow(
+            timer.full_name, timer.short or timer.name, timer.file, timer.line,
+            "|".join(sorted(timer.groups)),
+        )
+        for timer in profile.timers
+    ]  # fmt: skip
+    codes: dict[str, list[Any]] = {name: [] for name in Tree._fields}
+    for code, (_, tree) in enumerate(threads):
+        before = len(codes["parent"])
+        codes["thread"] += [code] * len(tree)
+        codes["timer"] += tree.timer
+        codes["parent"] += [row + before if row >= 0 else -1 for row in tree.parent]
+        codes["calls"] += tree.calls
+        codes["exclusive"] += tree.exclusive.get(TIME.name) or [None] * len(tree)
+    codes.update(threads=[thread for thread, _ in threads], timers=timers)
+    paths = {row.timer: timer.path for row, timer in zip(timers, profile.timers, strict=True)}
+    return _grouped(Tree(**codes), profile.node_metadata, paths)
+
+
+def hottest(groups: Sequence[GroupPlaces]) -> tuple[GroupPlaces, Place] | None:
+    """The place to look at first: the main thread's, unless that mostly waits for others."""
+    if not groups:
+        return None
+    main, *others = groups
+    own = [(group, group.places[0]) for group in groups if group.places[0].kind == "own"]
+    waiting = [place for place in main.places if place.kind == "waiting"]
+    if sum(place.share for place in waiting) >= _MOSTLY:
+        least = _HARDLY * waiting[0].ns
+        for_others = [pair for pair in own if pair[0] in others and pair[1].ns >= least]
+        dearest = max(for_others, key=lambda pair: pair[1].ns, default=None)
+        return dearest or (main, waiting[0])
+    return own[0] if own and own[0][0] is main else None
+
+
+def _grouped(
+    tree: Tree,
+    facts: Mapping[int, Mapping[str, str]],
+    paths: Mapping[str, str | None],
+    asleep: Mapping[int, tuple[int, float]] | None = None,
+) -> list[GroupPlaces]:
+    groups = groups_of(tree.threads, facts)
+    of_group = places.places(tree, groups, paths, asleep)
+    return [
+        GroupPlaces(group, groups.count(group), of_group[group])
+        for group in GROUPS
+        if of_group.get(group) and group != "collectives"
+    ]
+
+
+def _asleep(db: ProfileDB, trial: int, table: Table) -> dict[int, tuple[int, float]]:
+    """Samples of threads that slept or waited for a disk: row -> their number and time."""
+    idle = Condition("event", _IDLE)
+    by = ("thread", "callpath")
+    question = Question((trial,), (), by, (idle,), values=("event.count", "event.total"))
+    seen = values(db, question)
+    columns = (*map(seen.row_labels, by), *map(seen.column, question.values))
+    sums = {
+        (thread, path): (int(looks or 0), float(total or 0))
+        for thread, path, looks, total in zip(*columns, strict=True)
+        if path is not None
+    }
+    if not sums:
+        return {}
+    threads, paths = table.labels["thread"], table.labels["callpath"]
+    sampled = {path for _, path in sums}
+    rows = [row for row, code in enumerate(table.codes["callpath"]) if paths[code] in sampled]
+    slept = {}
+    for row in rows:
+        key = threads[table.codes["thread"][row]], paths[table.codes["callpath"][row]]
+        if key in sums:
+            slept[row] = sums[key]
+    return slept
+
+
+def view(group: GroupPlaces, limit: int | None = None) -> View:
+    """The table of a group, with the first own places and all that is apart from them."""
+    rows = [_row(group.group, place) for place in group.first(limit)]
+    return View(f"PLACES of the {group.title}", _COLUMNS, rows)
+
+
+def _row(group: Group, place: Place) -> tuple[Cell, ...]:
+    callee, caller = place.callee, place.caller
+    return (
+        group,
+        place.kind,
+        100 * place.share,
+        place.ns,
+        place.calls,
+        described(place),
+        *_named(place.timer),
+        callee and callee.ns,
+        (callee and callee.calls) or None,
+        callee and short(callee.timer),
+        *((None, None) if callee is None else (callee.timer.file, callee.timer.line)),
+        caller and short(caller.timer),
+        *((None, None) if caller is None else (caller.timer.file, caller.timer.line)),
+        caller and caller.calls,
+        place.asleep_ns or None,
+    )
+
+
+def _named(timer: TimerRow | None) -> tuple[Cell, ...]:
+    return (None, None, None) if timer is None else (short(timer), timer.file, timer.line)
+
+
+def short(timer: TimerRow) -> str:
+    """A routine's name without the functions around it: `outer.inner`."""
+    return timer.short_name.replace(".<locals>", "")
+
+
+def where(timer: TimerRow) -> str:
+    """`name (file:line)`, as far as it is known."""
+    if timer.file is None:
+        return short(timer)
+    line = "" if timer.line is None else f":{timer.line}"
+    return f"{short(timer)} ({timer.file}{line})"
+
+
+def described(place: Place) -> str:
+    """What a row of people's tables is called."""
+    if place.kind == "own" and place.timer is not None:
+        return where(place.timer)
+    if place.kind == "waiting":
+        return "waiting" if place.timer is None else f"waiting in {where(place.timer)}"
+    return "imports" if place.kind == "imports" else "outside of the program's code"

@@ -1,0 +1,137 @@
+"""Real programs: the routine at fault is among the places of the report, and the run names it."""
+
+from __future__ import annotations
+
+import json
+import re
+
+SERVICE = """\
+import asyncio, hashlib, json, sqlite3, time
+db = sqlite3.connect("audit.db")
+db.execute("create table if not exists audit(t real, who text)")
+def check_password(word):
+    return hashlib.pbkdf2_hmac("sha256", word.encode(), b"salt", 60_000).hex()
+def audit(who):
+    db.execute("insert into audit values (?,?)", (time.time(), who))
+    db.commit()
+async def handle(reader, writer):
+    request = json.loads(await reader.readline())
+    if request["op"] == "login":
+        check_password(request["word"])
+    await asyncio.sleep(0.002)
+    audit(request["who"])
+    writer.write(b"ok\\n")
+    await writer.drain()
+    writer.close()
+async def client(port, i):
+    for _ in range(3):
+        r, w = await asyncio.open_connection("127.0.0.1", port)
+        op = "login" if i % 4 == 0 else "ping"
+        w.write(json.dumps({"op": op, "who": f"u{i}", "word": "x" * 10}).encode() + b"\\n")
+        await r.readline()
+        w.close()
+async def main():
+    server = await asyncio.start_server(handle, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    await asyncio.gather(*(client(port, i) for i in range(12)))
+    server.close()
+asyncio.run(main())
+"""
+
+LOCK_OVER_A_SLEEP = """\
+import threading, time
+lock = threading.Lock()
+def score(x):
+    s = 0
+    for i in range(500):
+        s = (s * 31 + x + i) % 1000003
+    return s
+def worker():
+    for x in range(25):
+        with lock:
+            time.sleep(0.004)
+            score(x)
+threads = [threading.Thread(target=worker) for _ in range(4)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+"""
+
+AWAITS_IN_SEQUENCE = """\
+import asyncio
+async def fetch(i):
+    await asyncio.sleep(0.01)
+    return i
+async def load(n):
+    return [await fetch(i) for i in range(n)]
+asyncio.run(load(50))
+"""
+
+FORKED = """\
+import os
+def work():
+    sum(i * i for i in range(300_000))
+def serve():
+    if os.fork() == 0:
+        work()
+        os._exit(0)
+    os.wait()
+serve()
+"""
+
+
+def _places(runs):
+    return json.loads(runs.taupy("report", "--db", str(runs.database), "--json").stdout)["places"]
+
+
+def _first(rows, group, kind="own"):
+    return [
+        row["routine"] for row in rows if row["threads_group"] == group and row["kind"] == kind
+    ][:5]
+
+
+def test_what_blocks_an_event_loop_is_among_the_five_places(runs):
+    runs.run(SERVICE)
+    assert {"check_password", "audit"} <= {*_first(_places(runs), "main thread")}
+
+
+def test_threads_that_share_a_lock_over_a_sleep_are_the_hottest_place(runs):
+    ended = runs.run(LOCK_OVER_A_SLEEP)
+    rows = _places(runs)
+    assert _first(rows, "other threads")[0] == "worker"
+    assert _first(rows, "main thread", "waiting")[0] == "<module>"
+    assert "hottest: worker (prog.py:8), " in ended.stderr
+    assert "4 calls, in 4 other threads" in ended.stderr
+
+
+def test_awaits_in_sequence_show_as_waiting_of_the_coroutine(runs):
+    ended = runs.run(AWAITS_IN_SEQUENCE)
+    (waiting,) = [
+        row for row in _places(runs) if row["kind"] == "waiting" and row["routine"] is not None
+    ]
+    assert (waiting["routine"], waiting["file"], waiting["line"], waiting["calls"]) == (
+        "fetch", "prog.py", 2, 50,
+    )  # fmt: skip
+    assert (waiting["caller"], waiting["calls_by_caller"]) == ("load", 50)
+    assert "hottest: waiting in fetch (prog.py:2), " in ended.stderr
+
+
+def test_a_forked_process_works_under_a_heading_of_its_own(runs):
+    runs.run(FORKED)
+    rows = _places(runs)
+    assert _first(rows, "worker processes")[0] == "work"
+    assert "work" not in _first(rows, "main thread")
+
+
+def test_the_command_that_a_run_ends_with_can_be_run(runs):
+    ended = runs.run("def f():\n    return sum(range(100_000))\nf()\n")
+    command = re.search(r"next: taupy (report 1)$", ended.stderr, re.MULTILINE)
+    assert "hottest: f (prog.py:1), " in ended.stderr and command is not None
+    shown = runs.taupy(*command[1].split())
+    assert shown.returncode == 0 and "f (prog.py:1), 1 call" in shown.stdout
+    elsewhere = runs.folder / "other" / "t.db"
+    elsewhere.parent.mkdir()
+    ended = runs.taupy("run", "--db", str(elsewhere), "prog.py")
+    assert f"; next: taupy report 1 --db {elsewhere}\n" in ended.stderr
+    assert "hottest" not in runs.taupy("run", "--quiet", "prog.py").stderr

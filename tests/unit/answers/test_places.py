@@ -1,0 +1,327 @@
+"""Where the time went in the program's own code, whatever it is started as and wherever it lies."""
+
+from __future__ import annotations
+
+import pytest
+
+from taupy.answers import places
+from taupy.model.profile import Timer
+from taupy.profiledb.database import ProfileDB
+from taupy.profiledb.values import values
+from taupy.profiledb.writer import add_profile
+from tests.builders import call, host, profile_of, random_profile, small_profile
+
+LIB = "/venv/lib/python3.12"
+PACKAGES = f"{LIB}/site-packages"
+
+
+def own(name, line=1, file="app.py", folder="/home/u"):
+    return Timer(name, file, line, path=f"{folder}/{file}")
+
+
+def lib(name, file, line=1, folder=LIB):
+    return Timer(name, file, line, path=f"{folder}/{file}")
+
+
+def imported(name):
+    return Timer(f"import {name}", groups=("IMPORT",))
+
+
+def root(*children, start=0):
+    return call(Timer(".taupy application", groups=("TAUPY",)), 1, start, children)
+
+
+MAIN = own("<module>")
+
+
+def found(profile, tmp_path):
+    """The groups as they are read from a database, checked against those of the profile itself."""
+    path = tmp_path / "t.db"
+    with ProfileDB.open(path, create=True) as db:
+        add_profile(db, profile)
+    with ProfileDB.open(path) as db:
+        trial = db.latest().id
+        groups = places.of_table(db, trial, values(db, places.question(trial)))
+    assert groups == places.of_profile(profile)
+    return {group.group: group for group in groups}
+
+
+def rows(group):
+    return [
+        (place.kind, place.timer and places.where(place.timer), place.ns, place.calls)
+        for place in group.places
+    ]
+
+
+def main_rows(profile, tmp_path):
+    return rows(found(profile, tmp_path)["main thread"])
+
+
+def test_libraries_and_c_functions_count_for_the_routine_that_calls_them(tmp_path):
+    strptime = lib("_strptime_datetime", "_strptime.py")
+    inner = lib("_strptime", "_strptime.py", 9)
+    c = Timer("str.split", groups=("PYTHON_C",))
+    day_of = call(own("day_of", 5), 200, 30, [call(strptime, 200, 50, [call(inner, 200, 100)]),
+                                              call(c, 400, 20)])  # fmt: skip
+    profile = profile_of(host(root(call(MAIN, 1, 7, [call(own("load", 9), 2, 3, [day_of])]))))
+    group = found(profile, tmp_path)["main thread"]
+    assert rows(group) == [
+        ("own", "day_of (app.py:5)", 200, 200),
+        ("own", "<module> (app.py:1)", 7, 1),
+        ("own", "load (app.py:9)", 3, 2),
+    ]
+    day = group.places[0]
+    assert day.share == 200 / 210
+    assert (day.callee.timer.short_name, day.callee.ns, day.callee.calls) == (
+        "_strptime_datetime", 150, 200,
+    )  # fmt: skip
+    assert (day.caller.timer.short_name, day.caller.calls) == ("load", 200)
+    assert group.places[1].callee is None and group.places[1].caller is None
+
+
+def test_a_routine_that_a_library_calls_back_is_a_place_of_its_own(tmp_path):
+    apply = lib("DataFrame.apply", "pandas/core/frame.py", folder=PACKAGES)
+    mapper = call(own("parse.<locals>.<lambda>", 6), 9000, 40)
+    parse = call(own("parse", 5), 1, 1, [call(apply, 1, 10, [mapper])])
+    group = found(profile_of(host(root(call(MAIN, 1, 0, [parse])))), tmp_path)["main thread"]
+    assert rows(group) == [
+        ("own", "parse.<lambda> (app.py:6)", 40, 9000),
+        ("own", "parse (app.py:5)", 11, 1),
+    ]
+    assert group.places[0].caller.timer.short_name == "parse"
+
+
+def test_imports_waiting_and_what_is_outside_stand_apart_and_all_adds_up(tmp_path):
+    numpy = lib("<module>", "numpy/__init__.py", folder=PACKAGES)
+    helper = own("<module>", 1, "helper.py")
+    join = lib("Thread.join", "threading.py")
+    wait = lib("Condition.wait", "threading.py", 8)
+    main = call(MAIN, 1, 5, [
+        call(imported("numpy"), 1, 11, [call(numpy, 1, 22)]),
+        call(imported("helper"), 1, 1, [call(helper, 1, 60)]),
+        call(own("gather", 3), 1, 4, [call(join, 2, 30, [call(wait, 2, 300)])]),
+    ])  # fmt: skip
+    shutdown = lib("_shutdown", "threading.py", 9)
+    profile = profile_of(host(root(main, call(shutdown, 1, 8), start=2)))
+    assert main_rows(profile, tmp_path) == [
+        ("own", "<module> (helper.py:1)", 60, 1),
+        ("own", "<module> (app.py:1)", 5, 1),
+        ("own", "gather (app.py:3)", 4, 1),
+        ("waiting", "gather (app.py:3)", 330, 1),
+        ("waiting", None, 8, None),
+        ("imports", None, 34, None),
+        ("outside", None, 2, None),
+    ]
+
+
+def test_what_a_child_process_does_is_work_of_the_routine_that_starts_it(tmp_path):
+    run = lib("run", "subprocess.py")
+    wait = lib("Popen.wait", "subprocess.py", 9)
+    main = call(MAIN, 1, 1, [call(own("build", 3), 4, 2, [call(run, 4, 3, [call(wait, 4, 90)])])])
+    assert main_rows(profile_of(host(root(main))), tmp_path)[0] == (
+        "own", "build (app.py:3)", 95, 4,
+    )  # fmt: skip
+
+
+def test_a_programs_own_queue_is_no_wait(tmp_path):
+    take = own("Queue.get", 3, "queue.py")
+    profile = profile_of(host(root(call(MAIN, 1, 1, [call(take, 5, 50)]))))
+    assert main_rows(profile, tmp_path)[0] == ("own", "Queue.get (queue.py:3)", 50, 5)
+
+
+def test_comprehensions_are_lines_of_the_routine_around_them(tmp_path):
+    main = call(MAIN, 1, 1, [
+        call(own("total", 3), 2, 4, [call(own("total.<locals>.<genexpr>", 4), 50, 40)]),
+        call(own("<listcomp>", 8), 1, 5),
+    ])  # fmt: skip
+    assert main_rows(profile_of(host(root(main))), tmp_path) == [
+        ("own", "total (app.py:3)", 44, 2),
+        ("own", "<module> (app.py:1)", 6, 1),
+    ]
+
+
+def event_loop(*coroutines, select=400):
+    """The calls of `asyncio.run`."""
+    once = lib("BaseEventLoop._run_once", "asyncio/base_events.py", 9)
+    selects = lib("EpollSelector.select", "selectors.py")
+    return call(lib("run", "asyncio/runners.py"), 1, 2, [
+        call(once, 80, 3, [call(selects, 80, select), *coroutines]),
+    ])  # fmt: skip
+
+
+def test_awaits_in_sequence_are_waiting_of_the_coroutine_that_awaits(tmp_path):
+    sleep = lib("sleep", "asyncio/tasks.py")
+    fetch = call(own("fetch", 3), 40, 6, [call(sleep, 40, 4)])
+    rare = call(own("close", 5), 2, 1, [call(sleep, 2, 0)])
+    main = call(MAIN, 1, 1, [event_loop(call(own("load", 7), 1, 2, [fetch, rare]))])
+    group = found(profile_of(host(root(main))), tmp_path)["main thread"]
+    (waiting,) = [place for place in group.places if place.kind == "waiting"]
+    assert (places.where(waiting.timer), waiting.ns, waiting.calls) == ("fetch (app.py:3)", 400, 40)
+    assert waiting.callee.timer.short_name == "EpollSelector.select"
+    assert (waiting.caller.timer.short_name, waiting.caller.calls) == ("load", 40)
+    load = next(place for place in group.places if place.timer.short_name == "load")
+    assert load.caller is None  # the program does not call what its event loop runs
+
+
+def test_threads_workers_and_ranks_are_never_added_to_the_main_thread(tmp_path):
+    work = own("work", 3)
+    forked = call(MAIN, 0, 0, [
+        call(lib("Pool", "multiprocessing/pool.py"), 0, 6, [
+            call(lib("worker", "multiprocessing/pool.py", 9), 1, 4, [call(work, 3, 70)]),
+        ]),
+    ])  # fmt: skip
+    thread = call(lib("Thread._bootstrap", "threading.py"), 1, 2, [call(work, 2, 20)])
+    profile = profile_of(
+        host(root(call(MAIN, 1, 5, [call(work, 1, 10)]))),
+        host(root(thread), thread=1),
+        host(root(call(MAIN, 1, 5, [call(work, 1, 90)])), node=1),
+        host(root(forked), node=8),
+        host(root(forked), node=9),
+        node_metadata={0: {"Rank": "0", "Ranks": "2"}, 1: {"Rank": "1", "Ranks": "2"}, 8: {}},
+    )
+    groups = found(profile, tmp_path)
+    assert {name: (group.threads, rows(group)[0]) for name, group in groups.items()} == {
+        "main thread": (1, ("own", "work (app.py:3)", 10, 1)),
+        "other ranks": (1, ("own", "work (app.py:3)", 90, 1)),
+        "worker processes": (2, ("own", "work (app.py:3)", 140, 6)),
+        "other threads": (1, ("own", "work (app.py:3)", 20, 2)),
+    }
+    # Of a forked process, what it does between tasks is not its parent's routine.
+    assert rows(groups["worker processes"])[1:] == [("outside", None, 20, None)]
+    assert groups["worker processes"].title == "2 worker processes, added up"
+
+
+def test_parents_may_come_after_their_children():
+    """Rows of a database have no order."""
+    profile = small_profile()
+    profile.threads = profile.threads[:1]
+    tree = profile.threads[0].tree
+    forwards = places.of_profile(profile)
+    last = len(tree) - 1
+    for name in ("timer", "calls"):
+        getattr(tree, name).reverse()
+    tree.exclusive["time"].reverse()
+    tree.parent[:] = type(tree.parent)(
+        "q", [-1 if row < 0 else last - row for row in reversed(tree.parent)]
+    )
+    assert places.of_profile(profile) == forwards
+
+
+def test_the_same_places_are_found_before_and_after_a_profile_is_stored(tmp_path):
+    from random import Random
+
+    for number in range(8):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        found(random_profile(Random(number)), folder)
+
+
+RUNPY = Timer("_run_code", "<frozen runpy>", 65, path="<frozen runpy>")
+STRING = Timer("<module>", "<string>", 1, path="<string>")
+PROGRAMS = {
+    "-c": (
+        call(STRING, 1, 1, [call(Timer("f", "<string>", 2, path="<string>"), 3, 50)]),
+        ("own", "f (<string>:2)", 50, 3),
+    ),
+    "standard input": (
+        call(Timer("<module>", "<stdin>", 1, path="<stdin>"), 1, 50),
+        ("own", "<module> (<stdin>:1)", 50, 1),
+    ),
+    "generated code": (
+        call(MAIN, 1, 1, [call(own("f", 3), 1, 9, [
+            call(Timer("__init__", "<string>", 2, path="<string>"), 3, 50),
+        ])]),
+        ("own", "f (app.py:3)", 59, 1),
+    ),
+    "a cell of a notebook": (
+        call(lib("launch", "ipykernel/kernelapp.py", folder=PACKAGES), 1, 1, [
+            call(Timer("f", "<ipython-input-3-0a>", 2, path="<ipython-input-3-0a>"), 3, 50),
+        ]),
+        ("own", "f (<ipython-input-3-0a>:2)", 50, 3),
+    ),
+    "a module by -m": (
+        call(RUNPY, 1, 1, [call(own("<module>", 1, "pkg/__main__.py"), 1, 2, [
+            call(own("work", 3, "pkg/core.py"), 1, 50),
+        ])]),
+        ("own", "work (pkg/core.py:3)", 50, 1),
+    ),
+    "a module of the standard library by -m": (
+        call(RUNPY, 1, 1, [call(lib("<module>", "compileall.py"), 1, 2, [
+            call(lib("compile_dir", "compileall.py", 3), 1, 50, [
+                call(lib("compile", "py_compile.py", 7), 20, 30),
+            ]),
+        ])]),
+        ("own", "compile_dir (compileall.py:3)", 80, 1),
+    ),
+    "an installed package by -m": (
+        call(RUNPY, 1, 1, [call(lib("<module>", "tool/__main__.py", folder=PACKAGES), 1, 2, [
+            call(lib("main", "tool/cli.py", folder=PACKAGES), 1, 50, [
+                call(lib("parse", "other/parser.py", folder=PACKAGES), 9, 30),
+            ]),
+        ])]),
+        ("own", "main (tool/cli.py:1)", 80, 1),
+    ),
+    "a console script": (
+        call(Timer("<module>", "/venv/bin/tool", 1, path="/venv/bin/tool"), 1, 2, [
+            call(lib("main", "tool/cli.py", folder=PACKAGES), 1, 50, [
+                call(lib("parse", "other/parser.py", folder=PACKAGES), 9, 30),
+            ]),
+        ]),
+        ("own", "main (tool/cli.py:1)", 80, 1),
+    ),
+    "a console script that runs the user's code": (
+        call(Timer("<module>", "/venv/bin/pytest", 1, path="/venv/bin/pytest"), 1, 2, [
+            call(lib("main", "_pytest/config.py", folder=PACKAGES), 1, 50, [
+                call(own("test_a", 3, "test_it.py"), 1, 20),
+            ]),
+        ]),
+        ("own", "<module> (/venv/bin/pytest:1)", 52, 1),
+    ),
+    "a script of one's own in a folder bin": (
+        call(Timer("<module>", "bin/tool", 1, path="/home/u/bin/tool"), 1, 2, [
+            call(lib("main", "tool/cli.py", folder=PACKAGES), 1, 50),
+        ]),
+        ("own", "<module> (bin/tool:1)", 52, 1),
+    ),
+    "a package installed in editable mode": (
+        call(Timer("<module>", "/venv/bin/tool", 1, path="/venv/bin/tool"), 1, 2, [
+            call(own("main", 3, "tool/cli.py", "/home/u/tool/src"), 1, 50),
+        ]),
+        ("own", "main (tool/cli.py:3)", 50, 1),
+    ),
+    "code that PyTorch generated": (
+        call(MAIN, 1, 1, [call(own("step", 3), 9, 2, [
+            call(Timer("call", "x.py", 1, path="/tmp/torchinductor_u/ab/x.py"), 9, 50),
+        ])]),
+        ("own", "step (app.py:3)", 52, 9),
+    ),
+    "routines without files": (
+        call("main", 1, 2, [call("solve", 7, 50)]),
+        ("own", "solve", 50, 7),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("started", PROGRAMS)
+def test_however_a_program_is_started_its_own_code_is_found(started, tmp_path):
+    tree, first = PROGRAMS[started]
+    assert main_rows(profile_of(host(root(tree))), tmp_path)[0] == first
+
+
+def test_the_hottest_place_is_that_of_the_threads_that_the_main_thread_waits_for(tmp_path):
+    join = lib("Thread.join", "threading.py")
+    work = own("work", 3)
+    main = host(root(call(MAIN, 1, 5, [call(join, 1, 95)])))
+    thread = host(root(call(work, 2, 80)), thread=1)
+    assert _hottest(profile_of(main, thread)) == ("other threads", "work (app.py:3)")
+    assert _hottest(profile_of(main)) == ("main thread", "waiting in <module> (app.py:1)")
+    idle = host(root(call(work, 2, 1)), thread=1)
+    assert _hottest(profile_of(main, idle)) == ("main thread", "waiting in <module> (app.py:1)")
+    busy = host(root(call(MAIN, 1, 5, [call(work, 1, 40), call(join, 1, 9)])))
+    assert _hottest(profile_of(busy, thread)) == ("main thread", "work (app.py:3)")
+    assert places.hottest([]) is None
+
+
+def _hottest(profile):
+    group, place = places.hottest(places.of_profile(profile))
+    return group.group, places.described(place)
