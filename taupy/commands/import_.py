@@ -25,7 +25,7 @@ from taupy.commands import bar, options
 from taupy.commands.messages import say
 from taupy.commands.store import report
 from taupy.errors import FormatError, UsageError
-from taupy.formats import registry
+from taupy.formats import gpu_busy, registry
 from taupy.formats.progress import Progress
 from taupy.formats.registry import Format
 from taupy.instrument.runfolder import new_uuid
@@ -223,6 +223,7 @@ def _profiles(
         if args.name is not None:
             profile.name = args.name
         if not args.trace and not format.keeps_source:
+            gpu_busy.note(profile)
             for measured in profile.threads:
                 measured.activities = []
         if not format.keeps_source:

@@ -17,6 +17,9 @@ from typing import Literal, NamedTuple
 NO_OWNER = "(launched from an unknown place)"
 """Name of the timer (group GPU_NO_OWNER) above GPU work whose launch was not seen."""
 
+BUSY = "taupy.gpu.busy_ns."
+"""Metadata of a node, with a GPU's context: the time in which any of its streams worked."""
+
 Extent = tuple[int, int, int]
 
 ActivityKind = Literal["kernel", "copy", "memset", "api", "sync", "range"]

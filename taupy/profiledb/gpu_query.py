@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from taupy.errors import TaupyError
 from taupy.escaping import visible
-from taupy.model.gpu import NO_OWNER, Device, Fact
+from taupy.model.gpu import BUSY, NO_OWNER, Device, Fact
 from taupy.model.gpu_rows import BusyRow, KernelRow, SiteRow, spread
 from taupy.model.question import LAUNCHES, Question
 from taupy.model.rows import TimerRow
@@ -32,6 +32,17 @@ _SPANS = """
        AND activity.kind IN ('kernel', 'copy', 'memset')
        AND activity.start_ns > 0 AND activity.end_ns >= activity.start_ns
      ORDER BY thread.node, thread.context, activity.start_ns
+"""
+
+_TIMED = """
+    SELECT thread.node, thread.context, sum(launch.count - launch.untimed)
+      FROM launch JOIN thread ON thread.id = launch.thread_id
+     WHERE launch.trial_id = ? GROUP BY thread.node, thread.context
+"""
+
+_BUSY = """
+    SELECT node, substr(name, length(:name) + 1), value FROM metadata
+     WHERE trial_id = :trial AND node IS NOT NULL AND substr(name, 1, length(:name)) = :name
 """
 
 _NOT_A_ROUTINE = {"CUDA_API", "TAUPY", "GPU_KERNEL", "GPU_COPY", "GPU_SYNC", "GPU_NO_OWNER"}
@@ -235,6 +246,23 @@ def busy(db: ProfileDB, trial_id: int, launches: Launched) -> list[BusyRow]:
     ]
 
 
+@of_a_sound_file
+def union_ns(db: ProfileDB, trial_id: int) -> dict[tuple[int, int], int]:
+    """GPU -> the time in which any of its streams worked: work on several streams counts once.
+    GPUs some of whose work has no stored times are missing, unless import noted it."""
+    union = {
+        (node, int(context)): int(value)
+        for node, context, value in db.rows(_BUSY, {"trial": trial_id, "name": BUSY})
+        if context.isdigit() and value.isdigit()
+    }
+    spans: dict[tuple[int, int], _Spans] = {}
+    for node, context, kind, start, end in db.stream(_SPANS, (trial_id,)):
+        spans.setdefault((node, context), _Spans()).add(kind == "kernel", start, end)
+    timed = {(node, context): number for node, context, number in db.rows(_TIMED, (trial_id,))}
+    whole = {gpu: of_gpu.busy for gpu, of_gpu in spans.items() if of_gpu.number == timed.get(gpu)}
+    return union | whole
+
+
 def _time_of(table: Table, name: str, meant: Callable[[Any], bool]) -> dict[Any, int]:
     """GPU -> time of the launches for whose label `meant` is true."""
     rows = [row for row, label in enumerate(table.row_labels(name)) if meant(label)]
@@ -246,6 +274,7 @@ class _Spans:
     """Intervals, which are added in order of their starts and merged as they arrive."""
 
     first: int | None = None
+    number: int = 0
     until: int = 0
     busy: int = 0
     gaps: int = 0
@@ -254,6 +283,7 @@ class _Spans:
     ends: list[int] = field(default_factory=lambda: [0, 0])  # latest end of copies, of kernels
 
     def add(self, is_kernel: bool, start: int, end: int) -> None:
+        self.number += 1
         if self.first is None:
             self.first = self.until = start
         if start > self.until:

@@ -54,6 +54,7 @@ def trial_of(db: ProfileDB, trial: TrialRow) -> Trial:
         paths,
         _sources(trial, metadata, paths),
         kernel_proposals.by_kernel(db, trial.id),
+        cache(lambda: gpu_query.union_ns(db, trial.id)),
     )
 
 

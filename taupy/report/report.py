@@ -14,6 +14,7 @@ from taupy.analysis.findings.trial import Trial
 from taupy.answers import places
 from taupy.answers.places import GroupPlaces
 from taupy.model import command_line
+from taupy.model.question import Question
 from taupy.model.rows import ThreadRow, TrialRow
 from taupy.network.phases import KINDS
 from taupy.pprof import phases
@@ -66,7 +67,7 @@ def report(db: ProfileDB, trial: TrialRow) -> Report:
     return Report(
         trial,
         command_line.program(of_findings.metadata.get("Command Line", "")),
-        tuple(device.name for device in of_findings.devices),
+        _gpus(of_findings),
         len(threads),
         len({thread.node for thread in threads}),
         remarks(of_findings.metadata),
@@ -94,10 +95,19 @@ def _phases(trial: Trial, thread: ThreadRow | None) -> tuple[tuple[Phase, ...], 
     return tuple(shown), steps
 
 
+def _gpus(trial: Trial) -> tuple[str, ...]:
+    """The models of the trial's GPUs; also those known by their work only."""
+    names = tuple(device.name for device in trial.devices)
+    if names:
+        return names
+    kinds = trial.ask(Question((trial.id,), by=("kind",))).row_labels("kind")
+    return ("GPU of unknown model",) if {*kinds} - {"host"} else ()
+
+
 def _unmeasured(trial: Trial) -> list[str]:
     """What was not measured, each with the option that measures it."""
     unmeasured = []
-    if not trial.devices:
+    if not _gpus(trial):
         unmeasured.append("GPU (none was used, or see taupy doctor)")
     if set(trial.metrics) <= {"time"}:
         unmeasured.append("counters (--metrics)")

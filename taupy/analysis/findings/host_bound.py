@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from taupy.analysis.findings.calls import Sum, phase, place
-from taupy.analysis.findings.gpu_clock import GpuClock, gpu_clock, is_call
+from taupy.analysis.findings.gpu_clock import (
+    GpuClock,
+    gpu_clock,
+    is_call,
+    is_data_loading,
+    is_other_wait,
+)
 from taupy.analysis.findings.trial import HOST, Trial
 from taupy.model.finding import Finding
 from taupy.model.question import Condition
@@ -25,17 +31,19 @@ _OTHERS = ("data", "checkpoint", "compile", "import")
 
 def find(trial: Trial) -> Iterator[Finding]:
     clock = gpu_clock(trial)
-    if clock is None or clock.idle_ns < LEAST_IDLE * clock.wall_ns:
+    if clock is None or clock.host_bound_ns < LEAST_IDLE * clock.wall_ns:
         return
     python, others = _python(clock)
     launching = clock.of_host(is_call).ns - clock.waits_ns
     if python + launching <= clock.busy_ns:
         return  # apart from data, checkpoints and waits, the host keeps up
+    if python < LEAST_IDLE * clock.wall_ns:
+        return  # what leaves the GPU idle is something else
     saved = clock.saved_ns(host=python)
     timer = _largest(trial, clock, others)
     yield Finding(
         KIND,
-        f"the GPU is idle for at least {duration(clock.idle_ns)}, "
+        f"the GPU is idle for {'' if clock.exact else 'at least '}{duration(clock.idle_ns)}, "
         f"{percent(100 * clock.idle_ns / clock.wall_ns)} % of the run outside imports, while the "
         f"host runs Python for {duration(python)}, most of it in {place(timer)}",
         saved,
@@ -49,13 +57,13 @@ def find(trial: Trial) -> Iterator[Finding]:
 
 
 def _python(clock: GpuClock) -> tuple[float, set[int]]:
-    """The main thread's time outside CUDA calls and other rules' phases, and the rows of these
-    phases."""
+    """The main thread's time outside CUDA calls, waits and other rules' phases, and the rows of
+    these waits and phases."""
     calls = clock.trial.calls
     others: set[int] = set()
     taken = 0.0
-    for kind in _OTHERS:
-        inside = clock.of_host(phase(kind))
+    for meant in (*map(phase, _OTHERS), is_data_loading, is_other_wait):
+        inside = clock.of_host(meant)
         fresh = [row for row in inside.rows if row not in others]
         taken += sum(calls.inclusive[row] for row in fresh)
         for row in fresh:

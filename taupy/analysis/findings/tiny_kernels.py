@@ -20,7 +20,7 @@ cost nothing while the host is ahead of the GPU."""
 
 def find(trial: Trial) -> Iterator[Finding]:
     clock = gpu_clock(trial)
-    if clock is None or clock.idle_ns < LEAST_IDLE * clock.wall_ns:
+    if clock is None or clock.host_bound_ns < LEAST_IDLE * clock.wall_ns:
         return
     launching = clock.of_host(is_launch)
     every = kernels.kernels(clock)
@@ -28,7 +28,7 @@ def find(trial: Trial) -> Iterator[Finding]:
     if not number or not launching.calls:
         return
     # A graph's launch starts many kernels, so the host's cost per kernel is what matters.
-    each_ns = launching.ns / number
+    each_ns = (launching.ns - clock.slow_launches_ns) / number
     tiny = [kernel for kernel in every if kernel.mean_ns < each_ns]
     launches = sum(kernel.launches for kernel in tiny)
     if not launches:

@@ -46,6 +46,8 @@ class Trial:
         source: the text of a routine's source file; None if it is missing or has changed since
             the trial ran.
         advice: a kernel's full name -> advice from its stored code.
+        union_ns: node and context of a GPU -> the time in which any of its streams worked, where
+            that is known.
     """
 
     id: int
@@ -61,6 +63,7 @@ class Trial:
     paths: Mapping[str, str | None] = field(default_factory=dict)
     source: Callable[[TimerRow], str | None] = lambda timer: None
     advice: Mapping[str, Sequence[Advice]] = field(default_factory=dict)
+    union_ns: Callable[[], Mapping[tuple[int, int], int]] = dict
 
     @cached_property
     def calls(self) -> Calls:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from collections.abc import Mapping
 from typing import Any, Final, Protocol
 
 from taupy.formats import limits
@@ -34,7 +35,9 @@ class Host(Protocol):
 
     def owner(self, code: int) -> Owner: ...
 
-    def home(self) -> int: ...
+    def home(self, device: int | None = None) -> int: ...
+
+    def note_launch(self, device: int, code: int) -> None: ...
 
     def code_of_frame(self, frame: int) -> int: ...
 
@@ -148,13 +151,16 @@ class GpuSlices:
         lost = sum(1 for code in codes if code == NOWHERE)
         if lost:
             self.notes.append(f"{lost} GPU activities have no launching call")
-        streams = self._streams(codes, host, base_ns)
-        home = host.home()
+        for code, stream in zip(codes, self._stream, strict=True):
+            if code != NOWHERE:
+                host.note_launch(stream >> 40, code)
+        home = {device: host.home(device) for device in {code >> 40 for code in self._stream}}
+        streams = self._streams(codes, host, home, base_ns)
         places: dict[tuple[int, int, int, int], int] = {}
         columns = zip(self._stream, self._start, self._duration, self._work, self._correlation,
                       self._bytes, codes, strict=True)  # fmt: skip
         for stream, start, duration, work, correlation, moved, code in columns:
-            node = host.node_of_code(code) if code != NOWHERE else home
+            node = host.node_of_code(code) if code != NOWHERE else home[stream >> 40]
             records = streams[node, stream]
             key = (node, stream, code, work)
             place = places.get(key)
@@ -179,11 +185,10 @@ class GpuSlices:
         return code
 
     def _streams(
-        self, codes: array[int], host: Host, base_ns: int
+        self, codes: array[int], host: Host, home: Mapping[int, int], base_ns: int
     ) -> dict[tuple[int, int], StreamRecords]:
-        home = host.home()
         streams_of = {
-            (home if code == NOWHERE else host.node_of_code(code), stream)
+            (home[stream >> 40] if code == NOWHERE else host.node_of_code(code), stream)
             for code, stream in zip(codes, self._stream, strict=True)
         }
         streams = {}

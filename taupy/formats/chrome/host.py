@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Hashable, Iterator
+from collections import Counter
+from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import replace
 from itertools import repeat
 from typing import Final, NamedTuple
@@ -102,13 +103,16 @@ class Host:
         self._places: dict[tuple[Hashable, Hashable], Thread] = {}
         self._numbers: dict[int, int] = {}
         self.nodes: dict[Hashable, int] = {}
+        self._process_of: dict[Hashable, Hashable] = {}
+        self._devices_of: dict[int, Counter[int]] = {}  # device -> launches by node
         self._timelines: list[Timeline] = []
         self._keys: list[ThreadKey] = []
         wanted = gpu.wanted_operators()
         marks = gpu.needs_arrows
         progress.begin("call paths", sum(len(thread.start) for thread in threads.values()))
         began = {key: min(events.start) for key, events in threads.items() if len(events.start)}
-        for key in sorted(began, key=lambda process: (not _is_main(process), began[process])):
+        self._process_of = _without_process(began)
+        for key in sorted(began, key=lambda key: (not self._is_main(key), began[key])):
             slices = threads.pop(key)
             self._read(key, slices, wanted, marks, progress)
         if self._unended:
@@ -131,11 +135,25 @@ class Host:
         return NOWHERE if row is None else _FRAMES - row
 
     def node(self, pid: Hashable) -> int:
+        pid = self._process_of.get(pid, pid)
         return self.nodes.setdefault(pid, self._first_node + len(self.nodes))
 
-    def home(self) -> int:
-        """The node of work without a known launch: the first process's."""
-        return self.node(self._keys[0][0] if self._keys else None)
+    def _is_main(self, key: ThreadKey) -> bool:
+        pid, tid = key
+        return pid == tid and isinstance(pid, int) and pid not in self._process_of
+
+    def home(self, device: int | None = None) -> int:
+        """The node of work without a known launch: of the process that launches most on that
+        device, or else the first one that launches anything, or else the first."""
+        if device is not None and device in self._devices_of:
+            return self._devices_of[device].most_common(1)[0][0]
+        launching = [key[0] for key in self._keys if key[0] in self._launching]
+        first = [*launching, *(key[0] for key in self._keys), None]
+        return self.node(first[0])
+
+    def note_launch(self, device: int, code: int) -> None:
+        """Note that work of a device was launched by this call."""
+        self._devices_of.setdefault(device, Counter())[self.node_of_code(code)] += 1
 
     def node_of_code(self, code: int) -> int:
         return self.home() if code <= _FRAMES else self.node(self._keys[code >> _CODE_BITS][0])
@@ -292,5 +310,9 @@ class Host:
         return facts_of
 
 
-def _is_main(key: ThreadKey) -> bool:
-    return key[0] == key[1] and isinstance(key[0], int)
+def _without_process(keys: Iterable[ThreadKey]) -> dict[Hashable, Hashable]:
+    """The process of slices at process 0, which is none: torch.profiler puts there what threads did
+    whose number it does not know. With several processes it is not known either."""
+    processes = {pid for pid, _ in keys}
+    others = [pid for pid in processes if pid != 0]
+    return {0: others[0]} if 0 in processes and len(others) == 1 else {}

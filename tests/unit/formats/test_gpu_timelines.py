@@ -1,0 +1,121 @@
+"""Timelines of GPUs from torch.profiler: whose work it is, and how long the GPU worked."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.in_process import taupy
+from tests.unit.formats import chrome_files as made
+
+
+@pytest.fixture
+def report(tmp_path, monkeypatch):
+    """Imports events, and gives the report on them as text."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TAUPY_STATE_DIR", str(tmp_path / "state"))
+
+    def of(*events, **header):
+        path = made.written(tmp_path / "t.json", events, header={**made.HEADER, **header})
+        done = taupy("import", "--db", "t.db", path)
+        assert done.returncode == 0, done.stderr
+        return taupy("report", "--db", "t.db").stdout
+
+    return of
+
+
+MS = 1_000_000
+
+
+def main(end, *name):
+    return made.slice_("python_function", *(name or ("train.py(1): main",)), 0, end)
+
+
+def launch(start, number, name="cudaLaunchKernel", took=10_000):
+    return made.slice_("cuda_runtime", name, start, start + took, correlation=number)
+
+
+def helper(end):
+    """A thread whose number torch.profiler does not know."""
+    return made.slice_("python_function", "threading.py(359): wait", 0, end, tid=0, pid=0)
+
+
+def test_work_without_a_launch_belongs_to_the_process_that_launches_on_its_gpu(report):
+    text = report(
+        helper(100 * MS),
+        main(99 * MS),
+        launch(100_000, 7),
+        made.kernel("gemm", 1 * MS, 17 * MS, 1),  # launched before the capture
+        made.kernel("relu", 17 * MS, 97 * MS, 7),
+    )
+    assert "2 threads, NVIDIA H200" in text and "processes" not in text
+    assert text.count("NVIDIA H200") == 1
+    assert "idle" not in text
+
+
+def test_two_processes_that_launch_stay_two(report):
+    other = made.slice_("cuda_runtime", "cudaLaunchKernel", 0, 10_000, tid=9, pid=9, correlation=8)
+    text = report(
+        helper(10 * MS), main(9 * MS), launch(100_000, 7), other,
+        made.kernel("k", 1 * MS, 2 * MS, 7), made.kernel("k", 1 * MS, 2 * MS, 8, device=1),
+    )  # fmt: skip
+    assert "3 processes" in text  # what is at process 0 may be of either
+
+
+def concurrent(count, host_ns=1 * MS):
+    """Two kernels at once, half of the time, on two streams."""
+    yield main(count * 2 * host_ns)
+    for n in range(count):
+        at = n * 2 * host_ns
+        yield launch(at + 5_000, 2 * n + 1)
+        yield launch(at + 20_000, 2 * n + 2)
+        yield made.kernel("k7", at + 500_000, at + 1_500_000, 2 * n + 1)
+        yield made.kernel("k20", at + 500_000, at + 1_500_000, 2 * n + 2, stream=20)
+
+
+def test_a_gpu_is_busy_while_any_of_its_streams_works(report):
+    text = " ".join(report(*concurrent(50)).split())
+    assert "the GPU is idle for 50.0 ms, 50.0 % of the run" in text
+
+
+@pytest.mark.parametrize("header", [{"deviceProperties": []}, {"deviceProperties": None}, {}])
+def test_a_trial_with_gpu_work_is_never_without_gpu(report, header):
+    text = report(*concurrent(5), **header)
+    assert "without GPU" not in text and "without counters" in text
+
+
+@pytest.mark.parametrize(
+    "filler",
+    [
+        launch(10_000, 901, "cudaMalloc", 60 * MS),
+        launch(10_000, 902, "cudaHostAlloc", 60 * MS),
+        launch(10_000, 903, "cuModuleLoadData", 60 * MS),
+        launch(10_000, 904, "hipModuleLoad", 60 * MS),
+        launch(10_000, 905, "cudaDeviceSynchronize", 60 * MS),
+        launch(10_000, 906, "cudaLaunchKernel", 60 * MS),
+        made.slice_("python_function", "threading.py(359): wait", 10_000, 10_000 + 60 * MS),
+        made.slice_("python_function", "<built-in method sleep>", 10_000, 10_000 + 60 * MS),
+        made.slice_("python_function", "<built-in function time.sleep>", 10_000, 10_000 + 60 * MS),
+        made.slice_("python_function", "torch/utils/data/dataloader.py(700): __next__", 10_000,
+                    10_000 + 60 * MS),
+        made.slice_("user_annotation",
+                    "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__", 10_000,
+                    10_000 + 60 * MS),
+    ],
+    ids=lambda event: event["name"],
+)  # fmt: skip
+def test_what_fills_the_gap_is_not_called_python_nor_tiny_kernels(report, filler):
+    events = [main(64 * MS), filler]
+    for n in range(40):
+        at = 61 * MS + n * 50_000
+        events += [launch(at, n), made.kernel("k", at + 11_000, at + 13_000, n)]
+    text = report(*events)
+    assert "host slower than GPU" not in text and "tiny kernels" not in text
+
+
+def test_python_between_launches_is_still_found(report):
+    text = report(*[main(64 * MS), *(
+        event for n in range(40)
+        for event in (launch(n * 1_500_000, n),
+                      made.kernel("k", n * 1_500_000 + 20_000, n * 1_500_000 + 30_000, n))
+    )])  # fmt: skip
+    assert "host slower than GPU" in text and "main (train.py:1)" in " ".join(text.split())
