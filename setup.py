@@ -96,7 +96,7 @@ EXTENSIONS = [
     native(
         "gpu_counters",
         [
-            *("gpu_counters.c", "append.c", "count_config.c", "count_context.c"),
+            *("gpu_counters.c", "append.c", "captures.c", "count_config.c", "count_context.c"),
             *("count_file.c", "count_image.c", "count_kernel.c", "count_region.c"),
             *("count_watch.c", "cupti_library.c"),
             *("cupti_range.c", "engine_host.c"),
@@ -110,7 +110,8 @@ EXTENSIONS = [
     native(
         "cupti",
         [
-            *("cupti.c", "append.c", "collector.c", "cupti_buffers.c", "cupti_calls.c"),
+            *("cupti.c", "append.c", "captures.c", "collector.c", "cupti_buffers.c"),
+            "cupti_calls.c",
             *(
                 "cupti_interest.c",
                 "cupti_kinds.c",
@@ -127,7 +128,8 @@ EXTENSIONS = [
     native(
         "cupti_python",
         [
-            *("cupti_python.c", "append.c", "collector.c", "cupti_calls.c", "cupti_interest.c"),
+            *("cupti_python.c", "append.c", "captures.c", "collector.c", "cupti_calls.c"),
+            "cupti_interest.c",
             *("cupti_sums.c", "engine_host.c", "gpu_names.c", "gpu_part.c", "gpu_trace.c"),
             *("native_ranges.c", "part.c"),
         ],

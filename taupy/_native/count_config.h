@@ -17,7 +17,6 @@ typedef struct Counting { /* shared by all contexts; set once */
     const char *run_folder; /* contains gpu.counters, which lists each chip's metrics */
     const char *save_folder; /* save CUPTI's images here, for tests; else NULL */
     int by_region;
-    int (*current_device)(int *); /* from libcuda; may be NULL */
     int has_given_up; /* CUPTI, after a fatal error: must not be called any more; atomic */
 } Counting;
 

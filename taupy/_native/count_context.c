@@ -34,12 +34,9 @@ static CountContext *place_of(void *context)
 static int device_of(void *context)
 {
     uint32_t device = 0;
-    int current = 0;
-    if (counting_setup.cupti->device_of != NULL &&
-        counting_setup.cupti->device_of(context, &device) == 0)
-        return (int)device;
-    return counting_setup.current_device != NULL && counting_setup.current_device(&current) == 0
-               ? current
+    return counting_setup.cupti->device_of != NULL &&
+                   counting_setup.cupti->device_of(context, &device) == 0
+               ? (int)device
                : 0;
 }
 

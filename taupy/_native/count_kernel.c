@@ -38,7 +38,7 @@ static int is_cooperative(const LaunchConfig *config)
     return found;
 }
 
-static LaunchShape shape_by_config(int domain, const ConfigLaunch *launch)
+static LaunchShape shape_by_config(const ConfigLaunch *launch)
 {
     const LaunchConfig *config = launch->config;
     LaunchShape shape = {0};
@@ -46,8 +46,6 @@ static LaunchShape shape_by_config(int domain, const ConfigLaunch *launch)
         shape = shape_of(config->grid, config->block, config->stream);
         shape.cooperative = is_cooperative(config);
     }
-    if (domain == DOMAIN_DRIVER)
-        shape.function = launch->function;
     return shape;
 }
 
@@ -58,12 +56,10 @@ LaunchShape launch_shape(enum LaunchKind kind, int domain, const void *parameter
     if (parameters == NULL)
         return (LaunchShape){0};
     if (kind == LAUNCH_BY_CONFIG)
-        return shape_by_config(domain, parameters);
+        return shape_by_config(parameters);
     if (domain != DOMAIN_DRIVER)
         return shape_of(runtime->grid, runtime->block, runtime->stream);
-    LaunchShape shape = shape_of(driver->grid, driver->block, driver->stream);
-    shape.function = driver->function;
-    return shape;
+    return shape_of(driver->grid, driver->block, driver->stream);
 }
 
 int communicates(const char *kernel)

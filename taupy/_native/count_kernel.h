@@ -12,7 +12,7 @@ enum LaunchKind launch_kind(const char *function);
 
 typedef struct LaunchShape {
     uint32_t grid[3], block[3];
-    void *stream, *function; /* the driver's handle; NULL for a runtime call */
+    void *stream;
     int cooperative;
 } LaunchShape;
 

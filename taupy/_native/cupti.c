@@ -114,10 +114,12 @@ static void begin(GpuHost *asking)
     collector.host = calls.host = asking;
     calls.begin_worker = worker_begin;
     calls.begin_unified_memory = kinds_begin_unified_memory;
+    calls.context_ends = worker_context_ends;
     host_write(asking, tried, 1);
     engine_host_stay();
     if (collector_begin_sums(collector.host->run_folder) != 0)
         return;
+    sums_begin_clock(&collector.sums);
     collector.part->start_ticks = collector.host->part_start();
     if (cupti_open(&collector.cupti, collector.host->libraries, text, sizeof text) != 0) {
         collector_problem("open", 0, text);

@@ -1,5 +1,6 @@
 #define _GNU_SOURCE
 #include "cupti_calls.h"
+#include "captures.h"
 #include "clock.h"
 #include "cupti_interest.h"
 #include "cupti_records.h"
@@ -23,7 +24,8 @@ typedef struct OpenCall {
     uint64_t start, place; /* place: the node as encoded in GpuCall.key */
     uint32_t depth;
     uint32_t thread; /* number of a thread without routines; 0: none yet */
-    uint32_t ours;   /* the collector's own thread */
+    uint8_t ours;    /* the collector's own thread */
+    uint8_t is_expected; /* a kernel's record is to follow */
 } OpenCall;
 
 Calls calls = {.closed = 1};
@@ -111,6 +113,11 @@ void calls_on_callback(void *user, int domain, uint32_t id, const void *data)
     if (__builtin_expect(!__atomic_load_n(&calls.worker_begun, __ATOMIC_RELAXED), 0))
         calls.begin_worker();
     if (domain == DOMAIN_RESOURCE) {
+        if (id == RESOURCE_CONTEXT_DESTROY && calls.context_ends != NULL) {
+            open->ours = 1;
+            calls.context_ends();
+            open->ours = 0;
+        }
         if (id == RESOURCE_CONTEXT_CREATED || id == RESOURCE_CONTEXT_DESTROY)
             context_event(id, data);
         return;
@@ -118,6 +125,11 @@ void calls_on_callback(void *user, int domain, uint32_t id, const void *data)
     if ((domain != DOMAIN_DRIVER && domain != DOMAIN_RUNTIME) || id >= IDS_AT_MOST)
         return;
     const CallbackData *call = data;
+    if (call->site != 0 && calls.interest[domain][id] & CALL_CAPTURES)
+        captures_hear(call->function, call->parameters,
+                      call->result != NULL ? *(const int *)call->result : 0);
+    if (calls.interest[domain][id] == CALL_CAPTURES)
+        return;
     if (calls.interest[domain][id] & CALL_LOADS) { /* only copies that it causes matter */
         if (call->site == 0)
             ring_put(calls.ring, call->correlation, place_of_call().launch);
@@ -134,6 +146,9 @@ void calls_on_callback(void *user, int domain, uint32_t id, const void *data)
         if (open->depth++ == 0) { /* else the runtime is calling the driver */
             if (calls.interest[domain][id] & CALL_LAUNCHES)
                 __atomic_add_fetch(&calls.counters->launches, 1, __ATOMIC_RELAXED);
+            open->is_expected = calls.interest[domain][id] & CALL_KERNEL && !captures_under_way();
+            if (open->is_expected)
+                __atomic_add_fetch(&calls.counters->expected, 1, __ATOMIC_RELAXED);
             open->place = place.host != 0 ? place.host >> 6 : thread_place(open);
             open->start = clock_ticks();
         }
@@ -141,8 +156,11 @@ void calls_on_callback(void *user, int domain, uint32_t id, const void *data)
         uint64_t took = clock_ticks() - open->start;
         call_add(open->place << 14 | (uint64_t)domain << 12 | id, took);
         int is_refused = call->result != NULL && *(const int *)call->result != 0;
-        if (is_refused && calls.interest[domain][id] & CALL_LAUNCHES) /* no record will follow */
+        if (is_refused && calls.interest[domain][id] & CALL_LAUNCHES) { /* no record will follow */
             __atomic_sub_fetch(&calls.counters->launches, 1, __ATOMIC_RELAXED);
+            if (open->is_expected)
+                __atomic_sub_fetch(&calls.counters->expected, 1, __ATOMIC_RELAXED);
+        }
     }
 }
 

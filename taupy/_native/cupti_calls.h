@@ -30,6 +30,7 @@ typedef struct Calls {
     void *contexts[64];
     void (*begin_worker)(void);         /* on the first context or call */
     void (*begin_unified_memory)(void); /* on the first allocation of managed memory */
+    void (*context_ends)(void);         /* a context is about to be destroyed */
     int closed;                         /* callbacks do nothing; atomic */
     int worker_begun;                   /* the worker thread; atomic */
 } Calls;

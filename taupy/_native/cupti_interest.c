@@ -1,4 +1,5 @@
 #include "cupti_interest.h"
+#include "captures.h"
 #include "cupti_records.h"
 #include <string.h>
 
@@ -50,15 +51,19 @@ int interest_in(int domain, const char *name)
 {
 #define WORDS(words) words, sizeof words / sizeof *words
     const char *plain = name + strspn(name, "_");
+    int captures = captures_by(name) ? CALL_CAPTURES : 0;
     if (strncmp(plain, domain == DOMAIN_RUNTIME ? "cuda" : "cu", domain == DOMAIN_RUNTIME ? 4 : 2) ||
         (domain == DOMAIN_DRIVER && !contains(name, WORDS(driver_calls), 1) &&
          !contains(name, WORDS(loading_calls), 0)))
-        return 0;
+        return captures;
     if (contains(name, WORDS(idle_calls), 0) || contains(name, WORDS(loading_calls), 0))
-        return contains(name, WORDS(loading_calls), 0) ? CALL_LOADS : 0;
+        return captures | (contains(name, WORDS(loading_calls), 0) ? CALL_LOADS : 0);
     int launches = contains(name, WORDS(launching_calls), 0) &&
                    strstr(name, "LaunchHostFunc") == NULL && strstr(name, "Node") == NULL;
-    return CALL_OF_INTEREST | (launches ? CALL_LAUNCHES : 0) |
+    int is_kernel = launches && (strstr(name, "LaunchKernel") != NULL ||
+                                 strstr(name, "LaunchCooperativeKernel") != NULL);
+    return CALL_OF_INTEREST | captures | (launches ? CALL_LAUNCHES : 0) |
+           (is_kernel && strstr(name, "MultiDevice") == NULL ? CALL_KERNEL : 0) |
            (strstr(name, "llocManaged") != NULL ? CALL_MANAGED : 0);
 #undef WORDS
 }

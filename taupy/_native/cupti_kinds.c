@@ -78,21 +78,27 @@ static uint64_t launches(void)
     return __atomic_load_n(&collector.sums.counters->launches, __ATOMIC_RELAXED);
 }
 
-/* Count the launches whose records torch.profiler has taken since it began: it has taken them if no
- * buffer was requested from us or handed to us in that time. */
-static void count_lent(void)
+/* Whether torch.profiler has taken the records since it began, and count their launches: it has if
+ * no buffer was requested from us or handed to us in that time, nor when CUPTI is told to. */
+static int were_taken(void)
 {
     uint64_t now = launches(); /* fewer, if one begun earlier has since been refused */
     uint64_t since = now > lent_launches ? now - lent_launches : 0;
-    if (since != 0 && buffers_moves() == lent_moves) {
-        collector.sums.counters->lent += since;
-        collector.sums.counters->lendings++;
-    }
+    if (since != 0 && buffers_moves() == lent_moves &&
+        collector.cupti.version != CRASHES_IN_FLUSH)
+        collector.cupti.flush_all(1);
+    if (since == 0 || buffers_moves() != lent_moves)
+        return 0;
+    collector.sums.counters->lent += since;
+    collector.sums.counters->lendings++;
+    return 1;
 }
 
 /* Called on the program's thread when its torch.profiler begins and after it has ended.
  * torch.profiler registers its own buffer callbacks, if it can do so without a subscriber, and
- * disables the kinds at its end. We do not get the records that it took, but all later ones. */
+ * disables the kinds at its end. We do not get the records that it took, but all later ones. Our
+ * callbacks are registered again only if its have replaced them, since each registration may damage
+ * a record (pytorch#192021). */
 void kinds_lend(int begins)
 {
     int saved = errno, result;
@@ -105,8 +111,9 @@ void kinds_lend(int begins)
         lent_launches = launches();
         __atomic_store_n(&is_lent, 1, __ATOMIC_RELEASE);
     } else if (!begins && __atomic_load_n(&is_lent, __ATOMIC_ACQUIRE)) {
-        count_lent();
-        result = collector.cupti.register_callbacks(buffers_requested, buffers_completed);
+        result = were_taken() ? collector.cupti.register_callbacks(buffers_requested,
+                                                                   buffers_completed)
+                              : 0;
         if (result != 0 || (result = enable_again()) != 0)
             __atomic_store_n(&lend_problem, result, __ATOMIC_RELEASE);
         __atomic_store_n(&is_lent, 0, __ATOMIC_RELEASE);
@@ -119,7 +126,7 @@ int kinds_are_lent(void) { return __atomic_load_n(&is_lent, __ATOMIC_ACQUIRE); }
 void kinds_end(void)
 {
     if (__atomic_exchange_n(&is_lent, 0, __ATOMIC_ACQ_REL))
-        count_lent();
+        were_taken();
 }
 
 void kinds_note(void)

@@ -1,4 +1,5 @@
 #include "cupti_sums.h"
+#include "clock.h"
 #include "cupti_records.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -122,6 +123,39 @@ static GpuWork *work_of(Sums *sums, GpuWork *key, uint32_t *number)
     }
 }
 
+/* ---------------------------------------------------------------- time stamps */
+
+#define NOT_BEFORE 1000000000000000000ull /* ns since the epoch: 2001 */
+
+static uint64_t tsc(void)
+{
+#if defined(__x86_64__)
+    return __builtin_ia32_rdtsc();
+#else
+    return 0;
+#endif
+}
+
+void sums_begin_clock(Sums *sums)
+{
+    sums->tsc_start = tsc();
+    sums->realtime_start = (uint64_t)clock_ns(CLOCK_REALTIME);
+}
+
+/* Nanoseconds since the epoch. torch.profiler gives CUPTI a clock of its own, for all clients and
+ * for good: the time-stamp counter. 0: neither of the two. */
+static uint64_t epoch_ns(const Sums *sums, uint64_t stamp)
+{
+    if (stamp >= NOT_BEFORE || stamp == 0 || sums->tsc_start == 0)
+        return stamp;
+    uint64_t now = tsc();
+    if (stamp < sums->tsc_start || stamp > now)
+        return 0;
+    uint64_t realtime = (uint64_t)clock_ns(CLOCK_REALTIME) - sums->realtime_start;
+    double share = (double)(stamp - sums->tsc_start) / (double)(now - sums->tsc_start);
+    return sums->realtime_start + (uint64_t)(share * (double)realtime);
+}
+
 /* ---------------------------------------------------------------- reading records */
 
 typedef struct Span {
@@ -144,6 +178,10 @@ static void add_time(Sums *sums, GpuWork *key, Span span, uint32_t flags)
     work->bytes += span.bytes;
     work->bytes_squares += (double)span.bytes * (double)span.bytes;
     work->flags |= flags;
+    uint64_t started = epoch_ns(sums, span.start);
+    sums->counters->converted += started != span.start;
+    span.start = started;
+    span.end = epoch_ns(sums, span.end);
     if (span.start == 0 || span.end < span.start) { /* the GPU had no room for its timestamps */
         work->untimed++;
         sums->counters->untimed++;
@@ -258,6 +296,7 @@ void sums_add(Sums *sums, const void *record, NodeOf node_of)
         key.shared_executed = kernel->shared_executed;
         key.launch_type = kernel->launch_type;
         sums->counters->kernels++;
+        sums->counters->arrived += kernel->graph == 0;
         sums->counters->lost += !known;
         add_time(sums, &key,
                  (Span){kernel->start, kernel->end, 0, kernel->graph_node, kernel->correlation},
@@ -330,7 +369,7 @@ void sums_add(Sums *sums, const void *record, NodeOf node_of)
         key.node = node_of(memory->correlation, &known);
         key.name = memory->memory_kind | memory->operation << 8 | (memory->pool_type & 0xff) << 16;
         key.device = memory->device;
-        add_value(sums, &key, memory->bytes, memory->timestamp);
+        add_value(sums, &key, memory->bytes, epoch_ns(sums, memory->timestamp));
         add_live(sums, memory->device, memory->memory_kind, 0,
                  memory->operation == 1 ? (int64_t)memory->bytes : -(int64_t)memory->bytes, -1);
         break;
@@ -347,7 +386,7 @@ void sums_add(Sums *sums, const void *record, NodeOf node_of)
         key.name = moved->counter;
         key.device = moved->source;
         key.context = moved->target;
-        add_value(sums, &key, moved->value, moved->start);
+        add_value(sums, &key, moved->value, epoch_ns(sums, moved->start));
         break;
     }
     case RECORD_DEVICE:

@@ -19,6 +19,7 @@ typedef struct Sums {
     uint32_t block_left;
     KernelNames names;
     Trace trace;
+    uint64_t tsc_start, realtime_start; /* the same moment; 0 in a replay */
 } Sums;
 
 /* The node that a launch belongs to; see calls_node. */
@@ -26,6 +27,9 @@ typedef uint64_t (*NodeOf)(uint32_t correlation, int *known);
 
 /* `limit`: maximum number of rows. Nonzero if memory runs out. */
 int sums_begin(Sums *sums, PartHeader *part, uint64_t limit);
+
+/* From now on, time stamps may also be x86's time-stamp counter. */
+void sums_begin_clock(Sums *sums);
 
 /* Add one CUPTI record. */
 void sums_add(Sums *sums, const void *record, NodeOf node_of);

@@ -74,6 +74,19 @@ static void synchronize(void)
     }
 }
 
+/* Of the driver's functions, CUPTI allows only those that synchronise within a callback: so this
+ * waits for the thread's current context, which is the one that ends in nearly all programs. */
+void worker_context_ends(void)
+{
+    int saved = errno;
+    if (collector.began == 1 && collector.cupti.version != CRASHES_IN_FLUSH) {
+        if (collector.cupti.context_synchronize != NULL)
+            collector.cupti.context_synchronize();
+        flush(1);
+    }
+    errno = saved;
+}
+
 enum CopyState { COPY_NONE, COPY_ASKED, COPY_WRITTEN };
 
 /* Copy the part in its current state for a snapshot; only this thread writes sums. */

@@ -14,6 +14,10 @@ void worker_begin(void);
 int worker_snapshot(const char *path);
 void worker_end(int last);
 
+/* Called within CUPTI's callback for a context that is about to be destroyed: CUPTI forgets the
+ * records that it has not delivered by then. */
+void worker_context_ends(void);
+
 /* Copy counts kept elsewhere into the part. Called by the worker, or in a replay. */
 void worker_housekeeping(void);
 

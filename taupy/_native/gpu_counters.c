@@ -12,6 +12,7 @@
  * Alternatively, whole regions (`taupy.region`) are counted, including everything the GPU does in
  * them. Nothing is rerun then, so only counters that fit into one pass are available. */
 #define _GNU_SOURCE
+#include "captures.h"
 #include "count_context.h"
 #include "count_file.h"
 #include "count_kernel.h"
@@ -30,6 +31,7 @@
 #define EXPORT __attribute__((visibility("default")))
 #define IDS_AT_MOST 4096
 #define STATES_AT_MOST 8
+#define ALONE_AFTER_MS 20 /* a launch takes some microseconds */
 
 int clock_uses_tsc; /* needed by clock.h; not used here */
 
@@ -39,12 +41,14 @@ static const GpuHost *host;
 static void *subscriber;
 static int began, closed = 1;
 static unsigned launches_each = 3;
-static uint8_t interest[3][IDS_AT_MOST];
+static uint8_t interest[3][IDS_AT_MOST]; /* a LaunchKind, or CAPTURES */
+#define CAPTURES 255
 
 /* A launching API call from start to end; a driver call made by a runtime call is part of it. */
 typedef struct Open {
     int depth, ours; /* ours: we are calling CUPTI, and what it launches is not the program's */
     int has_right;   /* may launch while others wait */
+    int is_uncounted; /* is launching without that right */
     int is_undecided, is_refused; /* the driver has not seen it yet; it was refused */
     CountContext *counting; /* the context whose profiler is running */
     Key *key;
@@ -60,8 +64,7 @@ static int end_is_early;
 static CountContext *pending;
 static Key *pending_key;
 
-static int (*stream_capturing)(void *, int *);
-static int (*function_name)(const char **, void *);
+static int uncounted; /* launches under way that are not counted, whose kernels may run; atomic */
 
 /* ---------------------------------------------------------------- one launch */
 
@@ -118,16 +121,6 @@ static void settle(void)
         count_context_fault(here);
 }
 
-/* For a library's kernel handle, the runtime's callback has no name. */
-static const char *name_of(const CallbackData *call, const LaunchShape *shape)
-{
-    const char *name = call->symbol;
-    if (name == NULL && shape->function != NULL && function_name != NULL &&
-        function_name(&name, shape->function) != 0)
-        name = NULL;
-    return name != NULL ? name : "(a kernel without a name)";
-}
-
 /* The key of a launch that may be counted, else NULL. */
 static Key *countable(enum LaunchKind kind, int domain, const CallbackData *call,
                       CountContext **where)
@@ -136,10 +129,9 @@ static Key *countable(enum LaunchKind kind, int domain, const CallbackData *call
         return NULL;
     LaunchShape shape = launch_shape(kind == GRAPH ? NO_LAUNCH : kind, domain,
                                      kind == GRAPH ? NULL : call->parameters);
-    const char *kernel = name_of(call, &shape);
-    int capturing = 0;
-    if (kind == GRAPH ||
-        (stream_capturing != NULL && (stream_capturing(shape.stream, &capturing) != 0 || capturing))) {
+    /* For a library's kernel handle, the runtime's callback has no name, but the driver's has. */
+    const char *kernel = call->symbol != NULL ? call->symbol : "(a kernel without a name)";
+    if (kind == GRAPH || captures_under_way()) {
         refuse("graph", "CUDA graphs"); /* of a captured one: recorded in the graph, not run */
         return NULL;
     }
@@ -152,13 +144,26 @@ static Key *countable(enum LaunchKind kind, int domain, const CallbackData *call
     return key_of(kernel, host->place().launch, (*where)->device, &shape);
 }
 
+/* Whether no uncounted launch is under way. Those of other threads end soon, unless they block: new
+ * ones need the right to launch, which the caller has. */
+static int is_alone(void)
+{
+    for (int i = 0; __atomic_load_n(&uncounted, __ATOMIC_ACQUIRE) != 0; i++) {
+        if (i == ALONE_AFTER_MS * 10)
+            return 0;
+        usleep(100);
+    }
+    return 1;
+}
+
 static void decide(enum LaunchKind kind, int domain, const CallbackData *call)
 {
     CountContext *here = NULL;
     Key *key = countable(kind, domain, call, &here);
     if (key == NULL)
         return;
-    int started = key->tried < launches_each && count_context_is_ready(here)
+    int started = key->tried < launches_each && count_context_is_ready(here) &&
+                          is_alone()
                       ? count_kernel_start(here)
                       : 1;
     if (started > 0) {
@@ -175,19 +180,49 @@ static void decide(enum LaunchKind kind, int domain, const CallbackData *call)
     count_watch_begins(key->kernel);
 }
 
+/* A launch that is not counted holds up no other one, however long it blocks. */
+static void let_go(Open *open)
+{
+    open->is_uncounted = 1;
+    __atomic_add_fetch(&uncounted, 1, __ATOMIC_RELEASE);
+    open->has_right = 0;
+    count_give();
+}
+
 static void launch_begins(enum LaunchKind kind, int domain, const CallbackData *call)
 {
     Open *open = &open_call;
+    int is_final = domain == DOMAIN_DRIVER || driver_is_silent;
     open->counting = NULL;
-    open->is_refused = open->is_undecided = 0;
-    open->has_right = count_take(); /* held until the launch ends */
+    open->has_right = open->is_refused = open->is_undecided = open->is_uncounted = 0;
+    if (!is_final && driver_speaks) {
+        open->is_undecided = 1; /* the driver's call will decide */
+        return;
+    }
+    open->has_right = count_take(); /* held until the launch ends, if it is counted */
     if (!open->has_right)
         return;
     settle();
-    if (domain == DOMAIN_DRIVER || driver_is_silent)
+    if (is_final)
         decide(kind, domain, call);
     else
         open->is_undecided = 1;
+    if (is_final && open->counting == NULL)
+        let_go(open);
+}
+
+/* The driver's call, made by the runtime's. */
+static void driver_begins(enum LaunchKind kind, int domain, const CallbackData *call)
+{
+    Open *open = &open_call;
+    open->is_undecided = 0;
+    if (!open->has_right && !(open->has_right = count_take()))
+        return;
+    settle();
+    driver_speaks = 1;
+    decide(kind, domain, call);
+    if (open->counting == NULL)
+        let_go(open);
 }
 
 /* This launch could not be counted: count a later one instead. */
@@ -229,6 +264,8 @@ static void end_counting(CountContext *here, Key *key, int refused)
 static void launch_ends(enum LaunchKind kind, int domain, const CallbackData *call)
 {
     Open *open = &open_call;
+    if (open->is_uncounted)
+        __atomic_sub_fetch(&uncounted, 1, __ATOMIC_RELEASE);
     if (!open->has_right)
         return;
     if (open->counting != NULL)
@@ -250,11 +287,8 @@ static void launch_call(enum LaunchKind kind, int domain, const CallbackData *ca
     if (call->site == 0) {
         if (open->depth++ == 0)
             launch_begins(kind, domain, call);
-        else if (open->has_right && open->is_undecided) { /* the runtime is calling the driver */
-            open->is_undecided = 0;
-            driver_speaks = 1;
-            decide(kind, domain, call);
-        }
+        else if (open->is_undecided && domain == DOMAIN_DRIVER)
+            driver_begins(kind, domain, call);
         return;
     }
     if (open->depth == 0)
@@ -262,6 +296,13 @@ static void launch_call(enum LaunchKind kind, int domain, const CallbackData *ca
     open->is_refused |= call->result != NULL && *(const int *)call->result != 0;
     if (--open->depth == 0)
         launch_ends(kind, domain, call);
+}
+
+static void capture_call(const CallbackData *call)
+{
+    if (call->site != 0)
+        captures_hear(call->function, call->parameters,
+                      call->result != NULL ? *(const int *)call->result : 0);
 }
 
 /* CUPTI's own errors, which no function returns. Called on any thread, possibly under any lock. */
@@ -290,6 +331,9 @@ static void on_callback(void *user, int domain, uint32_t id, const void *data)
         count_context_created(((const ResourceData *)data)->context);
     else if (domain == DOMAIN_RESOURCE && id == RESOURCE_CONTEXT_DESTROY)
         count_context_gone(((const ResourceData *)data)->context);
+    else if ((domain == DOMAIN_DRIVER || domain == DOMAIN_RUNTIME) &&
+             interest[domain][id] == CAPTURES)
+        capture_call(data);
     else if (!counting_setup.by_region && (domain == DOMAIN_DRIVER || domain == DOMAIN_RUNTIME) &&
              interest[domain][id] != NO_LAUNCH)
         launch_call(interest[domain][id], domain, data);
@@ -310,7 +354,8 @@ static int choose_callbacks(void)
                 continue;
             }
             missing = 0;
-            if ((interest[domain][id] = (uint8_t)launch_kind(name)) == NO_LAUNCH)
+            interest[domain][id] = captures_by(name) ? CAPTURES : (uint8_t)launch_kind(name);
+            if (interest[domain][id] == NO_LAUNCH)
                 continue;
             if ((code = cupti.enable_callback(1, subscriber, domain, id)) != 0)
                 return code;
@@ -376,16 +421,6 @@ static void open_own_nvperf(void)
     }
 }
 
-static void find_driver(void)
-{
-    void *driver = open_mapped("libcuda.so");
-    if (driver == NULL)
-        return;
-    *(void **)&counting_setup.current_device = dlsym(driver, "cuCtxGetDevice");
-    *(void **)&stream_capturing = dlsym(driver, "cuStreamIsCapturing");
-    *(void **)&function_name = dlsym(driver, "cuFuncGetName"); /* since CUDA 12.3 */
-}
-
 static void begin(GpuHost *asking)
 {
     char text[8192], path[4200];
@@ -413,7 +448,6 @@ static void begin(GpuHost *asking)
         count_file_text("open", "", absent);
         return;
     }
-    find_driver();
     read_settings();
     count_watch_setup(host->end_ms, count_contexts_tend);
     if ((code = cupti.subscribe(&subscriber, on_callback, NULL)) != 0)

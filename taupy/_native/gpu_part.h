@@ -120,6 +120,9 @@ typedef struct GpuCounters {
     uint64_t told;            /* launches when the last buffer came: are buffers still ours? */
     uint64_t lent;            /* launches whose records torch.profiler took */
     uint64_t lendings;        /* number of times it took any */
+    uint64_t expected;        /* launches of one kernel each, outside of captures and graphs */
+    uint64_t arrived;         /* records of kernels outside of graphs */
+    uint64_t converted;       /* records with another client's time stamps, now nanoseconds */
 } GpuCounters;
 
 enum GpuState { GPU_STARTING = 0, GPU_RUNNING = 1, GPU_FAILED = 2, GPU_ENDED = 3 };

@@ -4,7 +4,7 @@
  * where a collective is issued, and on its own threads, which see the GPU channels begin and end.
  * None of them holds the GIL, and nothing here waits for it: rows go into a memory-mapped file in
  * the run folder, which is read after the run. The call path comes from the engine (gpu_host.h).
- * Supports interfaces v6 and v7, using only the fields common to both. */
+ * Supports interfaces v5 to v7, using only the fields common to both. */
 #define _GNU_SOURCE
 #include "nccl.h"
 #include "clock.h"
@@ -22,7 +22,7 @@
 enum { SUCCESS = 0 };
 enum { COLLECTIVE = 1 << 1, CHANNEL = 1 << 6, BY_COPY_ENGINE = 1 << 12, CHANNEL_STOP = 22 };
 
-/* Start of an event descriptor, identical in v6 and v7. */
+/* Start of an event descriptor, identical in v5 to v7. */
 typedef struct Description {
     uint64_t type;
     void *parent;
@@ -235,5 +235,6 @@ typedef struct Plugin {
 #define PLUGIN \
     {"taupy", plugin_init, plugin_start, plugin_stop, plugin_state, plugin_finalize}
 
+EXPORTED Plugin ncclProfiler_v5 = PLUGIN; /* NCCL 2.28 and earlier */
 EXPORTED Plugin ncclProfiler_v6 = PLUGIN;
 EXPORTED Plugin ncclProfiler_v7 = PLUGIN;

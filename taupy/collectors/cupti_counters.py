@@ -12,12 +12,12 @@ from dataclasses import dataclass
 
 from taupy.catalog import spelling
 from taupy.collectors.cupti_host import CuptiError, CuptiHost, CuptiUnavailable
+from taupy.cuda import driver
 
 SETTINGS = "gpu.counters"
 """The file in the run folder with the collector's settings."""
 
 TIME = "counted_time"
-_DEVICES_AT_MOST = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,13 +94,10 @@ def prepare(
 def chips_here(host: CuptiHost) -> list[str]:
     """The different chips of this machine.
 
+    CUPTI answers for GPUs that are not there, too: their chip is "Unknown".
+
     Raises:
         CuptiError: it has no GPU.
     """
-    chips = [host.device_chip(0)]
-    for ordinal in range(1, _DEVICES_AT_MOST):
-        try:
-            chips.append(host.device_chip(ordinal))
-        except CuptiError:
-            break
-    return list(dict.fromkeys(chips))
+    count = max(1, driver.device_count())
+    return list(dict.fromkeys(host.device_chip(ordinal) for ordinal in range(count)))

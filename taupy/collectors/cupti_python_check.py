@@ -32,6 +32,21 @@ def cuda_major() -> int:
     return int(number) if number.isdigit() else 0
 
 
+def _absent() -> list[str]:
+    """Packages that it requires and that are not installed. CUPTI itself may be a program's own."""
+    required = importlib.metadata.requires(PACKAGE) or []
+    names = [re.split(r"[^\w.-]", each, maxsplit=1)[0] for each in required if "extra" not in each]
+    return [name for name in names if name != "nvidia-cuda-cupti" and not _is_installed(name)]
+
+
+def _is_installed(name: str) -> bool:
+    try:
+        importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return False
+    return True
+
+
 def problem() -> str:
     """Why it cannot be used, with the remedy; "" if it can."""
     version = installed()
@@ -39,6 +54,8 @@ def problem() -> str:
         return f"{PACKAGE} is not installed: {REMEDY}"
     if tuple(int(part) for part in re.findall(r"\d+", version)[:2]) < AT_LEAST:
         return f"{version} is too old: {REMEDY}"
+    if absent := _absent():
+        return f"{version} needs {', '.join(absent)}, which is not installed: {REMEDY}"
     native = Path(__file__).parent.parent / "_native"
     if not any(native.glob("cupti_python.*.so")):
         return "the library that starts it was not compiled (see `taupy doctor`)"

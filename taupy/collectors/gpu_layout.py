@@ -32,7 +32,7 @@ TRACE_MAGIC = 0x45434152
 COUNTER_NAMES = (  # noqa: SIM905
     "state records buffers launches kernels untimed dropped lost unknown refused calls_lost "
     "folded flush_timed_out trace_lost walk_errors realtime_start monotonic_start realtime_end "
-    "monotonic_end told lent lendings"
+    "monotonic_end told lent lendings expected arrived converted"
 ).split()
 COUNTER_VALUES = struct.Struct(f"<{len(COUNTER_NAMES)}q")
 LAYOUT = Layout(

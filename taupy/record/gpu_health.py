@@ -40,6 +40,19 @@ def health(part: GpuPart, placeless: int) -> dict[str, str]:
         f"the launches of {get('lost')} kernels and copies were not seen: they are listed under "
         "(launched from an unknown place)",
     )
+    without = get("expected", 0) - get("arrived", 0)
+    say(
+        "gpu_records",
+        without > 0 and not get("lent", 0),
+        f"{without} of {get('expected')} kernel launches have no record: counts and times of GPU "
+        "work are too low",
+    )
+    say(
+        "gpu_clock",
+        get("converted", 0),
+        f"the times of {get('converted')} kernels and copies came from torch.profiler's clock "
+        "(ticks of the CPU's time-stamp counter) and were converted to nanoseconds",
+    )
     unanswered = get("launches", 0) - get("told", 0)
     say(
         "gpu_taken",

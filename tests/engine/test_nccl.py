@@ -78,7 +78,7 @@ def run(runner):
 SUMS = "SELECT communicator, number, operation, bytes FROM collective ORDER BY communicator, number"
 
 
-@pytest.mark.parametrize("version", ["ncclProfiler_v6", "ncclProfiler_v7"])
+@pytest.mark.parametrize("version", ["ncclProfiler_v5", "ncclProfiler_v6", "ncclProfiler_v7"])
 def test_collectives_hang_under_who_asked_for_them(run, version):
     trial = run(
         """

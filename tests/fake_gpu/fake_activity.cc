@@ -1,7 +1,7 @@
 /* The played CUPTI's records: they go into the client's buffers, which are handed back from a thread
  * of its own when they are full, or from the flushing thread. They are as long as those of the version
  * that is played. FAKE_BUFFER: bytes used of each buffer; FAKE_DISORDER: the newest first;
- * FAKE_DROP_EVERY=N; FAKE_ENABLE=CODE; FAKE_FLUSH_HANGS; FAKE_FOREIGN: a buffer of somebody else;
+ * FAKE_DROP_EVERY=N, FAKE_DROP_SILENTLY; FAKE_ENABLE=CODE; FAKE_FLUSH_HANGS; FAKE_FOREIGN: a buffer of somebody else;
  * FAKE_UNIFIED=CODE. As with NVIDIA's, a flush in a forked child never ends. */
 #include "played_cupti.h"
 #include <atomic>
@@ -26,7 +26,7 @@ static size_t dropped;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static sem_t wake;
 static int worker_runs, records, unified_configured;
-static std::atomic<int> flushes;
+static std::atomic<int> flushes, registrations;
 static pid_t owner;
 
 static size_t size_of(uint32_t kind)
@@ -85,7 +85,7 @@ static void append(const void *from, size_t size)
     size_t length = size_of(*(const uint32_t *)from);
     int every = setting("FAKE_DROP_EVERY", 0);
     if (every && ++records % every == 0) {
-        dropped++;
+        dropped += !setting("FAKE_DROP_SILENTLY", 0);
         return;
     }
     if (filling.memory != NULL && filling.used + length > filling.size) {
@@ -109,8 +109,69 @@ static void append(const void *from, size_t size)
     filling.used += length;
 }
 
+static uint32_t context_in(const CUpti_Activity *record)
+{
+    switch (record->kind) {
+    case CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL: return ((const CUpti_ActivityKernel9 *)record)->contextId;
+    case CUPTI_ACTIVITY_KIND_MEMCPY: return ((const CUpti_ActivityMemcpy5 *)record)->contextId;
+    case CUPTI_ACTIVITY_KIND_MEMSET: return ((const CUpti_ActivityMemset4 *)record)->contextId;
+    default: return 0;
+    }
+}
+
+static void forget_in(Buffer &buffer, uint32_t context)
+{
+    size_t kept = 0, size;
+    for (size_t at = 0; at < buffer.used; at += size) {
+        auto record = (CUpti_Activity *)(buffer.memory + at);
+        size = size_of(record->kind);
+        if (context_in(record) == context)
+            continue;
+        memmove(buffer.memory + kept, record, size);
+        kept += size;
+    }
+    buffer.used = kept;
+}
+
+void forget_records(uint32_t context)
+{
+    pthread_mutex_lock(&lock);
+    for (int i = 0; i < full_count; i++)
+        forget_in(full[i], context);
+    forget_in(filling, context);
+    pthread_mutex_unlock(&lock);
+}
+
+/* Another client's clock, once set, is every client's and cannot be taken back; the played GPU's
+ * stamps are moved to it by a line through two of its readings. */
+static CUpti_TimestampCallbackFunc other_clock;
+static double ticks_per_ns;
+
+CUptiResult cuptiActivityRegisterTimestampCallback(CUpti_TimestampCallbackFunc function)
+{
+    if (function == NULL)
+        return CUPTI_ERROR_INVALID_PARAMETER;
+    uint64_t before = now_ns(), ticks = function();
+    usleep(50000);
+    ticks_per_ns = (double)(function() - ticks) / (double)(now_ns() - before);
+    other_clock = function;
+    return CUPTI_SUCCESS;
+}
+
+static uint64_t by_other_clock(uint64_t stamp)
+{
+    return other_clock() - (uint64_t)((double)((int64_t)(now_ns() - stamp)) * ticks_per_ns);
+}
+
 void record(const void *from, size_t size)
 {
+    CUpti_ActivityKernel9 kernel;
+    if (other_clock != NULL && *(const uint32_t *)from == CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL) {
+        kernel = *(const CUpti_ActivityKernel9 *)from;
+        kernel.start = by_other_clock(kernel.start);
+        kernel.end = by_other_clock(kernel.end);
+        from = &kernel;
+    }
     pthread_mutex_lock(&lock);
     if (requested != NULL)
         append(from, size);
@@ -122,6 +183,7 @@ CUptiResult cuptiActivityRegisterCallbacks(CUpti_BuffersCallbackRequestFunc requ
 {
     requested = request;
     completed = complete;
+    registrations++;
     if (!worker_runs) {
         pthread_t thread;
         worker_runs = 1;
@@ -237,6 +299,7 @@ CUptiResult cuptiActivityConfigureUnifiedMemoryCounter(CUpti_ActivityUnifiedMemo
 }
 
 FOR_PROGRAMS int fake_flushes(void) { return flushes; }
+FOR_PROGRAMS int fake_registrations(void) { return registrations; }
 
 /* ---------------------------------------------------------------- another client */
 
@@ -285,6 +348,11 @@ FOR_PROGRAMS void fake_other_client(void)
     for (auto kind : others)
         cuptiActivityEnable(kind);
 }
+
+/* As Kineto's does since 2024: it gives CUPTI its own clock. */
+static uint64_t CUPTIAPI time_stamp_counter() { return __builtin_ia32_rdtsc(); }
+
+FOR_PROGRAMS void fake_other_clock(void) { cuptiActivityRegisterTimestampCallback(time_stamp_counter); }
 
 /* It ends: it disables the kinds that it had enabled, then takes what is there. How many records it
  * got. */

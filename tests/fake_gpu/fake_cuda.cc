@@ -20,6 +20,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static thread_local CUcontext current;
 static int retained;
 static uint64_t signals; /* kernels that others wait for */
+static std::set<CUstream> capturing; /* by the thread that tests it */
 
 FOR_PROGRAMS void fake_set_hooks(Hooks *from_cupti) { hooks = from_cupti; }
 FOR_PROGRAMS int fake_ready(void) { return ready; } /* is cuInit done? */
@@ -27,6 +28,31 @@ FOR_PROGRAMS int fake_contexts(void) { return retained; }
 FOR_PROGRAMS int fake_synchronized(void) { return finished_synchronizations; }
 
 static CUcontext context_of(int device) { return (CUcontext)(uintptr_t)(0x1000 + device); }
+
+/* CUPTI's guide: within a callback, nothing of CUDA but synchronisation may be called. NVIDIA's may
+ * hang then; this one aborts. */
+static thread_local int in_callback;
+#define NOT_IN_CALLBACK                                                                            \
+    do {                                                                                           \
+        if (in_callback) {                                                                         \
+            fprintf(stderr, "the played driver: %s was called within a callback\n", __func__);     \
+            abort();                                                                               \
+        }                                                                                          \
+    } while (0)
+
+static void tell(CUpti_ApiCallbackSite site, Call *call)
+{
+    in_callback++;
+    hooks->call(site, call);
+    in_callback--;
+}
+
+static void tell_context(int created, CUcontext context, int device)
+{
+    in_callback++;
+    hooks->context(created, context, (uint32_t)device);
+    in_callback--;
+}
 
 /* ---------------------------------------------------------------- the driver's API */
 
@@ -50,6 +76,7 @@ CUresult cuInit(unsigned)
 
 CUresult cuDeviceGetCount(int *count)
 {
+    NOT_IN_CALLBACK;
     *count = initialised ? setting("FAKE_DEVICES", 1) : 0;
     return initialised ? CUDA_SUCCESS : CUDA_ERROR_NOT_INITIALIZED;
 }
@@ -57,7 +84,11 @@ CUresult cuDriverGetVersion(int *version)
 {
     return *version = setting("FAKE_DRIVER", 13000), CUDA_SUCCESS;
 }
-CUresult cuDeviceGet(CUdevice *device, int ordinal) { return *device = ordinal, CUDA_SUCCESS; }
+CUresult cuDeviceGet(CUdevice *device, int ordinal)
+{
+    NOT_IN_CALLBACK;
+    return *device = ordinal, CUDA_SUCCESS;
+}
 CUresult cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice device)
 {
     memset(uuid, 0, sizeof *uuid);
@@ -67,29 +98,43 @@ CUresult cuGetErrorName(CUresult status, const char **text)
 {
     return *text = "CUDA_ERROR", status == CUDA_SUCCESS ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
 }
-CUresult cuCtxPushCurrent_v2(CUcontext context) { return current = context, CUDA_SUCCESS; }
-CUresult cuCtxPopCurrent_v2(CUcontext *context) { return *context = current, CUDA_SUCCESS; }
-CUresult cuCtxGetCurrent(CUcontext *context) { return *context = current, CUDA_SUCCESS; }
-CUresult cuCtxSetCurrent(CUcontext context) { return current = context, CUDA_SUCCESS; }
+CUresult cuCtxPushCurrent_v2(CUcontext context)
+{
+    NOT_IN_CALLBACK;
+    return current = context, CUDA_SUCCESS;
+}
+CUresult cuCtxPopCurrent_v2(CUcontext *context)
+{
+    NOT_IN_CALLBACK;
+    return *context = current, CUDA_SUCCESS;
+}
+CUresult cuCtxGetCurrent(CUcontext *context)
+{
+    NOT_IN_CALLBACK;
+    return *context = current, CUDA_SUCCESS;
+}
+CUresult cuCtxSetCurrent(CUcontext context)
+{
+    NOT_IN_CALLBACK;
+    return current = context, CUDA_SUCCESS;
+}
 CUresult cuCtxGetDevice(CUdevice *device)
 {
+    NOT_IN_CALLBACK;
     return *device = (int)((uintptr_t)current - 0x1000), CUDA_SUCCESS;
 }
 CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device)
 {
+    NOT_IN_CALLBACK;
     retained++;
     return *context = context_of(device), CUDA_SUCCESS;
 }
 CUresult cuStreamIsCapturing(CUstream stream, CUstreamCaptureStatus *status)
 {
-    *status = stream == (CUstream)99 ? CU_STREAM_CAPTURE_STATUS_ACTIVE
-                                     : CU_STREAM_CAPTURE_STATUS_NONE;
+    NOT_IN_CALLBACK;
+    *status = capturing.count(stream) ? CU_STREAM_CAPTURE_STATUS_ACTIVE
+                                      : CU_STREAM_CAPTURE_STATUS_NONE;
     return CUDA_SUCCESS;
-}
-/* A function's handle is its name here. */
-CUresult cuFuncGetName(const char **name, CUfunction function)
-{
-    return *name = (const char *)function, CUDA_SUCCESS;
 }
 
 static void wait_until(uint64_t when)
@@ -122,7 +167,7 @@ static CUcontext use(int device)
     current = context_of(device);
     pthread_mutex_lock(&creating);
     if (!has_context[device]++ && hooks != NULL)
-        hooks->context(1, current, (uint32_t)device);
+        tell_context(1, current, device);
     pthread_mutex_unlock(&creating);
     return current;
 }
@@ -131,7 +176,7 @@ FOR_PROGRAMS void fake_context_ends(int device)
 {
     has_context[device] = 0;
     if (hooks != NULL)
-        hooks->context(0, context_of(device), (uint32_t)device);
+        tell_context(0, context_of(device), device);
 }
 
 template <class Record> static void put(const Record &record)
@@ -148,7 +193,7 @@ class Api : public Call { /* from its beginning to its end */
                __atomic_add_fetch(&correlations, 1, __ATOMIC_RELAXED), 0, 0}
     {
         if (hooks != NULL)
-            hooks->call(CUPTI_API_ENTER, this);
+            tell(CUPTI_API_ENTER, this);
         began = now_ns();
     }
     ~Api()
@@ -162,7 +207,7 @@ class Api : public Call { /* from its beginning to its end */
         record.correlationId = correlation;
         put(record);
         if (hooks != NULL)
-            hooks->call(CUPTI_API_EXIT, this);
+            tell(CUPTI_API_EXIT, this);
     }
 };
 
@@ -204,6 +249,8 @@ static void wait_for_signals(uint64_t count)
  * counted one by one, the launch does not return before that. */
 static void run(Kernel kernel, uint64_t waits = 0)
 {
+    if (capturing.count((CUstream)(uintptr_t)kernel.stream))
+        return; /* it becomes a node of a graph */
     int counting = hooks != NULL ? hooks->is_counted(kernel.context) : 0;
     if (counting) {
         if (counting == 1)
@@ -261,7 +308,7 @@ static cudaLaunchKernel_v7000_params runtime_parameters(const char *name, int gr
 }
 
 /* What callbacks are told of a kernel's name: a library's handle of a kernel has none. */
-enum Named { EVERYWHERE, BY_THE_DRIVER, NOWHERE };
+enum Named { EVERYWHERE, BY_THE_DRIVER };
 
 /* cudaLaunchKernel, which calls cuLaunchKernel inside with a correlation id of its own. */
 static void launch(const char *name, int device, int stream, uint64_t took, int grid, int block,
@@ -271,7 +318,7 @@ static void launch(const char *name, int device, int stream, uint64_t took, int 
     auto outer = runtime_parameters(name, grid, block, stream);
     Api call(RUNTIME(cudaLaunchKernel, v7000), named == EVERYWHERE ? name : NULL, &outer);
     auto inner = driver_parameters(name, grid, block, stream);
-    Api nested(DRIVER(cuLaunchKernel), named == NOWHERE ? NULL : name, &inner);
+    Api nested(DRIVER(cuLaunchKernel), name, &inner);
     run({name, context, (uint32_t)device, (uint32_t)stream, call.correlation, took, grid, block}, waits);
 }
 
@@ -281,11 +328,41 @@ FOR_PROGRAMS void fake_launch(const char *name, int device, int stream, uint64_t
     launch(name, device, stream, took, grid, block);
 }
 
-/* As cuBLASLt launches: the runtime's callback is told no name; `nowhere`: the driver's neither. */
-FOR_PROGRAMS void fake_handle_launch(const char *name, int device, int stream, uint64_t took,
-                                     int nowhere)
+/* As cuBLASLt launches: the runtime's callback is told no name. */
+FOR_PROGRAMS void fake_handle_launch(const char *name, int device, int stream, uint64_t took)
 {
-    launch(name, device, stream, took, 8, 128, nowhere ? NOWHERE : BY_THE_DRIVER);
+    launch(name, device, stream, took, 8, 128, BY_THE_DRIVER);
+}
+
+/* cudaStreamBeginCapture, which calls the driver's; `fails`: with a result of an error. */
+FOR_PROGRAMS void fake_capture_begins(int stream, int fails)
+{
+    cudaStreamBeginCapture_v10000_params outer = {(cudaStream_t)(uintptr_t)stream};
+    Api call(RUNTIME(cudaStreamBeginCapture, v10000), NULL, &outer);
+    cuStreamBeginCapture_v2_params inner = {(CUstream)(uintptr_t)stream};
+    Api nested(DRIVER(cuStreamBeginCapture_v2), NULL, &inner);
+    if (!fails)
+        capturing.insert(inner.hStream);
+    call.result = nested.result = fails ? CUDA_ERROR_ILLEGAL_STATE : CUDA_SUCCESS;
+}
+
+/* cuStreamEndCapture, called by the program itself. */
+FOR_PROGRAMS void fake_capture_ends(int stream)
+{
+    cuStreamEndCapture_params parameters = {(CUstream)(uintptr_t)stream};
+    Api call(DRIVER(cuStreamEndCapture), NULL, &parameters);
+    capturing.erase(parameters.hStream);
+}
+
+/* A launch that does not return before so many kernels that signal have been launched. */
+FOR_PROGRAMS void fake_blocking_launch(const char *name, int device, int stream, uint64_t waits)
+{
+    CUcontext context = use(device);
+    auto parameters = driver_parameters(name, 8, 128, stream);
+    Api call(DRIVER(cuLaunchKernel), name, &parameters);
+    while (__atomic_load_n(&signals, __ATOMIC_ACQUIRE) < waits)
+        usleep(1000);
+    run({name, context, (uint32_t)device, (uint32_t)stream, call.correlation, 1000, 8, 128});
 }
 
 /* A kernel whose record has no name. */

@@ -98,8 +98,10 @@ static void on_context(int created, CUcontext context, uint32_t device)
               created ? CUPTI_CBID_RESOURCE_CONTEXT_CREATED
                       : CUPTI_CBID_RESOURCE_CONTEXT_DESTROY_STARTING,
               &data, CONTEXT_BEGINS);
-    if (!created)
+    if (!created) {
         forget_ranges(context);
+        forget_records(device + 1);
+    }
 }
 
 static Hooks hooks = {on_call, on_context, is_wanted, record, is_counted, counted};

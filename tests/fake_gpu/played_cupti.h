@@ -23,6 +23,7 @@ extern thread_local Place place;
 int is_wanted(CUpti_ActivityKind kind);
 void record(const void *record, size_t size);
 void finalize_activities();
+void forget_records(uint32_t context); /* what was not handed back of a context that is gone */
 
 int is_counted(CUcontext context);
 void counted(const Kernel *kernel);

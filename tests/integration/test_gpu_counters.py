@@ -129,7 +129,9 @@ def test_kernels_that_cannot_be_run_again_are_left_alone_and_named(gpu):
     source = PROGRAM + (
         "launch(CONFIG_COOPERATIVE, 'grid_sync')\nlaunch(COOPERATIVE, 'grid_sync2')\n"
         "launch(GRAPH, 'x')\nlaunch(DRIVER, 'ncclDevKernel_AllReduce')\n"
-        "launch(DRIVER, 'captured', stream=99)\nlaunch(DRIVER, 'plain')\n"
+        "cuda.fake_capture_begins(98, 1)\n"  # refused
+        "cuda.fake_capture_begins(99, 0)\nlaunch(DRIVER, 'captured', stream=99)\n"
+        "cuda.fake_capture_ends(99)\nlaunch(DRIVER, 'plain')\n"
     )
     gpu.run(source, "--metrics", "gld")
     assert set(kernels(gpu, "gld")) == {"plain"}
@@ -213,11 +215,10 @@ def test_what_no_callback_may_configure_a_thread_of_ours_does(gpu, how):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("nowhere", [0, 1])
-def test_a_kernel_launched_by_a_librarys_handle_has_its_name(gpu, nowhere):
-    """The runtime's callback has none; the driver's has, or the driver itself is asked."""
+def test_a_kernel_launched_by_a_librarys_handle_has_its_name(gpu):
+    """The runtime's callback has none; the driver's has."""
     source = PROGRAM + (
-        f"for _ in range(2): cuda.fake_handle_launch(text('_Z4gemmPf'), 0, 7, u64(10), {nowhere})\n"
+        "for _ in range(2): cuda.fake_handle_launch(text('_Z4gemmPf'), 0, 7, u64(10))\n"
     )
     gpu.run(source, "--metrics", "gld")
     assert kernels(gpu, "gld") == {"gemm": (20, 2)}
@@ -469,6 +470,19 @@ def test_a_killed_program_keeps_what_was_counted(gpu):
     gpu.taupy("trials", "--db", str(gpu.database))
     assert kernels(gpu, "gld") == {"k": (10, 1)}
     assert "killed" in gpu.metadata("taupy.health.gpu_cut_off")
+
+
+@pytest.mark.slow
+def test_a_launch_that_is_not_counted_holds_up_no_other_thread(gpu):
+    """It blocks until another thread has launched."""
+    source = PROGRAM + (
+        "def other(): time.sleep(0.3); cuda.fake_signalling_launch(text('signal'), 0, 8)\n"
+        "thread = threading.Thread(target=other); thread.start()\n"
+        "cuda.fake_blocking_launch(text('ncclDevKernel_AllReduce'), 0, 7, u64(1))\n"
+        "thread.join()\nfor _ in range(3): launch(RUNTIME, 'after')\n"
+    )
+    gpu.run(source, "--metrics", "gld")
+    assert kernels(gpu, "gld")["after"] == (30, 3)
 
 
 @pytest.mark.slow

@@ -1091,11 +1091,7 @@ def test_a_collector_that_cannot_be_loaded_is_no_missed_driver():
 def test_a_program_with_its_own_profiler_gets_a_note_that_cupti_is_exclusive(gpu):
     folder = gpu.folder / "torch" / "autograd"
     folder.mkdir(parents=True)
-    (folder / "profiler.py").write_text(
-        "class profile:\n    def _prepare_trace(self): pass\n"
-        "    def __enter__(self):\n        self._prepare_trace()\n"
-        "    def __exit__(self, *_): pass\n"
-    )
+    (folder / "profiler.py").write_text(REFUSED_PROFILER)
     source = "from torch.autograd.profiler import profile\ninit()\n"
     profile = gpu.run(source + "with profile():\n    launch('k')\n")
     assert "torch.profiler" in health(profile, "gpu_shared") and "--no-gpu" in gpu.said
@@ -1114,6 +1110,14 @@ class profile:
         print(cupti.fake_other_client_ends())
 """
 """torch.profiler, as far as CUPTI sees it: it takes the records, and disables their kinds."""
+
+REFUSED_PROFILER = """
+class profile:
+    def _prepare_trace(self): pass
+    def __enter__(self): self._prepare_trace()
+    def __exit__(self, *_): pass
+"""
+"""One whose subscription CUPTI refuses, since there is ours."""
 
 
 @SLOW
@@ -1153,6 +1157,70 @@ def test_a_program_that_ends_in_torch_profiler_says_what_that_took(gpu):
     )
     assert work(profile) == {"<module> / launch / k": 1}
     assert "the records of 2 of 3 launches" in health(profile, "gpu_lent")
+
+
+@SLOW
+def test_a_profiler_that_takes_nothing_does_not_make_us_register_again(gpu):
+    """As torch.profiler whose subscription CUPTI refuses; a registration may damage a record."""
+    (gpu.folder / "torch" / "autograd").mkdir(parents=True)
+    (gpu.folder / "torch" / "autograd" / "profiler.py").write_text(REFUSED_PROFILER)
+    profile = gpu.run(
+        "from torch.autograd.profiler import profile\ninit()\nlaunch('k')\n"
+        "with profile():\n    for i in range(3): launch('k')\n"
+        "time.sleep(0.1)\nlaunch('k')\n"
+        "print(ctypes.CDLL('libcupti.so.13').fake_registrations())\n"
+    )
+    assert gpu.printed.split()[-1] == "1"
+    assert work(profile) == {"<module> / launch / k": 5}
+
+
+def test_the_work_of_a_context_that_is_destroyed_is_there(gpu):
+    """CUPTI forgets what it has not delivered by then."""
+    profile = gpu.run(
+        "init()\nfor i in range(50): launch('k')\ncuda.fake_context_ends(0)\n"
+        "for i in range(30): launch('k')\n"
+    )
+    assert work(profile) == {"<module> / launch / k": 80}
+    assert not [name for name in profile.metadata if name.startswith("taupy.health.gpu")]
+
+
+def test_records_that_never_came_are_counted_against_launches(gpu):
+    gpu.told |= {"FAKE_DROP_EVERY": "40", "FAKE_DROP_SILENTLY": "1"}
+    profile = gpu.run("init()\nfor i in range(500): launch('k')\n")
+    (recorded,) = work(profile).values()
+    assert 0 < recorded < 500
+    expected = f"{500 - recorded} of 500 kernel launches have no record"
+    assert expected in health(profile, "gpu_records") and expected in gpu.said
+
+
+@SLOW
+def test_launches_that_are_captured_are_not_missed(gpu):
+    profile = gpu.run(
+        "init()\nlaunch('k')\ncuda.fake_capture_begins(9, 0)\n"
+        "for i in range(5): launch('node', stream=9)\ncuda.fake_capture_ends(9)\n"
+        "cuda.fake_graph_launch(text('node'), 5, 0, 9, u64(10))\nlaunch('k')\n"
+    )
+    assert work(profile) == {"<module> / launch / k": 2, "<module> / node": 5}
+    assert health(profile, "gpu_records") == ""
+    profile = gpu.run("init()\ncuda.fake_capture_begins(9, 1)\nlaunch('k')\n")
+    assert work(profile) == {"<module> / launch / k": 1}
+
+
+@SLOW
+@pytest.mark.skipif(os.uname().machine != "x86_64", reason="torch.profiler's clock is x86's")
+def test_times_by_the_clock_of_torch_profiler_are_nanoseconds(gpu):
+    profile = gpu.run(
+        "init()\nctypes.CDLL('libcupti.so.13').fake_other_clock()\n"
+        "for i in range(10): launch('k', took=100000)\n",
+        "--trace",
+    )
+    (stream,) = streams(profile).values()
+    (launched,) = stream.launches
+    assert launched.count == 10 and launched.untimed == 0
+    assert abs(launched.time_ns - 1_000_000) < 20_000
+    starts = [activity.start_ns for activity in stream.activities]
+    assert len(starts) == 10 and all(abs(start / 1e9 - time.time()) < 300 for start in starts)
+    assert "10 kernels and copies came from torch.profiler's clock" in health(profile, "gpu_clock")
 
 
 @SLOW

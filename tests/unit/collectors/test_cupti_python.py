@@ -360,3 +360,19 @@ def test_what_is_installed_is_reported(monkeypatch):
     assert "does not match this driver's CUDA 12" in doctor_gpu._cupti_python(12)[2]
     monkeypatch.setattr(cupti_python_check, "problem", lambda: "it is not here")
     assert doctor_gpu._cupti_python(13)[1] == "note"
+
+
+def test_what_the_package_needs_and_is_not_there_is_named(tmp_path, monkeypatch):
+    folder = tmp_path / "cupti_python-13.4.0.dist-info"
+    folder.mkdir()
+    (folder / "METADATA").write_text(
+        "Metadata-Version: 2.1\nName: cupti-python\nVersion: 13.4.0\n"
+        "Requires-Dist: nvidia-cuda-cupti~=13.4\nRequires-Dist: numpy>=1.23\n"
+        "Requires-Dist: no-such-package\nRequires-Dist: another; extra == 'samples'\n"
+    )
+    (tmp_path / "cupti").mkdir()
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert cupti_python_check.problem() == (
+        "cupti-python 13.4.0 needs no-such-package, which is not installed: "
+        f"{cupti_python_check.REMEDY}"
+    )

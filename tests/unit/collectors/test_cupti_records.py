@@ -338,8 +338,11 @@ def test_api_names_are_those_that_programmers_know(full, plain):
 @pytest.mark.parametrize(
     ("domain", "name", "interest"),
     [
-        (2, "cudaLaunchKernel_ptsz_v7000", 3), (2, "cudaLaunchKernelExC_v11060", 3),
-        (2, "__cudaLaunchKernel_v12080", 3), (1, "cuLaunchKernelEx", 3), (1, "cuGraphLaunch", 3),
+        (2, "cudaLaunchKernel_ptsz_v7000", 19), (2, "cudaLaunchKernelExC_v11060", 19),
+        (2, "__cudaLaunchKernel_v12080", 19), (1, "cuLaunchKernelEx", 19), (1, "cuGraphLaunch", 3),
+        (2, "cudaLaunchCooperativeKernelMultiDevice_v9000", 3), (2, "cudaMemcpyAsync_v3020", 3),
+        (2, "cudaStreamBeginCapture_v10000", 32), (1, "cuStreamEndCapture_ptsz", 32),
+        (2, "cudaStreamEndCapture_v10000", 33), (2, "cudaStreamIsCapturing_v10000", 0),
         (2, "cudaGraphAddMemcpyNode1D_v11010", 1), (1, "cuGraphMemsetNodeSetParams", 1),
         (2, "cudaLaunchHostFunc_v10000", 1), (2, "cudaMallocManaged_v6000", 5),
         (1, "cuMemAllocManaged", 5), (2, "__cudaRegisterManagedVar_v3020", 1),
@@ -348,6 +351,7 @@ def test_api_names_are_those_that_programmers_know(full, plain):
     ],
 )  # fmt: skip
 def test_calls_of_the_api_are_distinguished_by_their_names(domain, name, interest):
-    """1: a row of its own; & 2: work on a GPU begins; & 4: memory that both sides use."""
+    """1: a row of its own; & 2: work on a GPU begins; & 4: memory that both sides use; & 16: it
+    launches one kernel; & 32: it begins or ends the capture of a graph."""
     python = pytest.importorskip("taupy._native.cupti_python", reason="it is not built")
     assert python.interest(domain, 0, name) == interest
