@@ -3,6 +3,7 @@
     taupy ceilings                    measure the CPU and every GPU, and store the ceilings
     taupy ceilings --cpu              measure the CPU only
     taupy ceilings --gpu 0            measure that GPU only
+    taupy ceilings --driver pycuda    check the GPUs' rates through PyCUDA; nothing is stored
     taupy ceilings list [PROCESSOR]   list the ceilings in the database
     taupy ceilings datasheet H100     show the manufacturer's figures; --keep stores them
 
@@ -16,6 +17,7 @@ import argparse
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from functools import partial
+from typing import TYPE_CHECKING
 
 from taupy import units
 from taupy.collectors import host
@@ -27,6 +29,9 @@ from taupy.instrument.runfolder import new_uuid
 from taupy.model.machine import Ceiling
 from taupy.pprof import terminal
 from taupy.pprof.view import Column, View
+
+if TYPE_CHECKING:
+    from taupy.cuda.driver import Gpu
 
 _COLUMNS = (
     Column("machine", audience="machines"),
@@ -64,6 +69,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="measure only the GPU with that ordinal; may be repeated",
     )
     parser.add_argument(
+        "--driver",
+        choices=("taupy", "pycuda"),
+        default="taupy",
+        help="pycuda: measure a GPU's arithmetic and bandwidth by taupy's own calls of the CUDA "
+        "driver and by PyCUDA's, and show the difference",
+    )
+    parser.add_argument(
         "--keep", action="store_true", help="store the `datasheet` figures in the database"
     )
     options.add_database_argument(parser)
@@ -75,6 +87,10 @@ def run(args: argparse.Namespace) -> int:
 
     if args.action and (args.cpu or args.gpu):
         raise UsageError(f"--cpu and --gpu measure; `taupy ceilings {args.action}` does not")
+    if args.driver == "pycuda":
+        if args.action or args.cpu:
+            raise UsageError("--driver pycuda measures GPUs: leave out --cpu, list and datasheet")
+        return _compare_ways(args)
     if args.action == "list":
         shown = _listed(args)
     elif args.action == "datasheet":
@@ -140,6 +156,48 @@ def _measured(args: argparse.Namespace) -> list[Ceiling]:
     return measured
 
 
+_WAYS = (
+    Column("processor", heading="Processor"),
+    Column("kind", heading="Kind"),
+    Column("name", heading="Ceiling"),
+    Column("pattern", heading="Reached by"),
+    Column("taupy_text", heading="taupy", audience="people"),
+    Column("taupy", "float", audience="machines"),
+    Column("pycuda_text", heading="PyCUDA", audience="people"),
+    Column("pycuda", "float", audience="machines"),
+    Column("unit", audience="machines"),
+    Column("difference_percent", "percent", "Difference\n%"),
+)
+
+
+def _compare_ways(args: argparse.Namespace) -> int:
+    from taupy.cuda import by_pycuda
+    from taupy.ert import gpu
+
+    rows: list[tuple[str | float, ...]] = []
+    with bar.shown() as progress:
+        for device in _gpus(args):
+
+            def tell(text: str, name: str = device.name) -> None:
+                progress.begin(f"{name}: {text}")
+                progress.advance()
+
+            subject = _subject(device.name, device.uuid)
+            for ours, other in gpu.by_two_ways(subject, device, tell, by_pycuda.context(device)):
+                rows.append(
+                    (
+                        *(ours.processor, ours.kind, ours.name, ours.pattern),
+                        *(units.prefixed(ours.value, ours.unit), ours.value),
+                        *(units.prefixed(other.value, other.unit), other.value),
+                        *(ours.unit, 100 * (other.value / ours.value - 1)),
+                    )
+                )
+    if not rows:
+        raise TaupyError("this machine has no GPU usable by CUDA")
+    terminal.show(View("", _WAYS, rows), form=args.form)
+    return 0
+
+
 Characterize = Callable[[Callable[[str], None]], Iterator[Ceiling]]
 
 
@@ -149,8 +207,25 @@ def _processors(args: argparse.Namespace) -> Iterator[tuple[str, Characterize]]:
     Raises:
         UsageError: this machine has no GPU with that ordinal.
     """
-    from taupy.cuda import driver
     from taupy.ert import cpu, gpu
+
+    gpus = _gpus(args)
+    if args.cpu or not args.gpu:
+        name = host.host_metadata().get("CPU Type", "CPU")
+        subject = _subject(name)
+        yield name, partial(cpu.characterize, subject)
+    for device in gpus:
+        subject = _subject(device.name, device.uuid)
+        yield device.name, partial(gpu.characterize, subject, device)
+
+
+def _gpus(args: argparse.Namespace) -> list[Gpu]:
+    """Those with the ordinals that were given; without any, all, or with --cpu none.
+
+    Raises:
+        UsageError: this machine has no GPU with that ordinal.
+    """
+    from taupy.cuda import driver
 
     count = 0 if args.cpu and not args.gpu else driver.device_count()
     chosen = sorted(set(args.gpu)) if args.gpu else range(count)
@@ -158,14 +233,7 @@ def _processors(args: argparse.Namespace) -> Iterator[tuple[str, Characterize]]:
         if not 0 <= ordinal < count:
             gpus = f"GPUs 0 to {count - 1}" if count else "no GPU usable by CUDA"
             raise UsageError(f"no GPU {ordinal}: this machine has {gpus}")
-    if args.cpu or not args.gpu:
-        name = host.host_metadata().get("CPU Type", "CPU")
-        subject = _subject(name)
-        yield name, partial(cpu.characterize, subject)
-    for ordinal in chosen:
-        device = driver.Gpu(ordinal)
-        subject = _subject(device.name, device.uuid)
-        yield device.name, partial(gpu.characterize, subject, device)
+    return [driver.Gpu(ordinal) for ordinal in chosen]
 
 
 def _subject(processor: str, device_uuid: str = "") -> Subject:

@@ -16,6 +16,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from ctypes import c_int, c_uint64, c_void_p
 from dataclasses import dataclass
 from pathlib import Path
@@ -130,15 +131,40 @@ def characterize(subject: Subject, gpu: Gpu, progress: Progress) -> Iterator[Cei
 
 def _micro(subject: Subject, gpu: Gpu, progress: Progress) -> Iterator[Ceiling]:
     """Measure with kernels of our own."""
+    with gpu.context() as context:
+        bench = _ready(subject, gpu, context, progress)
+        yield from _rates(bench)
+        yield from _latency(bench)
+
+
+def _ready(subject: Subject, gpu: Gpu, context: Context, progress: Progress) -> _Bench:
     progress("compiling")
     code = nvrtc.compile(SOURCE.read_text("utf-8"), gpu.capability)
-    with gpu.context() as context:
-        bench = _Bench(subject, gpu, context, context.load(code), progress)
-        _warm(bench)
-        clock = _clock_hz(bench)
-        yield from _compute(bench, clock)
-        yield from _bandwidth(bench, clock)
-        yield from _latency(bench)
+    bench = _Bench(subject, gpu, context, context.load(code), progress)
+    _warm(bench)
+    return bench
+
+
+def _rates(bench: _Bench) -> Iterator[Ceiling]:
+    clock = _clock_hz(bench)
+    yield from _compute(bench, clock)
+    yield from _bandwidth(bench, clock)
+
+
+def by_two_ways(
+    subject: Subject, gpu: Gpu, progress: Progress, other: AbstractContextManager[Context]
+) -> list[tuple[Ceiling, Ceiling]]:
+    """Arithmetic and bandwidth with the same kernels, in our context and then in another's.
+
+    Raises:
+        CompileError: NVRTC is missing.
+        CudaError: a call of the driver failed, or the other context cannot be made.
+    """
+    measured: list[list[Ceiling]] = []
+    for way in (gpu.context(), other):
+        with way as context:
+            measured.append(list(_rates(_ready(subject, gpu, context, progress))))
+    return list(zip(*measured, strict=True))
 
 
 def _warm(bench: _Bench) -> None:
