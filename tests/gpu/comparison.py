@@ -1,5 +1,8 @@
 """A trial of ours beside torch.profiler's trace of the same work: kernels, copies, calls, names.
 
+    python -m tests.gpu.comparison DATABASE TRACE.json
+
+prints what differs, and how much of the GPU time has a call path; it ends with 1 if anything does.
 Needs no GPU: both sides are files. `test_against_torch.py` makes them on one, and
 tests/unit/collectors/test_torch_comparison.py with the played one.
 """
@@ -8,6 +11,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -162,3 +166,26 @@ def _unequal(what: str, ours: dict[str, int], theirs: dict[str, int]) -> Iterato
         mine, other = ours.get(name, 0), theirs.get(name, 0)
         if mine != other:
             yield f"{what} {name}: {mine}, torch.profiler {other}"
+
+
+def main(database: Path, trace: Path) -> int:
+    if absent := [str(file) for file in (database, trace) if not file.exists()]:
+        sys.exit(f"nothing to compare: {' and '.join(absent)} is not there")
+    profile = stored(database)
+    ours, theirs = of_profile(profile), of_trace(trace)
+    found = [*differences(ours, theirs), *missing(profile)]
+    for work, side in ((ours, "taupy"), (theirs, "torch.profiler")):
+        sums = (work.kernels, work.copies)
+        launches, copies = (sum(_first(each).values()) for each in sums)
+        time = sum(_second(work.kernels).values())
+        print(f"{side}: {len(work.kernels)} kernels, {launches} launches, {time} ns, "
+              f"{copies} copies, {work.calls.total()} calls that launch")  # fmt: skip
+    print(f"GPU time with a call path: {share_with_owner(profile):.4f}")
+    print(*found or ["equal"], sep="\n")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 3:
+        sys.exit(__doc__)
+    sys.exit(main(*map(Path, sys.argv[1:])))

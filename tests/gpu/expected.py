@@ -21,7 +21,7 @@ from taupy.model.profile import Profile, ThreadProfile
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.reader import read_profile
 from tests.gpu.comparison import share_with_owner
-from tests.gpu.programs import ends, gemms, jax_steps
+from tests.gpu.programs import contexts, ends, gemms, jax_steps
 
 
 class Line(NamedTuple):
@@ -38,6 +38,13 @@ def _equal(what: str, expected: float, found: float | None) -> Line:
     return Line(what, f"{expected:,}", text, found == expected)
 
 
+LAUNCHES = {
+    "contexts": ("spin", contexts.EXPECTED),
+    "pycuda": ("axpy", {"axpy_in_chunks": 10}),
+}
+"""Trial -> its kernel, and routine -> launches of that kernel below it."""
+
+
 def of_trial(name: str, profile: Profile) -> list[Line]:
     """What was written down of a trial of this name."""
     if name == "copies":
@@ -45,7 +52,9 @@ def of_trial(name: str, profile: Profile) -> list[Line]:
     if name == "tensor":
         return list(counted(profile, gemms.EXPECTED))
     if name == "jax":
-        return list(module(profile, jax_steps.EXPECTED))
+        return list(jitted(profile, jax_steps.EXPECTED))
+    if name in LAUNCHES:
+        return list(launched(profile, *LAUNCHES[name]))
     return list(ended(profile, name.removeprefix("ends-")))
 
 
@@ -79,17 +88,25 @@ def counted(profile: Profile, expected: dict[str, dict[str, int]]) -> Iterator[L
                 yield _equal(f"{routine}, {counter}", value, sum(found) if found else None)
 
 
-def module(profile: Profile, expected: dict[str, object]) -> Iterator[Line]:
-    """Launches of the kernels of one of XLA's modules, and whose GPU time it is."""
-    name, steps = (expected[key] for key in list(expected)[:2])
-    launches = _launches(profile, lambda above: any(f"hlo_module={name}," in one for one in above))
-    odd = {kernel: count for kernel, count in launches.items() if count % int(str(steps))}
-    found = f"{len(launches)} kernels, {len(odd)} of them otherwise {odd or ''}".strip()
-    yield Line(f"launches of kernels of {name}", f"each a multiple of {steps}", found,
-               bool(launches) and not odd)  # fmt: skip
-    share, least = share_with_owner(profile), float(str(expected[list(expected)[2]]))
-    yield Line("share of GPU time with a call path", f"{least} or more", f"{share:.4f}",
-               share >= least)  # fmt: skip
+def launched(profile: Profile, kernel: str, expected: dict[str, int]) -> Iterator[Line]:
+    """Launches of one kernel, by routine."""
+    for routine, count in expected.items():
+        found = _launches(profile, lambda above, routine=routine: routine in above)
+        yield _equal(f"{routine}, launches of {kernel}", count, found[kernel])
+
+
+def jitted(profile: Profile, expected: dict[str, object]) -> Iterator[Line]:
+    """Launches of the kernels of a compiled function below the routine that calls it. Kernels that
+    fill its arguments are launched less often."""
+    routine, steps = (str(value) for value in expected.values())
+    launches = _launches(profile, lambda above: routine in above)
+    of_step = {kernel: count for kernel, count in launches.items() if count >= int(steps)}
+    odd = {kernel: count for kernel, count in of_step.items() if count != int(steps)}
+    found = f"{len(of_step)} kernels, {len(odd)} of them otherwise {odd or ''}".strip()
+    yield Line(f"launches of kernels of {routine}", f"each {steps}", found,
+               bool(of_step) and not odd)  # fmt: skip
+    share = f"{share_with_owner(profile):.4f}"
+    yield Line("share of GPU time with a call path", "less than 1 (compiling)", share, True)
 
 
 def ended(profile: Profile, mode: str) -> Iterator[Line]:

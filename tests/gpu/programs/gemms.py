@@ -92,7 +92,7 @@ def main():
             print(f"{product.__name__}: {problem}", file=sys.stderr)
     x = copy_in(torch, torch.ones(ELEMENTS))
     y = torch.zeros(ELEMENTS, device="cuda")
-    with region("axpy"):  # for --counters-at regions
+    with region("axpy region"):  # for --counters-at regions
         axpy(torch, x, y)
     assert copy_out(torch, y)[0] == 2
     passes(torch, torch.zeros(PASS_BYTES // 4, device="cuda"))

@@ -1,4 +1,7 @@
-"""JAX: twenty steps of a compiled function, whose kernels a pool of XLA's launches.
+"""JAX: twenty steps of a compiled function.
+
+The program's own thread launches its kernels. While XLA compiles, its pool of threads tries kernels
+of its own and of cuBLAS: these have no call path, only XLA's ranges.
 
 python tests/gpu/programs/jax_steps.py            runs them
 python tests/gpu/programs/jax_steps.py --expected prints what a profile must say, without a GPU
@@ -8,11 +11,7 @@ import json
 import sys
 
 STEPS = 20
-EXPECTED = {
-    "module": "jit_step",  # of XLA's ranges, which its kernels belong under
-    "launches of each kernel are a multiple of": STEPS,
-    "share of GPU time with a call path": 0.99,
-}
+EXPECTED = {"routine": "train", "launches of each kernel of the step": STEPS}
 
 
 def train(jax):
