@@ -60,8 +60,8 @@ class _Context(Context):
         import numpy
 
         values = [
-            (numpy.uint64 if isinstance(each, c_uint64) else numpy.int32)(each.value)
-            for each in arguments
+            (numpy.uint64 if isinstance(value, c_uint64) else numpy.int32)(value.value)
+            for value in arguments
         ]
         kernel(*values, block=(threads, 1, 1), grid=(blocks, 1), stream=self._lane)
 
@@ -89,12 +89,12 @@ def context(gpu: Gpu) -> Iterator[Context]:
         cuda.init()
     except ImportError as problem:
         raise CudaError(f"PyCUDA cannot be imported ({problem}): {REMEDY}") from None
-    made = cuda.Device(gpu.ordinal).make_context()
+    pushed = cuda.Device(gpu.ordinal).make_context()
     try:
         with _Context(cuda) as working:
             yield working
     except cuda.Error as problem:
         raise CudaError(f"PyCUDA: {problem}") from None
     finally:
-        made.pop()
-        made.detach()
+        pushed.pop()
+        pushed.detach()
