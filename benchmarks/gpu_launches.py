@@ -1,10 +1,10 @@
 """What a launch costs with taupy, torch.profiler and no profiler. Needs a GPU and PyTorch.
 
-    python benchmarks/gpu_launches.py [--launches 200000]
+    python benchmarks/gpu_launches.py [--launches 200000] [--rounds 3]
 
-The program adds 1 to a tiny tensor many times, so that the CPU limits its speed. Each variant runs
-three times in its own process, and the best time counts. The goal is that taupy adds at most half
-as much as torch.profiler.
+The program adds 1 to a tiny tensor many times, so that the CPU limits its speed. In each round
+every way runs once, in its own process; the best time counts. The goal is that taupy adds at most
+half as much as torch.profiler.
 """
 
 from __future__ import annotations
@@ -38,20 +38,18 @@ def launch(count: int, profiled: bool) -> None:
         print((time.perf_counter() - start) / count * 1e6)
 
 
-def measure(way: list[str], count: int, *more: str) -> float:
-    times = []
-    for _ in range(3):
-        done = subprocess.run(
-            [*way, __file__, "--launches", str(count), "--worker", *more],
-            capture_output=True, text=True, check=True,
-        )  # fmt: skip
-        times.append(float(done.stdout.split()[-1]))
-    return min(times)
+def measure(way: list[str], count: int) -> float:
+    """Microseconds a launch."""
+    done = subprocess.run(
+        [*way, "--launches", str(count), "--worker"], capture_output=True, text=True, check=True
+    )
+    return float(done.stdout.split()[-1])
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--launches", type=int, default=200_000)
+    parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--kineto", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
@@ -65,18 +63,24 @@ def main() -> None:
     if not torch.cuda.is_available():
         sys.exit("PyTorch finds no GPU here")
     with tempfile.TemporaryDirectory() as folder:
-        taupy = [sys.executable, "-m", "taupy", "run", "-q", "--db", os.path.join(folder, "t.db")]
-        native = measure([sys.executable], arguments.launches)
-        print(f"{'way':24} {'us/launch':>10} {'added':>8}")
-        print(f"{'native':24} {native:10.2f}")
-        for name, way, more in (
-            ("taupy --no-gpu", [*taupy, "--no-gpu"], ()),
-            ("taupy", taupy, ()),
-            ("taupy --trace", [*taupy, "--trace"], ()),
-            ("torch.profiler", [sys.executable], ("--kineto",)),
-        ):
-            took = measure(way, arguments.launches, *more)
-            print(f"{name:24} {took:10.2f} {took - native:8.2f}", flush=True)
+        database = ["-q", "--db", os.path.join(folder, "t.db")]
+        taupy = [sys.executable, "-m", "taupy", "run", *database]
+        ways = {
+            "native": [sys.executable, __file__],
+            "taupy": [*taupy, __file__],
+            "torch.profiler": [sys.executable, __file__, "--kineto"],
+            "taupy --no-gpu": [*taupy, "--no-gpu", __file__],
+            "taupy --trace": [*taupy, "--trace", __file__],
+        }
+        times: dict[str, list[float]] = {name: [] for name in ways}
+        for round_ in range(1, arguments.rounds + 1):
+            for name, way in ways.items():
+                times[name].append(measure(way, arguments.launches))
+            best = {name: min(values) for name, values in times.items()}
+            print(f"round {round_}, best of each:")
+            print(f"{'way':24} {'us/launch':>10} {'added':>8}")
+            for name, took in best.items():
+                print(f"{name:24} {took:10.2f} {took - best['native']:8.2f}", flush=True)
 
 
 if __name__ == "__main__":

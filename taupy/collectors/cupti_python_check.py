@@ -35,7 +35,7 @@ def cuda_major() -> int:
 def _absent() -> list[str]:
     """Packages that it requires and that are not installed. CUPTI itself may be a program's own."""
     required = importlib.metadata.requires(PACKAGE) or []
-    names = [re.split(r"[^\w.-]", each, maxsplit=1)[0] for each in required if "extra" not in each]
+    names = [re.split(r"[^\w.-]", line, maxsplit=1)[0] for line in required if "extra" not in line]
     return [name for name in names if name != "nvidia-cuda-cupti" and not _is_installed(name)]
 
 

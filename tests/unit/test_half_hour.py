@@ -21,18 +21,19 @@ from tests.gpu.programs import gemms, jax_steps
 SCRIPT = Path(__file__).parents[1] / "gpu" / "half_hour.sh"
 STEPS = {
     "short1": "build doctor nvidia-smi record kineto compare smoke contexts pycuda "
-    "expected-contexts tensor expected-tensor ncu-none ceilings",
+    "expected-contexts tensor expected-tensor ncu-none ncu-none-dram ceilings",
     "short2": "build copies jax ends-profiler ends-exit ends-fork ends-sigkill trials "
     "expected-copies pycuda-ceilings cupti-python not-root",
     "1": "build doctor nvidia-smi record copies tests expected-copies",
-    "2": "build smoke tensor expected-tensor ncu-none ncu-all regions tau",
+    "2": "build smoke tensor expected-tensor ncu-none ncu-none-dram ncu-all regions tau",
     "3": "build cost",
     "4": "build sampling jax ends-exit ends-_exit ends-fork ends-dataloader ends-sigkill "
     "ends-profiler trials expected-jax ceilings cupti-python not-root",
 }
 WITHOUT_GPU = {
     "record": "nothing was recorded", "nvidia-smi": "failed to run command",
-    "ncu-none": "failed to run command", "ncu-all": "failed to run command",
+    "ncu-none": "failed to run command", "ncu-none-dram": "failed to run command",
+    "ncu-all": "failed to run command",
     "build": "not built in a test", "tests": "skipped", "sampling": "skipped",
     "expected": "DIFFERS", "ceilings": "no GPU 0", "compare": "nothing to compare",
     "contexts": "there is no CUDA driver", "pycuda": "No module named 'pycuda'",
