@@ -41,7 +41,8 @@ def fitted(
     kept = list(range(len(columns)))
     names = [at for at in kept if columns[at].kind in ("text", "any")]
     numbers = [at for at in kept if at not in names][1:]  # keep the first one
-    to_leave_out = [*numbers, *(at for at in kept if columns[at].spare)]
+    spare = [at for at in kept if columns[at].spare]
+    to_leave_out = [*(at for at in numbers if at not in spare), *spare]
     # Short texts, such as verdicts, are kept whole while longer ones can be cut.
     longest = [at for at in names if needed[at] > 2 * NARROWEST_NAME]
     lasting = [at for at in longest if not columns[at].spare]

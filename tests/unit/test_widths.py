@@ -1,0 +1,101 @@
+"""Every command that reads a trial, on every trial of the tests' collection, in windows of all
+widths."""
+
+from __future__ import annotations
+
+import pytest
+
+from taupy.commands import main
+from taupy.pprof import table, terminal
+from taupy.pprof.fitting import fitted
+from taupy.pprof.text import width
+from taupy.pprof.view import Column
+from taupy.profiledb.database import ProfileDB
+from taupy.profiledb.writer import add_profile
+from tests.builders import gpu_profile, small_profile
+from tests.findings import gpu_faults, gpu_healthy
+from tests.unit.profiledb.test_layers import known
+
+WIDTHS = (40, 60, 80, 120, 200)
+PROFILES = [
+    *(known, lambda: small_profile(5), lambda: gpu_profile(6)),
+    *gpu_faults.FAULTS,
+    *gpu_healthy.HEALTHY,
+]
+READING = (
+    *("places", "pprof", "pprof --tree", "pprof --kernels", "pprof --events", "pprof --callpaths"),
+    *("pprof --list", "phases", "phases --by layer", "phases --by step", "steps", "ranks"),
+    *("layers", "layers --tree", "layers --by layer_type", "layers --by step", "memory"),
+    *("memory --by step", "memory --series", "waiting", "kernel", "trials show", "candidates"),
+    "roofline",
+)
+OF_ALL = ("trials", "pivot", "compare 1 2", "derive")
+
+
+@pytest.fixture(scope="module")
+def collection(tmp_path_factory):
+    """One database for each profile, as several have the same identity, and one of two trials."""
+    folder = tmp_path_factory.mktemp("widths")
+    for number, profile in enumerate(PROFILES):
+        with ProfileDB.open(folder / f"{number}.db", create=True) as db:
+            add_profile(db, profile())
+    with ProfileDB.open(folder / "several.db", create=True) as db:
+        for number in (1, 2):
+            add_profile(db, small_profile(number))
+    return folder
+
+
+@pytest.fixture
+def shown(collection, monkeypatch, capsys):
+    """A function that runs a command once, and fits what it shows into windows of all widths."""
+    monkeypatch.setenv("TAUPY_STATE_DIR", str(collection / "state"))
+    monkeypatch.setenv("NO_COLOR", "1")
+    tables = []
+
+    def lines(views, form, out, limit, color, alone):
+        views = list(views)
+        for window in WIDTHS:
+            tables.append(views)
+            widest = max(
+                width(line) for line in "".join(table.lines(views, window, None)).split("\n")
+            )
+            assert widest <= window, views[0].title
+        return iter(())
+
+    def run(command, database):
+        monkeypatch.setenv("TAUPY_DB", str(collection / f"{database}.db"))
+        monkeypatch.setattr(terminal, "_lines", lines)
+        monkeypatch.setattr(terminal, "terminal_width", lambda stream: 80)
+        tables.clear()
+        code = main(command.split())
+        assert code == 0 or (capsys.readouterr().err and not tables)
+        return list(tables)
+
+    return run
+
+
+@pytest.mark.parametrize("number", range(len(PROFILES)))
+def test_no_table_of_a_trial_is_wider_than_its_window(number, shown):
+    assert sum(bool(shown(command, number)) for command in READING) >= 5
+
+
+@pytest.mark.parametrize("command", OF_ALL)
+def test_no_table_of_several_trials_is_wider_than_its_window(command, shown):
+    assert shown(command, "several")
+
+
+@pytest.mark.parametrize("number", range(len(PROFILES)))
+def test_no_report_is_larger_than_its_window(number, collection, monkeypatch, capsys):
+    monkeypatch.setenv("TAUPY_STATE_DIR", str(collection / "state"))
+    monkeypatch.setenv("LINES", "24")
+    for window in WIDTHS:
+        monkeypatch.setenv("COLUMNS", str(window))
+        assert main(["report", "--db", str(collection / f"{number}.db")]) == 0
+        lines = capsys.readouterr().out.splitlines()
+        assert max(map(width, lines)) <= window
+        assert len(lines) <= 24 or window < 80
+
+
+def test_a_spare_column_of_numbers_is_left_out_once():
+    numbers = [Column("time", "int"), Column("calls", "int"), Column("flop", "int", spare=True)]
+    assert fitted([Column("name"), *numbers], [20] * 4, [20] * 4, 30).kept == [0, 1]
