@@ -24,6 +24,7 @@ from taupy.comparison import rank_views as views
 from taupy.comparison import ranks as comparison
 from taupy.comparison.rank_causes import Causes
 from taupy.comparison.rank_places import PLACES, of_places
+from taupy.comparison.rank_work import work_of_ranks
 from taupy.errors import UsageError
 from taupy.model.job import lines_of
 from taupy.pprof import terminal
@@ -70,8 +71,13 @@ def run(args: argparse.Namespace) -> int:
         trial = selector.trial(db, args.trial).id
         job, attempts = comparison.read_ranks(db, trial, args.attempt)
         if not job.matched:
-            raise UsageError(_nothing(trial, job))
-        view = _view(db, trial, job, args)
+            reason = _nothing(trial, job)
+            work = work_of_ranks(db, trial) if args.by == "rank" and args.step is None else None
+            if work is None:
+                raise UsageError(reason)
+            view = replace(work, notes=[*work.notes, reason])
+        else:
+            view = _view(db, trial, job, args)
         view = replace(view, notes=[*view.notes, *_others(attempts)])
     terminal.show(view, args.form)
     return 0

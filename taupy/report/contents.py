@@ -185,6 +185,7 @@ def _overview(answer: Report, forest: Forest, of_phases: Sequence[View]) -> list
         parts = [Part(lines=["no findings of the kinds that docs/report.md lists"])]
     return [
         *_places(answer),
+        *([Part("What the ranks say", answer.ranks)] if answer.ranks else []),
         Part("What to do"),
         *parts,
         Part("Phases of the main thread", views=_of_thread(answer.thread, of_phases)),

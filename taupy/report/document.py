@@ -41,6 +41,7 @@ def document(report: Report) -> dict[str, Any]:
             {"phase": phase.kind, "time_ns": phase.ns, "share": phase.share}
             for phase in report.phases
         ],
+        "ranks": list(report.ranks),
         "places": [
             dict(zip(names, cells, strict=True))
             for group in report.places

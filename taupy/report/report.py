@@ -14,6 +14,7 @@ from taupy.analysis.findings.trial import Trial
 from taupy.answers import places
 from taupy.answers.places import GroupPlaces
 from taupy.model import command_line
+from taupy.model.job import is_rank
 from taupy.model.question import Question
 from taupy.model.rows import ThreadRow, TrialRow
 from taupy.network.phases import KINDS
@@ -42,6 +43,7 @@ class Report:
         thread: whose phases are shown: the main thread of the first process.
         steps: number of training steps; 0 if none are known.
         places: where the time went in the program's own code.
+        ranks: of a job of several, which one the others waited for and why; as `taupy ranks` says.
     """
 
     trial: TrialRow
@@ -56,6 +58,7 @@ class Report:
     steps: int
     judgement: Judgement
     places: Sequence[GroupPlaces] = ()
+    ranks: Sequence[str] = ()
 
 
 def report(db: ProfileDB, trial: TrialRow) -> Report:
@@ -77,7 +80,23 @@ def report(db: ProfileDB, trial: TrialRow) -> Report:
         steps,
         judged(of_findings),
         places.of_table(db, trial.id, of_findings.calls.table, of_findings.calls.parent),
+        _ranks(db, trial.id, of_findings.nodes),
     )
+
+
+def _ranks(db: ProfileDB, trial: int, facts: Mapping[int, Mapping[str, str]]) -> Sequence[str]:
+    """What `taupy ranks` concludes about a job of several ranks."""
+    if sum(is_rank(node, mine) for node, mine in facts.items()) < 2:
+        return ()
+    from taupy.comparison import rank_answers, rank_work
+    from taupy.comparison.rank_causes import Causes
+    from taupy.comparison.ranks import read_ranks
+
+    job, _ = read_ranks(db, trial)
+    if job.matched:
+        return rank_answers.of_ranks(job, Causes(db, trial, job)).notes
+    work = rank_work.work_of_ranks(db, trial)
+    return () if work is None else work.notes
 
 
 def _phases(trial: Trial, thread: ThreadRow | None) -> tuple[tuple[Phase, ...], int]:

@@ -28,6 +28,8 @@ _LEAST = 0.01
 _MUCH = 0.25
 """Share of a place's time from which on a callee is shown."""
 _WAITING = 2
+_RANKS = 3
+"""Notes on ranks that are shown; `taupy ranks` has them all."""
 _INDENT = 19 * " "
 
 
@@ -67,6 +69,7 @@ def text(report: Report, width: int = WIDTH, height: int = HEIGHT) -> str:
             *_what_ran(report), *_health(report, width), "",
             *_phases(report, width, detail.bars),
             *_places(report, width, detail),
+            *_ranks(report, width, detail.advice),
             *_findings(report, width, detail.advice), *_end(report),
         ]  # fmt: skip
         if len(lines) <= height:
@@ -191,6 +194,14 @@ def _within(place: Place) -> str:
     if place.asleep_ns:
         parts.append(f"asleep for about {duration(place.asleep_ns)} (sampled)")
     return "; ".join(parts)
+
+
+def _ranks(report: Report, width: int, whole: bool) -> Iterator[str]:
+    """What the ranks say; the first line, if there is little room."""
+    for at, note in enumerate(report.ranks[: _RANKS if whole else 1]):
+        yield from _wrapped(note, width, "  " if at else "ranks: ", "    ")
+    if report.ranks:
+        yield ""
 
 
 def _findings(report: Report, width: int, advice: bool) -> Iterator[str]:

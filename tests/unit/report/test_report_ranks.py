@@ -1,0 +1,97 @@
+"""`taupy report` says what `taupy ranks` does, whenever a trial has several ranks."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from taupy.commands import main
+from taupy.model.profile import Timer
+from taupy.profiledb.database import ProfileDB
+from taupy.profiledb.writer import add_profile
+from taupy.report import contents
+from tests.builders import call, collectives, host, profile_of
+
+MS = 1_000_000
+WORK = Timer("work", "m.py", 3, path="/home/u/m.py")
+RUN = Timer("run", "m.py", 7, path="/home/u/m.py")
+
+
+def job(work, communicators=None):
+    """Ranks that work for so long, and wait in a C function of `run` until all are done."""
+    last = max(work)
+    threads = [
+        host(
+            call(".taupy application", 1, 0, [
+                call(RUN, 1, (last - ms + 1) * MS, [call(WORK, 10, ms * MS)]),
+            ]),
+            node=rank,
+        )
+        for rank, ms in enumerate(work)
+    ]  # fmt: skip
+    facts = {rank: {"Rank": str(rank), "Ranks": str(len(work))} for rank in range(len(work))}
+    profile = profile_of(*threads, node_metadata=facts)
+    for thread, mine in zip(profile.threads, communicators or (), strict=False):
+        thread.collectives = [mine]
+    return profile
+
+
+@pytest.fixture
+def said(tmp_path, monkeypatch, capsys):
+    """What a command prints about a job."""
+    monkeypatch.setenv("TAUPY_STATE_DIR", str(tmp_path / "state"))
+    monkeypatch.setenv("TAUPY_DB", str(tmp_path / "t.db"))
+
+    def printed(profile, *words):
+        if not (tmp_path / "t.db").exists():
+            with ProfileDB.open(tmp_path / "t.db", create=True) as db:
+                add_profile(db, profile)
+        assert main([*words]) == 0
+        return " ".join(capsys.readouterr().out.split())
+
+    return printed
+
+
+SLOW = "work [{m.py}{3}] took rank 2 200 ms longer than the median of the other ranks"
+
+
+@pytest.mark.parametrize("command", ["report", "ranks"])
+def test_without_collectives_the_rank_whose_routine_took_longer_is_named(command, said):
+    text = said(job([100, 100, 300, 100]), command)
+    assert SLOW in text
+    assert "who waited for whom is not known" in text
+
+
+def test_the_reason_stands_in_json_and_on_the_page(said, tmp_path):
+    slow = job([100, 100, 300, 100])
+    assert json.loads(said(slow, "report", "--json"))["ranks"][0] == SLOW
+    with ProfileDB.open(tmp_path / "t.db") as db:
+        overview = contents.of_trial(db, db.latest()).sections[0]
+    (part,) = [part for part in overview.parts if part.title == "What the ranks say"]
+    assert part.lines[0] == SLOW
+
+
+def test_of_two_ranks_one_may_wait_for_the_other(said):
+    text = said(job([100, 300]), "report")
+    assert "work [{m.py}{3}] took rank 1 200 ms longer" in text
+    assert "run [{m.py}{7}] took rank 0 200 ms longer" in text
+    assert "one of the two may be waiting for the other" in text
+
+
+def test_even_ranks_have_no_rank_to_look_at(said):
+    text = said(job([100, 101, 99, 100]), "report")
+    assert "no routine of the program took a rank much longer than the others" in text
+
+
+def test_with_collectives_report_says_what_ranks_says(said):
+    """Rank 1 comes 50 ms late to each of ten collectives."""
+    starts = [[(100 * n + late) * MS for n in range(10)] for late in (0, 50)]
+    both = [collectives(mine, [(100 * n + 60) * MS for n in range(10)]) for mine in starts]
+    profile = job([100, 600], both)
+    assert "the others waited 500 ms for rank 1" in said(profile, "ranks")
+    assert "ranks: the others waited 500 ms for rank 1" in said(profile, "report")
+
+
+def test_one_process_has_no_ranks(said):
+    assert "ranks" not in said(profile_of(host(call(RUN, 1, MS))), "report")
