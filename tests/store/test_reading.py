@@ -8,6 +8,8 @@ import pytest
 
 import taupy as package
 from taupy.profiledb.database import ProfileDB
+from taupy.profiledb.opening import opened
+from taupy.profiledb.sql import run_sql
 from taupy.profiledb.store import reading
 from taupy.profiledb.store.create import create
 from taupy.profiledb.store.files import Folder
@@ -57,6 +59,65 @@ def test_a_command_says_the_same(both, tmp_path, command, monkeypatch):
     monkeypatch.setattr(LocalCopy, "add", noted)
     assert answer(command, address, tmp_path / "of a store") == from_file
     assert SMALL.issuperset(whole)
+
+
+LOCAL = {"id", "thread_id", "device_id", "metric_id", "experiment_id", "application_id"}
+"""Columns with numbers that a file and a store give themselves."""
+
+
+def rows_of(db, sql):
+    names, rows = run_sql(db, sql)
+    kept = [at for at, name in enumerate(names) if name not in LOCAL]
+    return sorted(([row[at] for at in kept] for row in rows), key=repr)
+
+
+def test_every_table_and_view_of_the_schema_has_the_same_rows(both):
+    file, address = both
+    with ProfileDB.open(file) as db:
+        names = [name for (name,) in db.rows(
+            "SELECT name FROM sqlite_schema WHERE type IN ('table', 'view')"
+            " AND name NOT LIKE 'sqlite_%'"
+        )]  # fmt: skip
+        expected = {name: rows_of(db, f'SELECT * FROM "{name}"') for name in names}
+        counted = {name: rows_of(db, f"SELECT count(*) FROM {name}") for name in names}
+    assert sum(map(bool, expected.values())) > 25
+    for name in names:  # each by itself: one statement could copy what another reads
+        with opened(address) as db:
+            assert rows_of(db, f'SELECT * FROM "{name}"') == expected[name], name
+        with opened(address) as db:
+            assert rows_of(db, f"SELECT count(*) FROM {name}") == counted[name], name
+
+
+JOINED = {
+    "SELECT t.name, sum(v.exclusive) FROM timer AS t JOIN timer_value AS v ON v.timer_id = t.id"
+    " WHERE v.trial_id = 2 GROUP BY t.name": False,
+    "SELECT t.name, c.depth FROM call JOIN callpath AS c ON c.id = call.callpath_id"
+    " JOIN timer AS t ON t.id = c.timer_id WHERE call.trial_id = 2": False,
+    "SELECT t.name, v.calls FROM timer AS t LEFT JOIN timer_call AS v"
+    " ON v.timer_id = t.id AND v.trial_id = 2": True,
+    "SELECT t.name FROM timer AS t, (VALUES (1)) AS n": True,
+    "SELECT name FROM timer JOIN timer_call USING (name)": True,
+    "SELECT timer.name FROM timer JOIN timer_call AS c ON timer.id > c.timer_id"
+    " WHERE c.trial_id = 2": True,
+    "SELECT count(*) FROM metric": True,
+    "SELECT name FROM user_event": True,
+    "SELECT name FROM callpath JOIN timer ON timer.id = callpath.timer_id": True,
+    "EXPLAIN SELECT * FROM timer_group": True,
+}
+
+
+@pytest.mark.parametrize("sql", JOINED)
+def test_shared_tables_are_copied_whole_only_where_they_stand_alone(both, sql):
+    from taupy.profiledb.store.users_sql import needs_of_text
+
+    file, address = both
+    with opened(address) as store:
+        read = needs_of_text(sql, (), store._tables, store._evaluated)
+        assert (None in read.values()) is JOINED[sql]
+        if "USING" in sql or "EXPLAIN" in sql:
+            return
+        with ProfileDB.open(file) as db:
+            assert rows_of(store, sql) == rows_of(db, sql)
 
 
 def test_a_notebook_sees_the_same(both):

@@ -13,12 +13,24 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from taupy.errors import DatabaseError
+from taupy.profiledb.schema_views import VIEWS
 
 THREAD_BITS = 32
 """In a database filled from a store, ids of threads and devices are TRIAL << THREAD_BITS | n."""
 
 SHARED = {"callpath": "callpath", "timer": "timer", "timer_group": "timer"}
 """Shared tables whose rows are requested by id, with the table that holds these ids."""
+
+REFERRING = {
+    "timer": ("trial_timer",),
+    "timer_group": ("trial_timer",),
+    "callpath": ("call",),
+    "metric": ("thread_metric",),
+    "user_event": ("user_event_value", "sample"),
+}
+"""Shared tables, with the tables of trials whose rows refer to all of their rows."""
+
+_REFERENCES = {"timer_id", "callpath_id", "parent_id", "metric_id", "user_event_id"}
 
 EVERYTHING = None
 """The rows of all trials."""
@@ -56,10 +68,12 @@ class _Named(NamedTuple):
 
     Attributes:
         values: parameters that hold its trials' numbers, each with the shift that yields them.
+        joined: for a shared table: only rows are read to which rows of other tables refer.
     """
 
     table: str
     values: tuple[tuple[str, int], ...] | None
+    joined: bool = False
 
 
 class NotAQuery(DatabaseError):
@@ -71,6 +85,8 @@ def needs(
     parameters: Sequence[object] | Mapping[str, object],
     tables: frozenset[str],
     evaluate: Evaluate | None = None,
+    *,
+    shared_alone: bool = False,
 ) -> Needs:
     """The trials whose rows a statement reads, for each table that it names.
 
@@ -79,6 +95,7 @@ def needs(
         parameters: of the statement.
         tables: names of the tables to look for.
         evaluate: for expressions that name a trial, such as `(SELECT max(id) FROM trial)`.
+        shared_alone: it may read all rows of shared tables, which taupy's own statements join.
 
     Raises:
         NotAQuery: it is not a SELECT.
@@ -88,10 +105,12 @@ def needs(
     text = _LISTS.sub(lambda match: f"IN (:{_listed(match[1], values)})", sql)
     text = _MARKS.sub(lambda match: _marked(match[0], parameters, values), text)
     read: Needs = {}
-    for table, held in _named(text, tables):
+    for table, held, joined in _named(text, tables):
         if held is None:
-            if table not in SHARED:
+            if table not in REFERRING:
                 read[table] = EVERYTHING
+            elif shared_alone and not joined:
+                read.update(dict.fromkeys(REFERRING[table], EVERYTHING))
             continue
         meant = [(_meant(name, values, evaluate), shift) for name, shift in held]
         before = read.setdefault(table, set())
@@ -174,7 +193,12 @@ def _named(sql: str, tables: frozenset[str]) -> tuple[_Named, ...]:
     if not isinstance(tree, exp.Query):
         raise NotAQuery(f"a store is read-only, and this is not a query: {sql}")
     return tuple(
-        _Named(table.name.lower(), _parameters_of(table.find_ancestor(exp.Select), table))
+        _Named(
+            table.name.lower(),
+            _parameters_of(table.find_ancestor(exp.Select), table),
+            table.name.lower() in REFERRING
+            and _is_joined(table.find_ancestor(exp.Select), table, tables),
+        )
         for table in tree.find_all(exp.Table)
         if table.name.lower() in tables
     )
@@ -220,6 +244,48 @@ def _parameters_of(select: Any, table: Any) -> tuple[tuple[str, int], ...] | Non
                 reached.add(source)
                 open_ends.append(source)
     return None
+
+
+def _is_joined(select: Any, table: Any, tables: frozenset[str]) -> bool:
+    """Whether only rows of a shared table are read whose id another table's column equals.
+
+    That column is one of a table with rows of trials, or of a shared table that is joined itself.
+    """
+    from sqlglot import exp
+
+    if select is None:
+        return False
+    sources = {source.alias_or_name: source.name.lower() for source in _sources(select)}
+    preserved: set[str] = set()  # tables whose rows an outer join keeps without a match
+    before: list[str] = [next(iter(sources))] if sources else []
+    conditions = []
+    where = select.args.get("where")
+    if where is not None:
+        conditions.append(where.this)
+    for join in select.args.get("joins") or ():
+        preserved.update(before if join.side in ("LEFT", "FULL") else ())
+        before.append(join.this.alias_or_name)
+        preserved.update([before[-1]] if join.side in ("RIGHT", "FULL") else ())
+        if join.args.get("on") is not None:
+            conditions.append(join.args["on"])
+    joined = {alias for alias, name in sources.items() if name in tables - {*REFERRING, *VIEWS}}
+    own = {alias: "timer_id" if name == "timer_group" else "id" for alias, name in sources.items()}
+    links = [
+        (left, right)
+        for condition in conditions
+        for part in _parts(condition)
+        if isinstance(part, exp.EQ)
+        and isinstance(part.this, exp.Column)
+        and isinstance(part.expression, exp.Column)
+        for left, right in ((part.this, part.expression), (part.expression, part.this))
+        if left.table in own
+        and left.name == own[left.table]
+        and left.table not in preserved
+        and right.name in _REFERENCES
+    ]
+    for _ in links:
+        joined |= {left.table for left, right in links if right.table in joined}
+    return table.alias_or_name in joined
 
 
 def _sources(select: Any) -> Iterator[Any]:

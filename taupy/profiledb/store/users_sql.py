@@ -11,7 +11,15 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 
 from taupy.profiledb.schema_views import VIEWS
-from taupy.profiledb.store.needs import EVERYTHING, SHARED, Evaluate, Needs, NotAQuery, needs
+from taupy.profiledb.store.needs import (
+    EVERYTHING,
+    REFERRING,
+    SHARED,
+    Evaluate,
+    Needs,
+    NotAQuery,
+    needs,
+)
 
 _OF_SEVERAL_TRIALS = frozenset({"comparison"})
 """Views whose rows combine two trials."""
@@ -24,11 +32,14 @@ def needs_of_text(
     evaluate: Evaluate,
 ) -> Needs:
     """Like `needs`, but for any text."""
-    names = tables.union(VIEWS)
+    names = tables.union(VIEWS, REFERRING)
     try:
-        read = needs(sql, parameters, names, evaluate)
+        read = needs(sql, parameters, names, evaluate, shared_alone=True)
     except NotAQuery:
         read = dict.fromkeys(names & {*re.findall(r"\w+", sql.lower())}, EVERYTHING)
+        for name in read.keys() & REFERRING.keys():
+            del read[name]
+            read.update(dict.fromkeys(REFERRING[name], EVERYTHING))
     for view in read.keys() & VIEWS.keys():
         trials = read.pop(view)
         if view in _OF_SEVERAL_TRIALS:
