@@ -24,6 +24,7 @@ from taupy.formats.progress import Progress
 from taupy.formats.registry import Format
 from taupy.model.collectives import Collectives, Stretches
 from taupy.model.gpu import Activity, Device, Launch, Module
+from taupy.model.identifier import is_uuid
 from taupy.model.profile import (
     CallTree,
     LayerFacts,
@@ -225,7 +226,7 @@ def _profile(document: dict[str, Any], pieces: Pieces) -> Profile:
         raise pieces.refusal(f"no {', '.join(sorted(missing))} in it")
     timers, threads = document.pop("timers"), document.pop("threads")
     head = _checked(_Head, document, pieces)
-    if not 8 <= len(head.uuid) <= 100:
+    if not is_uuid(head.uuid):
         raise pieces.refusal("the uuid is invalid")
     if any(abs(node) > limits.INTEGER for node in head.node_metadata):
         raise pieces.refusal("the number of a node has more than 64 bits")

@@ -20,6 +20,7 @@ from typing import Any, Literal, NamedTuple
 from taupy.errors import TaupyError
 from taupy.escaping import visible
 from taupy.model import invariants
+from taupy.model.identifier import is_uuid
 from taupy.model.profile import Profile, Thread, ThreadProfile, Timer
 from taupy.profiledb import impossible
 from taupy.profiledb.database import ProfileDB
@@ -180,6 +181,10 @@ def _ids(db: ProfileDB) -> Iterator[Finding]:
                 f"{len(odd_ids)} {what} have ids that do not match {content}: "
                 f"{_some(odd_ids)}; a merge could confuse them with others",
             )
+    for trial in db.trials():
+        if not is_uuid(trial.uuid):
+            text = f"the uuid '{trial.uuid}' is none: the trial is neither merged nor pushed"
+            yield Finding("PROBLEM", "ids", trial.id, text)
     deep = _count(
         db,
         "SELECT count(*) FROM callpath LEFT JOIN callpath AS above ON above.id = callpath.parent_id"

@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 from taupy.errors import DatabaseError, NoSuchTrial, UsageError
 from taupy.escaping import visible
+from taupy.model.identifier import is_uuid
 from taupy.profiledb import selector
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.files import DAMAGED, PATIENCE_S, file_identity, refusing, wait_for_locks
@@ -96,6 +97,12 @@ def _chosen(sources: Sequence[str], selectors: Sequence[str]) -> list[_Source]:
                         matched.add(text)
                     except NoSuchTrial as miss:
                         misses[text] = miss
+        for uuid in uuids:
+            if not is_uuid(uuid):
+                raise DatabaseError(
+                    f"{path} cannot be merged: a trial has the uuid '{uuid}', which is none; see "
+                    f"`taupy doctor {path}`"
+                )
         chosen.append(_Source(path, tuple(dict.fromkeys(uuids))))
     for text in selectors:
         if text not in matched:

@@ -9,6 +9,8 @@ import pytest
 fsspec = pytest.importorskip("fsspec")
 from fsspec.implementations.memory import MemoryFileSystem  # noqa: E402
 
+from taupy.profiledb.store import places  # noqa: E402
+
 pytestmark = pytest.mark.slow
 
 
@@ -40,6 +42,7 @@ class Remote(MemoryFileSystem):
 @pytest.fixture
 def remote(place, new_address, monkeypatch):
     fsspec.register_implementation("remote", Remote, clobber=True)
+    monkeypatch.setattr(places, "SCHEMES", (*places.SCHEMES, "remote"))
     monkeypatch.setattr(Remote, "store", {})
     monkeypatch.setattr(Remote, "pseudo_dirs", [""])
     address = new_address()

@@ -20,6 +20,7 @@ from taupy.profiledb.store import roles
 from taupy.profiledb.store.address import checked
 from taupy.profiledb.store.files import Folder
 from taupy.profiledb.store.layout import Table, physical, tables
+from taupy.profiledb.store.manifest import is_of
 
 if TYPE_CHECKING:
     import psycopg
@@ -365,20 +366,37 @@ class Store:
             DatabaseError: there is no such store, or its files are not accessible here.
         """
         with Catalogue.open(address) as catalogue:
-            folder = Folder(catalogue.setting("files"))
-            folder.check_mark(catalogue.setting("id"))
-            yield cls(catalogue, folder)
+            id = catalogue.setting("id")
+            folder = Folder(catalogue.setting("files"), id)
+            folder.check_mark(id)
+            try:
+                yield cls(catalogue, folder)
+            finally:
+                folder.close()
 
-    def remove_unused(self, names: Iterable[str]) -> None:
-        """Delete the named files that no trial uses any more."""
-        unused = {*names}
+    def remove_unused(self, files: Iterable[tuple[str, str, str, str]]) -> None:
+        """Delete files that no trial uses any more.
+
+        Args:
+            files: name, table, and the uuid and application of the trial that had it. What is not
+                a file of that trial is left alone.
+        """
+        unused = {name for name, *of_trial in files if is_of(name, *of_trial)}
         rows = self.catalogue.rows("SELECT name FROM file WHERE name = ANY(%s)", ([*unused],))
         self.folder.remove(unused - {name for (name,) in rows})
 
     def lost_files(self, trial: int) -> list[str]:
         """The trial's files that are missing, or whose size differs from what was written."""
-        rows = self.catalogue.rows("SELECT name, bytes FROM file WHERE trial_id = %s", (trial,))
-        return [name for name, size in rows if self.folder.size(name) != size]
+        rows = self.catalogue.rows(
+            "SELECT bytes, file.name, holds, uuid, application FROM file"
+            " JOIN trial ON trial.id = file.trial_id WHERE trial_id = %s",
+            (trial,),
+        )
+        return [
+            name
+            for size, name, *of_trial in rows
+            if not is_of(name, *of_trial) or self.folder.size(name) != size
+        ]
 
 
 def _definition(table: Table, columns: dict[str, str]) -> str:

@@ -7,6 +7,7 @@ from functools import cache
 
 from taupy.errors import DatabaseError
 from taupy.profiledb.store.catalogue import Store
+from taupy.profiledb.store.manifest import is_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,16 +48,17 @@ def check(store: Store, *, read: bool = False, mend: bool = False) -> Checked:
         )
     with catalogue.alone():
         manifest = catalogue.rows(
-            "SELECT trial.uuid, file.name, file.bytes, file.sha256 FROM file"
+            "SELECT trial.uuid, application, holds, file.name, file.bytes, file.sha256 FROM file"
             " JOIN trial ON trial.id = file.trial_id ORDER BY trial.id, file.name"
         )
         sizes = folder.sizes()
         lost: dict[str, list[str]] = {}
         as_written = cache(lambda name, digest: not read or folder.digest(name) == digest)
-        for uuid, name, size, digest in manifest:
-            if sizes.get(name) != size or not as_written(name, digest):
+        for uuid, application, holds, name, size, digest in manifest:
+            is_ours = is_of(name, holds, uuid, application)
+            if not is_ours or sizes.get(name) != size or not as_written(name, digest):
                 lost.setdefault(uuid, []).append(name)
-        bytes = {name: size for _, name, size, _ in manifest}
+        bytes = {name: size for *_, name, size, _ in manifest}
         orphans = [] if sees_some else sorted(sizes.keys() - bytes.keys())
         if mend:
             folder.remove(orphans)

@@ -12,14 +12,14 @@ from itertools import groupby
 
 from taupy.errors import DatabaseError
 from taupy.profiledb.store.catalogue import Store
-from taupy.profiledb.store.files import StoredFile
 from taupy.profiledb.store.layout import tables
+from taupy.profiledb.store.manifest import StoredFile, checked_file
 
 LARGEST_BYTES = 64 << 20
 """Approximate size of a new file. Files of at least half that size are left alone."""
 
 _FILES = """
-    SELECT trial.uuid, file.trial_id, file.name, holds, rows, bytes, sha256
+    SELECT trial.application, trial.uuid, file.trial_id, file.name, holds, rows, bytes, sha256
       FROM file JOIN trial ON trial.id = file.trial_id
      WHERE bytes < %s
      ORDER BY holds, regexp_replace(file.name, '/[^/]*$', ''), file.trial_id, file.name
@@ -30,6 +30,7 @@ _FILES = """
 class Part:
     """One trial's share of a file."""
 
+    application: str
     uuid: str
     trial: int
     file: StoredFile
@@ -57,7 +58,10 @@ class Joined:
 def planned(store: Store, largest: int = LARGEST_BYTES) -> list[Joined]:
     """The files that `compact` would join."""
     rows = store.catalogue.rows(_FILES, (largest // 2,))
-    parts = [Part(uuid, trial, StoredFile(*file)) for uuid, trial, *file in rows]
+    parts = [
+        Part(application, uuid, trial, checked_file(StoredFile(*file), uuid, application))
+        for application, uuid, trial, *file in rows
+    ]
     plans = [
         Joined(some)
         for _, group in groupby(
@@ -101,7 +105,9 @@ def _join(store: Store, plan: Joined) -> None:
         if not store.catalogue.is_lost:  # otherwise the change may have been committed
             store.folder.remove([written[0].name])
         raise
-    store.remove_unused(part.file.name for part in plan.parts)
+    store.remove_unused(
+        (part.file.name, part.file.holds, part.uuid, part.application) for part in plan.parts
+    )
 
 
 def _filled(parts: list[Part], largest: int) -> Iterator[list[Part]]:

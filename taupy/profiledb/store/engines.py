@@ -21,6 +21,7 @@ from taupy.profiledb.reading import Reading
 from taupy.profiledb.store import cluster
 from taupy.profiledb.store.catalogue import Store
 from taupy.profiledb.store.files import is_joint
+from taupy.profiledb.store.manifest import StoredFile, checked_file
 from taupy.profiledb.store.needs import THREAD_BITS
 
 Columns = list[Sequence[Any]]
@@ -99,8 +100,16 @@ class Engines:
     def of_files(self, reading: Reading, *, again: bool = False) -> Columns | None:
         """DuckDB's answer; None if it cannot answer."""
         duckdb = _duckdb()
-        files = self._files(sorted(reading.trials))
-        if duckdb is None or not all(files.values()):
+        if duckdb is None:
+            return None
+        try:
+            files = self._files(sorted(reading.trials))
+        except DatabaseError:
+            self._files_of.clear()
+            if again:  # SQLite will report it
+                return None
+            return self.of_files(reading, again=True)  # the files may have been replaced
+        if not all(files.values()):
             return None
         tables = [
             f"{name} AS NOT MATERIALIZED ({_table(name, mine)})" for name, mine in files.items()
@@ -129,14 +138,18 @@ class Engines:
         """Table -> the files of these trials."""
         if lacking := [trial for trial in trials if trial not in self._files_of]:
             self._files_of |= {trial: [] for trial in lacking}
-            for holds, trial, uuid, name in self._store.catalogue.rows(
-                "SELECT holds, trial_id, uuid, file.name"
+            folder = self._store.folder
+            for trial, uuid, application, *row in self._store.catalogue.rows(
+                "SELECT trial_id, uuid, application, file.name, holds, rows, bytes, sha256"
                 "  FROM file JOIN trial ON trial.id = trial_id"
                 " WHERE holds = ANY(%s) AND trial_id = ANY(%s) ORDER BY file.name",
                 ([*_IN_FILES], lacking),
             ):
-                path = self._store.folder.path_for_duckdb(name)
-                self._files_of[trial].append(_File(holds, trial, uuid, path, is_joint(name)))
+                file = checked_file(StoredFile(*row), uuid, application)
+                folder.verify(file, uuid)
+                path = folder.path_for_duckdb(file.name)
+                joint = is_joint(file.name)
+                self._files_of[trial].append(_File(file.holds, trial, uuid, path, joint))
         return {
             table: [file for trial in trials for file in self._files_of[trial] if file.of == table]
             for table in _IN_FILES

@@ -16,39 +16,23 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from hashlib import blake2b, sha256
+from functools import cached_property
+from hashlib import sha256
 from itertools import islice
 from secrets import token_hex
 from typing import Any
 from urllib.parse import quote
 
-from taupy.errors import DatabaseError, TaupyError, UsageError
+from taupy.errors import DatabaseError, TaupyError
 from taupy.escaping import visible
+from taupy.model.identifier import is_uuid
 from taupy.profiledb.store.layout import Table, gathered, in_files, physical, spread
+from taupy.profiledb.store.manifest import JOINT, StoredFile, Verified, in_a_path
+from taupy.profiledb.store.places import place_of
 
 MARK = "taupy-store.json"
-JOINT = "joint"
-"""Prefix of the names of files that hold the rows of several trials."""
 
 _ROWS_AT_ONCE = 1 << 16
-_LONGEST_NAME = 100
-
-
-@dataclass(frozen=True, slots=True)
-class StoredFile:
-    """A row of the manifest.
-
-    Attributes:
-        name: path relative to the store's folder.
-        holds: the table whose rows it contains.
-        sha256: of its bytes, in hexadecimal.
-    """
-
-    name: str
-    holds: str
-    rows: int
-    bytes: int
-    sha256: str
 
 
 class Folder:
@@ -58,20 +42,19 @@ class Folder:
         place: an absolute path, or a URL.
     """
 
-    def __init__(self, place: str) -> None:
-        try:
-            import fsspec
-        except ImportError as error:
-            raise DatabaseError(
-                f"a store needs fsspec ({error}); install it with: "
-                "pip install 'taupy-profiler[store]'"
-            ) from error
+    def __init__(self, place: str, store: str = "") -> None:
         self.place = place
-        self._sound: dict[str, str] = {}  # files whose content was verified when read
-        try:
-            self._system, self._root = fsspec.core.url_to_fs(place)
-        except Exception as error:  # from the library for such URLs
-            raise UsageError(f"{place} cannot be opened: {error}") from error
+        self._files = place_of(place)
+        self._store = store
+
+    @cached_property
+    def _verified(self) -> Verified:
+        return Verified(self._store)
+
+    def close(self) -> None:
+        """Remember which files were compared with the manifest."""
+        if "_verified" in self.__dict__:
+            self._verified.save()
 
     def mark(self, id: str) -> None:
         """Create the folder, and record which store it belongs to.
@@ -80,10 +63,12 @@ class Folder:
             DatabaseError: it belongs to another store, or cannot be written.
         """
         with self._refusing(self.place):
-            self._system.makedirs(self._root, exist_ok=True)
-            if self._system.exists(self._at(MARK)):
+            self._files.make()
+            if self._files.stamp(MARK) is not None:
                 raise DatabaseError(f"{self.place} holds the files of another store")
-            self._write(MARK, json.dumps({"store": id}).encode())
+            with self._files.create(MARK) as file:
+                file.write(json.dumps({"store": id}).encode())
+                _to_disk(file)
 
     def check_mark(self, id: str) -> None:
         """
@@ -94,7 +79,7 @@ class Folder:
         with (
             self._refusing(MARK),
             suppress(FileNotFoundError),
-            self._system.open(self._at(MARK), "rb") as file,
+            self._files.read(MARK) as file,
         ):
             content = file.read(10_000)
         with suppress(ValueError, KeyError, TypeError):
@@ -135,7 +120,7 @@ class Folder:
                 yield pyarrow.table([uuids, *arrays], schema=schema)
                 some = list(islice(rest, _ROWS_AT_ONCE))
 
-        return self._written(table, f"{trial.folder}/{trial.uuid}", schema, parts())
+        return self._written(table, trial.file, schema, parts())
 
     def join(self, table: Table, stored: Sequence[tuple[str, StoredFile]]) -> list[StoredFile]:
         """Write the rows of several trials' files into one; returns each trial's share of it.
@@ -163,7 +148,7 @@ class Folder:
 
         pyarrow, parquet = _pyarrow()
         first = stored[0][1].name
-        with self._refusing(first), self._system.open(self._at(first), "rb") as raw:
+        with self._refusing(first), self._files.read(first) as raw:
             schema = parquet.read_schema(pyarrow.PythonFile(raw, mode="r"))
         joint = self._written(table, f"{first.rpartition('/')[0]}/{JOINT}", schema, parts())
         return [replace(joint, rows=count) for count in counts]
@@ -174,21 +159,19 @@ class Folder:
         name = f"{begins}.{table.name}.{token_hex(4)}.parquet"
         count = 0
         try:
-            with self._refusing(name):
-                self._system.makedirs(self._at(name.rpartition("/")[0]), exist_ok=True)
-                with self._system.open(self._at(name), "wb") as raw:
-                    file = _Hashed(raw)
-                    with parquet.ParquetWriter(
-                        pyarrow.PythonFile(file, mode="w"),
-                        schema,
-                        compression="zstd",
-                        **_encodings(table, schema.names),
-                    ) as writer:
-                        for part in parts:
-                            count += len(part)
-                            writer.write_table(part)
-                    raw.flush()
-                    _to_disk(raw)
+            with self._refusing(name), self._files.create(name) as raw:
+                file = _Hashed(raw)
+                with parquet.ParquetWriter(
+                    pyarrow.PythonFile(file, mode="w"),
+                    schema,
+                    compression="zstd",
+                    **_encodings(table, schema.names),
+                ) as writer:
+                    for part in parts:
+                        count += len(part)
+                        writer.write_table(part)
+                raw.flush()
+                _to_disk(raw)
         except BaseException:
             with suppress(DatabaseError):
                 self.remove([name])
@@ -215,14 +198,8 @@ class Folder:
         """The trial's rows in a file, with the requested columns that the file has."""
         pyarrow, parquet = _pyarrow()
         with self._refusing(stored.name):
-            if self._sound.get(stored.name) != stored.sha256:
-                if self.digest(stored.name) != stored.sha256:
-                    raise DatabaseError(
-                        f"{self.place}/{stored.name} is damaged: its content is not what was "
-                        "pushed; delete it, and push the trial again from where it was measured"
-                    )
-                self._sound[stored.name] = stored.sha256
-            with self._system.open(self._at(stored.name), "rb") as raw:
+            self.verify(stored, uuid)
+            with self._files.read(stored.name) as raw:
                 file = parquet.ParquetFile(pyarrow.PythonFile(raw, mode="r"))
                 present = {*file.schema_arrow.names}
                 columns = [name for name in names if name in present]
@@ -239,17 +216,31 @@ class Folder:
 
     def path_for_duckdb(self, name: str) -> str:
         """The path by which DuckDB opens a file, after `register`."""
-        path = self._at(name)
-        return path if self._is_local else str(self._system.unstrip_protocol(path))
+        return self._files.path_for_duckdb(name)
 
     def register(self, connection: Any) -> None:
         """Let DuckDB open the files if they are not in a local folder."""
-        if not self._is_local:
-            connection.register_filesystem(self._system)
+        self._files.register(connection)
 
-    @property
-    def _is_local(self) -> bool:
-        return "file" in self._system.protocol
+    def verify(self, stored: StoredFile, uuid: str) -> None:
+        """Compare a file with the manifest, unless this user has done so since it was written.
+
+        Raises:
+            DatabaseError: it is missing, or its content is not what was pushed.
+        """
+        with self._refusing(stored.name):
+            stamp = self._files.stamp(stored.name)
+            if stamp is None:
+                raise FileNotFoundError(2, os.strerror(2))
+            if self._verified.has(stored, stamp):
+                return
+            if stamp[0] != stored.bytes or self.digest(stored.name) != stored.sha256:
+                raise DatabaseError(
+                    f"trial {uuid} is damaged: the content of {self.place}/{stored.name} is not "
+                    "what was pushed; delete the file, and push the trial again from where it was "
+                    "measured"
+                )
+            self._verified.add(stored, stamp)
 
     def digest(self, name: str) -> str:
         """The SHA-256 of a file's bytes.
@@ -258,44 +249,30 @@ class Folder:
             DatabaseError: it cannot be read.
         """
         total = sha256()
-        with self._refusing(name), self._system.open(self._at(name), "rb") as file:
+        with self._refusing(name), self._files.read(name) as file:
             while block := file.read(1 << 20):
                 total.update(block)
         return total.hexdigest()
 
     def size(self, name: str) -> int | None:
         """A file's size in bytes; None if there is no such file."""
-        with self._refusing(name), suppress(FileNotFoundError):
-            return int(self._system.info(self._at(name))["size"])
-        return None
+        with self._refusing(name):
+            stamp = self._files.stamp(name)
+        return None if stamp is None else int(str(stamp[0]))
 
     def sizes(self) -> dict[str, int]:
         """The Parquet files in the folder, and their sizes in bytes."""
         with self._refusing(self.place):
-            files = self._system.find(self._root, detail=True)
-        return {
-            os.path.relpath(path, self._root): int(facts["size"])
-            for path, facts in files.items()
-            if path.endswith(".parquet")
-        }
+            return {name: size for name, size in self._files.sizes() if name.endswith(".parquet")}
 
     def remove(self, names: Iterable[str]) -> None:
         """Delete these files; missing ones are ignored."""
         for name in names:
             with self._refusing(name), suppress(FileNotFoundError):
-                self._system.rm_file(self._at(name))
-
-    def _write(self, name: str, content: bytes) -> None:
-        with self._system.open(self._at(name), "wb") as file:
-            file.write(content)
-            _to_disk(file)
-
-    def _at(self, name: str) -> str:
-        return f"{self._root}/{name}"
+                self._files.remove(name)
 
     def _refusing(self, name: str) -> _Refusing:
-        expected = (OSError, ValueError) if self._is_local else (Exception,)
-        return _Refusing(self.place, name, expected)
+        return _Refusing(self.place, name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -314,21 +291,31 @@ class TrialKey:
     def folder(self) -> str:
         """For example `app=mnist/month=2026-11`."""
         month = quote(self.started_at[:7], safe="")
-        return f"app={_in_a_path(self.application)}/month={month}"
+        return f"app={in_a_path(self.application)}/month={month}"
+
+    @property
+    def file(self) -> str:
+        """The beginning of its files' names.
+
+        Raises:
+            DatabaseError: the uuid is none, and could lead elsewhere.
+        """
+        if not is_uuid(self.uuid):
+            raise DatabaseError(f"'{self.uuid}' is not the uuid of a trial")
+        return f"{self.folder}/{self.uuid}"
 
 
 class _Refusing:
-    """Turns file errors into one-line messages; libraries for URLs may raise other errors."""
+    """Turns errors of files and of the libraries that read them into one-line messages."""
 
-    def __init__(self, place: str, name: str, expected: tuple[type[Exception], ...]) -> None:
+    def __init__(self, place: str, name: str) -> None:
         self._what = name if name == place else f"{place}/{name}"
-        self._expected = expected
 
     def __enter__(self) -> None:
         pass
 
     def __exit__(self, kind: object, error: BaseException | None, _: object) -> None:
-        if isinstance(error, self._expected) and not isinstance(error, TaupyError):
+        if isinstance(error, Exception) and not isinstance(error, TaupyError):
             reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
             line = visible(" ".join(str(reason).split()))
             raise DatabaseError(f"{self._what}: {line}") from error
@@ -399,15 +386,6 @@ def _to_disk(file: Any) -> None:
         return
     file.flush()
     os.fsync(descriptor)
-
-
-def _in_a_path(name: str) -> str:
-    """A name as one component of a path: a long one is shortened and made unique by a hash."""
-    quoted = quote(name, safe="")
-    if len(quoted) <= _LONGEST_NAME:
-        return quoted
-    beginning = quoted[: _LONGEST_NAME - 17].rpartition("%")[0] or quoted[: _LONGEST_NAME - 17]
-    return f"{beginning}-{blake2b(name.encode(), digest_size=8).hexdigest()}"
 
 
 def _pyarrow() -> tuple[Any, Any]:

@@ -11,8 +11,8 @@ from typing import Any
 from taupy.errors import DatabaseError
 from taupy.profiledb.files import refusing
 from taupy.profiledb.store.catalogue import Store
-from taupy.profiledb.store.files import StoredFile
 from taupy.profiledb.store.layout import Column, Table, gathered, tables
+from taupy.profiledb.store.manifest import StoredFile, checked_file
 from taupy.profiledb.store.needs import THREAD_BITS
 
 _ROWS_AT_ONCE = 10_000
@@ -132,7 +132,7 @@ class LocalCopy:
             trial, uuid, stored = open_ends.pop()
             rows = self._store.folder.read(stored, table, uuid)
             try:
-                self._insert_rows(table, ([trial, *row] for row in rows))
+                self._insert_rows(table, _counted(([trial, *row] for row in rows), uuid, stored))
             except DatabaseError:
                 others = self._files(table, [trial])
                 if any(file.name == stored.name for _, _, file in others):
@@ -141,12 +141,15 @@ class LocalCopy:
 
     def _files(self, table: Table, trials: Sequence[int]) -> list[tuple[int, str, StoredFile]]:
         rows = self._store.catalogue.rows(
-            "SELECT trial_id, trial.uuid, file.name, holds, rows, bytes, sha256"
+            "SELECT trial_id, application, trial.uuid, file.name, holds, rows, bytes, sha256"
             "  FROM file JOIN trial ON trial.id = file.trial_id"
             " WHERE holds = %s AND trial_id = ANY(%s) ORDER BY trial_id DESC, file.name",
             (table.name, list(trials)),
         )
-        return [(trial, uuid, StoredFile(*file)) for trial, uuid, *file in rows]
+        return [
+            (trial, uuid, checked_file(StoredFile(*file), uuid, application))
+            for trial, application, uuid, *file in rows
+        ]
 
     def _insert(self, table: Table, rows: Iterator[Any]) -> None:
         """Insert rows in the catalogue's form."""
@@ -196,6 +199,18 @@ class LocalCopy:
             if name == "timer":
                 groups = tables()["timer_group"]
                 self._insert(groups, select(groups, "timer_id = ANY(%s)", (some,)))
+
+
+def _counted(rows: Iterator[list[Any]], uuid: str, stored: StoredFile) -> Iterator[list[Any]]:
+    """The rows, as many as the manifest says."""
+    number = 0
+    for row in rows:
+        number += 1
+        yield row
+    if number != stored.rows:
+        raise DatabaseError(
+            f"trial {uuid} is damaged: {stored.name} has {number:,} of its {stored.rows:,} rows"
+        )
 
 
 def _is_local(table: Table, column: Column) -> bool:

@@ -18,6 +18,7 @@ from hashlib import sha256
 from typing import Any
 
 from taupy.errors import DatabaseError
+from taupy.model.identifier import is_uuid
 from taupy.model.rows import TrialRow
 from taupy.profiledb import selector
 from taupy.profiledb.database import ProfileDB
@@ -25,9 +26,10 @@ from taupy.profiledb.identity import user_event_id
 from taupy.profiledb.kernel_codes import PARTS, WHOLE
 from taupy.profiledb.merge import merge
 from taupy.profiledb.store.catalogue import Catalogue, Store, Unfit
-from taupy.profiledb.store.files import StoredFile, TrialKey
+from taupy.profiledb.store.files import TrialKey
 from taupy.profiledb.store.layout import Table, in_files, spread, tables
 from taupy.profiledb.store.local import LocalCopy, temporary_folder
+from taupy.profiledb.store.manifest import StoredFile
 from taupy.profiledb.writer import free_among
 
 _ATTEMPTS = 5
@@ -134,6 +136,8 @@ def push_unattached(database: str, address: str, modules: Collection[str] = ()) 
 
 def _push_trial(rows: _Rows, store: Store, result: Pushed) -> None:
     catalogue, trial = store.catalogue, rows.trial
+    if not is_uuid(trial.uuid):
+        raise Unfit(f"its uuid, '{trial.uuid}', is none: see `taupy doctor {rows.db.path}`")
     for _ in range(_ATTEMPTS):
         present = catalogue.rows("SELECT id, content FROM trial WHERE uuid = %s", (trial.uuid,))
         try:
@@ -195,7 +199,7 @@ def _write(rows: _Rows, store: Store, result: Pushed, replaces: str) -> int:
             if table.in_files:
                 written = folder.write(table, key, rows.of(in_files(table)))
                 files += [written] if written else []
-        old: list[str] = []
+        old: list[tuple[str, str]] = []
         replaced = None
         with catalogue.transaction() as connection:
             if replaces:
@@ -211,14 +215,14 @@ def _write(rows: _Rows, store: Store, result: Pushed, replaces: str) -> int:
         if not catalogue.is_lost:
             folder.remove(file.name for file in files)
         raise
-    store.remove_unused(old)
+    store.remove_unused((*file, trial.uuid, trial.application) for file in old)
     result.bytes += sum(file.bytes for file in files)
     return number
 
 
-def _make_way(connection: Any, trial: TrialRow, content: str) -> tuple[int, list[str]]:
+def _make_way(connection: Any, trial: TrialRow, content: str) -> tuple[int, list[tuple[str, str]]]:
     """Delete everything of the trial except its row and its tags, which may have been added in the
-    store; returns its number and its files' names."""
+    store; returns its number and its files' names, each with its table."""
     row = connection.execute(
         "SELECT id, content FROM trial WHERE uuid = %s FOR UPDATE", (trial.uuid,)
     ).fetchone()
@@ -227,10 +231,10 @@ def _make_way(connection: Any, trial: TrialRow, content: str) -> tuple[int, list
     for table in tables().values():
         if table.of_a_trial and not table.in_files and table.name != "tag":
             connection.execute(f"DELETE FROM {table.name} WHERE trial_id = %s", (row[0],))
-    names = connection.execute(
-        "DELETE FROM file WHERE trial_id = %s RETURNING name", (row[0],)
+    files = connection.execute(
+        "DELETE FROM file WHERE trial_id = %s RETURNING name, holds", (row[0],)
     ).fetchall()
-    return int(row[0]), [name for (name,) in names]
+    return int(row[0]), files
 
 
 def _catalogued(catalogue: Catalogue, rows: _Rows, replaced: int | None, result: Pushed) -> int:

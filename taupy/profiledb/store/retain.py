@@ -38,9 +38,11 @@ def delete(store: Store, ids: Sequence[int]) -> int:
     catalogue = store.catalogue
     with catalogue.alone():
         with catalogue.transaction() as connection:
-            names = connection.execute(
-                "SELECT DISTINCT name FROM file WHERE trial_id = ANY(%s)", ([*ids],)
+            files = connection.execute(
+                "SELECT file.name, holds, uuid, application FROM file"
+                " JOIN trial ON trial.id = file.trial_id WHERE trial_id = ANY(%s)",
+                ([*ids],),
             ).fetchall()
             deleted = connection.execute("DELETE FROM trial WHERE id = ANY(%s)", ([*ids],)).rowcount
-        store.remove_unused(name for (name,) in names)
+        store.remove_unused(files)
     return int(deleted)
