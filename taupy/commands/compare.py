@@ -25,7 +25,13 @@ from typing import TYPE_CHECKING
 
 from taupy.analysis.comparable import Difference
 from taupy.commands import options
-from taupy.commands.compare_arguments import PEOPLE_ROWS, allowed, match_table, means_code
+from taupy.commands.compare_arguments import (
+    PEOPLE_ROWS,
+    allowed,
+    match_table,
+    means_code,
+    write_junit,
+)
 from taupy.commands.compare_arguments import add_arguments as add_arguments
 from taupy.commands.messages import say
 from taupy.comparison import comparison, comparison_views, cpu_share, sides, verdicts
@@ -69,6 +75,8 @@ def run(args: argparse.Namespace) -> int:
 
 def _conditions(args: argparse.Namespace) -> list[Condition]:
     if not args.fail_on:
+        if args.junit is not None:
+            raise UsageError("--junit writes the rulings of --fail-on; add a condition")
         return []
     from taupy.analysis import gate as conditions
 
@@ -126,6 +134,7 @@ def _compare(
             compared, judgement, (apart, inside), allowed(args), args.undecided
         )
         code = conclusion.code
+        write_junit(args.junit, judgement, conclusion)
         view = gate_view.conclusion_view(
             parsed, judgement, conclusion, args.form == "json", 1 - rule.alpha
         )

@@ -15,6 +15,10 @@ from taupy.comparison.comparison import BYS, STATISTICS
 from taupy.comparison.trial_values import VALUES
 from taupy.errors import UsageError
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from taupy.comparison.gate import Conclusion, Judgement
+
 _CODE_FILE = re.compile(r".*\.(cubin|fatbin|ptx|a|so(\.\d+)*)", re.DOTALL)
 PEOPLE_ROWS = 25
 """Default number of rows in tables for people."""
@@ -91,7 +95,7 @@ def _add_gate(parser: argparse.ArgumentParser) -> None:
 
 
 def add_gate_arguments(group: argparse._ArgumentGroup, required: bool = False) -> None:
-    """Add `--fail-on`, `--undecided` and `--allow`."""
+    """Add `--fail-on`, `--undecided`, `--allow` and `--junit`."""
     group.add_argument(
         "--fail-on", required=required, action="append", default=[], metavar="CONDITION",
         help="'time > +5%%', 'time of forward > +2 ms', 'calls of load > +0'; exit code 3 if "
@@ -105,11 +109,31 @@ def add_gate_arguments(group: argparse._ArgumentGroup, required: bool = False) -
         "--allow", action="append", default=[], metavar="WHAT", type=_kinds,
         help="allowed differences between the sides: " + ", ".join(KINDS) + ", or all",
     )  # fmt: skip
+    group.add_argument(
+        "--junit", metavar="FILE", help="also write the rulings as a JUnit report (XML)"
+    )
 
 
 def allowed(args: argparse.Namespace) -> set[str]:
     """The differences that `--allow` permits."""
     return {kind for kinds in args.allow for kind in kinds}
+
+
+def write_junit(path: str | None, judgement: Judgement, conclusion: Conclusion) -> None:
+    """Write the report of `--junit`, if it is asked for.
+
+    Raises:
+        UsageError: the file cannot be written.
+    """
+    if path is None:
+        return
+    from taupy.comparison.gate_junit import junit
+
+    try:
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(junit(judgement, conclusion))
+    except OSError as problem:
+        raise UsageError(f"--junit: {path} cannot be written: {problem.strerror}") from None
 
 
 def _add_output(parser: argparse.ArgumentParser) -> None:

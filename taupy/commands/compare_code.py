@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from taupy.analysis.gate import Condition
 from taupy.analysis.match import Table
-from taupy.commands.compare_arguments import named, of_chip
+from taupy.commands.compare_arguments import named, of_chip, write_junit
 from taupy.errors import UsageError
 from taupy.pprof import terminal
 from taupy.units import several
@@ -41,6 +41,7 @@ def run(args: argparse.Namespace, parsed: Sequence[Condition], names: Table | No
         judgement = kernel_gate.judge(pairs, parsed)
         conclusion = kernel_gate.concluded(judgement, args.undecided)
         code = conclusion.code
+        write_junit(args.junit, judgement, conclusion)
         views.insert(
             0, gate_view.conclusion_view(parsed, judgement, conclusion, args.form == "json")
         )

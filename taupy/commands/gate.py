@@ -294,6 +294,7 @@ class _Session:
             self._args.undecided,
         )
         conclusion.notes.extend(advice)
+        compare_arguments.write_junit(self._args.junit, judgement, conclusion)
         if self.stopped:
             conclusion.notes.insert(0, f"stopped after {units.several(self.pairs, 'pair')}")
         view = gate_view.conclusion_view(

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 from random import Random
+from xml.etree import ElementTree
 
 import pytest
 
@@ -333,6 +334,28 @@ def test_a_condition_that_judges_nothing_is_not_passed(run):
     assert run(*arguments, "time of inner > +5%", "--undecided", "pass")[0] == 0
     code, _, err = run(*arguments, "time of nowhere > +5%")
     assert (code, "no routine or kernel matches 'nowhere'" in err) == (2, True)
+
+
+def test_the_rulings_are_written_as_a_junit_report(run, repeated, tmp_path):
+    def suite(*words):
+        code = run("compare", *words, "--junit", "gate.xml")[0]
+        root = ElementTree.parse("gate.xml").getroot()[0]
+        counts = tuple(int(root.attrib[name]) for name in ("failures", "errors", "skipped"))
+        return code, counts, [case for case in root if case.tag == "testcase"]
+
+    condition = ("--fail-on", "time of r7 > +5%")
+    code, counts, cases = suite("app/base", "app/slow", *condition)
+    assert (code, counts, len(cases)) == (3, (1, 0, 0), 1)
+    assert cases[0].attrib == {"classname": "time of r7 > +5%", "name": "r7 [{app.py}{8}]"}
+    assert "ratio" in cases[0][0].attrib["message"]
+    assert suite("app/base", "app/same", *condition)[:2] == (0, (0, 0, 0))
+    code, counts, _ = suite("app/base", "1", *condition)  # the same trial on both sides
+    assert (code, counts) == (4, (0, 1, 0))
+    assert suite("app/base", "1", *condition, "--undecided", "pass")[:2] == (0, (0, 0, 1))
+    code, _, err = run("compare", "app/base", "app/same", "--junit", "gate.xml")
+    assert (code, "add a condition" in err) == (2, True)
+    code, _, err = run("compare", "app/base", "app/same", *condition, "--junit", "no/gate.xml")
+    assert (code, "cannot be written" in err) == (2, True)
 
 
 def test_the_change_is_the_estimate_that_belongs_to_its_interval(run):
