@@ -218,9 +218,9 @@ class _Layout:
         self.sides = sides
         # Determined by the sides, so that all tables of a comparison have the same columns.
         repeated = [len(side.trials) > 1 for side in sides]
-        self.verdicts = [*verdicts] if repeated[0] and any(repeated[1:]) else []
+        self.judged = repeated[0] and any(repeated[1:])
+        self.verdicts = [*verdicts] if self.judged else [{} for _ in sides[1:]]
         self.shares = bool(answer.comparison.totals)
-        self.repeated = any(len(side.trials) > 1 for side in sides)
         self.counts = answer.value != "calls" and bool(answer.calls)  # stored: it reads all rows
         self.columns = self._columns()
 
@@ -242,20 +242,21 @@ class _Layout:
                        "all" if pair else "machines")
             )  # fmt: skip
             columns.append(Column(f"ratio{name}", "tau_count", f"{letter} / A"))
-            if self.verdicts:
+            said = "Verdict" if pair else f"{letter} is"
+            interval = f"{100 * self.confidence:g} %\nof ratio"
+            if self.judged:
                 columns += [
-                    Column(
-                        f"interval{name}",
-                        "text",
-                        f"{100 * self.confidence:g} %\nof ratio",
-                        "people",
-                    ),
-                    Column(f"ratio_low{name}", "float", audience="machines"),
-                    Column(f"ratio_high{name}", "float", audience="machines"),
-                    Column(f"p{name}", "float", audience="machines"),
-                    Column(f"p_adjusted{name}", "float", audience="machines"),
-                    Column(f"verdict{name}", "text", "Verdict" if pair else f"{letter} is"),
+                    Column(f"interval{name}", "text", interval, "people"),
+                    Column(f"said{name}", "text", said, "people"),
                 ]
+            columns += [
+                Column(f"ratio_low{name}", "float", audience="machines"),
+                Column(f"ratio_high{name}", "float", audience="machines"),
+                Column(f"p{name}", "float", audience="machines"),
+                Column(f"p_adjusted{name}", "float", audience="machines"),
+                Column(f"verdict{name}", "text", audience="machines"),
+                Column(f"untested{name}", "text", audience="machines"),
+            ]
         columns.append(Column(value_name("impact", metric), kind, audience="machines"))
         if self.shares:
             columns += [
@@ -267,10 +268,9 @@ class _Layout:
                 Column(f"calls_{letter.lower()}", "float", f"{what}\n{letter}")
                 for letter in letters
             ]
-        if self.repeated:
-            columns += [
-                Column(f"runs_{letter.lower()}", "int", audience="machines") for letter in letters
-            ]
+        columns += [
+            Column(f"runs_{letter.lower()}", "int", audience="machines") for letter in letters
+        ]
         if answer.by == "event":
             columns.append(Column("unit", "text", "Unit"))
         columns += [
@@ -292,15 +292,16 @@ class _Layout:
         cells: list[Cell] = [self._table(), where or "all", key.rule, *row.values]
         for at in range(1, len(self.sides)):
             cells += [row.difference(at), row.ratio(at)]
-            if self.verdicts:
-                cells += _verdict_cells(self.verdicts[at - 1].get(row.key), answer.metric)
+            verdict = self.verdicts[at - 1].get(row.key)
+            if self.judged:
+                cells += _people_cells(verdict, answer.metric)
+            cells += _verdict_cells(verdict, answer.metric)
         cells.append(row.impact)
         if self.shares:
             cells += [answer.comparison.share(row, at) for at in range(len(self.sides))]
         if self.counts:
             cells += answer.calls[row.key]
-        if self.repeated:
-            cells += [row.present(at) for at in range(len(self.sides))]
+        cells += [row.present(at) for at in range(len(self.sides))]
         if answer.by == "event":
             cells.append(key.groups)
         name = _last_routines(key.timer) if answer.by == "callpath" else key.timer
@@ -316,16 +317,14 @@ class _Layout:
         cells: list[Cell] = [self._table(), "", "", *sums]
         for at in range(1, len(self.sides)):
             cells += [summed.difference(at), summed.ratio(at)]
-            if self.verdicts:
-                cells += [None] * 6
+            cells += [None] * (8 if self.judged else 6)
         cells.append(None)
         if self.shares:
             cells += [self.answer.comparison.share(summed, at) for at in range(len(self.sides))]
         if self.counts:
             calls = self.answer.calls
             cells += [sum(calls[row.key][at] or 0 for row in rows) for at in range(len(self.sides))]
-        if self.repeated:
-            cells += [None] * len(self.sides)
+        cells += [None] * len(self.sides)
         name = f"-others- ({units.count(len(rows))} {'row' if len(rows) == 1 else 'rows'})"
         return [*cells, None, name, name, name, None, None, ""]
 
@@ -339,13 +338,20 @@ def _sum(values: Sequence[float | None]) -> float | None:
     return sum(present) if present else None
 
 
+def _people_cells(verdict: Verdict | None, metric: Metric) -> list[Cell]:
+    """The interval; the verdict, or why there is none."""
+    if verdict is None:
+        return [None, None]
+    low, high = (verdict.interval[:2]) if verdict.interval else (None, None)
+    said = word(verdict.word, metric) or (f"({verdict.untested})" if verdict.untested else None)
+    return [interval_text(low, high), said]
+
+
 def _verdict_cells(verdict: Verdict | None, metric: Metric) -> list[Cell]:
     if verdict is None:
         return [None] * 6
-    low = verdict.interval.low if verdict.interval else None
-    high = verdict.interval.high if verdict.interval else None
-    return [interval_text(low, high), low, high, verdict.p, verdict.adjusted,
-            word(verdict.word, metric)]  # fmt: skip
+    low, high = (verdict.interval[:2]) if verdict.interval else (None, None)
+    return [low, high, verdict.p, verdict.adjusted, word(verdict.word, metric), verdict.untested]
 
 
 def interval_text(low: float | None, high: float | None) -> str:

@@ -47,12 +47,14 @@ class Verdict(NamedTuple):
         p: p-value of the row alone; `adjusted` for all rows tested. None if not tested.
         interval: confidence interval of the ratio.
         word: empty if not tested.
+        untested: why it was not tested; empty if it was.
     """
 
     p: float | None
     adjusted: float | None
     interval: Interval | None
     word: Word | Literal[""]
+    untested: str = ""
 
 
 def verdicts(answer: Answer, side: int, rule: Rule) -> dict[Hashable, Verdict]:
@@ -86,8 +88,15 @@ def verdicts(answer: Answer, side: int, rule: Rule) -> dict[Hashable, Verdict]:
         if _complete(row, side) and (pairs <= _FEW_PAIRS or row.key in large):
             interval = significance.ratio_interval(row.runs[0], row.runs[side], 1 - rule.alpha)
         alone, adjusted = p.get(row.key, (None, None))
+        untested = ""
+        if not _complete(row, side):
+            untested = "not in every run"
+        elif row.key not in large:
+            untested = f"below {100 * rule.min_share:g} %"
+        elif row.key not in p:
+            untested = "too few runs"
         verdict_of[row.key] = Verdict(
-            alone, adjusted, interval, _word(row, side, adjusted, interval, rule)
+            alone, adjusted, interval, _word(row, side, adjusted, interval, rule), untested
         )
     return verdict_of
 

@@ -107,12 +107,12 @@ WITH a AS (SELECT timer, calls, exclusive, unit FROM function_summary
               AND metric = coalesce(nullif(:metric, ''), 'time'))
 SELECT names.timer, iif(ifnull(a.unit, b.unit) = 'ns', a.exclusive / 1e6, NULL) AS a_ms,
        iif(ifnull(a.unit, b.unit) = 'ns', b.exclusive / 1e6, NULL) AS b_ms,
-       iif(ifnull(a.unit, b.unit) = 'ns',
-           (ifnull(b.exclusive, 0) - ifnull(a.exclusive, 0)) / 1e6, NULL) AS difference_ms,
+       iif(ifnull(a.unit, b.unit) = 'ns', (b.exclusive - a.exclusive) / 1e6, NULL)
+           AS difference_ms,
        round(1.0 * b.exclusive / nullif(a.exclusive, 0), 4) AS ratio,
        a.calls AS calls_a, b.calls AS calls_b, a.exclusive AS a, b.exclusive AS b,
-       ifnull(b.exclusive, 0) - ifnull(a.exclusive, 0) AS difference,
-       ifnull(a.unit, b.unit) AS unit
+       b.exclusive - a.exclusive AS difference, ifnull(a.unit, b.unit) AS unit,
+       iif(a.timer IS NULL, 'only b', iif(b.timer IS NULL, 'only a', 'both')) AS "in"
   FROM (SELECT timer FROM a UNION SELECT timer FROM b) AS names
   LEFT JOIN a ON a.timer = names.timer
   LEFT JOIN b ON b.timer = names.timer

@@ -309,6 +309,8 @@ def test_pages_answer_as_the_tables_say(tmp_path):
     assert (copy["bytes"], relu["threads_a_block"]) == (40_960, 256)
     same = ask("compare_two_trials", a="1", b="3", metric="time")
     assert {row["difference"] for row in same} == {0} and {row["ratio"] for row in same} == {1}
+    alone = ask("compare_two_trials", a="", b="3", metric="time")
+    assert {(row["a"], row["difference"], row["in"]) for row in alone} == {(None, None, "only b")}
     rows = ask("sweep", over="n")
     assert [(row["parameter"], row["speedup"]) for row in rows] == [("1", 1), ("2", 1)]
     differ = ask("metadata_that_differ", a="1", b="3")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import subprocess
 import sys
@@ -134,7 +135,7 @@ def test_csv_is_one_table_and_says_the_rest_beside_it(run):
     code, out, err = run("compare", "1", "2", "--csv")
     lines = out.splitlines()
     assert code == 0 and len(lines) == 1 + 13
-    assert lines[0].startswith("table,in,match,a_ns,b_ns,difference_ns,ratio,impact_ns,share_a")
+    assert lines[0].startswith("table,in,match,a_ns,b_ns,difference_ns,ratio,ratio_low,ratio_high")
     assert "other input: batch size was (none), is 3" in err
     assert "one run per side" in err
 
@@ -334,6 +335,29 @@ def test_a_condition_that_judges_nothing_is_not_passed(run):
     assert run(*arguments, "time of inner > +5%", "--undecided", "pass")[0] == 0
     code, _, err = run(*arguments, "time of nowhere > +5%")
     assert (code, "no routine or kernel matches 'nowhere'" in err) == (2, True)
+
+
+@pytest.mark.parametrize("counts", [(1, 1), (5, 1), (1, 5), (5, 5)])
+def test_the_columns_of_machines_do_not_depend_on_the_number_of_runs(run, counts):
+    store(*runs("x", counts[0], 1), *runs("y", counts[1], 2))
+    _, out, _ = run("compare", "app/x", "app/y", "--csv")
+    heading, first, *_ = csv.reader(out.splitlines())
+    assert {"ratio_low", "p_adjusted", "verdict", "untested", "runs_a", "runs_b"} <= {*heading}
+    row = dict(zip(heading, first, strict=True))
+    assert (row["verdict"] != "") == (counts == (5, 5))
+    assert (row["runs_a"], row["runs_b"]) == tuple(map(str, counts))
+
+
+def test_a_row_without_a_verdict_says_why(run):
+    small = {0: 0.001}  # of a whole of 78
+    store(*runs("x", 5, 1, small), *runs("y", 4, 2, small), *runs("y", 1, 3, small, routines=11))
+    _, out, _ = run("compare", "app/x", "app/y", "--csv")
+    said = {row["short_name"]: (row["verdict"], row["untested"])
+            for row in csv.DictReader(out.splitlines())}  # fmt: skip
+    assert said["r0"] == ("", "below 1 %")
+    assert said["r11"] == ("", "not in every run")
+    assert said["r5"][0] and not said["r5"][1]
+    assert "(below 1 %)" in run("compare", "app/x", "app/y")[1]
 
 
 def test_the_rulings_are_written_as_a_junit_report(run, repeated, tmp_path):
