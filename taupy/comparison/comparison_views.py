@@ -242,12 +242,12 @@ class _Layout:
                        "all" if pair else "machines")
             )  # fmt: skip
             columns.append(Column(f"ratio{name}", "tau_count", f"{letter} / A"))
-            said = "Verdict" if pair else f"{letter} is"
+            outcome = "Verdict" if pair else f"{letter} is"
             interval = f"{100 * self.confidence:g} %\nof ratio"
             if self.judged:
                 columns += [
                     Column(f"interval{name}", "text", interval, "people"),
-                    Column(f"said{name}", "text", said, "people"),
+                    Column(f"outcome{name}", "text", outcome, "people"),
                 ]
             columns += [
                 Column(f"ratio_low{name}", "float", audience="machines"),
@@ -343,8 +343,8 @@ def _people_cells(verdict: Verdict | None, metric: Metric) -> list[Cell]:
     if verdict is None:
         return [None, None]
     low, high = (verdict.interval[:2]) if verdict.interval else (None, None)
-    said = word(verdict.word, metric) or (f"({verdict.untested})" if verdict.untested else None)
-    return [interval_text(low, high), said]
+    outcome = word(verdict.word, metric) or (f"({verdict.untested})" if verdict.untested else None)
+    return [interval_text(low, high), outcome]
 
 
 def _verdict_cells(verdict: Verdict | None, metric: Metric) -> list[Cell]:
