@@ -4,6 +4,7 @@
 #include "autograd_host.h"
 #include "carry.h"
 #include "collectives.h"
+#include "layer_facts.h"
 #include "owners.h"
 #include "process.h"
 #include "steps_window.h"
@@ -164,9 +165,12 @@ static int enter_known(Thread *thread, OpenNode *open, void *owner, const char *
     Node *node = child_known(thread, layer != NULL ? layer : caller, timer);
     if (node == NULL)
         return 0;
-    if (layer != NULL)
-        *(is_again(layer, caller->t0) ? &layer->resumes : &layer->calls) += 1;
-    else
+    if (layer != NULL && is_again(layer, caller->t0))
+        layer->resumes++;
+    else if (layer != NULL) {
+        layer->calls++;
+        layer_facts_pass(owner);
+    } else
         is_again(NULL, caller->t0);
     node->calls++;
     cursor_set(thread, node);
@@ -213,6 +217,10 @@ static void enter_new(OpenNode *open, void *owner, const char *name)
         if (is_again(open->layer, pass) && open->layer != NULL) {
             open->layer->calls--;
             open->layer->resumes++;
+        } else if (open->layer != NULL) {
+            pthread_mutex_lock(&tree_lock);
+            layer_facts_pass(owner);
+            pthread_mutex_unlock(&tree_lock);
         }
         if (timer_begin(thread, timer))
             open->node = thread->cursor;

@@ -20,7 +20,8 @@ char *operators_library;
 static OperatorsHost host;
 static int is_tried, has_backward;
 static enum Counting counting;
-static uint64_t outermost_calls;
+static uint64_t outermost_calls, outermost_most = OUTERMOST_CALLS;
+static uint64_t periods; /* of counting, so far */
 
 /* ---------------------------------------------------------------- records */
 
@@ -87,11 +88,13 @@ static void computed(const char *name, int64_t flop)
     pthread_mutex_lock(&tree_lock);
     Thread *thread = active && !waiting ? this_thread : NULL;
     LayerRecord *record = thread != NULL ? record_at_work(thread, &is_backward) : NULL;
-    if (record == NULL || counting != COUNTING)
+    if (record == NULL || counting != COUNTING || (!is_backward && record->period != periods))
         ;
-    else if (flop < 0)
+    else if (flop < 0) {
         name_unknown(record, name);
-    else if (is_backward) {
+        *(is_backward ? &record->backward_is_unsized : &record->is_unsized) |=
+            flop == OPERATOR_UNSIZED;
+    } else if (is_backward) {
         record->backward_operators++;
         record->backward_flop += (uint64_t)flop;
     } else {
@@ -127,8 +130,10 @@ static void library_start(void)
 
 static void count(enum Counting what)
 {
-    if ((counting == COUNTING) != (what == COUNTING))
+    if ((counting == COUNTING) != (what == COUNTING)) {
         host.count(what == COUNTING);
+        periods += what == COUNTING;
+    }
     counting = what;
 }
 
@@ -138,14 +143,32 @@ void layer_facts_outermost(void)
         library_start();
     if (host.count == NULL || counting == COUNTING_OVER || counting == COUNTING_PAUSED)
         return;
-    uint64_t most = has_backward ? OUTERMOST_CALLS_IN_TRAINING : OUTERMOST_CALLS;
-    count(outermost_calls++ < most ? COUNTING : COUNTING_PAUSED);
+    count(outermost_calls++ < outermost_most ? COUNTING : COUNTING_PAUSED);
+}
+
+/* A layer is called for the first time: count, even if others have been counted already. */
+static void count_late(void)
+{
+    if (counting != COUNTING && host.count != NULL) {
+        outermost_calls = 0;
+        outermost_most = OUTERMOST_CALLS;
+        count(COUNTING);
+    }
+}
+
+void layer_facts_pass(const void *backward)
+{
+    LayerRecord *record = counting == COUNTING ? record_of(backward) : NULL;
+    if (record != NULL)
+        record->backward_passes++;
 }
 
 void layer_facts_backward(void)
 {
     if (counting == COUNTING_PAUSED && !has_backward)
         counting = COUNTING_NOT_YET;
+    if (!has_backward)
+        outermost_most = OUTERMOST_CALLS_IN_TRAINING;
     has_backward = 1;
 }
 
@@ -278,10 +301,12 @@ int layer_facts_called(const Layer *layer, const LayerCall *call)
         timer->calls = 0;
         record = record_new(layer);
         look_again(layer);
+        count_late();
     }
     if (record == NULL)
         return 0;
     record->calls += counting == COUNTING;
+    record->period = counting == COUNTING ? periods : 0;
     if ((timer->calls & (timer->calls + 1)) != 0) {
         timer->calls++;
         return 0;
@@ -413,6 +438,7 @@ static void on_fork(const Thread *thread)
     if (counting != COUNTING)
         counting = COUNTING_NOT_YET;
     outermost_calls = 0;
+    outermost_most = OUTERMOST_CALLS;
     has_backward = 0;
 }
 

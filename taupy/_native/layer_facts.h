@@ -5,8 +5,9 @@
  * none of the program's code is run, and nothing is kept alive.
  *
  * Operations are counted from a model's first call until a training step has ended (or for
- * OUTERMOST_CALLS calls if none does; then again from the first backward pass on). They are
- * attributed to the innermost layer that is running, or whose backward pass is. */
+ * OUTERMOST_CALLS calls if none does; then again from the first backward pass on), and likewise
+ * from the first call of a layer that is used later. They are attributed to the innermost layer
+ * that is running, or whose backward pass is; not to a call that began before the counting. */
 #ifndef TAUPY_LAYER_FACTS_H
 #define TAUPY_LAYER_FACTS_H
 
@@ -24,7 +25,10 @@ typedef struct LayerRecord {
     int64_t output_bytes;
     uint64_t calls;                      /* calls during which operations were counted */
     uint64_t operators, flop;            /* with a formula, in the forward passes of these calls */
-    uint64_t backward_operators, backward_flop;
+    uint64_t backward_passes;            /* begun while operations were counted */
+    uint64_t backward_operators, backward_flop; /* in these passes */
+    uint64_t period;                     /* of counting, in which the last call began; 0: in none */
+    uint32_t is_unsized, backward_is_unsized; /* an operator's formula needs other arguments */
     uint32_t input_varies, output_varies; /* an earlier call had different shapes */
     char input[FACT_TEXT], output[FACT_TEXT]; /* shapes; empty: unknown */
     char unknown[OPERATORS_TEXT]; /* operators without a formula, each followed by a space */
@@ -49,6 +53,8 @@ uint64_t layer_facts_tokens(const LayerCall *call, int64_t ids[2]);
 uint64_t layer_facts_predicted(PyObject *module, const int64_t ids[2], PyObject *value);
 /* The number in a tensor that is on the CPU. Returns 0 for other objects. */
 int tensor_number(PyObject *object, double *number);
+/* A backward pass of the layer with this key begins. Needs tree_lock. */
+void layer_facts_pass(const void *backward);
 /* A thread's outermost module is about to be called; a backward pass begins; a training step has
  * ended. */
 void layer_facts_outermost(void);

@@ -7,9 +7,11 @@
 
 #include <stdint.h>
 
-#define OPERATORS_HOST_VERSION 2
+#define OPERATORS_HOST_VERSION 3
 #define OPERATORS_ENTRY "taupy_operators_begin"
 #define TENSOR_DIMENSIONS 8
+#define OPERATOR_UNKNOWN (-1) /* there is no formula for its operations, */
+#define OPERATOR_UNSIZED (-2) /* or there is, but not for such arguments */
 
 enum TensorItems { TENSOR_OTHER, TENSOR_INDICES, TENSOR_FLOATS }; /* indices: int32 or int64 */
 
@@ -26,7 +28,7 @@ typedef struct HostTensor {
 typedef struct OperatorsHost {
     uint32_t version;
     /* While operators are counted: one has ended on the calling thread, which need not hold the
-     * GIL. `flop`: its floating-point operations, or -1 if there is no formula for it. */
+     * GIL. `flop`: its floating-point operations, or one of the above. */
     void (*computed)(const char *name, int64_t flop);
     /* Set by the library. Start or stop counting operators, on all threads. */
     void (*count)(int is_on);

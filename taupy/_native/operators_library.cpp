@@ -19,7 +19,7 @@ namespace {
 
 OperatorsHost *host;
 at::CallbackHandle handle = 0;
-constexpr int64_t UNKNOWN = -1;
+constexpr int64_t UNKNOWN = OPERATOR_UNKNOWN, UNSIZED = OPERATOR_UNSIZED;
 
 using Sizes = at::IntArrayRef;
 
@@ -31,6 +31,32 @@ bool is_plain(const at::Tensor &tensor)
     return tensor.defined() && tensor.layout() == at::kStrided &&
            !tensor.unsafeGetTensorImpl()->is_python_dispatch() &&
            !tensor.unsafeGetTensorImpl()->has_symbolic_sizes_strides();
+}
+
+// Whether it only stands for other tensors, or for none: those of torch.func, of a tracer, of a class
+// of the program, without data. Operators on it compute nothing themselves: those on the tensors
+// inside do, which it calls with their true sizes.
+bool is_wrapper(const at::Tensor &tensor)
+{
+    using c10::DispatchKey;
+    const c10::TensorImpl *inside = tensor.unsafeGetTensorImpl();
+    return tensor.defined() &&
+           (inside->is_python_dispatch() || inside->has_symbolic_sizes_strides() ||
+            inside->is_meta() ||
+            inside->key_set().has_any(c10::DispatchKeySet(
+                {DispatchKey::FuncTorchBatched, DispatchKey::FuncTorchGradWrapper,
+                 DispatchKey::Functionalize})));
+}
+
+bool has_wrapper(const c10::IValue &value)
+{
+    if (value.isTensor())
+        return is_wrapper(value.toTensor());
+    if (value.isTensorList())
+        for (const at::Tensor &each : value.toTensorVector())
+            if (is_wrapper(each))
+                return true;
+    return false;
 }
 
 struct Unusual {};
@@ -208,14 +234,14 @@ bool computes(const char *name)
         "bernoulli_",          "cat",             "chunk",          "clone",
         "constant_pad_nd",     "contiguous",      "copy_",          "detach",
         "detach_",             "diagonal",        "embedding",      "empty",
-        "empty_like",          "empty_strided",   "expand",         "expand_as",
+        "empty_like",          "empty_permuted", "empty_strided",   "expand",         "expand_as",
         "fill_",               "flatten",         "full",           "full_like",
         "gather",              "index",           "index_select",   "is_nonzero",
         "is_pinned",           "is_same_size",    "item",           "lift_fresh",
         "movedim",             "narrow",          "new_empty",      "new_zeros",
         "numpy_T",             "ones",            "ones_like",      "permute",
         "pin_memory",          "repeat",          "reshape",        "resize_",
-        "resolve_conj",        "resolve_neg",     "result_type",    "select",
+        "resolve_conj",        "resolve_neg",     "result_type",    "scalar_tensor", "select",
         "set_",                "slice",           "split",          "split_with_sizes",
         "squeeze",             "squeeze_",        "stack",          "t",
         "t_",                  "to",              "transpose",      "transpose_",
@@ -238,7 +264,7 @@ int64_t flop_of(const at::RecordFunction &called)
     } catch (const Unusual &) {
     } catch (const std::exception &) {
     }
-    return UNKNOWN;
+    return UNSIZED;
 }
 
 // ------------------------------------------------------------------ nested operators
@@ -247,31 +273,51 @@ struct Inside {
     int depth = 0;   // operators currently open
     int counted = 0; // depth of an operator that is counted for everything it calls
     int told = 0;    // depth of the last operator reported, or of one around it
+    int summed = 0;  // the same of one that was counted
 };
 thread_local Inside inside;
+
+constexpr int64_t WRAPPED = -3;
+
+struct Operator : at::ObserverContext {
+    explicit Operator(int64_t given) : flop(given) {}
+    int64_t flop; // UNSIZED or WRAPPED
+};
 
 std::unique_ptr<at::ObserverContext> begins(const at::RecordFunction &called)
 {
     inside.depth++;
-    if (inside.counted == 0) {
-        int64_t flop = flop_of(called);
-        if (flop != UNKNOWN) {
-            inside.counted = inside.told = inside.depth;
-            host->computed(called.name(), flop);
-        }
-    }
+    if (inside.counted != 0)
+        return nullptr;
+    for (const c10::IValue &input : called.inputs())
+        if (has_wrapper(input))
+            return std::make_unique<Operator>(WRAPPED);
+    int64_t flop = flop_of(called);
+    if (flop == UNSIZED)
+        return std::make_unique<Operator>(UNSIZED);
+    if (flop == UNKNOWN)
+        return nullptr;
+    inside.counted = inside.told = inside.summed = inside.depth;
+    host->computed(called.name(), flop);
     return nullptr;
 }
 
-void ends(const at::RecordFunction &called, at::ObserverContext *)
+void ends(const at::RecordFunction &called, at::ObserverContext *context)
 {
+    int64_t flop = context == nullptr ? UNKNOWN : static_cast<Operator *>(context)->flop;
     if (inside.counted == inside.depth)
         inside.counted = 0;
-    else if (inside.counted == 0 && inside.told > inside.depth)
-        inside.told = inside.depth; // what it has called was reported in its place
-    else if (inside.counted == 0 && computes(called.name())) {
-        host->computed(called.name(), UNKNOWN);
-        inside.told = inside.depth;
+    else if (inside.counted == 0) {
+        // What it has called was reported in its place, or counted.
+        bool is_told = inside.told > inside.depth, is_summed = inside.summed > inside.depth;
+        if (flop == UNSIZED ? !is_summed : flop == UNKNOWN && !is_told && computes(called.name())) {
+            host->computed(called.name(), flop);
+            is_told = true;
+        }
+        if (is_told)
+            inside.told = inside.depth;
+        if (is_summed)
+            inside.summed = inside.depth;
     }
     inside.depth--;
 }

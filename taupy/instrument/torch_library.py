@@ -109,7 +109,7 @@ class Host(ctypes.Structure):
                 ("tensor", ctypes.CFUNCTYPE(ctypes.c_int, ctypes.py_object,
                                             ctypes.POINTER(Tensor)))]
 heard = []
-host = Host(2, computed(lambda *each: heard.append(each)))
+host = Host(3, computed(lambda *each: heard.append(each)))
 begin = ctypes.CDLL(library).taupy_operators_begin
 begin.restype = ctypes.c_char_p
 if problem := begin(ctypes.byref(host)):
@@ -120,6 +120,14 @@ torch.nn.functional.linear(rows, weight).sum().backward()
 host.count(0)
 rows @ rows.mT
 flop = sum(each for _, each in heard if each >= 0)
+heard_before, heard = heard, []
+host.count(1)
+torch.func.vmap(lambda row: torch.nn.functional.linear(row, weight.detach()))(torch.ones(7, 3))
+host.count(0)
+inside = sum(each for _, each in heard if each >= 0)
+if inside != 168 or any(each < 0 for name, each in heard if name == b"aten::addmm"):
+    sys.exit(f"it heard of {heard} in a call that is mapped over a batch")
+heard = heard_before
 found = Tensor()
 shape = host.tensor(weight, ctypes.byref(found)) and [*found.sizes[:found.dimensions]]
 if flop != 480 or shape != [4, 3] or found.items * found.item_bytes != 48 or b"aten::sum" not in [

@@ -195,8 +195,9 @@ class LayerFacts:
         input, output: shapes of tensors ("8x64x16x16, 8") in the last call examined.
         input_varies, output_varies: other calls had other shapes.
         output_bytes: per call.
-        calls: number of calls in which operations were counted, to which `flop` and
-            `backward_flop` refer.
+        calls: number of calls in which operations were counted, to which `flop` refers.
+        backward_passes: the same of backward passes, to which `backward_flop` refers; None in
+            profiles of older versions, where it refers to `calls`.
         flop, backward_flop: its own floating-point operations, excluding nested layers.
         unknown: operators without a formula that ran in it, by name.
     """
@@ -212,6 +213,7 @@ class LayerFacts:
     output_bytes: int | None = None
     calls: int = 0
     flop: int | None = None
+    backward_passes: int | None = None
     backward_flop: int | None = None
     unknown: tuple[str, ...] = ()
 

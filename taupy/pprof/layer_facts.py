@@ -25,24 +25,26 @@ _NAMED_AT_MOST = 12
 
 @dataclass(slots=True)
 class Described:
-    """Facts of the layers in one row, each with its number of calls."""
+    """Facts of the layers in one row, each with its number of calls, and of backward passes."""
 
     facts: list[LayerFacts] = field(default_factory=list)
     calls: list[int] = field(default_factory=list)
+    passes: list[float] = field(default_factory=list)
     growth_bytes: float | None = None
 
-    def add(self, facts: LayerFacts | None, calls: int) -> None:
+    def add(self, facts: LayerFacts | None, calls: int, passes: float) -> None:
         if facts is not None:
             self.facts.append(facts)
             self.calls.append(calls)
+            self.passes.append(calls if facts.backward_passes is None else passes)
 
     def cells(self) -> tuple[Cell, ...]:
         """The cells of `COLUMNS`. For several layers, only shapes that they share are shown."""
         return (
             self._sum("parameters"),
             self._sum("parameter_bytes"),
-            self._flop("flop"),
-            self._flop("backward_flop"),
+            self._flop([(facts.flop, facts.calls) for facts in self.facts], self.calls),
+            self._flop([_backward(facts) for facts in self.facts], self.passes),
             self._sum("output_bytes") if len(self.facts) == 1 else None,
             self.growth_bytes,
             self._shape("input"),
@@ -59,12 +61,22 @@ class Described:
         values = [getattr(facts, name) for facts in self.facts]
         return sum(values) if values and None not in values else None
 
-    def _flop(self, name: str) -> float | None:
-        """Operations of all calls, extrapolated from the counted calls; None if unknown."""
+    def _flop(
+        self, counted: Sequence[tuple[int | None, int]], wanted: Sequence[float]
+    ) -> float | None:
+        """Operations of all calls or passes, extrapolated from those that were counted; None if
+        those of one of the layers are unknown, or none has any.
+
+        Args:
+            counted: the operations, and the number of calls that they were counted in.
+            wanted: the number of all calls.
+        """
+        if any(calls and not times for (_, times), calls in zip(counted, wanted, strict=True)):
+            return None
         flop = [
-            getattr(facts, name) * calls / facts.calls
-            for facts, calls in zip(self.facts, self.calls, strict=True)
-            if getattr(facts, name) is not None and facts.calls
+            flop * calls / times
+            for (flop, times), calls in zip(counted, wanted, strict=True)
+            if flop is not None and times
         ]
         return sum(flop) if flop else None
 
@@ -73,6 +85,11 @@ class Described:
         (shape,) = shapes if len(shapes) == 1 else (None,)
         varies = any(getattr(facts, f"{name}_varies") for facts in self.facts)
         return f"{shape} (varies)" if shape and varies else shape
+
+
+def _backward(facts: LayerFacts) -> tuple[int | None, int]:
+    times = facts.calls if facts.backward_passes is None else facts.backward_passes
+    return facts.backward_flop, times
 
 
 def notes(rows: Sequence[Described]) -> list[str]:

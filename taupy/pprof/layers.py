@@ -8,6 +8,7 @@ backward and recompute times include nested layers.
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
@@ -18,7 +19,7 @@ from taupy.model.profile import LayerFacts
 from taupy.model.question import VALUES, Question
 from taupy.model.rows import ThreadRow, TimerRow
 from taupy.model.table import Table
-from taupy.network.layers import is_backward, is_call, is_layer
+from taupy.network.layers import is_backward, is_call, is_layer, layer_of
 from taupy.network.phases import kind_of
 from taupy.pprof import layer_facts, phases
 from taupy.pprof.layer_facts import Described
@@ -88,6 +89,23 @@ class Beside:
     unknown: str = ""
 
 
+Counts = Mapping[tuple[int, str], Sequence[int]]
+"""Calls and backward passes by node and timer of the calls."""
+
+
+def _counts(hosts: Table) -> Counts:
+    counts: defaultdict[tuple[int, str], list[int]] = defaultdict(lambda: [0, 0])
+    rows = zip(
+        *(hosts.row_labels(name) for name in ("thread", "timer")),
+        hosts.column("calls"),
+        strict=True,
+    )
+    for thread, timer, calls in rows:
+        if is_layer(timer.groups):
+            counts[thread.node, layer_of(timer.timer)][is_backward(timer.groups)] += int(calls or 0)
+    return counts
+
+
 def question(trial: int, by: By = "layer") -> Question:
     """What `views` needs: the call trees of all threads, with their layers."""
     tree = ("thread", "callpath", "parent", "timer", "layer", "layer_type")
@@ -107,6 +125,7 @@ def views(table: Table, choice: Choice, beside: Beside | None = None) -> list[Vi
         table.taken([row for row, kind in enumerate(kinds) if kind == wanted])
         for wanted in ("host", "stream")
     )
+    counts = _counts(hosts)
     gpus: list[tuple[ThreadRow, Table]] = [*streams.parts("thread").items()]
     by_time: list[tuple[float, View]] = []
     for label, part in hosts.parts(choice.split).items():
@@ -114,7 +133,7 @@ def views(table: Table, choice: Choice, beside: Beside | None = None) -> list[Vi
             threads: set[ThreadRow] = {*part.row_labels("thread")}
             nodes = {thread.node for thread in threads}
             layers = Layers(part, choice)
-            layers.know(threads, beside, choice)
+            layers.know(threads, beside, choice, counts)
             on_gpu = [Layers(other, choice) for of, other in gpus if of.node in nodes]
             view = _view(label, layers, on_gpu, choice)
             notes = [beside.unknown] if beside.unknown else view.notes
@@ -152,9 +171,17 @@ class Layers:
         self.whole = sum(self.value(label, "exclusive") for label in self.numbers)
         self.described = {label: Described() for label in self.numbers}
 
-    def know(self, threads: Collection[ThreadRow], beside: Beside, choice: Choice) -> None:
-        """Add the facts other than times."""
-        facts = layer_facts.of_nodes(beside.facts, {thread.node for thread in threads})
+    def know(
+        self, threads: Collection[ThreadRow], beside: Beside, choice: Choice, everywhere: Counts
+    ) -> None:
+        """Add the facts other than times.
+
+        Args:
+            everywhere: calls and backward passes of each layer on all threads. A backward pass may
+                run on a thread of PyTorch's own; it counts for the thread that calls the layer.
+        """
+        nodes = {thread.node for thread in threads}
+        facts = layer_facts.of_nodes(beside.facts, nodes)
         calls: dict[tuple[str, str], int] = {}
         counts = self.table.column("calls")
         for row, (timer, label) in enumerate(zip(self._timers, self.labels, strict=True)):
@@ -162,7 +189,10 @@ class Layers:
                 key = label, timer.timer
                 calls[key] = calls.get(key, 0) + int(counts[row] or 0)
         for (label, name), count in calls.items():
-            self.described[label].add(facts.get(name), count)
+            all_calls = sum(everywhere[node, name][0] for node in nodes)
+            passes = sum(everywhere[node, name][1] for node in nodes)
+            share = count / all_calls if all_calls else 0
+            self.described[label].add(facts.get(name), count, passes * share)
         for (of, name, kind), grown in beside.growth.items():
             label = _label(name, kind, choice)
             if of in threads and label in self.described:

@@ -11,7 +11,7 @@ from taupy.profiledb.text import storable
 
 _NUMBERS = (
     *("parameters", "parameter_bytes", "input_varies", "output_varies"),
-    *("output_bytes", "calls", "flop", "backward_flop"),
+    *("output_bytes", "calls", "flop", "backward_passes", "backward_flop"),
 )
 _TEXTS = ("input", "output")
 _COLUMNS = ", ".join((*_NUMBERS, *_TEXTS))

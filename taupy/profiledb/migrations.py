@@ -14,6 +14,7 @@ from typing import Any
 from taupy.errors import DatabaseError
 from taupy.profiledb.schema import (
     APPLICATION_ID,
+    BACKWARD_PASSES,
     COLLECTIVES,
     KERNEL_CODES,
     KERNEL_LAUNCHES,
@@ -81,6 +82,12 @@ def tell_stretches_from_steps(database: Any) -> None:
     """Version 9: steps of the kind `stretch`, which the view of steps leaves out."""
 
 
+def add_backward_passes(database: Any) -> None:
+    """Version 10: backward passes of layers in which operations were counted."""
+    for statement in BACKWARD_PASSES:
+        database.execute(statement)
+
+
 PLAIN: tuple[Upgrade, ...] = (
     make_tables,
     add_samples,
@@ -91,6 +98,7 @@ PLAIN: tuple[Upgrade, ...] = (
     add_layers,
     add_modules,
     tell_stretches_from_steps,
+    add_backward_passes,
 )
 """Upgrades that only execute statements and so need only a connection: importing sqlite-utils takes
 as long as answering a question."""

@@ -419,6 +419,9 @@ LAYERS = (
 )
 """Additions of version 7."""
 
+BACKWARD_PASSES = ("ALTER TABLE layer ADD COLUMN backward_passes INTEGER",)
+"""Additions of version 10. NULL: as many as calls."""
+
 MODULES = (
     # Code loaded onto GPUs. sha256 is as in kernel_code.module, "" if it was not hashed.
     """CREATE TABLE module (

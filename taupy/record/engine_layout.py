@@ -128,9 +128,10 @@ LAYER = np.dtype(
         ("key", "<u8"),
         *((name, "<i8") for name in ("parameters", "parameter_bytes", "output_bytes")),
         *((name, "<u8") for name in ("calls", "operators", "flop")),
-        *((name, "<u8") for name in ("backward_operators", "backward_flop")),
-        ("input_varies", "<u4"),
-        ("output_varies", "<u4"),
+        *((name, "<u8") for name in ("backward_passes", "backward_operators", "backward_flop")),
+        ("period", "<u8"),
+        *((name, "<u4") for name in ("is_unsized", "backward_is_unsized")),
+        *((name, "<u4") for name in ("input_varies", "output_varies")),
         *(("input", "S160"), ("output", "S160"), ("unknown", "S512")),
     ]
 )

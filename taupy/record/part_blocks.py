@@ -35,7 +35,7 @@ COMMUNICATORS, OPERATIONS, COLLECTIVES, COLLECTIVE_SUMS, LAYERS, SPANS, STRETCHE
 KIND_NAMES = ("python", "c", "timer")
 LAYOUT = Layout(
     b"TAUPYPRT",
-    4,
+    5,
     "part of a run",
     {
         **{

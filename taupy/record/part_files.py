@@ -26,7 +26,7 @@ from taupy.state.limits import PART_BYTES
 
 PART_SUFFIXES = (".part", ".pypart")
 FOLDED = "folded"
-LAYOUT = Layout(b"TAUPYFLD", 4, "file of folded parts", {})
+LAYOUT = Layout(b"TAUPYFLD", 5, "file of folded parts", {})
 _PART = 32  # the kind of its blocks
 _ENTRY = Struct("<IIQ48x64s")  # a block's header, then the name of the part
 _NAME = re.compile(rb"\d{1,20}-[0-9a-f]{1,16}\.part")

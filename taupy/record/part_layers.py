@@ -14,7 +14,10 @@ from taupy.record.engine_layout import LAYER
 from taupy.state import container
 
 _LARGEST = (1 << 62) - 1
-_COUNTS = ("parameters", "parameter_bytes", "output_bytes", "calls", "flop", "backward_flop")
+_COUNTS = (
+    *("parameters", "parameter_bytes", "output_bytes", "calls", "flop"),
+    *("backward_passes", "backward_flop"),
+)
 
 
 def facts(data: Any, start: int, routine_at: Mapping[int, int]) -> LayerFacts | None:
@@ -42,10 +45,17 @@ def facts(data: Any, start: int, routine_at: Mapping[int, int]) -> LayerFacts | 
         output_varies=bool(record["output_varies"]),
         output_bytes=_if_known(record["output_bytes"]),
         calls=int(record["calls"]),
-        flop=int(record["flop"]) if record["operators"] else None,
-        backward_flop=int(record["backward_flop"]) if record["backward_operators"] else None,
+        flop=_flop(record, ""),
+        backward_passes=int(record["backward_passes"]),
+        backward_flop=_flop(record, "backward_"),
         unknown=tuple(sorted(_text(record["unknown"]).split())),
     )
+
+
+def _flop(record: Any, prefix: str) -> int | None:
+    """Operations with a formula; None if there were none, or if they are not all."""
+    is_known = record[f"{prefix}operators"] and not record[f"{prefix}is_unsized"]
+    return int(record[f"{prefix}flop"]) if is_known else None
 
 
 def _if_known(number: Any) -> int | None:

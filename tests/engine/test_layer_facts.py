@@ -14,7 +14,9 @@ from typing import Any
 
 import pytest
 
+from taupy.answers import layers
 from taupy.instrument.torch_library import OPERATORS, Torch
+from taupy.profiledb.database import ProfileDB
 from tests.engine.conftest import ROOT, has_native
 from tests.engine.test_autograd import HEAD, environment_of, played, put_torch, shared  # noqa: F401
 from tests.engine.test_autograd import compiler as cxx
@@ -298,6 +300,28 @@ print(computed(b"aten::mm", 5))
     assert [facts(trial)["0"][name] for name in ("calls", "flop")] == [64, 640]
 
 
+def test_a_layer_that_is_used_late_is_counted_like_the_first(run):
+    trial = run(
+        """
+net = Sequential(Computes())
+for _ in range(100):
+    net(b"1")
+late = Sequential(Computes("MulBackward0"))
+for _ in range(3):
+    late(b"1")
+    backward(lambda: computed(b"aten::mm", 7))
+for _ in range(100):
+    net(b"1")
+"""
+    )
+    found = facts(trial)
+    rows = {name: (row["calls"], row["flop"]) for name, row in found.items()}
+    assert rows["Sequential (2).0"] == (3, 30)
+    counted = [found["Sequential (2).0"][name] for name in ("backward_passes", "backward_flop")]
+    assert counted == [3, 21]
+    assert rows["0"][1] == 10 * rows["0"][0] < 2000  # not in the call that was running
+
+
 def test_a_child_process_counts_anew(run):
     trial = run(
         """
@@ -443,3 +467,105 @@ def test_flop_of_networks_are_those_of_pytorchs_own_counter(request, name):
         assert "aten::native_batch_norm" in found["norm"]["unknown"].split()
         assert found["up"]["output"] == "2x8x32x32"
         assert found["down"]["parameters"] == 8 * 27 + 8
+
+
+OTHER_CALLS = {
+    "calls without a backward pass": (
+        """
+net = nn.Sequential(nn.Linear(8, 8))
+optimizer = torch.optim.SGD(net.parameters(), 0.1)
+for _ in range(10):
+    optimizer.zero_grad()
+    net(torch.randn(8, 8)).sum().backward()
+    optimizer.step()
+with torch.no_grad():
+    for _ in range(10):
+        net(torch.randn(8, 8))
+""",
+        {"0": (20 * 1024, 10 * 1024)},
+    ),
+    "a layer that is used late": (
+        """
+nets = [nn.Sequential(nn.Linear(8, 8)) for _ in range(2)]
+for net in nets:
+    optimizer = torch.optim.SGD(net.parameters(), 0.1)
+    for _ in range(3):
+        optimizer.zero_grad()
+        net(torch.randn(8, 8)).sum().backward()
+        optimizer.step()
+""",
+        {"0": (3 * 1024, 3 * 1024), "Sequential (2).0": (3 * 1024, 3 * 1024)},
+    ),
+    "a layer within one that began before": (
+        """
+class Late(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Linear(8, 8), nn.Linear(8, 8)
+    def forward(self, x, is_late):
+        x = self.second(self.first(x)) if is_late else self.first(x)
+        return x @ torch.ones(8, 8)
+net = Late()
+optimizer = torch.optim.SGD(net.parameters(), 0.1)
+for number in range(4):
+    optimizer.zero_grad()
+    net(torch.randn(8, 8), number > 1).sum().backward()
+    optimizer.step()
+""",
+        {"Late": (4 * 1024, 4 * 1024), "first": (4 * 1024, 4 * 1024), "second": (2048, 4096)},
+    ),
+    "a call that is mapped over a batch": (
+        """
+net = nn.Linear(8, 16)
+parameters = {name: each.detach() for name, each in net.named_parameters()}
+def call(parameters, row):
+    return torch.func.functional_call(net, parameters, (row,)).sum()
+torch.func.vmap(call, (None, 0))(parameters, torch.randn(50, 8))
+""",
+        {"Linear": (2 * 50 * 8 * 16, None)},
+    ),
+    "a graph that is traced": (
+        """
+net = torch.compile(nn.Sequential(nn.Linear(16, 32), nn.ReLU()), backend="aot_eager")
+with torch.inference_mode():
+    for _ in range(6):
+        net(torch.ones(8, 16))
+""",
+        {"<GraphModule>": (6 * 2 * 8 * 16 * 32, None)},
+    ),
+    "arguments that a formula does not know": (
+        """
+class Sparse(nn.Module):
+    def forward(self, x):
+        return torch.mm(torch.eye(8).to_sparse(), x) + torch.mm(x, x)
+Sparse()(torch.randn(8, 8))
+""",
+        {"Sparse": (None, None)},
+    ),
+    "no data": ('nn.Linear(8, 8, device="meta")(torch.randn(8, 8, device="meta"))\n', {}),
+}
+"""What is done with layers, and the flop of all their calls and of all backward passes."""
+
+
+@pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="PyTorch is not installed")
+@pytest.mark.parametrize("what", OTHER_CALLS)
+def test_flop_are_those_of_what_ran_or_unknown(torch_runner, what):
+    program, expected = OTHER_CALLS[what]
+    trial = torch_runner.run("import torch\nfrom torch import nn\n" + program, "native")
+    with ProfileDB.open(str(trial.database)) as db:
+        rows = [
+            row
+            for view in layers.views(db, 1, layers.Options())
+            for cells in view.rows
+            for row in [dict(zip((column.name for column in view.columns), cells, strict=True))]
+            if row["flop"] is not None or row["backward_flop"] is not None
+            or row["layer"].strip() in expected
+        ]  # fmt: skip
+    found = {row["layer"].strip(): (row["flop"], row["backward_flop"]) for row in rows}
+    if what == "a graph that is traced":
+        assert [*found.values()] == [*expected.values()]  # PyTorch names the graph's class
+    else:
+        assert found == expected
+    without = {name for row in facts(trial).values() for name in row["unknown"].split()}
+    is_known = what != "arguments that a formula does not know"
+    assert without.isdisjoint({"aten::mm", "aten::addmm"}) == is_known

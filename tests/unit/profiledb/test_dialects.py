@@ -265,7 +265,8 @@ READING = [
 ]
 UNDECIDED = 4  # what a gate of single runs ends with
 NEITHER = {
-    "run", "top", "static", "avail", "import", "merge", "doctor", "completion", "help",
+    "run", "top", "static", "avail", "import", "merge", "doctor", "setup", "completion",
+    "help",
     "store", "push", "pull",  # trials are copied
     "serve", "query",  # the user's own SQL, for SQLite
     "gate",  # as compare

@@ -142,9 +142,9 @@ def test_by_class_by_depth_and_as_a_tree(layers):
     assert len(layers("--limit", "2")) == 2
 
 
-def known():
+def known(*passes, number: int = 4):
     """As `network`, with facts of three layers: 4 of 20 calls of the first were counted."""
-    profile = network(number=4)
+    profile = network(*passes, number=number)
     at = {timer.name: place for place, timer in enumerate(profile.timers)}
     more = {"input": "2x3", "output": "2x5"}
     profile.layers = [
@@ -155,6 +155,24 @@ def known():
         LayerFacts(at["body [Sequential]"], 0, 0, 0, calls=1, unknown=("aten::mul", "aten::relu")),
     ]  # fmt: skip
     return profile
+
+
+def test_backward_flop_are_those_of_the_backward_passes_and_unknown_if_none_was_counted(
+    layers, tmp_path
+):
+    passes = call(backward_of("body.0", "Linear"), 6, 1)
+    first, second, third = known().layers
+    numbers = []
+    with ProfileDB.open(str(tmp_path / "layers.db"), create=True) as db:
+        for number, counted in ((8, 2), (9, 0)):
+            profile = known(passes, number=number)
+            profile.layers = [replace(first, backward_passes=counted), second, third]
+            numbers.append(str(add_profile(db, profile)))
+    (some,) = (r for r in layers(trial=numbers[0]) if r["layer"] == "body.0")
+    assert some["backward_flop"] == str(120 * 6 / 2)
+    for by, name in (("layer", "body.0"), ("type", "Linear")):
+        (none,) = (r for r in layers("--by", by, trial=numbers[1]) if r[by] == name)
+        assert none["backward_flop"] == ""
 
 
 def test_what_layers_are_made_of_and_compute(layers, tmp_path, capsys):

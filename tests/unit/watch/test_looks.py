@@ -123,7 +123,7 @@ def test_a_part_is_read_block_by_block_as_it_grows(folder, tmp_path):
 
     def write(*blocks):
         body = b"".join(blocks)
-        head = struct.pack("<8sIIQQQ", b"TAUPYPRT", 4, 64, 1, 64 + len(body), 1 << 20)
+        head = struct.pack("<8sIIQQQ", b"TAUPYPRT", 5, 64, 1, 64 + len(body), 1 << 20)
         file.write_bytes(head.ljust(64, b"\0") + body)
 
     other = struct.pack("<IIQ48x", 1, 0, 40000).ljust(40000, b"\0")
