@@ -116,15 +116,28 @@ def git_metadata(path: str) -> dict[str, str]:
     folder = Path(path)
     if not folder.is_dir():
         folder = folder.parent
-    answer = _git(folder, "rev-parse", "HEAD", "--abbrev-ref", "HEAD")
-    if answer is None or len(lines := answer.splitlines()) != 2:
+    if not any((above / ".git").exists() for above in (folder, *folder.resolve().parents)):
+        return {}  # nothing to start git for
+    filters = _git(
+        folder, "config", "--null", "--name-only", "--get-regexp", r"^filter\.", may_fail=True
+    )
+    if filters is None:
         return {}
-    facts = {"Git Commit": lines[0]}
-    if lines[1] != "HEAD":
-        facts["Git Branch"] = lines[1]
-    status = _git(folder, "status", "--porcelain", "--untracked-files=no")
-    if status is not None:
-        facts["Git Dirty"] = "yes" if status.strip() else "no"
+    answer = _git(
+        folder, "status", "--porcelain=v2", "--branch", "--no-ahead-behind", "--no-renames",
+        "--untracked-files=no", "--ignore-submodules=dirty", without=filters.split("\0"),
+    )  # fmt: skip
+    if answer is None:
+        return {}
+    lines = answer.splitlines()
+    about = dict(line[2:].split(" ", 1) for line in lines if line.startswith("# branch."))
+    commit, branch = about.get("branch.oid", "("), about.get("branch.head", "(detached)")
+    if commit.startswith("("):
+        return {}  # there is no commit yet
+    facts = {"Git Commit": commit}
+    if branch != "(detached)":
+        facts["Git Branch"] = branch
+    facts["Git Dirty"] = "yes" if any(line[:1] not in ("#", "") for line in lines) else "no"
     return facts
 
 
@@ -172,16 +185,44 @@ def _command_line(argv: Sequence[str]) -> str:
     return shlex.join(argv)
 
 
-def _git(folder: Path, *arguments: str) -> str | None:
-    # The repository's own settings must not make git run other programs.
-    command = ["git", "-C", str(folder), "-c", "core.fsmonitor=false", *arguments]
+_GIT_SETTINGS = {
+    "core.fsmonitor": "false",
+    "core.hooksPath": os.devnull,
+    "core.pager": "cat",
+    "status.submoduleSummary": "false",
+    "protocol.allow": "never",
+}
+"""Of a repository, these would make git run programs, or fetch."""
+
+
+def _git(
+    folder: Path, *arguments: str, without: Sequence[str] = (), may_fail: bool = False
+) -> str | None:
+    """The answer of git; None if there is none.
+
+    No settings of the repository make git run another program.
+
+    Args:
+        without: settings to be empty, such as `filter.lfs.clean`: git would run filters to compare
+            files with the index.
+        may_fail: git says that nothing was found by exit code 1.
+    """
+    settings = {**_GIT_SETTINGS, **dict.fromkeys(filter(None, without), "")}
+    settings |= {name: "false" for name in settings if name.endswith(".required")}
     environ = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")} | {
         "GIT_OPTIONAL_LOCKS": "0",
+        "GIT_NO_LAZY_FETCH": "1",
+        "GIT_ALLOW_PROTOCOL": "none",
+        "GIT_TERMINAL_PROMPT": "0",
+        "GIT_CONFIG_COUNT": str(len(settings)),
         "LC_ALL": "C",
     }
+    for number, (name, value) in enumerate(settings.items()):
+        environ[f"GIT_CONFIG_KEY_{number}"] = name
+        environ[f"GIT_CONFIG_VALUE_{number}"] = value
     try:
         done = subprocess.run(
-            command,
+            ["git", "--no-pager", "-C", str(folder), *arguments],
             capture_output=True,
             stdin=subprocess.DEVNULL,
             timeout=GIT_TIMEOUT_S,
@@ -190,4 +231,6 @@ def _git(folder: Path, *arguments: str) -> str | None:
         )
     except (OSError, ValueError, subprocess.TimeoutExpired):
         return None
-    return done.stdout.decode("utf-8", "replace") if done.returncode == 0 else None
+    if done.returncode not in ((0, 1) if may_fail else (0,)):
+        return None
+    return done.stdout.decode("utf-8", "surrogateescape")

@@ -60,6 +60,7 @@ def test_the_storer_gets_no_variable_that_the_program_has_removed(runs, engine):
     git.parent.mkdir()
     git.write_text('#!/bin/sh\nprintf "%s %s" "$SCRUBBED" "$KEPT" > "$SEEN"\n')
     git.chmod(0o755)
+    (runs.folder / ".git").mkdir()
     seen = runs.folder / "seen"
     path = f"{git.parent}:{os.environ['PATH']}"
     runs.environment = {"PATH": path, "SCRUBBED": "s3cret", "KEPT": "kept", "SEEN": str(seen)}
