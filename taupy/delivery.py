@@ -16,6 +16,7 @@ from pathlib import Path
 
 from taupy.collectors import host
 from taupy.errors import DatabaseError
+from taupy.instrument.boot import ELSEWHERE
 from taupy.instrument.runfolder import (
     RunSettings,
     derived_uuid,
@@ -66,7 +67,7 @@ from taupy.state.shape import fits
 _SNAPSHOT_SUFFIXES = (".snapshot", ".pysnapshot")
 _KEPT_SUFFIXES = (
     *PART_SUFFIXES, *_SNAPSHOT_SUFFIXES, GPU_SUFFIX, TRACE_SUFFIX, COUNT_SUFFIX, SNAPSHOT_SUFFIX,
-    ".problem", NCCL_SUFFIX,
+    ".problem", ELSEWHERE, NCCL_SUFFIX,
 )  # fmt: skip
 FACTS = "facts"
 _KEPT_NAMES = (
@@ -301,14 +302,17 @@ def _profile(run: _Run, nodes: dict[int, Part]) -> tuple[Profile, Mapping[str, s
 
 def _lost(run: _Run) -> dict[str, str]:
     """Notes on what was not measured in the run, as metadata."""
+    collected = run.collected
     notes = take_notes(run.parts, masking_of(run.folder, run.settings))
+    notes.arrivals.extend(collected.elsewhere)
     is_running = partial(goes_on, settings=run.settings)
     _add_lost_forks(run, notes, is_running)
     if run.facts is not None:  # what a run of another machine says of files there is not looked up
         return {name: text for name, text in run.facts.items() if name.startswith(HEALTH)}
-    health = unmeasured(notes, run.collected.pids, is_running)
+    health = unmeasured(notes, collected.pids, is_running)
     lost = {f"{HEALTH}{name}": text for name, text in health.items()}
-    return {**lost, **others(run.folder, notes, run.collected.pids)}
+    elsewhere = {arrival.pid for arrival in collected.elsewhere}
+    return {**lost, **others(run.folder, notes, collected.pids, elsewhere)}
 
 
 def _add_lost_forks(run: _Run, notes: Notes, is_running: Callable[[int], bool]) -> None:

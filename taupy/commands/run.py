@@ -241,6 +241,11 @@ def _settings(args: argparse.Namespace, target: list[str]) -> Any:
     from taupy.instrument import launch, runfolder
 
     plan = Plan(args)
+    if plan.is_native and is_measured():
+        raise TaupyError(
+            "this process is measured by another run already; start `taupy run` as a process of "
+            "its own"
+        )
     count(plan)
     application, program_folder = _names(target)
     compensate = args.compensate
@@ -314,6 +319,13 @@ def _settings(args: argparse.Namespace, target: list[str]) -> Any:
         gpu=gpu,
         merge_into=merge_into(plan),
     )
+
+
+def is_measured() -> bool:
+    """Whether the engine records this very process."""
+    from taupy._native import engine
+
+    return bool(engine.active())
 
 
 def _job(args: argparse.Namespace) -> Job:

@@ -26,6 +26,10 @@ VARIABLE = "TAUPY_BOOT"
 """The variable that names the run folder. It stays in the C environment, so that child processes
 inherit it, and is removed from `os.environ`, so that the program does not see it."""
 
+ELSEWHERE = ".elsewhere"
+"""Ending of the name of a file for a process whose program another run measures. It holds the
+time (CLOCK_MONOTONIC, ns) and the ids of the processes above it, with blanks in between."""
+
 VERSION = 3
 """Version of the settings of a run (`runfolder.RunSettings`)."""
 
@@ -147,6 +151,9 @@ def _start_engine(settings: "dict[str, Any]", folder: bytes) -> None:
     code = " ".join(sys.orig_argv)
     if "resource_tracker import main" in code:
         return  # a helper of multiprocessing or loky, which only waits for the program's end
+    if _is_launcher(sys.orig_argv):
+        _leave(folder, settings["root_pid"])
+        return
     options["helper"] = int("from multiprocessing.forkserver import" in code)
     options["early"] = tuple(settings["early"])
     options["root_pid"] = settings["root_pid"]
@@ -173,6 +180,31 @@ def _start_engine(settings: "dict[str, Any]", folder: bytes) -> None:
 
         plain.start(options)
         sys.modules["_taupy_engine"] = plain  # for the in-code API to find
+
+
+def _is_launcher(words: list[str]) -> bool:
+    """Whether it is a `taupy run` inside the program, or a command that runs programs so: what it
+    runs is a trial of its own."""
+    at = 1
+    while at < len(words) and words[at].startswith("-") and words[at][-1:] not in ("m", "c"):
+        at += 2 if words[at] in ("-W", "-X", "--check-hash-based-pycs") else 1
+    at += words[at : at + 1] != [] and words[at].startswith("-") and words[at][-1:] == "m"
+    name, command = (*words[at : at + 2], "", "")[:2]
+    return name.rpartition("/")[2] == "taupy" and command in ("run", "gate")
+
+
+def _leave(folder: bytes, root: int) -> None:
+    import time
+
+    opened = open_run(folder.decode("utf-8", "surrogateescape"))
+    try:
+        descriptor = File(opened, f"{posix.getpid()}{ELSEWHERE}").create()
+        posix.write(descriptor, b"%d " % time.monotonic_ns() + (_ancestors(root) or b""))
+        posix.close(descriptor)
+    except FileExistsError:
+        pass
+    finally:
+        opened.close()
 
 
 def _ancestors(root: int) -> "bytes | None":

@@ -13,8 +13,10 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from taupy.errors import FormatError
+from taupy.instrument.boot import ELSEWHERE
 from taupy.instrument.runfolder import RunSettings, boot_id, is_alive, process_start
 from taupy.record import part_files
+from taupy.record.children import Arrival
 from taupy.record.host_part import UNKNOWN, peek_process, read_part
 from taupy.record.part_data import Part
 from taupy.record.part_files import PartFile
@@ -37,6 +39,7 @@ class Collected:
         lost: lost measurements, one line each.
         pids: processes that are accounted for without a part in `parts`.
         helpers: parts of multiprocessing's own processes, for the forks noted in them.
+        elsewhere: programs that another run measures (`taupy run` inside the program).
     """
 
     parts: list[Part] = field(default_factory=list)
@@ -46,6 +49,7 @@ class Collected:
     lost: list[str] = field(default_factory=list)
     pids: set[int] = field(default_factory=set)
     helpers: list[Part] = field(default_factory=list)
+    elsewhere: list[Arrival] = field(default_factory=list)
 
     def all_pids(self) -> set[int]:
         """Processes that have a part or are otherwise accounted for."""
@@ -220,12 +224,23 @@ def _is_cut(part: PartFile) -> bool:
 def _add_problems(collected: Collected, folder: Folder) -> None:
     """Add the reasons why processes could not be measured, without repetitions."""
     files = folder.files(".problem")
-    collected.pids |= {
-        int(file.stem) for file in files if file.stem.isdigit() and len(file.stem) < 20
-    }
+    collected.pids |= _numbers(files)
+    collected.elsewhere = list(map(_arrival, folder.files(ELSEWHERE)))
+    collected.pids |= {arrival.pid for arrival in collected.elsewhere}
     for text, count in sorted(Counter(map(_text, files)).items()):
         where = "one process" if count == 1 else f"{count} processes"
         collected.problems.append(f"not measured in {where}: {text}")
+
+
+def _numbers(files: list[File]) -> set[int]:
+    """The process ids that files are named for."""
+    return {int(file.stem) for file in files if file.stem.isdigit() and len(file.stem) < 20}
+
+
+def _arrival(file: File) -> Arrival:
+    numbers = [int(word) for word in _text(file).split() if word.isdigit() and len(word) < 20]
+    (pid,) = _numbers([file]) or {0}
+    return Arrival(pid, numbers[0] if numbers else 0, frozenset(numbers[1:]))
 
 
 def _text(file: File) -> str:

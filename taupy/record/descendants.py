@@ -32,25 +32,66 @@ class _Process:
     runs: bool = False
 
 
-def others(folder: Folder, notes: Notes, reached: Collection[int]) -> dict[str, str]:
-    """All unmeasured descendants of the program, as metadata of the trial.
+def others(
+    folder: Folder, notes: Notes, reached: Collection[int], elsewhere: Collection[int] = ()
+) -> dict[str, str]:
+    """All descendants of the program that this run has not measured, as metadata of the trial.
 
     Args:
         reached: ids of processes that are not lost although none of their parts was read.
+        elsewhere: ids of programs that another run has measured, with their descendants.
     """
     try:
         kept, descendants = heartbeat.read(folder), heartbeat.read_seen(folder)
     except (Damaged, OSError):
         kept, descendants = None, []
     beat, ends = kept or (None, [])
-    processes = list(_processes(notes, reached, descendants, _Ends(ends, beat)))
-    if not processes:
-        return {}
+    times = _Ends(ends, beat)
+    measured = list(_measured_elsewhere(notes, descendants, elsewhere, times))
+    below = _below(elsewhere, descendants)
+    descendants = [process for process in descendants if process.pid not in below]
+    unmeasured = list(_processes(notes, {*reached, *elsewhere}, descendants, times))
+    texts = [f"{_counted(unmeasured)} not measured: {_text(unmeasured)}{_missed(beat)}"]
+    texts = [text for text in texts if unmeasured]
+    if measured:
+        texts.append(f"{_counted(measured)} measured by another run: {_text(measured)}")
+    return {"taupy.children": "; ".join(texts)} if texts else {}
+
+
+def _counted(processes: Sequence[_Process]) -> str:
+    return "1 process" if len(processes) == 1 else f"{count(len(processes))} processes"
+
+
+def _text(processes: Sequence[_Process]) -> str:
     listed = list(_listed(processes))
     more = len(listed) - _LISTED_AT_MOST
-    text = "; ".join(listed[:_LISTED_AT_MOST]) + (f"; and {more} more" if more > 0 else "")
-    number = "1 process" if len(processes) == 1 else f"{count(len(processes))} processes"
-    return {"taupy.children": f"{number} not measured: {text}{_missed(beat)}"}
+    return "; ".join(listed[:_LISTED_AT_MOST]) + (f"; and {more} more" if more > 0 else "")
+
+
+def _below(roots: Collection[int], descendants: Sequence[heartbeat.SeenProcess]) -> set[int]:
+    """The ids of these processes and of all below them; a parent is found before its children."""
+    below = set(roots)
+    for process in descendants:
+        if process.parent in below:
+            below.add(process.pid)
+    return below
+
+
+def _measured_elsewhere(
+    notes: Notes,
+    descendants: Sequence[heartbeat.SeenProcess],
+    elsewhere: Collection[int],
+    ends: _Ends,
+) -> Iterator[_Process]:
+    noted = {child.pid: child for child in notes.children}
+    seen = {process.pid: process for process in descendants}
+    for pid in sorted(elsewhere):
+        if child := noted.get(pid):
+            yield ends.process(child.command, pid, child.began_ns, child.ended_ns)
+        elif process := seen.get(pid):
+            yield ends.process(_shown(_words(notes, process)), pid, process.seen_ns)
+        else:
+            yield _Process("taupy run", pid, None)
 
 
 class _Ends:
@@ -82,11 +123,15 @@ def _processes(
     accounted = {child.pid for child in notes.children} | notes.measured | {*reached}
     for process in descendants:
         if process.pid not in accounted:
-            words = process.command.decode("utf-8", "backslashreplace").split("\0")
-            yield ends.process(_shown(notes.masking.words(words)), process.pid, process.seen_ns)
+            words = _words(notes, process)
+            yield ends.process(_shown(words), process.pid, process.seen_ns)
     for child in lost(notes, reached):
         if not child.is_unknown:
             yield ends.process(child.command, child.pid, child.began_ns, child.ended_ns)
+
+
+def _words(notes: Notes, process: heartbeat.SeenProcess) -> list[str]:
+    return notes.masking.words(process.command.decode("utf-8", "backslashreplace").split("\0"))
 
 
 def _listed(processes: Sequence[_Process]) -> Iterator[str]:

@@ -14,7 +14,7 @@ from taupy.state.heartbeat import SeenProcess
 from taupy.watch import pidfds
 
 _VARIABLE = b"TAUPY_BOOT="
-_HELPERS = (b"taupy.commands.store import", b"resource_tracker import main")
+_HELPERS = (b"import taupy; del sys.path[0]", b"resource_tracker import main")
 _ENVIRONMENT_BYTES = 1 << 16
 _EXIT_SIGNAL = 35  # of the fields in /proc/PID/stat
 _FEW = 256  # up to this many new ids it is cheaper to try each than to list all processes
