@@ -12,13 +12,21 @@ static int variable_is_needed(void)
     return active && run_folder != NULL && getenv("TAUPY_PYTHONPATH") == NULL;
 }
 
+/* The variable's value: that of this process, which ends in a number that no command line shows. */
+static const char *variable_value(void)
+{
+    const char *value = getenv(BOOT_VARIABLE);
+    size_t size = strlen(run_folder);
+    return value != NULL && strncmp(value, run_folder, size) == 0 ? value : run_folder;
+}
+
 PyObject *mapping_with_variable(PyObject *environment)
 {
     if (!variable_is_needed() || environment == Py_None || !PyMapping_Check(environment))
         return NULL;
     PyObject *copy = PyDict_New(), *keys = NULL, *values = NULL;
     PyObject *name = PyUnicode_FromString(BOOT_VARIABLE);
-    PyObject *folder = PyUnicode_DecodeFSDefault(run_folder);
+    PyObject *folder = PyUnicode_DecodeFSDefault(variable_value());
     int failed = copy == NULL || name == NULL || folder == NULL || PyMapping_Size(environment) < 0 ||
                  (keys = PyMapping_Keys(environment)) == NULL ||
                  (values = PyMapping_Values(environment)) == NULL ||
@@ -46,7 +54,7 @@ PyObject *list_with_variable(PyObject *environment, PyObject *preexec)
     /* If a name occurs twice, the first one counts, so a value set by the program takes
      * precedence. */
     PyObject *copy = PyList_GetSlice(environment, 0, PyList_GET_SIZE(environment));
-    PyObject *item = PyBytes_FromFormat(BOOT_VARIABLE "=%s", run_folder);
+    PyObject *item = PyBytes_FromFormat(BOOT_VARIABLE "=%s", variable_value());
     if (copy == NULL || item == NULL || PyList_Append(copy, item) != 0)
         Py_CLEAR(copy);
     Py_XDECREF(item);

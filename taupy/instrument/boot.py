@@ -23,8 +23,9 @@ if TYPE_CHECKING:
     from typing import Any
 
 VARIABLE = "TAUPY_BOOT"
-"""The variable that names the run folder. It stays in the C environment, so that child processes
-inherit it, and is removed from `os.environ`, so that the program does not see it."""
+"""The variable that names the run folder, `FOLDER/.NUMBER`. It stays in the C environment, so that
+child processes inherit it, and is removed from `os.environ`, so that the program does not see it.
+The number is random: no command line shows it, and no other user can claim to be of this run."""
 
 ELSEWHERE = ".elsewhere"
 """Ending of the name of a file for a process whose program another run measures. It holds the
@@ -50,6 +51,8 @@ def boot() -> None:
     os = modules.get("os")
     if os is not None:
         os.environ._data.pop(VARIABLE.encode(), None)
+    above, _, last = folder.rpartition(b"/")
+    folder = above if last.startswith(b".") else folder
     bytecode = sys.dont_write_bytecode
     try:
         sys.dont_write_bytecode = True

@@ -104,7 +104,7 @@ def execute(folder: Folder, settings: RunSettings) -> NoReturn:
     command = [*settings.interpreter, *settings.arguments]
     settings.arguments = masking_of(folder, settings).words(settings.arguments)
     write_settings(folder, settings)
-    environment[VARIABLE] = folder.path
+    environment[VARIABLE] = f"{folder.path}/.{os.urandom(16).hex()}"
     if not is_boot_installed(settings.interpreter[1:]):
         before = environment.get("PYTHONPATH")
         environment["TAUPY_PYTHONPATH"] = "" if before is None else ":" + before

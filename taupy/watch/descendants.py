@@ -1,7 +1,8 @@
 """Find the program's descendants while they run, so that a trial can account for them.
 
-A new process is a descendant if its parent is, or if it inherited the variable that names the run
-folder (a daemon, whose parent has ended). The kernel reports the id of the latest process or
+A new process is a descendant if its parent is, or if it is the same user's and inherited the
+variable that names the run folder (a daemon, whose parent has ended). The variable holds a number
+that only the run's own processes have. The kernel reports the id of the latest process or
 thread: if few have begun since the last look, each is examined, else /proc is listed. A new process
 at first has its parent's command and soon executes its own, so the command is read again.
 """
@@ -51,7 +52,8 @@ class Descendants:
 
     def __init__(self, root: int, folder: str) -> None:
         self.root = root
-        self.variable = _VARIABLE + folder.encode("utf-8", "surrogateescape") + b"\0"
+        self.prefix = _VARIABLE + folder.encode("utf-8", "surrogateescape") + b"/."
+        self.variable = b""  # of the program itself, once it has begun
         self.tree = {root}
         self.listed: set[int] = set()
         self.newest = 0
@@ -139,9 +141,17 @@ class Descendants:
     def _is_ours(self, pid: int, parent: int) -> bool:
         if parent in self.tree:
             return True
-        return parent == 1 and self.variable in _contents(
-            f"/proc/{pid}/environ", _ENVIRONMENT_BYTES
-        )
+        if parent != 1 or not _is_same_users(pid):
+            return False
+        self.variable = self.variable or self._own_variable()
+        return bool(self.variable) and self.variable in _environment(pid)
+
+    def _own_variable(self) -> bytes:
+        """The variable and its value with the final zero, from the program's environment; empty if
+        it has none (yet)."""
+        begin, prefix, rest = _environment(self.root).partition(self.prefix)
+        value, end, _ = rest.partition(b"\0")
+        return prefix + value + end if end and (not begin or begin.endswith(b"\0")) else b""
 
 
 Born = tuple[int, int, int]
@@ -186,6 +196,17 @@ def _last_begun() -> int:
 def _command(pid: int) -> bytes:
     """The command line of a process, each word followed by a zero; empty if it has ended."""
     return _contents(f"/proc/{pid}/cmdline", 1024)
+
+
+def _environment(pid: int) -> bytes:
+    return _contents(f"/proc/{pid}/environ", _ENVIRONMENT_BYTES)
+
+
+def _is_same_users(pid: int) -> bool:
+    try:
+        return bool(posix.stat(f"/proc/{pid}").st_uid == posix.geteuid())
+    except OSError:
+        return False
 
 
 def _contents(path: str, size: int) -> bytes:
