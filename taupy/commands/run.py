@@ -100,10 +100,9 @@ def _watch(args: argparse.Namespace, folder: Any, settings: Any) -> None:
             )
     why = "it was turned off"
     if wanted:
-        from taupy.instrument.launch import package_folder
         from taupy.watch import start
 
-        why = start.begin(folder, settings.root_pid, package_folder())
+        why = start.begin(folder, settings.root_pid)
     if why:
         settings.metadata["taupy.watch"] = f"none: {why}"
 
@@ -298,8 +297,7 @@ def _settings(args: argparse.Namespace, target: list[str]) -> Any:
         arguments=target,
         interpreter=interpreter,
         cwd=_cwd(),
-        module_path=[path for path in sys.path if path and os.path.abspath(path) != _cwd()]
-        + [launch.package_folder()],
+        module_path=[path for path in sys.path if path not in ("", _cwd(), program_folder)],
         library_folders=launch.library_folders(),
         program_folder=program_folder,
         launched_at=time.time(),

@@ -33,7 +33,7 @@ _OUT_OF_THE_WAY = 10
 def begin(
     module: str,
     arguments: Sequence[str],
-    paths: Sequence[str] = (),
+    paths: Sequence[str] | None = None,
     options: Sequence[str] = ("-I",),
 ) -> int | None:
     """Run `main(arguments)` of a module of taupy in a process of its own.
@@ -41,14 +41,14 @@ def begin(
     Args:
         module: its full name.
         arguments: the process's `sys.argv[1:]`.
-        paths: folders to import from; if empty, this process's `sys.path`.
+        paths: folders to import from, besides taupy's own modules; None: this process's `sys.path`.
         options: the interpreter's options.
 
     Returns:
         A descriptor from which its answer can be read; None if it could not be started.
     """
-    searched = paths or [path for path in sys.path if path]
-    code = _BOOTSTRAP.format(paths=searched, home=_HOME, module=module)
+    searched = [path for path in sys.path if path] if paths is None else paths
+    code = _BOOTSTRAP.format(paths=list(searched), home=_HOME, module=module)
     command = [sys.executable, *options, "-c", code, *arguments]
     answer, ours = os.pipe()
     try:

@@ -13,13 +13,12 @@ _PROCESSES_AT_LEAST = 1024
 _OPTIONS = ("-I", "-S", "-E")  # neither site-packages nor the environment: a small process
 
 
-def begin(folder: Folder, pid: int, package: str) -> str:
+def begin(folder: Folder, pid: int) -> str:
     """Start the watch of a run.
 
     Args:
         folder: the run folder.
         pid: of the program.
-        package: the folder that `import taupy` finds this package in.
 
     Returns:
         Why it could not be started; "" if it was.
@@ -32,7 +31,7 @@ def begin(folder: Folder, pid: int, package: str) -> str:
         for name in (heartbeat.NAME, heartbeat.SEEN, *looks.FILES):
             os.close((folder / name).create())
         arguments = [folder.path, str(pid), str(time.monotonic_ns())]
-        answer = beside.begin("taupy.watch.process", arguments, [package], _OPTIONS)
+        answer = beside.begin("taupy.watch.process", arguments, (), _OPTIONS)
     except OSError as problem:
         return f"it could not be started ({problem.strerror})"
     if answer is None:

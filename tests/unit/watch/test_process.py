@@ -170,13 +170,13 @@ def test_there_is_none_where_processes_are_limited(folder, tmp_path, monkeypatch
     begun = []
     monkeypatch.setattr(os, "sysconf", lambda name: limit)
     monkeypatch.setattr(beside, "begin", lambda *a: begun.append(a) or os.open("/dev/null", 0))
-    said = start.begin(folder, 50, "/")
+    said = start.begin(folder, 50)
     assert why in said
     assert bool(begun) == (why == "")
 
 
 def test_there_is_none_beside_process_1(folder):
-    assert "process 1" in start.begin(folder, 1, "/")
+    assert "process 1" in start.begin(folder, 1)
 
 
 def test_what_would_be_our_child_is_ended_at_once():

@@ -1,0 +1,70 @@
+"""taupy's own processes import nothing from the current folder or the program's."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+TRAP = "import os\nopen({mark!r}, 'a').write(__name__ + ' ' + ' '.join(os.sys.orig_argv) + '\\n')\n"
+NAMES = (
+    "resource", "argparse", "sqlite3", "json", "numpy", "pandas", "msgspec", "sqlglot", "IPython",
+    "datasette", "pynvml", "torch", "tomllib", "shutil", "zipfile", "pyarrow", "duckdb", "psycopg",
+    "fsspec", "greenlet", "sitecustomize", "usercustomize", "tqdm", "rich", "matplotlib",
+)  # fmt: skip
+
+
+@pytest.fixture
+def trapped(runs, native):
+    """The current folder has modules of many names; the program imports none."""
+    (runs.folder / "prog.py").write_text("import time\ntime.sleep(0.3)\n")
+    mark = str(runs.folder / "mark")
+    for name in NAMES:
+        if name not in ("sitecustomize", "usercustomize"):
+            (runs.folder / f"{name}.py").write_text(TRAP.format(mark=mark))
+    return runs
+
+
+@pytest.mark.parametrize("python_path", ["", ".", "here"])
+def test_nothing_is_imported_from_the_current_folder(trapped, python_path):
+    if python_path:
+        path = str(trapped.folder) if python_path == "here" else "."
+        trapped.environment = {"PYTHONPATH": path}
+    # As for a taupy without its optional dependencies: what is not installed is looked for.
+    hide = "import sys; sys.modules.pop('numpy', None)"
+    for command in (["run", "-c", hide], ["trials"], ["pprof"], ["doctor"]):
+        words = [sys.executable, "-m", "taupy", *command]
+        done = subprocess.run(
+            words, cwd=trapped.folder, env=trapped.environ(), capture_output=True, text=True,
+            timeout=120,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+    mark = trapped.folder / "mark"
+    lines = mark.read_text().splitlines() if mark.exists() else []
+    assert [line for line in lines if "-m taupy" in line or "import taupy" in line] == []
+
+
+def test_the_current_folder_is_not_on_the_path_of_a_command_or_of_the_storer(runs, native):
+    code = "import sys; from taupy import __main__ as m; m._own_libraries_only(); print(sys.path)"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=runs.folder,
+        env={**os.environ, "PYTHONPATH": f"{runs.folder}:.:"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert str(runs.folder) not in done.stdout and "''" not in done.stdout
+    source = """
+import os
+state = os.environ["TAUPY_STATE_DIR"]
+folder = next(f"{state}/{name}" for name in os.listdir(state) if name.startswith("run-"))
+print(open(folder + "/run", "rb").read().split(b"module_path")[1].split(b"library_folders")[0])
+"""
+    (runs.folder / "sub").mkdir()
+    (runs.folder / "sub" / "prog.py").write_text(source)
+    runs.environment = {"PYTHONPATH": f"{runs.folder}:{runs.folder}/sub"}
+    done = runs.taupy("run", "--db", "x.db", "sub/prog.py")
+    assert done.returncode == 0 and str(runs.folder) not in done.stdout, done.stdout
