@@ -10,7 +10,7 @@ Commands and notebooks use this; `sweep_views.py` makes tables, `sweep_plot.py` 
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from functools import cached_property
 from statistics import median
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
@@ -30,10 +30,18 @@ from taupy.analysis.sweep import (
 )
 from taupy.comparison.matching import hardly_matching
 from taupy.comparison.sweep_rows import BalanceRow, OutlierRow, TimerRow, TopRow
-from taupy.comparison.swept_values import PROGRAM, Measured, TimerKey, measured, totals
+from taupy.comparison.swept_values import (
+    PROGRAM,
+    Measured,
+    SweptTimer,
+    TimerKey,
+    known_phases,
+    measured,
+    totals,
+)
 from taupy.errors import UsageError
 from taupy.escaping import visible
-from taupy.model.metric import ROOT_TIMER
+from taupy.model.metric import ROOT_TIMER, TIME
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.meaning import meant_in
 from taupy.profiledb.opening import opened
@@ -120,6 +128,7 @@ class Sweep:
         selected = swept_trials(db, over, selectors, failed=failed)
         self.over = over
         self._path = db.path
+        self._of = of
         self.counted = selected.counted
         self.notes = list(selected.notes)
         self.scaling: Scaling = scaling or ("strong" if selected.counted else "none")
@@ -396,27 +405,41 @@ class Sweep:
         self, which: Literal["inclusive", "exclusive"], *, phases: bool
     ) -> list[TimerRow]:
         keys: dict[TimerKey, None] = {}
-        for run in self._measured:
-            for key, timer in run.timers.items():
-                if not phases or _PHASE in timer.groups.split("|"):
-                    keys[key] = None
+        of_runs = {run.swept.trial.id: run.timers for run in self._measured}
+        if phases:
+            of_runs = {run.swept.trial.id: self._phases(run) for run in self._measured}
+        for timers in of_runs.values():
+            keys |= dict.fromkeys(timers)
         by_time: list[tuple[float, list[TimerRow]]] = []
         for key in keys:
             rows: list[TimerRow] = []
             for series in self.series:
-                rows += self._timer_rows(key, series, which)
+                rows += self._timer_rows(key, series, which, of_runs)
             if rows and any(row.median for row in rows):
                 by_time.append((max(row.share or row.median for row in rows), rows))
         by_time.sort(key=lambda pair: (-pair[0], pair[1][0].timer))
         return [row for _, rows in by_time for row in rows]
 
+    def _phases(self, run: Measured) -> dict[TimerKey, SweptTimer]:
+        """The phases that the program named, and in times those of trainings."""
+        own = {key: timer for key, timer in run.timers.items() if _PHASE in timer.groups.split("|")}
+        if self.metric.name != TIME.name or self._of not in (None, PROGRAM):
+            return own
+        with opened(self._path) as db:
+            return known_phases(db, run.swept.trial.id) | own
+
     def _timer_rows(
-        self, key: TimerKey, series: str, which: Literal["inclusive", "exclusive"]
+        self,
+        key: TimerKey,
+        series: str,
+        which: Literal["inclusive", "exclusive"],
+        of_runs: Mapping[int, Mapping[TimerKey, SweptTimer]],
     ) -> list[TimerRow]:
         samples: dict[str, list[float]] = {}
         calls: dict[str, list[int]] = {}
         for run in self._measured:
-            if run.swept.series == series and (timer := run.timers.get(key)) is not None:
+            timer = of_runs[run.swept.trial.id].get(key)
+            if run.swept.series == series and timer is not None:
                 values = timer.exclusive if which == "exclusive" else timer.inclusive
                 if values.threads:
                     samples.setdefault(run.swept.value, []).append(values.joined(self.across))

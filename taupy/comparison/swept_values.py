@@ -12,7 +12,7 @@ from taupy.comparison.matching import matched
 from taupy.model.answer import Answer
 from taupy.model.question import Question
 from taupy.model.rows import TimerRow
-from taupy.pprof import selection
+from taupy.pprof import phases, selection
 from taupy.profiledb import metrics
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.meaning import Meant
@@ -179,6 +179,30 @@ def _add_threads(measured_of: Mapping[int, Measured], answer: Answer) -> None:
         if thread.context and own == own:
             streams = measured_of[trial].streams
             streams[place] = streams.get(place, 0.0) + own
+
+
+def known_phases(db: ProfileDB, trial: int) -> dict[TimerKey, SweptTimer]:
+    """The phases of `taupy phases`, such as forward and backward: their time on each host thread,
+    with all that ran in them except other phases."""
+    table = values(db, phases.question(trial))
+    kinds, begins = phases.of_rows(table)
+    spent: dict[str, dict[tuple[int, int, int], float]] = {}
+    calls: dict[str, int] = {}
+    rows = zip(
+        kinds, begins, table.row_labels("thread"), table.column("exclusive", "time"),
+        table.column("calls"), strict=True,
+    )  # fmt: skip
+    for kind, begun, thread, time, called in rows:
+        if kind != phases.NO_PHASE:
+            of_kind = spent.setdefault(kind, {})
+            of_kind[thread[:3]] = of_kind.get(thread[:3], 0.0) + (time or 0.0)
+            calls[kind] = calls.get(kind, 0) + (int(called or 0) if begun else 0)
+    timers: dict[TimerKey, SweptTimer] = {}
+    for kind, of_kind in spent.items():
+        threads = [(node, context, value) for (node, context, _), value in of_kind.items()]
+        whole = Spent(threads, sum(of_kind.values()))
+        timers["host", kind] = SweptTimer(kind, "PHASE", calls[kind], whole, whole)
+    return timers
 
 
 def totals(db: ProfileDB, trials: Sequence[int]) -> dict[tuple[str, str], dict[int, float]]:

@@ -100,6 +100,34 @@ def test_phases_are_inclusive(strong):
     assert rows[0].share == pytest.approx(1200 / 1300)
 
 
+def phased(number, batch):
+    """Two kinds of phases, one below a routine, and a worker that is in none."""
+    backward = Timer("Tensor.backward", "torch/_tensor.py", 1, ("PYTHON", "PHASE_BACKWARD"))
+    forward = Timer("Net.forward", "net.py", 2, ("PYTHON", "PHASE_FORWARD"))
+    inner = call(WORK, 3, 20 * batch)
+    step = call("step", 2, 5, [call(backward, 2, 40 * batch)])
+    main_thread = call("main", 1, 50, [call(forward, 2, 10 * batch, [inner]), step])
+    return profile_of(
+        host(main_thread), host(call("run", 1, 900), thread=1), number=number,
+        metadata={"batch": str(batch)},
+    )  # fmt: skip
+
+
+def test_phases_of_trainings_are_those_of_the_command_phases(capsys):
+    fill(phased(1, 1), phased(2, 4))
+    rows = sweep(over="batch").phases()
+    assert [(r.timer, r.value, r.calls, r.median) for r in rows] == [
+        ("backward", "1", 2, 40), ("backward", "4", 2, 160),
+        ("forward", "1", 2, 30), ("forward", "4", 2, 120),
+    ]  # fmt: skip
+    assert main(["phases", "2", "--json"]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    (table, *_) = shown if isinstance(shown, list) else [shown]
+    told = {row["phase"]: row["time_ns"] for row in table["rows"]}
+    assert (told["backward"], told["forward"]) == (160, 120)
+    assert all(r.timer != "backward" for r in sweep(over="batch").routines())
+
+
 def test_shares_of_the_top_add_up_to_one(strong):
     rows = [r for r in sweep(over="n").top(None) if r.value == "2"]
     assert rows[-1].cumulative == pytest.approx(1)
