@@ -53,6 +53,7 @@ class CuptiError(TaupyError):
     def __init__(self, function: str, code: int, name: str) -> None:
         meaning = f": {_MEANINGS[code]}" if code in _MEANINGS else ""
         super().__init__(f"{function}: {name} ({code}){meaning}")
+        self.function = function
         self.code = code
 
 

@@ -263,4 +263,5 @@ def problem_of(chip: str, problem: CuptiError | CudaError) -> str:
     }
     from taupy.collectors.cupti_errors import cause
 
-    return f"{special.get(problem.code) or cause(problem.code, str(problem))} ({problem.code})"
+    why = special.get(problem.code) or cause(problem.code, str(problem))
+    return f"{why} ({problem.function}: {problem.code})"

@@ -12,13 +12,19 @@ OK, NOTE, PROBLEM = "ok", "note", "PROBLEM"
 
 Check = tuple[str, str, str]
 
+_TRIED = (
+    "tried on one H200 (driver 580, CUDA 13.0) on 2026-11-26; never on other models, several GPUs, "
+    "MIG or with NCCL; sampling (--pm-sampling) was refused there"
+)
+
 _PARAMETERS = Path("/proc/driver/nvidia/params")
 _STATUS = Path("/proc/self/status")
 _CAP_SYS_ADMIN = 21
 
 
 def checks() -> list[Check]:
-    """One line per check: driver, GPUs, NVML, CUPTI, NVRTC, permission for counters."""
+    """One line per check: driver, GPUs, NVML, CUPTI, NVRTC, permission for counters; and on what
+    taupy's GPU support was tried."""
     from taupy.cuda import driver
 
     try:
@@ -33,7 +39,7 @@ def checks() -> list[Check]:
         _cupti(major),
         _nvrtc(),
     ]
-    results += [_cupti_python(major), _permission()]
+    results += [_cupti_python(major), _permission(), ("gpu support", NOTE, _TRIED)]
     return [check for check in results if check is not None]
 
 

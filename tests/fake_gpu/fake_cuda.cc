@@ -89,6 +89,16 @@ CUresult cuDeviceGet(CUdevice *device, int ordinal)
     NOT_IN_CALLBACK;
     return *device = ordinal, CUDA_SUCCESS;
 }
+CUresult cuDeviceGetName(char *name, int size, CUdevice)
+{
+    return snprintf(name, (size_t)size, "Fake H100"), CUDA_SUCCESS;
+}
+CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice) { return *bytes = 80ull << 30, CUDA_SUCCESS; }
+CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice)
+{
+    *value = attribute == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR ? 9 : 0;
+    return CUDA_SUCCESS;
+}
 CUresult cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice device)
 {
     memset(uuid, 0, sizeof *uuid);

@@ -115,6 +115,13 @@ def test_configurations_are_counted_apart(gpu):
     ]
 
 
+def test_the_gpus_of_counted_kernels_are_in_the_trial(gpu):
+    """Roofs and comparisons of GPUs find a trial by its GPU."""
+    gpu.run(PROGRAM + "launch(DRIVER, 'k', device=1)\n", "--metrics", "gld")
+    assert [tuple(row) for row in gpu.sql("SELECT ordinal, name FROM device")] == [(1, "Fake H100")]
+    assert gpu.metadata("GPU[1] Name") == "Fake H100"
+
+
 def test_each_gpu_counts_for_itself(gpu):
     source = PROGRAM + (
         "launch(DRIVER, 'k', device=0, work=5)\nlaunch(DRIVER, 'k', device=1, work=7)\n"

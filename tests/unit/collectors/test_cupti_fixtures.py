@@ -10,6 +10,7 @@ import os
 import struct
 import subprocess
 import sys
+import tarfile
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,9 @@ from tests.fake_gpu import PRELUDE
 from tests.unit.collectors.test_cupti_records import Records, collector, replay
 
 __all__ = ["collector"]
+
+
+DATA = Path(__file__).parents[2] / "data" / "cupti"
 
 
 def read_fixture(folder: Path) -> Records:
@@ -59,23 +63,34 @@ def kernels(part: GpuPart) -> dict[str, list[int]]:
     return sums
 
 
-def recorded_folders() -> list[Path]:
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory) -> Path:
+    """Folders of what was recorded on GPUs: those of the repository, and others' if there are."""
+    folder = tmp_path_factory.mktemp("recorded")
+    for packed in DATA.glob("*.tar.xz"):
+        with tarfile.open(packed) as archive:
+            archive.extractall(folder, filter="data")
     shared = os.environ.get("TAUPY_SHARED_DATA")
-    return (
-        sorted(path.parent for path in Path(shared, "cupti").glob("*/expected.json"))
-        if shared
-        else []
-    )
+    for other in Path(shared, "cupti").glob("*") if shared else ():
+        (folder / other.name).symlink_to(other)
+    return folder
 
 
-def test_buffers_that_were_recorded_on_a_gpu_give_the_same_kernels(collector, tmp_path):
-    folders = recorded_folders()
-    if not folders:
-        pytest.skip("no buffers recorded on a GPU ($TAUPY_SHARED_DATA/cupti/*/expected.json)")
+def test_buffers_that_were_recorded_on_a_gpu_give_the_same_kernels(collector, recorded, tmp_path):
+    """Of a training on an H200: CNN with mixed precision, LSTM, a CUDA graph replayed ten times."""
+    folders = sorted(path.parent for path in recorded.glob("*/expected.json"))
+    assert "h200_torch_steps" in [folder.name for folder in folders]
     for number, folder in enumerate(folders):
         (tmp_path / str(number)).mkdir()
         part = replay(collector, tmp_path / str(number), read_fixture(folder))
         assert kernels(part) == json.loads((folder / "expected.json").read_text())
+
+
+def test_kernels_outside_of_graphs_are_told_from_those_in_them(collector, recorded, tmp_path):
+    """1,306 launches and ten replays of a graph of two nodes: torch.profiler saw the same."""
+    part = replay(collector, tmp_path, read_fixture(recorded / "h200_torch_steps"))
+    assert (part.counters["kernels"], part.counters["arrived"]) == (1326, 1306)
+    assert part.counters["untimed"] == part.counters["converted"] == 0
 
 
 def test_what_a_run_saves_replays_to_the_same_kernels(collector, played_gpu, tmp_path):
@@ -131,11 +146,9 @@ def evaluated(values: Path, environment: dict[str, str]) -> str:
     return done.stdout
 
 
-def test_images_that_were_recorded_on_a_gpu_give_the_same_values():
-    shared = os.environ.get("TAUPY_SHARED_DATA")
-    kept = sorted(Path(shared, "cupti").glob("*/*.values")) if shared else []
-    if not kept:
-        pytest.skip("no images recorded on a GPU ($TAUPY_SHARED_DATA/cupti/*/*.values)")
+def test_images_that_were_recorded_on_a_gpu_give_the_same_values(recorded):
+    kept = sorted(recorded.glob("*/*.values"))
+    assert kept
     for values in kept:
         evaluated(values, dict(os.environ))
 
