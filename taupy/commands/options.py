@@ -63,12 +63,13 @@ def add_reading_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def add_form_arguments(parser: argparse._ActionsContainer, csv: Sequence[str] = ("--csv",)) -> None:
-    """`--csv`, `--json`, `--markdown`; without them, text."""
+    """`--csv`, `--json`, `--markdown`, `--wide`; without them, text as wide as the terminal."""
     forms = parser.add_mutually_exclusive_group()
     for names, form, what in (
         (csv, "csv", "comma-separated values, unrounded"),
         (("--json",), "json", "JSON, unrounded"),
         (("--markdown",), "markdown", "a Markdown table"),
+        (("--wide",), "wide", "text that is not cut: all rows and whole names"),
     ):
         forms.add_argument(
             *names, dest="form", action="store_const", const=form, default="text", help=what

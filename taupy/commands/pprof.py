@@ -25,6 +25,7 @@ from taupy.model.answer import Answer
 from taupy.model.metric import TIME, Metric
 from taupy.model.rows import ThreadRow
 from taupy.model.sampled import STATES
+from taupy.model.thread_groups import groups_of
 from taupy.pprof import events, figures, flat, selection, terminal
 from taupy.pprof.figures import Order
 from taupy.pprof.selection import Test
@@ -45,6 +46,9 @@ _MOST_LAWS = 2
 
 _NUMBERS_WIDTH = 44
 """Columns of a tree to the left of the names."""
+
+_SEVERAL = 3
+"""Threads of one kind from which on people see their sums."""
 
 _COMPARISONS: dict[str, Callable[[float, float], bool]] = {
     "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge, "=": operator.eq,
@@ -325,13 +329,33 @@ class Request:
             summaries=tuple(dict.fromkeys(sum(args.summary, ()))) or None,
             summary_only=args.summary_only,
         )
-        return flat.views(answer, threads, choice, meant, events_of)
+        return flat.views(answer, threads, choice, meant, events_of, self._kinds(threads))
+
+    def _kinds(self, threads: Sequence[ThreadRow]) -> dict[str, list[ThreadRow]]:
+        """For people who choose no threads: kinds that have several, which are shown together."""
+        args = self.args
+        if args.form != "text" or args.thread or args.node or args.summary_only:
+            return {}
+        host = [thread for thread in threads if thread.kind == "host"]
+        kinds: dict[str, list[ThreadRow]] = {}
+        for thread, group in zip(
+            host, groups_of(host, query.node_facts(self.db, self.trial_id)), strict=True
+        ):
+            kinds.setdefault(group, []).append(thread)
+        streams = [thread for thread in threads if thread.kind != "host"]
+        if streams:
+            kinds["GPU streams"] = streams
+        return {
+            f"{len(mine)} {kind.upper()}, ADDED UP (--thread all: one by one)": mine
+            for kind, mine in kinds.items()
+            if len(mine) >= _SEVERAL
+        }
 
     def _tree(self, threads: Sequence[ThreadRow], metric: Resolved) -> list[View]:
         from taupy.pprof import tree
 
         args = self.args
-        for_people = args.form in ("text", "markdown")
+        for_people = args.form in ("text", "wide", "markdown")
         share = args.min_share
         if not metric.additive:
             if share:

@@ -77,7 +77,7 @@ def _add_order(parser: argparse.ArgumentParser) -> None:
 
 def _add_selection(parser: argparse.ArgumentParser) -> None:
     chosen = parser.add_argument_group("selection", "each option may be repeated")
-    options.add_list_argument(chosen, "--thread", "N.C.T", "0.0.1, 0.*.* or 0")
+    options.add_list_argument(chosen, "--thread", "N.C.T", "0.0.1, 0.*.*, 0 or all")
     options.add_list_argument(chosen, "--node", "N", "threads of this node", options.count)
     options.add_routines_arguments(chosen)
     options.add_list_argument(

@@ -138,7 +138,7 @@ def run(args: argparse.Namespace) -> int:
     from taupy.comparison.sweep_views import view
 
     limit = None if args.all else args.limit
-    people = args.form in ("text", "markdown")
+    people = args.form in ("text", "wide", "markdown")
     views = [view(sweep, part, limit, people=people) for part in parts]
     views[0] = replace(views[0], warnings=sweep.warnings)
     if len(views) == 1:

@@ -58,7 +58,7 @@ def gate_view(
         Column("ratio_low", "float", audience="machines"),
         Column("ratio_high", "float", audience="machines"),
         Column("p_adjusted", "tau_count", "p"),
-        Column("why", "text", "Why"),
+        Column("why", "text", "Why", sentence=True),
     ]
     rows: list[list[Cell]] = []
     if not machines:

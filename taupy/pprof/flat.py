@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 from taupy.model.answer import Answer
@@ -42,6 +42,7 @@ def views(
     choice: Choice | None = None,
     meant: Test | None = None,
     events: Mapping[Place, View] | None = None,
+    kinds: Mapping[str, Sequence[ThreadRow]] | None = None,
 ) -> list[View]:
     """The tables of these threads, and the chosen summaries.
 
@@ -52,8 +53,14 @@ def views(
             table and does not count in a mean.
         meant: the routines to show, None for all.
         events: user events of a thread, shown below its table.
+        kinds: title -> threads of one kind, which have one table with their sums instead of one
+            each; there are then no summaries over all threads unless they are chosen.
     """
     choice = choice or Choice()
+    kinds = kinds or {}
+    together = {place_of(thread) for mine in kinds.values() for thread in mine}
+    if kinds and choice.summaries is None:
+        choice = replace(choice, summaries=())
     by_thread: dict[Place, list[Figures]] = {place_of(thread): [] for thread in threads}
     by_timer: dict[str, list[Figures]] = {}
     for thread, row in zip(answer.threads, figures.of(answer, answer.timers), strict=True):
@@ -64,27 +71,50 @@ def views(
     listed_views: list[View] = []
     for thread in () if choice.summary_only else threads:
         place = place_of(thread)
+        if place in together:
+            continue
         if rows := by_thread[place]:
             selected = _on_thread(rows, spread, meant, thread.kind)
             listed_views.append(_thread_view(thread, selected, answer, choice))
         if events and place in events:
             listed_views.append(events[place])
+    for title, mine in kinds.items():
+        of_kind: dict[str, list[Figures]] = {}
+        for thread in mine:
+            for row in by_thread[place_of(thread)]:
+                of_kind.setdefault(row.timer, []).append(row)
+        if of_kind:
+            over_kind = _Over(answer, len(mine))
+            selected = _summed(over_kind, of_kind, spread, "total", meant)
+            view = _summary_view("total", selected, answer, choice)
+            listed_views.append(replace(view, title=f"{title}:{metric_remark(answer.metric)}"))
     for statistic in _summaries(choice, answer, over.threads):
-        summed = [
-            over.summary(rows, statistic)._replace(stddev=spread[name])
-            for name, rows in by_timer.items()
-        ]
-        whole = max((timer_figures.inclusive or 0 for timer_figures in summed), default=0)
-        shares = statistic != "stddev"
-        selected = [
-            timer_figures._replace(
-                percent=figures.share(timer_figures.inclusive, whole) if shares else None
-            )
-            for timer_figures in summed
-            if meant is None or meant(timer_figures)
-        ]
+        selected = _summed(over, by_timer, spread, statistic, meant)
         listed_views.append(_summary_view(statistic, selected, answer, choice))
     return listed_views
+
+
+def _summed(
+    over: _Over,
+    by_timer: Mapping[str, Sequence[Figures]],
+    spread: Mapping[str, float],
+    statistic: Statistic,
+    meant: Test | None,
+) -> list[Figures]:
+    """The figures of the chosen routines over threads."""
+    summed = [
+        over.summary(rows, statistic)._replace(stddev=spread[name])
+        for name, rows in by_timer.items()
+    ]
+    whole = max((timer_figures.inclusive or 0 for timer_figures in summed), default=0)
+    shares = statistic != "stddev"
+    return [
+        timer_figures._replace(
+            percent=figures.share(timer_figures.inclusive, whole) if shares else None
+        )
+        for timer_figures in summed
+        if meant is None or meant(timer_figures)
+    ]
 
 
 def thread_title(thread: ThreadRow, metric: Metric) -> str:

@@ -1,6 +1,6 @@
 """Select threads and routines by what the user typed.
 
-threads   0.0.1, 0.*.*, 0 (a whole node), 0.1 (a whole context)
+threads   0.0.1, 0.*.*, 0 (a whole node), 0.1 (a whole context), all
 routines  forward            the short name, or a part of the full name
           for*, *[{net.py}*  `*` and `?` as in a shell; must match the whole of either name
           /^for.*d$/         a regular expression, found anywhere in the full name
@@ -19,6 +19,8 @@ from taupy.units import listing, nearest, no_such
 
 Place = tuple[int, int, int]
 
+
+ALL = "all"
 
 Test = Callable[[Named], bool]
 """Whether a routine is selected."""
@@ -45,7 +47,11 @@ def selected_threads(threads: Sequence[ThreadRow], selection: Selection) -> list
     places = [place_text(place_of(thread)) for thread in threads]
     chosen: set[Place] = set()
     for pattern in selection.threads:
-        matches = {place_of(thread) for thread in threads if _place_matches(pattern, thread)}
+        matches = {
+            place_of(thread)
+            for thread in threads
+            if pattern == ALL or _place_matches(pattern, thread)
+        }
         if not matches:
             raise UsageError(f"no thread matches '{pattern}' (the trial has: {_list(places)})")
         chosen |= matches

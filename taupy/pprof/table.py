@@ -16,20 +16,23 @@ Painter = Callable[[str, str], str]
 """Maps a text and a style to the text with terminal escapes."""
 
 
-def lines(views: Iterable[View], limit: int, paint: Painter | None) -> Iterator[str]:
+def lines(
+    views: Iterable[View], limit: int, paint: Painter | None, window: bool = True
+) -> Iterator[str]:
     """Tables as text, with an empty line between them.
 
     Args:
         limit: width of the window in columns; 0 for no limit.
         paint: adds colours; None for no colours.
+        window: whether it is one: in a pipe or file, titles and notes are not wrapped.
     """
     for number, view in enumerate(views):
         if number:
             yield "\n"
-        yield from _table(view, limit, paint)
+        yield from _table(view, limit, paint, window)
 
 
-def _table(view: View, limit: int, paint: Painter | None) -> Iterator[str]:
+def _table(view: View, limit: int, paint: Painter | None, window: bool) -> Iterator[str]:
     columns, positions = cells.seen_by(view, "people")
     formats = [cells.FORMATS[column.kind] for column in columns]
     headings = [cells.heading(column) for column in columns]
@@ -40,20 +43,32 @@ def _table(view: View, limit: int, paint: Painter | None) -> Iterator[str]:
     widths = [max(column.width, wide) for column, wide in zip(columns, needed, strict=True)]
     notes = list(view.notes)
     longest = sum(widths) + len(widths) - 1
-    if limit and longest > limit:
-        kept, widths = fitting.fitted(columns, widths, needed, limit)
+    # What is cut: everything in a window, all but sentences in a pipe or file.
+    free = [at for at, column in enumerate(columns) if window or not column.sentence]
+    if limit and sum(widths[at] for at in free) + len(free) - 1 > limit:
+        fit = fitting.fitted(
+            [columns[at] for at in free],
+            [widths[at] for at in free],
+            [needed[at] for at in free],
+            limit,
+        )
+        width_of = {free[at]: wide for at, wide in zip(fit.kept, fit.widths, strict=True)}
+        kept = [at for at in range(len(columns)) if at in width_of or at not in free]
+        widths = [width_of.get(at, widths[at]) for at in kept]
         if left_out := [" ".join(headings[at]) for at in range(len(columns)) if at not in kept]:
-            notes.append(f"not shown in this narrow window: {', '.join(left_out)} (use --csv)")
+            where, instead = ("in this narrow window", "--csv") if window else ("here", "--wide")
+            notes.append(f"not shown {where}: {', '.join(left_out)} (use {instead})")
         columns, positions = [columns[at] for at in kept], [positions[at] for at in kept]
         formats, headings = [formats[at] for at in kept], [headings[at] for at in kept]
         right = [right[at] for at in kept]
         longest = sum(widths) + len(widths) - 1
-    rule = "-" * min(longest, limit or RULE) + "\n"
+    wrap = limit if window else 0
+    rule = "-" * min(longest, wrap or RULE) + "\n"
     for warning in view.warnings:
-        for line in _wrapped("note: " + visible(warning), limit):
+        for line in _wrapped("note: " + visible(warning), wrap):
             yield _painted(line, "yellow", paint) + "\n"
     if view.title:
-        for line in _wrapped(visible(view.title), limit):
+        for line in _wrapped(visible(view.title), wrap):
             yield _painted(line, "bold cyan", paint) + "\n"
     yield rule
     for at in range(max(map(len, headings), default=0)):
@@ -68,7 +83,7 @@ def _table(view: View, limit: int, paint: Painter | None) -> Iterator[str]:
     if notes:
         yield rule
     for note in notes:
-        for line in _wrapped("note: " + visible(note), limit):
+        for line in _wrapped("note: " + visible(note), wrap):
             yield _painted(line, "yellow", paint) + "\n"
 
 

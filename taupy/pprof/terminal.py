@@ -3,8 +3,8 @@
 The only module that writes results. It does not depend on the contents of the views.
 
 - On a terminal, text is coloured and cut to the width of the window, and long text goes through
-  a pager (`pager.py`). In a pipe, text is neither coloured nor cut. NO_COLOR and FORCE_COLOR are
-  honoured.
+  a pager (`pager.py`). In a pipe or file, text is not coloured, and cut to `IN_A_PIPE` columns
+  except with `--wide`. NO_COLOR and FORCE_COLOR are honoured.
 - Names may contain anything. Control characters, newlines, terminal escapes and bidirectional
   overrides are always escaped.
 """
@@ -24,7 +24,11 @@ from taupy.pprof.view import View
 _PATIENCE_SECONDS = 0.7
 _CLEAR = "\x1b[H\x1b[2J"
 
-Form = Literal["text", "csv", "json", "markdown"]
+IN_A_PIPE = 200
+"""Columns of a table that is not on a terminal."""
+
+Form = Literal["text", "wide", "csv", "json", "markdown"]
+"""`wide` is text that is not cut."""
 
 
 def show(
@@ -86,10 +90,13 @@ def _lines(
     alone: bool,
 ) -> Iterator[str]:
     colored = False
-    if form == "text":
+    if form in ("text", "wide"):
         colored = wants_color(out) if color is None else color
-        limit = terminal_width(out) if width is None else width
-        lines = table.lines(views, limit, _painter() if colored else None)
+        window = terminal_width(out) if width is None else width
+        limit = window or (IN_A_PIPE if width is None else 0)
+        if form == "wide":
+            window = limit = 0
+        lines = table.lines(views, limit, _painter() if colored else None, bool(window))
     else:
         lines = _lines_in_form(form, views, alone)
     # Forms and tables escape their text; this catches anything they missed.

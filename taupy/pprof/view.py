@@ -44,6 +44,7 @@ class Column:
             JSON only (information that text has in the title).
         width: minimum width in text.
         spare: dropped first if the window is too narrow.
+        sentence: a reason or conclusion: cut in a window only, never in a pipe or file.
     """
 
     name: str
@@ -52,6 +53,7 @@ class Column:
     audience: Audience = "all"
     width: int = 0
     spare: bool = False
+    sentence: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -415,3 +415,27 @@ def test_a_terminal_shows_25_rows_and_the_sum_of_the_others(stored, pprof, monke
 def test_all_rows_and_some_rows_contradict_each_other(stored, refused):
     stored(many_routines())
     assert "--all and --limit cannot be combined" in refused("--all", "-n", "3", code=2)
+
+
+def test_people_see_sums_of_kinds_of_which_there_are_several_threads(stored, capsys):
+    """Three workers, each of which calls f twice for 5 ms; two other threads have own tables."""
+    f = Timer("f", "a.py", 3, path=HOME + "a.py")
+    work = call(ROOT, 1, 1 * MS, [call(f, 2, 5 * MS)])
+    threads = [host(work, name="MainThread"), *(host(work, thread=at) for at in (1, 2))]
+    stored(profile_of(*threads, *(host(work, node=node) for node in (1, 2, 3))))
+    assert main(["pprof"]) == 0
+    shown = capsys.readouterr().out
+    titles = [line for line in shown.splitlines() if ";THREAD" in line or "ADDED UP" in line]
+    assert titles == [
+        "NODE 0;CONTEXT 0;THREAD 0: MainThread",
+        "NODE 0;CONTEXT 0;THREAD 1:",
+        "NODE 0;CONTEXT 0;THREAD 2:",
+        "3 WORKER PROCESSES, ADDED UP (--thread all: one by one):",
+    ]
+    row = next(line for line in shown.split("ADDED UP")[1].splitlines() if "f [" in line)
+    assert row.split()[1:4] == ["15", "15", "6"]  # own and inclusive time, calls
+    assert main(["pprof", "--thread", "all"]) == 0
+    every = capsys.readouterr().out
+    assert every.count("NODE ") == 6 and "FUNCTION SUMMARY (total):" in every
+    assert main(["pprof", "--csv"]) == 0
+    assert capsys.readouterr().out.count("thread,") >= 6

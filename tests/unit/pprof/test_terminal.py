@@ -98,11 +98,29 @@ def test_columns_of_free_queries_stand_right_where_they_hold_numbers():
 # --- terminal ----------------------------------------------------------------
 
 
-def test_in_a_pipe_there_is_no_color_and_nothing_is_cut():
+def test_in_a_pipe_there_is_no_color_and_tables_have_200_columns():
     name = "n" * 500
-    made = shown(one_text(name))
-    assert name in made
+    made = shown(replace(one_text(name), title="t " * 200, notes=["word " * 100]))
     assert "\x1b" not in made
+    assert name not in made
+    cut = next(line for line in made.splitlines() if "…" in line)
+    assert len(cut) == terminal.IN_A_PIPE == 200
+    assert ("t " * 200).strip() in made and ("word " * 100).strip() in made  # for grep
+
+
+def test_a_reason_is_not_cut_in_a_pipe():
+    columns = [Column("name"), Column("why", sentence=True)]
+    made = shown(View("", columns, [("n" * 300, "because " * 50)]))
+    assert ("because " * 50).strip() in made and "n" * 300 not in made
+
+
+def test_wide_text_is_not_cut_anywhere(monkeypatch):
+    name = "n" * 500
+    assert name in shown(one_text(name), "wide")
+    monkeypatch.setenv("COLUMNS", "48")
+    out = Terminal()
+    terminal.show(one_text(name), "wide", stream=out)
+    assert name in out.getvalue()
 
 
 def test_on_a_terminal_lines_fit_and_hot_rows_glow(monkeypatch):
