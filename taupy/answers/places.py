@@ -13,7 +13,7 @@ each for other ranks, worker processes and other threads, whose times overlap.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, replace
 from typing import Any, NamedTuple
 
 from taupy.analysis import places
@@ -210,7 +210,13 @@ def _asleep(db: ProfileDB, trial: int, table: Table) -> dict[int, tuple[int, flo
 def view(group: GroupPlaces, limit: int | None = None) -> View:
     """The table of a group, with the first own places and all that is apart from them."""
     rows = [_row(group.group, place) for place in group.first(limit)]
-    return View(f"PLACES of the {group.title}", _COLUMNS, rows)
+    columns = [
+        replace(column, audience="machines")
+        if column.spare and all(row[at] is None for row in rows)
+        else column
+        for at, column in enumerate(_COLUMNS)
+    ]
+    return View(f"YOUR CODE, {group.title}", columns, rows)
 
 
 def _row(group: Group, place: Place) -> tuple[Cell, ...]:

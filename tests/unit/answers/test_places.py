@@ -6,6 +6,7 @@ import pytest
 
 from taupy.answers import places
 from taupy.model.profile import Timer
+from taupy.pprof.cells import seen_by
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.values import values
 from taupy.profiledb.writer import add_profile
@@ -325,3 +326,11 @@ def test_the_hottest_place_is_that_of_the_threads_that_the_main_thread_waits_for
 def _hottest(profile):
     group, place = places.hottest(places.of_profile(profile))
     return group.group, places.described(place)
+
+
+def test_people_see_no_column_without_values(tmp_path):
+    profile = profile_of(host(root(call(MAIN, 1, 5, [call(own("work", 3), 1, 40)]))))
+    view = places.view(found(profile, tmp_path)["main thread"])
+    shown, _ = seen_by(view, "people")
+    assert [column.name for column in shown] == ["share_percent", "time_ns", "calls", "place"]
+    assert "callee" in [column.name for column in seen_by(view, "machines")[0]]
