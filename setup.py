@@ -78,6 +78,7 @@ def native(name: str, sources: list[str], *more: str) -> Extension:
 ENGINE = [
     *("allocator", "api", "append", "autograd", "batches", "calltree", "carry", "children"),
     *("children_of", "codes", "collectives", "counters", "counters_python", "engine"),
+    "evaluation",
     *("environment", "events", "exit", "flat", "fork"),
     *("frames", "gpu", "greenlets", "hooks_311", "hooks_312", "imports", "known", "known_work"),
     *("layer_facts", "layer_names", "layers", "listeners", "logged", "memory"),

@@ -2,6 +2,7 @@
 #include "known.h"
 #include "carry.h"
 #include "collectives.h"
+#include "evaluation.h"
 #include "frames.h"
 #include "pairs.h"
 #include "process.h"
@@ -11,7 +12,7 @@
 #include "timers.h"
 #include "timing.h"
 
-enum { COMMUNICATION = 7 }; /* as in taupy/network/phases.py */
+enum { LOSS = 2, COMMUNICATION = 7 }; /* as in taupy/network/phases.py */
 
 static KnownRoutine *known;
 static size_t known_count;
@@ -130,12 +131,16 @@ void known_called(Thread *thread, Routine *routine, PyObject *first, PyObject *s
     int goes_on = routine->known->role == KNOWN_JIT && routine->known->kind;
     if (routine->known->role != KNOWN_PAIR) /* what issues it keeps its operation */
         collectives_look(thread);
-    steps_called(thread, routine->known, first, second);
+    int evaluates = steps_called(thread, routine->known, first, second);
     steps_window_look(thread, routine->key);
     if (thread->cursor == &thread->hidden)
         hide(thread);
-    else if (shown != NULL)
+    else if (shown != NULL) {
+        void *evaluation = evaluates ? evaluation_timer() : NULL;
+        if (evaluation != NULL)
+            timer_begin(thread, evaluation);
         enter(shown, goes_on, Py_None, NULL, 1);
+    }
     if (routine->known->role == KNOWN_PHASE && routine->known->kind == COMMUNICATION)
         collectives_follow(thread);
     PyErr_Clear();
@@ -168,6 +173,9 @@ void known_left(Thread *thread, Routine *routine, PyObject *returned)
         jit_leave(thread);
     else if (routine->shown != NULL)
         leave(routine->shown->key, 1);
+    if (routine->known->role == KNOWN_PHASE && routine->known->kind == LOSS &&
+        thread->cursor->parent != NULL && thread->cursor->key == evaluation_timer())
+        leave(thread->cursor->key, 1); /* which a loss has begun: that of a module has more in it */
     steps_window_look(thread, routine->key);
     PyErr_Restore(type, value, trace);
     errno = saved;

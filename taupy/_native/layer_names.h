@@ -42,6 +42,7 @@ typedef struct OpenLayer {
     int is_searched;   /* modules below it, during this call */
     int is_looked_at;  /* shapes of this call; see layer_facts.h */
     int64_t ids[2];    /* shape of what may be its tokens; see layer_facts.h */
+    void *evaluation;  /* the timer around it, if it is evaluated; else NULL */
 } OpenLayer;
 
 /* The layer of a module called while `count` layers are open (outermost first); its timer is

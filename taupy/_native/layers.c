@@ -2,6 +2,7 @@
 #include "layers.h"
 #include "autograd.h"
 #include "carry.h"
+#include "evaluation.h"
 #include "frames.h"
 #include "known.h"
 #include "layer_names.h"
@@ -69,6 +70,19 @@ static int is_within(const Routine *routine, const PyObject *module)
 
 static int is_network(const Routine *routine) { return routine->layer_kind != LAYER_ESTIMATOR; }
 
+/* End the validation that an outermost module is; its call may be hidden. */
+static void evaluation_leave(Thread *thread, void *evaluation)
+{
+    int is_hidden = thread->cursor == &thread->hidden;
+    if (evaluation == NULL)
+        return;
+    if (is_hidden)
+        unhide(thread);
+    leave(evaluation, 1);
+    if (is_hidden)
+        hide(thread);
+}
+
 static void layer_begin(Thread *thread, const LayerCall *call)
 {
     const Routine *routine = call->routine;
@@ -82,18 +96,21 @@ static void layer_begin(Thread *thread, const LayerCall *call)
     if (layer == NULL)
         return;
     int is_outermost = open.count == 0 && is_network(routine);
-    if (is_outermost)
-        steps_forward(thread, call->module, 1);
+    int evaluates = is_outermost && steps_forward(thread, call->module, is_pytorch);
     steps_window_look(thread, routine->key);
     int brief = is_brief(thread);
     if (brief && !is_outermost)
         return;
-    void *timer = brief ? brief_forward() : layer->timer;
+    void *evaluation = evaluates ? evaluation_timer() : NULL;
+    void *timer = !brief ? layer->timer : evaluation != NULL ? evaluation : brief_forward();
+    if (brief || evaluation == NULL || !timer_begin(thread, evaluation))
+        evaluation = NULL;
     if (timer != NULL)
         enter(timer, 0, Py_None, NULL, 1);
     if (timer == NULL || thread->cursor == &thread->hidden) {
+        evaluation_leave(thread, evaluation);
         if (is_outermost)
-            steps_forward(thread, call->module, 0);
+            steps_forward_left(thread, call->module);
         return;
     }
     int64_t ids[2] = {0, 0};
@@ -104,7 +121,8 @@ static void layer_begin(Thread *thread, const LayerCall *call)
     }
     open.layers[open.count++] =
         (OpenLayer){layer, Py_NewRef(call->module), call->frame, routine, timer, 0,
-                    is_pytorch && !brief && layer_facts_called(layer, call), {ids[0], ids[1]}};
+                    is_pytorch && !brief && layer_facts_called(layer, call), {ids[0], ids[1]},
+                    evaluation};
     autograd_owner(brief ? NULL : layer->backward);
 }
 
@@ -138,8 +156,9 @@ void layer_returns(Thread *thread, const void *frame, PyObject *value)
     memmove(&open.layers[at - 1], &open.layers[at], (open.count-- - at) * sizeof ended);
     autograd_owner(open.count > 0 ? open.layers[open.count - 1].layer->backward : NULL);
     if (open.count == 0 && is_network(ended.routine))
-        steps_forward(thread, ended.module, 0);
+        steps_forward_left(thread, ended.module);
     leave(ended.timer, 1);
+    evaluation_leave(thread, ended.evaluation);
     if (ended.ids[0] > 0)
         steps_tokens(thread, ended.module, layer_facts_predicted(ended.module, ended.ids, value));
     if (ended.is_looked_at)

@@ -1,5 +1,6 @@
 /* Detecting steps and recording them; see steps.h. */
 #include "steps.h"
+#include "evaluation.h"
 #include "layer_facts.h"
 #include "logged.h"
 #include "process.h"
@@ -560,17 +561,25 @@ static void name_worker(Thread *thread, PyObject *number)
     PyErr_Clear();
 }
 
-void steps_called(Thread *thread, const KnownRoutine *known, PyObject *first, PyObject *second)
+/* Whether a phase that begins now counts as validation, which no phase around it says yet. */
+static int is_evaluation(const struct Steps *steps, int kind)
 {
+    return (kind == FORWARD || kind == LOSS) && !is_inside(steps, KNOWN_BACKWARD) &&
+           !is_in_phase(steps, FORWARD) && meant(steps, kind) == kind;
+}
+
+int steps_called(Thread *thread, const KnownRoutine *known, PyObject *first, PyObject *second)
+{
+    int evaluates = 0;
     if (known->role == KNOWN_GROUPS || known->role == KNOWN_PAIR)
-        return;
+        return 0;
     if (known->role == KNOWN_WORKER) {
         name_worker(thread, first);
-        return;
+        return 0;
     }
     struct Steps *steps = steps_of(thread);
     if (steps == NULL)
-        return;
+        return 0;
     if (known->role == KNOWN_BACKWARD)
         layer_facts_backward();
     if (known->role == KNOWN_VALUE)
@@ -590,12 +599,15 @@ void steps_called(Thread *thread, const KnownRoutine *known, PyObject *first, Py
             recognise(thread, steps, known, first, at);
         else if (known->role == KNOWN_FETCH && !is_aside(steps))
             fetch_told(thread, steps, at);
-        phase_push(steps, known, meant(steps, known->kind), known->role);
+        evaluates = known->role == KNOWN_PHASE && known->kind == LOSS &&
+                    is_evaluation(steps, LOSS) && without_gradients();
+        phase_push(steps, known, evaluates ? VALIDATION : meant(steps, known->kind), known->role);
         if (known->role == KNOWN_FETCH && steps->depth <= OPEN_AT_MOST) {
             steps->open[steps->depth - 1].known = known;
             steps->open[steps->depth - 1].source = first;
         }
     }
+    return evaluates;
 }
 
 void steps_left(Thread *thread, const KnownRoutine *known, int returned)
@@ -628,15 +640,16 @@ void steps_left(Thread *thread, const KnownRoutine *known, int returned)
         validation_left(thread, steps, at);
 }
 
-/* Whether a module with submodules is in training mode; -1 if unknown. */
-static int is_training(PyObject *module)
+/* Whether a module is in training mode; -1 if unknown. Losses stay in it whatever their model does,
+ * so `of_model` asks for modules with submodules only. */
+static int is_training(PyObject *module, int of_model)
 {
     PyObject *variables = PyObject_GenericGetDict(module, NULL);
     int found = -1;
     if (variables != NULL && PyDict_CheckExact(variables)) {
         PyObject *training = PyDict_GetItemString(variables, "training"); /* borrowed */
         PyObject *modules = PyDict_GetItemString(variables, "_modules");
-        if (modules != NULL && PyDict_Check(modules) && PyDict_Size(modules) > 0)
+        if (!of_model || (modules != NULL && PyDict_Check(modules) && PyDict_Size(modules) > 0))
             found = training == Py_True ? 1 : training == Py_False ? 0 : -1;
     }
     Py_XDECREF(variables);
@@ -644,25 +657,34 @@ static int is_training(PyObject *module)
     return found;
 }
 
-void steps_forward(Thread *thread, PyObject *module, int begins)
+void steps_forward_left(Thread *thread, PyObject *module)
 {
     struct Steps *steps = steps_of(thread);
     if (steps == NULL)
         return;
+    phase_run(steps);
+    phase_pop(steps, module);
+}
+
+int steps_forward(Thread *thread, PyObject *module, int of_pytorch)
+{
+    struct Steps *steps = steps_of(thread);
+    if (steps == NULL)
+        return 0;
     uint64_t at = phase_run(steps);
-    if (!begins) {
-        phase_pop(steps, module);
-        return;
-    }
     int is_again = is_inside(steps, KNOWN_BACKWARD);
     if (!steps->is_told && !is_again && !is_aside(steps)) {
         work_begins(thread, steps, at);
-        int training = is_training(module);
+        int training = is_training(module, 1);
         steps->now.calls++;
         steps->now.trains += training == 1;
         steps->now.evaluates += training == 0;
     }
-    phase_push(steps, module, is_again ? RECOMPUTE : meant(steps, FORWARD), KNOWN_PHASE);
+    int evaluates = of_pytorch && is_evaluation(steps, FORWARD) &&
+                    (is_training(module, 0) == 0 || without_gradients());
+    int kind = is_again ? RECOMPUTE : evaluates ? VALIDATION : meant(steps, FORWARD);
+    phase_push(steps, module, kind, KNOWN_PHASE);
+    return evaluates;
 }
 
 void steps_tokens(Thread *thread, PyObject *module, uint64_t tokens)
@@ -671,7 +693,7 @@ void steps_tokens(Thread *thread, PyObject *module, uint64_t tokens)
     if (tokens == COUNT_UNKNOWN || steps == NULL || !steps->now.is_open || is_aside(steps) ||
         is_inside(steps, KNOWN_BACKWARD))
         return;
-    uint64_t *sum = &steps->now.tokens[is_training(module) == 0];
+    uint64_t *sum = &steps->now.tokens[is_training(module, 1) == 0];
     *sum = sum_known(*sum, tokens);
 }
 

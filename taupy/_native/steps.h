@@ -56,11 +56,13 @@ typedef struct KnownRoutine {
     int is_ahead; /* it fetches the next batch before it returns the current one */
 } KnownRoutine;
 
-/* The first two are called by known.c; the third when a thread's outermost module is called or
- * returns. */
-void steps_called(Thread *thread, const KnownRoutine *known, PyObject *first, PyObject *second);
+/* The first two are called by known.c, the others when a thread's outermost module is called and
+ * returns. Returns whether the call counts as validation although none of the phases around it
+ * does: a module in evaluation mode, or a module or loss without gradients. */
+int steps_called(Thread *thread, const KnownRoutine *known, PyObject *first, PyObject *second);
 void steps_left(Thread *thread, const KnownRoutine *known, int returned);
-void steps_forward(Thread *thread, PyObject *module, int begins);
+int steps_forward(Thread *thread, PyObject *module, int of_pytorch);
+void steps_forward_left(Thread *thread, PyObject *module);
 /* A thread's outermost module is called with so many tokens; COUNT_UNKNOWN: none are known. */
 void steps_tokens(Thread *thread, PyObject *module, uint64_t tokens);
 /* The program explicitly begins or ends a step. */

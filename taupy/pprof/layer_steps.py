@@ -28,7 +28,7 @@ _Numbers = np.ndarray[Any, np.dtype[np.int64]]
 _Mask = np.ndarray[Any, np.dtype[np.bool_]]
 
 _OUTSIDE = "(no step)"
-_OWN, _FORWARD, _BACKWARD, _RECOMPUTE, _GPU, _CALLS = range(6)
+_OWN, _FORWARD, _VALIDATION, _BACKWARD, _RECOMPUTE, _GPU, _CALLS = range(7)
 
 _FROM = "from the start and end of each call of a layer or phase, which --trace=host recorded"
 
@@ -106,7 +106,7 @@ class _Divided:
 
     Attributes:
         step, label: of each sum; a label is its position among `layers.numbers`.
-        sums: own, forward, backward, recompute and GPU time, and calls.
+        sums: own, forward, validation, backward, recompute and GPU time, and calls.
         recorded: positions of the steps of which at least half was recorded in detail.
     """
 
@@ -128,7 +128,8 @@ class _Divided:
         here, around = number[row][path], above[path]
         inner = around >= 0
         passes = _whole(layers.passes)
-        counted, forward, again = (mask[row][path] for mask in self._counts(number))
+        masks = (mask[row][path] for mask in self._counts(number))
+        counted, forward, evaluated, again = masks
         back, back_inner = passes[row][path] > 0, inner & (passes[around] > 0)
         inside, inside_of = self._around(here[back])
         less, less_of = self._around(number[around][back_inner])
@@ -139,6 +140,7 @@ class _Divided:
             (_OWN, step[inner], number[around][inner], -time[inner]),
             (_OWN, rest_of, nowhere, rest),
             (_FORWARD, step[forward], here[forward], time[forward]),
+            (_VALIDATION, step[evaluated], here[evaluated], time[evaluated]),
             (_RECOMPUTE, step[again], here[again], time[again]),
             (_BACKWARD, step[back][inside_of], inside, time[back][inside_of]),
             (_BACKWARD, step[back_inner][less_of], less, -time[back_inner][less_of]),
@@ -149,11 +151,11 @@ class _Divided:
         self.recorded = self._in_detail(row, step, path, time) - stamped.unknown
 
     def _counts(self, number: _Numbers) -> list[_Mask]:
-        """Which rows are calls, and the outermost ones of their label forward and again."""
+        """Which rows are calls, and the outermost ones of their label forward, in validations and
+        again."""
         layers = self.layers
-        first = [not any(either) for either in zip(layers.passes, layers.again, strict=True)]
         masks: list[_Mask] = [_whole(layers.counted) > 0]
-        for meant in (_whole(first) > 0, _whole(layers.again) > 0):
+        for meant in (_whole(rows) > 0 for rows in (layers.first, layers.evaluated, layers.again)):
             of_layers = _whole([is_of_layers(label) for label in layers.labels]) > 0
             keys = np.where(meant & of_layers, number, -1)
             masks.append(np.zeros(len(number), bool))
@@ -202,7 +204,7 @@ class _Divided:
     def _add(self, parts: Sequence[tuple[int, _Numbers, _Numbers, _Numbers]], labels: int) -> None:
         keys = np.concatenate([(step + 1) * labels + label for _, step, label, _ in parts])
         distinct, place = np.unique(keys, return_inverse=True)
-        self.sums = np.zeros((6, len(distinct)), "i8")
+        self.sums = np.zeros((7, len(distinct)), "i8")
         first = 0
         for column, step, _, amount in parts:
             np.add.at(self.sums[column], place[first : first + len(step)], amount)
@@ -308,10 +310,10 @@ def _place(steps: Sequence[Step], row: int) -> tuple[Cell, ...]:
 
 def _times(sums: Sequence[int], label: str, kind: str | None) -> tuple[Cell, ...]:
     """The times of one step and label, its calls and its class."""
-    own, forward, backward, recompute, gpu, calls = sums
+    own, forward, *others, gpu, calls = sums
     if not is_of_layers(label):
-        return own, None, None, None, gpu or None, None, None
-    return own, forward, backward or None, recompute or None, gpu or None, calls, kind
+        return own, *[None] * 4, gpu or None, None, None
+    return own, forward, *(other or None for other in others), gpu or None, calls, kind
 
 
 def _whole(values: Any) -> _Numbers:

@@ -33,6 +33,7 @@ TIMES = (
     Column("share_percent", "percent", "%Own", width=5),
     Column("own_ns", "time_ns", "Own", width=9),
     Column("forward_ns", "time_ns", "Forward", width=9),
+    Column("validation_ns", "time_ns", "Validation", width=9, spare=True),
     Column("backward_ns", "time_ns", "Backward", width=9),
     Column("recompute_ns", "time_ns", "Recompute", width=9),
     Column("gpu_ns", "time_ns", "GPU time", width=9),
@@ -149,6 +150,7 @@ class Layers:
     Attributes:
         labels, parent: of each row of the table: its layer or phase, and the row above it.
         passes, again: which rows belong to backward passes of layers, and which to calls in them.
+        evaluated: which other rows belong to a validation.
         counted: which rows are calls of their label.
     """
 
@@ -161,12 +163,13 @@ class Layers:
         self.numbers: dict[str, int] = {}
         groups = [[self.numbers.setdefault(label, len(self.numbers))] for label in self.labels]
         self._count(table, groups)
-        self.passes, self.again = self._passes()
-        first = [not any(either) for either in zip(self.passes, self.again, strict=True)]
+        self.passes, self.again, self.evaluated = self._passes()
+        first = self.first
         self.sums = self._grouped(groups, [True] * table.size)
         self.forward = self._grouped(groups, first)
         self.backward = self._grouped(groups, self.passes)
         self.recomputed = self._grouped(groups, self.again)
+        self.validation = self._grouped(groups, self.evaluated)
         self.within = self._nested_in()
         self.whole = sum(self.value(label, "exclusive") for label in self.numbers)
         self.described = {label: Described() for label in self.numbers}
@@ -226,19 +229,29 @@ class Layers:
         self.types: dict[str, str] = dict(counted)
         self.calls = {label: int(calls[self.numbers[label]] or 0) for label in self.types}
 
-    def _passes(self) -> tuple[list[bool], list[bool]]:
-        """Which rows belong to backward passes of layers, and which to calls within such a pass."""
+    @property
+    def first(self) -> list[bool]:
+        """Which rows are neither of a backward pass nor of a validation."""
+        others = zip(self.passes, self.again, self.evaluated, strict=True)
+        return [not any(other) for other in others]
+
+    def _passes(self) -> tuple[list[bool], list[bool], list[bool]]:
+        """Which rows belong to backward passes of layers, which to calls within such a pass, and
+        which others to a validation."""
         passes, again = [False] * self.table.size, [False] * self.table.size
-        inside = [False] * self.table.size
+        inside, evaluated = [False] * self.table.size, [False] * self.table.size
         for row in self._order:
             timer, above = self._timers[row], self.parent[row]
             if above >= 0:
                 passes[row], again[row], inside[row] = passes[above], again[above], inside[above]
+                evaluated[row] = evaluated[above]
+            evaluated[row] |= kind_of(timer.groups) == "validation"
             inside[row] |= timer.short_name in _BACKWARD or is_backward(timer.groups)
             if is_layer(timer.groups):
                 passes[row] = is_backward(timer.groups)
                 again[row] = not passes[row] and inside[row]
-        return passes, again
+        rows = zip(evaluated, passes, again, strict=True)
+        return passes, again, [here and not (back or more) for here, back, more in rows]
 
     def _grouped(self, groups: Sequence[Sequence[int]], wanted: Sequence[bool]) -> Any:
         chosen = [mine if here else [] for mine, here in zip(groups, wanted, strict=True)]
@@ -364,12 +377,14 @@ def _cells(label: str, layers: Layers, on_gpu: Sequence[Layers]) -> tuple[Cell, 
     share = 100 * own / layers.whole if layers.whole else None
     if not is_of_layers(label):
         on_gpus = sum(launches.value(label, "exclusive") for launches in on_gpu)
-        return share, own, *[None] * 3, on_gpus or None, *[None] * (len(_COLUMNS) - 6)
+        return share, own, *[None] * 4, on_gpus or None, *[None] * (len(_COLUMNS) - 7)
     recompute = layers.value(label, "inclusive", layers.recomputed)
     within = layers.within[label]
     backward = sum(layers.value(inner, "exclusive", layers.backward) for inner in within)
     forward = layers.value(label, "inclusive", layers.forward)
     gpu = sum(launches.value(label, "inclusive") for launches in on_gpu) if on_gpu else None
     calls, kind = layers.calls.get(label), layers.types.get(label)
-    times = share, own, forward, backward or None, recompute or None, gpu, calls
+    validation = layers.value(label, "inclusive", layers.validation) or None
+    passes = forward, validation, backward or None, recompute or None
+    times = share, own, *passes, gpu, calls
     return *times, *layers.described[label].cells(), kind
