@@ -8,9 +8,8 @@ from collections.abc import Iterator, Sequence
 from taupy.analysis.findings.trial import HOST, Trial
 from taupy.model.finding import Abstention, Evidence, Finding
 from taupy.model.profile import Steps
-from taupy.model.question import Condition, Question
+from taupy.model.question import Condition
 from taupy.model.rows import ThreadRow
-from taupy.model.sampled import STATES
 from taupy.model.step_times import per_step, step_times
 from taupy.units import count, duration, percent, several
 
@@ -36,7 +35,7 @@ def find(trial: Trial) -> Iterator[Finding | Abstention]:
     if not training:
         return
     thread, steps = max(training, key=lambda pair: sum(pair[1].time_ns))
-    runnable = _runnable(trial, thread)
+    runnable = trial.runnable(thread)
     if runnable is None or runnable > MOST_RUNNABLE:
         why = (
             "waits for a processor are unknown: the trial was run without the watch"
@@ -92,8 +91,7 @@ def _drift(trial: Trial, thread: ThreadRow, steps: Steps, rows: Sequence[int]) -
         trial.wall_ns,
         (_evidence(trial, thread),),
         "medium",
-        "look for what grows: lists and graphs of earlier steps (.detach(), .item()), histories, "
-        "caches without a limit",
+        f"see which phase grows: taupy steps {trial.id}",
         "later steps have more to do: longer sequences, larger batches",
     )
 
@@ -112,22 +110,6 @@ def _phase(steps: Steps, rows: Sequence[int], others: Sequence[int] | None = Non
     )
     more["(no phase)"] = whole - sum(more.values())
     return max(more, key=more.__getitem__)
-
-
-def _runnable(trial: Trial, thread: ThreadRow) -> float | None:
-    """Share of the thread's time that it waited for a processor, as sampled by the watch; None if
-    it was not sampled."""
-    where = (Condition("event", STATES),)
-    table = trial.ask(
-        Question((trial.id,), (), ("thread", "event"), where, values=("event.total",))
-    )
-    rows = zip(
-        *(table.row_labels("thread"), table.row_labels("event"), table.column("event.total")),
-        strict=True,
-    )
-    totals = {event.name: total or 0 for seen, event, total in rows if seen == thread}
-    whole = sum(totals.values())
-    return totals.get(STATES[1], 0) / whole if whole else None
 
 
 def _evidence(trial: Trial, thread: ThreadRow) -> Evidence:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
-from taupy.analysis.findings.calls import TREE, Calls
+from taupy.analysis.findings.calls import TREE, Calls, Sum
 from taupy.analysis.kernel_advice import Advice
 from taupy.model.collectives import THREAD_NAME
 from taupy.model.finding import Cell, Evidence
@@ -16,6 +16,7 @@ from taupy.model.names import is_library
 from taupy.model.profile import Steps
 from taupy.model.question import EVENTS, Condition, Question, Value
 from taupy.model.rows import ThreadRow, TimerRow
+from taupy.model.sampled import STATES
 from taupy.model.table import Table
 
 _ROWS_KEPT = 5
@@ -88,6 +89,32 @@ class Trial:
         )
         return {thread: total or 0 for thread, event, total in rows if tuple(event) == _CPU_TIME}
 
+    @cached_property
+    def states(self) -> dict[ThreadRow, dict[TimerRow | None, dict[str, float]]]:
+        """How long the watch saw each thread in each state, by routine; empty without a watch."""
+        by = ("thread", "timer", "event")
+        where = (Condition("event", STATES),)
+        table = self.ask(Question((self.id,), (), by, where, values=("event.total",)))
+        labels = (table.row_labels(name) for name in by)
+        seen: dict[ThreadRow, dict[TimerRow | None, dict[str, float]]] = {}
+        for thread, timer, event, total in zip(*labels, table.column("event.total"), strict=True):
+            seen.setdefault(thread, {}).setdefault(timer, {})[event.name] = total or 0
+        return seen
+
+    def seen_ns(self, thread: ThreadRow) -> dict[str, float]:
+        """How long the watch saw a thread in each state; empty if it was not seen."""
+        sums: dict[str, float] = {}
+        for states in self.states.get(thread, {}).values():
+            for state, ns in states.items():
+                sums[state] = sums.get(state, 0) + ns
+        return sums
+
+    def runnable(self, thread: ThreadRow) -> float | None:
+        """Share of a thread's time that it waited for a processor; None if it was not sampled."""
+        seen = self.seen_ns(thread)
+        whole = sum(seen.values())
+        return seen.get(STATES[1], 0) / whole if whole else None
+
     @property
     def cores(self) -> int | None:
         """Number of cores that the program was allowed to use; None if unknown."""
@@ -106,6 +133,30 @@ class Trial:
         while row >= 0 and not self.is_own(calls.timer[row]):
             row = calls.parent[row]
         return calls.timer[row] if row >= 0 else None
+
+    def by_place(self, rows: Iterable[int]) -> list[tuple[TimerRow | None, Sum]]:
+        """Sums of these rows by the nearest routine of the program above, the longest first; each
+        of the thread in which it took longest. None of the rows may be below another."""
+        places: dict[TimerRow | None, list[int]] = {}
+        for row in rows:
+            places.setdefault(self.caller(row), []).append(row)
+        by_thread = self.calls.by_thread
+        sums = [(timer, max(by_thread(here).values())) for timer, here in places.items()]
+        return sorted(sums, key=lambda pair: -pair[1].ns)
+
+    def own_below(self, tops: Iterable[int]) -> list[tuple[TimerRow, float]]:
+        """The time in and below these rows by the program's routine that is nearest above it, the
+        longest first. Time that is below none of them is left out."""
+        calls = self.calls
+        own_ns: dict[TimerRow, float] = {}
+        stack: list[tuple[int, TimerRow | None]] = [(row, None) for row in tops]
+        while stack:
+            row, nearest = stack.pop()
+            nearest = calls.timer[row] if self.is_own(calls.timer[row]) else nearest
+            if nearest is not None:
+                own_ns[nearest] = own_ns.get(nearest, 0) + calls.exclusive[row]
+            stack += [(child, nearest) for child in calls.children(row)]
+        return sorted(own_ns.items(), key=lambda pair: -pair[1])
 
     def evidence(
         self,

@@ -1,0 +1,198 @@
+"""Functions of the program that a library calls for each element, and loops over a table's rows.
+
+What the calls show is which function, how often and how long. Whether whole columns would do is
+read from the function's source: it may do arithmetic on numbers, which the operators of arrays do,
+too, or it may hand each element to a function that takes whole columns. Of anything else, such as
+work on text, only the times are reported: pandas' methods for text are loops, too.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from taupy.analysis.findings import loops, source
+from taupy.analysis.findings.calls import Sum, among, place
+from taupy.analysis.findings.trial import Trial
+from taupy.model.rows import TimerRow
+from taupy.units import count, duration
+
+LEAST_CALLS = 1000
+"""Minimum calls of a function that a library calls for each element."""
+
+MOST_WITHIN = 3
+"""Maximum time of a function that takes a row of an array, as a multiple of what the library takes
+to call it: a function that takes longer works on a long row, as a whole."""
+
+_VECTORIZE = (
+    "numpy/lib/_function_base_impl.py:vectorize.__call__",
+    "numpy/lib/function_base.py:vectorize.__call__",
+)
+_ALONG_AXIS = (
+    "numpy/lib/_shape_base_impl.py:apply_along_axis",
+    "numpy/lib/shape_base.py:apply_along_axis",
+)
+_FRAME = ("pandas/core/frame.py:DataFrame.apply",)
+_SERIES = ("pandas/core/series.py:Series.apply", "pandas/core/series.py:Series.map")
+_ROWS = ("pandas/core/frame.py:DataFrame.iterrows",)
+
+_is_mapper = among((*_VECTORIZE, *_ALONG_AXIS, *_FRAME, *_SERIES))
+_is_along_axis, _is_frame, _is_rows = among(_ALONG_AXIS), among(_FRAME), among(_ROWS)
+
+_BY_ROW = "FrameColumnApply."
+"""Prefix of pandas' routines that apply a function to each row, not to each column."""
+
+_OF_COLUMNS = frozenset({"to_datetime", "to_numeric", "to_timedelta"})
+"""Functions of pandas that take an element or a whole column."""
+
+ARITHMETIC = "compute with whole columns or arrays: NumPy's operators, np.where, np.bincount"
+ALONG_AXIS = "compute with the whole array: NumPy's functions take an axis, as in sum(axis=1)"
+
+
+class Mapped(NamedTuple):
+    """A place that works on single elements, and the time of it."""
+
+    timer: TimerRow
+    ns: float
+    sentence: str
+    attempt: str
+
+
+def mapped(trial: Trial) -> Iterator[Mapped]:
+    """Functions that a library calls for each element, each with the time of the calls that do
+    so."""
+    calls = trial.calls
+    groups: dict[tuple[TimerRow, TimerRow], list[int]] = {}
+    functions: dict[tuple[TimerRow, TimerRow], list[int]] = {}
+    for top in calls.outermost(_is_mapper):
+        given = _given(trial, top)
+        if given:
+            most = max(given, key=calls.inclusive.__getitem__)
+            key = (calls.timer[top], calls.timer[most])
+            groups.setdefault(key, []).append(top)
+            functions.setdefault(key, []).extend(
+                row for row in given if calls.timer[row] == calls.timer[most]
+            )
+    for (mapper, function), tops in groups.items():
+        whole = max(calls.by_thread(tops).values())
+        within = calls.by_thread(functions[mapper, function])[calls.thread[whole.rows[0]]]
+        if within.calls < LEAST_CALLS or not _is_short(trial, whole, within):
+            continue
+        yield Mapped(
+            function,
+            whole.ns,
+            f"{mapper.short_name} calls {place(function)} {count(within.calls)} times in "
+            f"{duration(whole.ns)}, once for each {_piece(trial, whole)}",
+            _attempt(trial, function, _is_along_axis(mapper)),
+        )
+
+
+def _given(trial: Trial, top: int) -> list[int]:
+    """The outermost rows of the program below a library's routine."""
+    calls = trial.calls
+    given = []
+    stack = calls.children(top)[:]
+    while stack:
+        row = stack.pop()
+        if trial.is_own(calls.timer[row]):
+            given.append(row)
+        else:
+            stack += calls.children(row)
+    return given
+
+
+def _piece(trial: Trial, mappers: Sum) -> str:
+    timer = trial.calls.timer[mappers.rows[0]]
+    return "row" if _is_frame(timer) or _is_along_axis(timer) else "element"
+
+
+def _is_short(trial: Trial, mappers: Sum, functions: Sum) -> bool:
+    """Whether each call takes an element, or a row that is so short that calling takes the time."""
+    calls = trial.calls
+    timer = calls.timer[mappers.rows[0]]
+    if _is_frame(timer) and not any(
+        calls.timer[row].short_name.startswith(_BY_ROW)
+        for top in mappers.rows
+        for row in calls.below(top)
+    ):
+        return False
+    rows = _is_frame(timer) or _is_along_axis(timer)
+    return (
+        not rows
+        or functions.ns <= MOST_WITHIN * (mappers.ns - functions.ns)
+        or _reads_fields(trial, calls.timer[functions.rows[0]])
+    )
+
+
+def _reads_fields(trial: Trial, timer: TimerRow) -> bool:
+    """Whether a function uses its argument only for single fields: `row["price"]`."""
+    functions = source.functions(trial, timer)
+    for function in functions:
+        given = {argument.arg for argument in function.args.args[:1]}
+        fields = {
+            id(part.value)
+            for part in ast.walk(function)
+            if isinstance(part, ast.Subscript) and isinstance(part.slice, ast.Constant)
+        }
+        fields |= {id(part.value) for part in ast.walk(function) if isinstance(part, ast.Attribute)}
+        if any(isinstance(part, ast.Name) and part.id in given and id(part) not in fields
+               for part in ast.walk(function)):  # fmt: skip
+            return False
+    return bool(functions)
+
+
+def _attempt(trial: Trial, timer: TimerRow, of_rows: bool) -> str:
+    """What was tried with functions such as this one; "" if nothing was.
+
+    Args:
+        of_rows: whether it takes a row of an array, which it may reduce to a number.
+    """
+    attempts = [
+        _once(function)
+        or (ARITHMETIC if loops.is_of_numbers(function) else "")
+        or (ALONG_AXIS if of_rows and loops.is_of_numbers(function, loops.REDUCTIONS) else "")
+        for function in source.functions(trial, timer)
+    ]
+    return attempts[0] if attempts and all(attempts) else ""
+
+
+def _once(function: source.Function | ast.Lambda) -> str:
+    """The advice for a function that hands its argument to one that takes whole columns."""
+    given = {argument.arg for argument in function.args.args}
+    called = [part for part in ast.walk(function) if isinstance(part, ast.Call)]
+    if len(called) != 1 or not _takes_all(called[0], given):
+        return ""
+    return f"call {source.called(called[0])} once, with the whole column"
+
+
+def _takes_all(call: ast.Call, given: set[str]) -> bool:
+    first = call.args[0] if call.args else None
+    return source.called(call) in _OF_COLUMNS and isinstance(first, ast.Name) and first.id in given
+
+
+# --- rows ------------------------------------------------------------------------
+
+
+def by_row(trial: Trial) -> Iterator[Mapped]:
+    """Loops over the rows of a data frame, each of which is converted to a series."""
+    calls = trial.calls
+    callers: dict[TimerRow, list[int]] = {}
+    for row in calls.outermost(_is_rows):
+        above = calls.parent[row]
+        if above >= 0 and trial.is_own(calls.timer[above]):
+            callers.setdefault(calls.timer[above], []).append(above)
+    for timer, rows in callers.items():
+        loop = max(calls.by_thread(dict.fromkeys(rows)).values())
+        below = [child for row in loop.rows for child in calls.children(row)]
+        pandas = sum(calls.inclusive[row] for row in below
+                     if (calls.timer[row].file or "").startswith("pandas/"))  # fmt: skip
+        own = sum(calls.exclusive[row] for row in loop.rows)
+        yield Mapped(
+            timer,
+            pandas + own,
+            f"{place(timer)} goes through a data frame row by row: it takes "
+            f"{duration(pandas + own)}, of which pandas takes {duration(pandas)} to make a series "
+            "of each row and access it",
+            "use whole columns, or itertuples(), which makes no series",
+        )
