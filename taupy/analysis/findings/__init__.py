@@ -8,6 +8,7 @@ its module and add it to `RULES`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import NamedTuple, Protocol
 
 from taupy.analysis.findings import (
@@ -21,6 +22,7 @@ from taupy.analysis.findings import (
     kernel_code,
     memory_growth,
     one_busy,
+    pickled,
     recompilation,
     regression,
     stalls,
@@ -34,6 +36,9 @@ from taupy.analysis.findings.health import partial
 from taupy.analysis.findings.limits import LEAST_NS, LEAST_SHARE
 from taupy.analysis.findings.trial import Trial
 from taupy.model.finding import Abstention, Finding
+
+UNTRIED = "not tried on a GPU"
+"""Said of the advice of rules that need a GPU until their pairs have run on one."""
 
 
 class Rule(Protocol):
@@ -52,6 +57,7 @@ RULES: tuple[Rule, ...] = (
     *(
         imbalance,
         one_busy,
+        pickled,
         element_loops,
         growing_history,
         recompilation,
@@ -82,9 +88,10 @@ def judged(trial: Trial) -> Judgement:
         for result in rule.find(trial):
             if isinstance(result, Abstention):
                 abstentions.append(result)
-            elif result.saved_bytes or result.saved_ns >= max(
-                LEAST_NS, LEAST_SHARE * trial.wall_ns
-            ):
+                continue
+            if "gpu" in rule.NEEDS and result.attempt:
+                result = replace(result, attempt=f"{result.attempt} ({UNTRIED})")
+            if result.saved_bytes or result.saved_ns >= max(LEAST_NS, LEAST_SHARE * trial.wall_ns):
                 findings.append(result)
     findings.sort(
         key=lambda result: (-result.saved_ns, -result.saved_bytes, result.kind, result.sentence)

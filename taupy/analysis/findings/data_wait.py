@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
-from taupy.analysis.findings.calls import phase, place
+from taupy.analysis.findings.calls import Sum, among, phase, place
 from taupy.analysis.findings.gpu_clock import gpu_clock
 from taupy.analysis.findings.trial import HOST, Trial
 from taupy.model.finding import Finding
 from taupy.model.question import Condition
-from taupy.units import duration, percent
+from taupy.model.rows import TimerRow
+from taupy.units import count, duration, percent, several
 
 KIND = "data wait"
 NEEDS = ("host",)
@@ -17,7 +18,16 @@ NEEDS = ("host",)
 LEAST = 0.05
 """Minimum share of the time outside imports: a loader whose batches are ready takes 1 to 3 %."""
 
-_ALONE, _WORKERS = "_SingleProcessDataLoaderIter", "_MultiProcessingDataLoaderIter"
+LEAST_BATCH_NS = 10_000_000
+"""Minimum time of the program's own code per batch for which other processes are proposed: they
+take some milliseconds to hand a batch over, and made a program with tiny batches twice as slow."""
+
+MOST_RUNNABLE = 0.05
+"""Maximum share of its time that the thread waited for a processor: beyond, none is free."""
+
+_ALONE = "_SingleProcessDataLoaderIter"
+_WORK = among(("torch/utils/data/_utils/fetch.py:_MapDatasetFetcher.fetch",
+               "torch/utils/data/_utils/fetch.py:_IterableDatasetFetcher.fetch"))  # fmt: skip
 
 
 def find(trial: Trial) -> Iterator[Finding]:
@@ -30,30 +40,69 @@ def find(trial: Trial) -> Iterator[Finding]:
         return
     clock = gpu_clock(trial)
     saved = data.ns if clock is None else clock.saved_ns(host=data.ns)
-    names = {calls.timer[row].short_name.split(".")[0] for top in data.rows
-             for row in calls.below(top)}  # fmt: skip
     timers = tuple(dict.fromkeys(calls.timer[row].timer for row in data.rows))
-    where = place(calls.timer[calls.largest(data.rows)])
     yield Finding(
         KIND,
         f"the training waits {duration(data.ns)} for its data, "
-        f"{percent(100 * data.ns / trial.wall_ns)} % of the run, in {where}",
+        f"{percent(100 * data.ns / trial.wall_ns)} % of the run, {_makers(trial, data)}",
         saved,
         trial.wall_ns,
         (trial.evidence(("thread", "timer"), (Condition("timer", timers), HOST),
                         ("inclusive", "calls")),),
         "high",
-        _advice(names),
+        _advice(trial, data),
         "the loader's time per batch stays the same with data that is already in memory",
     )  # fmt: skip
 
 
-def _advice(names: set[str]) -> str:
-    if _ALONE in names:
+def _makers(trial: Trial, data: Sum) -> str:
+    """Which of the program's own routines make the data, as a clause."""
+    calls = trial.calls
+    own = _own(trial, data.rows)
+    if own:
+        timer, ns = own[0]
         return (
-            "load in other processes: DataLoader(num_workers=N, persistent_workers=True); "
-            "then make decoding cheaper"
+            f"most of it in {place(timer)}: {duration(ns)} in {count(_entries(trial, timer))} calls"
         )
-    if _WORKERS in names:
-        return "use more workers or cheaper decoding: the current workers do not keep up"
-    return "load the next batch while this one is computed, in a thread or another process"
+    work = calls.by_thread(
+        row for row in calls.outermost(_WORK) if calls.thread[row] != calls.thread[data.rows[0]]
+    )
+    own = _own(trial, (row for sums in work.values() for row in sums.rows))
+    if own:
+        timer, ns = own[0]
+        whole = sum(sums.ns for sums in work.values())
+        cpu = sum(trial.cpu_ns.get(thread, 0) for thread in work)
+        return (
+            f"which {several(len(work), 'worker')} make; {place(timer)} takes "
+            f"{percent(100 * ns / whole)} % of their time: {duration(ns)} in "
+            f"{count(_entries(trial, timer))} calls, while they use a CPU for {duration(cpu)}"
+        )
+    return f"in {place(calls.timer[calls.largest(data.rows)])}"
+
+
+def _own(trial: Trial, tops: Iterable[int]) -> list[tuple[TimerRow, float]]:
+    """The program's routines below, each with its time; the loader's are never the program's."""
+    return [(timer, ns) for timer, ns in trial.own_below(tops)
+            if not (timer.file or "").startswith("torch/utils/data/")]  # fmt: skip
+
+
+def _entries(trial: Trial, timer: TimerRow) -> int:
+    return int(trial.calls.entries(timer))
+
+
+def _advice(trial: Trial, data: Sum) -> str:
+    """Loading in other processes, if the program's own code is slow and a processor is free."""
+    calls = trial.calls
+    alone = any(calls.timer[row].short_name.startswith(_ALONE)
+                for top in data.rows for row in calls.below(top))  # fmt: skip
+    own_ns = sum(ns for _, ns in _own(trial, data.rows))
+    runnable = trial.runnable(calls.thread[data.rows[0]])
+    if (
+        not alone
+        or own_ns < max(data.ns / 2, LEAST_BATCH_NS * data.calls)
+        or runnable is None
+        or runnable > MOST_RUNNABLE
+        or (trial.cores or 1) < 2
+    ):
+        return ""
+    return "load in another process: DataLoader(num_workers=1, persistent_workers=True)"

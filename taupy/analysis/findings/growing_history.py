@@ -35,6 +35,9 @@ _WHOLE = frozenset(
 ) | (_JOINING - {"append"})  # fmt: skip
 """Functions that go through all elements of their argument."""
 
+_RUNNING = frozenset({"sum", "min", "max", "mean", "fmean", "any", "all"})
+"""Those whose result can be kept up to date with each element."""
+
 
 def find(trial: Trial) -> Iterator[Finding]:
     calls = trial.calls
@@ -44,8 +47,9 @@ def find(trial: Trial) -> Iterator[Finding]:
         longest = max(calls.by_thread(calls.rows_of(timer)).values(), key=lambda sums: sums.ns)
         if longest.ns < LEAST * trial.wall_ns or longest.calls < LEAST_CALLS:
             continue
-        kept = _kept(trial, timer)
-        if kept is None:
+        function = source.function(trial, timer)
+        kept = _kept(trial, timer, function) if function else None
+        if function is None or kept is None:
             continue
         yield Finding(
             KIND,
@@ -57,17 +61,46 @@ def find(trial: Trial) -> Iterator[Finding]:
             (trial.evidence(("thread", "timer"), (Condition("timer", (timer.timer,)), HOST),
                             ("inclusive", "calls")),),
             "medium",
-            "keep a running result (a sum, a count, a heap), or the last N in a "
-            "collections.deque(maxlen=N); collect pieces in a list and join them once",
+            _attempt(trial, timer, function, kept),
             "what is kept stays small",
         )  # fmt: skip
 
 
-def _kept(trial: Trial, timer: TimerRow) -> str | None:
+def _attempt(trial: Trial, timer: TimerRow, function: Function, kept: str) -> str:
+    """What was tried where data are used as here: joined, but not needed before the end, or
+    reduced to a number that can be kept up to date."""
+    if _joined_to_itself(function) == kept:
+        readers = [function, *_beside(trial, timer)] if kept.startswith("self.") else [function]
+        needed = sum(
+            _uses(reader, kept) for reader in {id(reader): reader for reader in readers}.values()
+        )
+        return "" if needed > 1 else "collect the pieces in a list and join them once"
+    reduced = [part for part in ast.walk(function)
+               if isinstance(part, ast.Call) and source.called(part) in _RUNNING
+               and _uses(part, kept)]  # fmt: skip
+    elsewhere = _uses(function, kept) - sum(_uses(part, kept) for part in reduced)
+    adding = sum(_name(part.func.value) == kept for part in ast.walk(function)
+                 if isinstance(part, ast.Call) and isinstance(part.func, ast.Attribute)
+                 and part.func.attr in _ADDING)  # fmt: skip
+    return "keep a running result instead" if reduced and elsewhere <= adding else ""
+
+
+def _uses(node: ast.AST, name: str) -> int:
+    """How often it reads this variable or attribute, other than for its length."""
+    lengths = {
+        id(part.args[0])
+        for part in ast.walk(node)
+        if isinstance(part, ast.Call) and source.called(part) == "len" and part.args
+    }
+    return sum(
+        isinstance(part, ast.Name | ast.Attribute) and isinstance(part.ctx, ast.Load)
+        and id(part) not in lengths and _name(part) == name
+        for part in ast.walk(node)
+    )  # fmt: skip
+
+
+def _kept(trial: Trial, timer: TimerRow, function: Function) -> str | None:
     """The name of the growing data that the routine processes as a whole; None if none is found."""
-    function = source.function(trial, timer)
-    if function is None:
-        return None
     if (joined := _joined_to_itself(function)) is not None:
         return joined
     for name in _gone_through(function):

@@ -1,11 +1,18 @@
-"""Rule: imports that are repeated, do work, or load packages that are not used."""
+"""Rule: imports that are repeated, or load or compute what is not used.
+
+Time is measured; that nothing makes use of a package or a table is read from the source of what
+ran. Routines of a package that are written in C leave no trace in a profile.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import ast
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from taupy.analysis.findings import source
 from taupy.analysis.findings.calls import place
+from taupy.analysis.findings.limits import LEAST_NS, LEAST_SHARE
 from taupy.analysis.findings.trial import HOST, Trial
 from taupy.model.finding import Abstention, Confidence, Finding
 from taupy.model.question import Condition
@@ -19,16 +26,7 @@ LEAST_REPEATED = 20
 """Minimum loads of one module: manual reloads, or a load per plug-in, are fewer."""
 
 LEAST_WORK = 0.1
-"""Minimum share of elapsed time in the program's own modules below an import: defining a module's
-functions and classes takes a few milliseconds."""
-
-_PYTHON_APIS = (
-    *("sklearn", "pandas", "matplotlib", "torch", "tensorflow", "keras", "transformers", "jax"),
-    *("sympy", "networkx", "seaborn", "plotly", "statsmodels", "xarray", "dask", "requests"),
-    *("IPython", "nltk", "skimage", "lightning", "boto3", "sqlalchemy", "pydantic"),
-)
-"""Packages whose every use runs some routine written in Python: if the profile has none, the
-package was not used. NumPy, SciPy's ufuncs and the like are C and leave no trace."""
+"""Minimum share of elapsed time of one of the program's own routines below an import."""
 
 
 class _Advice(NamedTuple):
@@ -54,84 +52,143 @@ def _repeated(trial: Trial) -> Iterator[Finding]:
     for timer in calls.timers:
         if not is_import(timer) or calls.entries(timer) < LEAST_REPEATED:
             continue
-        loads = calls.longest(timer.__eq__)
-        if loads.calls < LEAST_REPEATED:
+        for caller, loads in trial.by_place(calls.outermost(timer.__eq__)):
+            if loads.calls < LEAST_REPEATED:
+                continue
+            yield _finding(
+                trial,
+                f"{timer.short_name} is tried {count(loads.calls)} times in {duration(loads.ns)} "
+                f"by {place(caller)}: it fails, or the module does not stay loaded",
+                loads.ns * (1 - 1 / loads.calls),
+                [timer],
+                _Advice(
+                    "high",
+                    "try it once, at the top of the module, and keep the result",
+                    "each attempt may succeed when earlier ones have failed",
+                ),
+            )
+
+
+def _working(trial: Trial) -> Iterator[Finding]:
+    """Routines of the program that compute something while a module is imported, which nothing
+    that runs reads."""
+    large = [(timer, ns) for timer, ns in _called_by_modules(trial).items()
+             if ns >= LEAST_WORK * trial.wall_ns]  # fmt: skip
+    loaded = source.loaded(trial) if large else None
+    for timer, ns in large:
+        names = _results(trial, timer)
+        if loaded is None or not names or any(names & read for read in loaded.values()):
             continue
-        caller = trial.caller(calls.largest(loads.rows))
         yield _finding(
             trial,
-            f"{timer.short_name} is tried {count(loads.calls)} times in {duration(loads.ns)} by "
-            f"{place(caller)}: it fails, or the module does not stay loaded",
-            loads.ns * (1 - 1 / loads.calls),
+            f"{place(timer)} works for {duration(ns)} while its module is imported, to make "
+            f"{', '.join(sorted(names))}, which nothing reads in this run",
+            ns,
             [timer],
             _Advice(
-                "high",
-                "try it once, at the top of the module, and keep the result",
-                "each attempt may succeed when earlier ones have failed",
+                "medium",
+                "make it in a function with functools.cache, when it is first asked for",
+                "it is read in a way that the source does not show",
             ),
         )
 
 
-def _working(trial: Trial) -> Iterator[Finding]:
+def _called_by_modules(trial: Trial) -> dict[TimerRow, float]:
+    """The program's routines that its modules call while they are imported, each with its time."""
     calls = trial.calls
-    own_ns: dict[TimerRow, float] = {}
+    ns: dict[TimerRow, float] = {}
     for top in calls.outermost(is_import):
         for row in calls.below(top):
-            if trial.is_own(calls.timer[row]):
-                own_ns[calls.timer[row]] = own_ns.get(calls.timer[row], 0) + calls.exclusive[row]
-    ns = sum(own_ns.values())
-    if not own_ns or ns < LEAST_WORK * trial.wall_ns:
-        return
-    largest = max(own_ns, key=own_ns.__getitem__)
-    yield _finding(
-        trial,
-        f"the program's own modules work for {duration(ns)} while they are imported, most of it "
-        f"in {place(largest)}",
-        ns,
-        [largest],
-        _Advice(
-            "medium",
-            "compute it when it is first asked for (functools.cache), or store the result",
-            "the program needs all of it in every run",
-        ),
-    )
+            above = calls.timer[calls.parent[row]] if calls.parent[row] >= 0 else None
+            if above and above.short_name == "<module>" and trial.is_own(calls.timer[row]):
+                ns[calls.timer[row]] = ns.get(calls.timer[row], 0) + calls.inclusive[row]
+    return ns
+
+
+def _results(trial: Trial, timer: TimerRow) -> set[str]:
+    """The variables of its module that are assigned what this routine returns."""
+    text = trial.source(timer)
+    called = timer.short_name.split(".")[-1]
+    return {
+        name.id
+        for part in (source.tree(text).body if text is not None else [])
+        if isinstance(part, ast.Assign | ast.AnnAssign) and part.value is not None
+        and any(isinstance(node, ast.Call) and source.called(node) == called
+                for node in ast.walk(part.value))
+        for target in (part.targets if isinstance(part, ast.Assign) else [part.target])
+        for name in ast.walk(target) if isinstance(name, ast.Name)
+    }  # fmt: skip
 
 
 def _unused(trial: Trial) -> Iterator[Finding | Abstention]:
+    """Packages that the program imports, of which nothing that runs makes use."""
     calls = trial.calls
-    costs: dict[str, float] = {}
+    costs: dict[str, list[int]] = {}
     for row in calls.outermost(is_import):
-        package = _package(calls.timer[row])
-        costs[package] = costs.get(package, 0) + calls.inclusive[row]
-    costs = {name: ns for name, ns in costs.items() if name in _PYTHON_APIS}
-    if costs and (hidden := _hidden(trial)):
+        if trial.caller(row) is not None:
+            costs.setdefault(_package(calls.timer[row]), []).append(row)
+    least = max(LEAST_NS, LEAST_SHARE * trial.wall_ns)
+    large = [package for package, rows in costs.items()
+             if sum(calls.inclusive[row] for row in rows) >= least]  # fmt: skip
+    if large and (hidden := _hidden(trial)):
         yield Abstention(KIND, f"{hidden} hides whether imported packages are used")
         return
-    used = _used(trial)
-    for package, ns in costs.items():
+    loaded = source.loaded(trial) if large else {}
+    if loaded is None:
+        yield Abstention(KIND, "the source of a module is missing or has changed, so whether "
+                         "imported packages are used is not known")  # fmt: skip
+        return
+    used = _used(trial, loaded)
+    for package in large:
         if package in used:
             continue
+        below = {row for top in costs[package] for row in _others(trial, top, used)}
+        ns = sum(calls.inclusive[row] for row in costs[package])
+        ns -= sum(calls.inclusive[row] for row in below)
         timers = [timer for timer in calls.timers
                   if is_import(timer) and _package(timer) == package]  # fmt: skip
+        where = place(trial.caller(costs[package][0]))
         yield _finding(
             trial,
-            f"import {package} takes {duration(ns)}, and none of its routines ran afterwards",
+            f"import {package} in {where} takes {duration(ns)}, and nothing that ran makes use "
+            "of it",
             ns,
             timers,
             _Advice(
                 "medium",
                 "import it in the routine that needs it, or leave it out",
-                "the program uses its constants or classes without calling a routine of it",
+                "it is imported for what its import does",
             ),
         )
 
 
-def _used(trial: Trial) -> set[str]:
-    """Packages of which a routine ran outside imports."""
+def _others(trial: Trial, top: int, used: set[str]) -> Iterator[int]:
+    """The outermost imports below this one of packages that are used, too."""
+    calls = trial.calls
+    stack = calls.children(top)[:]
+    while stack:
+        row = stack.pop()
+        if is_import(calls.timer[row]) and _package(calls.timer[row]) in used:
+            yield row
+        else:
+            stack += calls.children(row)
+
+
+def _used(trial: Trial, loaded: Mapping[str, set[str]]) -> set[str]:
+    """Packages of which a routine ran outside imports, the program's own modules, and packages
+    that code of the program reads a name of."""
     calls = trial.calls
     inside = {row for top in calls.outermost(is_import) for row in calls.below(top)}
     outside = {calls.timer[row] for row in range(len(calls)) if row not in inside}
-    return {(timer.file or "").split("/")[0] for timer in outside}
+    used = {part for timer in outside
+            for part in (trial.paths.get(timer.timer) or timer.file or "").split("/")}  # fmt: skip
+    for timer in filter(trial.is_own, calls.timers):
+        path = trial.paths.get(timer.timer) or timer.file or ""
+        used |= {part.removesuffix(".py") for part in path.split("/")}
+        for package, names in source.imported(trial.source(timer) or "").items():
+            if names & loaded.get(path, set()):
+                used.add(package)
+    return used
 
 
 def _hidden(trial: Trial) -> str:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import ast
+import builtins
+import math
 from collections.abc import Iterable, Iterator
 
 from taupy.analysis.findings import source, waiting
@@ -10,7 +13,7 @@ from taupy.analysis.findings.trial import HOST, Trial
 from taupy.analysis.findings.waiting import Life
 from taupy.analysis.findings.workers import workers
 from taupy.model.finding import Evidence, Finding
-from taupy.model.question import Condition, Question
+from taupy.model.question import Condition
 from taupy.model.rows import ThreadRow, TimerRow
 from taupy.model.sampled import STATES
 from taupy.units import duration, percent, several
@@ -29,30 +32,36 @@ LEAST_ON_CPU = 0.2
 """Minimum share of a busy thread's time without waits that it uses a CPU: below this, it waits
 where no wait is recorded, such as in C. Busy machines leave a thread more than this."""
 
-LEAST_PYTHON = 0.5
-"""Minimum share of a thread's lifetime in routines that hold the GIL all the time."""
-
 LEAST_OVERLAP = 1.5
-"""Minimum sum of the lifetimes of such threads, in lifetimes of the main thread: the mean number of
-threads at a time, so that threads started one after the other do not count."""
+"""Minimum sum of the threads' time without known waits, in lengths of the time in which they ran:
+the mean number of threads at a time, so that threads started one after the other do not count."""
+
+ONE_CPU = (0.8, 1.15)
+"""The processors that threads use together, or wait for, if only one of them runs at a time: the
+hand-over takes a little, and waits for a processor are sampled."""
+
+LEAST_TURN = 0.1
+"""Minimum CPU time of a thread that takes part, as a share of the one that uses most."""
+
+LEAST_PYTHON = 0.5
+"""Minimum share of a thread's lifetime in such routines."""
 
 _HOLDING = frozenset(
-    {"abs", "len", "range", "enumerate", "zip", "min", "max", "sum", "int", "float", "str", "bool",
-     "divmod", "pow", "round", "isinstance", "list", "dict", "set", "tuple", "append", "pop",
-     "extend", "add", "get", "items", "keys", "values", "split", "strip", "startswith", "sorted"}
-)  # fmt: skip
-"""C functions that are short or keep the GIL."""
+    name for holds in (str, bytes, list, dict, set, tuple, int, float, math) for name in dir(holds)
+) | frozenset(dir(builtins)) - {"input", "open", "print", "exec", "eval"}
+"""Functions of built-in types, which neither wait nor release the GIL."""
 
 _COMPUTING = _HOLDING | frozenset(
     {"compress", "decompress", "md5", "sha1", "sha256", "sha512", "blake2b", "pbkdf2_hmac",
-     "digest", "hexdigest", "crc32", "adler32", "encode", "decode", "dumps", "loads", "copy",
-     "format", "setdefault", "update", "discard", "remove", "clear", "insert", "count", "sort",
-     "time", "perf_counter", "monotonic"}
+     "digest", "hexdigest", "crc32", "adler32", "dumps", "loads", "time", "perf_counter",
+     "monotonic", "acquire", "release"}
 )  # fmt: skip
-"""C functions that never wait, although some release the GIL."""
+"""C functions that never wait, besides those that take the lock. Others are taken to wait."""
+
+_LOCKS = frozenset({"Lock", "RLock", "Semaphore", "BoundedSemaphore", "Condition"})
 
 LEAST_LOCKED = 0.2
-"""Minimum share of the workers' time without CPU use in a routine that takes a lock."""
+"""Minimum share of the workers' time in which they wait for a lock."""
 
 
 def find(trial: Trial) -> Iterator[Finding]:
@@ -60,8 +69,8 @@ def find(trial: Trial) -> Iterator[Finding]:
     if len(lives) < 2:
         return
     yield from _taking(trial, lives)
-    yield from _interpreter(trial, lives)
-    yield from _locked(trial, lives)
+    locks = list(_locked(trial, lives))
+    yield from locks or _interpreter(trial, lives)
 
 
 def _taking(trial: Trial, lives: list[Life]) -> Iterator[Finding]:
@@ -87,51 +96,78 @@ def _taking(trial: Trial, lives: list[Life]) -> Iterator[Finding]:
     if len(same) > 1:
         return  # others do the same work: the rule `imbalance` judges how it was divided
     timer = trial.caller(calls.largest(taken.rows))
+    makes = _own(trial, maker)
+    if not makes:
+        return  # a helper of a library, such as one that pickles jobs
+    most, ns = makes[0]
     yield Finding(
         KIND,
         f"{place(timer)} waits {duration(taken.ns)}, {percent(100 * taken.ns / trial.wall_ns)} % "
         f"of the run, for what {maker.thread.name or 'another thread'} hands over; that thread "
-        f"uses a CPU for {duration(maker.cpu_ns or 0)} of its {duration(maker.whole_ns)}",
+        f"uses a CPU for {duration(maker.cpu_ns or 0)} of its {duration(maker.whole_ns)}"
+        f", most of it in {place(most)}: {duration(ns)}",
         taken.ns,
         trial.wall_ns,
         (_of_threads(trial),),
         "high",
-        "let several processes make it, or make it cheaper",
+        "",
         "the maker itself waits for something that cannot be divided, such as a network",
     )
 
 
+def _own(trial: Trial, life: Life) -> list[tuple[TimerRow, float]]:
+    """The program's routines on a thread, each with its time."""
+    calls = trial.calls
+    return trial.own_below(row for row, above in enumerate(calls.parent)
+                           if above < 0 and calls.thread[row] == life.thread)  # fmt: skip
+
+
 def _interpreter(trial: Trial, lives: list[Life]) -> Iterator[Finding]:
-    """Threads that run Python take turns because of the GIL."""
+    """Threads that take turns: together, they use one CPU, and none of them is in a known wait.
+
+    CPU time is exact, waits for a processor are sampled by the watch. With locks judged before,
+    this is what threads do that run Python: one holds the GIL while the others wait. On a busy
+    machine, where threads wait for both, their source must show that they run nothing else.
+    """
     main, *others = lives
-    python = _holding_gil(trial)
-    turns = [life for life in others if life.thread.node == main.thread.node
-               and python.get(life.thread, 0.0) >= LEAST_PYTHON * life.whole_ns]  # fmt: skip
-    together = sum(life.whole_ns for life in turns)
-    if len(turns) < 2 or together < LEAST_OVERLAP * main.whole_ns:
+    cores = trial.cores or 1
+    waited = main.whole_ns - main.working_ns
+    beside = [life for life in others if life.thread.node == main.thread.node]
+    most_cpu = max((life.cpu_ns or 0 for life in beside), default=0)
+    turns = [life for life in beside if (life.cpu_ns or 0) >= LEAST_TURN * most_cpu]
+    longest = max((life.whole_ns for life in turns), default=0.0)
+    span = max(waited, longest)
+    ready = sum(life.working_ns for life in turns)
+    used = sum((life.cpu_ns or 0) for life in turns)
+    runnable = sum(trial.seen_ns(life.thread).get(STATES[1], 0) for life in turns)
+    if cores < 2 or len(turns) < 2 or ready < LEAST_OVERLAP * span:
         return
-    cores = min(len(turns), trial.cores or 1)
-    longest = max(life.whole_ns for life in turns)
+    least, most_used = (share * span for share in ONE_CPU)
+    if used > most_used or not (
+        least <= used + runnable <= most_used or _run_python(trial, turns)
+    ):  # fmt: skip
+        return
+    most, _ = max(_asleep(trial, turns).items(), key=lambda pair: pair[1], default=(None, 0.0))
     yield Finding(
         KIND,
-        f"{several(len(turns), 'thread')} run Python code that never releases the GIL, for "
-        f"{duration(together)} in {duration(longest)}: one runs while the others wait",
-        longest * (1 - 1 / cores),
+        f"{several(len(turns), 'thread')} are ready to run for {duration(ready)} in "
+        f"{duration(span)}, but use one CPU together, for {duration(used)}: one runs while the "
+        f"others wait, as for the GIL, most of them in {place(most)}",
+        span * (1 - 1 / min(len(turns), cores)),
         trial.wall_ns,
         (_of_threads(trial),),
         "medium",
-        "use processes, a free-threaded Python, or calls that release the GIL (NumPy, zlib)",
+        "use processes (concurrent.futures.ProcessPoolExecutor)",
         "the same threads take as long in a free-threaded Python",
     )
 
 
-def _holding_gil(trial: Trial) -> dict[ThreadRow, float]:
-    """Each thread's exclusive time in routines whose source calls nothing that releases the GIL."""
+def _run_python(trial: Trial, lives: Iterable[Life]) -> bool:
+    """Whether these threads spend most of their time in routines whose source shows that they
+    neither wait nor release the GIL."""
     calls = trial.calls
     own_ns: dict[ThreadRow, float] = {}
-    for timer in calls.timers:
-        if not trial.is_own(timer):
-            continue
+    for timer in filter(trial.is_own, calls.timers):
         function = source.function(trial, timer)
         rows = calls.rows_of(timer)
         below = {calls.timer[child].short_name for row in rows for child in calls.children(row)}
@@ -140,7 +176,17 @@ def _holding_gil(trial: Trial) -> dict[ThreadRow, float]:
         if source.calls(function) <= _last_parts(below) | _HOLDING:
             for row in rows:
                 own_ns[calls.thread[row]] = own_ns.get(calls.thread[row], 0) + calls.exclusive[row]
-    return own_ns
+    return all(own_ns.get(life.thread, 0) >= LEAST_PYTHON * life.whole_ns for life in lives)
+
+
+def _asleep(trial: Trial, lives: Iterable[Life]) -> dict[TimerRow, float]:
+    """How long the watch saw these threads asleep in each routine of the program."""
+    slept: dict[TimerRow, float] = {}
+    for life in lives:
+        for timer, states in trial.states.get(life.thread, {}).items():
+            if timer is not None and trial.is_own(timer):
+                slept[timer] = slept.get(timer, 0.0) + states.get(STATES[2], 0)
+    return slept
 
 
 def _last_parts(names: Iterable[str]) -> set[str]:
@@ -156,63 +202,80 @@ def _of_threads(trial: Trial) -> Evidence:
 
 
 def _locked(trial: Trial, lives: list[Life]) -> Iterator[Finding]:
-    """Threads that wait in a routine that takes a lock."""
+    """Threads that the watch saw asleep in a routine that takes a lock.
+
+    What else may wait in the routine must be under the lock, where one thread is at a time: it
+    explains no more sleep than the threads' lifetime. The rest is waiting for the lock.
+    """
     calls = trial.calls
     lockers = {life.thread: life for life in lives[1:] if life.cpu_ns is not None}
     whole = sum(life.whole_ns for life in lockers.values())
-    slept = _slept(trial)
-    for timer in calls.timers:
-        if not trial.is_own(timer):
-            continue
+    for timer, slept in _asleep(trial, lockers.values()).items():
         rows = [row for row in calls.rows_of(timer) if calls.thread[row] in lockers]
         threads = {calls.thread[row] for row in rows}
-        own = sum(calls.exclusive[row] for row in rows)
-        cpu = sum(lockers[thread].cpu_ns or 0 for thread in threads)
-        waited = min(own - cpu, slept.get(timer, 0.0)) if slept else own - cpu
-        if len(threads) < 2 or waited < LEAST_LOCKED * whole:
+        if len(threads) < 2 or slept < LEAST_LOCKED * whole:
             continue
-        below = [child for row in rows for child in calls.children(row)]
-        if not _takes_lock(trial, timer, {calls.timer[child].short_name for child in below}):
+        below = {calls.timer[child].short_name for row in rows for child in calls.children(row)}
+        held = _held(trial, timer, _last_parts(below))
+        if held is None:
+            continue
+        longest = max(lockers[thread].whole_ns for thread in threads)
+        waited = min(sum(calls.exclusive[row] for row in rows), slept) - (longest if held else 0)
+        if waited < LEAST_LOCKED * whole:
             continue
         yield Finding(
             KIND,
             f"{several(len(threads), 'thread')} wait {duration(waited)} in all for the lock that "
-            f"{place(timer)} takes, while one of them works",
-            waited / len(threads),
+            f"{place(timer)} takes, while one of them "
+            f"{f'holds it and waits for {held}' if held else 'works'}",
+            min(longest, waited / (len(threads) - 1)),
             trial.wall_ns,
             (trial.evidence(("thread",), (Condition("timer", (timer.timer,)), HOST)),),
             "medium",
-            "do the slow part outside the lock, or take a lock for each key",
+            "do the slow part outside the lock",
             "the work under the lock must not run concurrently",
         )
 
 
-def _slept(trial: Trial) -> dict[TimerRow, float]:
-    """How long the watch saw workers asleep in each routine; empty without a watch."""
-    where = (Condition("event", (STATES[2],)),)
-    by = ("thread", "timer")
-    table = trial.ask(Question((trial.id,), (), by, where, values=("event.total",)))
-    main = min(trial.calls.threads, default=None)
-    slept: dict[TimerRow, float] = {}
-    for thread, timer, total in zip(
-        table.row_labels("thread"), table.row_labels("timer"), table.column("event.total"),
-        strict=True,
-    ):  # fmt: skip
-        if timer is not None and thread != main:
-            slept[timer] = slept.get(timer, 0.0) + (total or 0)
-    return slept
-
-
-def _takes_lock(trial: Trial, timer: TimerRow, recorded: set[str]) -> bool:
-    """Whether the routine takes a lock and otherwise only computes or calls recorded routines.
-
-    If so, its exclusive time contains no other waits: those of recorded routines count as theirs.
-    """
+def _held(trial: Trial, timer: TimerRow, recorded: set[str]) -> str | None:
+    """What the routine may wait for while it holds a lock, "" if for nothing but recorded
+    routines; None if it takes no lock, or may wait without holding it."""
     function = source.function(trial, timer)
     if function is None:
-        return False
-    words = " ".join(
-        name.lower() for lock in source.enters(function) for name in source.names(lock)
+        return None
+    locks = _locks(trial.source(timer) or "")
+    blocks = [block for block in ast.walk(function) if isinstance(block, ast.With)
+              and any(_is_lock(item.context_expr, locks) for item in block.items)]  # fmt: skip
+    if not blocks:
+        return None
+    under = {id(node) for block in blocks for part in block.body for node in ast.walk(part)}
+    waits = [part for part in ast.walk(function) if isinstance(part, ast.Call)
+             and source.called(part) not in recorded | _COMPUTING]  # fmt: skip
+    if any(id(part) not in under for part in waits):
+        return None
+    return ", ".join(sorted({source.called(part) for part in waits}))
+
+
+def _locks(text: str) -> set[str]:
+    """The variables and attributes that a file assigns a lock to."""
+    return {
+        name
+        for part in ast.walk(source.tree(text))
+        if isinstance(part, ast.Assign | ast.AnnAssign) and part.value is not None
+        for node in ast.walk(part.value)
+        if isinstance(node, ast.Call | ast.keyword) and _makes_lock(node)
+        for target in (part.targets if isinstance(part, ast.Assign) else [part.target])
+        for name in source.names(target)
+    } - {"self"}
+
+
+def _makes_lock(node: ast.Call | ast.keyword) -> bool:
+    maker = node.func if isinstance(node, ast.Call) else node.value
+    return bool(source.names(maker) & _LOCKS)
+
+
+def _is_lock(entered: ast.expr, locks: set[str]) -> bool:
+    names = source.names(entered)
+    return bool(names & locks) or any(
+        word in name.lower() for name in names for word in ("lock", "mutex", "semaphore")
     )
-    others = source.calls(function) - _last_parts(recorded) - _COMPUTING - {"acquire", "release"}
-    return not others and any(word in words for word in ("lock", "mutex", "semaphore"))

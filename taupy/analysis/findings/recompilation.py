@@ -17,8 +17,9 @@ GRAPHS = 8
 """torch.compile gives up on a function after 8 recompilations (`recompile_limit`): more
 compilations are of several functions, or of one that is compiled for every input."""
 
-PATTERNS = 512
-"""Size of the cache of `re` (`re._MAXCACHE`): with more patterns, the oldest are compiled again."""
+PATTERNS = 1024
+"""Twice the size of the cache of `re` (`re._MAXCACHE`): with more patterns, the oldest are compiled
+again, and with less than this, each may be needed once."""
 
 _PATTERNS = ("re/_compiler.py:compile", "sre_compile.py:compile")
 _CODE = (
@@ -31,18 +32,17 @@ _CODE = (
 def find(trial: Trial) -> Iterator[Finding]:
     yield from _of_kind(
         trial, phase("compile"), GRAPHS, "a model is compiled",
-        "let shapes vary: torch.compile(dynamic=True), mark_dynamic, or pad to a few lengths; "
-        "TORCH_LOGS=recompiles says why",
+        "TORCH_LOGS=recompiles says why; if lengths differ: torch.compile(dynamic=True)",
         "each of the graphs is used many times",
     )  # fmt: skip
     yield from _of_kind(
         trial, among(_CODE), GRAPHS, "code is compiled",
-        "compile once and keep the result; give it arguments of the same types and shapes",
+        "compile once and keep the result",
         "each compiled function is used many times",
     )  # fmt: skip
     yield from _of_kind(
         trial, among(_PATTERNS), PATTERNS, "a regular expression is compiled",
-        "compile each pattern once with re.compile and keep it, or join them into one pattern",
+        "compile each pattern once with re.compile and keep it",
         "all patterns are different, and each is used once",
     )  # fmt: skip
 
@@ -51,20 +51,18 @@ def _of_kind(
     trial: Trial, meant: Meant, most: int, what: str, attempt: str, refuted_by: str
 ) -> Iterator[Finding]:
     calls = trial.calls
-    compiled = calls.longest(meant)
-    if compiled.calls <= most:
-        return
-    timer = trial.caller(calls.largest(compiled.rows))
-    names = tuple(dict.fromkeys(calls.timer[row].timer for row in compiled.rows))
-    yield Finding(
-        KIND,
-        f"{what} {count(compiled.calls)} times in {duration(compiled.ns)}, most of it for "
-        f"{place(timer)}",
-        compiled.ns * (1 - 1 / compiled.calls),
-        trial.wall_ns,
-        (trial.evidence(("thread", "timer"), (Condition("timer", names), HOST),
-                        ("inclusive", "calls")),),
-        "medium",
-        attempt,
-        refuted_by,
-    )  # fmt: skip
+    for timer, compiled in trial.by_place(calls.outermost(meant)):
+        if compiled.calls <= most:
+            continue
+        names = tuple(dict.fromkeys(calls.timer[row].timer for row in compiled.rows))
+        yield Finding(
+            KIND,
+            f"{what} {count(compiled.calls)} times in {duration(compiled.ns)} for {place(timer)}",
+            compiled.ns * (1 - 1 / compiled.calls),
+            trial.wall_ns,
+            (trial.evidence(("thread", "timer"), (Condition("timer", names), HOST),
+                            ("inclusive", "calls")),),
+            "medium",
+            attempt,
+            refuted_by,
+        )  # fmt: skip

@@ -1,13 +1,18 @@
-"""Rule: the program stalls while it writes checkpoints or a log."""
+"""Rule: the program stalls while it saves its state or writes a log.
+
+State is what outlives a step: an attribute, a parameter of the routine that has the loop, or a
+variable that is assigned before the loop. A program that writes something new in each iteration
+does what it is for.
+"""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from collections.abc import Iterator
 
-from taupy.analysis.findings import source
-from taupy.analysis.findings.calls import Meant, among, phase, place
+from taupy.analysis.findings import source, unlogged
+from taupy.analysis.findings.calls import Meant, Sum, among, phase, place
+from taupy.analysis.findings.source import Function
 from taupy.analysis.findings.trial import HOST, Trial
 from taupy.model.finding import Finding
 from taupy.model.question import Condition
@@ -18,18 +23,13 @@ KIND = "checkpoints and logging"
 NEEDS = ("host",)
 
 LEAST = 0.05
-"""Minimum share of elapsed time: a checkpoint of a minute every half hour takes less."""
+"""Minimum share of elapsed time of one place: a checkpoint of a minute every half hour takes
+less."""
 
 LEAST_CALLS = 3
 """Minimum calls: a result that is written once, or an input and a result, are the program's
 purpose."""
 
-_LOGGER = "logging/__init__.py:"
-_LOGGING = (
-    *(f"{_LOGGER}Logger.{name}" for name in
-      ("debug", "info", "warning", "error", "critical", "exception", "log", "handle")),
-    *(f"{_LOGGER}{name}" for name in ("debug", "info", "warning", "error", "critical", "log")),
-)  # fmt: skip
 _NPY = ("numpy/lib/_npyio_impl.py", "numpy/lib/npyio.py")
 _SAVING = (
     *(
@@ -43,73 +43,68 @@ _SAVING = (
     "pandas/core/generic.py:NDFrame.to_csv",
     "pandas/core/generic.py:NDFrame.to_pickle",
 )
-
-
 _PICKLERS = frozenset({"pickle", "cPickle", "marshal", "dill", "cloudpickle"})
-_PRINTING = frozenset(
-    {"repr", "tolist", "dumps", "pformat", "array2string", "to_string", "to_json", "to_dict",
-     "asdict"}
-)  # fmt: skip
-"""Calls that convert a whole object to text."""
 
-
-class _Stall(NamedTuple):
-    meant: Callable[[Trial], Meant]
-    what: str
-    attempt: str
-    refuted_by: str
-
-
-_CHECKPOINTS, _SAVED, _LOGGED = phase("checkpoint"), among(_SAVING), among(_LOGGING)
-
-
-def _checkpoints(trial: Trial) -> Meant:
-    """Calls that save state: of frameworks, of libraries, and the program's own routines that do
-    little else."""
-    own = {timer for timer in _often(trial) if _saves(trial, timer)}
-    return lambda timer: timer in own or _CHECKPOINTS(timer) or _SAVED(timer)
-
-
-_STALLS = (
-    _Stall(
-        _checkpoints, "state is saved",
-        "save less often, without compression, or in another thread or process from a copy",
-        "writing these files is what the program is for",
-    ),
-    _Stall(
-        lambda trial: _LOGGED, "the log is written",
-        "log less, or at a higher level; check log.isEnabledFor before costly arguments; hand "
-        "records to a thread (logging.handlers.QueueHandler)",
-        "the log is what the program is for",
-    ),
-)  # fmt: skip
+_is_checkpoint, _is_saved = phase("checkpoint"), among(_SAVING)
 
 
 def find(trial: Trial) -> Iterator[Finding]:
+    yield from _saved(trial)
+    yield from _logged(trial)
+    yield from _unlogged(trial)
+
+
+def _large(trial: Trial, sums: Sum) -> bool:
+    return sums.calls >= LEAST_CALLS and sums.ns >= LEAST * trial.wall_ns
+
+
+def _share(trial: Trial, ns: float) -> str:
+    return f"{duration(ns)}, {percent(100 * ns / trial.wall_ns)} % of the run"
+
+
+# --- state -----------------------------------------------------------------------
+
+
+def _saved(trial: Trial) -> Iterator[Finding]:
     calls = trial.calls
-    for stall in _STALLS:
-        written = calls.longest(stall.meant(trial))
-        if written.calls < LEAST_CALLS or written.ns < LEAST * trial.wall_ns:
+    own = {timer for timer in _often(trial) if _writes(trial, timer)}
+    saves = _saving(own)
+    for timer, sums in trial.by_place(calls.outermost(saves)):
+        if not _large(trial, sums):
             continue
-        names = tuple(dict.fromkeys(calls.timer[row].timer for row in written.rows))
-        largest = calls.largest(written.rows)
-        timer = calls.timer[largest]
-        if _CHECKPOINTS(timer) or _SAVED(timer) or _LOGGED(timer):
-            timer = trial.caller(largest) or timer
+        saver = calls.timer[calls.largest(sums.rows)]
+        where = saver if saver in own else timer
+        kept = _keeps(trial, where) if where else None
+        if kept is False:
+            continue
+        names = tuple(dict.fromkeys(calls.timer[row].timer for row in sums.rows))
         yield Finding(
             KIND,
-            f"{stall.what} {count(written.calls)} times in {duration(written.ns)}, "
-            f"{percent(100 * written.ns / trial.wall_ns)} % of the run, most of it by "
-            f"{place(timer)}",
-            written.ns,
+            f"{place(where)} saves state {count(sums.calls)} times in {_share(trial, sums.ns)}",
+            sums.ns,
             trial.wall_ns,
             (trial.evidence(("thread", "timer"), (Condition("timer", names), HOST),
                             ("inclusive", "calls")),),
             "medium",
-            stall.attempt,
-            stall.refuted_by,
+            _less_often(saver) if kept else "",
+            "writing these files is what the program is for",
         )  # fmt: skip
-    yield from _unwritten(trial)
+
+
+def _saving(own: set[TimerRow]) -> Meant:
+    """Calls that save: of frameworks, of libraries, and the program's own routines that do little
+    else."""
+
+    def meant(timer: TimerRow) -> bool:
+        loads = any(word in timer.short_name.lower() for word in ("load", "restore"))
+        return timer in own or _is_saved(timer) or (_is_checkpoint(timer) and not loads)
+
+    return meant
+
+
+def _less_often(saver: TimerRow) -> str:
+    compressed = "compressed" in saver.short_name
+    return "save less often" + (", or without compression (np.savez)" if compressed else "")
 
 
 def _often(trial: Trial) -> Iterator[TimerRow]:
@@ -122,70 +117,173 @@ def _often(trial: Trial) -> Iterator[TimerRow]:
                 yield timer
 
 
-def _saves(trial: Trial, timer: TimerRow) -> bool:
+def _writes(trial: Trial, timer: TimerRow) -> bool:
     """Whether it writes through a C function, which is not recorded, and has no loops."""
     function = source.function(trial, timer)
-    if function is None:
+    if function is None or _loops(function):
         return False
-    parts = list(ast.walk(function))
-    if any(isinstance(part, ast.For | ast.While | ast.AsyncFor) for part in parts):
-        return False
-    return any(_writes(part.func) for part in parts if isinstance(part, ast.Call))
+    return any(isinstance(part, ast.Call) and _is_writer(part.func) for part in ast.walk(function))
 
 
-def _writes(called: ast.expr) -> bool:
+def _is_writer(called: ast.expr) -> bool:
     if not isinstance(called, ast.Attribute):
         return False
     of = called.value.id if isinstance(called.value, ast.Name) else ""
     return called.attr == "tofile" or (called.attr == "dump" and of in _PICKLERS)
 
 
-# --- messages that are not written -----------------------------------------------
+def _loops(function: Function | ast.Module) -> list[ast.For | ast.While | ast.AsyncFor]:
+    return [part for part in ast.walk(function)
+            if isinstance(part, ast.For | ast.While | ast.AsyncFor)]  # fmt: skip
 
 
-def _unwritten(trial: Trial) -> Iterator[Finding]:
-    """Messages are formatted although they are below the log's level."""
+_WRITERS = frozenset(name.rpartition(":")[2].rpartition(".")[2] for name in _SAVING) | {
+    "save", "dump", "save_file", "save_checkpoint", "save_model", "tofile", "savez",
+    "savez_compressed", "savetxt",
+}  # fmt: skip
+
+
+def _keeps(trial: Trial, timer: TimerRow) -> bool | None:
+    """Whether what it saves outlives the iteration in which it is saved; None if its source, or
+    that of the routine with the loop, is not known."""
+    function = source.function(trial, timer) or source.module(trial, timer)
+    if function is None:
+        return None
+    saved = [part for part in ast.walk(function)
+             if isinstance(part, ast.Call) and source.called(part) in _WRITERS]  # fmt: skip
+    for _ in range(_MOST_CALLERS):
+        loops = [loop for loop in _loops(function)
+                 if any(part in saved for part in ast.walk(loop))]  # fmt: skip
+        if loops:
+            return any(_is_kept(call, loops[-1]) for call in saved)
+        if any(_is_attribute(call) for call in saved):
+            return True
+        callers = {trial.caller(row) for row in trial.calls.rows_of(timer)} - {timer}
+        if len(callers) != 1 or (caller := callers.pop()) is None:
+            return None
+        above = source.function(trial, caller) or source.module(trial, caller)
+        if above is None:
+            return None
+        last = timer.short_name.split(".")[-1]
+        saved = [part for part in ast.walk(above)
+                 if isinstance(part, ast.Call) and source.called(part) == last]  # fmt: skip
+        timer, function = caller, above
+    return None
+
+
+_MOST_CALLERS = 4
+"""Callers that are looked at in search of the loop: save() in checkpoint() in step()."""
+
+
+def _is_attribute(call: ast.Call) -> bool:
+    """Whether it saves attributes of `self`."""
+    values = [*call.args, *(word.value for word in call.keywords)]
+    return any(
+        isinstance(part, ast.Attribute) and isinstance(part.value, ast.Name)
+        and part.value.id == "self"
+        for value in values for part in ast.walk(value)
+    )  # fmt: skip
+
+
+def _is_kept(call: ast.Call, loop: ast.For | ast.While | ast.AsyncFor) -> bool:
+    """Whether one of its arguments, besides paths and numbers, was there before the iteration, or
+    is made from what was: `order` of `order = improve(order)`."""
+    if _is_attribute(call):
+        return True
+    fresh: set[str] = set()
+    if not isinstance(loop, ast.While):
+        fresh |= _loaded(loop.target)
+    carried: set[str] = set()
+    for part in ast.walk(loop):
+        if isinstance(part, ast.Assign):
+            names = {name for target in part.targets for name in _loaded(target)}
+            carried |= names & _loaded(part.value)
+            fresh |= names
+        elif isinstance(part, ast.With):
+            fresh |= {name for item in part.items if item.optional_vars is not None
+                      for name in _loaded(item.optional_vars)}  # fmt: skip
+    fresh -= carried
+    values = [*call.args, *(word.value for word in call.keywords)]
+    if isinstance(call.func, ast.Attribute) and call.func.attr.startswith("to"):
+        values.append(call.func.value)  # table.to_csv(path), array.tofile(path)
+    return any(_subjects(value) - fresh for value in values if not _is_path(value))
+
+
+def _subjects(value: ast.expr) -> set[str]:
+    """The variables whose values an argument has, as they are or converted: `net` of
+    `{"weights": net.state_dict()}`, but neither `x` nor `y` of `x + y`."""
+    if isinstance(value, ast.Name):
+        return set() if value.id.isupper() else {value.id}
+    if isinstance(value, ast.Attribute):
+        return _subjects(value.value)
+    if isinstance(value, ast.Dict | ast.List | ast.Tuple):
+        inside = value.values if isinstance(value, ast.Dict) else value.elts
+        return set().union(*map(_subjects, inside))
+    if isinstance(value, ast.Call):
+        if isinstance(value.func, ast.Attribute) and not value.args:
+            return _subjects(value.func.value)
+        return set().union(*map(_subjects, value.args))
+    return set()
+
+
+_PATHS = ("path", "file", "folder", "directory", "fh", "fp", "handle", "stream", "buffer", "join")
+
+
+def _is_path(value: ast.expr) -> bool:
+    """Whether an argument seems to be the name of a file, or an open one."""
+    if isinstance(value, ast.Call):
+        return source.called(value) in ("join", "str", "Path", "BytesIO")
+    if isinstance(value, ast.Attribute):
+        return value.attr.lower().endswith(_PATHS)
+    return isinstance(value, ast.Name) and value.id.lower().endswith(_PATHS)
+
+
+def _loaded(node: ast.AST) -> set[str]:
+    return {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
+
+
+# --- logs ------------------------------------------------------------------------
+
+
+def _logged(trial: Trial) -> Iterator[Finding]:
     calls = trial.calls
-    for timer in calls.timers:
-        rows = calls.rows_of(timer)
-        own_ns = sum(calls.exclusive[row] for row in rows)
-        if own_ns < LEAST * trial.wall_ns or not trial.is_own(timer):
+    for timer, sums in trial.by_place(calls.outermost(unlogged.is_logging)):
+        written = [row for row in sums.rows if not unlogged.is_silent(trial, row)]
+        longest = max(calls.by_thread(written).values(), default=Sum())
+        if not _large(trial, longest):
             continue
-        silent = [row for row in rows if any(_is_silent(trial, at) for at in calls.children(row))]
-        function = source.function(trial, timer) if silent else None
-        line = _printed(function) if function else None
-        if line is None:
-            continue
+        names = tuple(dict.fromkeys(calls.timer[row].timer for row in written))
         yield Finding(
             KIND,
-            f"{place(timer)} formats whole objects for messages that are not logged (line "
-            f"{line}): part of its own {duration(own_ns)}, {percent(100 * own_ns / trial.wall_ns)}"
-            " % of the run",
-            own_ns,
+            f"{place(timer)} logs {count(longest.calls)} messages in "
+            f"{_share(trial, longest.ns)}",
+            longest.ns,
             trial.wall_ns,
-            (trial.evidence(("thread", "timer"), (Condition("timer", (timer.timer,)), HOST)),),
-            "low",
-            "pass the objects to the logger, which formats them only if needed: log.debug('%s', "
-            "x); or check log.isEnabledFor first",
-            "the routine computes for longer than it formats text",
-        )
+            (trial.evidence(("thread", "timer"), (Condition("timer", names), HOST),
+                            ("inclusive", "calls")),),
+            "medium",
+            "log less often, or raise the level",
+            "the log is what the program is for",
+        )  # fmt: skip
 
 
-def _is_silent(trial: Trial, row: int) -> bool:
-    """Whether this is a logging call whose message was discarded."""
-    calls = trial.calls
-    return _LOGGED(calls.timer[row]) and not any(
-        calls.timer[below].short_name.endswith(("._log", ".handle")) for below in calls.below(row)
-    )
-
-
-def _printed(function: source.Function) -> int | None:
-    """The line of a logging call whose arguments format whole objects; None if there is none."""
-    levels = {name.rpartition(".")[2].rpartition(":")[2] for name in _LOGGING}
-    for part in ast.walk(function):
-        if not (isinstance(part, ast.Call) and source.called(part) in levels):
+def _unlogged(trial: Trial) -> Iterator[Finding]:
+    """Text is made for messages that are below the log's level."""
+    for text in unlogged.texts(trial):
+        if text.ns < LEAST * trial.wall_ns:
             continue
-        inside = [node for argument in part.args for node in ast.walk(argument)]
-        if any(isinstance(node, ast.Call) and source.called(node) in _PRINTING for node in inside):
-            return part.lineno
-    return None
+        measured = f"{text.what} takes {duration(text.ns)}" if text.what else (
+            f"that is part of its {duration(text.ns)}")  # fmt: skip
+        yield Finding(
+            KIND,
+            f"{place(text.timer)} makes text for {count(text.calls)} messages that are not "
+            f"logged (line {text.line}): {measured}, "
+            f"{percent(100 * text.ns / trial.wall_ns)} % of the run",
+            text.ns,
+            trial.wall_ns,
+            (trial.evidence(("thread", "timer"),
+                            (Condition("timer", (text.timer.timer,)), HOST)),),
+            "high" if text.what else "low",
+            "check log.isEnabledFor(level) before the text is made",
+            "the routine computes for longer than it makes text",
+        )  # fmt: skip
