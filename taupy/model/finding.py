@@ -44,7 +44,7 @@ class Finding:
         sentence: what is wrong and where, with its numbers.
         saved_ns: upper bound on the wall-clock time that could be saved.
         wall_ns: the trial's duration.
-        attempt: what to try.
+        attempt: what to try; "" if nothing was tried in such a program and helped.
         refuted_by: what would show that the finding is wrong.
         saved_bytes: memory that would be freed; such a finding may save no time.
     """

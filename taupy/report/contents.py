@@ -203,7 +203,7 @@ def _places(answer: Report) -> list[Part]:
 def _finding(number: int, finding: Finding) -> Part:
     saved = f"{duration(finding.saved_ns)} ({percent(100 * finding.saved_share)} %)"
     lines = [
-        f"try: {finding.attempt}",
+        *([f"try: {finding.attempt}"] if finding.attempt else []),
         f"it would be refuted by: {finding.refuted_by}",
         f"confidence: {finding.confidence}",
     ]

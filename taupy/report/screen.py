@@ -220,7 +220,8 @@ def _finding(number: int, finding: Finding, width: int, advice: bool) -> Iterato
     if not advice:
         yield headline
         return
-    for lines, indent in ((headline, "   "), (f"try: {finding.attempt}", "   ")):
+    advised = [(f"try: {finding.attempt}", "   ")] if finding.attempt else []
+    for lines, indent in ((headline, "   "), *advised):
         first = "" if lines is headline else indent
         yield from textwrap.wrap(
             visible(lines), width, initial_indent=first, subsequent_indent=indent,

@@ -12,4 +12,4 @@ def primes(limit):
 
 
 SQUARES = [n * n for n in range(200_000)]
-PRIMES = primes(25_000)
+PRIMES = primes(60_000)

@@ -16,7 +16,7 @@ def collatz(start, stop):
 
 
 def work(found, place):
-    found[place] = collatz(1 + place * 5_000, 1 + (place + 1) * 5_000)
+    found[place] = collatz(1 + place * 20_000, 1 + (place + 1) * 20_000)
 
 
 found = [0] * 4
