@@ -5,10 +5,28 @@ from __future__ import annotations
 LOOP, BUSY = "loop over elements", "one thread busy while others wait"
 STALL = "checkpoints and logging"
 IMPORTS, IMBALANCE, AGAIN = "imports and start-up", "imbalance", "recompilation"
+PICKLED = "data pickled for each job"
 HISTORY, MEMORY = "growing history", "memory growth"
 SYNC, COPIES, TINY, DATA = "synchronisation", "copies", "tiny kernels", "data wait"
 
 PROGRAMS = {
+    "amounts_one_by_one": (LOOP, "Export.time"),
+    "average_so_far": (HISTORY, "Player.average"),
+    "codec_at_each_call": (IMPORTS, "Packer.pack"),
+    "days_one_by_one": (LOOP, "parsed"),
+    "discounts_by_apply": (LOOP, "total"),
+    "documents_by_threads": (BUSY, "GIL"),
+    "frames_kept": (MEMORY, "Camera.take"),
+    "letters_from_text": (AGAIN, "letter"),
+    "log_of_each_request": (STALL, "Server.serve"),
+    "model_for_each_job": (PICKLED, "Judge.all"),
+    "pages_of_site": (AGAIN, "Site.render"),
+    "range_of_each_day": (LOOP, "spread"),
+    "report_concatenated": (HISTORY, "Report.add"),
+    "requests_as_json": (STALL, "handle"),
+    "routes_by_pattern": (AGAIN, "Router.find"),
+    "table_for_each_job": (PICKLED, "main"),
+    "trace_stacked": (HISTORY, "Trace.add"),
     "cells_of_grid": (LOOP, "relax"),
     "chatty_log": (STALL, "step"),
     "checkpoint_each_step": (STALL, "main"),

@@ -10,10 +10,7 @@ from __future__ import annotations
 import importlib
 import os
 import pkgutil
-import re
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -29,9 +26,9 @@ from taupy.report.report import Report, report
 from tests.builders import call, host, profile_of
 from tests.findings import gpu_faults, gpu_healthy
 from tests.findings.cases import INDEPENDENT, PROGRAMS, TRAININGS, UNSEEN
+from tests.findings.pairs import PROGRAM, measured, placed, skip_without_packages
 
-HERE = Path(__file__).parent / "programs"
-HEALTHY = sorted(path.stem for path in (HERE / "healthy").glob("*.py"))
+HEALTHY = sorted(path.stem for path in (PROGRAM / "healthy").glob("*.py"))
 QUICK = {"histogram_by_hand", "many_patterns", "optional_import", "one_lock", "tables_at_import"}
 QUICK |= {"queens", "recurrence", "word_counts"}
 """Some of each kind; all of them take minutes."""
@@ -48,8 +45,6 @@ EXAMPLES = (
 )
 """Of PyTorch's own, as they are."""
 
-_ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MPLBACKEND": "Agg"}
-
 
 def _marked(names):
     slow = pytest.mark.slow
@@ -57,29 +52,13 @@ def _marked(names):
 
 
 def _run(folder: Path, *command: str) -> Report:
-    """What is reported of a program that `taupy run` runs in this folder."""
     pytest.importorskip("taupy._native.engine", reason="the compiled engine is not built")
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("TAU")}
-    done = subprocess.run(
-        [sys.executable, "-m", "taupy", "run", "--db", "t.db", *command],
-        cwd=folder,
-        env={**kept, **_ONE_THREAD, "TAUPY_STATE_DIR": str(folder / "state")},
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    assert done.returncode == 0, done.stderr
-    with ProfileDB.open(str(folder / "t.db")) as db:
-        return report(db, db.latest())
+    return measured(folder, *command)
 
 
 def _run_copy(folder: Path, kind: str, name: str) -> Report:
-    text = (HERE / kind / f"{name}.py").read_text()
-    for package in re.findall(r"^(?:import|from) (torch|pandas|scipy|sklearn)\b", text, re.M):
-        pytest.importorskip(package, reason=f"{package} is not installed: pip install {package}")
-    for path in (HERE / kind).glob("*.py"):
-        shutil.copy2(path, folder)
-    return _run(folder, f"{name}.py")
+    skip_without_packages(PROGRAM / kind / f"{name}.py")
+    return _run(placed(folder, PROGRAM / kind), f"{name}.py")
 
 
 def _stored(folder: Path, *profiles: Profile) -> Report:
@@ -130,7 +109,7 @@ def test_faults_that_are_not_seen_are_known(name, tmp_path):
 @pytest.mark.slow
 def test_a_version_that_takes_longer_is_a_regression(tmp_path):
     pytest.importorskip("pandas", reason="pandas is not installed: pip install pandas")
-    shutil.copy2(HERE / "independent/panel_model_before.py", tmp_path / "panel_model.py")
+    shutil.copy2(PROGRAM / "independent/panel_model_before.py", tmp_path / "panel_model.py")
     for _ in range(5):
         _run(tmp_path, "panel_model.py")
     first = _first(_run_copy(tmp_path, "independent", "panel_model"))

@@ -1,0 +1,24 @@
+"""Documents are indexed by a pool, although only Python works on them."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+DOCUMENTS = [" ".join(f"w{(n * 7 + k) % 97}" for k in range(120)) for n in range(1_500)]
+
+
+def score(document):
+    words = {}
+    for word in document.split():
+        words[word] = words.get(word, 0) + 1
+    total = 0
+    for word, number in words.items():
+        for letter in word:
+            total = (total * 31 + ord(letter) * number) % 1_000_003
+    return total
+
+
+def main():
+    with ThreadPoolExecutor(4) as pool:
+        print(sum(pool.map(score, DOCUMENTS * 8)))
+
+
+main()
