@@ -27,26 +27,28 @@ def derive(member):
 
 
 class Worker(threading.Thread):
-    def __init__(self, label, share):
+    def __init__(self, label, share, left):
         super().__init__(name=label)
         self.share = share
+        self.left = left
         self.busy = 0.0
 
     def run(self):
         start = time.perf_counter()
-        while self.share:
-            derive(self.share.pop())
+        while self.left:
+            derive(self.left.pop())
         self.busy = time.perf_counter() - start
 
 
 def split(members, parts):
-    left = members[:]
-    return [left] * parts
+    size = (len(members) + parts - 1) // parts
+    return [members[i * size:(i + 1) * size] for i in range(parts)]
 
 
 def main():
     members = catalogue(110)
-    workers = [Worker(f"derive-{i}", share) for i, share in enumerate(split(members, 2))]
+    left = members[:]
+    workers = [Worker(f"derive-{i}", share, left) for i, share in enumerate(split(members, 2))]
     for w in workers:
         w.start()
     for w in workers:

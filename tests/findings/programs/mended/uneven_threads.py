@@ -24,7 +24,7 @@ def main():
     block = bytes(random.choices(b"abcdefgh    ", k=40_000))
     files = [(block * (size // len(block) + 1))[:size] for size in SIZES]
     results = [0] * WORKERS
-    files.sort(key=len)
+    files = sorted(files[: len(files) // WORKERS * WORKERS], key=len)
     threads = [
         threading.Thread(target=compress, args=(files, results, n))
         for n in range(WORKERS)
