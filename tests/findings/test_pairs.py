@@ -6,8 +6,11 @@ import re
 
 import pytest
 
-from tests.findings import pairs
-from tests.findings.cases import INDEPENDENT, PROGRAMS
+from taupy.profiledb.database import ProfileDB
+from taupy.profiledb.writer import add_profile
+from taupy.report.report import report
+from tests.findings import gpu_faults, gpu_mended, pairs
+from tests.findings.cases import INDEPENDENT, PROGRAMS, TRAININGS
 
 KINDS = {name: kind for name, (kind, _) in (PROGRAMS | INDEPENDENT).items()}
 QUICK = {"histogram_by_hand", "codec_at_each_call", "letters_from_text", "average_so_far"}
@@ -31,3 +34,129 @@ def test_a_twin_that_does_what_the_advice_says_is_free_of_the_fault(name, tmp_pa
     assert numbers[1] == pytest.approx(numbers[0], rel=1e-4)
     findings = pairs.measured(after, f"{name}.py").judgement.findings
     assert KINDS[name] not in [finding.kind for finding in findings]
+
+
+@pytest.mark.parametrize("mended", gpu_mended.MENDED, ids=lambda made: made.__name__)
+def test_a_training_that_is_mended_takes_less_time_and_is_free_of_the_fault(mended, tmp_path):
+    kind, _ = TRAININGS[mended.__name__]
+    before, after = getattr(gpu_faults, mended.__name__)(), mended()
+    assert after.duration_ns < before.duration_ns
+    with ProfileDB.open(str(tmp_path / "t.db"), create=True) as db:
+        add_profile(db, after)
+        findings = report(db, db.latest()).judgement.findings
+    assert kind not in [finding.kind for finding in findings]
+
+
+def test_what_no_gpu_has_run_says_so(tmp_path):
+    with ProfileDB.open(str(tmp_path / "t.db"), create=True) as db:
+        add_profile(db, gpu_faults.tiny_kernels())
+        first, *_ = report(db, db.latest()).judgement.findings
+    assert first.attempt.endswith("(not tried on a GPU)")
+
+
+# --- one place, and only what was tried ------------------------------------------------
+
+
+def findings_of(tmp_path, text: str):
+    pytest.importorskip("taupy._native.engine", reason="the compiled engine is not built")
+    (tmp_path / "program.py").write_text(text)
+    return pairs.measured(tmp_path, "program.py").judgement.findings
+
+
+def test_each_function_that_is_mapped_is_a_place_and_text_is_none(tmp_path):
+    pytest.importorskip("pandas", reason="pandas is not installed: pip install pandas")
+    dear, cheap = findings_of(tmp_path, SWAP)
+    assert "(program.py:6)" in dear.sentence and "call to_datetime once" in dear.attempt
+    assert "(program.py:4)" in cheap.sentence and "whole columns" in cheap.attempt
+    assert dear.saved_ns > 3 * cheap.saved_ns
+
+
+SWAP = """\
+import pandas as pd
+df = pd.DataFrame({"when": ["01/02/2024 10:00"] * 4000, "price": 2.0, "qty": 3})
+def cheap(df):
+    df["total"] = df.apply(lambda r: r["price"] * r["qty"], axis=1)
+def dear(df):
+    df["t"] = df["when"].apply(lambda s: pd.to_datetime(s, format="%d/%m/%Y %H:%M"))
+def text(df):
+    df["u"] = df["when"].apply(lambda s: s[:2])
+cheap(df); dear(df); text(df)
+"""
+
+LOADED = """\
+import json
+with open("state.json", "w") as file:
+    json.dump({"numbers": list(range(50_000))}, file)
+def predict(x):
+    with open("state.json") as file:
+        return len(json.load(file)["numbers"]) + x
+print(sum(predict(n) for n in range(40)))
+"""
+RESULTS = """\
+import json
+def tile(number):
+    return [number * n % 251 for n in range(30_000)]
+def main():
+    index = []
+    for number in range(30):
+        new = tile(number)
+        with open(f"{number}.json", "w") as file:
+            json.dump(new, file)
+        index.append(number)
+    with open("index.json", "w") as file:
+        json.dump(index, file)
+main()
+"""
+COLUMNS = """\
+import numpy as np
+def weigh(columns, weights):
+    total = 0.0
+    for n in range(len(columns)):
+        total += columns[n] * weights[n]
+    return total
+columns = [np.full(200_000, float(n)) for n in range(60)]
+for _ in range(10):
+    weigh(columns, [0.5] * 60)
+"""
+CHUNKS = """\
+import multiprocessing
+import numpy as np
+def work(chunk):
+    return float(np.sqrt(chunk).sum())
+def main():
+    data = np.ones(4_000_000)
+    with multiprocessing.get_context("fork").Pool(2) as pool:
+        print(sum(pool.imap(work, np.array_split(data, 16))))
+        pool.close()
+        pool.join()
+main()
+"""
+
+
+@pytest.mark.parametrize(
+    "text", [LOADED, RESULTS, COLUMNS, CHUNKS], ids=["loaded", "results", "columns", "chunks"]
+)
+def test_what_looks_like_a_fault_is_none(text, tmp_path):
+    if "numpy" in text:
+        pytest.importorskip("numpy", reason="numpy is not installed: pip install numpy")
+    assert [finding.sentence for finding in findings_of(tmp_path, text)] == []
+
+
+def test_the_lock_that_is_held_over_a_sleep_is_found(tmp_path):
+    (finding,) = findings_of(tmp_path, HELD)
+    assert finding.kind == "one thread busy while others wait"
+    assert "the lock that work (program.py:3) takes" in finding.sentence
+    assert "waits for sleep" in finding.sentence
+
+
+HELD = """\
+import threading, time
+guard = threading.RLock()
+def work():
+    for _ in range(60):
+        with guard:
+            time.sleep(0.005)
+threads = [threading.Thread(target=work) for _ in range(4)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+"""

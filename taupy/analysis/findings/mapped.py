@@ -2,8 +2,8 @@
 
 What the calls show is which function, how often and how long. Whether whole columns would do is
 read from the function's source: it may do arithmetic on numbers, which the operators of arrays do,
-too, or it may hand each element to a function that takes whole columns. Of anything else, such as
-work on text, only the times are reported: pandas' methods for text are loops, too.
+too, or it may hand each element to a function that takes whole columns. Anything else, such as work
+on text, is no finding: pandas' methods for text are loops, too.
 """
 
 from __future__ import annotations
@@ -77,14 +77,15 @@ def mapped(trial: Trial) -> Iterator[Mapped]:
     for (mapper, function), tops in groups.items():
         whole = max(calls.by_thread(tops).values())
         within = calls.by_thread(functions[mapper, function])[calls.thread[whole.rows[0]]]
-        if within.calls < LEAST_CALLS or not _is_short(trial, whole, within):
+        attempt = _attempt(trial, function, _is_along_axis(mapper))
+        if within.calls < LEAST_CALLS or not attempt or not _is_short(trial, whole, within):
             continue
         yield Mapped(
             function,
             whole.ns,
             f"{mapper.short_name} calls {place(function)} {count(within.calls)} times in "
             f"{duration(whole.ns)}, once for each {_piece(trial, whole)}",
-            _attempt(trial, function, _is_along_axis(mapper)),
+            attempt,
         )
 
 

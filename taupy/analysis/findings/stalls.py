@@ -86,7 +86,7 @@ def _saved(trial: Trial) -> Iterator[Finding]:
             (trial.evidence(("thread", "timer"), (Condition("timer", names), HOST),
                             ("inclusive", "calls")),),
             "medium",
-            _less_often(saver) if kept else "",
+            "save less often" if kept else "",
             "writing these files is what the program is for",
         )  # fmt: skip
 
@@ -100,11 +100,6 @@ def _saving(own: set[TimerRow]) -> Meant:
         return timer in own or _is_saved(timer) or (_is_checkpoint(timer) and not loads)
 
     return meant
-
-
-def _less_often(saver: TimerRow) -> str:
-    compressed = "compressed" in saver.short_name
-    return "save less often" + (", or without compression (np.savez)" if compressed else "")
 
 
 def _often(trial: Trial) -> Iterator[TimerRow]:
@@ -155,7 +150,8 @@ def _keeps(trial: Trial, timer: TimerRow) -> bool | None:
         loops = [loop for loop in _loops(function)
                  if any(part in saved for part in ast.walk(loop))]  # fmt: skip
         if loops:
-            return any(_is_kept(call, loops[-1]) for call in saved)
+            inside = list(ast.walk(loops[-1]))
+            return any(_is_kept(call, loops[-1]) for call in saved if call in inside)
         if any(_is_attribute(call) for call in saved):
             return True
         callers = {trial.caller(row) for row in trial.calls.rows_of(timer)} - {timer}
