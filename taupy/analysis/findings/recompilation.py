@@ -32,7 +32,7 @@ _CODE = (
 def find(trial: Trial) -> Iterator[Finding]:
     yield from _of_kind(
         trial, phase("compile"), GRAPHS, "a model is compiled",
-        "TORCH_LOGS=recompiles says why; if lengths differ: torch.compile(dynamic=True)",
+        "TORCH_LOGS=recompiles says why",
         "each of the graphs is used many times",
     )  # fmt: skip
     yield from _of_kind(

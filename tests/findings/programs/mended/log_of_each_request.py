@@ -11,7 +11,7 @@ class Server:
 
     def serve(self, path):
         self.served += len(path)
-        if self.served % 1000 < len(path):
+        if self.served % 20_000 < len(path):
             self.log.info("served %s, %d bytes so far", path, self.served)
 
 
