@@ -49,15 +49,10 @@ _GROWN = (GROWTH, BETWEEN)
 
 
 class _Holder(NamedTuple):
-    """What holds what a routine keeps.
-
-    Attributes:
-        how: how it is added: by key, or at the end.
-    """
+    """What holds what a routine keeps, and the line that adds to it."""
 
     name: str
     line: int
-    how: str
 
 
 def find(trial: Trial) -> Iterator[Finding | Abstention]:
@@ -95,9 +90,7 @@ def _finding(trial: Trial, timer: TimerRow, grown: float, holder: _Holder) -> Fi
         trial.wall_ns,
         (trial.evidence(("timer", "event"), where, ("event.total", "event.count"), ()),),
         "medium",
-        "limit it: functools.lru_cache(maxsize=...), or remove what is not read again"
-        if holder.how == "key"
-        else "keep only what is read later: a number (.item()), or the last N",
+        "remove what is not read again, or limit its size",
         "the program needs all of it",
         saved_bytes=int(grown),
     )
@@ -174,29 +167,30 @@ def _held(function: source.Function, text: str) -> _Holder | None:
     local |= {part.id for part in ast.walk(function)
               if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)}  # fmt: skip
     for part in ast.walk(function):
-        adds = _added(part)
-        if adds is None:
+        container = _added(part)
+        if container is None:
             continue
-        container, how = adds
         if not source.names(container) & local and _only_grows(text, ast.unparse(container)):
-            return _Holder(ast.unparse(container), container.lineno, how)
+            return _Holder(ast.unparse(container), container.lineno)
     return None
 
 
-def _added(part: ast.AST) -> tuple[ast.expr, str] | None:
-    """The container to which a statement or call adds, and how."""
+def _added(part: ast.AST) -> ast.expr | None:
+    """The container to which a statement or call adds."""
     target = part.targets[0] if isinstance(part, ast.Assign) else None
     if isinstance(target, ast.Subscript):
-        return None if isinstance(target.slice, ast.Constant | ast.Slice) else (target.value, "key")
-    if isinstance(part, ast.Call) and isinstance(part.func, ast.Attribute):
-        if part.func.attr in ("append", "add", "extend", "insert"):
-            return part.func.value, "end"
-        if part.func.attr == "setdefault":
-            return part.func.value, "key"
+        return None if isinstance(target.slice, ast.Constant | ast.Slice) else target.value
+    if (
+        isinstance(part, ast.Call)
+        and isinstance(part.func, ast.Attribute)
+        and part.func.attr in _ADDING
+    ):
+        return part.func.value
     return None
 
 
-_SINGLE = frozenset({"get", "append", "add", "extend", "insert", "setdefault"})
+_ADDING = frozenset({"append", "add", "extend", "insert", "setdefault"})
+_SINGLE = _ADDING | {"get"}
 _CONTAINERS = frozenset({"dict", "list", "set", "defaultdict", "OrderedDict", "deque", "field"})
 
 
