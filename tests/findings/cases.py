@@ -21,7 +21,7 @@ PROGRAMS = {
     "log_of_each_request": (STALL, "Server.serve"),
     "model_for_each_job": (PICKLED, "Judge.all"),
     "pages_of_site": (AGAIN, "Site.render"),
-    "plot_on_demand": (IMPORTS, "matplotlib"),
+    "table_on_demand": (IMPORTS, "pandas"),
     "range_of_each_day": (LOOP, "spread"),
     "report_concatenated": (HISTORY, "Report.add"),
     "requests_as_json": (STALL, "handle"),
