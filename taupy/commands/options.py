@@ -31,6 +31,15 @@ def add_database_argument(parser: argparse.ArgumentParser) -> None:
     add_trust_argument(parser)
 
 
+class _TrustFiles(argparse.Action):
+    """Sets a switch of the whole process."""
+
+    def __call__(self, *_: object) -> None:
+        from taupy.profiledb.store.trusted import trust_files
+
+        trust_files()
+
+
 class _TrustFolder(argparse.Action):
     """Sets a switch of the whole process."""
 
@@ -41,7 +50,8 @@ class _TrustFolder(argparse.Action):
 
 
 def add_trust_argument(parser: argparse.ArgumentParser) -> None:
-    """`--trust-folder`, for databases where others can write."""
+    """`--trust-folder`, for databases where others can write, and `--trust-files`, for stores."""
+    add_trust_files_argument(parser)
     parser.add_argument(
         "--trust-folder",
         nargs=0,
@@ -59,6 +69,16 @@ def add_reading_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="ADDRESS",
         help="of a store: let the workers of this Dask scheduler add up, such as tcp://HOST:8786 "
         "(default: $TAUPY_CLUSTER, else `cluster` of [tool.taupy] in pyproject.toml)",
+    )
+
+
+def add_trust_files_argument(parser: argparse.ArgumentParser) -> None:
+    """`--trust-files`, for a store whose files are at a URL."""
+    parser.add_argument(
+        "--trust-files",
+        nargs=0,
+        action=_TrustFiles,
+        help="of a store: use and remember the URL at which it says that its files are",
     )
 
 

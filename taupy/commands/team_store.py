@@ -33,6 +33,7 @@ _OPTIONS = {
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("action", choices=[*_OPTIONS], help="see above")
+    options.add_trust_files_argument(parser)
     parser.add_argument(
         "--db",
         metavar="ADDRESS",

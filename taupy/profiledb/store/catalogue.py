@@ -21,6 +21,7 @@ from taupy.profiledb.store.address import checked
 from taupy.profiledb.store.files import Folder
 from taupy.profiledb.store.layout import Table, physical, tables
 from taupy.profiledb.store.manifest import is_of
+from taupy.profiledb.store.trusted import trusted
 
 if TYPE_CHECKING:
     import psycopg
@@ -29,9 +30,10 @@ OLDEST_SERVER = 150000
 """PostgreSQL 15, the first in which NULLs in a key can be treated as equal."""
 
 _TYPES = {"INTEGER": "bigint", "REAL": "double precision", "TEXT": 'text COLLATE "C"'}
-_FORM = 4
+_FORM = 5
 """Version of the store's own tables and files. 2: a trial lists its metrics with non-integer
-values; 3: a file may hold the rows of several trials; 4: projects."""
+values; 3: a file may hold the rows of several trials; 4: projects; 5: what belongs to no
+trial says who pushed it, and names are checked."""
 
 _TO_FORM_4 = """
 ALTER TABLE trial ADD COLUMN IF NOT EXISTS real_metrics bigint[];
@@ -77,6 +79,17 @@ CREATE TABLE file (
     PRIMARY KEY (name, trial_id)
 );
 CREATE INDEX file_by_trial ON file (trial_id);
+"""
+
+
+_TO_FORM_5 = """
+ALTER TABLE trial DROP CONSTRAINT IF EXISTS uuid_is_one;
+ALTER TABLE trial ADD CONSTRAINT uuid_is_one
+    CHECK (uuid ~ '^[0-9A-Za-z][0-9A-Za-z-]{7,99}$') NOT VALID;
+ALTER TABLE file DROP CONSTRAINT IF EXISTS name_is_below;
+ALTER TABLE file ADD CONSTRAINT name_is_below CHECK (name ~
+    '^app=[A-Za-z0-9_.~%-]*/month=[A-Za-z0-9_.~%-]*/[0-9A-Za-z-]+[.][a-z_]+[.][0-9a-f]{8}[.]parquet$'
+) NOT VALID;
 """
 
 
@@ -304,6 +317,13 @@ class Catalogue:
             for name in wanted.keys() - present[table.name]:
                 connection.execute(f'ALTER TABLE {table.name} ADD COLUMN "{name}" {wanted[name]}')
         connection.execute(_TO_FORM_4)
+        connection.execute(_TO_FORM_5)
+        for table in tables().values():
+            if not (table.in_files or table.of_a_trial or table.shared):
+                connection.execute(
+                    f"ALTER TABLE {table.name}"
+                    " ADD COLUMN IF NOT EXISTS pushed_by text DEFAULT current_user"
+                )
         if prefix:
             roles.secure(connection, prefix)
         for setting, value in (("schema", SCHEMA_VERSION), ("form", _FORM)):
@@ -359,15 +379,19 @@ class Store:
 
     @classmethod
     @contextmanager
-    def open(cls, address: str) -> Iterator[Store]:
+    def open(cls, address: str, files: str = "") -> Iterator[Store]:
         """Open an existing store, checking that catalogue and folder belong together.
+
+        Args:
+            files: where its files are, if the user who asks has checked that already.
 
         Raises:
             DatabaseError: there is no such store, or its files are not accessible here.
         """
         with Catalogue.open(address) as catalogue:
             id = catalogue.setting("id")
-            folder = Folder(catalogue.setting("files"), id)
+            place = catalogue.setting("files")
+            folder = Folder(place if place == files else trusted(id, place), id)
             folder.check_mark(id)
             try:
                 yield cls(catalogue, folder)

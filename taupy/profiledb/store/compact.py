@@ -22,6 +22,8 @@ _FILES = """
     SELECT trial.application, trial.uuid, file.trial_id, file.name, holds, rows, bytes, sha256
       FROM file JOIN trial ON trial.id = file.trial_id
      WHERE bytes < %s
+       AND (pushed_by = current_user OR NOT row_security_active('taupy.trial')
+            OR NOT has_table_privilege('taupy.file', 'UPDATE'))  -- PostgreSQL refuses readers
      ORDER BY holds, regexp_replace(file.name, '/[^/]*$', ''), file.trial_id, file.name
 """
 

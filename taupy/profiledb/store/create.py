@@ -7,6 +7,7 @@ from uuid import uuid4
 
 from taupy.profiledb.store.catalogue import Catalogue
 from taupy.profiledb.store.files import Folder
+from taupy.profiledb.store.trusted import remember
 
 
 def create(address: str, files: str) -> str:
@@ -29,4 +30,5 @@ def create(address: str, files: str) -> str:
         with catalogue.transaction():
             prefix = catalogue.create({"id": id, "files": place})
             folder.mark(id)
+    remember(id, place)
     return prefix

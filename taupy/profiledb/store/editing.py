@@ -87,9 +87,12 @@ class EditableStore(StoreDB):
             cursor.executemany(
                 "INSERT INTO tag (trial_id, name) VALUES (%s, %s) ON CONFLICT DO NOTHING", new
             )
-            cursor.executemany("DELETE FROM tag WHERE (trial_id, name) = (%s, %s)", old)
+            for tag in old:
+                cursor.execute("DELETE FROM tag WHERE (trial_id, name) = (%s, %s)", tag)
+                self._refuse_others(cursor.rowcount, f"trial {tag[0]}")
             for name in before.derived.keys() - after.derived.keys():
                 cursor.execute("DELETE FROM derived_metric WHERE name = %s", (name,))
+                self._refuse_others(cursor.rowcount, f"the derived metric {name}")
             for name, definition in after.derived.items():
                 if before.derived.get(name) != definition:
                     cursor.execute(
@@ -107,4 +110,15 @@ class EditableStore(StoreDB):
         )
         if name in catalogue.names_taken(application, experiment, uuid):
             raise DatabaseError(f"{application}/{experiment} has another trial '{name}'")
-        catalogue.connection.execute("UPDATE trial SET name = %s WHERE id = %s", (name, trial))
+        changed = catalogue.connection.execute(
+            "UPDATE trial SET name = %s WHERE id = %s", (name, trial)
+        ).rowcount
+        self._refuse_others(changed, f"trial {trial}")
+
+    def _refuse_others(self, changed: int, what: str) -> None:
+        """Row security hides another user's row from a change, which then does nothing."""
+        if not changed:
+            raise DatabaseError(
+                f"{self.path}: {what} is another user's, who alone may change it, as may an owner; "
+                "nothing was changed"
+            )

@@ -12,7 +12,7 @@ import os
 import tempfile
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack, closing
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from secrets import token_hex
 from typing import Any, NamedTuple
 
@@ -66,7 +66,8 @@ class Engines:
             return self._of_catalogue(reading, trials)
         if len(trials) > 1 and self._scheduler:
             address = self._store.catalogue.address
-            return cluster.columns(self._scheduler, _on_a_worker, address, reading)
+            answer = partial(_on_a_worker, self._store.folder.place)
+            return cluster.columns(self._scheduler, answer, address, reading)
         return self.of_files(reading)
 
     def _are_integers(self, trials: Sequence[int], metrics: Sequence[int]) -> bool:
@@ -186,9 +187,9 @@ class _File(NamedTuple):
     joint: bool
 
 
-def _on_a_worker(address: str, reading: Reading) -> Columns | None:
+def _on_a_worker(files: str, address: str, reading: Reading) -> Columns | None:
     """The answer for some trials, computed on a worker of a cluster."""
-    with Store.open(address) as store, closing(Engines(store)) as engines:
+    with Store.open(address, files) as store, closing(Engines(store)) as engines:
         return engines.of_files(reading) if engines.have_files(reading.trials) else []
 
 

@@ -226,6 +226,8 @@ def _make_way(connection: Any, trial: TrialRow, content: str) -> tuple[int, list
     row = connection.execute(
         "SELECT id, content FROM trial WHERE uuid = %s FOR UPDATE", (trial.uuid,)
     ).fetchone()
+    if row is None and (pusher := pusher_of(connection, trial.uuid)):
+        raise Unfit(f"it was pushed by {pusher}, and only {pusher} or an owner may change it")
     if row is None or row[1] != content:
         raise _Changed
     for table in tables().values():
@@ -235,6 +237,14 @@ def _make_way(connection: Any, trial: TrialRow, content: str) -> tuple[int, list
         "DELETE FROM file WHERE trial_id = %s RETURNING name, holds", (row[0],)
     ).fetchall()
     return int(row[0]), files
+
+
+def pusher_of(connection: Any, uuid: str) -> str:
+    """Who pushed a trial of the store, if that is another user; "" otherwise."""
+    row = connection.execute(
+        "SELECT pushed_by FROM trial WHERE uuid = %s AND pushed_by <> current_user", (uuid,)
+    ).fetchone()
+    return str(row[0]) if row else ""
 
 
 def _catalogued(catalogue: Catalogue, rows: _Rows, replaced: int | None, result: Pushed) -> int:

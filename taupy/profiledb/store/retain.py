@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
+from taupy.errors import DatabaseError
 from taupy.model.rows import TrialRow
 from taupy.profiledb import selector
 from taupy.profiledb.store.catalogue import Store
@@ -33,7 +34,7 @@ def delete(store: Store, ids: Sequence[int]) -> int:
     Files that also hold other trials stay until they are joined again.
 
     Raises:
-        DatabaseError: a push is in progress; nothing was deleted.
+        DatabaseError: a push is in progress, or a trial is another user's; nothing was deleted.
     """
     catalogue = store.catalogue
     with catalogue.alone():
@@ -44,5 +45,14 @@ def delete(store: Store, ids: Sequence[int]) -> int:
                 ([*ids],),
             ).fetchall()
             deleted = connection.execute("DELETE FROM trial WHERE id = ANY(%s)", ([*ids],)).rowcount
+            left = connection.execute(
+                "SELECT id FROM trial WHERE id = ANY(%s)", ([*ids],)
+            ).fetchall()
+            if left:
+                numbers = ", ".join(str(id) for (id,) in left)
+                raise DatabaseError(
+                    f"{catalogue.address}: trials of other users ({numbers}) are deleted only by "
+                    "them or an owner; nothing was deleted"
+                )
         store.remove_unused(files)
     return int(deleted)

@@ -3,9 +3,9 @@
     GRANT taupy_profiles_reader TO alice;
     INSERT INTO taupy.project (application, role) VALUES ('mnist', 'vision_team');
 
-A reader only reads, a writer also pushes and deletes trials, an owner changes tables and sees
-everything. An application listed in `project` is visible only to members of its roles, any other to
-everyone.
+A reader only reads. A writer also pushes trials, and changes or deletes those that the same user
+has pushed. An owner changes tables and trials of others, and sees everything. An application in
+`project` is visible only to members of its roles, any other to everyone.
 """
 
 from __future__ import annotations
@@ -56,22 +56,47 @@ def owner_of(prefix: str) -> str:
 
 
 def secure(connection: Any, prefix: str) -> None:
-    """Grant the roles their privileges on all existing tables; run as the tables' owner."""
+    """Grant the roles their privileges on all existing tables; run as the tables' owner.
+
+    A writer adds rows, and changes or deletes those of trials, and of ceilings, derived metrics and
+    kernels, that this user has pushed. What trials share has ids derived from its content: it is
+    added, and never changed.
+    """
     reader, writer = (quoted(f"{prefix}_{what}") for what in ("reader", "writer"))
+    every = "ON ALL TABLES IN SCHEMA taupy"
     connection.execute(f"GRANT USAGE ON SCHEMA taupy TO {reader}, {writer}")
-    connection.execute(f"GRANT SELECT ON ALL TABLES IN SCHEMA taupy TO {reader}, {writer}")
-    written = [table for table in tables().values() if not table.in_files]
-    for name in ("trial", "file", *(table.name for table in written)):
+    connection.execute(f"REVOKE ALL {every} FROM {reader}, {writer}")
+    connection.execute(f"GRANT SELECT {every} TO {reader}, {writer}")
+    visible = f"application NOT IN ({_HIDDEN})"
+    _by_row(connection, "trial", visible, f"pushed_by = current_user AND {visible}")
+    connection.execute(f"GRANT INSERT, UPDATE, DELETE ON trial TO {writer}")
+    of_trials = "trial_id IN (SELECT id FROM taupy.trial{})"
+    for table in (*tables().values(), None):
+        if table is not None and table.in_files:
+            continue
+        name = "file" if table is None else table.name
+        if table is not None and table.shared:
+            connection.execute(f"GRANT INSERT ON {name} TO {writer}")
+            continue
+        if table is None or table.of_a_trial:
+            own = of_trials.format(" WHERE pushed_by = current_user")
+            _by_row(connection, name, of_trials.format(""), own)
+        else:
+            _by_row(connection, name, "true", "pushed_by = current_user")
         connection.execute(f"GRANT INSERT, UPDATE, DELETE ON {name} TO {writer}")
-    _by_project(connection, "trial", f"application NOT IN ({_HIDDEN})")
-    for name in ("file", *(table.name for table in written if table.of_a_trial)):
-        _by_project(connection, name, "trial_id IN (SELECT id FROM taupy.trial)")
 
 
-def _by_project(connection: Any, table: str, condition: str) -> None:
+def _by_row(connection: Any, table: str, visible: str, own: str) -> None:
+    """Who sees the rows of a table, and who adds, changes and deletes them."""
     connection.execute(f"ALTER TABLE {table} ENABLE ROW LEVEL SECURITY")
-    connection.execute(f"DROP POLICY IF EXISTS by_project ON {table}")
-    connection.execute(f"CREATE POLICY by_project ON {table} USING ({condition})")
+    for policy, rule in (
+        ("by_project", f"FOR SELECT USING ({visible})"),
+        ("own_added", f"FOR INSERT WITH CHECK ({own})"),
+        ("own_changed", f"FOR UPDATE USING ({own}) WITH CHECK ({own})"),
+        ("own_deleted", f"FOR DELETE USING ({own})"),
+    ):
+        connection.execute(f"DROP POLICY IF EXISTS {policy} ON {table}")
+        connection.execute(f"CREATE POLICY {policy} ON {table} {rule}")
 
 
 def quoted(name: str) -> str:
