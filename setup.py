@@ -84,8 +84,8 @@ ENGINE = [
     *("layer_facts", "layer_names", "layers", "listeners", "logged", "memory"),
     *("metrics", "names", "natives", "operations"),
     *("options", "owners", "pairs", "part", "phases", "process", "pushed", "ranges", "routine"),
-    *("selection", "setprofile", "spans", "step_metrics", "step_rows", "steps", "steps_window"),
-    *("stretches", "thread", "timers", "timing", "wrap"),
+    *("selection", "setprofile", "signals", "spans", "step_metrics", "step_rows", "steps"),
+    *("steps_window", "stretches", "thread", "timers", "timing", "wrap"),
 ]
 EXTENSIONS = [
     # The engine's thread-local variables are few, so they need no call to be found.

@@ -61,7 +61,7 @@ def live_runs(database: str | None = None) -> list[LiveRun]:
     Args:
         database: only those meant for this database, or store.
     """
-    runs = [run for path in run_folders()[0] if (run := at(path)) is not None]
+    runs = [run for path in run_folders(database)[0] if (run := at(path)) is not None]
     if database is not None:
         runs = [run for run in runs if is_for(run.settings, database)]
     return sorted(runs, key=lambda run: run.settings.launched_at, reverse=True)

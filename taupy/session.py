@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from taupy import live
 from taupy.errors import FormatError, TaupyError
 from taupy.instrument.runfolder import (
+    BESIDE,
     IMPORT,
     RunSettings,
     is_import,
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from taupy.delivery import Delivery
 
 _ABANDONED_S = 86_400
+_QUIET_S = 60
 _DAMAGE = (ArithmeticError, LookupError, TypeError, ValueError, MemoryError, RecursionError)
 """Exceptions that the numbers of a damaged or crafted run may still cause when they are summed."""
 
@@ -73,7 +75,7 @@ def import_rescue(path: Path, database: str, places: Mapping[str, Any]) -> Deliv
             f"{path} is live: its program (process {run.settings.root_pid}) is still running; "
             "`taupy pprof running` and `taupy top` show it so far"
         )
-    if path.is_dir() and str(path.absolute().parent) in state_folders():
+    if path.is_dir() and str(path.absolute().parent) in state_folders(database):
         with open_run(os.path.abspath(path)) as folder:
             delivered = _import_folder(folder, database, places, None)
     else:
@@ -136,7 +138,7 @@ def leftovers(database: str | None = None) -> Leftovers:
     Args:
         database: only those for this database, or store.
     """
-    folders, refused = run_folders()
+    folders, refused = run_folders(database)
     runs = []
     for path in folders:
         if is_import(path):
@@ -151,16 +153,31 @@ def leftovers(database: str | None = None) -> Leftovers:
             continue
         if database is not None and not live.is_for(settings, database):
             continue
-        if settings.host != os.uname().nodename or live.is_live(settings):
+        if settings.host != os.uname().nodename:
+            if path.parent.name.endswith(BESIDE) and _is_quiet(path):
+                refused.append(
+                    f"a run of host {settings.host} lies in {path}; if its program has ended, "
+                    f"store it: taupy import {path}"
+                )
+            continue
+        if live.is_live(settings):
             continue
         runs.append((path, settings))
     return Leftovers(runs, refused)
 
 
+def _is_quiet(path: Path) -> bool:
+    """Whether nothing was written into a run folder for a while. A program that waits, in a
+    container that has no watch, is quiet as well."""
+    with suppress(OSError):
+        return time.time() - max(file.stat().st_mtime for file in path.iterdir()) > _QUIET_S
+    return False
+
+
 def recover(database: str) -> list[Delivery]:
     """Store all leftovers of a database, or of a store; waits for runs that other processes are
     storing. A run that cannot be stored, or is not trusted, is returned with a `problem`."""
-    _remove_abandoned()
+    _remove_abandoned(database)
     left = leftovers(database)
     if not left.runs and not left.refused:
         return []
@@ -183,10 +200,10 @@ def recover(database: str) -> list[Delivery]:
     return deliveries
 
 
-def _remove_abandoned() -> None:
+def _remove_abandoned(database: str) -> None:
     """Remove incomplete run folders whose creation or import was killed. They must be a day old,
     since the process that creates one may be on another host, where it cannot be seen."""
-    for path in run_folders()[0]:
+    for path in run_folders(database)[0]:
         with suppress(OSError), open_run(os.fspath(path)) as folder:
             age = time.time() - os.fstat(folder.descriptor).st_mtime
             if age > _ABANDONED_S and (is_import(path) or _is_unmade(folder)):

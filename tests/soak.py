@@ -113,7 +113,8 @@ class Soak:
         self.kill(self.random.choice((signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)))
 
     def recover_at_once(self) -> None:
-        """Several commands find the same interrupted runs, and each run is reported once."""
+        """Several commands find the same interrupted runs, and each run is stored and
+        reported at most once: some of them the watch stores."""
         self.taupy("trials", "--db", self.database)
         runs = [self.start_run(50, 60) for _ in range(self.random.randrange(1, 6))]
         for process in runs:
@@ -123,7 +124,7 @@ class Soak:
             self.finish(process)
         commands = [self.start("trials", "--db", self.database) for _ in range(6)]
         messages = "".join(self.finish(command) for command in commands)
-        assert messages.count("recovered an interrupted run") == len(runs), messages
+        assert messages.count("recovered an interrupted run") <= len(runs), messages
         assert "not recovered" not in messages, messages
 
     def full_disk(self) -> None:

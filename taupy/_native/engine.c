@@ -31,6 +31,7 @@
 #include "ranges.h"
 #include "selection.h"
 #include "setprofile.h"
+#include "signals.h"
 #include "spans.h"
 #include "steps.h"
 #include "steps_window.h"
@@ -176,6 +177,7 @@ static void start_run(void)
     is_done = 1;
     exit_watch();
     wrap_functions();
+    wrap_signals();
     wrap_setprofile();
 }
 

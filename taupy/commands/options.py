@@ -337,7 +337,7 @@ def recover_first(database: str) -> None:
     print a line for each."""
     from taupy.instrument.runfolder import has_run_folders
 
-    if not has_run_folders():
+    if not has_run_folders(database):
         return
     from taupy.commands import pushing
     from taupy.session import recover

@@ -59,7 +59,10 @@ def run(args: argparse.Namespace) -> int:
         say("none of --metrics can be counted here; the program was not run again")
         return 0
     try:
-        folder, refused = runfolder.make_run_folder(settings.uuid)
+        wants_watch = _wants_watch(args)
+        folder, refused = runfolder.make_run_folder(
+            settings.uuid, _if_unwatched(wants_watch, settings)
+        )
     except OSError as problem:
         raise TaupyError(
             f"cannot create a folder for the running profile ({problem}); "
@@ -83,14 +86,13 @@ def run(args: argparse.Namespace) -> int:
             from taupy.collectors import nvml
 
             nvml.begin(folder, settings.root_pid, settings.root_start)
-        _watch(args, folder, settings)
+        _watch(wants_watch, folder, settings)
         launch.execute(folder, settings)
     except OSError as problem:
         raise TaupyError(f"{sys.executable} cannot be executed: {problem}") from None
 
 
-def _watch(args: argparse.Namespace, folder: Any, settings: Any) -> None:
-    """Start the watch; if it does not run, the trial's metadata says why."""
+def _wants_watch(args: argparse.Namespace) -> bool:
     wanted = args.watch
     if wanted is None:
         wanted = options.project_settings().get("watch", True)
@@ -98,6 +100,22 @@ def _watch(args: argparse.Namespace, folder: Any, settings: Any) -> None:
             raise UsageError(
                 f"`watch` of [tool.taupy] in pyproject.toml must be true or false, not {wanted!r}"
             )
+    return bool(wanted)
+
+
+def _if_unwatched(wants_watch: bool, settings: Any) -> str | None:
+    """The database, if no watch will store a run whose program is killed: then the run folder
+    should lie where the next command will look, whatever its HOME."""
+    from taupy.watch import start
+
+    pid = settings.root_pid
+    if not wants_watch or start.hindrance(pid) or start.may_end_with(pid):
+        return str(settings.database)
+    return None
+
+
+def _watch(wanted: bool, folder: Any, settings: Any) -> None:
+    """Start the watch; if it does not run, the trial's metadata says why."""
     why = "it was turned off"
     if wanted:
         from taupy.watch import start
@@ -124,6 +142,7 @@ def _torch_libraries(args: argparse.Namespace, folder: Any, settings: Any) -> No
     if settings.engine != "native" or not settings.engine_options.get("layers"):
         return
     from taupy.instrument import torch_library
+    from taupy.instrument.runfolder import state_of
 
     torch = torch_library.installed(_import_paths(settings))
     if torch is None:
@@ -135,7 +154,7 @@ def _torch_libraries(args: argparse.Namespace, folder: Any, settings: Any) -> No
     }
     for kind in (kind for kind, is_wanted in wanted.items() if is_wanted):
         try:
-            library = torch_library.kept(kind, torch, os.path.dirname(folder.path))
+            library = torch_library.kept(kind, torch, state_of(folder))
             settings.engine_options[kind.name] = library
             fact = f"{kind.done}PyTorch {torch.version}"
         except torch_library.Unusable as problem:

@@ -31,7 +31,7 @@ def here(database: str) -> list[LiveRun]:
     """The live runs that will be stored in a database."""
     from taupy.instrument.runfolder import has_run_folders
 
-    if not has_run_folders():
+    if not has_run_folders(database):
         return []
     from taupy.live import live_runs
 

@@ -15,8 +15,13 @@ if TYPE_CHECKING:
     from taupy.delivery import Delivery
 
 
-def store(folder: str) -> None:
-    """Deliver the run and report it in one line on stderr. Never raises."""
+def store(folder: str, of: str = "program") -> None:
+    """Deliver the run and report it in one line on stderr. Never raises.
+
+    Args:
+        of: whose storer it is: the program's, or, after a kill, the "watch". The watch's has nobody
+            to report to: what it cannot store stays where it is, and the next command reports it.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     gc.disable()  # short-lived with many rows, like other commands
@@ -39,7 +44,7 @@ def store(folder: str) -> None:
         with open_run(folder) as run:
             settings = read_settings(run)
             quiet = settings.quiet
-            delivery = deliver(run)
+            delivery = deliver(run, rescue=of == "program")
             lines = report(delivery, settings.notes)
             lines[1:1] = _next(delivery, settings.cwd)
             if settings.rank and delivery.trial_id is not None:

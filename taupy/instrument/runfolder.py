@@ -27,6 +27,10 @@ if TYPE_CHECKING:
 IMPORT = "import"
 """In place of a UUID in the name of a folder that a rescue file is unpacked into."""
 
+BESIDE = ".running"
+"""How the name of a state folder beside a database ends: its runs would be lost with a container's
+file system, or nobody would store them."""
+
 _PREFIX = "run-"
 _ROOM_BYTES = 1 << 20
 _OPTIONS: dict[str, Any] = {  # options that are read after the run
@@ -119,10 +123,16 @@ def _as_uuid(digits: str) -> str:
     return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
 
 
-def state_folders() -> Iterator[str]:
-    """Folders that may contain run folders, the preferred one first."""
+def state_folders(database: str | None = None) -> Iterator[str]:
+    """Folders that may contain run folders, the preferred one first.
+
+    Args:
+        database: also the folder beside this database.
+    """
     if chosen := os.environ.get("TAUPY_STATE_DIR"):
         yield chosen
+    if database is not None and "\0" not in str(database):
+        yield f"{database}{BESIDE}"
     if base := os.environ.get("XDG_STATE_HOME"):
         yield os.path.join(base, "taupy")
     home = os.environ.get("HOME")
@@ -136,11 +146,17 @@ def state_folders() -> Iterator[str]:
         return  # there is no writable temporary folder
 
 
-def open_states() -> tuple[list[Folder], list[str]]:
+def state_of(folder: Folder) -> str:
+    """The state folder for what is kept longer than a run."""
+    state = os.path.dirname(folder.path)
+    return next(state_folders()) if state.endswith(BESIDE) else state
+
+
+def open_states(database: str | None = None) -> tuple[list[Folder], list[str]]:
     """The state folders that exist and may be used, and a line per folder that may not be."""
     usable: list[Folder] = []
     refused: list[str] = []
-    for path in dict.fromkeys(state_folders()):
+    for path in dict.fromkeys(state_folders(database)):
         try:
             usable.append(open_own(os.path.abspath(path)))
         except Untrusted as problem:
@@ -150,9 +166,12 @@ def open_states() -> tuple[list[Folder], list[str]]:
     return usable, refused
 
 
-def make_run_folder(uuid: str) -> tuple[Folder, list[str]]:
+def make_run_folder(uuid: str, database: str | None = None) -> tuple[Folder, list[str]]:
     """Create a run folder in the first usable state folder; also returns a line per unusable one
     before it.
+
+    Args:
+        database: create it beside this database, unless the user has chosen a folder.
 
     Raises:
         OSError: no state folder is usable.
@@ -163,10 +182,10 @@ def make_run_folder(uuid: str) -> tuple[Folder, list[str]]:
         _take_group(folder)
         return _with_room(folder)
 
-    return in_state_folder(make)
+    return in_state_folder(make, database)
 
 
-def in_state_folder(use: Callable[[Folder], T]) -> tuple[T, list[str]]:
+def in_state_folder(use: Callable[[Folder], T], database: str | None = None) -> tuple[T, list[str]]:
     """What `use` returns for the first usable state folder, which is created if it is missing; also
     returns a line per unusable one before it.
 
@@ -175,7 +194,7 @@ def in_state_folder(use: Callable[[Folder], T]) -> tuple[T, list[str]]:
     """
     problem: OSError | None = None
     refused: list[str] = []
-    for path in state_folders():
+    for path in state_folders(database):
         try:
             _make(path)
             with open_own(os.path.abspath(path)) as state:
@@ -231,9 +250,9 @@ def _with_room(folder: Folder) -> Folder:
     return folder
 
 
-def has_run_folders() -> bool:
+def has_run_folders(database: str | None = None) -> bool:
     """Whether `run_folders` would find anything; a quick check."""
-    return any(os.path.lexists(path) and _may_hold_runs(path) for path in state_folders())
+    return any(os.path.lexists(path) and _may_hold_runs(path) for path in state_folders(database))
 
 
 def _may_hold_runs(path: str) -> bool:
@@ -243,11 +262,15 @@ def _may_hold_runs(path: str) -> bool:
         return True  # no folder, or another user's, which is to be reported
 
 
-def run_folders() -> tuple[list[Path], list[str]]:
-    """Run folders of this user, whatever their contents; and a line for each untrusted one."""
+def run_folders(database: str | None = None) -> tuple[list[Path], list[str]]:
+    """Run folders of this user, whatever their contents; and a line for each untrusted one.
+
+    Args:
+        database: also those beside this database.
+    """
     from pathlib import Path
 
-    states, refused = open_states()
+    states, refused = open_states(database)
     folders = []
     for state in states:
         with state:

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from os import waitstatus_to_exitcode
+from signal import SIGHUP, SIGINT, SIGTERM
 
 from taupy.instrument.runfolder import RunSettings, boot_id, process_start
 from taupy.model.rows import signal_name
@@ -28,11 +29,16 @@ _WAIT_S = 2.0
 _SEEN_LATE_NS = 1_000_000_000  # even while paused, a heartbeat comes every 100 ms
 _SLACK_NS = 100_000_000  # how late a pending heartbeat may be
 _THREADS_AT_MOST, _ROUTINES_AT_MOST = 64, 8
+_STOPS = frozenset({SIGHUP, SIGINT, SIGTERM})
+_STOPPED = "taupy.stopped."
+"""Name of the note on such a signal that a process has sent, with the receiver's process id."""
 
 
 def add_endings(folder: Folder, settings: RunSettings, parts: Iterable[Part]) -> None:
     """Note how each process that did not close its part ended, and extend its open routines up to
     its end."""
+    parts = list(parts)
+    sent = _sent_stops(parts)
     cut = [part for part in parts if not part.complete]
     if not cut:
         return
@@ -41,9 +47,32 @@ def add_endings(folder: Folder, settings: RunSettings, parts: Iterable[Part]) ->
     for part in cut:
         end = by_process.get((part.pid, part.process_start)) or by_process.get((part.pid, 0))
         until_ns, ending = _ending(part, beat, end, why)
+        if ending.status is None and ending.source != "running":
+            ending = replace(ending, status=sent.get(part.pid))
         unseen_ns = max(0, until_ns - part.end_ns) if part.engine == "python" else 0
         part.ending = replace(ending, unseen_ns=unseen_ns)
         count_until(part, until_ns)
+
+
+def _sent_stops(parts: Iterable[Part]) -> dict[int, int]:
+    """The signals by which processes of the run asked others to end, by the receiver's id. A wait
+    status is the number of the signal. The notes are removed."""
+    sent = {}
+    for part in parts:
+        for name in [name for name in part.metadata if name.startswith(_STOPPED)]:
+            receiver, number = name.removeprefix(_STOPPED), part.metadata.pop(name)
+            if receiver.isdecimal() and len(receiver) < 20 and number in map(str, map(int, _STOPS)):
+                sent[int(receiver)] = int(number)
+    return sent
+
+
+def stopped_by(part: Part) -> str:
+    """The signal by which a process was asked to end, if that ended it: all that it did until then
+    was counted. "" if it ended otherwise, or that is not known."""
+    code = exit_code(part.ending)
+    if part.engine == "python" or code is None or -code not in _STOPS:
+        return ""
+    return signal_name(-code)
 
 
 def count_until(part: Part, until_ns: int) -> None:

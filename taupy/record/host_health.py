@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from taupy.instrument.runfolder import RunSettings
 from taupy.model.profile import ThreadProfile, Timer
@@ -14,20 +14,25 @@ from taupy.units import duration
 HEALTH = "taupy.health."
 """Prefix of metadata that say what is missing or degraded in a measurement."""
 
+ENDED = "taupy.children_ended"
+"""Metadata that name the children that were asked to end, as pools do with their workers."""
+
 _UNCOUNTED_AT_MOST = 0.001  # share of a process's CPU time that needs no message
 
 
 def is_whole(settings: RunSettings, parts: Mapping[int, Part]) -> bool:
     """Whether everything the processes did is recorded.
 
-    A process that did not close its part has lost nothing, unless it is the program itself or
-    was measured by the plain engine, which writes its part only at intervals.
+    A process that did not close its part has lost nothing if it was asked to end (SIGTERM), or is
+    not the program itself. The plain engine, though, writes its part only at intervals.
     """
-    return not any(
-        part.loss
-        or (not part.complete and (part.pid == settings.root_pid or part.engine == "python"))
-        for part in parts.values()
-    )
+    return not any(part.loss or _is_cut(part, settings) for part in parts.values())
+
+
+def _is_cut(part: Part, settings: RunSettings) -> bool:
+    if part.complete or endings.stopped_by(part):
+        return False
+    return part.pid == settings.root_pid or part.engine == "python"
 
 
 def of_parts(parts: Mapping[int, Part], roots: Sequence[Part]) -> dict[str, str]:
@@ -110,20 +115,24 @@ def _cut_off(parts: Mapping[int, Part], roots: Sequence[Part]) -> dict[str, str]
     health = {}
     if roots and not roots[-1].complete:
         root = roots[-1]
-        text = (
-            f"what the program had counted{_noted([root])} was recovered; it "
-            f"{endings.sentence(root)}"
-        )
+        stopped = bool(endings.stopped_by(root))
+        text = f"what the program had counted{_noted([root])} was recovered; it "
+        text = f"{'the program ' if stopped else text}{endings.sentence(root)}"
         if root.threads and root.threads[0].open:
             text += f"; it was in {endings.open_path(root, root.threads[0])}"
-        health[f"{HEALTH}cut_off"] = text
-    killed = [
-        node
+        health[f"{HEALTH}{'stopped' if stopped else 'cut_off'}"] = text
+    open_ended = {
+        node: part
         for node, part in sorted(parts.items())
         if not (part.complete or part in roots or part.runs)
-    ]
-    if killed:
-        nodes = ", ".join(map(str, killed[:20])) + (", ..." if len(killed) > 20 else "")
+    }
+    if ended := {node: by for node, part in open_ended.items() if (by := endings.stopped_by(part))}:
+        health[ENDED] = (
+            f"{len(ended)} of {len(parts)} processes (node {_nodes(ended)}) were ended "
+            f"by {', '.join(sorted(set(ended.values())))}: open routines count up to then"
+        )
+    if killed := [node for node in open_ended if node not in ended]:
+        nodes = _nodes(killed)
         endings_of = [parts[node].ending for node in killed]
         seen = sum(ending is not None and ending.source == "seen" for ending in endings_of)
         until = "up to their ends"
@@ -135,6 +144,10 @@ def _cut_off(parts: Mapping[int, Part], roots: Sequence[Part]) -> dict[str, str]
             f"was recovered; open routines count {until}"
         )
     return health
+
+
+def _nodes(nodes: Collection[int]) -> str:
+    return ", ".join(map(str, list(nodes)[:20])) + (", ..." if len(nodes) > 20 else "")
 
 
 def _noted(cut: list[Part]) -> str:

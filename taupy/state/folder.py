@@ -133,6 +133,8 @@ class Folder:
                 failed = True
         try:
             posix.rmdir(self.path)
+            if (parent := self.path.rpartition("/")[0]).endswith(".running"):
+                posix.rmdir(parent)  # beside a database, where it would be in the way
         except OSError:
             return
 

@@ -5,6 +5,8 @@
 It holds a pidfd of every process that has a part in the run folder, and writes a heartbeat into
 the file `watch` there (`state/heartbeat.py`). It is not a child of the program, has none of its
 descriptors, sends no signals, and ends when no measured process is left or the run folder is gone.
+What a killed program could not store itself is then stored: the watch becomes the storer. If
+processes outlive the program, a storer begins beside the watch as soon as the program has ended.
 
 It takes less than 1 % of a core over the first 20 s: after expensive rounds it pauses longer. It
 therefore imports only what it needs.
@@ -64,6 +66,7 @@ class Watch:
 
     def __init__(self, folder: Folder, launched_ns: int, root: int) -> None:
         self.folder = folder
+        self.root = root
         self.file = posix.open(
             heartbeat.NAME, posix.O_WRONLY | posix.O_NOFOLLOW, dir_fd=folder.descriptor
         )
@@ -95,7 +98,11 @@ class Watch:
 
     def run(self) -> None:
         """Watch until no measured process is left."""
-        while self.measured and self.find():
+        is_begun = False
+        while self.find() and self.measured:
+            if not (is_begun or self.root in self.measured):
+                is_begun = True
+                _begin_storer(self.folder)
             self.account()
             self.look()
             self.take_ends(0)
@@ -214,7 +221,10 @@ class Watch:
         self.urgent_ns = 0
         self.chance = (self.chance * 1103515245 + 12345) % (1 << 31)
         self.round_ns = INTERVAL_NS - self.chance * _JITTER_NS // (1 << 31)
+        is_running = self.root in self.measured
         while (left := began + self.pause_ns() - time.monotonic_ns()) > 0:
+            if not self.measured or (is_running and self.root not in self.measured):
+                break  # it is time to store
             if self.pause_ns() > INTERVAL_NS:
                 self.nap(began)
             else:
@@ -284,6 +294,38 @@ class Watch:
             self.ended += 1
 
 
+def _storer(folder: Folder) -> "tuple[list[bytes], dict[bytes, bytes]]":
+    """The command and environment of the run's storer.
+
+    Raises:
+        OSError: the run is stored already, or cannot be read.
+    """
+    from taupy.state.values import Damaged, loads
+
+    try:
+        options = loads((folder / "run").read_record())["engine_options"]
+        return [*options["storer_argv"], b"watch"], {
+            name: value for name, value in posix.environ.items() if name != b"TAUPY_BOOT"
+        }
+    except (Damaged, LookupError, TypeError, AttributeError) as problem:
+        raise OSError(str(problem)) from None
+
+
+def _begin_storer(folder: Folder) -> None:
+    """Store what the ended program has measured, while other processes of the run go on."""
+    try:
+        command, environment = _storer(folder)
+        posix.posix_spawn(command[0], command, environment)
+    except OSError:
+        return  # the last process's end is another chance
+
+
+def _become_storer(folder: Folder) -> None:
+    """Store the run; never returns, unless that is done already."""
+    command, environment = _storer(folder)
+    posix.execve(command[0], command, environment)
+
+
 def _raise_limit() -> None:
     """Raise the limit on descriptors: each pidfd is one."""
     from resource import RLIMIT_NOFILE, getrlimit, setrlimit
@@ -298,10 +340,13 @@ def main(arguments: list[str]) -> None:
     posix.close(ANSWER)
     _raise_limit()
     try:
-        watch = Watch(open_run(path), int(launched_ns), int(pid))
+        folder = open_run(path)
+        watch = Watch(folder, int(launched_ns), int(pid))
         watch.cpu_ns = 0  # starting counts, too
         watch.add(int(pid))
         watch.run()
+        if watch.parts:  # else the next command says that nothing was measured
+            _become_storer(folder)
     except OSError:
         return  # the run is stored, or the disk is full: ignored for the program's sake
 

@@ -57,6 +57,10 @@ class Runs:
             "run", "--db", str(self.database), *options, "prog.py", *arguments, **more
         )
 
+    def is_stored(self) -> bool:
+        """Whether no run is under way or waits to be stored."""
+        return self.database.exists() and not any(self.state.glob("run-*"))
+
     def sql(self, query: str, *values) -> list[tuple]:
         with sqlite3.connect(f"file:{self.database}?mode=ro", uri=True) as connection:
             return connection.execute(query, values).fetchall()

@@ -96,6 +96,7 @@ def test_attempts_are_one_trial_and_the_last_one_says_how_it_ended(runs, launche
 def test_killed_ranks_are_recovered_in_one_line(runs, launched):
     killed = "import os, signal\ndef f(): os.kill(os.getpid(), signal.SIGKILL)\nf()\n"
     (runs.folder / "prog.py").write_text(killed)
+    (runs.folder / "pyproject.toml").write_text("[tool.taupy]\nwatch = false\n")
     for rank in range(3):
         launched("torchrun", rank, size=3)
     said = runs.taupy("trials", "--db", "taupy.db").stderr

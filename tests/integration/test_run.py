@@ -113,7 +113,7 @@ def test_an_interrupt_kills_as_it_would_and_the_trial_is_stored_first(runs, nati
     assert runs.one("SELECT exit_code, state FROM trial") == (-2, "complete")
 
 
-@pytest.mark.parametrize("name", ["SIGKILL", "SIGTERM", "SIGSEGV", "SIGABRT"])
+@pytest.mark.parametrize("name", ["SIGKILL", "SIGQUIT", "SIGSEGV", "SIGABRT"])
 def test_a_killed_program_is_recovered_by_the_next_command(runs, native, name):
     done = runs.run(
         f"""

@@ -346,7 +346,7 @@ def test_a_run_can_be_reached_by_its_own_user_only_and_not_by_root(victim):
     done = victim.python("-m", "taupy", "run", "--db", database, "-c", source)
     assert (done.returncode, done.stdout) == (0, "0o700\n"), done.stderr
     killed = "def f(): pass\nf(); import os; os.kill(os.getpid(), 9)"
-    done = victim.python("-m", "taupy", "run", "--db", database, "-c", killed)
+    done = victim.python("-m", "taupy", "run", "--no-watch", "--db", database, "-c", killed)
     assert done.returncode == -9
     (folder,) = state.iterdir()
     assert folder.stat().st_uid == VICTIM
