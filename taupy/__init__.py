@@ -67,6 +67,10 @@ _ANNOTATIONS = (
 __all__ = ["__version__", "open", *_ANNOTATIONS]
 
 
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
 def __getattr__(name: str) -> object:
     if name == "open":
         from taupy.notebook import open as value

@@ -1,8 +1,8 @@
 """The in-code API: timers, phases, user events and metadata, named by the program itself.
 
 Programs use it as `taupy.timer` and so on (docs/api.md). When the program is not profiled, timers
-and the like are a shared object that does nothing. Otherwise calls go to the running engine,
-compiled or plain, which does not record the functions of this file.
+and the like are a shared object that does nothing, and one line says so, once. Otherwise calls go
+to the running engine, compiled or plain, which does not record the functions of this file.
 
 Runs inside the measured process: built-in modules only. An error in a call is reported
 whether or not the program is profiled, or never: profiling must not change the program.
@@ -200,11 +200,48 @@ _lock = _thread.allocate_lock()
 _numbers: "dict[str, int]" = {}  # last number of each dynamic phase
 _nothing: "Any" = _Nothing()
 _engine: "Any" = active()
+_is_said = _engine is not None
+
+
+def _unmeasured() -> "Any":
+    """What does nothing. The first time, a line on stderr says why and what to type."""
+    global _is_said
+    if not _is_said:
+        _is_said = True
+        _say_unmeasured()
+    return _nothing
+
+
+def _say_unmeasured() -> None:
+    import os
+
+    process = sys.modules.get("multiprocessing.process")
+    is_worker = process is not None and process.parent_process() is not None
+    if is_worker or os.environ.get("RANK", "0") != "0" or os.environ.get("TAUPY_QUIET"):
+        return
+    try:
+        sys.stderr.write(
+            "taupy: this process is not being profiled, so its timers, phases and the like do "
+            f"nothing; to profile it: taupy run {_target(sys.orig_argv[1:])}\n"
+        )
+    except Exception:  # no stderr, or a closed one
+        return
+
+
+def _target(words: "list[str]") -> str:
+    """What `taupy run` takes: the program as it was started, without the interpreter's options."""
+    if "ipykernel" in sys.modules:
+        return "-m ipykernel_launcher (docs/notebooks.md)"
+    while words and words[0].startswith("-") and words[0][1:2] not in ("m", "c", ""):
+        words = words[2:] if words[0] in ("-W", "-X") else words[1:]
+    if not words:
+        return "SCRIPT"
+    return "-c ..." if words[0].startswith("-c") else " ".join(words)
 
 
 def timer(name: str, group: str = "USER") -> Timer:
     """A timer of this name, recorded under the call path that uses it."""
-    return _nothing if _engine is None else Timer(name, group)
+    return _unmeasured() if _engine is None else Timer(name, group)
 
 
 def phase(name: str, dynamic: bool = False, group: str = "PHASE") -> Timer:
@@ -216,7 +253,7 @@ def phase(name: str, dynamic: bool = False, group: str = "PHASE") -> Timer:
         group: as of a timer.
     """
     if _engine is None:
-        return _nothing  # type: ignore[no-any-return]
+        return _unmeasured()  # type: ignore[no-any-return]
     return DynamicPhase(name, group) if dynamic else Timer(name, group)
 
 
@@ -226,7 +263,7 @@ def region(name: str) -> Timer:
     Its time is that of a phase. Its counters contain everything that was done in it, even where
     counters cannot be read in every routine.
     """
-    return _nothing if _engine is None else Timer(name, "REGION")
+    return _unmeasured() if _engine is None else Timer(name, "REGION")
 
 
 def step(kind: str = "training") -> Step:
@@ -239,23 +276,27 @@ def step(kind: str = "training") -> Step:
     """
     if kind not in ("training", "validation"):
         raise ValueError(f"a step is of 'training' or 'validation', not of {kind!r}")
-    return _nothing if _engine is None else Step(kind)
+    return _unmeasured() if _engine is None else Step(kind)
 
 
 def user_event(name: str, unit: str = "") -> UserEvent:
     """A user event (TAU's atomic event); `sample` gives it values."""
-    return _nothing if _engine is None else UserEvent(name, unit)
+    return _unmeasured() if _engine is None else UserEvent(name, unit)
 
 
 def metadata(name: str, value: object) -> None:
     """Add metadata to the trial, besides the metadata that taupy collects itself."""
-    if _engine is not None:
+    if _engine is None:
+        _unmeasured()
+    else:
         _engine.set_metadata(_text(name), _text(value))
 
 
 def snapshot(label: str = "") -> None:
     """Keep a copy of the profile at this moment, and continue recording."""
-    if _engine is not None:
+    if _engine is None:
+        _unmeasured()
+    else:
         _engine.snapshot(_text(label))
 
 
