@@ -76,8 +76,8 @@ def native(name: str, sources: list[str], *more: str) -> Extension:
 
 
 ENGINE = [
-    *("allocator", "api", "append", "autograd", "batches", "calltree", "carry", "children"),
-    *("children_of", "codes", "collectives", "counters", "counters_python", "engine"),
+    *("allocator", "api", "append", "autograd", "awaits", "batches", "calltree", "carry"),
+    *("children", "children_of", "codes", "collectives", "counters", "counters_python", "engine"),
     "evaluation",
     *("environment", "events", "exit", "flat", "fork"),
     *("frames", "gpu", "greenlets", "hooks_311", "hooks_312", "imports", "known", "known_work"),

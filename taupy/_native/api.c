@@ -1,8 +1,11 @@
 /* Timers, events, metadata and snapshots of the in-code API. */
 #include "api.h"
+#include "awaits.h"
+#include "carry.h"
 #include "events.h"
 #include "gpu.h"
 #include "hooks.h"
+#include "phases.h"
 #include "process.h"
 #include "steps.h"
 #include "steps_window.h"
@@ -39,6 +42,12 @@ PyObject *timer_enter(PyObject *module, PyObject *args)
     }
     if (((NamedTimer *)KEY_POINTER(key))->region)
         TELL(on_region);
+    NamedTimer *timer = KEY_POINTER(key);
+    if (timer->range == RANGE_NONE && !timer->is_routine && !timer->brief && !timer->import) {
+        timer->range = RANGE_TIMER;
+        timers_used = 1;
+    }
+    await_begin(key);
     enter(key, 0, Py_None, NULL, 1);
     gpu_region(KEY_POINTER(key), 1);
     Py_RETURN_NONE;
@@ -63,10 +72,10 @@ PyObject *timer_leave(PyObject *module, PyObject *args)
         part->overlaps++;
         Py_RETURN_FALSE;
     }
+    int of_coroutine = await_end(key, name);
     gpu_region(KEY_POINTER(key), 0);
     if (((NamedTimer *)KEY_POINTER(key))->region)
         TELL(on_region);
-    /* Is it open here, with no unreturned routine in between? */
     Node *node = thread->cursor;
     while (node->parent != NULL && node->key != key)
         node = node->parent;
@@ -75,11 +84,13 @@ PyObject *timer_leave(PyObject *module, PyObject *args)
         Py_RETURN_FALSE;
     }
     if (node != thread->cursor) {
-        /* Timers started later are closed with it; a routine cannot be. */
+        /* Timers started later are closed with it; routines go on. What a coroutine has begun
+         * has ended if another routine is open above it. */
         for (Node *open = thread->cursor; open != node; open = open->parent)
             if (key_is_routine(open->key)) {
-                part->overlaps++;
-                Py_RETURN_FALSE;
+                int has_ended = !of_coroutine && range_close(thread, node);
+                part->overlaps += !has_ended;
+                return PyBool_FromLong(has_ended);
             }
         part->overlaps += !key_is_brief(thread->cursor->key);
         close_down_to(thread, node, clock_ticks());

@@ -1,10 +1,12 @@
 /* Reopening nodes at a different place of the call tree. */
 #include "carry.h"
+#include "process.h"
 #include "timing.h"
 
 const PhaseWatch *phase_watch;
 int ranges_open;
 size_t phases_open;
+int timers_used;
 
 int timer_begin(Thread *thread, void *key)
 {
@@ -15,10 +17,11 @@ int timer_begin(Thread *thread, void *key)
     return 0;
 }
 
-static int goes_on(Thread *thread, const Node *node)
+/* `ends`: the timer or range around it ends, with the timers that began in it. */
+static int goes_on(Thread *thread, const Node *node, int ends)
 {
     enum Range range = range_kind(node->key);
-    return range == RANGE_NVTX ||
+    return range == RANGE_NVTX || (range == RANGE_TIMER && !ends) ||
            (range == RANGE_RECORD_FUNCTION && phase_watch->goes_on(thread, node));
 }
 
@@ -31,7 +34,7 @@ void go_on(Thread *thread, Node *inner, Node *outer, int ranges_only, uint64_t n
     while (n-- > 0) {
         Node *parent = thread->cursor, *old = open[n];
         in_routine |= !ranges_only && key_is_routine(old->key);
-        if (!in_routine && !goes_on(thread, old)) {
+        if (!in_routine && !goes_on(thread, old, !ranges_only)) {
             part->overlaps += !ranges_only && !key_is_brief(old->key);
             continue;
         }
@@ -58,11 +61,35 @@ void go_on(Thread *thread, Node *inner, Node *outer, int ranges_only, uint64_t n
     }
 }
 
+/* The first timer that a coroutine's suspension has ended. */
+static void note_cut(const NamedTimer *timer, const Routine *routine)
+{
+    static int is_noted;
+    char text[512];
+    if (is_noted)
+        return;
+    is_noted = 1;
+    snprintf(text, sizeof text, "%.200s in %.150s, line %lld of %.120s", timer->name, routine->name,
+             (long long)routine->line, routine->file);
+    metadata_write("taupy.timers.cut", text);
+}
+
+/* The routine is a coroutine that is suspended or ends: its timers end. */
+static void timers_end(const Routine *routine, const Node *inner, const Node *outer)
+{
+    for (const Node *node = inner; node != outer; node = node->parent)
+        if (range_kind(node->key) == RANGE_TIMER)
+            note_cut(KEY_POINTER(node->key), routine); /* its stop is counted */
+}
+
 void ranges_go_on(Thread *thread, Node *inner, Node *outer, uint64_t now)
 {
+    const Routine *routine = timers_used ? routine_find(outer->key) : NULL;
     if (thread->cursor->parent == NULL)
         phase_watch->closed(thread);
-    else if (ranges_open || phases_open)
+    else if (routine != NULL && routine->is_async)
+        timers_end(routine, inner, outer);
+    else if (ranges_open || phases_open || timers_used)
         go_on(thread, inner, outer, 1, now);
 }
 

@@ -1,5 +1,6 @@
-/* NVTX ranges and record_function phases (tracked by phases.c) stay open after the routine in which
- * they began has returned. */
+/* NVTX ranges, record_function phases (tracked by phases.c) and the program's timers stay open after
+ * the routine in which they began has returned. A coroutine's timers do not: its caller, the event
+ * loop, goes on with other tasks. */
 #ifndef TAUPY_CARRY_H
 #define TAUPY_CARRY_H
 
@@ -17,6 +18,7 @@ typedef struct PhaseWatch {
 extern const PhaseWatch *phase_watch;
 extern int ranges_open;    /* of NVTX */
 extern size_t phases_open; /* of record_function */
+extern int timers_used;    /* of the in-code API */
 extern Listener carry_listener;
 
 static inline enum Range range_kind(const void *key)

@@ -54,13 +54,22 @@ PyObject *frame_argument(const void *id, PyObject *code, int at)
 
 void *frame_first(void) { return innermost(); }
 
-const void *frame_next_code(void **at)
+void frame_settle(void **at)
 {
-    _PyInterpreterFrame *frame = *at;
 #if PY_VERSION_HEX >= 0x030C0000
+    _PyInterpreterFrame *frame = *at;
     while (frame != NULL && frame->owner == FRAME_OWNED_BY_CSTACK) /* none of the program's code */
         frame = frame->previous;
+    *at = frame;
+#else
+    (void)at;
 #endif
+}
+
+const void *frame_next_code(void **at)
+{
+    frame_settle(at);
+    _PyInterpreterFrame *frame = *at;
     *at = frame != NULL ? frame->previous : NULL;
     return frame != NULL ? code_of(frame) : NULL;
 }
@@ -110,6 +119,8 @@ PyObject *frame_argument(const void *id, PyObject *code, int at)
 }
 
 void *frame_first(void) { return Py_XNewRef(PyEval_GetFrame()); }
+
+void frame_settle(void **at) { (void)at; }
 
 const void *frame_next_code(void **at)
 {

@@ -24,5 +24,8 @@ PyObject *frame_argument(const void *id, PyObject *code, int at);
 void *frame_first(void);
 const void *frame_next_code(void **frame);
 void frame_drop(void *frame);
+/* Pass over frames of the interpreter itself: `*frame` is then the one whose code comes next, and
+ * names it as long as its function runs or is suspended. */
+void frame_settle(void **frame);
 
 #endif

@@ -89,6 +89,29 @@ static PyObject *variable_of(PyObject *object, const char *name)
     return value;
 }
 
+int range_close(Thread *thread, Node *node)
+{
+    uint64_t hidden = thread->cursor == &thread->hidden ? thread->hide : 0;
+    Node *inner = visible(thread), *at = inner;
+    for (int frames = 0; at != node && at->parent != NULL && frames < RANGE_FRAMES; frames++)
+        at = at->parent;
+    if (at != node)
+        return 0;
+    if (node == inner && !hidden) {
+        leave(node->key, 1);
+        return 1;
+    }
+    uint64_t now = clock_ticks();
+    close_down_to(thread, node, now);
+    go_on(thread, inner, node, 0, now);
+    steps_window_look(thread, NULL);
+    if (hidden) { /* hidden calls continue, too */
+        hide(thread);
+        thread->hide = hidden;
+    }
+    return 1;
+}
+
 /* Close everything open at and below the phase's node; routines that have not returned continue
  * where the phase began. The phase is removed from the list. */
 static void phase_close(size_t at)
@@ -104,26 +127,8 @@ static void phase_close(size_t at)
     Py_XDECREF(phase.reference);
     if (!active || thread == NULL || phase.thread != thread || phase.node == NULL)
         return; /* it ends with the enclosing routine */
-    uint64_t hidden = thread->cursor == &thread->hidden ? thread->hide : 0;
-    Node *inner = visible(thread), *node = inner;
-    for (int frames = 0; node != phase.node && node->parent != NULL && frames < RANGE_FRAMES;
-         frames++)
-        node = node->parent;
-    if (node != phase.node)
-        return;
     TELL(on_region);
-    if (node == inner && !hidden)
-        leave(node->key, 1);
-    else {
-        uint64_t now = clock_ticks();
-        close_down_to(thread, node, now);
-        go_on(thread, inner, node, 0, now);
-        steps_window_look(thread, NULL);
-        if (hidden) { /* hidden calls continue, too */
-            hide(thread);
-            thread->hide = hidden;
-        }
-    }
+    range_close(thread, phase.node);
 }
 
 /* The object of an open phase was destroyed. */

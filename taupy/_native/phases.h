@@ -17,6 +17,9 @@ extern Listener phases_listener;
 
 /* Have the engine report record_function's methods. */
 void phases_start(void);
+/* End a range or timer that is open at `node`: everything open in it is closed, too; routines that
+ * have not returned continue where it began. Returns 0 if it is too deep, or not open here. */
+int range_close(Thread *thread, Node *node);
 /* `__enter__`, `__exit__` or a method of torch.profiler is called; `object` may be NULL. */
 void phase_called(Thread *thread, Routine *routine, PyObject *object);
 /* It returns, or raises. */

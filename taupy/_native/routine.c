@@ -237,8 +237,12 @@ Routine *routine_new(void *key, PyObject *callable, PyObject *globals)
     if (is_nameless(routine))
         return NULL; /* out of memory: never found again, never freed */
     routine->flags |= flags_selected(routine, globals);
-    if (KEY_KIND(key) == 0)
+    if (KEY_KIND(key) == 0) {
+        int flags = ((PyCodeObject *)key)->co_flags;
+        routine->is_async =
+            (flags & (CO_COROUTINE | CO_ITERABLE_COROUTINE | CO_ASYNC_GENERATOR)) != 0;
         routine = routine_of_code(routine, key);
+    }
     return routine_put(routine) == 0 ? routine : NULL;
 }
 

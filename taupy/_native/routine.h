@@ -50,6 +50,7 @@ enum Range { /* what continues after the routine it began in has returned */
     RANGE_NONE = 0,
     RANGE_NVTX = 1, /* until it is popped */
     RANGE_RECORD_FUNCTION = 2,
+    RANGE_TIMER = 3, /* of the in-code API, until it is stopped */
 };
 
 enum Backward { /* whether autograd's threads work on its behalf */
@@ -100,6 +101,7 @@ typedef struct Routine {
     uint32_t backward;     /* enum Backward */
     uint32_t import;       /* as in NamedTimer */
     uint32_t is_stamped;   /* as in NamedTimer */
+    uint32_t is_async;     /* a coroutine, or an asynchronous generator */
     uint64_t generation;   /* part that has its record */
     RoutineRecord *record;
     uint64_t calls, ticks; /* for throttling */

@@ -427,9 +427,7 @@ class _NativePart:
                 "below them, were folded into their callers; raise the limit with --max-callpaths"
             )
         if count := header.overlaps:
-            health["timers"] = (
-                f"{count} timers were stopped out of order or without having been started"
-            )
+            health["timers"] = _timers(count, blocks.metadata.pop("taupy.timers.cut", ""))
         if header.greenlets_untraced:
             health["greenlets"] = (
                 "the program traces greenlets itself: call paths across their switches are mixed"
@@ -486,3 +484,18 @@ def _refusal(block: Block) -> str | None:
         if faults & bit:
             return why
     return f"they could not be opened: {os.strerror(number)}" if number else None
+
+
+def _timers(count: int, cut: str) -> str:
+    """About timers whose time is not that between their start and stop.
+
+    Args:
+        cut: the first one that a coroutine's suspension ended, and where; "" if none did.
+    """
+    if not cut:
+        return f"{count} timers were stopped out of order or without having been started"
+    return (
+        f"{count} timers have no time from a coroutine's first suspension on, or were stopped out "
+        f"of order: the first is {cut}; those that it begins itself have their elapsed time as a "
+        "user event, and its own row has the time that it ran"
+    )
