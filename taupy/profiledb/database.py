@@ -48,6 +48,15 @@ _TRIALS = """
      ORDER BY trial.id
 """
 
+_SNAPSHOTS = "SELECT trial_id FROM metadata WHERE name = 'taupy.snapshot' AND node IS NULL"
+
+_LAST_RUN = """
+    SELECT max(other.id) FROM trial AS other
+     WHERE NOT EXISTS (SELECT 1 FROM metadata AS fact
+                        WHERE fact.trial_id = other.id AND fact.name = 'taupy.snapshot'
+                          AND fact.node IS NULL)
+"""
+
 _TAGS = """
     SELECT tag.trial_id, tag.name FROM tag
      WHERE tag.trial_id IN (SELECT trial.id FROM trial WHERE {condition})
@@ -217,9 +226,15 @@ class ProfileDB:
         return trials[0]
 
     def latest(self) -> TrialRow | None:
-        """The trial stored last, None if there is none."""
-        trials = self._trials("trial.id = (SELECT max(id) FROM trial)", ())
+        """The run stored last, None if there is none: not a snapshot that it took, unless there is
+        nothing else."""
+        trials = self._trials(f"trial.id = ({_LAST_RUN})", ())
+        trials = trials or self._trials("trial.id = (SELECT max(id) FROM trial)", ())
         return trials[0] if trials else None
+
+    def snapshots(self) -> set[int]:
+        """The ids of trials that are snapshots, taken while their program ran."""
+        return {id for (id,) in self.rows(_SNAPSHOTS)}
 
     def _trials(self, condition: str, parameters: Sequence[object]) -> list[TrialRow]:
         tags: dict[int, list[str]] = {}

@@ -1,6 +1,7 @@
 """Selectors: how users name trials.
 
-    latest                   the trial stored last (the default); latest~2: two before it
+    latest                   the run stored last (the default); latest~2: two before it; snapshots
+                             that a run took do not count
     12                       the trial with this id
     app/experiment/trial     by name; parts from the left, `*` and `?` as in a shell
     name                     an application or a trial of this name; if no trial is called a,
@@ -122,7 +123,7 @@ def together(db: ProfileDB, conditions: Sequence[str]) -> list[TrialRow]:
         )
     for text in conditions:
         if _LATEST.fullmatch(text):
-            return _last(trials_together, text)
+            return _last(_runs(db, trials_together), text)
     return trials_together
 
 
@@ -149,6 +150,12 @@ def made_together(db: ProfileDB, trials: Sequence[TrialRow]) -> list[Together]:
     return [*groups.values()][::-1]
 
 
+def _runs(db: ProfileDB, trials: Sequence[TrialRow]) -> Sequence[TrialRow]:
+    """The trials without snapshots; all of them if they are snapshots."""
+    snapshots = db.snapshots()
+    return [trial for trial in trials if trial.id not in snapshots] or trials
+
+
 def _last(trials: Sequence[TrialRow], text: str) -> list[TrialRow]:
     back = _LATEST.fullmatch(text)
     assert back is not None
@@ -161,7 +168,7 @@ def _matches(db: ProfileDB, text: str) -> list[TrialRow]:
         latest = db.latest()
         return [] if latest is None else [latest]
     if _LATEST.fullmatch(text):
-        return _last(db.trials(), text)
+        return _last(_runs(db, db.trials()), text)
     if text.isascii() and text.isdigit():
         try:
             return [db.trial(int(text[:20]))]

@@ -559,6 +559,18 @@ def test_the_program_can_name_its_node(runner, engine):
     assert trial.sql("SELECT DISTINCT node FROM thread") == [(5,)]
 
 
+def test_the_latest_trial_is_the_run_and_not_its_snapshot(runner):
+    from taupy.profiledb import selector
+    from taupy.profiledb.database import ProfileDB
+
+    trial = runner.run("import taupy\ntaupy.snapshot('mid')\n", "native")
+    with ProfileDB.open(trial.database) as db:
+        assert [row.name for row in db.trials()] == ["1", "1@mid"]
+        for text in ("latest", "prog,latest"):
+            assert selector.trial(db, text).name == "1"
+        assert selector.trial(db, "prog/default/1@mid").id == 2
+
+
 def test_a_snapshot_keeps_the_profile_as_it_was(runner, engine):
     trial = runner.run(
         """
