@@ -16,7 +16,7 @@ from pathlib import Path
 
 from taupy.collectors import host
 from taupy.errors import DatabaseError
-from taupy.instrument.boot import ELSEWHERE
+from taupy.instrument.boot import ELSEWHERE, SUBINTERPRETERS
 from taupy.instrument.runfolder import (
     RunSettings,
     derived_uuid,
@@ -67,7 +67,7 @@ from taupy.state.shape import fits
 _SNAPSHOT_SUFFIXES = (".snapshot", ".pysnapshot")
 _KEPT_SUFFIXES = (
     *PART_SUFFIXES, *_SNAPSHOT_SUFFIXES, GPU_SUFFIX, TRACE_SUFFIX, COUNT_SUFFIX, SNAPSHOT_SUFFIX,
-    ".problem", ELSEWHERE, NCCL_SUFFIX,
+    ".problem", ELSEWHERE, SUBINTERPRETERS, NCCL_SUFFIX,
 )  # fmt: skip
 FACTS = "facts"
 _KEPT_NAMES = (

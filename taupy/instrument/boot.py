@@ -31,6 +31,9 @@ ELSEWHERE = ".elsewhere"
 """Ending of the name of a file for a process whose program another run measures. It holds the
 time (CLOCK_MONOTONIC, ns) and the ids of the processes above it, with blanks in between."""
 
+SUBINTERPRETERS = ".subinterpreters"
+"""Ending of the file in the run folder that has one byte for each subinterpreter of a process."""
+
 VERSION = 3
 """Version of the settings of a run (`runfolder.RunSettings`)."""
 
@@ -104,7 +107,11 @@ def _start_in(folder: Folder, path: bytes) -> None:
     try:
         _start_engine(settings, path)
     except BaseException as problem:  # the program must start whatever happens here
-        _note(folder, f"{type(problem).__name__}: {problem}")
+        # Those of the engines, and of CPython's import of a module that does not support them.
+        if "subinterpreter" in str(problem) or "running already" in str(problem):
+            _count_subinterpreter(folder)
+        else:
+            _note(folder, f"{type(problem).__name__}: {problem}")
 
 
 def _is_live(settings: "dict[str, Any]") -> bool:
@@ -256,6 +263,18 @@ def _record_nccl(engine: str) -> None:
     except OSError:
         return  # it was not built
     posix.putenv(NCCL, path)
+
+
+def _count_subinterpreter(folder: Folder) -> None:
+    """One byte for each in a file of this process, which is measured itself."""
+    flags = posix.O_WRONLY | posix.O_APPEND | posix.O_CREAT | posix.O_NOFOLLOW | posix.O_CLOEXEC
+    try:
+        name = f"{posix.getpid()}{SUBINTERPRETERS}"
+        descriptor = posix.open(name, flags, 0o600, dir_fd=folder.descriptor)
+        posix.write(descriptor, b".")
+        posix.close(descriptor)
+    except BaseException:
+        pass
 
 
 def _note(folder: Folder, problem: str) -> None:

@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from taupy.errors import FormatError
-from taupy.instrument.boot import ELSEWHERE
+from taupy.instrument.boot import ELSEWHERE, SUBINTERPRETERS
 from taupy.instrument.runfolder import RunSettings, boot_id, is_alive, process_start
 from taupy.record import part_files
 from taupy.record.children import Arrival
@@ -22,6 +22,7 @@ from taupy.record.part_data import Part
 from taupy.record.part_files import PartFile
 from taupy.state.folder import File, Folder
 from taupy.state.limits import RECORD_BYTES
+from taupy.units import several
 
 _NAMED_AT_MOST = 8
 _TRIES, _PAUSE_S = 4, 0.005
@@ -230,6 +231,12 @@ def _add_problems(collected: Collected, folder: Folder) -> None:
     for text, count in sorted(Counter(map(_text, files)).items()):
         where = "one process" if count == 1 else f"{count} processes"
         collected.problems.append(f"not measured in {where}: {text}")
+    unmeasured = sum(len(_text(file)) for file in folder.files(SUBINTERPRETERS))
+    if unmeasured:
+        are = "was" if unmeasured == 1 else "were"
+        collected.problems.append(
+            f"{several(unmeasured, 'subinterpreter')} {are} not measured; the process is"
+        )
 
 
 def _numbers(files: list[File]) -> set[int]:

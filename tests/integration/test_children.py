@@ -202,3 +202,34 @@ print(cross_val_score(DummyClassifier(), [[0]] * 40, [0, 1] * 20, cv=4, n_jobs=2
     assert sum(calls for _, calls in fits) == 4
     assert all(node > 0 for node, _ in fits)  # in the workers
     assert runs.metadata("taupy.health.children_unmeasured") is None
+
+
+SUBINTERPRETERS = """\
+import threading
+try:
+    import _interpreters as interpreters
+except ImportError:
+    import _xxsubinterpreters as interpreters
+
+def runs():
+    other = interpreters.create()
+    run = getattr(interpreters, "exec", None) or interpreters.run_string
+    run(other, "import json")
+    interpreters.destroy(other)
+
+runs()
+threads = [threading.Thread(target=runs) for _ in range(2)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+"""
+
+
+def test_subinterpreters_are_counted_and_the_process_is_not_called_unmeasured(runs, engine):
+    done = runs.run(SUBINTERPRETERS, "--engine", engine)
+    assert done.returncode == 0, done.stderr
+    assert "note: 3 subinterpreters were not measured; the process is" in done.stderr
+    assert "not measured in" not in done.stderr
+    assert runs.calls()["runs"] == 3
+    assert not any(runs.state.rglob("*.subinterpreters"))
