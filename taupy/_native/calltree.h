@@ -78,6 +78,7 @@ typedef struct Thread {
     uint64_t torch_thread;         /* PyTorch's id of the thread; 0: unknown. See collectives.h */
     struct SpanRecord *free_span; /* see spans.h */
     uint32_t free_spans, span_block, spans_kept;
+    uint32_t renamed;     /* its first name is noted */
     uint32_t without_gil; /* nodes end without the GIL: nothing may be allocated */
     Node *asking; /* last node that ended, if it may have issued a collective; or NULL */
     const struct Block *blocks; /* blocks of its nodes, newest first; see block_before */

@@ -146,6 +146,7 @@ static void start_routines(const Options *options)
     known_start(options->known);
     routine_watch_add(&selection_watch);
     routine_watch_add(&codes_watcher);
+    routine_watch_add(&thread_names_watch);
     imports_start();
     steps_window_start((uint64_t)options->steps_first, (uint64_t)options->steps_last);
     layers_start();

@@ -53,6 +53,12 @@ enum Range { /* what continues after the routine it began in has returned */
     RANGE_TIMER = 3, /* of the in-code API, until it is stopped */
 };
 
+enum Names { /* whose names are read when the routine is called, see thread.h */
+    NAMES_NONE = 0,
+    NAMES_OWN = 1,
+    NAMES_ALL = 2,
+};
+
 enum Backward { /* whether autograd's threads work on its behalf */
     BACKWARD_UNKNOWN = 0,
     BACKWARD_YES = 1,
@@ -112,6 +118,7 @@ typedef struct Routine {
     struct Routine *shown; /* if one of these flags is set: the routine it is recorded as */
     const struct KnownRoutine *known; /* with ROUTINE_KNOWN */
     uint32_t layer_kind;   /* with ROUTINE_LAYER: enum LayerKind */
+    uint32_t names_threads; /* enum Names */
 } Routine;
 
 /* A module that recognises routines when they are first seen. All registered watches are called, in

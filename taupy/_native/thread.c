@@ -105,16 +105,39 @@ Thread *thread_after_fork(void)
     return active && !waiting && fork_is_pending ? thread_new() : NULL;
 }
 
+/* threading's dictionary of living threads by their ident, borrowed; NULL: there is none. */
+static PyObject *living_threads(void)
+{
+    /* Not PyImport_GetModuleDict, which is fatal near the end of the interpreter. */
+    PyObject *modules = PySys_GetObject("modules"); /* borrowed */
+    PyObject *module = modules != NULL && PyDict_Check(modules)
+                           ? PyDict_GetItemString(modules, "threading")
+                           : NULL;
+    if (module == NULL || !PyModule_Check(module))
+        return NULL;
+    PyObject *living = PyDict_GetItemString(PyModule_GetDict(module), "_active");
+    return living != NULL && PyDict_CheckExact(living) ? living : NULL;
+}
+
+static void rename_thread(Thread *thread, const char *name)
+{
+    char before[sizeof thread->name], note[48];
+    memcpy(before, thread->name, sizeof before);
+    snprintf(thread->name, sizeof thread->name, "%s", name);
+    if (before[0] == 0 || thread->renamed || strcmp(before, thread->name) == 0)
+        return;
+    thread->renamed = 1;
+    snprintf(note, sizeof note, "taupy.thread.%llu.first_name", (unsigned long long)thread->index);
+    part_pair(part, BLOCK_METADATA, note, before, strlen(before));
+}
+
 void thread_name(Thread *thread)
 {
-    PyObject *modules = PyImport_GetModuleDict(); /* borrowed */
-    PyObject *module = modules ? PyDict_GetItemString(modules, "threading") : NULL;
-    if (module == NULL || !PyModule_Check(module))
+    PyObject *living = living_threads();
+    /* The thread that forks keeps its name in threading, but is the child's main thread. */
+    if (living == NULL || (part->forked && thread->native_id == (uint64_t)getpid()))
         return;
-    PyObject *living = PyDict_GetItemString(PyModule_GetDict(module), "_active");
-    if (living == NULL || !PyDict_CheckExact(living))
-        return;
-    PyObject *id = PyLong_FromUnsignedLong(PyThread_get_thread_ident());
+    PyObject *id = PyLong_FromUnsignedLong((unsigned long)thread->pthread);
     PyObject *object = id ? PyDict_GetItem(living, id) : NULL;
     Py_XDECREF(id);
     PyObject *attributes = object ? PyObject_GenericGetDict(object, NULL) : NULL;
@@ -122,8 +145,36 @@ void thread_name(Thread *thread)
     if (name != NULL && PyUnicode_Check(name)) {
         char *text = text_of(name);
         if (text != NULL)
-            snprintf(thread->name, sizeof thread->name, "%s", text);
+            rename_thread(thread, text);
         free(text);
     }
     Py_XDECREF(attributes);
+    PyErr_Clear();
 }
+
+void thread_names(Thread *thread, const Routine *routine)
+{
+    PyObject *type, *value, *trace;
+    PyErr_Fetch(&type, &value, &trace);
+    if (routine->names_threads == NAMES_OWN)
+        thread_name(thread);
+    else
+        for (thread = threads; thread != NULL; thread = thread->next)
+            if (!thread_is_over(thread))
+                thread_name(thread);
+    PyErr_Restore(type, value, trace);
+}
+
+/* Where threading is about to forget a thread, or all. */
+static uint32_t naming_routines(Routine *routine)
+{
+    size_t size = strlen(routine->file);
+    int is_threading = size >= 13 && strcmp(routine->file + size - 13, "/threading.py") == 0;
+    routine->names_threads = !is_threading                                  ? NAMES_NONE
+                             : strcmp(routine->name, "Thread._delete") == 0 ? NAMES_OWN
+                             : strcmp(routine->name, "_shutdown") == 0      ? NAMES_ALL
+                                                                            : NAMES_NONE;
+    return 0;
+}
+
+RoutineWatch thread_names_watch = {.flags_of = naming_routines};

@@ -2,7 +2,7 @@
 #ifndef TAUPY_THREAD_H
 #define TAUPY_THREAD_H
 
-#include "calltree.h"
+#include "routine.h"
 #include <Python.h>
 
 /* Start recording on this thread, if allowed yet. The interpreter's own start-up is not part of the
@@ -16,8 +16,12 @@ Thread *thread_here(void);
 /* The same for a return: something can be open only in a forked child that has not recorded
  * anything yet. */
 Thread *thread_after_fork(void);
-/* Look up the name of a Python thread without running any of the program's code. */
+/* Look up the name of a Python thread without running any of the program's code. The program may
+ * change it at any time: the last name counts, and the part's metadata have the first. */
 void thread_name(Thread *thread);
+/* The routine, which has `names_threads`, is called. */
+void thread_names(Thread *thread, const Routine *routine);
+extern RoutineWatch thread_names_watch;
 /* Start watching for the end of threads. */
 void threads_watch(void);
 /* Ignore threads that end from now on. */

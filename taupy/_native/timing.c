@@ -27,7 +27,8 @@ static Node *child_unrecorded(Thread *thread, Routine *routine)
     for (; watch != NULL; watch = watch->next)
         if (routine->flags & watch->flags && watch->entered(thread, routine))
             return NULL;
-    return &nowhere;
+    /* With `nowhere` there would be no further events of it. */
+    return routine->names_threads && WATCHES_ARE_TOLD ? NULL : &nowhere;
 }
 
 void call_fold(Thread *thread)
@@ -63,6 +64,8 @@ static __attribute__((noinline)) Node *child_new(Thread *thread, Node *parent, v
                                                  PyObject *callable, PyObject *globals)
 {
     Routine *routine = routine_find(key);
+    if (routine != NULL && unlikely(routine->names_threads))
+        thread_names(thread, routine);
     if (routine != NULL && routine->flags)
         return child_unrecorded(thread, routine);
     if (unlikely(parent == &thread->hidden)) {
@@ -72,9 +75,13 @@ static __attribute__((noinline)) Node *child_new(Thread *thread, Node *parent, v
     int saved = errno;
     PyObject *type, *value, *trace;
     PyErr_Fetch(&type, &value, &trace);
-    if (routine == NULL)
+    if (routine == NULL) {
         routine = routine_new(key, callable, globals);
-    if (thread->name[0] == 0 && thread->node_count > 1 && thread->node_count < 64)
+        if (routine != NULL && routine->names_threads)
+            thread_names(thread, routine);
+    }
+    uint64_t n = thread->node_count;
+    if (n > 1 && ((thread->name[0] == 0 && n < 64) || (n & (n - 1)) == 0))
         thread_name(thread);
     TELL(on_lookup, thread);
     PyErr_Restore(type, value, trace);

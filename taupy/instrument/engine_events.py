@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         def throttle(self, thread: ThreadTree, row: int, took_ns: int) -> None: ...
         def note_end_of_main(self, frame: FrameType) -> None: ...
         def save_now(self, thread: ThreadTree) -> None: ...
+        def name_thread(self, thread: ThreadTree) -> None: ...
         def way_out(self, function: object, frame: FrameType) -> None: ...
 
 
@@ -182,6 +183,8 @@ class ThreadEvents:
     def _new_child(self, row: int, routine: int) -> int:
         if len(self.stack) > self.state.guard_depth:
             self.process.guard()
+        if routine >= 0 and self.state.routines.records[routine][0] == "Thread._delete":
+            self.process.name_thread(self.thread)  # before `threading` forgets it
         return self.thread.child(row, routine)
 
     def _close(self, frame: "FrameType", now: int) -> None:

@@ -193,7 +193,10 @@ class Engine:
         threads = _attributes(sys.modules.get("threading")).get("_active")
         if type(threads) is dict and self.by_ident.get(thread.ident) is thread:
             name = _attributes(threads.get(thread.ident)).get("_name")
-            if type(name) is str:
+            if type(name) is str and name != thread.name:
+                if thread.name and not (thread is self.first_thread and self.state.forked):
+                    place = self.threads.index(thread)
+                    self.state.metadata.setdefault(f"taupy.thread.{place}.first_name", thread.name)
                 thread.name = name
 
     # ------------------------------------------------------------ writing the part

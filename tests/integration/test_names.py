@@ -227,3 +227,54 @@ def test_code_compiled_elsewhere_is_not_taken_for_a_file_of_this_folder(runs, na
     assert runs.sql("SELECT DISTINCT path FROM trial_timer WHERE path LIKE '%_fast.py'") == [
         ("pkg/core/_fast.py",)
     ]
+
+
+THREADS = """\
+import os, threading, time
+
+def work(name):
+    threading.current_thread().name = name
+
+def forks():
+    if os.fork() == 0:
+        work("child")
+        os._exit(0)
+    os.wait()
+
+late = [threading.Thread(target=work, args=(f"late-{n}",)) for n in range(2)]
+outside = threading.Thread(target=time.sleep, args=(0.1,))
+held = threading.Event()
+daemon = threading.Thread(target=held.wait, daemon=True)
+for thread in (*late, outside, daemon):
+    thread.start()
+outside.name, daemon.name = "renamed outside", "renamed daemon"
+for thread in (*late, outside):
+    thread.join()
+threading.main_thread().name = "renamed main"
+forking = threading.Thread(target=forks, name="forking")
+forking.start()
+forking.join()
+"""
+
+
+def test_a_thread_has_the_last_name_that_it_was_given(runs, engine):
+    assert runs.run(THREADS, "--engine", engine).returncode == 0
+    named = runs.sql("SELECT node, thread, name FROM thread ORDER BY node, thread")
+    assert named[:5] == [
+        (0, 0, "renamed main"),
+        (0, 1, "late-0"),
+        (0, 2, "late-1"),
+        (0, 3, "renamed outside"),
+        (0, 4, "renamed daemon"),
+    ]
+    assert named[5] == (0, 5, "forking")
+    first = dict(runs.sql("SELECT name, value FROM metadata WHERE name LIKE 'taupy.thread.%'"))
+    assert first["taupy.thread.0.first_name"] == "MainThread"
+    assert first["taupy.thread.3.first_name"] == "Thread-3 (sleep)"
+    assert "taupy.thread.5.first_name" not in first
+
+
+def test_names_are_read_though_the_threads_of_the_library_are_not_recorded(runs, native):
+    assert runs.run(THREADS, "--include", "work").returncode == 0
+    named = [name for (name,) in runs.sql("SELECT name FROM thread WHERE node = 0")]
+    assert {"late-0", "late-1"} <= {*named}
