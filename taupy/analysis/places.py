@@ -16,8 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from taupy.analysis.findings.calls import among
-from taupy.analysis.findings.waiting import is_wait
+from taupy.analysis.known_routines import among, is_wait
 from taupy.analysis.own_code import (
     Extent,
     is_own,

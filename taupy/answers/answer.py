@@ -11,7 +11,6 @@ from taupy.network.layers import LACKING
 from taupy.network.steps import UNSEEN
 from taupy.pprof.view import View
 from taupy.profiledb.database import ProfileDB
-from taupy.profiledb.trial_facts import metadata_values
 
 
 class Nothing(UsageError):
@@ -96,6 +95,8 @@ class Asked:
 def with_remarks(db: ProfileDB, trial: int, views: list[View]) -> list[View]:
     """The same views; the last one notes what the trial lacks: details of steps outside a window,
     and what no library was built for."""
+    from taupy.profiledb.trial_facts import metadata_values
+
     stored = (metadata_values(db, name).get(trial) for name in (UNSEEN, LACKING))
     remarks = [text for text in stored if text is not None]
     if not remarks or not views:

@@ -29,10 +29,7 @@ from taupy.model.sampled import STATES
 from taupy.model.table import Table
 from taupy.model.thread_groups import GROUPS, Group, groups_of
 from taupy.pprof.view import Cell, Column, View
-from taupy.profiledb import query
 from taupy.profiledb.database import ProfileDB
-from taupy.profiledb.sources import timer_paths
-from taupy.profiledb.values import values
 
 FIRST = 5
 """Places that people see of each group of threads."""
@@ -96,6 +93,8 @@ class GroupPlaces(NamedTuple):
 
 def views(db: ProfileDB, trial: int, options: Options) -> list[View]:
     """One table for each group of threads that has any time; the main thread's first."""
+    from taupy.profiledb.values import values  # not for the end of a run
+
     groups = of_table(db, trial, values(db, question(trial)))
     if not groups:
         raise Nothing(f"trial {trial} has no times of routines on host threads; see `taupy pprof`")
@@ -120,6 +119,9 @@ def of_table(
         table: the answer to `question`; further columns do not matter.
         parent: the callers' rows, if they are known already.
     """
+    from taupy.profiledb import query
+    from taupy.profiledb.sources import timer_paths
+
     tree = Tree.of(table, callpaths.parents(table) if parent is None else parent)
     facts, paths = query.node_facts(db, trial), timer_paths(db, trial)
     return _grouped(tree, facts, paths, _asleep(db, trial, table))
@@ -184,6 +186,8 @@ def _grouped(
 
 def _asleep(db: ProfileDB, trial: int, table: Table) -> dict[int, tuple[int, float]]:
     """Samples of threads that slept or waited for a disk: row -> their number and time."""
+    from taupy.profiledb.values import values
+
     idle = Condition("event", _IDLE)
     by = ("thread", "callpath")
     question = Question((trial,), (), by, (idle,), values=("event.count", "event.total"))

@@ -26,7 +26,7 @@ _COLUMNS = (
     Column("check", heading="Check"),
     Column("trial", "int", "Trial"),
     Column("says", heading="Says"),
-    Column("text", heading="What"),
+    Column("text", heading="What", sentence=True),
 )
 
 

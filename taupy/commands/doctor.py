@@ -53,7 +53,10 @@ def run(args: argparse.Namespace) -> int:
     ]
     if args.form in ("csv", "markdown"):
         columns = (Column("check", heading="Check"), Column("state", heading="State"))
-        terminal.show(View("", (*columns, Column("text", heading="Text")), checks), form=args.form)
+        terminal.show(
+            View("", (*columns, Column("text", heading="Text", sentence=True)), checks),
+            form=args.form,
+        )
     elif args.form == "json":
         import json
 

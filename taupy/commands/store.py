@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from taupy.delivery import Delivery
 
 
+_WORTH_NAMING = 0.01
+"""Share of the run from which its hottest place is named."""
+
+
 def store(folder: str, of: str = "program") -> None:
     """Deliver the run and report it in one line on stderr. Never raises.
 
@@ -102,7 +106,7 @@ def _next(delivery: Delivery, folder: str) -> list[str]:
 
         command += f" --db {shlex.quote(delivery.database)}"
     hottest = places.hottest(places.of_profile(delivery.profile))
-    if hottest is None:
+    if hottest is None or hottest[1].share < _WORTH_NAMING:
         return [f"next: {command}"]
     group, place = hottest
     parts = [

@@ -177,7 +177,12 @@ def test_every_command_says_so_in_one_line(path):
 
 
 def test_an_older_database_is_compared_with_its_own_schema(path):
-    change(path, "DROP TABLE module", "PRAGMA user_version = 7")
+    change(
+        path,
+        "DROP TABLE module",
+        "ALTER TABLE layer DROP COLUMN backward_passes",
+        "PRAGMA user_version = 7",
+    )
     trigger(path)
     with pytest.raises(DatabaseError, match="it has a trigger"):
         ProfileDB.open(path)

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
+from taupy.analysis.known_routines import Meant
 from taupy.model import callpaths
 from taupy.model.rows import ThreadRow, TimerRow
 from taupy.model.table import Table
 from taupy.network.phases import kind_of
 
 TREE = ("thread", "callpath", "parent", "timer")
-
-Meant = Callable[[TimerRow], bool]
 
 
 class Sum(NamedTuple):
@@ -162,22 +161,6 @@ class Calls:
 def phase(kind: str) -> Meant:
     """Timers that are phases of this kind."""
     return lambda timer: kind_of(timer.groups) == kind
-
-
-def among(places: Iterable[str]) -> Meant:
-    """Timers of these routines, each as FILE:NAME with the last parts of the file's path."""
-    names: dict[str, list[str]] = {}
-    for place in places:
-        file, _, name = place.rpartition(":")
-        names.setdefault(name, []).append(file)
-
-    def meant(timer: TimerRow) -> bool:
-        file = timer.file or ""
-        return any(
-            file == end or file.endswith(f"/{end}") for end in names.get(timer.short_name, ())
-        )
-
-    return meant
 
 
 def place(timer: TimerRow | None) -> str:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from taupy.analysis.findings.calls import Sum, among, phase, place
+from taupy.analysis.findings.calls import Sum, phase, place
 from taupy.analysis.findings.gpu_clock import gpu_clock
 from taupy.analysis.findings.trial import HOST, Trial
+from taupy.analysis.known_routines import among
 from taupy.model.finding import Finding
 from taupy.model.question import Condition
 from taupy.model.rows import TimerRow

@@ -22,7 +22,7 @@ from functools import cached_property
 
 from taupy.analysis.findings.calls import Sum, phase
 from taupy.analysis.findings.trial import Trial
-from taupy.analysis.findings.waiting import is_wait as is_library_wait
+from taupy.analysis.known_routines import is_wait as is_library_wait
 from taupy.model.question import LAUNCHES, Question
 from taupy.model.rows import ThreadRow, TimerRow
 from taupy.model.table import Table

@@ -13,8 +13,9 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from taupy.analysis.findings import loops, source
-from taupy.analysis.findings.calls import Sum, among, place
+from taupy.analysis.findings.calls import Sum, place
 from taupy.analysis.findings.trial import Trial
+from taupy.analysis.known_routines import among
 from taupy.model.rows import TimerRow
 from taupy.units import count, duration
 

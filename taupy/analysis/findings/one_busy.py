@@ -12,6 +12,7 @@ from taupy.analysis.findings.calls import place
 from taupy.analysis.findings.trial import HOST, Trial
 from taupy.analysis.findings.waiting import Life
 from taupy.analysis.findings.workers import workers
+from taupy.analysis.known_routines import is_take
 from taupy.model.finding import Evidence, Finding
 from taupy.model.question import Condition
 from taupy.model.rows import ThreadRow, TimerRow
@@ -78,7 +79,7 @@ def _taking(trial: Trial, lives: list[Life]) -> Iterator[Finding]:
     calls = trial.calls
     main, *others = lives
     least = LEAST_TAKEN * trial.wall_ns
-    takes = calls.by_thread(calls.outermost(waiting.is_take))
+    takes = calls.by_thread(calls.outermost(is_take))
     takers = {thread: taken for thread, taken in takes.items() if taken.ns >= least}
     if main.thread in takers:
         takers = {main.thread: takers[main.thread]}

@@ -11,8 +11,9 @@ import ast
 from collections.abc import Iterator
 
 from taupy.analysis.findings import source
-from taupy.analysis.findings.calls import Sum, among, place
+from taupy.analysis.findings.calls import Sum, place
 from taupy.analysis.findings.trial import HOST, Trial
+from taupy.analysis.known_routines import among
 from taupy.model.finding import Finding
 from taupy.model.question import Condition
 from taupy.model.rows import TimerRow

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from taupy.analysis.findings.calls import Meant, among, phase, place
+from taupy.analysis.findings.calls import phase, place
 from taupy.analysis.findings.trial import HOST, Trial
+from taupy.analysis.known_routines import Meant, among
 from taupy.model.finding import Finding
 from taupy.model.question import Condition
 from taupy.units import count, duration

@@ -11,9 +11,10 @@ import ast
 from collections.abc import Iterator
 
 from taupy.analysis.findings import source, unlogged
-from taupy.analysis.findings.calls import Meant, Sum, among, phase, place
+from taupy.analysis.findings.calls import Sum, phase, place
 from taupy.analysis.findings.source import Function
 from taupy.analysis.findings.trial import HOST, Trial
+from taupy.analysis.known_routines import Meant, among
 from taupy.model.finding import Finding
 from taupy.model.question import Condition
 from taupy.model.rows import TimerRow

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from taupy.analysis.findings import waiting
 from taupy.analysis.findings.calls import phase
 from taupy.analysis.findings.trial import Trial
+from taupy.analysis.known_routines import is_wait
 from taupy.model.rows import ThreadRow, TimerRow
 
 _TALKING, _IMPORTING = phase("communication"), phase("import")
@@ -68,7 +68,7 @@ def _waits_below(trial: Trial, top: int) -> Iterator[int]:
     while stack:
         row = stack.pop()
         timer = calls.timer[row]
-        if waiting.is_wait(timer) or _TALKING(timer) or _IMPORTING(timer):
+        if is_wait(timer) or _TALKING(timer) or _IMPORTING(timer):
             yield row
         else:
             stack += calls.children(row)

@@ -1,0 +1,72 @@
+"""Routines that are known by file and name, among them those of the standard library that wait."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from taupy.model.rows import TimerRow
+
+Meant = Callable[[TimerRow], bool]
+
+
+def among(places: Iterable[str]) -> Meant:
+    """Timers of these routines, each as FILE:NAME with the last parts of the file's path."""
+    names: dict[str, list[str]] = {}
+    for place in places:
+        file, _, name = place.rpartition(":")
+        names.setdefault(name, []).append(file)
+
+    def meant(timer: TimerRow) -> bool:
+        file = timer.file or ""
+        return any(
+            file == end or file.endswith(f"/{end}") for end in names.get(timer.short_name, ())
+        )
+
+    return meant
+
+
+JOINS = (
+    "threading.py:Thread.join",
+    "multiprocessing/process.py:BaseProcess.join",
+    "multiprocessing/popen_fork.py:Popen.wait",
+    "multiprocessing/pool.py:ApplyResult.get",
+    "multiprocessing/pool.py:ApplyResult.wait",
+    "multiprocessing/pool.py:IMapIterator.next",
+    "multiprocessing/pool.py:Pool.join",
+    "concurrent/futures/_base.py:Future.result",
+    "concurrent/futures/_base.py:wait",
+    "concurrent/futures/_base.py:as_completed",
+    "concurrent/futures/thread.py:ThreadPoolExecutor.shutdown",
+    "concurrent/futures/process.py:ProcessPoolExecutor.shutdown",
+)
+"""Routines that wait for the end of a thread, process or task."""
+
+TAKES = (
+    "queue.py:Queue.get",
+    "multiprocessing/queues.py:Queue.get",
+    "multiprocessing/queues.py:SimpleQueue.get",
+    "multiprocessing/connection.py:_ConnectionBase.recv",
+)
+"""Routines that wait for data from another thread or process."""
+
+_OTHERS = (
+    "queue.py:Queue.put",
+    "threading.py:Event.wait",
+    "threading.py:Condition.wait",
+    "threading.py:Condition.wait_for",
+    "threading.py:Barrier.wait",
+    "threading.py:Semaphore.acquire",
+    "threading.py:_shutdown",
+    "multiprocessing/connection.py:_ConnectionBase.poll",
+    "multiprocessing/connection.py:wait",
+    "multiprocessing/util.py:_exit_function",
+    "multiprocessing/synchronize.py:Condition.wait",
+    "multiprocessing/synchronize.py:SemLock.__enter__",
+    "selectors.py:EpollSelector.select",
+    "selectors.py:PollSelector.select",
+    "subprocess.py:Popen.wait",
+    "subprocess.py:Popen.communicate",
+)
+
+is_take = among(TAKES)
+is_wait = among((*JOINS, *TAKES, *_OTHERS))
