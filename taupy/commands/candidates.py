@@ -271,7 +271,7 @@ def _columns(
         Column("saved_ns", "time_ns", "Saved\nat most"),
         Column("saved_percent", "percent", "% of\nprogram"),
         Column("speedup", "tau_count", "Speedup\nat most"),
-        Column("evidence", heading="Evidence"),
+        Column("evidence", heading="Evidence", sentence=True),
     ]
     if not timed:
         columns = [

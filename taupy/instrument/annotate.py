@@ -231,7 +231,7 @@ def _say_unmeasured() -> None:
 def _target(words: "list[str]") -> str:
     """What `taupy run` takes: the program as it was started, without the interpreter's options."""
     if "ipykernel" in sys.modules:
-        return "-m ipykernel_launcher (docs/notebooks.md)"
+        return "-m ipykernel_launcher"
     while words and words[0].startswith("-") and words[0][1:2] not in ("m", "c", ""):
         words = words[2:] if words[0] in ("-W", "-X") else words[1:]
     if not words:

@@ -31,7 +31,18 @@ FORMS = ("text", "csv", "json", "markdown")
 # What each command is given, {db} being the database; None where another test has its outputs.
 # Nothing to show: foreign files that are none, trials without samples of memory and of threads,
 # trials without collectives.
-REFUSED = ("import", "merge", "memory", "ranks", "waiting", "static", "store", "push", "pull")
+REFUSED = (
+    "import",
+    "merge",
+    "memory",
+    "ranks",
+    "waiting",
+    "static",
+    "setup",
+    "store",
+    "push",
+    "pull",
+)
 ARGUMENTS: dict[str, list[list[str]] | None] = {
     "run": None,
     "pprof": [["2"], ["1"], ["1", "--metric", f"{EVIL}metric"], ["1", "--callers", "g"]],
@@ -41,6 +52,7 @@ ARGUMENTS: dict[str, list[list[str]] | None] = {
     "steps": [["6"], ["6", "--all"], ["1"], ["{evil}"]],
     "ranks": [["6"], ["2"], ["6", "--by", "step"], ["6", "--by", "collective"], ["{evil}"]],
     "memory": [["1"], ["6", "--by", "layer"], ["{evil}"]],
+    "places": [["1"], ["2"], ["6", "--all"], ["{evil}"]],
     "report": [["1"], ["2"], ["6"], ["{evil}"]],
     "waiting": [["1"], ["{evil}"]],
     "static": [["{evil}"]],
@@ -66,6 +78,7 @@ ARGUMENTS: dict[str, list[list[str]] | None] = {
     "export": None,
     "sweep": [["{all}", "--over", "n"], ["--over", "{evil}"]],
     "serve": None,
+    "setup": [["{evil}"]],
     "merge": [["{evil}"], ["{db}"]],
     "store": [["check", "--db", "{evil}"], ["create", "--db", "postgresql://{evil}"]],
     "push": [["--to", "{evil}"], ["{evil}", "--to", "postgresql://{evil}"]],

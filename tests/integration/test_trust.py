@@ -348,8 +348,8 @@ def test_a_run_can_be_reached_by_its_own_user_only_and_not_by_root(victim):
     killed = "def f(): pass\nf(); import os; os.kill(os.getpid(), 9)"
     done = victim.python("-m", "taupy", "run", "--no-watch", "--db", database, "-c", killed)
     assert done.returncode == -9
-    (folder,) = state.iterdir()
-    assert folder.stat().st_uid == VICTIM
+    folder = Path(f"{database}.running")  # without a watch, which would have stored the run
+    assert folder.stat().st_uid == VICTIM and folder.stat().st_mode & 0o777 == 0o700
     root = subprocess.run(
         [sys.executable, "-m", "taupy", "trials", "--db", database],
         env={**os.environ, "TAUPY_STATE_DIR": str(state)}, capture_output=True, text=True,

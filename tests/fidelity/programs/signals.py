@@ -7,6 +7,7 @@ from ..cases import WORK, Case
 _READY = "import os, signal, sys, time\nprint('ready', flush=True)\n"
 _NAP = "def nap():\n    time.sleep(15)\nnap()\n"
 _HARD = {"state": "incomplete", "keeps": {"work": 1}}
+_STOPPED = {"keeps": {"work": 1}}  # as services are, by SIGTERM, SIGINT or SIGHUP: complete
 
 
 def _signalled(name: str, source: str, sends: int, **more) -> Case:
@@ -15,30 +16,31 @@ def _signalled(name: str, source: str, sends: int, **more) -> Case:
 
 CASES = [
     *(
-        _signalled(f"{signal.name.lower()}_default", _READY + _NAP, signal, status=-signal, **_HARD)
+        _signalled(f"{signal.name.lower()}_default", _READY + _NAP, signal, status=-signal,
+                   **(_STOPPED if signal in (SIGTERM, SIGHUP) else _HARD))
         for signal in (SIGTERM, SIGHUP, SIGUSR1, SIGQUIT, SIGALRM, SIGKILL)
     ),
     _signalled("sigint_default", _READY + _NAP, SIGINT, status=-SIGINT, says="KeyboardInterrupt", state=None),
     _signalled("sigint_caught", _READY + "try: time.sleep(15)\nexcept KeyboardInterrupt: print('caught')\n", SIGINT, says="caught"),
     _signalled("sigint_finally", _READY + "try: time.sleep(15)\nfinally: print('finally')\n", SIGINT, status=-2, says="finally", state=None),
-    _signalled("sigint_default_action", "import signal\nsignal.signal(signal.SIGINT, signal.SIG_DFL)\n" + _READY + _NAP, SIGINT, status=-2, **_HARD),
+    _signalled("sigint_default_action", "import signal\nsignal.signal(signal.SIGINT, signal.SIG_DFL)\n" + _READY + _NAP, SIGINT, status=-2, **_STOPPED),
     _signalled("sigint_ignored_from_outside", _READY + "time.sleep(0.5)\nprint('alive')\n", SIGINT, ignored=(SIGINT,), says="alive"),
     _signalled("sighup_ignored_from_outside", _READY + "time.sleep(0.5)\nprint('alive')\n", SIGHUP, ignored=(SIGHUP,), says="alive"),
     _signalled("sigint_busy", "def spin():\n    while True: pass\n" + _READY + "try: spin()\nexcept KeyboardInterrupt: print('caught')\n", SIGINT, says="caught"),
-    _signalled("sigterm_busy_in_calls", "def f(): return 1\ndef spin():\n    while True: f()\n" + _READY + "spin()\n", SIGTERM, status=-15, state="incomplete"),
+    _signalled("sigterm_busy_in_calls", "def f(): return 1\ndef spin():\n    while True: f()\n" + _READY + "spin()\n", SIGTERM, status=-15),
     _signalled("sigkill_busy_in_calls", "def f(): return 1\ndef spin():\n    while True: f()\n" + _READY + "spin()\n", SIGKILL, status=-9, state="incomplete", keeps=("work", "f", "spin")),
     _signalled("sigterm_handled", "import signal, sys\ndef on_term(n, frame):\n    print('term', frame.f_code.co_name); sys.exit(7)\nsignal.signal(signal.SIGTERM, on_term)\n" + _READY + _NAP, SIGTERM, status=7, says="term nap", keeps={"work": 1, "on_term": 1}),
     _signalled("sigterm_handled_and_goes_on", "import signal\ndef on_term(n, frame): print('term')\nsignal.signal(signal.SIGTERM, on_term)\n" + _READY + "time.sleep(0.4)\nprint('end')\n", SIGTERM, says="term\nend"),
     _signalled("sigterm_ignored", "import signal\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n" + _READY + "time.sleep(0.4)\nprint('end')\n", SIGTERM, says="end"),
     _signalled("sigterm_raises", "import signal\ndef on_term(n, frame): raise ValueError('term')\nsignal.signal(signal.SIGTERM, on_term)\n" + _READY + "try: time.sleep(15)\nexcept ValueError as e: print(e)\n", SIGTERM, says="term"),
-    _signalled("sigterm_handler_kills_again", "import os, signal\ndef on_term(n, frame):\n    signal.signal(n, signal.SIG_DFL); os.kill(os.getpid(), n)\nsignal.signal(signal.SIGTERM, on_term)\n" + _READY + _NAP, SIGTERM, status=-15, **_HARD),
-    _signalled("sigterm_with_threads", "import threading\nfor i in range(3): threading.Thread(target=lambda: time.sleep(15)).start()\n" .replace("import threading", "import threading, time") + _READY + _NAP, SIGTERM, status=-15, **_HARD),
+    _signalled("sigterm_handler_kills_again", "import os, signal\ndef on_term(n, frame):\n    signal.signal(n, signal.SIG_DFL); os.kill(os.getpid(), n)\nsignal.signal(signal.SIGTERM, on_term)\n" + _READY + _NAP, SIGTERM, status=-15, **_STOPPED),
+    _signalled("sigterm_with_threads", "import threading\nfor i in range(3): threading.Thread(target=lambda: time.sleep(15)).start()\n" .replace("import threading", "import threading, time") + _READY + _NAP, SIGTERM, status=-15, **_STOPPED),
     _signalled("sigint_while_joining", "import threading, time\nstop = threading.Event()\nt = threading.Thread(target=stop.wait); t.start()\n" + _READY + "try: t.join()\nexcept KeyboardInterrupt: print('caught'); stop.set()\n", SIGINT, says="caught"),
     _signalled("sigint_at_thread_shutdown", "import threading, time\ndef run(): time.sleep(0.6)\nthreading.Thread(target=run).start()\n" + _READY, SIGINT, status=0, says="KeyboardInterrupt", state=None, compares_stderr=False),
     _signalled("wait_and_default_pending", "import signal\nsignal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])\n" + _READY + "print(signal.sigwait([signal.SIGTERM]))\n", SIGTERM, says="15"),
     _signalled("during_sleep_in_a_native_call", "import signal\nsignal.signal(signal.SIGUSR1, lambda *a: print('usr1'))\n" + _READY + "import select\nprint(select.select([], [], [], 0.5))\n", SIGUSR1, says="usr1\n([], [], [])"),
-    _signalled("sigterm_while_in_atexit", "import atexit, time\natexit.register(time.sleep, 15)\n" + _READY, SIGTERM, status=-15, **_HARD),
-    Case("kills_itself_by_sigterm", WORK + "import os\nos.kill(os.getpid(), 15)\n", status=-15, **_HARD),
+    _signalled("sigterm_while_in_atexit", "import atexit, time\natexit.register(time.sleep, 15)\n" + _READY, SIGTERM, status=-15, **_STOPPED),
+    Case("kills_itself_by_sigterm", WORK + "import os\nos.kill(os.getpid(), 15)\n", status=-15, **_STOPPED),
     Case("raises_a_signal", WORK + "import signal\nsignal.raise_signal(signal.SIGUSR1)\n", status=-10, **_HARD),
     Case("kills_itself_by_sigint", WORK + "import os, signal, time\nos.kill(os.getpid(), signal.SIGINT)\ntime.sleep(9)\n", status=-2, state=None, keeps={"work": 1}, says="KeyboardInterrupt"),
     Case("kills_its_group", WORK + "import os, signal\nsignal.signal(signal.SIGTERM, lambda *a: print('mine'))\nos.killpg(0, signal.SIGTERM)\nprint('end')\n", says="mine\nend"),

@@ -32,7 +32,8 @@ def kept(text, name):
     )
     trial = SimpleNamespace(calls=calls, source=lambda timer: text)
     (timer,) = [timer for timer in timers if timer.short_name == name]
-    return growing_history._kept(trial, timer)
+    (routine,) = [node for node in nodes if node.name == name]
+    return growing_history._kept(trial, timer, routine)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import ast
 
 import pytest
 
-from taupy.analysis.findings.loops import element_loop, is_arithmetic
+from taupy.analysis.findings.loops import element_loop, is_of_numbers
 from taupy.analysis.findings.tensor_cores import type_without
 
 
@@ -74,7 +74,7 @@ def test_a_function_that_is_called_for_each_element_is_named():
     ],
 )
 def test_a_function_of_numbers_computes_and_calls_nothing_else(body, expected):
-    assert is_arithmetic(function(body)) is expected
+    assert is_of_numbers(function(body)) is expected
 
 
 @pytest.mark.parametrize(

@@ -246,6 +246,7 @@ READING = [
     "kernel --trial 2",
     "kernel gemm --trial 2",
     "kernel --trial 2 --by step",
+    "places",
     "trials",
     "trials show 2",
     "compare 1 2",
