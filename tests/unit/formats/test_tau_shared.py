@@ -125,7 +125,7 @@ def test_taupy_pprof_prints_what_taus_pprof_prints(tmp_path, monkeypatch, capsys
     monkeypatch.setenv("TAUPY_STATE_DIR", str(tmp_path))
     database = str(tmp_path / "taupy.db")
     assert main(["import", "--db", database, str(FOLDER / case / "raw")]) == 0
-    assert main(["pprof", "--db", database]) == 0
+    assert main(["pprof", "--wide", "--db", database]) == 0
     ours = PRINTED_ROW.findall(capsys.readouterr().out)
     theirs = PRINTED_ROW.findall((FOLDER / case / PRINTED[case]).read_text("utf-8"))
     # TAU prints tabs and line breaks of names raw, and cuts them off where lines end.

@@ -62,7 +62,7 @@ def printed(text):
 
 def shown(views):
     out = io.StringIO()
-    terminal.show_all(views, stream=out)
+    terminal.show_all(views, stream=out, form="wide")  # TAU cuts no names
     return out.getvalue()
 
 
