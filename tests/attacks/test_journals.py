@@ -149,7 +149,8 @@ def test_a_journal_that_names_another_file_is_never_rolled_back(
         use(path)
     assert victim.exists()
     copy = shutil.copytree(path.parent, tmp_path / "copy") / path.name
-    assert deletes(copy, victim), "SQLite itself would delete it"
+    if sqlite3.sqlite_version_info < (3, 41):  # 3.40 was seen to, 3.53 not
+        assert deletes(copy, victim), "SQLite itself would delete it"
 
 
 def leave_log(path):
