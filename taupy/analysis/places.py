@@ -48,6 +48,8 @@ _SELECTS = among((
     "selectors.py:EpollSelector.select", "selectors.py:PollSelector.select",
     "selectors.py:KqueueSelector.select", "selectors.py:SelectSelector.select",
 ))  # fmt: skip
+_STARTS = among(("multiprocessing/spawn.py:spawn_main", "multiprocessing/forkserver.py:main"))
+"""What runs in a process that is started with `-c` to become a worker."""
 _EVENT_LOOPS = ("asyncio/runners.py", "asyncio/base_events.py")
 """Whoever calls these does not call the coroutines that run in them."""
 _AWAITED = (
@@ -192,12 +194,14 @@ class _Tally:
         package that was started; of a program without files, every routine."""
         tree, sums = self.tree, self.sums
         started = {*self.begins}
-        scripts = {code for code in started if is_own(self.paths[code], Extent())}
+        scripts = {
+            code for code in started if is_own(self.paths[code], Extent(), tree.timers[code])
+        }
         own = sum(ns for (_, owner), ns in sums.items() if owner >= 0 and owner not in scripts)
         beside = sum(ns for (_, owner), ns in sums.items() if owner == _OUTSIDE or owner in scripts)
         if own > _HARDLY * beside:
             return None
-        launched = {package_of(self.paths[code]) for code in started - scripts}
+        launched = {self._package(code) for code in started - scripts}
         for code in scripts:
             launched |= self._launched(code)
         packages = frozenset(launched - {None})
@@ -215,10 +219,13 @@ class _Tally:
         environment = folder.removesuffix("bin")
         spent: dict[str, float] = defaultdict(float)
         for (_, owner, entry), ns in self.below.items():
-            package = package_of(self.paths[entry])
+            package = self._package(entry)
             if owner == script and package is not None and package.startswith(environment):
                 spent[package] += ns
         return {max(spent, key=spent.__getitem__)} if spent else set()
+
+    def _package(self, code: int) -> str | None:
+        return package_of(self.paths[code], self.tree.timers[code])
 
     def _counted(self) -> list[bool]:
         """Of each thread, whether calls were counted."""
@@ -246,7 +253,7 @@ class _Tally:
         ]
         selects = [wait and _SELECTS(timer) for timer, wait in zip(timers, waits, strict=True)]
         loops = [(timer.file or "").startswith(_EVENT_LOOPS) for timer in timers]
-        measuring = ["TAUPY" in timer.groups.split("|") for timer in timers]
+        measuring = ["TAUPY" in timer.groups.split("|") or _STARTS(timer) for timer in timers]
         awaited = [
             not mine and (_AWAITED_NAMES(timer) or (timer.file or "").startswith(_AWAITED))
             for timer, mine in zip(timers, own, strict=True)

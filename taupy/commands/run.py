@@ -317,7 +317,7 @@ def _settings(args: argparse.Namespace, target: list[str]) -> Any:
         interpreter=interpreter,
         cwd=_cwd(),
         module_path=[path for path in sys.path if path not in ("", _cwd(), program_folder)],
-        library_folders=launch.library_folders(),
+        library_folders=launch.library_folders(program_folder),
         program_folder=program_folder,
         launched_at=time.time(),
         root_pid=os.getpid(),

@@ -209,7 +209,7 @@ class Causes:
 
     def _is_own(self, timer: TimerRow) -> bool:
         path = self._files.get(timer.timer)
-        return path is not None and not is_library(path)
+        return path is not None and not is_library(path, timer.groups)
 
     @cached_property
     def _files(self) -> Mapping[str, str | None]:

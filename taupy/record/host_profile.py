@@ -20,7 +20,7 @@ import numpy as np
 from taupy.instrument.runfolder import RunSettings
 from taupy.model import job
 from taupy.model.metric import CPU_TIME
-from taupy.model.names import CELL, in_packages, one_name
+from taupy.model.names import CELL, LIBRARY, in_packages, is_library, one_name
 from taupy.model.profile import (
     ROOT_TIMER,
     TIME,
@@ -169,15 +169,18 @@ class Timers:
             return self._add(Timer(routine.name, groups=groups, short=name), False)
         if not routine.file:
             return self._add(Timer(routine.name, groups=groups), routine.kind == "c")
+        path, library = self.names.absolute(routine.file), self.names.is_library(routine.file)
+        if library and not is_library(path):
+            groups = (*groups, LIBRARY)
         return self._add(
             Timer(
                 routine.name,
                 self.names.shown(routine.file),
                 routine.line,
                 groups,
-                self.names.absolute(routine.file),
+                path,
             ),
-            self.names.is_library(routine.file),
+            library,
         )
 
 

@@ -124,7 +124,9 @@ class Trial:
     def is_own(self, timer: TimerRow) -> bool:
         """Whether it is a routine of the program, not of a library."""
         file = self.paths.get(timer.timer) or timer.file
-        return file is not None and not file.startswith("<") and not is_library(file)
+        if file is None or file.startswith("<"):
+            return False
+        return not is_library(file, timer.groups)
 
     def caller(self, row: int) -> TimerRow | None:
         """The nearest routine of the program above a call path, if there is one."""
