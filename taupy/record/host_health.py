@@ -15,7 +15,7 @@ HEALTH = "taupy.health."
 """Prefix of metadata that say what is missing or degraded in a measurement."""
 
 ENDED = "taupy.children_ended"
-"""Metadata that name the children that were asked to end, as pools do with their workers."""
+"""Metadata that name the children that did not end by themselves, but were not killed either."""
 
 _UNCOUNTED_AT_MOST = 0.001  # share of a process's CPU time that needs no message
 
@@ -126,10 +126,10 @@ def _cut_off(parts: Mapping[int, Part], roots: Sequence[Part]) -> dict[str, str]
         for node, part in sorted(parts.items())
         if not (part.complete or part in roots or part.runs)
     }
-    if ended := {node: by for node, part in open_ended.items() if (by := endings.stopped_by(part))}:
+    if ended := {node: by for node, part in open_ended.items() if (by := endings.ended_by(part))}:
         health[ENDED] = (
-            f"{len(ended)} of {len(parts)} processes (node {_nodes(ended)}) were ended "
-            f"by {', '.join(sorted(set(ended.values())))}: open routines count up to then"
+            f"{len(ended)} of {len(parts)} processes (node {_nodes(ended)}) were each "
+            f"ended by {' or '.join(sorted(set(ended.values())))}: open routines count up to then"
         )
     if killed := [node for node in open_ended if node not in ended]:
         nodes = _nodes(killed)
