@@ -171,7 +171,7 @@ def _what(answer: Answer) -> str:
         return answer.value
     if answer.value in ("calls", "subroutines"):
         return answer.value
-    unit = "" if answer.metric.unit in ("ns", "") else f" [{answer.metric.unit}]"
+    unit = "" if answer.metric.unit in ("ns", "B", "") else f" [{answer.metric.unit}]"
     return f"{answer.value.replace('-', ' ')} {answer.metric.name}{unit}"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from taupy.analysis.sweep import as_number
@@ -23,7 +24,7 @@ def view(sweep: Sweep, part: Part, limit: int | None, *, people: bool) -> View:
         limit: number of routines (per value, for top and imbalance); None for all.
         people: for text and Markdown, otherwise for CSV and JSON.
     """
-    views: View = {
+    shown: View = {
         "totals": _totals,
         "routines": _routines,
         "phases": _phases,
@@ -32,7 +33,10 @@ def view(sweep: Sweep, part: Part, limit: int | None, *, people: bool) -> View:
         "outliers": _outliers,
         "top": _top,
     }[part](sweep, limit, people)
-    return views
+    if part == "totals" or not people:
+        return shown
+    of_gpus = {row.timer for row in sweep.routines() if row.where != "host"}
+    return replace(shown, kernels=list(of_gpus))
 
 
 def _value(sweep: Sweep) -> tuple[Kind, str]:
@@ -69,8 +73,9 @@ def _percent(share: float | None) -> float | None:
 
 
 def _what(sweep: Sweep) -> str:
-    unit = f" [{sweep.metric.unit}]" if sweep.metric.unit else ""
-    return f"{sweep.metric.name}{unit}"
+    # Cells of times and bytes have units of their own.
+    unit = "" if _value(sweep)[0] != "float" else sweep.metric.unit
+    return sweep.metric.name + (f" [{unit}]" if unit else "")
 
 
 _SPEEDUP = Column("speedup", "float", "Speed-up")

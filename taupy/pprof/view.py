@@ -64,6 +64,8 @@ class View:
         title: the line above the table, empty for none.
         notes: remarks on the whole table, shown below it.
         warnings: what must be known before the table is read, shown above it.
+        kernels: full names of kernels in its texts, which people see shortened (`cells.py`). They
+            need not be named where each row has `timer` and `groups`.
     """
 
     title: str
@@ -71,6 +73,7 @@ class View:
     rows: Sequence[Sequence[Cell]]
     notes: Sequence[str] = ()
     warnings: Sequence[str] = ()
+    kernels: Sequence[str] = ()
 
     def first(self, limit: int | None) -> View:
         """The view with at most this many rows; None for all."""

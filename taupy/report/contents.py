@@ -16,9 +16,10 @@ from taupy.comparison import host_times, rank_answers
 from taupy.comparison.rank_causes import Causes
 from taupy.comparison.ranks import read_ranks
 from taupy.model.finding import Finding
+from taupy.model.kernel_names import is_kernel, told_apart
 from taupy.model.profile import Steps
 from taupy.model.question import VALUES, Question
-from taupy.model.rows import ThreadRow, TrialRow
+from taupy.model.rows import ThreadRow, TimerRow, TrialRow
 from taupy.model.sampled import CUDA_ALLOCATED, RESIDENT
 from taupy.model.step_times import per_step
 from taupy.pprof import events, kernels
@@ -319,9 +320,11 @@ def _routines(db: ProfileDB, trial: TrialRow) -> View:
     for thread, value in zip(table.codes["thread"], own, strict=True):
         whole[thread] = whole.get(thread, 0) + (value or 0)
     rows = []
+    timers: Sequence[TimerRow] = table.labels["timer"]
+    short = told_apart(timer.timer for timer in timers if is_kernel(timer.groups))
     for row in sorted(range(table.size), key=lambda row: -(own[row] or 0)):
         thread = table.labels["thread"][table.codes["thread"][row]]
-        timer = table.labels["timer"][table.codes["timer"][row]]
+        timer = timers[table.codes["timer"][row]]
         total = whole[table.codes["thread"][row]]
         mine = own[row]
         rows.append((
@@ -330,7 +333,7 @@ def _routines(db: ProfileDB, trial: TrialRow) -> View:
             mine,
             table.column("inclusive", "time")[row],
             table.column("calls")[row],
-            timer.short_name,
+            short.get(timer.timer, timer.short_name),
             source_of(timer),
             timer.groups,
         ))  # fmt: skip
