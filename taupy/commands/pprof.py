@@ -130,7 +130,8 @@ class Request:
         if others := self._others(threads):
             from taupy.pprof import beside
 
-            views = [beside.with_metrics(view, others, self.args.plain) for view in views]
+            kinds = self._kinds(threads)
+            views = [beside.with_metrics(view, others, self.args.plain, kinds) for view in views]
         return views if metric.additive else [figures.without_shares(view) for view in views]
 
     def _usual_metric(self) -> str:
@@ -150,17 +151,9 @@ class Request:
 
     def _others(self, threads: Sequence[ThreadRow]) -> list[Answer]:
         """The metrics of --also."""
-        from taupy.pprof import paths
-
-        answers = []
-        for name in (name.strip() for text in self.args.also for name in text.split(",")):
-            if not self.args.tree:
-                answers.append(self._flat(threads, name))
-            elif self.args.summary_only:
-                answers.append(paths.over_threads(self._call_paths(threads, name)))
-            else:
-                answers.append(self._call_paths(threads, name))
-        return answers
+        ask = self._call_paths if self.args.tree else self._flat
+        names = (name.strip() for text in self.args.also for name in text.split(","))
+        return [ask(threads, name) for name in names]
 
     def _of_metric(self, threads: Sequence[ThreadRow], metric: Resolved) -> list[View]:
         args = self.args
@@ -334,7 +327,7 @@ class Request:
     def _kinds(self, threads: Sequence[ThreadRow]) -> dict[str, list[ThreadRow]]:
         """For people who choose no threads: kinds that have several, which are shown together."""
         args = self.args
-        if args.form != "text" or args.thread or args.node or args.summary_only:
+        if args.form not in terminal.FOR_PEOPLE or args.thread or args.node or args.summary_only:
             return {}
         host = [thread for thread in threads if thread.kind == "host"]
         kinds: dict[str, list[ThreadRow]] = {}
@@ -355,7 +348,6 @@ class Request:
         from taupy.pprof import tree
 
         args = self.args
-        for_people = args.form in ("text", "wide", "markdown")
         share = args.min_share
         if not metric.additive:
             if share:
@@ -365,7 +357,8 @@ class Request:
                 )
             share = 0.0
         elif share is None:
-            share = TREE_MIN_PERCENT if for_people and args.limit is None and not args.all else 0.0
+            short = args.form in terminal.FOR_PEOPLE and args.limit is None and not args.all
+            share = TREE_MIN_PERCENT if short else 0.0
         width = terminal.terminal_width(sys.stdout)
         choice = tree.Choice(
             sort=args.sort,
@@ -378,8 +371,9 @@ class Request:
             # Up to half of the space for names may be indentation.
             indent=max(3, (width - _NUMBERS_WIDTH) // 4) if width else tree.Choice().indent,
         )
-        answer = self._call_paths(threads, metric.name, choice)
-        return tree.views(answer, threads, choice, self._meant(answer))
+        kinds = self._kinds(threads)
+        answer = self._call_paths(threads, metric.name, choice, sums=bool(kinds))
+        return tree.views(answer, threads, choice, self._meant(answer), kinds)
 
     def _call_graph(self, threads: Sequence[ThreadRow], name: str, order: Order) -> list[View]:
         from taupy.pprof import callgraph
@@ -396,12 +390,17 @@ class Request:
         return views
 
     def _call_paths(
-        self, threads: Sequence[ThreadRow], name: str, choice: tree.Choice | None = None
+        self,
+        threads: Sequence[ThreadRow],
+        name: str,
+        choice: tree.Choice | None = None,
+        sums: bool = False,
     ) -> Answer:
         """Call paths of these threads, with libraries folded on request.
 
         Args:
             choice: leave out call paths that this selection would not show.
+            sums: whether threads are added up, so that a small call path of one counts.
         """
         args = self.args
         # In imported trees, rows without values may have children with values.
@@ -413,7 +412,7 @@ class Request:
             self.trial_id,
             name,
             self._places(threads),
-            least=None if choice is None else self._least(threads, name, choice),
+            least=None if choice is None or sums else self._least(threads, name, choice),
             deepest=None if choice is None else choice.depth,
         )
         self._not_empty(answer)

@@ -86,8 +86,7 @@ def views(
         if of_kind:
             over_kind = _Over(answer, len(mine))
             selected = _summed(over_kind, of_kind, spread, "total", meant)
-            view = _summary_view("total", selected, answer, choice)
-            listed_views.append(replace(view, title=f"{title}:{metric_remark(answer.metric)}"))
+            listed_views.append(_summary_view("total", selected, answer, choice, title))
     for statistic in _summaries(choice, answer, over.threads):
         selected = _summed(over, by_timer, spread, statistic, meant)
         listed_views.append(_summary_view(statistic, selected, answer, choice))
@@ -278,14 +277,19 @@ _STATISTICS: dict[Statistic, Callable[[Sequence[float], int], float]] = {
 
 
 def _summary_view(
-    statistic: Statistic, listed: Sequence[Figures], answer: Answer, choice: Choice
+    statistic: Statistic,
+    listed: Sequence[Figures],
+    answer: Answer,
+    choice: Choice,
+    kind: str | None = None,
 ) -> View:
+    """The figures over all threads, or over those of a kind."""
     whole = statistic in ("total", "min", "max")
     sums = statistic in ("total", "mean")
     return View(
-        f"FUNCTION SUMMARY ({statistic}):" + metric_remark(answer.metric),
+        f"{kind or f'FUNCTION SUMMARY ({statistic})'}:" + metric_remark(answer.metric),
         _columns(answer.metric, choice, "int" if whole else "float"),
-        _cells((statistic, None, None, None, None), listed, answer, choice, sums),
+        _cells((statistic, None, None, None, kind), listed, answer, choice, sums),
     )
 
 
