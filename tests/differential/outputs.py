@@ -208,9 +208,15 @@ def outputs(name: str, folder: Path) -> Iterator[tuple[str, str, str]]:
             arguments = [quoted or word for quoted, word in words] + form.split()
             shown = in_process.taupy(*arguments, cwd=folder, env=environment)
             text = f"{shown.stdout}{shown.stderr}".replace(str(folder), "FOLDER")
+            text = re.sub(r"\d+\.\d{6,}(e[+-]\d+)?", _rounded, text)
             yield command, form, f"[{shown.returncode}]\n{text}"
             if not shown.stdout:
                 break  # an error, the same in all forms
+
+
+def _rounded(number: re.Match[str]) -> str:
+    """Up to Python 3.11, `sum` rounded after each addition."""
+    return f"{float(number[0]):.9g}"
 
 
 def summary(name: str, folder: Path) -> str:
