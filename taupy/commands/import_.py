@@ -161,7 +161,6 @@ def _import(
         if not first:
             raise FormatError(f"{paths[0]}: contains no profile")
         with ProfileDB.open(database, create=True, readonly=False) as db:
-            uuids = {trial.uuid for trial in db.trials()}
             with db.transaction(), _refusing(paths[0], format):
                 for profile in chain(first, profiles):
                     wanted = profile.name
@@ -169,7 +168,6 @@ def _import(
                     trial = stored.setdefault(add_profile(db, profile), _Stored())
                     if wanted != profile.name:
                         trial.wanted = wanted
-                    trial.already = profile.uuid in uuids
                     trial.threads += len(profile.threads)
                     trial.callpaths += sum(len(thread.tree) for thread in profile.threads)
             for id, trial in stored.items():
@@ -193,7 +191,6 @@ class _Stored:
     wanted: str | None = None
     threads: int = 0
     callpaths: int = 0
-    already: bool = False
     notes: list[str] = field(default_factory=list)
 
     def what(self, format: Format) -> str:
@@ -202,7 +199,7 @@ class _Stored:
         text += f", from {format.title}"
         if self.wanted is not None:
             text += f" (another trial is named '{self.wanted}')"
-        return text + (" (was stored before)" if self.already else "")
+        return text
 
 
 def _profiles(
@@ -222,14 +219,13 @@ def _profiles(
             profile.experiment = args.experiment
         if args.name is not None:
             profile.name = args.name
-        if not args.trace and not format.keeps_source:
+        if not args.trace:
             gpu_busy.note(profile)
             for measured in profile.threads:
                 measured.activities = []
-        if not format.keeps_source:
-            profile.uuid = real.setdefault(profile.uuid, new_uuid())
-            source = paths[0] if len(paths) == 1 else paths[0].absolute().parent
-            profile.source = f"import {format.name}: {os.path.abspath(source)}"
+        profile.uuid = real.setdefault(profile.uuid, new_uuid())
+        source = paths[0] if len(paths) == 1 else paths[0].absolute().parent
+        profile.source = f"import {format.name}: {os.path.abspath(source)}"
         yield profile
 
 

@@ -139,7 +139,7 @@ COMMANDS = (
     ["query", "SELECT * FROM trials"],
     ["trials", "tag", "1", "x"],
     ["derive", "add", "a", "time * 2"],
-    ["export", "1", "-o", "x.json", "--format", "json"],
+    ["export", "1", "-o", "x.json", "--format", "chrome"],
     ["doctor"],
 )
 

@@ -11,7 +11,7 @@ import pytest
 
 from taupy.formats import registry
 from taupy.formats.progress import SILENT
-from tests.builders import gpu_profile, small_profile
+from tests.builders import small_profile
 from tests.unit.formats import (
     chrome_files,
     ncu_files,
@@ -144,12 +144,8 @@ CASES = {
                              ("dram__bytes.sum", "byte", "1,000")], id=id) for id in range(3)))],
     "tau_xml": [text(tau_files.SNAPSHOT)],
     "tau_sqlite": [test_tau_sqlite.make],
-    "json_": [ours("json", small_profile()), ours("json", gpu_profile())],
 }  # fmt: skip
 """Format -> what writes a file of it."""
-
-NAMES = {"json_": "json"}
-"""Scripts that a module of Python has the name of."""
 
 OF_TAU = {"calls": ("all_calls", 1), "exclusive": ("time", 1000)}
 
@@ -174,7 +170,7 @@ WITHOUT_SCRIPT = {"tau-packed"}
 
 
 def test_every_format_that_is_read_has_a_script():
-    scripts = {NAMES.get(script, script.replace("_", "-")) for script in CASES}
+    scripts = {script.replace("_", "-") for script in CASES}
     assert scripts | WITHOUT_SCRIPT == {reader.name for reader in registry.readers()}
 
 
@@ -189,7 +185,7 @@ def compare(script, file, profiles):
 
 
 def read(script, file):
-    format = NAMES.get(script, script.replace("_", "-"))
+    format = script.replace("_", "-")
     return list(registry.reader(format).read(file, SILENT))
 
 
