@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from taupy.escaping import visible
 
+NOTICES: list[str] = []
+"""What was done beside what was asked, a line each; the command prints them when it has ended."""
+
 
 class TaupyError(Exception):
     """Anything that taupy refuses; the message is for the user.

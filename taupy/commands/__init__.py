@@ -10,7 +10,7 @@ import sys
 from taupy import __version__
 from taupy.commands import options
 from taupy.commands.messages import say
-from taupy.errors import TaupyError, UsageError
+from taupy.errors import NOTICES, TaupyError, UsageError
 from taupy.state import rights
 
 TYPE_CHECKING = False
@@ -169,6 +169,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         # The reader closed the pipe, so nothing more may be written at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return 141
+    finally:
+        say(*NOTICES)
+        NOTICES.clear()
 
 
 def _unwind(number: int, frame: object) -> NoReturn:

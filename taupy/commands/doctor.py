@@ -3,7 +3,7 @@
     taupy doctor           the machine, the installation, the database
     taupy doctor FILE      check every invariant of a database
 
-FILE is not changed; the exit code is 1 if a check fails.
+FILE is not changed, unless --upgrade is given; the exit code is 1 if a check fails.
 """
 
 from __future__ import annotations
@@ -28,11 +28,22 @@ _OK, _WARN, _BAD = "ok", "note", "PROBLEM"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", nargs="*", metavar="FILE", help="a database to check")
+    parser.add_argument(
+        "--upgrade",
+        action="store_true",
+        help="give a database that an older taupy wrote the current schema; a copy is kept",
+    )
     options.add_database_argument(parser)
     options.add_form_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
+    if args.upgrade:
+        from taupy.profiledb.opening import editable
+
+        args.file = args.file or [options.database_or_store(args)]
+        for path in args.file:
+            editable(path).close()
     if args.file:
         from taupy.commands.audit import examine
 

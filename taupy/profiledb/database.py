@@ -11,12 +11,12 @@ import os
 import sqlite3
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from functools import wraps
 from typing import Any, ClassVar, Concatenate, ParamSpec, Self, TypeVar
 from weakref import WeakSet
 
-from taupy.errors import DatabaseError, NoSuchTrial
+from taupy.errors import NOTICES, DatabaseError, NoSuchTrial
 from taupy.escaping import visible
 from taupy.model.rows import TrialRow
 from taupy.profiledb import migrations
@@ -115,7 +115,8 @@ class ProfileDB:
     ) -> ProfileDB:
         """Open a trial database, by default for reading.
 
-        A file with an older schema is upgraded, even for reading.
+        A file with an older schema is upgraded by the first who writes, which keeps a copy; for
+        reading it stays as it is.
 
         Args:
             path: a file name; any characters are allowed, since it is not a URI.
@@ -133,18 +134,16 @@ class ProfileDB:
             )
         held = {other._file for other in cls._open_here}
         version = look(name, create=create, held=held)
-        if create or not readonly or 0 <= version < migrations.SCHEMA_VERSION:
-            connection = writing_connection(name, create=create, is_open_here=version < 0)
-            database = cls(name, connection, readonly=False)
-            try:
-                database._bring_up_to_date()
-            except BaseException:
-                database.close()
-                raise
-            if create or not readonly:
-                return database
+        if readonly and not create:
+            return cls(name, reading_connection(name, is_open_here=version < 0), readonly=True)
+        connection = writing_connection(name, create=create, is_open_here=version < 0)
+        database = cls(name, connection, readonly=False)
+        try:
+            database._bring_up_to_date()
+        except BaseException:
             database.close()
-        return cls(name, reading_connection(name, is_open_here=version < 0), readonly=True)
+            raise
+        return database
 
     def close(self) -> None:
         """Close the file; closing twice does no harm."""
@@ -304,11 +303,56 @@ class ProfileDB:
     def _bring_up_to_date(self) -> None:
         with refusing(self.path):
             version = checked_version(self.connection, self.path)
-            if version < migrations.SCHEMA_VERSION:
+            if version >= migrations.SCHEMA_VERSION:
+                return
+            kept = ""
+            try:
                 with self.transaction() as connection:
                     # Another process may have upgraded it in the meantime.
-                    if checked_version(connection, self.path) < migrations.SCHEMA_VERSION:
-                        migrations.migrate(connection)
+                    version = checked_version(connection, self.path)
+                    if 0 < version < migrations.SCHEMA_VERSION:
+                        kept = self._keep(version)
+                    migrations.migrate(connection)
+            except BaseException:
+                if kept:
+                    os.unlink(kept)
+                raise
+            if kept:
+                NOTICES.append(
+                    f"{self.path} had the older schema {version} and now has "
+                    f"{migrations.SCHEMA_VERSION}, which older versions of taupy cannot read; "
+                    f"as it was, it is kept in {kept}"
+                )
+
+    def _keep(self, version: int) -> str:
+        """Copy the file as it is beside it; returns the copy's name."""
+        beginning, ending = os.path.splitext(self.path)
+        mode = os.stat(self.path).st_mode & 0o777
+        for number in range(1, 1000):
+            suffix = f"-{number}" if number > 1 else ""
+            kept = f"{beginning}.schema{version}{suffix}{ending}"
+            try:
+                os.close(os.open(kept, os.O_CREAT | os.O_EXCL | os.O_WRONLY, mode))
+                break
+            except FileExistsError:
+                continue
+            except OSError as error:
+                raise DatabaseError(
+                    f"{self.path} has the older schema {version}, and no copy can be kept before "
+                    f"it is upgraded to be written ({error.strerror}: {kept}); name another "
+                    "database with --db FILE"
+                ) from error
+        try:
+            with refusing(kept):
+                # Not from our connection, which holds the lock for writing.
+                stored = reading_connection(self.path, is_open_here=True)
+                copy = writing_connection(kept, create=False)
+                with closing(stored), closing(copy):
+                    stored.backup(copy)
+        except BaseException:
+            os.unlink(kept)
+            raise
+        return kept
 
 
 def of_a_sound_file(

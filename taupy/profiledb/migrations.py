@@ -1,7 +1,8 @@
 """Create the schema and upgrade older files, with sqlite-utils where SQL does not suffice.
 
 `PRAGMA user_version` is the number of upgrades applied. Everything happens in the caller's
-transaction, so a file is never between two versions.
+transaction, so a file is never between two versions. Only writing upgrades a file; for a reader,
+temporary tables and views stand for what an older one lacks (`complete`).
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from taupy.profiledb.schema import (
     TABLES,
 )
 from taupy.profiledb.schema_views import VIEWS
+from taupy.state.sqlite import in_memory
 
 Upgrade = Callable[[Any], None]
 """Takes a `sqlite_utils.Database`, or a connection, from one version to the next."""
@@ -104,7 +106,8 @@ PLAIN: tuple[Upgrade, ...] = (
 as long as answering a question."""
 
 UPGRADES: tuple[Upgrade, ...] = (*PLAIN,)
-"""Number n leads from version n to version n + 1. Released ones must not change."""
+"""Number n leads from version n to version n + 1. Released ones must not change, and all only add
+tables and columns, so that older files can be read as they are."""
 
 SCHEMA_VERSION = len(UPGRADES)
 """The version that this taupy reads and writes."""
@@ -127,6 +130,45 @@ def migrate(connection: sqlite3.Connection) -> None:
         execute(f'CREATE VIEW "{name}" AS {query.strip()}')
     connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
     connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+
+
+def complete(connection: sqlite3.Connection) -> None:
+    """Let a connection to an older file see the current schema; the file is not changed.
+
+    What it lacks is empty: a table without rows, a column of NULL or its default.
+    """
+    ours = in_memory()
+    try:
+        ours.execute("BEGIN")
+        migrate(ours)
+        tables = "SELECT name, sql FROM main.sqlite_schema WHERE type = 'table' AND sql IS NOT NULL"
+        stored = dict(connection.execute(tables).fetchall())
+        for name, sql in ours.execute(tables).fetchall():
+            if name.startswith("sqlite_"):
+                continue
+            if name not in stored:
+                connection.execute(sql.replace("CREATE TABLE", "CREATE TEMP TABLE", 1))
+                continue
+            theirs = _columns(connection, name)
+            more = "".join(
+                f", {default or 'NULL'} AS {column}"
+                for column, default in _columns(ours, name).items()
+                if column not in theirs
+            )
+            if more:
+                connection.execute(
+                    f"CREATE TEMP VIEW {name} AS SELECT {name}.*{more} FROM main.{name}"
+                )
+    finally:
+        ours.close()
+    for name, query in VIEWS.items():
+        connection.execute(f'CREATE TEMP VIEW "{name}" AS {query.strip()}')
+
+
+def _columns(connection: sqlite3.Connection, table: str) -> dict[str, str | None]:
+    """The columns of a table, with their defaults."""
+    rows = connection.execute(f"PRAGMA main.table_xinfo({table})").fetchall()
+    return {row[1]: row[4] for row in rows}
 
 
 def upgrade(connection: sqlite3.Connection, upgrades: Sequence[Upgrade]) -> None:
