@@ -193,7 +193,13 @@ class _Over:
     threads: int
 
     def summary(self, rows: Sequence[Figures], statistic: Statistic) -> Figures:
-        """One routine's figures over threads."""
+        """One routine's figures over threads.
+
+        A routine that was open when its process was forked is not called there: of its time in the
+        child, which is part of its time in the parent, only the exclusive part counts.
+        """
+        if any(row.calls for row in rows):
+            rows = [row if row.calls else row._replace(inclusive=row.exclusive) for row in rows]
         calls = [row.calls for row in rows]
         exclusive, inclusive = [row.exclusive for row in rows], [row.inclusive or 0 for row in rows]
         summed = _STATISTICS[statistic]
