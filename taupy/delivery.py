@@ -296,7 +296,7 @@ def _profile(run: _Run, nodes: dict[int, Part]) -> tuple[Profile, Mapping[str, s
     facts = run.facts
     if facts is None:
         facts = {**_facts(run.settings), **watch_facts(run.folder, run.collected.parts), **lost}
-    _describe(profile, run.settings, facts)
+    _describe(profile, run, facts)
     return profile, facts, done
 
 
@@ -422,7 +422,7 @@ def _store_snapshots(db: ProfileDB, run: _Run, trial: str, facts: Mapping[str, s
         profile.uuid = derived_uuid(f"{run.settings.trial_uuid}/{file.name}")
         profile.name = f"{trial.rsplit('/', 1)[-1]}@{label}"
         profile.metadata["taupy.snapshot"] = label
-        _describe(profile, run.settings, facts)
+        _describe(profile, run, facts)
         add_profile(db, profile)
         file.unlink()
         copy.unlink(missing_ok=True)
@@ -452,8 +452,10 @@ def _facts(settings: RunSettings) -> dict[str, str]:
     return {**host.host_metadata(), **program}
 
 
-def _describe(profile: Profile, settings: RunSettings, facts: Mapping[str, str]) -> None:
-    """Add the trial's facts about machine, program and measurement."""
+def _describe(profile: Profile, run: _Run, facts: Mapping[str, str]) -> None:
+    """Add the trial's facts about machine, program and measurement; mask those of the program."""
+    settings = run.settings
+    masking_of(run.folder, settings).mask(profile)
     described = dict(facts)
     for name, cost in settings.overhead.items():
         described[f"taupy.overhead.{name}"] = f"{cost:.1f}"

@@ -28,7 +28,8 @@ from taupy.errors import FormatError, UsageError
 from taupy.formats import gpu_busy, registry
 from taupy.formats.progress import Progress
 from taupy.formats.registry import Format
-from taupy.instrument.runfolder import new_uuid
+from taupy.instrument.runfolder import new_uuid, state_folders
+from taupy.model.masking import Masking
 from taupy.model.profile import Profile
 
 _SMALL_BYTES = 16 << 20
@@ -56,6 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="add the file's metrics to that trial of the same program, kernel by kernel for "
         "Nsight Compute's files, call path by call path for others",
     )
+    options.add_keep_secrets_argument(where)
     options.add_database_argument(parser)
 
 
@@ -212,6 +214,10 @@ def _profiles(
         assert format.read is not None
         profiles = format.read(paths[0], progress)
     real: dict[str, str] = {}
+    secrets = options.secrets(args)
+    masking = Masking(
+        next(state_folders()), secrets.get("secrets", ()), keeps="keep_secrets" in secrets
+    )
     for profile in _refused_in_one_line(profiles, paths[0], format):
         if args.application is not None:
             profile.application = args.application
@@ -223,6 +229,7 @@ def _profiles(
             gpu_busy.note(profile)
             for measured in profile.threads:
                 measured.activities = []
+        masking.mask(profile)
         profile.uuid = real.setdefault(profile.uuid, new_uuid())
         source = paths[0] if len(paths) == 1 else paths[0].absolute().parent
         profile.source = f"import {format.name}: {os.path.abspath(source)}"

@@ -12,6 +12,7 @@ from taupy.model.project import project_settings as project_settings
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # importing delays the program that `taupy run` starts
     from collections.abc import Callable, Sequence
+    from typing import Any
 
     from taupy.delivery import Delivery
     from taupy.profiledb.database import ProfileDB
@@ -130,6 +131,30 @@ def add_list_argument(
 def add_switch_argument(parser: argparse._ActionsContainer, name: str, text: str) -> None:
     """`--NAME` and `--no-NAME`; None without either."""
     parser.add_argument(name, action=argparse.BooleanOptionalAction, default=None, help=text)
+
+
+def add_keep_secrets_argument(parser: argparse._ActionsContainer) -> None:
+    """`--keep-secrets`, for what `secrets` returns."""
+    add_switch_argument(
+        parser,
+        "--keep-secrets",
+        "store command lines and metadata as they are (default: values that look like passwords, "
+        "keys and tokens are replaced by a digest)",
+    )
+
+
+def secrets(args: argparse.Namespace) -> dict[str, Any]:
+    """What is masked in command lines and metadata; nothing if nothing is set."""
+    project = project_settings()
+    names, keeps = project.get("secrets", []), project.get("keep_secrets", False)
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise UsageError(
+            f"`secrets` of [tool.taupy] must be a list of names of options, not {names!r}"
+        )
+    if not isinstance(keeps, bool):
+        raise UsageError(f"`keep_secrets` of [tool.taupy] must be true or false, not {keeps!r}")
+    chosen = {"keep_secrets": keeps if args.keep_secrets is None else args.keep_secrets}
+    return {name: value for name, value in {**chosen, "secrets": names}.items() if value}
 
 
 def add_trials_argument(parser: argparse._ActionsContainer, text: str) -> None:

@@ -31,12 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "`taupy merge` (default: the name that torchrun, mpirun or srun gives it)",
     )
     options.add_list_argument(where, "--meta", "KEY=VALUE", "metadata for the trial")
-    options.add_switch_argument(
-        where,
-        "--keep-secrets",
-        "store command lines as they are (default: values that look like passwords, keys and "
-        "tokens are replaced by a digest)",
-    )
+    options.add_keep_secrets_argument(where)
     what = parser.add_argument_group("what to measure")
     what.add_argument("--c-calls", action="store_true", help="also record C functions")
     what.add_argument(

@@ -125,7 +125,9 @@ def execute(folder: Folder, settings: RunSettings) -> NoReturn:
     options["storer_argv"] = storer_command(folder, settings.module_path)
     options["spill_prefix"] = os.fsencode(spill_prefix(settings))
     command = [*settings.interpreter, *settings.arguments]
-    settings.arguments = masking_of(folder, settings).words(settings.arguments)
+    masking = masking_of(folder, settings)
+    settings.arguments = masking.words(settings.arguments)
+    settings.metadata = masking.facts(settings.metadata)
     write_settings(folder, settings)
     environment[VARIABLE] = f"{folder.path}/.{os.urandom(16).hex()}"
     if not is_boot_installed(settings.interpreter[1:]):
