@@ -44,7 +44,7 @@ class Column:
             JSON only (information that text has in the title).
         width: minimum width in text.
         spare: dropped first if the window is too narrow.
-        sentence: a reason or conclusion: cut in a window only, never in a pipe or file.
+        sentence: a reason or conclusion: cut in a window only; in a pipe or file it is wrapped.
     """
 
     name: str
