@@ -60,7 +60,7 @@ from taupy.record.nccl_part import SUFFIX as NCCL_SUFFIX
 from taupy.record.nccl_part import add_nccl
 from taupy.record.part_data import Part
 from taupy.record.part_files import FOLDED, PART_SUFFIXES
-from taupy.state import heartbeat, looks, rescue, values
+from taupy.state import heartbeat, looks, rescue, sqlite, values
 from taupy.state.folder import File, Folder, Untrusted
 from taupy.state.shape import fits
 
@@ -81,7 +81,7 @@ _KEPT_NAMES = (
     *looks.FILES,
     FACTS,
 )
-_OF_THE_STORER = ("storer_argv", "spill_prefix")
+_OF_THE_STORER = ("storer_argv", "spill_prefix", "trust_folder")
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +160,9 @@ def deliver(
     try:
         with _locked(folder):
             run = _Run.opened(folder, database, facts)
-            delivery = _deliver(run, rescue, unclash) if run.parts else _without_parts(run)
+            trusts = facts is None and bool(run.settings.engine_options.get("trust_folder"))
+            with sqlite.trusting_folders(trusts):
+                delivery = _deliver(run, rescue, unclash) if run.parts else _without_parts(run)
             return replace(
                 delivery,
                 database=os.fspath(run.database),

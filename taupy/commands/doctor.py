@@ -200,11 +200,13 @@ def _other_users(database: str) -> tuple[str, str, str]:
     from taupy.profiledb.store.address import is_address
     from taupy.state.changers import others
 
-    places = {"the state folder": next(iter(state_folders()), ""), "the settings": project_file()}
+    places = {"the state folder": [*state_folders()][:1], "the settings": [project_file()]}
     if not is_address(database):
-        places["the database's folder"] = os.path.dirname(database)
+        places["the database or its folder"] = [os.path.dirname(database), database]
     open_to_others = [
-        f"{what} ({why})" for what, at in places.items() if at and (why := others(at))
+        f"{what} ({why})"
+        for what, paths in places.items()
+        if (why := next(filter(None, (others(at) for at in paths if at)), ""))
     ]
     if open_to_others:
         return "other users", _WARN, "can change " + "; ".join(open_to_others)

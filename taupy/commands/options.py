@@ -22,7 +22,7 @@ DEFAULT_DATABASE = "taupy.db"
 _SECONDS = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
 
 
-def add_database_argument(parser: argparse.ArgumentParser) -> None:
+def add_database_argument(parser: argparse._ActionsContainer) -> None:
     parser.add_argument(
         "--db",
         metavar="FILE",
@@ -42,23 +42,27 @@ class _TrustFiles(argparse.Action):
 
 
 class _TrustFolder(argparse.Action):
-    """Sets a switch of the whole process."""
+    """Sets a switch of the whole process, and notes it for `run`, whose storer is another."""
 
-    def __call__(self, *_: object) -> None:
+    def __call__(
+        self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, *_: object
+    ) -> None:
         from taupy.state.sqlite import trust_folders
 
         trust_folders()
+        namespace.trust_folder = True
 
 
-def add_trust_argument(parser: argparse.ArgumentParser) -> None:
+def add_trust_argument(parser: argparse._ActionsContainer) -> None:
     """`--trust-folder`, for databases where others can write, and `--trust-files`, for stores."""
     add_trust_files_argument(parser)
     parser.add_argument(
         "--trust-folder",
         nargs=0,
         action=_TrustFolder,
+        default=False,
         help="use a -journal or -wal beside a database although others can write there: whoever "
-        "put it there can so change the database",
+        "put it there decides what is in the database",
     )
 
 
@@ -73,7 +77,7 @@ def add_reading_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_trust_files_argument(parser: argparse.ArgumentParser) -> None:
+def add_trust_files_argument(parser: argparse._ActionsContainer) -> None:
     """`--trust-files`, for a store whose files are at a URL."""
     parser.add_argument(
         "--trust-files",

@@ -298,6 +298,8 @@ def _settings(args: argparse.Namespace, target: list[str]) -> Any:
     database, store = options.file_and_store(args)
     if store:
         plan.options["push_to"] = store
+    if args.trust_folder:
+        plan.options["trust_folder"] = True
     job = _job(args)
     if job.attempt and job.uuid is None:
         plan.notes.append(

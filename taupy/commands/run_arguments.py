@@ -14,7 +14,7 @@ _ALONE = {"--trace": "gpu"}
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.usage = "taupy run [options] {script.py | -m module | -c code | -} [args ...]"
     where = parser.add_argument_group("where to store the trial")
-    where.add_argument("--db", metavar="FILE", help="the database (default: ./taupy.db)")
+    options.add_database_argument(where)
     where.add_argument("--app", metavar="NAME", help="application (default: the script's name)")
     where.add_argument("--experiment", metavar="NAME", help='experiment (default: "default")')
     where.add_argument("--trial", metavar="NAME", help="trial (default: the next number)")

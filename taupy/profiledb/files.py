@@ -119,6 +119,7 @@ def _do_nothing() -> int:
 
 
 def _roll_back(path: str) -> None:
+    sqlite.refuse_journal(os.path.realpath(path))
     connection = _connect(path, "rw")
     try:
         connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
