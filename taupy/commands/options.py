@@ -6,7 +6,8 @@ import argparse
 import os
 
 from taupy.commands.messages import say
-from taupy.errors import DatabaseError, UsageError
+from taupy.errors import DatabaseError, UsageError, note
+from taupy.model.project import project_file
 from taupy.model.project import project_settings as project_settings
 
 TYPE_CHECKING = False
@@ -352,13 +353,20 @@ def store_address(given: str | None) -> str:
 
 
 def _chosen_database(given: str | None) -> str | None:
+    from taupy.profiledb.store.address import is_address
+
     chosen = given or os.environ.get("TAUPY_DB")
     if chosen:
         return chosen
     configured = project_settings().get("db")
-    if configured is not None and not isinstance(configured, str):
-        raise UsageError(f"`db` of [tool.taupy] in pyproject.toml is not a string: {configured!r}")
-    return configured or None
+    if not isinstance(configured, str | None):
+        note(
+            f"`db` of [tool.taupy] in pyproject.toml is not a string, and not used: {configured!r}"
+        )
+        return None
+    if not configured or is_address(configured):
+        return configured
+    return os.path.join(os.path.dirname(project_file()), configured)
 
 
 def recover_first(database: str) -> None:

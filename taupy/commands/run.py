@@ -26,7 +26,7 @@ from taupy.commands.run_arguments import add_arguments as add_arguments
 from taupy.commands.run_arguments import parse as parse
 from taupy.commands.run_counts import count
 from taupy.commands.run_plan import Plan, merge_into
-from taupy.errors import DatabaseError, TaupyError, UsageError
+from taupy.errors import NOTICES, DatabaseError, TaupyError, UsageError
 from taupy.instrument import launchers
 from taupy.state import rights
 
@@ -79,7 +79,7 @@ def run(args: argparse.Namespace) -> int:
         messages += sampling.announced if number else []
     args.quiet = args.quiet or settings.rank > 0  # rank 0 speaks for the job
     if not args.quiet:
-        say(*settings.notes, *messages, *_database_doubts(settings.database))
+        say(*NOTICES, *settings.notes, *messages, *_database_doubts(settings.database))
     try:
         _torch_libraries(args, folder, settings)
         if settings.gpu != "no" and requested.has_gpu():

@@ -50,6 +50,7 @@ FORMATS: dict[Kind, Callable[[Cell], str]] = {
     "time_ns": _numeric(units.duration),
     "bytes": _numeric(units.size),
     "prefixed": _numeric(lambda value: units.prefixed(value, "")),
+    "rate": _numeric(units.rate),
     "milliseconds": _numeric(units.milliseconds),
     "tau_time": _numeric(units.tau_time),
     "tau_per_call": _numeric(units.tau_per_call),

@@ -20,6 +20,7 @@ Kind = Literal[
     "milliseconds",  # nanoseconds in, "1.230000" out
     "bytes",  # "1.5 MiB"
     "prefixed",  # "1.74 G"
+    "rate",  # "37,540"
     "tau_time",  # nanoseconds in, TAU's msec cell out
     "tau_per_call",  # nanoseconds in, TAU's usec/call cell out
     "tau_count",  # TAU's cell for values that are not times

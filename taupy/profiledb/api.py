@@ -141,6 +141,16 @@ class Trial:
         self.row = row
         self._database = database
 
+    @property
+    def id(self) -> int:
+        """Its number in the database."""
+        return self.row.id
+
+    @property
+    def name(self) -> str:
+        """Its name in its experiment."""
+        return self.row.name
+
     def __repr__(self) -> str:
         row = self.row
         return visible(f"<trial {row.id} {row.application}/{row.experiment}/{row.name}>")

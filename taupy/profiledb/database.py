@@ -16,7 +16,7 @@ from functools import wraps
 from typing import Any, ClassVar, Concatenate, ParamSpec, Self, TypeVar
 from weakref import WeakSet
 
-from taupy.errors import NOTICES, DatabaseError, NoSuchTrial
+from taupy.errors import DatabaseError, NoSuchTrial, note
 from taupy.escaping import visible
 from taupy.model.rows import TrialRow
 from taupy.profiledb import migrations
@@ -318,7 +318,7 @@ class ProfileDB:
                     os.unlink(kept)
                 raise
             if kept:
-                NOTICES.append(
+                note(
                     f"{self.path} had the older schema {version} and now has "
                     f"{migrations.SCHEMA_VERSION}, which older versions of taupy cannot read; "
                     f"as it was, it is kept in {kept}"
