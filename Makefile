@@ -19,8 +19,9 @@
 # make gpu-record GPU_RECORD=FOLDER   on a GPU: record CUPTI's data of a run, for tests without one
 # make clean   remove what the other targets created
 #
-# PYTHON=python3.12 chooses the interpreter. The demo uses .venv, with taupy installed as users
-# install it; tests use .venv-test-3.X, an editable install with the core built in place.
+# PYTHON=python3.12 chooses the interpreter. The demo runs where taupy is installed: in PYTHON's own
+# environment, or else in .venv, which it makes; tests use .venv-test-3.X, an editable install with
+# the core built in place.
 
 PYTHON ?= python3
 VERSION := $(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null)
@@ -42,9 +43,13 @@ DOCS_TESTS := tests/docs $(wildcard tests/unit/*/test_docs.py)
   bench wheel \
   gpu-environment gpu-wheels gpu-check gpu-record clean python
 
-demo: $(DEMO)/.installed-$(VERSION)
-	$(DEMO)/bin/taupy run examples/mnist.py
-	$(DEMO)/bin/taupy pprof --fold-libraries --limit 16
+# -I: as it is installed, not as it lies here.
+HAS_TAUPY := $(shell $(PYTHON) -I -c 'import taupy' 2>/dev/null && echo yes)
+TAUPY := $(if $(HAS_TAUPY),$(PYTHON),$(DEMO)/bin/python) -I -m taupy
+
+demo: $(if $(HAS_TAUPY),python,$(DEMO)/.installed-$(VERSION))
+	$(TAUPY) run examples/mnist.py
+	$(TAUPY) pprof --fold-libraries --limit 16
 
 test-environment: $(TEST)/.installed
 
@@ -186,7 +191,7 @@ $(DEMO)/.made-$(VERSION): | python
 
 $(DEMO)/.installed-$(VERSION): $(DEMO)/.made-$(VERSION) $(PACKAGE_FILES)
 	@rm -rf build
-	$(DEMO)/bin/python $(PIP_INSTALL) ".[demo]"
+	$(DEMO)/bin/python $(PIP_INSTALL) .
 	@touch $@
 
 $(TEST)/.made: | python
