@@ -32,7 +32,7 @@ COMMANDS = {
     "kernel": "show one GPU kernel with its launch sites",
     "static": "show what the machine code of GPU kernels says, without a GPU",
     "top": "show the runs that are under way: their processes, hottest routines, phases and layers",
-    "trials": "list, show, rename, tag and delete trials",
+    "trials": "list, search, show, rename, tag and delete trials, and note facts about them",
     "compare": "compare trials; a gate for CI",
     "gate": "run a baseline and a candidate alternately until it is clear which is slower",
     "pivot": "tabulate many trials: applications and kernels by GPU",

@@ -32,6 +32,7 @@ from taupy.profiledb.files import (
     writing_connection,
 )
 from taupy.profiledb.reading import Reading
+from taupy.profiledb.tables import by_sqlite_utils
 from taupy.profiledb.text import storable
 from taupy.state.sqlite import attaching
 
@@ -63,32 +64,37 @@ _TAGS = """
      ORDER BY tag.trial_id, tag.name
 """
 
-# Run in this order, after the trial's row was deleted and before its dependent rows are.
+# By table, in this order: rows to delete after the trial's own and before its dependent rows.
 _ORPHANS = (
-    """DELETE FROM callpath
-        WHERE id IN (SELECT callpath_id FROM call WHERE trial_id = :trial)
-          AND NOT EXISTS (SELECT 1 FROM trial CROSS JOIN call
-                           WHERE call.trial_id = trial.id AND call.callpath_id = callpath.id)""",
-    """DELETE FROM timer
-        WHERE id IN (SELECT timer_id FROM trial_timer WHERE trial_id = :trial)
-          AND NOT EXISTS (SELECT 1 FROM trial CROSS JOIN trial_timer
-                           WHERE trial_timer.trial_id = trial.id
-                             AND trial_timer.timer_id = timer.id)""",
-    "DELETE FROM timer_group WHERE timer_id NOT IN (SELECT id FROM timer)",
+    (
+        "callpath",
+        """id IN (SELECT callpath_id FROM call WHERE trial_id = :trial)
+           AND NOT EXISTS (SELECT 1 FROM trial CROSS JOIN call
+                            WHERE call.trial_id = trial.id AND call.callpath_id = callpath.id)""",
+    ),
+    (
+        "timer",
+        """id IN (SELECT timer_id FROM trial_timer WHERE trial_id = :trial)
+           AND NOT EXISTS (SELECT 1 FROM trial CROSS JOIN trial_timer
+                            WHERE trial_timer.trial_id = trial.id
+                              AND trial_timer.timer_id = timer.id)""",
+    ),
+    ("timer_group", "timer_id NOT IN (SELECT id FROM timer)"),
 )
 _ORPHANS_AFTERWARDS = (
-    "DELETE FROM device_fact WHERE device_id NOT IN (SELECT id FROM device)",
-    "DELETE FROM user_event WHERE id NOT IN (SELECT user_event_id FROM user_event_value)"
-    " AND id NOT IN (SELECT user_event_id FROM sample)",
-    "DELETE FROM metric WHERE id NOT IN (SELECT metric_id FROM thread_metric)",
-    "DELETE FROM experiment WHERE id NOT IN (SELECT experiment_id FROM trial)",
-    "DELETE FROM application WHERE id NOT IN (SELECT application_id FROM experiment)",
+    ("device_fact", "device_id NOT IN (SELECT id FROM device)"),
+    (
+        "user_event",
+        "id NOT IN (SELECT user_event_id FROM user_event_value)"
+        " AND id NOT IN (SELECT user_event_id FROM sample)",
+    ),
+    ("metric", "id NOT IN (SELECT metric_id FROM thread_metric)"),
+    ("experiment", "id NOT IN (SELECT experiment_id FROM trial)"),
+    ("application", "id NOT IN (SELECT application_id FROM experiment)"),
 )
 
-_TABLES_OF_A_TRIAL = """
-    SELECT m.name FROM sqlite_schema AS m, pragma_table_info(m.name) AS c
-     WHERE m.type = 'table' AND c.name = 'trial_id'
-"""
+NOTE = "Note"
+"""The metadata that hold a trial's note."""
 
 
 class ProfileDB:
@@ -188,6 +194,16 @@ class ProfileDB:
                 if connection.in_transaction:
                     connection.execute("ROLLBACK")
 
+    @contextmanager
+    def tables(self) -> Iterator[Any]:
+        """One transaction, as a `sqlite_utils.Database`: for small changes, and none of values.
+
+        Raises:
+            DatabaseError: the file cannot be written now; it is unchanged.
+        """
+        with self.transaction() as connection:
+            yield by_sqlite_utils(connection)
+
     def rows(self, sql: str, parameters: Sequence[object] | Mapping[str, object] = ()) -> list[Any]:
         """All rows of a query, as tuples."""
         with refusing(self.path):
@@ -245,17 +261,14 @@ class ProfileDB:
     def rename(self, trial_id: int, name: str) -> None:
         """Rename a trial."""
         self.trial(trial_id)
-        with self.transaction() as connection:
-            connection.execute("UPDATE trial SET name = ? WHERE id = ?", (storable(name), trial_id))
+        with self.tables() as tables:
+            tables["trial"].update(trial_id, {"name": storable(name)})
 
     def tag(self, trial_id: int, name: str) -> None:
         """Add a tag to a trial, unless it already has the tag."""
         self.trial(trial_id)
-        with self.transaction() as connection:
-            connection.execute(
-                "INSERT INTO tag (trial_id, name) VALUES (?, ?) ON CONFLICT DO NOTHING",
-                (trial_id, storable(name)),
-            )
+        with self.tables() as tables:
+            tables["tag"].insert({"trial_id": trial_id, "name": storable(name)}, replace=True)
 
     def untag(self, trial_id: int, name: str) -> None:
         """Remove a tag from a trial.
@@ -267,24 +280,42 @@ class ProfileDB:
         if storable(name) not in tags:
             has = ", ".join(map(visible, tags)) or "none"
             raise NoSuchTrial(f"trial {trial_id} has no tag '{name}' (tags: {has})")
-        with self.transaction() as connection:
-            connection.execute(
-                "DELETE FROM tag WHERE trial_id = ? AND name = ?", (trial_id, storable(name))
-            )
+        with self.tables() as tables:
+            tables["tag"].delete((trial_id, storable(name)))
+
+    def set_metadata(self, trial_id: int, name: str, value: str) -> str:
+        """Set a fact of a whole trial, or remove it if the value is empty; returns the old value.
+
+        Raises:
+            DatabaseError: this is a store, where a trial's metadata are those that were pushed.
+        """
+        self.trial(trial_id)
+        where = "trial_id = ? AND name = ? AND node IS NULL"
+        fact = [trial_id, storable(name)]
+        with self.tables() as tables:
+            metadata = tables["metadata"]
+            old = [row["value"] for row in metadata.rows_where(where, fact)]
+            metadata.delete_where(where, fact)
+            if value:
+                metadata.insert(
+                    {"trial_id": trial_id, "name": storable(name), "value": storable(value)}
+                )
+        return "".join(old)
 
     def delete(self, trial_id: int) -> None:
         """Delete a trial, and the timers and call paths that no other trial uses."""
         self.trial(trial_id)
-        with self.transaction() as connection:
-            trial = {"trial": trial_id}
-            connection.execute("DELETE FROM trial WHERE id = :trial", trial)
-            for statement in _ORPHANS:
-                used = trial if ":trial" in statement else {}
-                connection.execute(statement, used)
-            for (table,) in connection.execute(_TABLES_OF_A_TRIAL).fetchall():
-                connection.execute(f'DELETE FROM "{table}" WHERE trial_id = :trial', trial)
-            for statement in _ORPHANS_AFTERWARDS:
-                connection.execute(statement)
+        trial = {"trial": trial_id}
+        with self.tables() as tables:
+            tables["trial"].delete(trial_id)
+            for name, unused in _ORPHANS:
+                tables[name].delete_where(unused, trial if ":trial" in unused else None)
+            for table in tables.tables:
+                # Before version 4, it cannot quote a name with ], which only a user's table has.
+                if "]" not in table.name and "trial_id" in table.columns_dict:
+                    table.delete_where("trial_id = :trial", trial)
+            for name, unused in _ORPHANS_AFTERWARDS:
+                tables[name].delete_where(unused)
 
     def compact(self) -> None:
         """Return the space of deleted trials to the file system."""

@@ -1,4 +1,4 @@
-"""Create the schema and upgrade older files, with sqlite-utils where SQL does not suffice.
+"""Create the schema, and upgrade older files with sqlite-utils.
 
 `PRAGMA user_version` is the number of upgrades applied. Everything happens in the caller's
 transaction, so a file is never between two versions. Only writing upgrades a file; for a reader,
@@ -8,11 +8,9 @@ temporary tables and views stand for what an older one lacks (`complete`).
 from __future__ import annotations
 
 import sqlite3
-import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from taupy.errors import DatabaseError
 from taupy.profiledb.schema import (
     APPLICATION_ID,
     BACKWARD_PASSES,
@@ -26,6 +24,7 @@ from taupy.profiledb.schema import (
     TABLES,
 )
 from taupy.profiledb.schema_views import VIEWS
+from taupy.profiledb.tables import by_sqlite_utils
 from taupy.state.sqlite import in_memory
 
 Upgrade = Callable[[Any], None]
@@ -102,8 +101,8 @@ PLAIN: tuple[Upgrade, ...] = (
     tell_stretches_from_steps,
     add_backward_passes,
 )
-"""Upgrades that only execute statements and so need only a connection: importing sqlite-utils takes
-as long as answering a question."""
+"""Upgrades that only execute statements, since their tables have no row ids, which sqlite-utils'
+`create` does not know; they also make a new file, for which it is not imported."""
 
 UPGRADES: tuple[Upgrade, ...] = (*PLAIN,)
 """Number n leads from version n to version n + 1. Released ones must not change, and all only add
@@ -126,8 +125,13 @@ def migrate(connection: sqlite3.Connection) -> None:
     for (name,) in execute("SELECT name FROM sqlite_schema WHERE type = 'view'").fetchall():
         execute("DROP VIEW " + '"' + name.replace('"', '""') + '"')
     upgrade(connection, UPGRADES[version:])
-    for name, query in VIEWS.items():
-        execute(f'CREATE VIEW "{name}" AS {query.strip()}')
+    if version:
+        database = by_sqlite_utils(connection)
+        for name, query in VIEWS.items():
+            database.create_view(name, query.strip())
+    else:  # a new file
+        for name, query in VIEWS.items():
+            execute(f'CREATE VIEW "{name}" AS {query.strip()}')
     connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
     connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
 
@@ -174,21 +178,4 @@ def _columns(connection: sqlite3.Connection, table: str) -> dict[str, str | None
 def upgrade(connection: sqlite3.Connection, upgrades: Sequence[Upgrade]) -> None:
     """Apply these upgrades, one after the other."""
     for step in upgrades:
-        step(connection if step in PLAIN else _database(connection))
-
-
-def _database(connection: sqlite3.Connection) -> Any:
-    """sqlite-utils' database; imported without pandas and NumPy, which would take 1 s."""
-    kept_out = [name for name in ("pandas", "numpy") if name not in sys.modules]
-    sys.modules.update(dict.fromkeys(kept_out))  # type: ignore[arg-type]
-    try:
-        import sqlite_utils
-    except ImportError as error:
-        raise DatabaseError(
-            f"sqlite-utils cannot be imported ({error}), so the database cannot be created or "
-            "upgraded; install it with: pip install sqlite-utils"
-        ) from error
-    finally:
-        for name in kept_out:
-            del sys.modules[name]
-    return sqlite_utils.Database(connection, execute_plugins=False)
+        step(connection if step in PLAIN else by_sqlite_utils(connection))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
 import sqlite3
 import subprocess
@@ -431,7 +432,10 @@ def test_a_file_of_an_older_version_is_read_as_it_is_and_upgraded_by_a_writer(tm
 
     with ProfileDB.open(path, readonly=False) as db:
         assert db.rows("PRAGMA user_version") == [(migrations.SCHEMA_VERSION,)]
-        assert dict(db.rows("SELECT name, sql FROM sqlite_schema")) == schema
+        upgraded = dict(db.rows("SELECT name, sql FROM sqlite_schema"))
+        # Versions of sqlite-utils quote the names of views in several ways.
+        assert {name: sql and re.sub(r"^CREATE VIEW (\w+) ", r'CREATE VIEW "\1" ', sql)
+                for name, sql in upgraded.items()} == schema  # fmt: skip
         assert (content(db), db.verify()) == (seen, [])
     kept = tmp_path / f"taupy.schema{version}.db"
     (notice,) = NOTICES
