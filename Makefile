@@ -12,6 +12,7 @@
 # make foreign   run CPython's own tests with and without taupy (FOREIGN=--share: some minutes)
 # make observer   check that 30 trainings do not notice taupy, and that of 20 pairs of ranks the slow
 #                 one is named with the reason (OBSERVER=--share: a few)
+# make pycuda   build PyCUDA without a GPU, and profile its example beside the played driver
 # make wheel   build a wheel, and test it without a compiler
 # make bench   measure taupy's own cost
 # make gpu-wheels   fetch wheels into .whl for a GPU machine without network
@@ -40,7 +41,7 @@ DOCS_TESTS := tests/docs $(wildcard tests/unit/*/test_docs.py)
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 .PHONY: demo test-environment test test-all check lint types floors docs javascript browsers sanitize random fuzz faults soak foreign observer \
-  bench wheel \
+  bench pycuda wheel \
   gpu-environment gpu-wheels gpu-check gpu-record clean python
 
 # -I: as it is installed, not as it lies here.
@@ -141,6 +142,10 @@ foreign: test-environment
 bench: $(TEST)/.installed-bench
 	for what in overhead bias training startup memory store counters ceilings compare formats gpu_records; do \
 	  $(TEST)/bin/python benchmarks/$$what.py || exit 1; done
+
+pycuda: test-environment
+	scripts/build_pycuda.sh $(TEST)/bin/python
+	$(TEST)/bin/python -m pytest -q -rs tests/integration/test_pycuda_example.py
 
 wheel: $(TEST)/.installed-wheel
 	scripts/wheel.sh $(TEST)
