@@ -23,7 +23,7 @@ from taupy.analysis import gate as conditions
 from taupy.analysis.match import LEVELS, Level, Table
 from taupy.analysis.pivot import Across
 from taupy.analysis.sweep import Scaling
-from taupy.answers import layers, memory, phases, places, steps
+from taupy.answers import layers, memory, phases, places, ranks, steps, waiting
 from taupy.answers.answer import Asked, Nothing
 from taupy.comparison import (
     comparison,
@@ -169,6 +169,39 @@ class Trial(api.Trial):
             taupy.errors.UsageError: the trial has no steps, or no trace.
         """
         return self._answer(layers.views, layers.Options(by, depth, tree, limit))
+
+    def ranks(
+        self,
+        by: ranks.By = "rank",
+        step: int | None = None,
+        attempt: int | None = None,
+        limit: int | None = None,
+    ) -> pd.DataFrame:
+        """What the ranks of a job did, and which one the others waited for.
+
+        Columns: those of `taupy ranks --csv`. No rows: the trial has no ranks.
+
+        Args:
+            by: one row per "rank", "step", "collective", "layer", "layer_type" or "phase".
+            step: only the ranks in this step.
+            attempt: of a job that was restarted after a failure; None for the last.
+            limit: rows; None for all.
+
+        Raises:
+            taupy.errors.UsageError: there is no such step, or no such attempt.
+        """
+        return self._answer(ranks.views, ranks.Options(by, step, attempt, limit))
+
+    def waiting(self, by: str = "routine", limit: int | None = None) -> pd.DataFrame:
+        """What threads did: compute, wait for a processor, sleep, wait for a disk (sampled).
+
+        Columns: those of `taupy waiting --csv`. No rows: the trial has no record of it.
+
+        Args:
+            by: a dimension of `taupy waiting --by`, or "step": measured in each step.
+            limit: rows of each table; None for all.
+        """
+        return self._answer(waiting.views, waiting.Options(by, limit))
 
     def memory(
         self, by: str = "routine", series: bool = False, gpu: bool = False, limit: int | None = None

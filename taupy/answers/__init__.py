@@ -11,4 +11,4 @@ One module for each question, with
 tab.
 """
 
-ANSWERS = ("places", "layers", "phases", "steps", "memory")
+ANSWERS = ("places", "layers", "phases", "steps", "ranks", "memory", "waiting")

@@ -9,11 +9,9 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal, TypeVar
 
-from taupy.analysis.ranks import numbers_of_steps
-from taupy.answers import layers, memory, phases, places, steps
+from taupy.answers import layers, memory, phases, places, ranks, steps, waiting
 from taupy.answers.answer import Asked, Nothing
-from taupy.comparison import host_times, rank_answers
-from taupy.comparison.rank_causes import Causes
+from taupy.comparison import host_times
 from taupy.comparison.ranks import read_ranks
 from taupy.model.finding import Finding
 from taupy.model.kernel_names import is_kernel, told_apart
@@ -38,8 +36,6 @@ from taupy.units import duration, percent, several
 _Options = TypeVar("_Options", bound=Asked)
 
 _MICROSECOND = timedelta(microseconds=1)
-_MOST_STEPS = 100
-"""Maximum number of ranks in a table; the map shows them all."""
 _MOST_LINES = 8
 """Maximum number of processes whose memory is drawn."""
 
@@ -123,6 +119,7 @@ def of_trial(db: ProfileDB, trial: TrialRow) -> Contents:
     of_places = _views(db, trial, places.views, *places.PAGES)
     of_phases = _views(db, trial, phases.views, *phases.PAGES)
     of_layers = _views(db, trial, layers.views, *layers.PAGES)
+    of_waiting = _views(db, trial, waiting.views, *waiting.PAGES)
     sections = (
         Section("overview", "Overview", _overview(report(db, trial), contents.forest, of_phases)),
         Section("places", "Your code", [Part(views=[view]) for view in of_places]),
@@ -131,6 +128,7 @@ def of_trial(db: ProfileDB, trial: TrialRow) -> Contents:
         Section("steps", "Steps", _steps(db, trial)),
         of_ranks,
         Section("memory", "Memory", _memory(db, trial)),
+        Section("waiting", "Waiting", [Part(views=[view]) for view in of_waiting]),
         Section("kernels", "Kernels", _kernels(db, trial)),
         Section("routines", "All routines", [Part(views=[_routines(db, trial)])]),
         Section("events", "User events", _events(db, trial)),
@@ -266,14 +264,11 @@ def _line(name: str, series: Steps, values: Sequence[float], kind: Kind) -> Seri
 
 def _ranks(db: ProfileDB, trial: TrialRow, contents: Contents) -> list[Part]:
     """The ranks, and which of them others waited for; sets the heat map of their steps."""
-    job, _ = read_ranks(db, trial.id)
-    if not job.matched:
+    of_ranks = _views(db, trial, ranks.views, *ranks.PAGES)
+    if not of_ranks:
         return []
-    contents.heat = heat_map(job)
-    causes = Causes(db, trial.id, job)
-    numbers = numbers_of_steps(job)[:_MOST_STEPS]
-    steps_of_ranks = [rank_answers.of_steps(job, numbers, causes)] if numbers else []
-    return [Part(views=[rank_answers.of_ranks(job, causes), *steps_of_ranks])]
+    contents.heat = heat_map(read_ranks(db, trial.id)[0])
+    return [Part(views=of_ranks)]
 
 
 def _memory(db: ProfileDB, trial: TrialRow) -> list[Part]:
