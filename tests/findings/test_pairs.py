@@ -14,6 +14,8 @@ from tests.findings.cases import INDEPENDENT, PROGRAMS, TRAININGS
 
 KINDS = {name: kind for name, (kind, _) in (PROGRAMS | INDEPENDENT).items()}
 QUICK = {"histogram_by_hand", "codec_at_each_call", "letters_from_text", "average_so_far"}
+OTHER = 0.15
+"""Share of a run under taupy that is none of the program's: it begins later and ends later."""
 NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e-?\d+)?")
 
 
@@ -28,12 +30,21 @@ def test_a_twin_that_does_what_the_advice_says_is_free_of_the_fault(name, tmp_pa
     pytest.importorskip("taupy._native.engine", reason="the compiled engine is not built")
     pairs.skip_without_packages(pairs.faulty(name) / f"{name}.py")
     before, after = pairs.both(tmp_path, name)
-    outputs = [pairs.cost(folder, name).output for folder in (before, after)]
+    costs = [pairs.cost(folder, name) for folder in (before, after)]
+    outputs = [cost.output for cost in costs]
     assert NUMBER.sub("#", outputs[0]) == NUMBER.sub("#", outputs[1])
     numbers = [[float(number) for number in NUMBER.findall(output)] for output in outputs]
     assert numbers[1] == pytest.approx(numbers[0], rel=1e-4)
     findings = pairs.measured(after, f"{name}.py").judgement.findings
     assert KINDS[name] not in [finding.kind for finding in findings]
+    claims = [
+        finding
+        for finding in pairs.measured(before, f"{name}.py").judgement.findings
+        if finding.kind == KINDS[name]
+    ]
+    at_most = sum(claim.saved_share for claim in claims)
+    of_cpu = 1 - costs[1].cpu_s / costs[0].cpu_s
+    assert claims and (claims[0].saved_bytes or of_cpu <= at_most + OTHER)
 
 
 @pytest.mark.parametrize("mended", gpu_mended.MENDED, ids=lambda made: made.__name__)
@@ -133,8 +144,23 @@ main()
 """
 
 
+SLEEPERS = """\
+import threading, time
+def fetch(found):
+    for _ in range(10):
+        time.sleep(0.01)
+        found.append(sum(range(5000)))
+found = []
+threads = [threading.Thread(target=fetch, args=(found,)) for _ in range(8)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+"""
+
+
 @pytest.mark.parametrize(
-    "text", [LOADED, RESULTS, COLUMNS, CHUNKS], ids=["loaded", "results", "columns", "chunks"]
+    "text",
+    [LOADED, RESULTS, COLUMNS, CHUNKS, SLEEPERS],
+    ids=["loaded", "results", "columns", "chunks", "sleepers"],
 )
 def test_what_looks_like_a_fault_is_none(text, tmp_path):
     if "numpy" in text:
