@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import socket
 import sqlite3
 import subprocess
 import sys
@@ -252,41 +251,6 @@ def test_a_writer_in_a_shared_folder_waits_for_one_that_is_at_work(path):
 
 
 # --- what is no file
-
-
-def fifo(path):
-    os.mkfifo(path)
-
-
-def folder(path):
-    path.mkdir()
-
-
-def unix_socket(path):
-    with socket.socket(socket.AF_UNIX) as listening:
-        listening.bind(str(path))
-
-
-def dangling_link(path):
-    path.symlink_to("nowhere")
-
-
-def link_to_zero(path):
-    path.symlink_to("/dev/zero")
-
-
-NO_FILES = [fifo, folder, unix_socket, dangling_link, link_to_zero]
-
-
-@pytest.mark.parametrize("make", NO_FILES, ids=lambda make: make.__name__)
-@pytest.mark.parametrize("suffix", ["-journal", "-wal", "-shm"])
-def test_what_is_no_file_beside_a_database_is_refused_at_once(path, suffix, make):
-    make(path.with_name(f"taupy.db{suffix}"))
-    for words in (["trials"], ["query", "SELECT 1"], ["trials", "tag", "1", "x"], ["doctor", path]):
-        found = taupy(*words, *([] if path in words else ["--db", path]))
-        assert found.returncode, words
-        assert f"taupy.db{suffix} is a" in found.stdout + found.stderr
-        assert "Traceback" not in found.stderr
 
 
 def test_a_program_ends_although_a_pipe_lies_beside_the_database(runs, native):
