@@ -34,6 +34,7 @@ from taupy.profiledb import metrics, query
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.dimensions import following
 from taupy.profiledb.meaning import Resolved
+from taupy.units import no_such
 
 if TYPE_CHECKING:  # these views are imported only when they are shown
     from taupy.pprof import kernels, tree
@@ -285,8 +286,12 @@ class Request:
         )
         if not tables:
             raise TaupyError(
-                f"no kernel of trial {self.trial_id} matches on these threads; "
-                "`taupy pprof --kernels` lists all"
+                f"trial {self.trial_id} on these threads: "
+                + no_such(
+                    "kernel",
+                    ", ".join(self.args.filter),
+                    {timer.short_name for timer in launches.table.row_labels("timer")},
+                )
             )
         tables[-1] = replace(tables[-1], notes=[*tables[-1].notes, *launches.notes])
         if tests or self.args.form == "csv":
