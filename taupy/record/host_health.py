@@ -103,7 +103,7 @@ def _not_included(
     if not missing:
         return {}
     names = {timer.name for timer in timers[1:]} | _functions(settings)
-    near = [found for pattern in missing for found in nearest(pattern.removeprefix("name:"), names)]
+    near = [name for pattern in missing for name in nearest(pattern.removeprefix("name:"), names)]
     text = f"no routine that ran matches --include {', '.join(missing)}"
     text += f" (near it: {', '.join(dict.fromkeys(near))})" if near else ""
     text += "" if recorded else ": nothing was recorded"

@@ -206,7 +206,7 @@ def test_a_query_names_the_parameters_and_columns_that_are_there(kernels):
     assert "no parameter ':n' (there are: :t)" in said(
         "SELECT :t", "--param", "t=1", "--param", "n=2"
     )
-    assert "did you mean duration_ns" in said("SELECT duration_s FROM trial")
+    assert "did you mean started_at" in said("SELECT startd_at FROM trial")
 
 
 @pytest.mark.parametrize("recorded", [[], ["other"]])
