@@ -358,7 +358,7 @@ def _of_events(
 def _question_of(condition: Condition, question: Question) -> Question:
     """The default value: inclusive for routines named in a condition, exclusive for all."""
     value = condition.value or ("inclusive" if condition.pattern is not None else "exclusive")
-    of_condition = replace(question, by="routine", groups=(), names=())
+    of_condition = replace(question, by="routine", groups=(), names=(), imports=True)
     if condition.metric in gate.COUNTS:
         return replace(of_condition, metric="time", value=condition.metric)  # type: ignore[arg-type]
     return replace(of_condition, metric=condition.metric, value=value)
