@@ -107,6 +107,7 @@ ENGINE = [
     *("environment", "events", "exit", "flat", "fork"),
     *("frames", "gpu", "greenlets", "hooks_311", "hooks_312", "imports", "known", "known_work"),
     *("layer_facts", "layer_names", "layers", "listeners", "logged", "memory"),
+    *(path.stem for path in sorted(Path("taupy/_native").glob("metric_*.c"))),
     *("metrics", "names", "natives", "operations"),
     *("options", "owners", "pairs", "part", "phases", "process", "pushed", "ranges", "routine"),
     *("selection", "setprofile", "signals", "spans", "step_metrics", "step_rows", "steps"),

@@ -136,7 +136,7 @@ def _engine_options(args: argparse.Namespace, project: dict[str, Any]) -> dict[s
         raise UsageError(f"--max-callpaths must be at least 1, got {limit}")
     chosen: dict[str, Any] = {
         "c_calls": args.c_calls or bool(project.get("c_calls")),
-        "cpu_time": args.cpu_time or bool(project.get("cpu_time")),
+        "metrics": ["cpu_time"] if args.cpu_time or project.get("cpu_time") else [],
         "imports": bool(project.get("imports") if args.imports is None else args.imports),
         "depth": int(depth or 0),
         "include": _patterns("include", args.include, project),
