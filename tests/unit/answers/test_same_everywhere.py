@@ -12,7 +12,9 @@ from dataclasses import replace
 import pytest
 
 import taupy
+from taupy.answers.answer import settings
 from taupy.commands import main
+from taupy.errors import UsageError
 from taupy.model.sampled import GROWTH, KIB, PEAK, RESIDENT, STATES
 from taupy.model.step_times import TOKENS as TOKENS_OF_A_STEP
 from taupy.network.steps import TOKENS
@@ -136,11 +138,37 @@ def tab(path, name, trial):
     return [part for section in sections if section.name == name for part in section.parts]
 
 
+def every_option(name):
+    """Keywords of the notebook's method, and the words of the command that mean the same."""
+    yield {}, []
+    for entry, setting in settings(importlib.import_module(f"taupy.answers.{name}").Options):
+        if entry.name == "whole":
+            continue  # programs get all rows
+        flag = [each for each in setting.names if each.startswith("--")]
+        flag = (flag or [f"--{entry.name.replace('_', '-')}"])[0]
+        for value in [True] if entry.default is False else setting.choices or [1]:
+            yield {entry.name: value}, [flag] if value is True else [flag, str(value)]
+
+
 @pytest.mark.parametrize("name", ON_PAGE)
 def test_a_command_and_a_notebook_say_the_same(path, capsys, name):
-    frame = getattr(taupy.open(path).trial(trial_with(name)), name)()
-    rows = frame.itertuples(index=False, name=None)
-    assert comparable([*frame.columns], rows) == of_command(capsys, name, [[]])
+    """With each option, one at a time."""
+    method = getattr(taupy.open(path).trial(trial_with(name)), name)
+    shown = 0
+    for keywords, words in every_option(name):
+        if main([name, trial_with(name), "--csv", *words]):
+            said = capsys.readouterr().err
+            try:
+                assert method(**keywords).empty, words
+            except UsageError as refused:
+                assert str(refused) in said
+            continue
+        capsys.readouterr()
+        frame = method(**keywords)
+        rows = frame.itertuples(index=False, name=None)
+        assert comparable([*frame.columns], rows) == of_command(capsys, name, [words]), words
+        shown += 1
+    assert shown >= 2
 
 
 @pytest.mark.parametrize(("name", "asked"), ON_PAGE.items())
