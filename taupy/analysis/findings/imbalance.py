@@ -130,7 +130,6 @@ def _of_ranks(trial: Trial, ranks: Mapping[int, int]) -> Iterator[Finding]:
         (trial.evidence(("rank", "timer"), (Condition("timer", names), HOST),
                         ("inclusive", "calls")),),
         "high",
-        "give all ranks the same amount of work per step: equal lengths, sizes and files; look "
-        "for a slower machine or GPU",
+        "",
         "another rank is the slowest in the next run",
     )  # fmt: skip
