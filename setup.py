@@ -104,7 +104,7 @@ ENGINE = [
     *("allocator", "api", "append", "autograd", "awaits", "batches", "calltree", "carry"),
     *("children", "children_of", "codes", "collectives", "counters", "counters_python", "engine"),
     "evaluation",
-    *("environment", "events", "exit", "flat", "fork"),
+    *("environment", "events", "exit", "exit_row", "flat", "fork"),
     *("frames", "gpu", "greenlets", "hooks_311", "hooks_312", "imports", "known", "known_work"),
     *("layer_facts", "layer_names", "layers", "listeners", "logged", "memory"),
     *(path.stem for path in sorted(Path("taupy/_native").glob("metric_*.c"))),

@@ -11,6 +11,7 @@
 #include "counters.h"
 #include "counters_python.h"
 #include "exit.h"
+#include "exit_row.h"
 #include "flat.h"
 #include "fork.h"
 #include "gpu.h"
@@ -157,6 +158,7 @@ static void start_routines(const Options *options)
     layers_start();
     known_watch_start();
     phases_start();
+    exit_row_start(options->wait_for_main != 0);
     routines_restart();
     codes_watch();
 }
@@ -168,7 +170,8 @@ static void start_listeners(void)
                        &memory_listener,     &allocator_listener, &gpu_listener,
                        &carry_listener,      &steps_window_listener, &phases_listener, &layers_listener,  &steps_listener,
                        &operations_listener, &ranges_listener,  &autograd_listener,
-                       &collectives_listener, &layer_facts_listener};
+                       &collectives_listener, &layer_facts_listener,
+                       &exit_row_listener};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         listener_add(all[i]);
 }

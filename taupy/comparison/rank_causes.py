@@ -40,7 +40,7 @@ _WAITING = ("_verify_param_shape_across_processes", "_sync_module_states")
 _PARTS = ("<genexpr>", "<listcomp>", "<setcomp>", "<dictcomp>")
 """Groups of routines that are lines of other routines."""
 _MOST = 0.6
-_NOT_WORK = ("import", "communication")
+_NOT_WORK = ("import", "communication", "exit")
 _MEASURING = "TAUPY"
 """Group of what taupy itself does in a process, and of the root of call paths."""
 
