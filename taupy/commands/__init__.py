@@ -8,6 +8,7 @@ import signal
 import sys
 
 from taupy import __version__
+from taupy.answers import ANSWERS
 from taupy.commands import options
 from taupy.commands.messages import say
 from taupy.errors import NOTICES, TaupyError, UsageError
@@ -22,13 +23,7 @@ COMMANDS = {
     "run": "run a program and store its profile as a trial",
     "report": "say what to do: findings by the seconds that could be saved, on one screen",
     "pprof": "show where a trial spent its time",
-    "places": "show where the time went in the program's own code",
-    "phases": "show the phases of a training: data, forward, backward, optimizer",
-    "steps": "show the steps of a training: time, phases, loss, samples per second",
-    "ranks": "show what the ranks of a job did, and which one the others waited for",
-    "layers": "show where the time of a network goes, layer by layer",
-    "memory": "show when memory was largest, and where it grew",
-    "waiting": "show what threads did: compute, wait for a processor, sleep, wait for a disk",
+    **{name: does for name, (_, does) in ANSWERS.items()},
     "kernel": "show one GPU kernel with its launch sites",
     "static": "show what the machine code of GPU kernels says, without a GPU",
     "top": "show the runs that are under way: their processes, hottest routines, phases and layers",
@@ -114,8 +109,6 @@ def command_module(name: str) -> Any:
     """The module of a command, or what stands for it: `add_arguments(parser)`, `run(args)` and, in
     some, `parse`."""
     from importlib import import_module
-
-    from taupy.answers import ANSWERS
 
     if name in ANSWERS:
         from taupy.commands.answering import Command

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from importlib import import_module
 from typing import Any, Literal, TypeVar
 
-from taupy.answers import layers, memory, phases, places, ranks, steps, waiting
+from taupy.answers import ANSWERS, memory, places, ranks, steps
 from taupy.answers.answer import Asked, Nothing
 from taupy.comparison import host_times
 from taupy.comparison.ranks import read_ranks
@@ -115,20 +116,11 @@ def of_trial(db: ProfileDB, trial: TrialRow) -> Contents:
     add_trees(db, trial, contents.forest)
     _add_activities(db, trial, contents.timeline)
     contents.roofline = roofline_page(db, trial)
-    of_ranks = Section("ranks", "Ranks", _ranks(db, trial, contents))
-    of_places = _views(db, trial, places.views, *places.PAGES)
-    of_phases = _views(db, trial, phases.views, *phases.PAGES)
-    of_layers = _views(db, trial, layers.views, *layers.PAGES)
-    of_waiting = _views(db, trial, waiting.views, *waiting.PAGES)
+    answers = {name: _answer(db, trial, name, contents) for name in ANSWERS}
+    of_phases = [view for part in answers["phases"] for view in part.views]
     sections = (
         Section("overview", "Overview", _overview(report(db, trial), contents.forest, of_phases)),
-        Section("places", "Your code", [Part(views=[view]) for view in of_places]),
-        Section("phases", "Phases", [Part(views=[view]) for view in of_phases]),
-        Section("layers", "Layers", [Part(views=[view]) for view in of_layers]),
-        Section("steps", "Steps", _steps(db, trial)),
-        of_ranks,
-        Section("memory", "Memory", _memory(db, trial)),
-        Section("waiting", "Waiting", [Part(views=[view]) for view in of_waiting]),
+        *(Section(name, title, answers[name]) for name, (title, _) in ANSWERS.items()),
         Section("kernels", "Kernels", _kernels(db, trial)),
         Section("routines", "All routines", [Part(views=[_routines(db, trial)])]),
         Section("events", "User events", _events(db, trial)),
@@ -163,6 +155,14 @@ def _subtitle(trial: TrialRow) -> str:
 
 
 # --- sections ----------------------------------------------------------------
+
+
+def _answer(db: ProfileDB, trial: TrialRow, name: str, contents: Contents) -> list[Part]:
+    """The tab of an answer; no parts if the trial lacks it."""
+    if name in _DRAWN:
+        return _DRAWN[name](db, trial, contents)
+    answer = import_module(f"taupy.answers.{name}")
+    return [Part(views=[view]) for view in _views(db, trial, answer.views, *answer.PAGES)]
 
 
 def _views(
@@ -241,10 +241,10 @@ def _abstentions(answer: Report) -> list[str]:
     return [f"{rule.kind}: {rule.reason}" for rule in answer.judgement.abstentions]
 
 
-def _steps(db: ProfileDB, trial: TrialRow) -> list[Part]:
+def _steps(db: ProfileDB, trial: TrialRow, _: Contents) -> list[Part]:
     parts = []
     views = _views(db, trial, steps.views, *steps.PAGES)
-    for (_, series), view in zip(steps_of(db, trial.id), views, strict=True):
+    for (_thread, series), view in zip(steps_of(db, trial.id), views, strict=True):
         lines = [_line(f"time of a step of {series.kind}", series, per_step(series), "time_ns")]
         kinds: dict[str, Kind] = {RESIDENT: "bytes", CUDA_ALLOCATED: "bytes"}
         lines += [
@@ -271,7 +271,7 @@ def _ranks(db: ProfileDB, trial: TrialRow, contents: Contents) -> list[Part]:
     return [Part(views=of_ranks)]
 
 
-def _memory(db: ProfileDB, trial: TrialRow) -> list[Part]:
+def _memory(db: ProfileDB, trial: TrialRow, _: Contents) -> list[Part]:
     grown = _views(db, trial, memory.views, *memory.PAGES)
     if not grown:
         return []
@@ -281,6 +281,14 @@ def _memory(db: ProfileDB, trial: TrialRow) -> list[Part]:
         parts.insert(0, Part("Resident memory over time (sampled)", series=lines))
     views = [replace(view, notes=()) for view in grown if view.rows]
     return [*parts, Part("Where it grew (sampled)", views=views)]
+
+
+_DRAWN: Mapping[str, Callable[[ProfileDB, TrialRow, Contents], list[Part]]] = {
+    "steps": _steps,
+    "ranks": _ranks,
+    "memory": _memory,
+}
+"""Answers with lines or a map beside their tables."""
 
 
 def _over_time(view: View) -> list[Series]:
