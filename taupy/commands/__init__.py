@@ -47,11 +47,12 @@ COMMANDS = {
     "ceilings": "measure this machine's peak rates",
     "setup": "build what taupy needs to measure PyTorch in full, once",
     "doctor": "report what works on this machine and how to fix what does not",
+    "clean": "remove what taupy keeps outside databases, before it is uninstalled",
     "completion": "print a script that completes taupy's commands and options in a shell",
     "help": "show the options of a command",
 }
 _MODULES = {"import": "import_", "help": "help_", "store": "team_store"}
-_WITHOUT_DATABASE = ("run", "static", "top", "store", "setup", "completion", "help")
+_WITHOUT_DATABASE = ("run", "static", "top", "store", "setup", "clean", "completion", "help")
 _OWN_OPTIONS = ("-h", "--help", "-V", "--version")
 
 

@@ -16,6 +16,7 @@ import re
 
 from taupy import commands
 from taupy.commands import options
+from taupy.errors import TaupyError
 
 SHELLS = ("bash", "zsh", "fish", "tcsh")
 TRIALS = "trials"
@@ -40,7 +41,12 @@ def run(args: argparse.Namespace) -> int:
                 words += [str(trial.id), *([name] if _PLAIN.fullmatch(name) else [])]
         print("\n".join(words))
         return 0
-    import shtab
+    try:
+        import shtab
+    except ImportError as problem:
+        raise TaupyError(
+            f"completion needs shtab ({problem}): pip install 'taupy-profiler[completion]'"
+        ) from None
 
     parser, table = commands.top_level_parser()
     for name, summary in commands.COMMANDS.items():

@@ -13,7 +13,6 @@ import os
 import platform
 import sqlite3
 import sys
-from importlib import metadata
 from pathlib import Path
 
 from taupy import __version__
@@ -136,16 +135,33 @@ def _state() -> tuple[str, str, str]:
 
 
 def _libraries() -> list[tuple[str, str, str]]:
+    """The packages that taupy needs, those of each extra, and what pip would complain about."""
+    from taupy.commands.packages import Package, packages
+
+    by_extra: dict[str, list[Package]] = {}
+    for package in packages():
+        by_extra.setdefault(package.extra, []).append(package)
     checks = []
-    for name, needed_for in (
-        ("sqlite-utils", "to create and migrate databases"),
-        ("rich", "for colour on the terminal"),
-        ("pandas", "for frames in the Python API"),
-    ):
-        try:
-            checks.append((name, _OK, metadata.version(name)))
-        except metadata.PackageNotFoundError:
-            checks.append((name, _BAD, f"missing, needed {needed_for}: pip install {name}"))
+    for extra, members in by_extra.items():
+        installed = ", ".join(
+            f"{package.name} {package.version}" for package in members if package.version
+        )
+        missing = [package.name for package in members if not package.version]
+        wrong = [package for package in members if package.version and not package.fits]
+        name = extra or "packages"
+        if missing:
+            remedy = f"pip install 'taupy-profiler{f'[{extra}]' if extra else ''}'"
+            text = f"not installed: {', '.join(missing)}: {remedy}"
+            checks.append(
+                (name, _WARN if extra else _BAD, f"{text}; {installed}" if installed else text)
+            )
+        elif not wrong:
+            checks.append((name, _OK, installed))
+        for package in wrong:
+            text = (
+                f"{package.name} {package.version} is installed, but {package.asked_by} asks for "
+            )
+            checks.append((name, _WARN, f"{text}{package.name}{package.wanted}"))
     return checks
 
 
