@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import importlib
 import os
 from dataclasses import replace
@@ -21,6 +22,7 @@ from tests.unit.formats import (
     test_perfetto,
     test_pprof_proto,
     test_proton,
+    test_tau_packed,
     test_tau_sqlite,
 )
 from tests.unit.formats.tau_files import path, row
@@ -144,6 +146,7 @@ CASES = {
                              ("dram__bytes.sum", "byte", "1,000")], id=id) for id in range(3)))],
     "tau_xml": [text(tau_files.SNAPSHOT)],
     "tau_sqlite": [test_tau_sqlite.make],
+    "tau_packed": [data(test_tau_packed.SMALL), data(gzip.compress(test_tau_packed.SMALL))],
 }  # fmt: skip
 """Format -> what writes a file of it."""
 
@@ -161,17 +164,14 @@ RENAMED = {
     "tau": OF_TAU,
     "tau_xml": OF_TAU,
     "tau_sqlite": OF_TAU,
+    "tau_packed": OF_TAU,
     "ncu_csv": {"gpu__time_duration.sum": ("time", 1), "dram__bytes.sum": ("bytes_dram", 1)},
 }
 
 
-WITHOUT_SCRIPT = {"tau-packed"}
-"""ParaProf's packed profiles: `test_tau_packed.py` counts bytes by hand."""
-
-
 def test_every_format_that_is_read_has_a_script():
     scripts = {script.replace("_", "-") for script in CASES}
-    assert scripts | WITHOUT_SCRIPT == {reader.name for reader in registry.readers()}
+    assert scripts == {reader.name for reader in registry.readers()}
 
 
 def compare(script, file, profiles):
