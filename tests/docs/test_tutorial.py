@@ -32,7 +32,9 @@ pytestmark = [
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "tutorial.md"
 BLOCK = re.compile(r"(    \$ taupy (.*)\n)((?:    .+\n)+)")
-WIDTH = 100
+WRITES = bool(os.environ.get("TAUPY_WRITE_DOCS"))
+WIDTH = 100 if WRITES else 400
+"""The page has what fits; which columns that are depends on the numbers in them."""
 STEADY = ("forward", "loss", "backward", "optimizer", "import", "(import)", ".taupy application")
 """Rows that are there whatever the versions and the machine."""
 
@@ -89,18 +91,19 @@ def test_the_tutorial_shows_what_its_commands_print(folder):
         headings, rows = table(shown(folder, command))
         made[line + told] = line + "".join(f"    {row}\n".rstrip(" ") for row in headings + rows)
         old = [row[4:] for row in told.splitlines()]
-        if os.environ.get("TAUPY_WRITE_DOCS"):
+        if WRITES:
             continue
         if not rows:  # of the program
             assert [row.split()[0] for row in old] == [row.split()[0] for row in headings]
             continue
-        assert [row.split() for row in old[: len(headings)]] == [row.split() for row in headings]
+        columns = " ".join(headings).split()
+        assert {*" ".join(old[: len(headings)]).split()} <= {*columns}
         for name in STEADY:
             assert any(row.endswith(f" {name}") for row in old) == any(
                 row.endswith(f" {name}") for row in rows
             ), name
     assert len(made) == len(BLOCK.findall(text)) == 5
-    if os.environ.get("TAUPY_WRITE_DOCS"):
+    if WRITES:
         for old, new in made.items():
             text = text.replace(old, new)
         PAGE.write_text(text)
