@@ -1,6 +1,7 @@
 # make demo    profile a real training run and show where its time went
 # make test    run the quick tests, in minutes
 # make test-all    run all tests but those that need a GPU
+# make oldest   run tests with the oldest packages that taupy works with (PYTHON=python3.11)
 # make check   lint, format, types, import floors, docs, scripts of pages
 # make javascript   lint the scripts of pages with ESLint, which npm fetches
 # make browsers   test pages in Chromium and Firefox (PICTURES=docs/images: updates those of the docs)
@@ -40,7 +41,7 @@ DOCS_TESTS := tests/docs $(wildcard tests/unit/*/test_docs.py)
 
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: demo test-environment test test-all check lint types floors docs javascript browsers sanitize random fuzz faults soak foreign observer \
+.PHONY: demo test-environment test test-all oldest check lint types floors docs javascript browsers sanitize random fuzz faults soak foreign observer \
   bench pycuda wheel \
   gpu-environment gpu-wheels gpu-check gpu-record clean python
 
@@ -61,6 +62,23 @@ test: test-environment
 test-all: test-environment
 	$(TEST)/bin/python -m pytest -q -m "not gpu" -n 2 --durations=25 \
 	  $(if $(SHARE),--share $(SHARE)) $(if $(SLOW_SHARE),--slow-share $(SLOW_SHARE))
+
+# The packages of the tests stand behind; those of them that need newer ones are not imported.
+OLDEST := .venv-oldest-$(VERSION)
+OLDEST_TESTS := $(addprefix tests/unit/,profiledb/test_api.py profiledb/test_bulk.py \
+  profiledb/test_columns.py profiledb/test_commands.py comparison/test_notebook.py record \
+  pprof/test_terminal.py analysis/test_ranks.py)
+
+oldest: test-environment
+	$(PYTHON) -m venv --clear $(OLDEST)
+	$(OLDEST)/bin/python $(PIP_INSTALL) --only-binary :all: $$($(PYTHON) -c 'import re, tomllib; \
+	  print(*(re.sub(">=([0-9.]+).*", r"==\1", each) for each in \
+	  tomllib.load(open("pyproject.toml", "rb"))["project"]["dependencies"]))')
+	@echo 'import site; site.addsitedir("$(CURDIR)/$(TEST)/lib/python$(VERSION)/site-packages")' \
+	  > $(OLDEST)/lib/python$(VERSION)/site-packages/tests.pth
+	$(OLDEST)/bin/python -m pytest -q -n 2 -m "not slow and not gpu" $(OLDEST_TESTS)
+	$(OLDEST)/bin/python $(PIP_INSTALL) --no-deps --upgrade "sqlite-utils>=4.2"
+	$(OLDEST)/bin/python -m pytest -q -n 2 tests/unit/profiledb/test_commands.py
 
 check: lint types floors docs javascript  # `make -k check` goes on after a failure
 
@@ -178,7 +196,7 @@ gpu-record: gpu-environment
 	$(GPU)/bin/python tests/gpu/record.py $(GPU_RECORD)
 
 clean:
-	rm -rf .venv .venv-gpu .venv-observer-* .venv-test-* build dist *.egg-info
+	rm -rf .venv .venv-gpu .venv-observer-* .venv-oldest-* .venv-test-* build dist *.egg-info
 	rm -rf .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	rm -f taupy/_native/*.so
 	find . -name __pycache__ -not -path './.venv*' -prune -exec rm -rf {} +
