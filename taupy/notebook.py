@@ -121,15 +121,21 @@ class Trial(api.Trial):
         """
         return self._answer(places.views, places.Options(limit))
 
-    def steps(self, kind: StepKind | None = None) -> pd.DataFrame:
+    def steps(self, kind: StepKind | None = None, metric: str | None = None) -> pd.DataFrame:
         """One row per step of a training or validation, thread by thread.
 
         Columns: node, thread, kind [training or validation], step [its number], steps [that the
         row stands for], start_ns [since the epoch], time_ns, longest_ns, one `KIND_ns` for each
         kind of phase that there is, other_ns, samples, samples_per_second, tokens_per_second,
         one for each value that was logged, mark. No rows: the trial has no steps.
+
+        Args:
+            metric: what each step used of it, in a column, such as "cpu_time"; None: its time.
+
+        Raises:
+            taupy.errors.TaupyError: no step has the metric.
         """
-        return self._answer(steps.views, steps.Options(kind=kind))
+        return self._answer(steps.views, steps.Options(kind=kind, metric=metric))
 
     def phases(self, by: phases.By = "thread") -> pd.DataFrame:
         """Where the time of a training goes, thread by thread.

@@ -22,7 +22,7 @@ from taupy.commands.pprof_arguments import add_arguments as add_arguments
 from taupy.errors import TaupyError, UsageError
 from taupy.model import job
 from taupy.model.answer import Answer
-from taupy.model.metric import TIME, Metric
+from taupy.model.metric import TIME
 from taupy.model.rows import ThreadRow
 from taupy.model.sampled import STATES
 from taupy.model.thread_groups import groups_of
@@ -125,7 +125,7 @@ class Request:
         if args.kernels:
             return self._kernels(threads)
         name = args.metric or self._usual_metric()
-        metric = metrics.resolve(self.db, self.trial_id, name, of_steps=args.by == STEP)
+        metric = metrics.resolve(self.db, self.trial_id, name)
         self.chosen = self._where(threads)
         views = self._of_metric(threads, metric)
         if others := self._others(threads):
@@ -161,8 +161,6 @@ class Request:
         order = Order(sort=args.sort, reverse=args.reverse, limit=self.limit, plain=args.plain)
         if args.tree:
             return self._tree(threads, metric)
-        if args.by == STEP:
-            return self._steps(threads, metric.metric)
         if args.by:
             from taupy.pprof import grouping
 
@@ -173,29 +171,6 @@ class Request:
         if args.callers is not None or args.callees is not None:
             return self._call_graph(threads, metric.name, order)
         return self._tables(threads, metric.name)
-
-    def _steps(self, threads: Sequence[ThreadRow], metric: Metric) -> list[View]:
-        from taupy.pprof import steps
-        from taupy.profiledb.steps import not_of_steps, steps_of
-
-        places = {*map(selection.place_of, threads)}
-        chosen = [
-            (thread, series)
-            for thread, series in steps_of(self.db, self.trial_id)
-            if selection.place_of(thread) in places
-        ]
-        if not chosen:
-            raise UsageError(f"trial {self.trial_id} has no steps on these threads: docs/steps.md")
-        if metric == TIME:
-            return [steps.view(*of_thread).first(self.limit) for of_thread in chosen]
-        metrics_of_steps = dict.fromkeys(name for _, series in chosen for name in series.metrics)
-        if metric.name not in metrics_of_steps:
-            raise not_of_steps(metric.name, metrics_of_steps)
-        return [
-            steps.of_metric(thread, series, metric).first(self.limit)
-            for thread, series in chosen
-            if metric.name in series.metrics
-        ]
 
     def _where(self, threads: Sequence[ThreadRow]) -> set[str] | None:
         """The routines that meet all conditions; None without conditions."""

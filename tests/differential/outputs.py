@@ -46,7 +46,7 @@ _LONGEST = 3_000
 """Characters of output that are stored as text."""
 
 OF_ONE = (
-    *("pprof", "pprof --tree", "pprof --callers f", "pprof --by file", "pprof --by step"),
+    *("pprof", "pprof --tree", "pprof --callers f", "pprof --by file", "steps --metric cpu_time"),
     *("pprof --kernels", "pprof --events", "pprof --by callpath --sort calls", "pprof --list"),
     *("pprof --summary total,mean,stddev", "pprof --sort inclusive --limit 3", "layers"),
     *("layers --tree --depth 1", "layers --by layer_type", "layers --by rank", "layers --by phase"),

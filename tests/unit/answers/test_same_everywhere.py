@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import pytest
 
-import taupy
+import taupy.notebook
 from taupy.answers.answer import settings
 from taupy.commands import main
 from taupy.errors import UsageError
@@ -146,7 +146,8 @@ def every_option(name):
             continue  # programs get all rows
         flag = [each for each in setting.names if each.startswith("--")]
         flag = (flag or [f"--{entry.name.replace('_', '-')}"])[0]
-        for value in [True] if entry.default is False else setting.choices or [1]:
+        texts = ["cpu_time"] if setting.is_text else [1]
+        for value in [True] if entry.default is False else setting.choices or texts:
             yield {entry.name: value}, [flag] if value is True else [flag, str(value)]
 
 
