@@ -8,8 +8,6 @@ import os
 import resource
 import signal
 
-from taupy.errors import NOTICES
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -67,7 +65,6 @@ def store(folder: str, of: str = "program") -> None:
 
             for late in recover(settings.database):
                 lines += _pushed(late, waiting=False)
-    lines += NOTICES
     if lines and not quiet:
         with contextlib.suppress(BaseException):
             from taupy.commands.messages import say

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _OPTIONS = (  # options that change the cost of a call
     "c_calls",
-    "metrics",
+    "cpu_time",
     "throttle",
     "counters",
     "counters_at_calls",

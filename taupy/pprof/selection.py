@@ -161,8 +161,7 @@ def no_such_routine(pattern: str, timers: Iterable[tuple[str, str]]) -> str:
     """An error message: the request, and similar names."""
     by_short_name: dict[str, str] = {}
     for timer, short_name in sorted(timers, reverse=True):
-        # The full name of a kernel is longer than a line.
-        by_short_name[short_name] = timer if timer.startswith(f"{short_name} [{{") else short_name
+        by_short_name[short_name] = timer
     near = nearest(pattern, by_short_name) or sorted(by_short_name)[:_MOST_LISTED]
     names = _list([by_short_name[name] for name in near])
     examples = f"{len(by_short_name)} names, such as {names}" if by_short_name else "there are none"

@@ -18,7 +18,6 @@ from taupy.model.expression import Binary, Function, Name, Node, Number, parse
 from taupy.model.work import LEVELS
 from taupy.roofline.point import Point
 from taupy.roofline.roofs import PRECISIONS
-from taupy.units import no_such
 
 Quantity = Literal["flop", "bytes"]
 
@@ -88,8 +87,8 @@ def stated(
         numbers = [number for number, point in enumerate(with_statements) if statement.names(point)]
         if not numbers:
             raise UsageError(
-                f"--{statement.quantity}: "
-                + no_such("point", statement.pattern, (point.short for point in with_statements))
+                f"--{statement.quantity}: no point matches '{statement.pattern}' "
+                f"(there are {len(with_statements)}; `taupy roofline --limit 0` lists them)"
             )
         value = _value(statement.node, statement, metadata)
         for number in numbers:

@@ -13,9 +13,7 @@ def names(trial) -> dict[str, int]:
     return {
         path.names[-1]: path.calls
         for path in trial.paths()
-        if path.files[-1] is None
-        and path.calls
-        and path.groups not in (("TAUPY",), ("IMPORT",), ("EXIT",))
+        if path.files[-1] is None and path.calls and path.groups not in (("TAUPY",), ("IMPORT",))
     }
 
 
