@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sqlite3
 import subprocess
 import sys
@@ -15,6 +16,13 @@ from tests import in_process
 
 # Under a sanitizer (scripts/sanitize.py), only the engine in C.
 ENGINES = ("native",) if "TAUPY_SANITIZED" in os.environ else ("native", "python")
+
+
+def names_next(line: str, place: str, command: str) -> bool:
+    """Whether the last line of a run is the command to type next and no more, or after its hottest
+    place: in a program of microseconds, that may be below the share from which it is named."""
+    hottest = rf"hottest: {re.escape(place)}, \d[\d.,]* (ns|us|ms|s) \(\d+ %\), 1 call; "
+    return re.fullmatch(rf"taupy: ({hottest})?next: {re.escape(command)}", line) is not None
 
 
 @dataclass
