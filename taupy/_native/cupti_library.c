@@ -1,43 +1,11 @@
 #define _GNU_SOURCE
 #include "cupti_library.h"
 #include "cupti_records.h"
+#include "mapped.h"
 #include <dlfcn.h>
-#include <link.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-typedef struct Mapped {
-    const char *prefix;
-    char path[4096];
-} Mapped;
-
-static int match_mapped(struct dl_phdr_info *info, size_t size, void *data)
-{
-    (void)size;
-    Mapped *wanted = data;
-    const char *name = info->dlpi_name, *slash = name != NULL ? strrchr(name, '/') : NULL;
-    if (name == NULL || strncmp(slash != NULL ? slash + 1 : name, wanted->prefix,
-                                strlen(wanted->prefix)) != 0 ||
-        strlen(name) >= sizeof wanted->path)
-        return 0;
-    strcpy(wanted->path, name);
-    return 1;
-}
-
-/* Path of a library in this process whose file name begins with the prefix; 0 if there is none. */
-static int find_mapped(const char *prefix, Mapped *found)
-{
-    found->prefix = prefix;
-    found->path[0] = 0;
-    return dl_iterate_phdr(match_mapped, found);
-}
-
-void *open_mapped(const char *prefix)
-{
-    Mapped found;
-    return find_mapped(prefix, &found) ? dlopen(found.path, RTLD_NOW | RTLD_NOLOAD) : NULL;
-}
 
 static int major_of_path(const char *path)
 {

@@ -40,7 +40,4 @@ typedef struct Cupti {
  * if none was found; `problem` then lists what was tried. */
 int cupti_open(Cupti *cupti, char **libraries, char *problem, size_t room);
 
-/* A library of this process whose file name begins with `prefix`; NULL if there is none. */
-void *open_mapped(const char *prefix);
-
 #endif

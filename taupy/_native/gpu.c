@@ -1,6 +1,7 @@
 /* The call path of a launch; starting and stopping the collector. */
 #define _GNU_SOURCE
 #include "gpu.h"
+#include "mapped.h"
 #include "memory.h"
 #include "process.h"
 #include <dlfcn.h>
@@ -94,27 +95,17 @@ static int count_adds(struct dl_phdr_info *info, size_t size, void *data)
     return 1;
 }
 
-static int match_driver(struct dl_phdr_info *info, size_t size, void *data)
-{
-    (void)size, (void)data;
-    const char *slash = info->dlpi_name != NULL ? strrchr(info->dlpi_name, '/') : NULL;
-    const char *name = slash != NULL ? slash + 1 : info->dlpi_name;
-    if (name == NULL || strncmp(name, "libcuda.so", 10) != 0)
-        return 0;
-    void *driver = dlopen(info->dlpi_name, RTLD_NOW | RTLD_NOLOAD);
-    if (driver != NULL)
-        gpu_device_count = (int (*)(int *))dlsym(driver, "cuDeviceGetCount");
-    return 1;
-}
-
 /* Whether a driver is loaded and initialised. Uses only queries without side effects. */
 static int gpu_driver_works(void)
 {
     int count = 0;
     uint64_t adds = 0;
     dl_iterate_phdr(count_adds, &adds);
-    if (gpu_device_count == NULL && adds != gpu_adds)
-        dl_iterate_phdr(match_driver, NULL);
+    if (gpu_device_count == NULL && adds != gpu_adds) {
+        void *driver = open_mapped("libcuda.so");
+        if (driver != NULL)
+            gpu_device_count = (int (*)(int *))dlsym(driver, "cuDeviceGetCount");
+    }
     gpu_adds = adds;
     return gpu_device_count != NULL && gpu_device_count(&count) == 0 && count > 0;
 }

@@ -21,6 +21,7 @@
 #include "cupti_library.h"
 #include "cupti_records.h"
 #include "engine_host.h"
+#include "mapped.h"
 #include <dlfcn.h>
 #include <errno.h>
 #include <stdio.h>
