@@ -31,6 +31,12 @@ def init_process_group(backend, ranks=(0,), **_):
     return _world._default_pg
 
 
+def destroy_process_group():
+    _world._default_pg = None
+    _pg_names.clear()
+    _pg_group_ranks.clear()
+
+
 def new_group(ranks):
     return Group(str(len(_pg_names)), ranks)
 
