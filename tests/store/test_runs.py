@@ -11,6 +11,7 @@ import pytest
 
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.store.reading import StoreDB
+from tests.integration.conftest import names_next
 
 pytestmark = pytest.mark.slow
 
@@ -50,7 +51,9 @@ def test_a_run_is_in_the_file_and_in_the_store(place, measured):
 def test_a_store_that_is_not_there_loses_no_run(place, measured):
     address = f"postgresql://nobody@/none?host={place.path}"
     said = measured("--db", address)
-    assert "Traceback" not in said and len(said.splitlines()) == 2
+    stored, following, missing = said.splitlines()
+    assert stored.startswith("taupy: trial 1 ") and " --to " in missing
+    assert names_next(following, "<module> (program.py:1)", "taupy report 1")
     assert len(trials(place.path / "taupy.db")) == 1
     assert "1 trial added" in later(place, said, address)
 
