@@ -26,8 +26,8 @@ OTHER, VICTIM = 65533, 65532
 
 @pytest.fixture
 def left_over(runs, native) -> Path:
-    """The run folder of a program that was killed."""
-    runs.run(KILLED)
+    """The run folder of a program that was killed, which no watch stores meanwhile."""
+    runs.run(KILLED, "--no-watch")
     (folder,) = runs.state.iterdir()
     return folder
 
