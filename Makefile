@@ -1,6 +1,7 @@
 # make demo    profile a real training run and show where its time went
 # make test    run the quick tests, in minutes
 # make test-all    run all tests but those that need a GPU
+# make oldest   run tests with the oldest packages that taupy works with (PYTHON=python3.11)
 # make check   lint, format, types, import floors, docs, scripts of pages
 # make javascript   lint the scripts of pages with ESLint, which npm fetches
 # make browsers   test pages in Chromium and Firefox (PICTURES=docs/images: updates those of the docs)
@@ -12,6 +13,7 @@
 # make foreign   run CPython's own tests with and without taupy (FOREIGN=--share: some minutes)
 # make observer   check that 30 trainings do not notice taupy, and that of 20 pairs of ranks the slow
 #                 one is named with the reason (OBSERVER=--share: a few)
+# make pycuda   build PyCUDA without a GPU, and profile its example beside the played driver
 # make wheel   build a wheel, and test it without a compiler
 # make bench   measure taupy's own cost
 # make gpu-wheels   fetch wheels into .whl for a GPU machine without network
@@ -19,8 +21,9 @@
 # make gpu-record GPU_RECORD=FOLDER   on a GPU: record CUPTI's data of a run, for tests without one
 # make clean   remove what the other targets created
 #
-# PYTHON=python3.12 chooses the interpreter. The demo uses .venv, with taupy installed as users
-# install it; tests use .venv-test-3.X, an editable install with the core built in place.
+# PYTHON=python3.12 chooses the interpreter. The demo runs where taupy is installed: in PYTHON's own
+# environment, or else in .venv, which it makes; tests use .venv-test-3.X, an editable install with
+# the core built in place.
 
 PYTHON ?= python3
 VERSION := $(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null)
@@ -38,13 +41,17 @@ DOCS_TESTS := tests/docs $(wildcard tests/unit/*/test_docs.py)
 
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: demo test-environment test test-all check lint types floors docs javascript browsers sanitize random fuzz faults soak foreign observer \
-  bench wheel \
+.PHONY: demo test-environment test test-all oldest check lint types floors docs javascript browsers sanitize random fuzz faults soak foreign observer \
+  bench pycuda wheel \
   gpu-environment gpu-wheels gpu-check gpu-record clean python
 
-demo: $(DEMO)/.installed-$(VERSION)
-	$(DEMO)/bin/taupy run examples/mnist.py
-	$(DEMO)/bin/taupy pprof --fold-libraries --limit 16
+# -I: as it is installed, not as it lies here.
+HAS_TAUPY := $(shell $(PYTHON) -I -c 'import taupy' 2>/dev/null && echo yes)
+TAUPY := $(if $(HAS_TAUPY),$(PYTHON),$(DEMO)/bin/python) -I -m taupy
+
+demo: $(if $(HAS_TAUPY),python,$(DEMO)/.installed-$(VERSION))
+	$(TAUPY) run examples/mnist.py
+	$(TAUPY) pprof --fold-libraries --limit 16
 
 test-environment: $(TEST)/.installed
 
@@ -55,6 +62,23 @@ test: test-environment
 test-all: test-environment
 	$(TEST)/bin/python -m pytest -q -m "not gpu" -n 2 --durations=25 \
 	  $(if $(SHARE),--share $(SHARE)) $(if $(SLOW_SHARE),--slow-share $(SLOW_SHARE))
+
+# The packages of the tests stand behind; those of them that need newer ones are not imported.
+OLDEST := .venv-oldest-$(VERSION)
+OLDEST_TESTS := $(addprefix tests/unit/,profiledb/test_api.py profiledb/test_bulk.py \
+  profiledb/test_columns.py profiledb/test_commands.py comparison/test_notebook.py record \
+  pprof/test_terminal.py analysis/test_ranks.py)
+
+oldest: test-environment
+	$(PYTHON) -m venv --clear $(OLDEST)
+	$(OLDEST)/bin/python $(PIP_INSTALL) --only-binary :all: $$($(PYTHON) -c 'import re, tomllib; \
+	  print(*(re.sub(">=([0-9.]+).*", r"==\1", each) for each in \
+	  tomllib.load(open("pyproject.toml", "rb"))["project"]["dependencies"]))')
+	@echo 'import site; site.addsitedir("$(CURDIR)/$(TEST)/lib/python$(VERSION)/site-packages")' \
+	  > $(OLDEST)/lib/python$(VERSION)/site-packages/tests.pth
+	$(OLDEST)/bin/python -m pytest -q -n 2 -m "not slow and not gpu" $(OLDEST_TESTS)
+	$(OLDEST)/bin/python $(PIP_INSTALL) --no-deps --upgrade "sqlite-utils>=4.2"
+	$(OLDEST)/bin/python -m pytest -q -n 2 tests/unit/profiledb/test_commands.py
 
 check: lint types floors docs javascript  # `make -k check` goes on after a failure
 
@@ -137,6 +161,10 @@ bench: $(TEST)/.installed-bench
 	for what in overhead bias training startup memory store counters ceilings compare formats gpu_records; do \
 	  $(TEST)/bin/python benchmarks/$$what.py || exit 1; done
 
+pycuda: test-environment
+	scripts/build_pycuda.sh $(TEST)/bin/python
+	$(TEST)/bin/python -m pytest -q -rs tests/integration/test_pycuda_example.py
+
 wheel: $(TEST)/.installed-wheel
 	scripts/wheel.sh $(TEST)
 
@@ -168,7 +196,7 @@ gpu-record: gpu-environment
 	$(GPU)/bin/python tests/gpu/record.py $(GPU_RECORD)
 
 clean:
-	rm -rf .venv .venv-gpu .venv-observer-* .venv-test-* build dist *.egg-info
+	rm -rf .venv .venv-gpu .venv-observer-* .venv-oldest-* .venv-test-* build dist *.egg-info
 	rm -rf .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	rm -f taupy/_native/*.so
 	find . -name __pycache__ -not -path './.venv*' -prune -exec rm -rf {} +
@@ -186,7 +214,7 @@ $(DEMO)/.made-$(VERSION): | python
 
 $(DEMO)/.installed-$(VERSION): $(DEMO)/.made-$(VERSION) $(PACKAGE_FILES)
 	@rm -rf build
-	$(DEMO)/bin/python $(PIP_INSTALL) ".[demo]"
+	$(DEMO)/bin/python $(PIP_INSTALL) .
 	@touch $@
 
 $(TEST)/.made: | python

@@ -12,10 +12,12 @@ import shutil
 import sys
 import zipfile
 from base64 import urlsafe_b64encode
+from concurrent.futures import ThreadPoolExecutor
 from hashlib import sha256
 from pathlib import Path
 
 from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
 from setuptools.command.build_py import build_py
 from setuptools.command.editable_wheel import editable_wheel
 
@@ -55,6 +57,28 @@ class EditableWheelWithPth(editable_wheel):
         changed.replace(wheel)
 
 
+class BuildExtOnce(build_ext):
+    """Compiles a source once, however many modules contain it, and as many at a time as cores."""
+
+    def build_extensions(self):
+        compile_all = self.compiler.compile
+        begun = {}
+
+        def compile_each(sources, *args, extra_postargs=(), **options):
+            def compile_one(source):
+                return compile_all([source], *args, extra_postargs=extra_postargs, **options)
+
+            keys = [(source, *extra_postargs) for source in sources]
+            for key in keys:
+                if key not in begun:
+                    begun[key] = pool.submit(compile_one, key[0])
+            return [made for key in keys for made in begun[key].result()]
+
+        self.compiler.compile = compile_each
+        with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+            super().build_extensions()
+
+
 def native(name: str, sources: list[str], *more: str) -> Extension:
     """A module of ours in C. Without a compiler the install goes on without it."""
     folder = "taupy/_native/"
@@ -64,7 +88,8 @@ def native(name: str, sources: list[str], *more: str) -> Extension:
         depends=[str(header) for header in Path(folder).glob("*.h")],
         extra_compile_args=[
             "-std=gnu11",
-            "-O3",
+            "-O2",
+            *([] if "-g" in os.environ.get("CFLAGS", "").split() else ["-g0"]),
             "-fno-plt",
             "-Wall",
             "-Wno-missing-field-initializers",
@@ -79,9 +104,10 @@ ENGINE = [
     *("allocator", "api", "append", "autograd", "awaits", "batches", "calltree", "carry"),
     *("children", "children_of", "codes", "collectives", "counters", "counters_python", "engine"),
     "evaluation",
-    *("environment", "events", "exit", "flat", "fork"),
+    *("environment", "events", "exit", "exit_row", "flat", "fork"),
     *("frames", "gpu", "greenlets", "hooks_311", "hooks_312", "imports", "known", "known_work"),
     *("layer_facts", "layer_names", "layers", "listeners", "logged", "mapped", "memory"),
+    *(path.stem for path in sorted(Path("taupy/_native").glob("metric_*.c"))),
     *("metrics", "names", "natives", "operations"),
     *("options", "owners", "pairs", "part", "phases", "process", "pushed", "ranges", "routine"),
     *("selection", "setprofile", "signals", "spans", "step_metrics", "step_rows", "steps"),
@@ -104,7 +130,7 @@ EXTENSIONS = [
         ],
         "-fvisibility=hidden",
     ),
-    native("blas", ["blas.c"]),
+    native("blas", ["blas.c"], "-fvisibility=hidden"),
     # No module for Python: NCCL loads it as its profiler.
     native("nccl", ["nccl.c", "engine_host.c"], "-fvisibility=hidden"),
     # No module for Python: the CUDA driver loads it in a process that uses a GPU.
@@ -138,7 +164,7 @@ EXTENSIONS = [
     ),
 ]
 if platform.machine() in ("x86_64", "aarch64"):
-    EXTENSIONS.append(native("micro", ["micro.c"]))
+    EXTENSIONS.append(native("micro", ["micro.c"], "-O3"))
 # `taupy run` refuses builds without the GIL.
 usable = (
     sys.platform == "linux" and sys.implementation.name == "cpython" and "t" not in sys.abiflags
@@ -146,5 +172,9 @@ usable = (
 
 setup(
     ext_modules=EXTENSIONS if usable and not os.environ.get("TAUPY_NO_NATIVE") else [],
-    cmdclass={"build_py": BuildPyWithPth, "editable_wheel": EditableWheelWithPth},
+    cmdclass={
+        "build_ext": BuildExtOnce,
+        "build_py": BuildPyWithPth,
+        "editable_wheel": EditableWheelWithPth,
+    },
 )

@@ -56,7 +56,7 @@ def _one(mode: str, names: list[str]) -> None:
         return
     options: dict[str, Any] = {}
     if mode == "cpu_time":
-        options["cpu_time"] = 1
+        options["metrics"] = ["cpu_time"]
     elif mode.startswith("counters"):
         at: Any = mode.rpartition(" ")[2]
         options = perf_events.prepare(names, at).engine_options()

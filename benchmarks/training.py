@@ -28,7 +28,7 @@ def main() -> None:
     arguments = parser.parse_args()
     programs = [w for w in workloads.available() if w.needs]
     if not programs:
-        sys.exit("training.py: install numpy and scikit-learn, or torch, to train something")
+        sys.exit("training.py: install numpy or torch to train something")
     chosen = tools.available(SHOWN)
     print(f"{tools.machine()}; {arguments.sessions} x {arguments.rounds} rounds\n")
     times: dict[str, list[dict[str, float]]] = {program.name: [] for program in programs}

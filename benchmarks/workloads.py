@@ -645,7 +645,7 @@ ALL = (
     Workload("asyncio", "queues between coroutines", simple(coroutines)),
     Workload("threads", "six threads", simple(threads), call_dense=False),
     Workload("loops", "no calls at all", simple(loops), call_dense=False),
-    Workload("NumPy training", "digits", numpy_training, False, "sklearn"),
+    Workload("NumPy training", "digits", numpy_training, False, "numpy"),
     Workload("PyTorch training", "digits, on the CPU", torch_training, False, "torch"),
 )
 

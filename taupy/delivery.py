@@ -60,7 +60,7 @@ from taupy.record.nccl_part import SUFFIX as NCCL_SUFFIX
 from taupy.record.nccl_part import add_nccl
 from taupy.record.part_data import Part
 from taupy.record.part_files import FOLDED, PART_SUFFIXES
-from taupy.state import heartbeat, looks, rescue, values
+from taupy.state import heartbeat, looks, rescue, sqlite, values
 from taupy.state.folder import File, Folder, Untrusted
 from taupy.state.shape import fits
 
@@ -81,7 +81,7 @@ _KEPT_NAMES = (
     *looks.FILES,
     FACTS,
 )
-_OF_THE_STORER = ("storer_argv", "spill_prefix")
+_OF_THE_STORER = ("storer_argv", "spill_prefix", "trust_folder")
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +160,9 @@ def deliver(
     try:
         with _locked(folder):
             run = _Run.opened(folder, database, facts)
-            delivery = _deliver(run, rescue, unclash) if run.parts else _without_parts(run)
+            trusts = facts is None and bool(run.settings.engine_options.get("trust_folder"))
+            with sqlite.trusting_folders(trusts):
+                delivery = _deliver(run, rescue, unclash) if run.parts else _without_parts(run)
             return replace(
                 delivery,
                 database=os.fspath(run.database),
@@ -296,7 +298,7 @@ def _profile(run: _Run, nodes: dict[int, Part]) -> tuple[Profile, Mapping[str, s
     facts = run.facts
     if facts is None:
         facts = {**_facts(run.settings), **watch_facts(run.folder, run.collected.parts), **lost}
-    _describe(profile, run.settings, facts)
+    _describe(profile, run, facts)
     return profile, facts, done
 
 
@@ -422,7 +424,7 @@ def _store_snapshots(db: ProfileDB, run: _Run, trial: str, facts: Mapping[str, s
         profile.uuid = derived_uuid(f"{run.settings.trial_uuid}/{file.name}")
         profile.name = f"{trial.rsplit('/', 1)[-1]}@{label}"
         profile.metadata["taupy.snapshot"] = label
-        _describe(profile, run.settings, facts)
+        _describe(profile, run, facts)
         add_profile(db, profile)
         file.unlink()
         copy.unlink(missing_ok=True)
@@ -452,8 +454,10 @@ def _facts(settings: RunSettings) -> dict[str, str]:
     return {**host.host_metadata(), **program}
 
 
-def _describe(profile: Profile, settings: RunSettings, facts: Mapping[str, str]) -> None:
-    """Add the trial's facts about machine, program and measurement."""
+def _describe(profile: Profile, run: _Run, facts: Mapping[str, str]) -> None:
+    """Add the trial's facts about machine, program and measurement; mask those of the program."""
+    settings = run.settings
+    masking_of(run.folder, settings).mask(profile)
     described = dict(facts)
     for name, cost in settings.overhead.items():
         described[f"taupy.overhead.{name}"] = f"{cost:.1f}"

@@ -8,6 +8,15 @@ from __future__ import annotations
 
 from taupy.escaping import visible
 
+NOTICES: list[str] = []
+"""What was done beside what was asked, a line each; the command prints them when it has ended."""
+
+
+def note(line: str) -> None:
+    """Add a notice, unless it is there."""
+    if line not in NOTICES:
+        NOTICES.append(line)
+
 
 class TaupyError(Exception):
     """Anything that taupy refuses; the message is for the user.

@@ -23,7 +23,7 @@ from taupy.analysis import gate as conditions
 from taupy.analysis.match import LEVELS, Level, Table
 from taupy.analysis.pivot import Across
 from taupy.analysis.sweep import Scaling
-from taupy.answers import layers, memory, phases, places, steps
+from taupy.answers import layers, memory, phases, places, ranks, steps, waiting
 from taupy.answers.answer import Asked, Nothing
 from taupy.comparison import (
     comparison,
@@ -110,9 +110,9 @@ class Trial(api.Trial):
     def places(self, limit: int | None = None) -> pd.DataFrame:
         """Where the time went in the program's own code, the dearest places first.
 
-        Columns: threads_group, kind ["own", "waiting", "imports", "outside"], share_percent [of
-        the group], time_ns, calls, routine, file, line; callee_ns, callee_calls, callee,
-        callee_file, callee_line [the library's routine below with the most time]; caller,
+        Columns: threads_group, kind ["own", "waiting", "imports", "exit", "outside"],
+        share_percent [of the group], time_ns, calls, routine, file, line; callee_ns, callee_calls,
+        callee, callee_file, callee_line [the library's routine below with the most time]; caller,
         caller_file, caller_line, calls_by_caller [of a place that is called in a loop];
         asleep_ns [sampled].
 
@@ -121,15 +121,21 @@ class Trial(api.Trial):
         """
         return self._answer(places.views, places.Options(limit))
 
-    def steps(self, kind: StepKind | None = None) -> pd.DataFrame:
+    def steps(self, kind: StepKind | None = None, metric: str | None = None) -> pd.DataFrame:
         """One row per step of a training or validation, thread by thread.
 
         Columns: node, thread, kind [training or validation], step [its number], steps [that the
         row stands for], start_ns [since the epoch], time_ns, longest_ns, one `KIND_ns` for each
         kind of phase that there is, other_ns, samples, samples_per_second, tokens_per_second,
         one for each value that was logged, mark. No rows: the trial has no steps.
+
+        Args:
+            metric: what each step used of it, in a column, such as "cpu_time"; None: its time.
+
+        Raises:
+            taupy.errors.TaupyError: no step has the metric.
         """
-        return self._answer(steps.views, steps.Options(kind=kind))
+        return self._answer(steps.views, steps.Options(kind=kind, metric=metric))
 
     def phases(self, by: phases.By = "thread") -> pd.DataFrame:
         """Where the time of a training goes, thread by thread.
@@ -169,6 +175,39 @@ class Trial(api.Trial):
             taupy.errors.UsageError: the trial has no steps, or no trace.
         """
         return self._answer(layers.views, layers.Options(by, depth, tree, limit))
+
+    def ranks(
+        self,
+        by: ranks.By = "rank",
+        step: int | None = None,
+        attempt: int | None = None,
+        limit: int | None = None,
+    ) -> pd.DataFrame:
+        """What the ranks of a job did, and which one the others waited for.
+
+        Columns: those of `taupy ranks --csv`. No rows: the trial has no ranks.
+
+        Args:
+            by: one row per "rank", "step", "collective", "layer", "layer_type" or "phase".
+            step: only the ranks in this step.
+            attempt: of a job that was restarted after a failure; None for the last.
+            limit: rows; None for all.
+
+        Raises:
+            taupy.errors.UsageError: there is no such step, or no such attempt.
+        """
+        return self._answer(ranks.views, ranks.Options(by, step, attempt, limit))
+
+    def waiting(self, by: str = "routine", limit: int | None = None) -> pd.DataFrame:
+        """What threads did: compute, wait for a processor, sleep, wait for a disk (sampled).
+
+        Columns: those of `taupy waiting --csv`. No rows: the trial has no record of it.
+
+        Args:
+            by: a dimension of `taupy waiting --by`, or "step": measured in each step.
+            limit: rows of each table; None for all.
+        """
+        return self._answer(waiting.views, waiting.Options(by, limit))
 
     def memory(
         self, by: str = "routine", series: bool = False, gpu: bool = False, limit: int | None = None

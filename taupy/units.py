@@ -97,6 +97,11 @@ def number(value: float) -> str:
     return f"{value:.6g}"
 
 
+def rate(value: float) -> str:
+    """How many a second, for people: `37,540`, `128.4`."""
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+
+
 def count(value: int) -> str:
     """A count for people in running text: `12,345`."""
     return f"{value:,}"

@@ -10,9 +10,8 @@ Property tests use the same examples each time, so that a failure means a change
 HYPOTHESIS_PROFILE=explore tries new ones.
 
 `--share K/N` runs all tests that depend on the Python version, and every N-th of the others: CI
-runs share 1/5 on the first of five Pythons, 2/5 on the second, and so on. `--slow-share 1/2` runs
-one half of the slow tests among them, 2/2 the other; CI alternates between the two from commit to
-commit.
+runs share 1/5 on the first of five Pythons, 2/5 on the second, and so on. `--slow-share 1/3` runs
+a third of the slow tests among them; CI goes through the thirds from commit to commit.
 """
 
 from __future__ import annotations

@@ -201,6 +201,7 @@ PyObject *snapshot(PyObject *module, PyObject *label)
     if (thread_here() == NULL || run_folder == NULL)
         Py_RETURN_NONE;
     unsigned number = ++count;
+    int is_timed = timer_begin(thread_here(), timer_key("(snapshot)", OVERHEAD_GROUP));
     snprintf(path, sizeof path, "%s/%ld-%u.snapshot", run_folder, (long)getpid(), number);
     snprintf(gpu_path, sizeof gpu_path, "%s/%ld-%u.gpucopy", run_folder, (long)getpid(), number);
     /* Copy the GPU's part first, so that ours contains everything it refers to. */
@@ -218,6 +219,8 @@ PyObject *snapshot(PyObject *module, PyObject *label)
     pthread_mutex_lock(&ended_lock); /* ending threads wait: no thread is copied half-finished */
     int failed = part_copy(part, path, PART_SNAPSHOT);
     pthread_mutex_unlock(&ended_lock);
+    if (is_timed)
+        leave(timer_key("(snapshot)", OVERHEAD_GROUP), 1);
     if (failed)
         metadata_write("taupy.health.snapshot", "a snapshot could not be written");
     Py_RETURN_NONE;

@@ -46,8 +46,9 @@ enum NodeFlags {
     NODE_MANY = 2,     /* its children are in the table */
     NODE_IMPORT = 4,   /* see imports.h */
     NODE_BRIEF = 8,    /* see steps_window.h; inherited by all nodes below */
-    NODE_SKIPS = NODE_IMPORT | NODE_BRIEF, /* not everything entered there is recorded */
     NODE_STAMPED = 16, /* see spans.h */
+    NODE_PROGRAM = 32, /* a root, see exit_row.h */
+    NODE_SKIPS = NODE_IMPORT | NODE_BRIEF | NODE_PROGRAM, /* a NodeWatch sees what is entered */
 };
 
 typedef struct Thread {

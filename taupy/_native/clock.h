@@ -21,13 +21,12 @@ static inline int64_t clock_ns(clockid_t id)
 
 /* `clock_fast_ticks` does not check which clock is in use; call it only if `clock_is_fast`. */
 #if defined(__x86_64__)
-#include <x86intrin.h>
 static inline int clock_is_fast(void) { return clock_uses_tsc; }
-static inline uint64_t clock_fast_ticks(void) { return __rdtsc(); }
+static inline uint64_t clock_fast_ticks(void) { return __builtin_ia32_rdtsc(); }
 static inline uint64_t clock_ticks(void)
 {
     if (__builtin_expect(clock_uses_tsc, 1))
-        return __rdtsc();
+        return __builtin_ia32_rdtsc();
     return (uint64_t)clock_ns(CLOCK_MONOTONIC);
 }
 #else

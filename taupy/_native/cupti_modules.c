@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#define PENDING_BYTES (64u << 20)
+
 _Static_assert(sizeof(((GpuModule *)0)->hash) == SHA256_BYTES, "GpuModule");
 
 /* One distinct content, however often it is loaded. */
@@ -19,8 +21,18 @@ typedef struct Module {
     struct Module *earlier;
 } Module;
 
+/* Code of a loaded module, which the driver may free: the worker hashes and saves it. */
+typedef struct Pending {
+    struct Pending *next;
+    GpuModule facts;
+    uint32_t id;
+    char code[];
+} Pending;
+
 static struct {
     int folder;
+    Pending *pending;       /* newest first, atomic */
+    uint64_t pending_bytes; /* atomic */
     uint64_t left;                          /* bytes, atomic */
     uint32_t left_out, unwritten, unlisted; /* atomic */
     uint32_t noted;
@@ -127,14 +139,9 @@ static void list(const GpuModule *facts)
     pthread_mutex_unlock(&modules.lock);
 }
 
-void modules_on_loaded(const ModuleLoaded *loaded)
+static void hash_and_list(GpuModule facts, const ModuleResource *module)
 {
-    const ModuleResource *module = loaded->module;
-    int saved = errno, keeps = modules.folder >= 0;
-    /* In a forked child, the parent may have been holding the lock. */
-    if (collector.began < 0 || module == NULL || module->cubin == NULL || module->size == 0)
-        return;
-    GpuModule facts = {.size = module->size, .loaded = clock_ns(CLOCK_REALTIME)};
+    int keeps = modules.folder >= 0;
     if (keeps || module->size <= MODULE_HASHED_BYTES) {
         sha256(module->cubin, module->size, facts.hash);
         facts.flags = GPU_MODULE_HASHED;
@@ -142,7 +149,60 @@ void modules_on_loaded(const ModuleLoaded *loaded)
     if (keeps && is_kept(facts.hash, module))
         facts.flags |= GPU_MODULE_KEPT;
     list(&facts);
+}
+
+/* Leave a copy of the code to the worker. Returns -1 if too much is waiting, or without memory. */
+static int defer(const GpuModule *facts, const ModuleResource *module)
+{
+    size_t size = module->size;
+    Pending *copy = NULL;
+    if (__atomic_add_fetch(&modules.pending_bytes, size, __ATOMIC_RELAXED) <= PENDING_BYTES)
+        copy = malloc(sizeof *copy + size);
+    if (copy == NULL) {
+        __atomic_sub_fetch(&modules.pending_bytes, size, __ATOMIC_RELAXED);
+        return -1;
+    }
+    copy->facts = *facts;
+    copy->id = module->id;
+    memcpy(copy->code, module->cubin, size);
+    copy->next = __atomic_load_n(&modules.pending, __ATOMIC_RELAXED);
+    while (!__atomic_compare_exchange_n(&modules.pending, &copy->next, copy, 0, __ATOMIC_RELEASE,
+                                        __ATOMIC_RELAXED))
+        ;
+    return 0;
+}
+
+void modules_on_loaded(const ModuleLoaded *loaded)
+{
+    const ModuleResource *module = loaded->module;
+    int saved = errno;
+    /* In a forked child, the parent may have been holding the lock. */
+    if (collector.began < 0 || module == NULL || module->cubin == NULL || module->size == 0)
+        return;
+    GpuModule facts = {.size = module->size, .loaded = clock_ns(CLOCK_REALTIME)};
+    int listed_only = modules.folder < 0 && module->size > MODULE_HASHED_BYTES;
+    if (listed_only || defer(&facts, module) != 0)
+        hash_and_list(facts, module);
     errno = saved;
+}
+
+static void list_pending(void)
+{
+    Pending *newest = __atomic_exchange_n(&modules.pending, NULL, __ATOMIC_ACQUIRE), *module = NULL;
+    while (newest != NULL) { /* in order of arrival */
+        Pending *next = newest->next;
+        newest->next = module;
+        module = newest;
+        newest = next;
+    }
+    while (module != NULL) {
+        Pending *next = module->next;
+        ModuleResource resource = {module->id, module->facts.size, module->code};
+        hash_and_list(module->facts, &resource);
+        __atomic_sub_fetch(&modules.pending_bytes, module->facts.size, __ATOMIC_RELAXED);
+        free(module);
+        module = next;
+    }
 }
 
 /* Write modules new since the last time, and how often each was loaded. */
@@ -163,6 +223,7 @@ static void write_list(void)
 
 void modules_note(void)
 {
+    list_pending();
     uint32_t left_out = __atomic_load_n(&modules.left_out, __ATOMIC_RELAXED);
     uint32_t unwritten = __atomic_load_n(&modules.unwritten, __ATOMIC_RELAXED);
     uint32_t unlisted = __atomic_load_n(&modules.unlisted, __ATOMIC_RELAXED);

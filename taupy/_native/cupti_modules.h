@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Larger modules are listed by size only, unless they are saved: the program waits for the hash. */
+/* Larger modules are listed by size only, unless they are saved: a copy waits for its hash. */
 #define MODULE_HASHED_BYTES (4u << 20)
 #define MODULES_LISTED_AT_MOST 10000
 
@@ -25,7 +25,7 @@ enum { RESOURCE_MODULE_LOADED = 6 };
 
 /* Save up to `limit` bytes to a folder. Returns 0, or -1 if the folder cannot be opened. */
 int modules_keep(const char *folder, uint64_t limit);
-/* Called on any thread; the program waits for the hash and the file. */
+/* Called on any thread. The worker makes the hash and the file, unless too much is waiting. */
 void modules_on_loaded(const ModuleLoaded *loaded);
 /* Note in the part the loaded modules, and the number of omitted ones. Called by the worker. */
 void modules_note(void);

@@ -11,6 +11,7 @@
 #include "counters.h"
 #include "counters_python.h"
 #include "exit.h"
+#include "exit_row.h"
 #include "flat.h"
 #include "fork.h"
 #include "gpu.h"
@@ -42,20 +43,25 @@
 
 /* ------------------------------------------------------------------ start */
 
-/* Additional metrics: the thread's CPU time, then counters, read at calls or at regions. */
+/* Additional metrics: those of sources, then counters, read at calls or at regions. */
 static int start_metrics(const Options *options)
 {
-    cpu_time_wanted = options->cpu_time != 0;
+    const char *refused = metrics_choose(options->metrics);
     counter_event_count = counter_metric_count = 0;
+    if (refused != NULL) {
+        PyErr_Format(PyExc_ValueError, "no metric, or one too many: %s", refused);
+        return -1;
+    }
     if (options->counters != NULL && counters_wanted(options->counters) != 0)
         return -1;
-    metric_count = cpu_time_wanted + counter_metric_count;
+    metric_count = source_count + counter_metric_count;
     if (metric_count > METRICS_AT_MOST) {
         PyErr_Format(PyExc_ValueError, "at most %d further metrics, got %d", METRICS_AT_MOST,
                      metric_count);
         return -1;
     }
-    call_metrics = options->counters_at_calls ? metric_count : cpu_time_wanted;
+    if (options->counters_at_calls)
+        call_metrics = metric_count;
     counter_rdpmc_wanted = options->counters_by_rdpmc != 0;
     node_stride = metric_count ? 2 : 1;
     natives_start(options->counters_whole != 0);
@@ -152,6 +158,7 @@ static void start_routines(const Options *options)
     layers_start();
     known_watch_start();
     phases_start();
+    exit_row_start(options->wait_for_main != 0);
     routines_restart();
     codes_watch();
 }
@@ -163,7 +170,8 @@ static void start_listeners(void)
                        &memory_listener,     &allocator_listener, &gpu_listener,
                        &carry_listener,      &steps_window_listener, &phases_listener, &layers_listener,  &steps_listener,
                        &operations_listener, &ranges_listener,  &autograd_listener,
-                       &collectives_listener, &layer_facts_listener};
+                       &collectives_listener, &layer_facts_listener,
+                       &exit_row_listener};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         listener_add(all[i]);
 }
@@ -250,6 +258,20 @@ static PyObject *is_active(PyObject *module, PyObject *unused)
     return PyBool_FromLong(active);
 }
 
+static PyObject *metric_sources(PyObject *module, PyObject *unused)
+{
+    (void)module, (void)unused;
+    PyObject *units = PyDict_New();
+    const MetricSource *source;
+    for (int i = 0; units != NULL && (source = metrics_source(i)) != NULL; i++) {
+        PyObject *unit = PyUnicode_FromString(source->unit);
+        if (unit == NULL || PyDict_SetItemString(units, source->name, unit) != 0)
+            Py_CLEAR(units);
+        Py_XDECREF(unit);
+    }
+    return units;
+}
+
 static PyObject *describe(PyObject *module, PyObject *unused)
 {
     (void)module, (void)unused;
@@ -271,6 +293,7 @@ static PyMethodDef methods[] = {
     {"stop", stop, METH_NOARGS, stop_doc},
     {"active", is_active, METH_NOARGS, "Is the engine recording?"},
     {"describe", describe, METH_NOARGS, "The hook and the clock in use, as a dict."},
+    {"metric_sources", metric_sources, METH_NOARGS, "{metric of calls: its unit}."},
     {"read_clock", read_clock, METH_NOARGS, "(ticks, CLOCK_MONOTONIC ns) of one moment."},
     {"timer_enter", timer_enter, METH_VARARGS, "timer_enter(name, group): begin a timer."},
     {"timer_leave", timer_leave, METH_VARARGS, "timer_leave(name, group) -> was it open?"},

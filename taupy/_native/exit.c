@@ -1,6 +1,7 @@
 /* End of Python, end of the process, then running the storer. */
 #define _GNU_SOURCE
 #include "exit.h"
+#include "exit_row.h"
 #include "gpu.h"
 #include "listeners.h"
 #include "process.h"
@@ -161,6 +162,7 @@ static int interrupt_held; /* SIGINT is blocked between Python's end and exit() 
  * stored; it then kills the process as usual. */
 static void python_ended(void)
 {
+    exit_row_end();
     gpu_end(1);
     gpu_note();
     finish(0, 0, PART_ENDED);

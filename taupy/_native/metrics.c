@@ -2,9 +2,59 @@
 #include "metrics.h"
 #include "counters.h"
 #include "listeners.h"
+#include <stdio.h>
 
-int metric_count, call_metrics, cpu_time_wanted;
+/* Those that are read at every call come first. */
+#define SOURCES(_) _(cpu_time)
+
+#define DECLARED(name) extern const MetricSource metric_##name;
+#define LISTED(name) &metric_##name,
+SOURCES(DECLARED)
+static const MetricSource *const sources[] = {SOURCES(LISTED) NULL};
+
+int metric_count, call_metrics, source_count;
 uint64_t long_call_ticks = UINT64_MAX;
+static const MetricSource *chosen[METRICS_AT_MOST];
+
+const MetricSource *metrics_source(int number) { return sources[number]; }
+
+static int is_among(const char *name, char *const *names)
+{
+    while (names != NULL && *names != NULL)
+        if (strcmp(*names++, name) == 0)
+            return 1;
+    return 0;
+}
+
+const char *metrics_choose(char *const *names)
+{
+    source_count = call_metrics = 0;
+    for (const MetricSource *const *source = sources; *source != NULL; source++) {
+        if (!is_among((*source)->name, names))
+            continue;
+        if (source_count == METRICS_AT_MOST)
+            return (*source)->name;
+        call_metrics += (*source)->at_calls != 0;
+        chosen[source_count++] = *source;
+    }
+    for (; names != NULL && *names != NULL; names++) {
+        int known = 0;
+        for (int i = 0; i < source_count; i++)
+            known |= strcmp(chosen[i]->name, *names) == 0;
+        if (!known)
+            return *names;
+    }
+    return NULL;
+}
+
+void metrics_describe(char *text, size_t size)
+{
+    size_t used = 0;
+    *text = 0;
+    for (int i = 0; i < source_count && used < size; i++)
+        used += (size_t)snprintf(text + used, size - used, "%s %s %s\n", chosen[i]->name,
+                                 chosen[i]->unit, i < call_metrics ? "calls" : "regions");
+}
 
 static int metrics_of(const Node *node) { return node->region ? metric_count : call_metrics; }
 
@@ -12,15 +62,10 @@ static int metrics_of(const Node *node) { return node->region ? metric_count : c
 static void metrics_read(Thread *thread, int n, uint64_t *values)
 {
     int own = thread == this_thread;
-    if (cpu_time_wanted) {
-        clockid_t clock = CLOCK_THREAD_CPUTIME_ID;
-        if (!own && (thread_is_over(thread) || pthread_getcpuclockid(thread->pthread, &clock) != 0))
-            *values = (uint64_t)thread->cpu_ns;
-        else
-            *values = (uint64_t)clock_ns(clock);
-    }
-    if (n > cpu_time_wanted)
-        counter_metrics(thread->counters, own, values + cpu_time_wanted);
+    for (int i = 0; i < n && i < source_count; i++)
+        values[i] = chosen[i]->read(thread, own);
+    if (n > source_count)
+        counter_metrics(thread->counters, own, values + source_count);
 }
 
 void counters_tell(Thread *thread, int faults, int why_not_open)
@@ -48,7 +93,7 @@ static void metrics_add(Thread *thread, Node *node, int n, const uint64_t *value
     for (int i = 0; i < n; i++) {
         uint64_t more = values[i] - pairs[2 * i];
         if (unlikely(more >= COUNTER_UNBELIEVABLE)) {
-            if (i >= cpu_time_wanted && thread->counters != NULL)
+            if (i >= source_count && thread->counters != NULL)
                 thread->counters->faults |= COUNTER_NONSENSE;
             continue;
         }

@@ -112,7 +112,7 @@ static void native_add(Native *native, const Node *region, const uint64_t *more,
         counters_tell(native->row, faults, 0);
     for (Node *node = native_node(native->row, region); node != NULL; node = node->parent)
         for (int i = 0; i < counter_metric_count; i++)
-            node_metrics(node)[2 * (cpu_time_wanted + i) + 1] += more[i];
+            node_metrics(node)[2 * (source_count + i) + 1] += more[i];
 }
 
 /* Credit what it has counted since the last time. */

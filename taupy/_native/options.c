@@ -15,7 +15,7 @@ const char options_doc[] = PyDoc_STR(
 "throttle,\n"
 "throttle_calls, throttle_ns_per_call, max_callpaths, steps_first, steps_last (the window of\n"
 "steps whose details are recorded; 0: of all), spans (so many are kept, see spans.h),\n"
-"cpu_time, counters [(type, config, weight, metric)], counters_at_calls, counters_by_rdpmc,\n"
+"metrics (names of metric_sources()), counters [(type, config, weight, metric)], counters_at_calls, counters_by_rdpmc,\n"
 "counters_whole (once more, over all threads), "
 "blas (bytes: the library that tells of operations), autograd (bytes: the one that tells of\n"
 "nodes), collectives (bytes: the one that tells of those), operators (bytes: the one that counts\n"
@@ -52,6 +52,7 @@ static const struct {
     OPTION(layers, TEXTS, 0),
     OPTION(plumbing, TEXTS, 0),
     OPTION(known, TEXTS, 0),
+    OPTION(metrics, TEXTS, 0),
     OPTION(storer_argv, TEXTS, 0),
     OPTION(storer_env, TEXTS, 0),
     OPTION(gpu_libraries, TEXTS, 0),
@@ -67,7 +68,6 @@ static const struct {
     OPTION(throttle, NUMBER, 0),
     OPTION(throttle_calls, NUMBER, 100000),
     OPTION(throttle_ns_per_call, NUMBER, 10000),
-    OPTION(cpu_time, NUMBER, 0),
     OPTION(steps_first, NUMBER, 0),
     OPTION(steps_last, NUMBER, -1),
     OPTION(spans, NUMBER, 0),

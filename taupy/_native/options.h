@@ -11,12 +11,12 @@ typedef struct Options {
     char *run_folder, *spill_prefix, *ancestors, *gpu_collector, *gpu_save, *gpu_modules, *blas,
         *autograd, *collectives, *operators;
     char **include, **exclude, **our_files, **storer_argv, **storer_env, **gpu_libraries;
-    char **library_folders, **layers, **plumbing, **known;
+    char **library_folders, **layers, **plumbing, **known, **metrics;
     PyObject *counters;
     long long root_pid, c_calls, depth, max_callpaths, helper, quiet, wait_for_main, sample_ms;
     long long throttle, throttle_calls, throttle_ns_per_call;
     long long steps_first, steps_last, spans;
-    long long cpu_time, counters_at_calls, counters_by_rdpmc, counters_whole;
+    long long counters_at_calls, counters_by_rdpmc, counters_whole;
     long long gpu_modules_bytes, gpu_trace, gpu_flush_ms, gpu_end_ms;
     ClockPair early; /* all 0: none */
 } Options;

@@ -61,9 +61,13 @@ int part_begin(void)
     callpath_count = 0;
     if (ancestors != NULL && !forked)
         metadata_write("taupy.ancestors", ancestors);
+    if (source_count) {
+        char text[256];
+        metrics_describe(text, sizeof text);
+        metadata_write("taupy.metrics", text);
+    }
     if (counter_event_count)
-        metadata_write(cpu_time_wanted ? "taupy.counters.after_cpu_time" : "taupy.counters.at",
-                       call_metrics == metric_count ? "calls" : "regions");
+        metadata_write("taupy.counters.at", call_metrics == metric_count ? "calls" : "regions");
     return 0;
 }
 

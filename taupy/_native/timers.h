@@ -14,6 +14,8 @@
 #define AUTOGRAD_GROUP "AUTOGRAD"
 #define STEP_GROUP "STEP"
 #define JIT_GROUP "JIT"
+#define EXIT_GROUP "EXIT"
+#define OVERHEAD_GROUP "TAUPY|OVERHEAD" /* work of our own */
 
 /* The key to enter and leave it by; NULL, with an exception set, if memory runs out. */
 void *timer_key(const char *name, const char *group);

@@ -31,6 +31,7 @@ class Routine:
         value: value of the metric to rank by; None if it has none.
         evidence: its other metrics, name -> value and unit.
         remarks: other facts about it, as text.
+        groups: groups of the timer, joined by `|`.
     """
 
     name: str
@@ -41,6 +42,7 @@ class Routine:
     value: float | None = None
     evidence: dict[str, tuple[float, str]] = field(default_factory=dict)
     remarks: list[str] = field(default_factory=list)
+    groups: str = ""
 
 
 class Candidate(NamedTuple):
@@ -74,28 +76,30 @@ def routines(
     """
     by_name: dict[str, Routine] = {}
     if times is not None:
-        for (name, short), calls, time in _by_name(times):
-            by_name[name] = Routine(name, short, calls, time)
+        for (name, short, groups), calls, time in _by_name(times):
+            by_name[name] = Routine(name, short, calls, time, groups=groups)
         pairs = zip(times.timers, times.table.row_labels("node"), strict=True)
         places, sums = times.grouped((timer.timer, node) for timer, node in pairs)
         for (name, _), time in zip(places, sums.values("exclusive"), strict=True):
             if name in by_name and time == time:
                 by_name[name].longest_ns = max(by_name[name].longest_ns or 0, time)
     if values is not None:
-        for (name, short), calls, value in _by_name(values):
-            routine = by_name.setdefault(name, Routine(name, short))
+        for (name, short, groups), calls, value in _by_name(values):
+            routine = by_name.setdefault(name, Routine(name, short, groups=groups))
             routine.value = value
             routine.calls = routine.calls or calls
     for metric, answer in evidence.items():
-        for (name, _), _, value in _by_name(answer):
+        for (name, *_), _, value in _by_name(answer):
             if name in by_name:
                 by_name[name].evidence[metric] = (value, answer.metric.unit)
     return list(by_name.values())
 
 
-def _by_name(answer: Answer) -> list[tuple[tuple[str, str], int, float]]:
-    """Full and short name, calls and value of each routine that has a value."""
-    names, sums = answer.grouped((timer.timer, timer.short_name) for timer in answer.timers)
+def _by_name(answer: Answer) -> list[tuple[tuple[str, str, str], int, float]]:
+    """Names, groups, calls and value of each routine that has a value."""
+    names, sums = answer.grouped(
+        (timer.timer, timer.short_name, timer.groups) for timer in answer.timers
+    )
     rows = zip(names, sums.calls(), sums.values("exclusive"), strict=True)
     return [row for row in rows if row[2] == row[2]]
 

@@ -170,7 +170,8 @@ def _in_both_first(first: Runs[K], second: Runs[K]) -> list[K]:
     """Keys of both, then keys of the second only, then keys of the first only; each sorted by
     value, largest first."""
     by_value = sorted(second, key=second.__getitem__, reverse=True)
-    gone = sorted(first.keys() - second.keys(), key=first.__getitem__, reverse=True)
+    gone = [key for key in first if key not in second]  # a set's order differs from run to run
+    gone.sort(key=first.__getitem__, reverse=True)
     return [
         *(key for key in by_value if key in first),
         *(key for key in by_value if key not in first),

@@ -25,7 +25,7 @@ from typing import Generic, Literal, NamedTuple, TypeVar, get_args
 
 from taupy.analysis import kernel_cuts
 from taupy.errors import UsageError
-from taupy.model.kernel_names import demangled, short_name
+from taupy.model.kernel_names import KERNEL_GROUPS, demangled, short_name
 from taupy.model.names import one_name
 from taupy.model.rows import Named, TimerRow
 
@@ -35,7 +35,6 @@ Rule = Literal[
     "same", "moved", "table", "demangled", "template", "architecture", "prefix", "position"
 ]
 
-KERNEL_GROUPS = frozenset({"GPU_KERNEL", "TAU_GPU_KERNEL"})
 
 K = TypeVar("K", bound=Hashable)
 """A timer: its id, or its names themselves."""

@@ -54,17 +54,22 @@ def is_own(path: str | None, extent: Extent, timer: TimerRow | None = None) -> b
         return False
     if path.startswith("<"):
         return path.startswith(_CELL) or (path in extent.files and not is_library(path))
-    if not is_library(path):
+    if not is_library(path, "" if timer is None else timer.groups):
         return _GENERATED.search(path) is None and not _SHORTENED.match(path)
-    package = package_of(path) if extent.packages else None
+    package = package_of(path, timer) if extent.packages else None
     return package is not None and package in extent.packages
 
 
-def package_of(path: str | None) -> str | None:
+def package_of(path: str | None, timer: TimerRow | None = None) -> str | None:
     """The folder of the installed package that a file belongs to, or the file of a module without
     a folder; None if it is no library's."""
-    folder = None if path is None else _PACKAGE.match(path)
-    return None if folder is None else folder[0]
+    if path is None:
+        return None
+    if folder := _PACKAGE.match(path):
+        return folder[0]
+    file = "" if timer is None or not is_library("", timer.groups) else timer.file or ""
+    rest = file.partition("/")[2]
+    return path.removesuffix(f"/{rest}") if file else None
 
 
 def is_program(caller: TimerRow) -> bool:

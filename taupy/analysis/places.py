@@ -2,8 +2,8 @@
 
 The exclusive time of a call path belongs to the nearest routine of the program at or above it:
 libraries and C functions count for the routine that calls them. What no place of the program
-stands for is kept apart: imports, waiting for other threads and events, and what runs outside the
-program's code (start, exit, a library's own threads).
+stands for is kept apart: imports, waiting for other threads and events, the exit, and what runs
+outside the program's code (a library's own threads).
 
 Everything is linear in the number of call paths, and knows neither databases nor files: whose code
 a routine is follows from the path that was recorded with it (`own_code.py`).
@@ -29,13 +29,15 @@ from taupy.model.metric import ROOT_TIMER
 from taupy.model.rows import ThreadRow, TimerRow
 from taupy.model.table import Amount, Table
 
-Kind = Literal["own", "waiting", "imports", "outside"]
-"""A routine of the program; waiting in libraries; imports; time outside the program's code."""
+Kind = Literal["own", "waiting", "imports", "exit", "outside"]
+"""A routine of the program; waiting in libraries; imports; what passes after the program's last
+line; other time outside the program's code."""
 
-APART: tuple[Kind, ...] = ("waiting", "imports", "outside")
+APART: tuple[Kind, ...] = ("waiting", "imports", "exit", "outside")
 
-_OUTSIDE, _IMPORTS, _WAITING = -1, -2, -3
-"""Owners that are no routine. Waiting of a routine is owner `~routine + _WAITING`, below -3."""
+_OUTSIDE, _IMPORTS, _EXIT, _WAITING = -1, -2, -3, -4
+"""Owners that are no routine. Waiting of a routine is owner `~routine + _WAITING`, below -4."""
+_KINDS: dict[int, Kind] = {_OUTSIDE: "outside", _IMPORTS: "imports", _EXIT: "exit"}
 
 _MOSTLY = 0.5
 _HARDLY = 0.05
@@ -48,6 +50,8 @@ _SELECTS = among((
     "selectors.py:EpollSelector.select", "selectors.py:PollSelector.select",
     "selectors.py:KqueueSelector.select", "selectors.py:SelectSelector.select",
 ))  # fmt: skip
+_STARTS = among(("multiprocessing/spawn.py:spawn_main", "multiprocessing/forkserver.py:main"))
+"""What runs in a process that is started with `-c` to become a worker."""
 _EVENT_LOOPS = ("asyncio/runners.py", "asyncio/base_events.py")
 """Whoever calls these does not call the coroutines that run in them."""
 _AWAITED = (
@@ -114,7 +118,7 @@ class Place:
     """Time in one place of the program, or apart from all of them.
 
     Attributes:
-        timer: the routine; of waiting, the one that waits. None: imports, time outside.
+        timer: the routine; of waiting, the one that waits. None: imports, exit, time outside.
         share: of the time of its threads.
         calls: None if they were not counted.
         callee: the library's routine or C function below with the most time, if there is one; of
@@ -192,12 +196,14 @@ class _Tally:
         package that was started; of a program without files, every routine."""
         tree, sums = self.tree, self.sums
         started = {*self.begins}
-        scripts = {code for code in started if is_own(self.paths[code], Extent())}
+        scripts = {
+            code for code in started if is_own(self.paths[code], Extent(), tree.timers[code])
+        }
         own = sum(ns for (_, owner), ns in sums.items() if owner >= 0 and owner not in scripts)
         beside = sum(ns for (_, owner), ns in sums.items() if owner == _OUTSIDE or owner in scripts)
         if own > _HARDLY * beside:
             return None
-        launched = {package_of(self.paths[code]) for code in started - scripts}
+        launched = {self._package(code) for code in started - scripts}
         for code in scripts:
             launched |= self._launched(code)
         packages = frozenset(launched - {None})
@@ -215,10 +221,13 @@ class _Tally:
         environment = folder.removesuffix("bin")
         spent: dict[str, float] = defaultdict(float)
         for (_, owner, entry), ns in self.below.items():
-            package = package_of(self.paths[entry])
+            package = self._package(entry)
             if owner == script and package is not None and package.startswith(environment):
                 spent[package] += ns
         return {max(spent, key=spent.__getitem__)} if spent else set()
+
+    def _package(self, code: int) -> str | None:
+        return package_of(self.paths[code], self.tree.timers[code])
 
     def _counted(self) -> list[bool]:
         """Of each thread, whether calls were counted."""
@@ -239,6 +248,7 @@ class _Tally:
         ]
         owner_of = owners(timers, own)
         imports = ["IMPORT" in timer.groups.split("|") for timer in timers]
+        exits = [timer.groups == "EXIT" for timer in timers]
         children = [timer.file == _CHILDREN for timer in timers]
         waits = [
             not (mine or of_child) and is_wait(timer)
@@ -246,13 +256,14 @@ class _Tally:
         ]
         selects = [wait and _SELECTS(timer) for timer, wait in zip(timers, waits, strict=True)]
         loops = [(timer.file or "").startswith(_EVENT_LOOPS) for timer in timers]
-        measuring = ["TAUPY" in timer.groups.split("|") for timer in timers]
+        measuring = ["TAUPY" in timer.groups.split("|") or _STARTS(timer) for timer in timers]
         awaited = [
             not mine and (_AWAITED_NAMES(timer) or (timer.file or "").startswith(_AWAITED))
             for timer, mine in zip(timers, own, strict=True)
         ]
         plain = [
-            not any(other) for other in zip(own, imports, waits, awaited, measuring, strict=True)
+            not any(other)
+            for other in zip(own, imports, exits, waits, awaited, measuring, strict=True)
         ]
         self.sums: dict[tuple[int, int], float] = defaultdict(float)
         self.calls: dict[tuple[int, int], float] = defaultdict(float)
@@ -294,6 +305,8 @@ class _Tally:
                         self.above[group, mine, before] += count
             elif imports[code]:
                 mine, enters = _IMPORTS, -1
+            elif exits[code]:
+                mine, enters = _EXIT, -1
             elif waits[code]:
                 of_child = enters >= 0 and children[enters]
                 if mine > _WAITING and mine != _IMPORTS and not of_child:
@@ -338,10 +351,8 @@ class _Tally:
             name = self.names[group]
             if owner >= 0:
                 of_group[name].append(self._own(group, owner, ns, share, callees, callers))
-            elif owner == _IMPORTS:
-                of_group[name].append(Place("imports", None, ns, share))
-            elif owner == _OUTSIDE:
-                of_group[name].append(Place("outside", None, ns, share))
+            elif owner in _KINDS:
+                of_group[name].append(Place(_KINDS[owner], None, ns, share))
             else:
                 of_group[name].append(self._waiting(group, owner, ns, share, callees))
         for mine in of_group.values():

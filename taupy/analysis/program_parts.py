@@ -34,7 +34,8 @@ def below(answer: Answer, meant: Callable[[Named], bool]) -> Answer:
 
 
 def without_imports(answer: Answer) -> Answer:
-    """Everything except imports and work outside routines, also in callers' inclusive values."""
+    """Everything except imports, the exit's own time and work outside routines, also in callers'
+    inclusive values."""
     parent = _parents(answer.table)
     outside = _reached(answer, parent, is_import)
     columns = dict(answer.table.columns)
@@ -43,7 +44,7 @@ def without_imports(answer: Answer) -> Answer:
             columns[column] = _less(columns[column], parent, outside)
     rest = replace(answer, table=replace(answer.table, columns=columns))
     kept = [
-        not out and timer.timer != ROOT_TIMER
+        not out and timer.timer != ROOT_TIMER and timer.groups != "EXIT"
         for out, timer in zip(outside, answer.timers, strict=True)
     ]
     return _by_timer(rest, parent, kept)

@@ -7,8 +7,20 @@ One module for each question, with
     PAGES                          the options with which the page shows the answer
     views(db, trial, options)      the tables; raises `Nothing` if there are none
 
-`commands/answering.py` is its command, `notebook.Trial` a method, `report/contents.py` a
-tab.
+and an entry in `ANSWERS`. `commands/answering.py` is its command, `notebook.Trial` a method,
+`report/contents.py` a tab.
 """
 
-ANSWERS = ("places", "layers", "phases", "steps", "memory")
+ANSWERS = {
+    "places": ("Your code", "show where the time went in the program's own code"),
+    "phases": ("Phases", "show the phases of a training: data, forward, backward, optimizer"),
+    "layers": ("Layers", "show where the time of a network goes, layer by layer"),
+    "steps": ("Steps", "show the steps of a training: time, phases, loss, samples per second"),
+    "ranks": ("Ranks", "show what the ranks of a job did, and which one the others waited for"),
+    "memory": ("Memory", "show when memory was largest, and where it grew"),
+    "waiting": (
+        "Waiting",
+        "show what threads did: compute, wait for a processor, sleep, wait for a disk",
+    ),
+}
+"""In the order of the page's tabs: the title of the tab, and what the command does."""

@@ -27,6 +27,7 @@ class Setting:
         least: the smallest number.
         metavar: stands for the value in `--help`.
         names: names other than the field's: `-n`, or `--all` for people, who else see less.
+        is_text: any text, such as a name.
     """
 
     help: str
@@ -35,6 +36,7 @@ class Setting:
     least: int = 0
     metavar: str | None = None
     names: Sequence[str] = ()
+    is_text: bool = False
 
     def spelled(self, word: str) -> str:
         return self.renamed.get(word, word)
@@ -88,7 +90,7 @@ class Asked:
                 if value not in (*setting.choices, entry.default):
                     choices = ", ".join(setting.choices)
                     raise UsageError(f"{entry.name} must be one of {choices}, not {value!r}")
-            elif value is not None and value < setting.least:
+            elif value is not None and not setting.is_text and value < setting.least:
                 raise UsageError(f"{entry.name} must be at least {setting.least}")
 
 

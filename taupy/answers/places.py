@@ -267,4 +267,4 @@ def described(place: Place) -> str:
         return where(place.timer)
     if place.kind == "waiting":
         return "waiting" if place.timer is None else f"waiting in {where(place.timer)}"
-    return "imports" if place.kind == "imports" else "outside of the program's code"
+    return "outside of the program's code" if place.kind == "outside" else place.kind

@@ -13,7 +13,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-TIMER, GROUP = "(cupti-python begins)", "TAUPY"
+TIMER, GROUP = "(cupti-python begins)", "TAUPY|OVERHEAD"
 
 
 def _module(folder: str, name: str) -> "Any":

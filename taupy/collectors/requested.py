@@ -34,7 +34,7 @@ class Wanted:
     Attributes:
         cpu: counters of the CPU, read in routines.
         gpu: counters of GPUs, by our names if there are any.
-        cpu_time: whether the threads' CPU time was requested, too.
+        calls: metrics that the engine reads at calls, such as the threads' CPU time.
         analytic: operations computed from the shapes of BLAS calls: "always", or "fallback"
             if the CPU's own counters of operations are missing.
         notes: requested metrics that are not available, one line each.
@@ -43,7 +43,7 @@ class Wanted:
     def __init__(self) -> None:
         self.cpu: list[str] = []
         self.gpu: list[str] = []
-        self.cpu_time = False
+        self.calls: list[str] = []
         self.analytic: Literal["", "fallback", "always"] = ""
         self.notes: list[str] = []
 
@@ -171,7 +171,7 @@ def metrics(names: Sequence[str], source: str, project: Mapping[str, object], gp
     """
     from taupy.catalog import cpu_events
 
-    answer = Wanted()
+    answer, of_calls = Wanted(), metric_sources()
     user_sets = project.get("sets", {})
     if not isinstance(user_sets, Mapping):
         raise UsageError("[tool.taupy.sets] in pyproject.toml is not a table of lists")
@@ -183,8 +183,8 @@ def metrics(names: Sequence[str], source: str, project: Mapping[str, object], gp
         upper = name.upper()
         if upper in ("TIME", "GET_TIME_OF_DAY", "LINUX_TIMERS", "WALL_CLOCK"):
             continue  # always measured
-        if upper in ("CPU_TIME", "THREAD_CPU_TIME"):
-            answer.cpu_time = True
+        if name.lower() in of_calls or upper == "THREAD_CPU_TIME":
+            answer.calls.append("cpu_time" if upper == "THREAD_CPU_TIME" else name.lower())
         elif upper in cpu_events.TAU_NAMES:
             answer.cpu.append(cpu_events.TAU_NAMES[upper])
         elif cpu_events.is_name(name):
@@ -211,9 +211,19 @@ def metrics(names: Sequence[str], source: str, project: Mapping[str, object], gp
         answer.notes.append(
             f"{', '.join(without_gpu)}: counted on NVIDIA GPUs only, and there is none here"
         )
+    answer.calls = list(dict.fromkeys(answer.calls))
     answer.cpu = list(dict.fromkeys(answer.cpu))
     answer.gpu = list(dict.fromkeys(answer.gpu))
     return answer
+
+
+def metric_sources() -> dict[str, str]:
+    """Metrics of calls that the engine can read, and their units."""
+    try:
+        from taupy._native import engine
+    except ImportError:  # no compiler was available
+        return {"cpu_time": "ns"}
+    return engine.metric_sources()
 
 
 def blas_library() -> bytes | None:
@@ -240,7 +250,7 @@ def _gpu_counters(
     try:
         return list(expanded([name]))
     except UsageError:
-        close = near(name, (*sets(), *user_sets, *cpu_events.NAMES))
+        close = near(name, (*sets(), *user_sets, *cpu_events.NAMES, *metric_sources()))
         text = f"{source}: there is no metric or set {name!r}" + (
             f"; near it: {', '.join(close)}" if close else ""
         )

@@ -8,9 +8,10 @@ import signal
 import sys
 
 from taupy import __version__
+from taupy.answers import ANSWERS
 from taupy.commands import options
 from taupy.commands.messages import say
-from taupy.errors import TaupyError, UsageError
+from taupy.errors import NOTICES, TaupyError, UsageError
 from taupy.state import rights
 
 TYPE_CHECKING = False
@@ -22,17 +23,11 @@ COMMANDS = {
     "run": "run a program and store its profile as a trial",
     "report": "say what to do: findings by the seconds that could be saved, on one screen",
     "pprof": "show where a trial spent its time",
-    "places": "show where the time went in the program's own code",
-    "phases": "show the phases of a training: data, forward, backward, optimizer",
-    "steps": "show the steps of a training: time, phases, loss, samples per second",
-    "ranks": "show what the ranks of a job did, and which one the others waited for",
-    "layers": "show where the time of a network goes, layer by layer",
-    "memory": "show when memory was largest, and where it grew",
-    "waiting": "show what threads did: compute, wait for a processor, sleep, wait for a disk",
+    **{name: does for name, (_, does) in ANSWERS.items()},
     "kernel": "show one GPU kernel with its launch sites",
     "static": "show what the machine code of GPU kernels says, without a GPU",
     "top": "show the runs that are under way: their processes, hottest routines, phases and layers",
-    "trials": "list, show, rename, tag and delete trials",
+    "trials": "list, search, show, rename, tag and delete trials, and note facts about them",
     "compare": "compare trials; a gate for CI",
     "gate": "run a baseline and a candidate alternately until it is clear which is slower",
     "pivot": "tabulate many trials: applications and kernels by GPU",
@@ -52,11 +47,12 @@ COMMANDS = {
     "ceilings": "measure this machine's peak rates",
     "setup": "build what taupy needs to measure PyTorch in full, once",
     "doctor": "report what works on this machine and how to fix what does not",
+    "clean": "remove what taupy keeps outside databases, before it is uninstalled",
     "completion": "print a script that completes taupy's commands and options in a shell",
     "help": "show the options of a command",
 }
 _MODULES = {"import": "import_", "help": "help_", "store": "team_store"}
-_WITHOUT_DATABASE = ("run", "static", "top", "store", "setup", "completion", "help")
+_WITHOUT_DATABASE = ("run", "static", "top", "store", "setup", "clean", "completion", "help")
 _OWN_OPTIONS = ("-h", "--help", "-V", "--version")
 
 
@@ -115,8 +111,6 @@ def command_module(name: str) -> Any:
     some, `parse`."""
     from importlib import import_module
 
-    from taupy.answers import ANSWERS
-
     if name in ANSWERS:
         from taupy.commands.answering import Command
 
@@ -169,6 +163,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         # The reader closed the pipe, so nothing more may be written at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return 141
+    finally:
+        say(*NOTICES)
+        NOTICES.clear()
 
 
 def _unwind(number: int, frame: object) -> NoReturn:

@@ -31,7 +31,7 @@ class Command:
                 parser.add_argument(
                     *names,
                     dest=field.name,
-                    type=setting.spelled if setting.choices else options.count,
+                    type=setting.spelled if setting.choices or setting.is_text else options.count,
                     choices=setting.choices or None,
                     default=field.default,
                     metavar=setting.metavar,

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import sys
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Literal
@@ -14,7 +11,7 @@ from taupy.commands.messages import tell
 from taupy.errors import DatabaseError, TaupyError
 from taupy.pprof import terminal
 from taupy.pprof.view import Column, View
-from taupy.profiledb import files, migrations
+from taupy.profiledb import migrations
 from taupy.profiledb.database import ProfileDB
 
 if TYPE_CHECKING:
@@ -51,9 +48,14 @@ def _audited(path: str) -> tuple[View, bool]:
     findings: list[Finding] = []
     trials = 0
     try:
-        with _opened(path) as (db, remark), _progress() as progress:
-            if remark:
-                findings.append(Finding("note", "file", None, remark))
+        with ProfileDB.open(path) as db, _progress() as progress:
+            ((version,),) = db.rows("PRAGMA user_version")
+            if version < migrations.SCHEMA_VERSION:
+                text = f"the file has the older schema {version}, not {migrations.SCHEMA_VERSION}: "
+                text += (
+                    f"the first command that writes upgrades it, or taupy doctor {path} --upgrade"
+                )
+                findings.append(Finding("note", "file", None, text))
             findings += audit(db, progress)
             try:
                 trials = len(db.trials())
@@ -88,28 +90,6 @@ def _advice(path: str, findings: list[Finding], problems: int) -> str:
         f"{text}, all of trial {numbers}; the other trials are intact; "
         f"`taupy trials delete TRIAL --db {path}` deletes one"
     )
-
-
-@contextmanager
-def _opened(path: str) -> Iterator[tuple[ProfileDB, str]]:
-    """The database, opened read-only, and a note on its version.
-
-    A database with an older schema is copied, and the copy is upgraded.
-    """
-    version = files.look(path, create=False, held=())
-    if version >= migrations.SCHEMA_VERSION or version < 0:
-        with ProfileDB.open(path) as db:
-            yield db, ""
-        return
-    with tempfile.TemporaryDirectory(prefix="taupy-") as folder:
-        copy = os.path.join(folder, os.path.basename(path))
-        shutil.copyfile(path, copy)
-        with ProfileDB.open(copy) as db:
-            yield (
-                db,
-                f"the file has the older schema {version}; checked a copy upgraded to schema "
-                f"{migrations.SCHEMA_VERSION}, as the next command will upgrade the file",
-            )
 
 
 @contextmanager

@@ -433,8 +433,8 @@ def _checked_without_gpu(names: Sequence[str]) -> tuple[View, bool]:
         )
         if wanted.analytic == "always" or (wanted.analytic and lacks):
             means, source, lacks = ["operations and bytes of BLAS calls"], "their shapes", []
-        elif wanted.cpu_time or not (wanted.cpu or wanted.notes):
-            means, source = ["measured in every run" if not wanted.cpu_time else "CPU time"], ""
+        elif wanted.calls or not (wanted.cpu or wanted.notes):
+            means, source = wanted.calls or ["measured in every run"], ""
         if not means:
             status = "needs an NVIDIA GPU, and this machine has none; --chip CHIP checks for a chip"
         elif lacks:

@@ -34,6 +34,7 @@ from taupy.comparison.candidates import (
     usual_order,
 )
 from taupy.errors import MissingMetric, UsageError
+from taupy.model.kernel_names import is_kernel
 from taupy.model.rows import TrialRow
 from taupy.pprof import terminal
 from taupy.pprof.view import Audience, Cell, Column, Kind, View
@@ -153,7 +154,8 @@ def _by_metric(db: ProfileDB, trial: TrialRow, name: str, args: argparse.Namespa
     if metric.unit == "ns":
         shown_as = "time_ns"
     seen: Audience = "machines" if metric.name == "time" else "all"
-    value = Column("value", shown_as, f"{metric.name}\n{metric.unit}", seen)
+    unit = "" if shown_as == "time_ns" else metric.unit  # a cell of time has its unit
+    value = Column("value", shown_as, f"{metric.name}\n{unit}", seen)
     timed = any(routine.time_ns for routine in routines)
     columns = _columns(value, score, kind, timed, args.by.replace("_", " ").capitalize())
     return View(f"TUNING CANDIDATES of trial {trial.id} by {what}:", columns, rows, notes)
@@ -236,7 +238,7 @@ def _by_roofline(db: ProfileDB, trial: TrialRow, args: argparse.Namespace) -> Vi
         if placement.point.uncounted:
             where = f"at most: {', '.join(placement.point.uncounted)} not counted"
         row = _row(rank, candidate, candidate.score, "shortfall", where)
-        rows.append((*row[:6], 100 * (candidate.routine.value or 0), *row[7:]))
+        rows.append((*row[:7], 100 * (candidate.routine.value or 0), *row[8:]))
     notes = _notes(ranked, args.limit, wall, remark)
     above = [name for name, under_roof in by_name.items() if under_roof.above_roof]
     if above:
@@ -256,6 +258,7 @@ def _columns(
         Column("rank", "int", "#"),
         Column("routine", heading=of, audience="people"),
         Column("timer", audience="machines"),
+        Column("groups", audience="machines"),
         Column("calls", "int", "#Call"),
         Column("time_ns", "time_ns", "Time"),
         Column("percent", "percent", "%Time"),
@@ -293,8 +296,9 @@ def _row(
     ]
     return (
         rank,
-        routine.short,
+        routine.name if is_kernel(routine.groups) else routine.short,
         routine.name,
+        routine.groups,
         routine.calls,
         routine.time_ns,
         None if candidate.share is None else 100 * candidate.share,

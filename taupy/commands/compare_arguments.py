@@ -14,6 +14,7 @@ from taupy.comparison import verdicts
 from taupy.comparison.comparison import BYS, STATISTICS
 from taupy.comparison.trial_values import VALUES
 from taupy.errors import UsageError
+from taupy.state.folder import open_named
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -210,10 +211,11 @@ def match_table(file: str | None) -> Table | None:
 
         source = file
         try:
-            with open(file, "rb") as stream:
+            with open_named(file) as stream:
                 table = tomllib.load(stream)
         except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as problem:
-            raise UsageError(f"{source} cannot be read: {problem}") from None
+            reason = getattr(problem, "strerror", None) or problem
+            raise UsageError(f"{source} cannot be read: {reason}") from None
         table = table.get("match", table)
     if not isinstance(table, dict):
         raise UsageError(f"{source} is not a table of names and patterns")

@@ -2,26 +2,51 @@
 
     taupy completion bash > ~/.local/share/bash-completion/completions/taupy
     taupy completion zsh > ~/.zfunc/_taupy          (with ~/.zfunc in $fpath)
+    taupy completion fish > ~/.config/fish/completions/taupy.fish
     taupy completion tcsh > ~/.taupy.tcsh           (and source it in ~/.tcshrc)
 
-The script is static: completion does not start Python. Print it again after an upgrade.
+The script is static, except for trials: it asks `taupy completion trials` for them. Print it again
+after an upgrade.
 """
 
 from __future__ import annotations
 
 import argparse
+import re
 
 from taupy import commands
+from taupy.commands import options
+from taupy.errors import TaupyError
 
-SHELLS = ("bash", "zsh", "tcsh")
+SHELLS = ("bash", "zsh", "fish", "tcsh")
+TRIALS = "trials"
+_PLAIN = re.compile(r"[\w./@+=-]+", re.ASCII)
+"""Names that are complete in a shell: bash expands the words that it completes."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("shell", choices=SHELLS, help="the shell to write for")
+    parser.add_argument(
+        "shell", choices=(*SHELLS, TRIALS), help="the shell to write for; or list the trials"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
-    import shtab
+    if args.shell == TRIALS:
+        from taupy.profiledb.opening import opened
+
+        with opened(options.database_or_store(args)) as db:
+            words = ["latest"]
+            for trial in reversed(db.trials()):
+                name = f"{trial.application}/{trial.experiment}/{trial.name}"
+                words += [str(trial.id), *([name] if _PLAIN.fullmatch(name) else [])]
+        print("\n".join(words))
+        return 0
+    try:
+        import shtab
+    except ImportError as problem:
+        raise TaupyError(
+            f"completion needs shtab ({problem}): pip install 'taupy-profiler[completion]'"
+        ) from None
 
     parser, table = commands.top_level_parser()
     for name, summary in commands.COMMANDS.items():
@@ -35,7 +60,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _complete_files(parser: argparse.ArgumentParser) -> None:
-    """Complete file names for arguments that name a file, and for the program of `run`."""
+    """Complete file names for arguments that name a file, and for the program of `run`; trials."""
     import shtab
 
     for action in parser._actions:
@@ -44,6 +69,8 @@ def _complete_files(parser: argparse.ArgumentParser) -> None:
                 _complete_files(command)
         elif action.metavar in ("FILE", "FOLDER"):
             action.complete = shtab.FILE  # type: ignore[attr-defined]
+        elif action.metavar == "TRIAL":
+            action.complete = shtab.cmd("taupy completion trials 2>/dev/null")  # type: ignore[attr-defined]
     if parser.prog == "taupy run":
         program = parser.add_argument("program", nargs="*", help="the program and its arguments")
         program.complete = shtab.FILE  # type: ignore[attr-defined]

@@ -3,7 +3,7 @@
     taupy doctor           the machine, the installation, the database
     taupy doctor FILE      check every invariant of a database
 
-FILE is not changed; the exit code is 1 if a check fails.
+FILE is not changed, unless --upgrade is given; the exit code is 1 if a check fails.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import os
 import platform
 import sqlite3
 import sys
-from importlib import metadata
 from pathlib import Path
 
 from taupy import __version__
@@ -28,11 +27,22 @@ _OK, _WARN, _BAD = "ok", "note", "PROBLEM"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", nargs="*", metavar="FILE", help="a database to check")
+    parser.add_argument(
+        "--upgrade",
+        action="store_true",
+        help="give a database that an older taupy wrote the current schema; a copy is kept",
+    )
     options.add_database_argument(parser)
     options.add_form_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
+    if args.upgrade:
+        from taupy.profiledb.opening import editable
+
+        args.file = args.file or [options.database_or_store(args)]
+        for path in args.file:
+            editable(path).close()
     if args.file:
         from taupy.commands.audit import examine
 
@@ -125,16 +135,33 @@ def _state() -> tuple[str, str, str]:
 
 
 def _libraries() -> list[tuple[str, str, str]]:
+    """The packages that taupy needs, those of each extra, and what pip would complain about."""
+    from taupy.commands.packages import Package, packages
+
+    by_extra: dict[str, list[Package]] = {}
+    for package in packages():
+        by_extra.setdefault(package.extra, []).append(package)
     checks = []
-    for name, needed_for in (
-        ("sqlite-utils", "to create and migrate databases"),
-        ("rich", "for colour on the terminal"),
-        ("pandas", "for frames in the Python API"),
-    ):
-        try:
-            checks.append((name, _OK, metadata.version(name)))
-        except metadata.PackageNotFoundError:
-            checks.append((name, _BAD, f"missing, needed {needed_for}: pip install {name}"))
+    for extra, members in by_extra.items():
+        installed = ", ".join(
+            f"{package.name} {package.version}" for package in members if package.version
+        )
+        missing = [package.name for package in members if not package.version]
+        wrong = [package for package in members if package.version and not package.fits]
+        name = extra or "packages"
+        if missing:
+            remedy = f"pip install 'taupy-profiler{f'[{extra}]' if extra else ''}'"
+            text = f"not installed: {', '.join(missing)}: {remedy}"
+            checks.append(
+                (name, _WARN if extra else _BAD, f"{text}; {installed}" if installed else text)
+            )
+        elif not wrong:
+            checks.append((name, _OK, installed))
+        for package in wrong:
+            text = (
+                f"{package.name} {package.version} is installed, but {package.asked_by} asks for "
+            )
+            checks.append((name, _WARN, f"{text}{package.name}{package.wanted}"))
     return checks
 
 
@@ -189,11 +216,13 @@ def _other_users(database: str) -> tuple[str, str, str]:
     from taupy.profiledb.store.address import is_address
     from taupy.state.changers import others
 
-    places = {"the state folder": next(iter(state_folders()), ""), "the settings": project_file()}
+    places = {"the state folder": [*state_folders()][:1], "the settings": [project_file()]}
     if not is_address(database):
-        places["the database's folder"] = os.path.dirname(database)
+        places["the database or its folder"] = [os.path.dirname(database), database]
     open_to_others = [
-        f"{what} ({why})" for what, at in places.items() if at and (why := others(at))
+        f"{what} ({why})"
+        for what, paths in places.items()
+        if (why := next(filter(None, (others(at) for at in paths if at)), ""))
     ]
     if open_to_others:
         return "other users", _WARN, "can change " + "; ".join(open_to_others)

@@ -76,7 +76,7 @@ def run(args: argparse.Namespace) -> int:
         trial = selector.trial(db, args.trial)
         profile = read_profile(db, trial.id)
         notes = []
-        if "activities" in format.holds and not format.keeps_source:
+        if "activities" in format.holds:
             notes += _aligned(profile, offsets_ns(db, trial.id))
     if folding is not None:
         profile, count = folded(profile, folding)

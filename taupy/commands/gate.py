@@ -195,6 +195,7 @@ class _Session:
             *("--db", self._database, "--experiment", "gate", "--quiet"),
             *("--trial", f"{_SIDES[side]} {pair} {self._uuid[-6:]}"),
             *("--meta", f"gate={self._uuid}", "--meta", f"gate.side={_SIDES[side]}"),
+            *(["--trust-folder"] if self._args.trust_folder else []),
             *self._metrics,
             *self._commands[side],
         ]

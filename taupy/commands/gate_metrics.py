@@ -42,7 +42,7 @@ def _measured(name: str, inside: set[str]) -> list[str]:
     except UsageError:
         return []  # it may be one that the program states
     if not wanted.cpu or wanted.gpu:
-        return [name] if wanted.cpu_time or wanted.gpu else []
+        return [name] if wanted.calls or wanted.gpu else []
     counted = perf_events.prepare(wanted.cpu).metrics
     if not counted and name in ("flop", "bytes"):
         return [requested.ANALYTIC]

@@ -28,7 +28,8 @@ from taupy.errors import FormatError, UsageError
 from taupy.formats import gpu_busy, registry
 from taupy.formats.progress import Progress
 from taupy.formats.registry import Format
-from taupy.instrument.runfolder import new_uuid
+from taupy.instrument.runfolder import new_uuid, state_folders
+from taupy.model.masking import Masking
 from taupy.model.profile import Profile
 
 _SMALL_BYTES = 16 << 20
@@ -56,6 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="add the file's metrics to that trial of the same program, kernel by kernel for "
         "Nsight Compute's files, call path by call path for others",
     )
+    options.add_keep_secrets_argument(where)
     options.add_database_argument(parser)
 
 
@@ -161,7 +163,6 @@ def _import(
         if not first:
             raise FormatError(f"{paths[0]}: contains no profile")
         with ProfileDB.open(database, create=True, readonly=False) as db:
-            uuids = {trial.uuid for trial in db.trials()}
             with db.transaction(), _refusing(paths[0], format):
                 for profile in chain(first, profiles):
                     wanted = profile.name
@@ -169,7 +170,6 @@ def _import(
                     trial = stored.setdefault(add_profile(db, profile), _Stored())
                     if wanted != profile.name:
                         trial.wanted = wanted
-                    trial.already = profile.uuid in uuids
                     trial.threads += len(profile.threads)
                     trial.callpaths += sum(len(thread.tree) for thread in profile.threads)
             for id, trial in stored.items():
@@ -193,7 +193,6 @@ class _Stored:
     wanted: str | None = None
     threads: int = 0
     callpaths: int = 0
-    already: bool = False
     notes: list[str] = field(default_factory=list)
 
     def what(self, format: Format) -> str:
@@ -202,7 +201,7 @@ class _Stored:
         text += f", from {format.title}"
         if self.wanted is not None:
             text += f" (another trial is named '{self.wanted}')"
-        return text + (" (was stored before)" if self.already else "")
+        return text
 
 
 def _profiles(
@@ -215,6 +214,10 @@ def _profiles(
         assert format.read is not None
         profiles = format.read(paths[0], progress)
     real: dict[str, str] = {}
+    secrets = options.secrets(args)
+    masking = Masking(
+        next(state_folders()), secrets.get("secrets", ()), keeps="keep_secrets" in secrets
+    )
     for profile in _refused_in_one_line(profiles, paths[0], format):
         if args.application is not None:
             profile.application = args.application
@@ -222,14 +225,14 @@ def _profiles(
             profile.experiment = args.experiment
         if args.name is not None:
             profile.name = args.name
-        if not args.trace and not format.keeps_source:
+        if not args.trace:
             gpu_busy.note(profile)
             for measured in profile.threads:
                 measured.activities = []
-        if not format.keeps_source:
-            profile.uuid = real.setdefault(profile.uuid, new_uuid())
-            source = paths[0] if len(paths) == 1 else paths[0].absolute().parent
-            profile.source = f"import {format.name}: {os.path.abspath(source)}"
+        masking.mask(profile)
+        profile.uuid = real.setdefault(profile.uuid, new_uuid())
+        source = paths[0] if len(paths) == 1 else paths[0].absolute().parent
+        profile.source = f"import {format.name}: {os.path.abspath(source)}"
         yield profile
 
 

@@ -6,12 +6,14 @@ import argparse
 import os
 
 from taupy.commands.messages import say
-from taupy.errors import DatabaseError, UsageError
+from taupy.errors import DatabaseError, UsageError, note
+from taupy.model.project import project_file
 from taupy.model.project import project_settings as project_settings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # importing delays the program that `taupy run` starts
     from collections.abc import Callable, Sequence
+    from typing import Any
 
     from taupy.delivery import Delivery
     from taupy.profiledb.database import ProfileDB
@@ -21,7 +23,7 @@ DEFAULT_DATABASE = "taupy.db"
 _SECONDS = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
 
 
-def add_database_argument(parser: argparse.ArgumentParser) -> None:
+def add_database_argument(parser: argparse._ActionsContainer) -> None:
     parser.add_argument(
         "--db",
         metavar="FILE",
@@ -41,23 +43,27 @@ class _TrustFiles(argparse.Action):
 
 
 class _TrustFolder(argparse.Action):
-    """Sets a switch of the whole process."""
+    """Sets a switch of the whole process, and notes it for `run`, whose storer is another."""
 
-    def __call__(self, *_: object) -> None:
+    def __call__(
+        self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, *_: object
+    ) -> None:
         from taupy.state.sqlite import trust_folders
 
         trust_folders()
+        namespace.trust_folder = True
 
 
-def add_trust_argument(parser: argparse.ArgumentParser) -> None:
+def add_trust_argument(parser: argparse._ActionsContainer) -> None:
     """`--trust-folder`, for databases where others can write, and `--trust-files`, for stores."""
     add_trust_files_argument(parser)
     parser.add_argument(
         "--trust-folder",
         nargs=0,
         action=_TrustFolder,
+        default=False,
         help="use a -journal or -wal beside a database although others can write there: whoever "
-        "put it there can so change the database",
+        "put it there decides what is in the database",
     )
 
 
@@ -72,7 +78,7 @@ def add_reading_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_trust_files_argument(parser: argparse.ArgumentParser) -> None:
+def add_trust_files_argument(parser: argparse._ActionsContainer) -> None:
     """`--trust-files`, for a store whose files are at a URL."""
     parser.add_argument(
         "--trust-files",
@@ -130,6 +136,30 @@ def add_list_argument(
 def add_switch_argument(parser: argparse._ActionsContainer, name: str, text: str) -> None:
     """`--NAME` and `--no-NAME`; None without either."""
     parser.add_argument(name, action=argparse.BooleanOptionalAction, default=None, help=text)
+
+
+def add_keep_secrets_argument(parser: argparse._ActionsContainer) -> None:
+    """`--keep-secrets`, for what `secrets` returns."""
+    add_switch_argument(
+        parser,
+        "--keep-secrets",
+        "store command lines and metadata as they are (default: values that look like passwords, "
+        "keys and tokens are replaced by a digest)",
+    )
+
+
+def secrets(args: argparse.Namespace) -> dict[str, Any]:
+    """What is masked in command lines and metadata; nothing if nothing is set."""
+    project = project_settings()
+    names, keeps = project.get("secrets", []), project.get("keep_secrets", False)
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise UsageError(
+            f"`secrets` of [tool.taupy] must be a list of names of options, not {names!r}"
+        )
+    if not isinstance(keeps, bool):
+        raise UsageError(f"`keep_secrets` of [tool.taupy] must be true or false, not {keeps!r}")
+    chosen = {"keep_secrets": keeps if args.keep_secrets is None else args.keep_secrets}
+    return {name: value for name, value in {**chosen, "secrets": names}.items() if value}
 
 
 def add_trials_argument(parser: argparse._ActionsContainer, text: str) -> None:
@@ -323,13 +353,20 @@ def store_address(given: str | None) -> str:
 
 
 def _chosen_database(given: str | None) -> str | None:
+    from taupy.profiledb.store.address import is_address
+
     chosen = given or os.environ.get("TAUPY_DB")
     if chosen:
         return chosen
     configured = project_settings().get("db")
-    if configured is not None and not isinstance(configured, str):
-        raise UsageError(f"`db` of [tool.taupy] in pyproject.toml is not a string: {configured!r}")
-    return configured or None
+    if not isinstance(configured, str | None):
+        note(
+            f"`db` of [tool.taupy] in pyproject.toml is not a string, and not used: {configured!r}"
+        )
+        return None
+    if not configured or is_address(configured):
+        return configured
+    return os.path.join(os.path.dirname(project_file()), configured)
 
 
 def recover_first(database: str) -> None:

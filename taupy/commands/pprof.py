@@ -22,7 +22,7 @@ from taupy.commands.pprof_arguments import add_arguments as add_arguments
 from taupy.errors import TaupyError, UsageError
 from taupy.model import job
 from taupy.model.answer import Answer
-from taupy.model.metric import TIME, Metric
+from taupy.model.metric import TIME
 from taupy.model.rows import ThreadRow
 from taupy.model.sampled import STATES
 from taupy.model.thread_groups import groups_of
@@ -34,6 +34,7 @@ from taupy.profiledb import metrics, query
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.dimensions import following
 from taupy.profiledb.meaning import Resolved
+from taupy.units import no_such
 
 if TYPE_CHECKING:  # these views are imported only when they are shown
     from taupy.pprof import kernels, tree
@@ -124,13 +125,14 @@ class Request:
         if args.kernels:
             return self._kernels(threads)
         name = args.metric or self._usual_metric()
-        metric = metrics.resolve(self.db, self.trial_id, name, of_steps=args.by == STEP)
+        metric = metrics.resolve(self.db, self.trial_id, name)
         self.chosen = self._where(threads)
         views = self._of_metric(threads, metric)
         if others := self._others(threads):
             from taupy.pprof import beside
 
-            views = [beside.with_metrics(view, others, self.args.plain) for view in views]
+            kinds = self._kinds(threads)
+            views = [beside.with_metrics(view, others, self.args.plain, kinds) for view in views]
         return views if metric.additive else [figures.without_shares(view) for view in views]
 
     def _usual_metric(self) -> str:
@@ -150,25 +152,15 @@ class Request:
 
     def _others(self, threads: Sequence[ThreadRow]) -> list[Answer]:
         """The metrics of --also."""
-        from taupy.pprof import paths
-
-        answers = []
-        for name in (name.strip() for text in self.args.also for name in text.split(",")):
-            if not self.args.tree:
-                answers.append(self._flat(threads, name))
-            elif self.args.summary_only:
-                answers.append(paths.over_threads(self._call_paths(threads, name)))
-            else:
-                answers.append(self._call_paths(threads, name))
-        return answers
+        ask = self._call_paths if self.args.tree else self._flat
+        names = (name.strip() for text in self.args.also for name in text.split(","))
+        return [ask(threads, name) for name in names]
 
     def _of_metric(self, threads: Sequence[ThreadRow], metric: Resolved) -> list[View]:
         args = self.args
         order = Order(sort=args.sort, reverse=args.reverse, limit=self.limit, plain=args.plain)
         if args.tree:
             return self._tree(threads, metric)
-        if args.by == STEP:
-            return self._steps(threads, metric.metric)
         if args.by:
             from taupy.pprof import grouping
 
@@ -179,29 +171,6 @@ class Request:
         if args.callers is not None or args.callees is not None:
             return self._call_graph(threads, metric.name, order)
         return self._tables(threads, metric.name)
-
-    def _steps(self, threads: Sequence[ThreadRow], metric: Metric) -> list[View]:
-        from taupy.pprof import steps
-        from taupy.profiledb.steps import not_of_steps, steps_of
-
-        places = {*map(selection.place_of, threads)}
-        chosen = [
-            (thread, series)
-            for thread, series in steps_of(self.db, self.trial_id)
-            if selection.place_of(thread) in places
-        ]
-        if not chosen:
-            raise UsageError(f"trial {self.trial_id} has no steps on these threads: docs/steps.md")
-        if metric == TIME:
-            return [steps.view(*of_thread).first(self.limit) for of_thread in chosen]
-        metrics_of_steps = dict.fromkeys(name for _, series in chosen for name in series.metrics)
-        if metric.name not in metrics_of_steps:
-            raise not_of_steps(metric.name, metrics_of_steps)
-        return [
-            steps.of_metric(thread, series, metric).first(self.limit)
-            for thread, series in chosen
-            if metric.name in series.metrics
-        ]
 
     def _where(self, threads: Sequence[ThreadRow]) -> set[str] | None:
         """The routines that meet all conditions; None without conditions."""
@@ -292,8 +261,12 @@ class Request:
         )
         if not tables:
             raise TaupyError(
-                f"no kernel of trial {self.trial_id} matches on these threads; "
-                "`taupy pprof --kernels` lists all"
+                f"trial {self.trial_id} on these threads: "
+                + no_such(
+                    "kernel",
+                    ", ".join(self.args.filter),
+                    {timer.short_name for timer in launches.table.row_labels("timer")},
+                )
             )
         tables[-1] = replace(tables[-1], notes=[*tables[-1].notes, *launches.notes])
         if tests or self.args.form == "csv":
@@ -334,7 +307,7 @@ class Request:
     def _kinds(self, threads: Sequence[ThreadRow]) -> dict[str, list[ThreadRow]]:
         """For people who choose no threads: kinds that have several, which are shown together."""
         args = self.args
-        if args.form != "text" or args.thread or args.node or args.summary_only:
+        if args.form not in terminal.FOR_PEOPLE or args.thread or args.node or args.summary_only:
             return {}
         host = [thread for thread in threads if thread.kind == "host"]
         kinds: dict[str, list[ThreadRow]] = {}
@@ -355,7 +328,6 @@ class Request:
         from taupy.pprof import tree
 
         args = self.args
-        for_people = args.form in ("text", "wide", "markdown")
         share = args.min_share
         if not metric.additive:
             if share:
@@ -365,7 +337,8 @@ class Request:
                 )
             share = 0.0
         elif share is None:
-            share = TREE_MIN_PERCENT if for_people and args.limit is None and not args.all else 0.0
+            short = args.form in terminal.FOR_PEOPLE and args.limit is None and not args.all
+            share = TREE_MIN_PERCENT if short else 0.0
         width = terminal.terminal_width(sys.stdout)
         choice = tree.Choice(
             sort=args.sort,
@@ -378,8 +351,9 @@ class Request:
             # Up to half of the space for names may be indentation.
             indent=max(3, (width - _NUMBERS_WIDTH) // 4) if width else tree.Choice().indent,
         )
-        answer = self._call_paths(threads, metric.name, choice)
-        return tree.views(answer, threads, choice, self._meant(answer))
+        kinds = self._kinds(threads)
+        answer = self._call_paths(threads, metric.name, choice, sums=bool(kinds))
+        return tree.views(answer, threads, choice, self._meant(answer), kinds)
 
     def _call_graph(self, threads: Sequence[ThreadRow], name: str, order: Order) -> list[View]:
         from taupy.pprof import callgraph
@@ -396,12 +370,17 @@ class Request:
         return views
 
     def _call_paths(
-        self, threads: Sequence[ThreadRow], name: str, choice: tree.Choice | None = None
+        self,
+        threads: Sequence[ThreadRow],
+        name: str,
+        choice: tree.Choice | None = None,
+        sums: bool = False,
     ) -> Answer:
         """Call paths of these threads, with libraries folded on request.
 
         Args:
             choice: leave out call paths that this selection would not show.
+            sums: whether threads are added up, so that a small call path of one counts.
         """
         args = self.args
         # In imported trees, rows without values may have children with values.
@@ -413,7 +392,7 @@ class Request:
             self.trial_id,
             name,
             self._places(threads),
-            least=None if choice is None else self._least(threads, name, choice),
+            least=None if choice is None or sums else self._least(threads, name, choice),
             deepest=None if choice is None else choice.depth,
         )
         self._not_empty(answer)

@@ -18,7 +18,7 @@ TREE_MIN_PERCENT = 1.0
 """Default of --min-share in trees for people."""
 
 STEP = "step"
-"""The steps of a training, a dimension of times and phases; of kernels, if there is a trace."""
+"""The steps of a training, a dimension of kernels if there is a trace."""
 
 _CONDITION = re.compile(r"(\S.*?)\s*(<=|>=|=|<|>)\s*([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)")
 
@@ -122,7 +122,7 @@ def _add_views(parser: argparse.ArgumentParser) -> None:
     views.add_argument("--callees", metavar="ROUTINE", help="routines that it calls")
     views.add_argument(
         "--by", choices=(*WITHIN, STEP), metavar="DIMENSION",
-        help="sums by " + ", ".join(WITHIN) + f" or {STEP}; with --kernels, of GPU work",
+        help="sums by " + ", ".join(WITHIN) + f"; with --kernels, of GPU work, or by {STEP}",
     )  # fmt: skip
     views.add_argument("--events", action="store_true", help="user events, call path by call path")
     views.add_argument("--kernels", action="store_true", help="GPU kernels, and who launched them")
@@ -186,12 +186,8 @@ def check(args: argparse.Namespace) -> None:
     chosen_modes = [name for name, given in modes.items() if given]
     if len(chosen_modes) > 1:
         raise UsageError(f"{' and '.join(chosen_modes)} are different views: choose one")
-    chosen = args.filter or args.group or args.where or args.fold_libraries
-    if args.by == STEP and chosen and not args.kernels:
-        raise UsageError(
-            "--by step shows whole steps, which know no routines: leave out --filter, --group, "
-            "--where and --fold-libraries"
-        )
+    if args.by == STEP and not args.kernels:
+        raise UsageError("--by step is `taupy steps`, also for --metric NAME")
     if args.also and chosen_modes and not args.tree:
         raise UsageError(
             f"--also works with TAU's tables and with --tree, not with {chosen_modes[0]}"

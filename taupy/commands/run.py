@@ -26,7 +26,7 @@ from taupy.commands.run_arguments import add_arguments as add_arguments
 from taupy.commands.run_arguments import parse as parse
 from taupy.commands.run_counts import count
 from taupy.commands.run_plan import Plan, merge_into
-from taupy.errors import DatabaseError, TaupyError, UsageError
+from taupy.errors import NOTICES, DatabaseError, TaupyError, UsageError
 from taupy.instrument import launchers
 from taupy.state import rights
 
@@ -79,7 +79,7 @@ def run(args: argparse.Namespace) -> int:
         messages += sampling.announced if number else []
     args.quiet = args.quiet or settings.rank > 0  # rank 0 speaks for the job
     if not args.quiet:
-        say(*settings.notes, *messages, *_database_doubts(settings.database))
+        say(*NOTICES, *settings.notes, *messages, *_database_doubts(settings.database))
     try:
         _torch_libraries(args, folder, settings)
         if settings.gpu != "no" and requested.has_gpu():
@@ -298,6 +298,8 @@ def _settings(args: argparse.Namespace, target: list[str]) -> Any:
     database, store = options.file_and_store(args)
     if store:
         plan.options["push_to"] = store
+    if args.trust_folder:
+        plan.options["trust_folder"] = True
     job = _job(args)
     if job.attempt and job.uuid is None:
         plan.notes.append(
@@ -317,7 +319,7 @@ def _settings(args: argparse.Namespace, target: list[str]) -> Any:
         interpreter=interpreter,
         cwd=_cwd(),
         module_path=[path for path in sys.path if path not in ("", _cwd(), program_folder)],
-        library_folders=launch.library_folders(),
+        library_folders=launch.library_folders(program_folder),
         program_folder=program_folder,
         launched_at=time.time(),
         root_pid=os.getpid(),

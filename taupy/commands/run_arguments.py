@@ -14,7 +14,7 @@ _ALONE = {"--trace": "gpu"}
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.usage = "taupy run [options] {script.py | -m module | -c code | -} [args ...]"
     where = parser.add_argument_group("where to store the trial")
-    where.add_argument("--db", metavar="FILE", help="the database (default: ./taupy.db)")
+    options.add_database_argument(where)
     where.add_argument("--app", metavar="NAME", help="application (default: the script's name)")
     where.add_argument("--experiment", metavar="NAME", help='experiment (default: "default")')
     where.add_argument("--trial", metavar="NAME", help="trial (default: the next number)")
@@ -31,12 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "`taupy merge` (default: the name that torchrun, mpirun or srun gives it)",
     )
     options.add_list_argument(where, "--meta", "KEY=VALUE", "metadata for the trial")
-    options.add_switch_argument(
-        where,
-        "--keep-secrets",
-        "store command lines as they are (default: values that look like passwords, keys and "
-        "tokens are replaced by a digest)",
-    )
+    options.add_keep_secrets_argument(where)
     what = parser.add_argument_group("what to measure")
     what.add_argument("--c-calls", action="store_true", help="also record C functions")
     what.add_argument(

@@ -21,8 +21,7 @@ def count(plan: Plan) -> None:
     wanted = requested.metrics(names, source, plan.project, requested.has_gpu())
     plan.notes += wanted.notes
     plan.metadata["taupy.option.metrics"] = ", ".join(names)
-    if wanted.cpu_time:
-        plan.options["cpu_time"] = True
+    plan.options["metrics"] = [*dict.fromkeys([*plan.options["metrics"], *wanted.calls])]
     if wanted.gpu:
         run_gpu.count(plan, wanted.gpu)
     if wanted.cpu and not plan.is_native:
@@ -39,7 +38,7 @@ def _prepared(plan: Plan, names: list[str]) -> Any:
     """The counters of the CPU that are read in this run."""
     from taupy.collectors import perf_events
 
-    room = perf_events.METRICS_AT_MOST - bool(plan.options["cpu_time"])
+    room = perf_events.METRICS_AT_MOST - len(plan.options["metrics"])
     at: Any = plan.args.counters_at or plan.project.get("counters_at") or "auto"
     if at not in ("auto", "calls", "regions"):
         raise UsageError(

@@ -42,7 +42,7 @@ class Plan:
         self.metadata = _metadata(args.meta)
         engine_name = args.engine or self.project.get("engine") or "auto"
         self.engine, self.early = _engine(engine_name, self.notes)
-        self.options = _engine_options(args, self.project) | _secrets(args, self.project)
+        self.options = _engine_options(args, self.project) | options.secrets(args)
         if args.steps:
             self._take_window(args.steps)
         self.traces = _traces(args.trace, self.project.get("trace"))
@@ -136,7 +136,7 @@ def _engine_options(args: argparse.Namespace, project: dict[str, Any]) -> dict[s
         raise UsageError(f"--max-callpaths must be at least 1, got {limit}")
     chosen: dict[str, Any] = {
         "c_calls": args.c_calls or bool(project.get("c_calls")),
-        "cpu_time": args.cpu_time or bool(project.get("cpu_time")),
+        "metrics": ["cpu_time"] if args.cpu_time or project.get("cpu_time") else [],
         "imports": bool(project.get("imports") if args.imports is None else args.imports),
         "depth": int(depth or 0),
         "include": _patterns("include", args.include, project),
@@ -152,19 +152,6 @@ def _engine_options(args: argparse.Namespace, project: dict[str, Any]) -> dict[s
     if limit is not None:
         chosen["max_callpaths"] = int(limit)
     return chosen
-
-
-def _secrets(args: argparse.Namespace, project: dict[str, Any]) -> dict[str, Any]:
-    """What is masked in command lines; nothing if nothing is set."""
-    names, keeps = project.get("secrets", []), project.get("keep_secrets", False)
-    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise UsageError(
-            f"`secrets` of [tool.taupy] must be a list of names of options, not {names!r}"
-        )
-    if not isinstance(keeps, bool):
-        raise UsageError(f"`keep_secrets` of [tool.taupy] must be true or false, not {keeps!r}")
-    chosen = {"keep_secrets": keeps if args.keep_secrets is None else args.keep_secrets}
-    return {name: value for name, value in {**chosen, "secrets": names}.items() if value}
 
 
 def number(name: str, given: Any, environment: str | None, project: dict[str, Any]) -> Any:

@@ -73,7 +73,7 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError(f"--port must be a number from 0 to 65535, got {args.port}")
     if args.file:
         options.recover_first(path)
-    with opened(path) as db:  # reports an unusable database, upgrades an old one
+    with opened(path) as db:  # reports an unusable database
         columns = pages.columns(db)
         trials = len(db.trials())
     if find_spec("datasette") is None or find_spec("uvicorn") is None:

@@ -8,6 +8,8 @@ import os
 import resource
 import signal
 
+from taupy.errors import NOTICES
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -65,6 +67,7 @@ def store(folder: str, of: str = "program") -> None:
 
             for late in recover(settings.database):
                 lines += _pushed(late, waiting=False)
+    lines += NOTICES
     if lines and not quiet:
         with contextlib.suppress(BaseException):
             from taupy.commands.messages import say

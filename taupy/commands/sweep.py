@@ -45,9 +45,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--metric", default="time", metavar="NAME", help="default: time")
     parser.add_argument(
         "--show",
-        default="totals,routines",
         metavar="WHAT",
-        help=f"{', '.join(PARTS)}, several with commas, or all (default: totals,routines)",
+        help=f"{', '.join(PARTS)}, several with commas, or all (default: totals, steps of a "
+        "training, routines)",
     )
     parser.add_argument(
         "--scaling",
@@ -116,7 +116,7 @@ def run(args: argparse.Namespace) -> int:
         return _rank_blocks(args)
     if args.kernel:
         raise UsageError("--kernel needs --block, such as --block 64,128,256")
-    parts = _parts(args.show)
+    parts = _parts(args.show or "totals,steps,routines")
     if args.limit < 1:
         raise UsageError(f"--limit must be at least 1, got {args.limit}")
     for path in args.plot:
@@ -140,6 +140,7 @@ def run(args: argparse.Namespace) -> int:
     limit = None if args.all else args.limit
     people = args.form in ("text", "wide", "markdown")
     views = [view(sweep, part, limit, people=people) for part in parts]
+    views = [shown for part, shown in zip(parts, views, strict=True) if args.show or shown.rows]
     views[0] = replace(views[0], warnings=sweep.warnings)
     if len(views) == 1:
         terminal.show(views[0], form=args.form)

@@ -128,7 +128,7 @@ def _pace(series: Steps) -> float:
 def _training(profile: Profile, limit: int) -> Iterator[View]:
     """Phases and layers of the thread that trained longest; no views if there are none."""
     kinds = {kind_of("|".join(timer.groups)) for timer in profile.timers}
-    if kinds <= {None, "import"}:
+    if kinds <= {None, "import", "exit"}:
         return
     from taupy.commands.running import stored
     from taupy.pprof import layers, phases

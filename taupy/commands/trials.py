@@ -8,6 +8,10 @@
     taupy trials rename TRIAL NAME
     taupy trials tag TRIAL TAG       add a tag
     taupy trials untag TRIAL TAG     remove a tag
+    taupy trials note TRIAL TEXT     set the note, or remove it with ''
+    taupy trials set TRIAL NAME=VALUE    set a fact of your own, or remove it with NAME=
+    taupy trials search WORD...      trials in which all words occur: in the names of their
+                                     application, experiment, trial or routines, a tag or the note
     taupy trials delete TRIAL...     asks for confirmation, unless --yes is given
 
 TRIAL is `latest`, an id, application/experiment/trial (with * and ?), a name,
@@ -22,14 +26,14 @@ import os
 import sys
 from collections.abc import Sequence
 
-from taupy.commands import options, running
+from taupy.commands import bar, options, running
 from taupy.commands.messages import say, tell
 from taupy.errors import TaupyError, UsageError
 from taupy.model.rows import TrialRow
 from taupy.pprof import terminal
 from taupy.pprof.view import Cell, Column, View
-from taupy.profiledb import query, selector
-from taupy.profiledb.database import ProfileDB
+from taupy.profiledb import query, search, selector
+from taupy.profiledb.database import NOTE, ProfileDB
 from taupy.profiledb.opening import editable, opened
 from taupy.profiledb.store.address import is_address
 from taupy.units import listing, several
@@ -73,10 +77,14 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError("--yes and --compact apply to `taupy trials delete TRIAL...`")
     if args.limit is not None and action != "list":
         raise UsageError("--limit applies to the list of trials: taupy trials [list] [TRIAL...]")
-    writes = action not in ("list", "show")
+    writes = action not in ("list", "show", "search")
     path = options.database_or_store(args)
     if args.compact and is_address(path):
         raise UsageError("--compact is for a file; in a store, `taupy store compact` joins files")
+    if action in ("note", "set") and is_address(path):
+        raise UsageError(
+            "a store keeps the facts that were pushed: change them in a database, and push it"
+        )
     if action == "list" and (words == [running.RUNNING] or not os.path.exists(path)):
         runs = running.here(path)
         if runs:
@@ -244,6 +252,46 @@ def _untag(db: ProfileDB, words: Sequence[str], args: argparse.Namespace) -> int
     return 0
 
 
+def _note(db: ProfileDB, words: Sequence[str], args: argparse.Namespace) -> int:
+    which, text = _two(words, "taupy trials note TRIAL TEXT")
+    return _set_metadata(db, which, NOTE, text.strip())
+
+
+def _set(db: ProfileDB, words: Sequence[str], args: argparse.Namespace) -> int:
+    which, assignment = _two(words, "taupy trials set TRIAL NAME=VALUE")
+    name, equals, value = (part.strip() for part in assignment.partition("="))
+    if not name or not equals:
+        raise UsageError("write: taupy trials set TRIAL NAME=VALUE")
+    if name.startswith("taupy."):
+        raise UsageError(f"{name}: names that begin with 'taupy.' are taupy's own")
+    return _set_metadata(db, which, name, value)
+
+
+def _set_metadata(db: ProfileDB, which: str, name: str, value: str) -> int:
+    trials = selector.many(db, [which])
+    with db.transaction():
+        before = {db.set_metadata(trial.id, name, value) for trial in trials}
+    was = listing([f"'{old}'" for old in sorted(before) if old], 3)
+    say(
+        (f"{name} is now '{value}'" if value else f"{name} is removed")
+        + (f" (was {was})" if was else "")
+        + f": {_listed(trials)}"
+    )
+    return 0
+
+
+def _search(db: ProfileDB, words: Sequence[str], args: argparse.Namespace) -> int:
+    if not words:
+        raise UsageError("write: taupy trials search WORD...")
+    with bar.shown() as progress:
+        progress.begin("reading names")
+        ids = search.trials(db, words, progress.advance)
+    trials = [trial for trial in db.trials() if trial.id in ids]
+    notes = [] if trials else [f"no trial of {db.path} has {' and '.join(words)}"]
+    terminal.show(table(trials, notes), form=args.form)
+    return 0 if trials else 1
+
+
 def _delete(db: ProfileDB, words: Sequence[str], args: argparse.Namespace) -> int:
     if not words:
         raise UsageError("name the trials: taupy trials delete TRIAL...")
@@ -266,6 +314,9 @@ _ACTIONS = {
     "rename": _rename,
     "tag": _tag,
     "untag": _untag,
+    "note": _note,
+    "set": _set,
+    "search": _search,
     "delete": _delete,
 }
 

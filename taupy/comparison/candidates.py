@@ -31,7 +31,7 @@ STEP, RANK = "step", "rank"
 DIMENSIONS = ("routine", *OF_TIMERS, "layer", "layer_type", "phase", STEP, RANK)
 """The dimensions of which candidates can be made."""
 
-_NOT_CODE = {"GPU_NO_OWNER", "TAUPY", "GPU_SYNC"}
+_NOT_CODE = {"GPU_NO_OWNER", "TAUPY", "GPU_SYNC", "IMPORT", "EXIT"}
 _KERNELS = "GPU_KERNEL"
 
 

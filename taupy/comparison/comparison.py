@@ -10,10 +10,12 @@ import math
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import chain
 from typing import Literal, get_args
 
 from taupy.analysis.compare import Comparison, Row, compared
 from taupy.analysis.match import Key, Level, Table
+from taupy.analysis.program_parts import is_import
 from taupy.comparison.calls import CallsOfPaths, Medians
 from taupy.comparison.layer_names import layer_keys
 from taupy.comparison.matching import hardly_matching, matched
@@ -62,6 +64,8 @@ class Question:
         level, table: how to match names (`analysis/match.py`).
         groups, names: only timers in one of these groups, and whose names match one of these
             patterns; empty for all.
+        imports: by routine, also those that are imports. They are shown in any case if groups or
+            names are given.
     """
 
     by: By = "routine"
@@ -72,6 +76,7 @@ class Question:
     table: Table | None = None
     groups: tuple[str, ...] = ()
     names: tuple[str, ...] = ()
+    imports: bool = False
 
 
 @dataclass(slots=True)
@@ -85,6 +90,7 @@ class Answer:
         calls: median number of calls of each row on each side; empty for user events.
         sums: whether the rows add up to the whole.
         of_timers: each side's timers -> their names here, for rows by routine or kernel.
+        has_imports: no imports were left out.
     """
 
     by: By
@@ -96,6 +102,7 @@ class Answer:
     calls: Mapping[Hashable, tuple[float | None, ...]] = field(default_factory=dict)
     sums: bool = True
     of_timers: Sequence[Mapping[TimerRow, Key]] = ()
+    has_imports: bool = True
 
 
 # --- answers -------------------------------------------------------------------
@@ -178,6 +185,12 @@ class _Comparing:
             {timer: timer for trial in side.trials for timer in timers_of.get(trial.id, ())}
             for side in self.sides
         ]
+        imports = {timer for side in timers_of_sides for timer in side if is_import(timer)}
+        if self.question.imports or self._limits or len(imports) == len({*chain(*timers_of_sides)}):
+            imports = set()
+        for side in timers_of_sides:
+            for timer in imports & side.keys():
+                del side[timer]
         keys_of = matched(
             self.db, self._trials, timers_of_sides, self.question.level, self.question.table
         )
@@ -193,6 +206,7 @@ class _Comparing:
 
         answer = self._answer(where, self._runs(of_sides, keyed, where), keys)
         answer.of_timers = keys_of
+        answer.has_imports = not imports
         return answer
 
     def _grouped(self, by: str) -> Answer:

@@ -149,6 +149,8 @@ def rows_view(
     layout = _Layout(answer, sides, verdicts, shown.confidence)
     cells = [layout.cells(row) for row in chosen]
     left = list(notes)
+    if not answer.has_imports:
+        left.append("without imports, which are in the whole: --group IMPORT shows them")
     if rest and answer.sums:
         cells.append(layout.others(rest))
     elif rest:
@@ -171,7 +173,7 @@ def _what(answer: Answer) -> str:
         return answer.value
     if answer.value in ("calls", "subroutines"):
         return answer.value
-    unit = "" if answer.metric.unit in ("ns", "") else f" [{answer.metric.unit}]"
+    unit = "" if answer.metric.unit in ("ns", "B", "") else f" [{answer.metric.unit}]"
     return f"{answer.value.replace('-', ' ')} {answer.metric.name}{unit}"
 
 

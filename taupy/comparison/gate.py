@@ -18,6 +18,7 @@ from taupy.comparison.sides import Side, both_sided
 from taupy.comparison.verdicts import Rule
 from taupy.errors import UsageError
 from taupy.escaping import visible
+from taupy.model.kernel_names import is_kernel
 from taupy.model.metric import CPU_TIME, Metric
 from taupy.pprof.selection import name_test
 from taupy.profiledb.database import ProfileDB
@@ -42,11 +43,13 @@ class Judgement(NamedTuple):
     Attributes:
         apart: by condition, rows that were not judged because a run or a side lacks them.
         warnings: where the names of the sides hardly match.
+        kernels: full names of the kernels among the rows.
     """
 
     judged: list[Judged]
     apart: list[str]
     warnings: Sequence[str] = ()
+    kernels: Sequence[str] = ()
 
     @property
     def exit_code(self) -> int:
@@ -85,6 +88,7 @@ class _There(NamedTuple):
         metric: metric of the values; `own`: exceptions by row.
         left: names of rows missing in some run.
         warnings: where the names of the sides hardly match.
+        kernels: full names of the kernels among the rows.
     """
 
     rows: list[Candidate]
@@ -92,6 +96,7 @@ class _There(NamedTuple):
     left: list[str]
     own: Mapping[str, Metric] = {}
     warnings: Sequence[str] = ()
+    kernels: Sequence[str] = ()
 
 
 def judge(
@@ -119,6 +124,7 @@ def judge(
     judged: list[Judged] = []
     apart: list[str] = []
     names_apart: list[str] = []
+    kernels: list[str] = []
     shares = cpu_share.cpu_shares(db, sides)
     for condition in conditions:
         for at in range(1, len(sides)):
@@ -144,11 +150,12 @@ def judge(
                 name = ruling.name if len(sides) == 2 else f"{sides[at].letter}: {ruling.name}"
                 judged.append(Judged(ruling._replace(name=name), metric))
             names_apart += candidates.warnings
+            kernels += candidates.kernels
             if candidates.left:
                 apart.append(_left_out(condition, candidates.left))
     order = {"fails": 0, "undecided": 1, "passes": 2}
     judged.sort(key=lambda judged_row: order[judged_row.ruling.verdict])
-    return Judgement(judged, list(dict.fromkeys(apart)), list(dict.fromkeys(names_apart)))
+    return Judgement(judged, list(dict.fromkeys(apart)), list(dict.fromkeys(names_apart)), kernels)
 
 
 def on_cpu_time(condition: Condition) -> Condition:
@@ -275,6 +282,7 @@ def _candidates(
     of_tables = answers(db, sides, _question_of(condition, question))
     names: dict[str, tuple[Answer, Row[Hashable]]] = {}
     candidates: list[Candidate] = []
+    kernels: list[str] = []
     left: list[str] = []
     test = name_test(condition.pattern) if condition.pattern is not None else None
     for answer in of_tables:
@@ -299,6 +307,7 @@ def _candidates(
                 continue
             if sum(values) / len(values) >= least:
                 names[name] = (answer, row)
+                kernels += [key.timer] if is_kernel(key.groups) else []
                 candidates.append(Candidate(name, *row.runs))
     if test is not None and not candidates and not left:
         raise UsageError(_nothing(condition, of_tables))
@@ -307,7 +316,8 @@ def _candidates(
             f"--fail-on '{condition.text}': {condition.metric} has no total, because it is not "
             "additive; name a routine or kernel with `of`"
         )
-    return _There(candidates, of_tables[0].metric, left, warnings=warnings(sides, of_tables))
+    apart = warnings(sides, of_tables)
+    return _There(candidates, of_tables[0].metric, left, warnings=apart, kernels=kernels)
 
 
 def _of_events(
@@ -348,7 +358,7 @@ def _of_events(
 def _question_of(condition: Condition, question: Question) -> Question:
     """The default value: inclusive for routines named in a condition, exclusive for all."""
     value = condition.value or ("inclusive" if condition.pattern is not None else "exclusive")
-    of_condition = replace(question, by="routine", groups=(), names=())
+    of_condition = replace(question, by="routine", groups=(), names=(), imports=True)
     if condition.metric in gate.COUNTS:
         return replace(of_condition, metric="time", value=condition.metric)  # type: ignore[arg-type]
     return replace(of_condition, metric=condition.metric, value=value)

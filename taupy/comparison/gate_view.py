@@ -29,7 +29,7 @@ def conclusion_view(
     title = f"GATE {conclusion.word}: " + "; ".join(condition.text for condition in conditions)
     rulings = [(judged_row.ruling, judged_row.metric) for judged_row in judgement.judged]
     view = gate_view(rulings, title, conclusion.notes, machines, confidence)
-    return replace(view, warnings=judgement.warnings)
+    return replace(view, warnings=judgement.warnings, kernels=judgement.kernels)
 
 
 def gate_view(

@@ -108,13 +108,14 @@ def view(db: ProfileDB, trial_id: int, wall_ns: float, limit: int) -> View:
     for rank, row in enumerate(rows[:limit], 1):
         speedup = amdahl(row.saved_ns, wall_ns)[1]
         advice = row.advice
-        cells.append((rank, row.short_name, row.timer, row.time_ns, advice.rule, advice.finding,
+        cells.append((rank, row.timer, row.timer, row.time_ns, advice.rule, advice.finding,
                       advice.change, row.saved_ns, speedup))  # fmt: skip
     notes = ["bounds hold where the kernel waits for nothing else; no bound: code cannot tell"]
     notes += sorted({row.doubt for row in rows if row.doubt})
     if len(rows) > limit:
         notes.append(f"{len(rows) - limit} more; --limit N shows them")
-    return View(f"TUNING CANDIDATES of trial {trial_id} by their code:", columns, cells, notes)
+    title = f"TUNING CANDIDATES of trial {trial_id} by their code:"
+    return View(title, columns, cells, notes, kernels=[row.timer for row in rows])
 
 
 # --- block sizes -------------------------------------------------------------
@@ -141,7 +142,7 @@ def blocks_view(
         for rank, fit in enumerate(kernel_advice.ranked(code, blocks), 1):
             share = fit.occupancy.share if fit.occupancy else None
             rows.append((
-                code.short_name, code.full_name, code.chip, rank, fit.block,
+                code.full_name, code.full_name, code.chip, rank, fit.block,
                 None if share is None else 100 * share,
                 fit.occupancy.limiter if fit.occupancy else "does not fit",
                 measured.get((code.short_name, fit.block)),

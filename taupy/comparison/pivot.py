@@ -20,6 +20,7 @@ from taupy.comparison.trial_values import Over, TrialValues, Value, Where
 from taupy.errors import MissingMetric, UsageError
 from taupy.escaping import visible
 from taupy.model.answer import Answer
+from taupy.model.kernel_names import is_kernel
 from taupy.model.metric import ROOT_TIMER, Metric
 from taupy.model.question import COUNTS
 from taupy.model.rows import TimerRow, TrialRow
@@ -363,12 +364,15 @@ class _Cells:
 
 
 def _spelled(keys: Iterable[Key]) -> dict[object, str]:
-    """A name for every key: the short name if it is unique."""
+    """A name for every key: the short name if it is unique, and the full one of a kernel, which
+    people see shortened."""
     distinct = {key.identity: key for key in keys}
     having: dict[str, int] = {}
     for key in distinct.values():
         having[key.short_name] = having.get(key.short_name, 0) + 1
     return {
-        identity: key.short_name if having[key.short_name] == 1 else key.timer
+        identity: key.short_name
+        if having[key.short_name] == 1 and not is_kernel(key.groups)
+        else key.timer
         for identity, key in distinct.items()
     }

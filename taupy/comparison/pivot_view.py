@@ -43,7 +43,15 @@ def view(answer: PivotTable, limit: int | None = None) -> View:
         shown = ["" if at < same else label for at, label in enumerate(labels)]
         rows.append([*labels, *shown, *table.row(labels)])
         above = labels
-    return View(f"{_what(answer, unit)} by {_by(answer)}", columns, rows, notes, answer.warnings)
+    kernels = [
+        labels[at]
+        for names, labelled in ((layout.rows, table.rows), (layout.columns, table.columns))
+        for at, name in enumerate(names)
+        if name == "kernel"
+        for labels in labelled
+    ]
+    title = f"{_what(answer, unit)} by {_by(answer)}"
+    return View(title, columns, rows, notes, answer.warnings, kernels)
 
 
 def _what(answer: PivotTable, unit: str) -> str:

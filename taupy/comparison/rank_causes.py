@@ -40,7 +40,7 @@ _WAITING = ("_verify_param_shape_across_processes", "_sync_module_states")
 _PARTS = ("<genexpr>", "<listcomp>", "<setcomp>", "<dictcomp>")
 """Groups of routines that are lines of other routines."""
 _MOST = 0.6
-_NOT_WORK = ("import", "communication")
+_NOT_WORK = ("import", "communication", "exit")
 _MEASURING = "TAUPY"
 """Group of what taupy itself does in a process, and of the root of call paths."""
 
@@ -209,7 +209,7 @@ class Causes:
 
     def _is_own(self, timer: TimerRow) -> bool:
         path = self._files.get(timer.timer)
-        return path is not None and not is_library(path)
+        return path is not None and not is_library(path, timer.groups)
 
     @cached_property
     def _files(self) -> Mapping[str, str | None]:

@@ -29,7 +29,7 @@ from taupy.analysis.sweep import (
     scaled,
 )
 from taupy.comparison.matching import hardly_matching
-from taupy.comparison.sweep_rows import BalanceRow, OutlierRow, TimerRow, TopRow
+from taupy.comparison.sweep_rows import BalanceRow, OutlierRow, StepsRow, TimerRow, TopRow
 from taupy.comparison.swept_values import (
     PROGRAM,
     Measured,
@@ -37,6 +37,7 @@ from taupy.comparison.swept_values import (
     TimerKey,
     known_phases,
     measured,
+    stepped,
     totals,
 )
 from taupy.errors import UsageError
@@ -54,13 +55,18 @@ if TYPE_CHECKING:
 Across = Literal["max", "mean", "total"]
 ACROSS: tuple[Across, ...] = get_args(Across)
 
-Part = Literal["totals", "routines", "phases", "imbalance", "correlation", "outliers", "top"]
+Part = Literal[
+    "totals", "steps", "routines", "phases", "imbalance", "correlation", "outliers", "top"
+]
 PARTS: tuple[Part, ...] = get_args(Part)
 
 _TIMES = ("ns", "us", "ms", "s")
 _PHASE = "PHASE"
 _MOST_CORRELATED = 20
-_MAY_LACK = ("share", "cumulative", "speedup", "efficiency", "pearson", "spearman")
+_MAY_LACK = (
+    *("share", "cumulative", "speedup", "efficiency", "pearson", "spearman"),
+    *("samples_per_second", "tokens_per_second", "memory", "gpu_memory"),
+)
 
 
 def _mixed(selected: SweptTrials) -> list[str]:
@@ -232,6 +238,25 @@ class Sweep:
     def totals(self) -> list[Scaled]:
         """The whole program: median over runs, speed-up, relative efficiency."""
         return [row for series in self.series for row in self._totals[series]]
+
+    def steps(self) -> list[StepsRow]:
+        """The steps of a training: their time, samples per second, memory."""
+        with opened(self._path) as db:
+            of_runs = {
+                run.swept.trial.id: stepped(db, run.swept.trial.id) for run in self._measured
+            }
+        rows = []
+        for series in self.series:
+            for value in self.values:
+                runs = [of_runs[run.swept.trial.id] for run in self._runs(series, value)]
+                columns = list(zip(*filter(None, runs), strict=True))
+                medians = [
+                    median(numbers) if (numbers := [x for x in column if x is not None]) else None
+                    for column in columns
+                ]
+                if columns:
+                    rows.append(StepsRow(series, value, len(columns[0]), *medians))  # type: ignore[arg-type]
+        return rows
 
     def routines(self) -> list[TimerRow]:
         """The same by routine, exclusive; the largest at any value come first."""
@@ -507,6 +532,7 @@ def _says_the_same(texts: Sequence[str | None], values: Sequence[str]) -> bool:
 
 _ROWS: dict[Part, Any] = {
     "totals": Scaled,
+    "steps": StepsRow,
     "routines": TimerRow,
     "phases": TimerRow,
     "imbalance": BalanceRow,

@@ -80,7 +80,7 @@ def _drawn(sweep: Sweep, kind: str, most: int) -> bytes:
         drawn = figure(sweep, most, title=kind != "html")
     except ImportError as problem:
         raise TaupyError(
-            f"matplotlib is needed for pictures ({problem}): pip install matplotlib"
+            f"pictures need matplotlib ({problem}): pip install 'taupy-profiler[plots]'"
         ) from None
     if kind == "png":
         data = io.BytesIO()

@@ -24,6 +24,24 @@ class TimerRow(NamedTuple):
     efficiency: float | None
 
 
+class StepsRow(NamedTuple):
+    """The steps of a training at one value: medians over its runs, as in `taupy steps`.
+
+    `step`: of the slowest rank; rates are sums over the ranks, and `memory` is the largest seen in
+    any step of any rank. None: unknown.
+    """
+
+    series: str
+    value: str
+    runs: int
+    steps: float
+    step: float
+    samples_per_second: float | None
+    tokens_per_second: float | None
+    memory: float | None
+    gpu_memory: float | None
+
+
 class BalanceRow(NamedTuple):
     """Load balance of a routine over threads, nodes or GPUs, in the median run of a value.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from taupy.analysis.sweep import as_number
@@ -23,8 +24,9 @@ def view(sweep: Sweep, part: Part, limit: int | None, *, people: bool) -> View:
         limit: number of routines (per value, for top and imbalance); None for all.
         people: for text and Markdown, otherwise for CSV and JSON.
     """
-    views: View = {
+    shown: View = {
         "totals": _totals,
+        "steps": _steps,
         "routines": _routines,
         "phases": _phases,
         "imbalance": _imbalance,
@@ -32,7 +34,10 @@ def view(sweep: Sweep, part: Part, limit: int | None, *, people: bool) -> View:
         "outliers": _outliers,
         "top": _top,
     }[part](sweep, limit, people)
-    return views
+    if part in ("totals", "steps") or not people:
+        return shown
+    of_gpus = {row.timer for row in sweep.routines() if row.where != "host"}
+    return replace(shown, kernels=list(of_gpus))
 
 
 def _value(sweep: Sweep) -> tuple[Kind, str]:
@@ -69,8 +74,9 @@ def _percent(share: float | None) -> float | None:
 
 
 def _what(sweep: Sweep) -> str:
-    unit = f" [{sweep.metric.unit}]" if sweep.metric.unit else ""
-    return f"{sweep.metric.name}{unit}"
+    # Cells of times and bytes have units of their own.
+    unit = "" if _value(sweep)[0] != "float" else sweep.metric.unit
+    return sweep.metric.name + (f" [{unit}]" if unit else "")
 
 
 _SPEEDUP = Column("speedup", "float", "Speed-up")
@@ -100,6 +106,33 @@ def _totals(sweep: Sweep, limit: int | None, people: bool) -> View:
     if not scaling and all(as_number(value) is not None for value in sweep.values):
         notes.append("no efficiency: add --scaling strong or weak if the parameter is a resource")
     return View(f"SWEEP over {sweep.over}: {_what(sweep)}", columns, rows, [*notes, *sweep.notes])
+
+
+def _steps(sweep: Sweep, limit: int | None, people: bool) -> View:
+    rows = sweep.steps()
+    columns = [
+        *_start(sweep),
+        Column("runs", "int", "Runs"),
+        Column("steps", "float", "Steps"),
+        Column("step_ns", "time_ns", "Step"),
+        Column("samples_per_second", "rate", "Samples/s"),
+        Column("tokens_per_second", "rate", "Tokens/s"),
+        Column("memory_bytes", "bytes", "Memory\nat most"),
+        Column("gpu_memory_bytes", "bytes", "GPU memory\nat most"),
+    ]
+    cells = [_own(sweep, row) for row in rows]
+    first = len(_start(sweep)) + 3
+    shown = [
+        at
+        for at in range(len(columns))
+        if not people or at < first or any(row[at] is not None for row in cells)
+    ]
+    return View(
+        f"STEPS over {sweep.over}",
+        [columns[at] for at in shown],
+        [[row[at] for at in shown] for row in cells],
+        ["medians over the runs of what `taupy steps` shows of a training, after its warm-up"],
+    )
 
 
 def _across(sweep: Sweep) -> str:

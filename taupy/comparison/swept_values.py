@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 from taupy.analysis import match, program_parts
 from taupy.comparison.matching import matched
 from taupy.model.answer import Answer
+from taupy.model.profile import Steps
 from taupy.model.question import Question
 from taupy.model.rows import TimerRow
+from taupy.model.sampled import CUDA_ALLOCATED, RESIDENT
+from taupy.model.step_times import step_times
 from taupy.pprof import phases, selection
 from taupy.profiledb import metrics
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.meaning import Meant
+from taupy.profiledb.steps import steps_of
 from taupy.profiledb.sweeps import SweptTrial
 from taupy.profiledb.translation import metrics_of
 from taupy.profiledb.values import values
@@ -203,6 +207,35 @@ def known_phases(db: ProfileDB, trial: int) -> dict[TimerKey, SweptTimer]:
         whole = Spent(threads, sum(of_kind.values()))
         timers["host", kind] = SweptTimer(kind, "PHASE", calls[kind], whole, whole)
     return timers
+
+
+def stepped(db: ProfileDB, trial: int) -> tuple[float | None, ...]:
+    """Of a training: its steps, the time of one [ns], samples and tokens per second, the largest
+    memory and GPU memory [bytes]; () without steps."""
+    longest: dict[int, Steps] = {}
+    for thread, steps in steps_of(db, trial):
+        if steps.kind == "training":
+            longest.setdefault(thread.node, steps)
+    times = [step_times(steps) for steps in longest.values()]
+    if not times:
+        return ()
+
+    def rate(of_ranks: Iterable[float | None]) -> float | None:
+        rates = [value for value in of_ranks if value is not None]
+        return sum(rates) if len(rates) == len(times) else None
+
+    def most(name: str) -> float | None:
+        held = (steps.values.get(name, ()) for steps in longest.values())
+        return max((value for of_rank in held for value in of_rank if value == value), default=None)
+
+    return (
+        max(sum(steps.count) for steps in longest.values()),
+        max(time.median_ns for time in times),
+        rate(time.samples_per_second for time in times),
+        rate(time.tokens_per_second for time in times),
+        most(RESIDENT),
+        most(CUDA_ALLOCATED),
+    )
 
 
 def totals(db: ProfileDB, trials: Sequence[int]) -> dict[tuple[str, str], dict[int, float]]:

@@ -19,10 +19,11 @@ from pathlib import Path
 from taupy.formats import limits, reading
 from taupy.formats.progress import Progress
 from taupy.formats.reading import refusal
-from taupy.formats.registry import Format
+from taupy.formats.registry import IMPORT_NOTES, Format
 from taupy.formats.stacks import Stacks, Timers, profile_of, routine_timer
 from taupy.model.metric import CPU_TIME
 from taupy.model.profile import TIME, Profile, Thread, ThreadProfile, Timer
+from taupy.units import several
 
 _HEADER = re.compile(rb"# ([A-Za-z_ -]{1,40}): ?(.*)")
 _LINE = re.compile(rb"(P[^;]*;T[^; ]*)(?:;(.*))? (-?[0-9]{1,17})")
@@ -39,6 +40,7 @@ def read(source: Path, progress: Progress) -> Iterator[Profile]:
     timers = Timers()
     threads: dict[str, Stacks] = {}
     facts: dict[str, str] = {}
+    negative = 0
     with closing(reading.lines(source, progress)) as lines:
         for number, line in enumerate(lines, 1):
             if not line.strip():
@@ -54,6 +56,9 @@ def read(source: Path, progress: Progress) -> Iterator[Profile]:
                 raise refusal(
                     source, f"line {number}", "expected process, thread, stack and number"
                 )
+            if match[3].startswith(b"-"):
+                negative += 1
+                continue
             frames = match[2].decode("utf-8", "backslashreplace").split(";") if match[2] else []
             if len(frames) > limits.FRAMES:
                 raise refusal(source, f"line {number}", f"{len(frames)} frames in one stack")
@@ -70,6 +75,8 @@ def read(source: Path, progress: Progress) -> Iterator[Profile]:
         for thread, stacks in zip(_threads(threads), threads.values(), strict=True)
     ]
     profile = profile_of(source, timers, thread_profiles, [metric])
+    if negative:
+        profile.metadata[IMPORT_NOTES] = f"omitted: {several(negative, 'sample')} of negative time"
     profile.metadata |= {f"austin {name}": value for name, value in facts.items()}
     yield profile
 

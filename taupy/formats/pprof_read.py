@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -28,12 +29,25 @@ from taupy.model.profile import (
 )
 
 _TIMES: Final = {
-    "nanoseconds": 1, "ns": 1, "microseconds": 1000, "us": 1000, "milliseconds": 10**6, "ms": 10**6,
-    "seconds": 10**9, "s": 10**9,
-}  # fmt: skip
+    **dict.fromkeys(("ns", "nsec", "nanosecond"), 1),
+    **dict.fromkeys(("us", "usec", "microsecond"), 10**3),
+    **dict.fromkeys(("ms", "msec", "millisecond"), 10**6),
+    **dict.fromkeys(("s", "sec", "second"), 10**9),
+    **dict.fromkeys(("min", "minute"), 60 * 10**9),
+    **dict.fromkeys(("h", "hr", "hour"), 3600 * 10**9),
+}
+_SIZES: Final = {
+    **dict.fromkeys(("b", "byte"), 1),
+    **dict.fromkeys(("kb", "kib", "kilobyte"), 1 << 10),
+    **dict.fromkeys(("mb", "mib", "megabyte"), 1 << 20),
+    **dict.fromkeys(("gb", "gib", "gigabyte"), 1 << 30),
+}
+"""As Go's pprof has them: powers of 1024."""
 _PREFERRED: Final = ("time", "wall", "cpu", "delay", "lock")
-_UNITS: Final = {"bytes": "B", "nanoseconds": "ns"}
-_THREAD_LABELS: Final = ("thread", "thread id", "tid", "goroutine", "thread native id")
+_THREAD_LABELS: Final = (
+    *("thread", "thread id", "tid", "goroutine"),
+    *("thread native id", "native thread id"),
+)
 _NATIVE_LABELS: Final = ("thread native id", "native thread id", "thread id", "tid")
 _PROCESS_LABELS: Final = ("process id", "pid")
 _NAME_LABELS: Final = ("thread name",)
@@ -135,8 +149,16 @@ def _numbers(message: bytes) -> dict[int, int]:
 
 
 def _loosely(label: str) -> str:
-    """A label's name without case, and with blanks for `_` and `-`."""
-    return label.lower().translate({ord("_"): " ", ord("-"): " "})
+    """A label's name without case, and with blanks for `_`, `-`, `.` and between `threadId`."""
+    apart = re.sub("(?<=[a-z])(?=[A-Z])", " ", label)
+    return apart.lower().translate(dict.fromkeys(map(ord, "_-."), " "))
+
+
+def _unit(text: str) -> str:
+    """A known unit, whatever its case and number, or the text."""
+    unit = text.translate(_MU).strip().lower()
+    unit = unit.removesuffix("s") if len(unit) > 2 else unit
+    return unit if unit in _TIMES or unit in _SIZES else text
 
 
 def _first(labels: dict[str, str | int], names: tuple[str, ...]) -> str | int | None:
@@ -203,10 +225,7 @@ class _Reader:
 
     def _choose_metrics(self) -> None:
         """Choose the sample type that is the time, and name the others."""
-        names = [
-            (self._text(kind), self._text(unit).translate(_MU)) for kind, unit in self._tables.types
-        ]
-        names = [(name, unit.lower() if unit.lower() in _TIMES else unit) for name, unit in names]
+        names = [(self._text(kind), _unit(self._text(unit))) for kind, unit in self._tables.types]
         times = [name for name, unit in names if unit in _TIMES]
         default = self._text(self._tables.numbers.get(14, 0))
         usual = [name for part in _PREFERRED for name in times if _is_kind(name, part)]
@@ -222,8 +241,10 @@ class _Reader:
                     self._metadata["pprof time"] = name
             elif unit in _TIMES:
                 metric, factor = Metric(name or "value", "ns"), _TIMES[unit]
+            elif unit in _SIZES:
+                metric, factor = Metric(name or "value", "B"), _SIZES[unit]
             else:
-                metric, factor = Metric(name or "value", _UNITS.get(unit, unit)), 1
+                metric, factor = Metric(name or "value", unit), 1
             while metric.name in used:
                 metric = Metric(f"{metric.name} {number}", metric.unit)
             used.add(metric.name)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
+from taupy.state.folder import open_named
+
 
 class Progress(Protocol):
     """Takes a reader's or writer's reports. Both calls are cheap."""
@@ -37,7 +39,7 @@ class CountedFile:
     """
 
     def __init__(self, path: Path, progress: Progress, *, one_of_many: bool = False) -> None:
-        self._file: BinaryIO = open(path, "rb")  # noqa: SIM115 - closed by close
+        self._file: BinaryIO = open_named(path)
         self._advance = progress.advance
         if not one_of_many:
             progress.begin(path.name, path.stat().st_size)

@@ -60,7 +60,6 @@ _MODULES = (
     "perfetto",
     "pprof_proto",
     "pstats_",
-    "json_",
     "speedscope",
     "hatchet",
     "proton",
@@ -73,6 +72,11 @@ _MODULES = (
 # Files that users often try and no module reads: how they begin, and what to do.
 _OF_OTHERS = (
     (
+        b'{"taupy_profile":',
+        "a trial as JSON, which older versions of taupy read; a database holds the whole trial, "
+        "too: taupy merge FILE --into one.db --trial TRIAL",
+    ),
+    (
         b"version https://git-lfs.github.com/spec/",
         "a Git LFS pointer, not the file itself; fetch the file with: git lfs pull",
     ),
@@ -81,6 +85,14 @@ _OF_OTHERS = (
         "a recording of perf; make it readable with: perf script -i {name} | stackcollapse-perf.pl",
     ),
 )
+
+
+_IN_DATABASE = "a database holds the whole trial: taupy merge FILE --into one.db --trial TRIAL"
+_NOT_WRITTEN = {
+    "json": _IN_DATABASE,
+    "tau-packed": "--format tau writes a folder that ParaProf opens and can pack",
+}
+"""What older versions wrote, and what to do instead."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,7 +117,6 @@ class Format:
         folder: `write` creates a folder, not a file.
         folds: files hold call paths for people to look at, and small call paths may be folded
             (`folding.py`).
-        keeps_source: files contain uuid and source of their trial, which import keeps.
         read_together: reads several files of one folder as one trial, for formats that
             write a file for each thread, rank or section.
         belong_together: whether two files are parts of one trial; None if all in a folder are.
@@ -120,7 +131,6 @@ class Format:
     holds: frozenset[Part] = EVERYTHING
     folder: bool = False
     folds: bool = False
-    keeps_source: bool = False
     read_together: Callable[[Sequence[Path], Progress], Iterator[Profile]] | None = None
     belong_together: Callable[[Path, Path], bool] | None = None
 
@@ -146,7 +156,8 @@ def exported(profile: Profile, format: Format, target: Path, progress: Progress)
     lost = format.write(profile, target, progress)
     for part, words in left_out(profile, format.holds):
         others = ", ".join(format.name for format in writers() if part in format.holds)
-        lost.append(f"{words}; formats that hold them: {others}")
+        instead = f"formats that hold them: {others}" if others else _IN_DATABASE
+        lost.append(f"{words}; {instead}")
     return [f"not written: {line}" for line in lost]
 
 
@@ -282,7 +293,8 @@ def _named(name: str, choice: list[Format], what: str) -> Format:
         if format.name == name:
             return format
     names = ", ".join(format.name for format in choice)
-    raise UsageError(f"'{name}' is not a format that can be {what}; use one of {names}")
+    instead = f" ({_NOT_WRITTEN[name]})" if name in _NOT_WRITTEN else ""
+    raise UsageError(f"'{name}' is not a format that can be {what}{instead}; use one of {names}")
 
 
 def _formats(module: str) -> tuple[Format, ...]:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _OPTIONS = (  # options that change the cost of a call
     "c_calls",
-    "cpu_time",
+    "metrics",
     "throttle",
     "counters",
     "counters_at_calls",

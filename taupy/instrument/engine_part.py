@@ -173,8 +173,9 @@ def health(state: "EngineState") -> dict[str, str]:
         notes["audit"] = (
             "an audit hook of the program refuses what measuring needs: counts are lower bounds"
         )
-    if state.wants_cpu_time:
-        notes["cpu_time"] = "cpu_time needs the compiled engine: it is not measured"
+    if state.metrics:
+        names = ", ".join(state.metrics)
+        notes["metrics"] = f"{names}: metrics of calls need the compiled engine; not measured"
     if state.unwritten:
         notes["part"] = "the profile could not always be written during the run"
     return notes

@@ -44,7 +44,7 @@ class EngineState:
         self.throttling = bool(options.get("throttle"))
         self.throttle_calls = int(options.get("throttle_calls") or 100_000)
         self.throttle_ns = int(options.get("throttle_ns_per_call") or 10_000)
-        self.wants_cpu_time = bool(options.get("cpu_time"))
+        self.metrics: list[str] = options.get("metrics") or []
         self.helper = bool(options.get("helper"))
         include, exclude = options.get("include") or [], options.get("exclude") or []
         self.routines = Routines(

@@ -39,14 +39,37 @@ def interpreter_options() -> list[str]:
     return command_line.split(sys.orig_argv[1:])[0]
 
 
-def library_folders() -> list[str]:
-    """Folders of installed packages, then of the standard library, longest first."""
+def library_folders(program_folder: str = "") -> list[str]:
+    """Folders of installed packages, then of the standard library, longest first.
+
+    Args:
+        program_folder: what lies around it is the program's, whatever is installed there.
+    """
     packages = set(site.getsitepackages())
     if site.ENABLE_USER_SITE:
         packages.add(site.getusersitepackages())
+    packages |= {
+        folder
+        for folder in {*sys.path} - packages
+        if folder and _has_packages(folder) and not _is_within(program_folder, folder)
+    }
     standard = _standard_folders()
     both = {os.path.realpath(folder) for folder in packages | standard} | packages | standard
     return sorted(both, key=len, reverse=True)
+
+
+def _has_packages(folder: str) -> bool:
+    """Whether an installer has put packages into a folder, such as `pip install --target`."""
+    try:
+        return any(name.endswith(".dist-info") for name in os.listdir(folder))
+    except OSError:
+        return False
+
+
+def _is_within(program_folder: str, folder: str) -> bool:
+    """Whether a program lies in a folder, other than the console script of a package there."""
+    program, real = os.path.realpath(program_folder) + "/", os.path.realpath(folder)
+    return program.startswith(f"{real}/") and program != f"{real}/bin/"
 
 
 def _standard_folders() -> set[str]:
@@ -102,7 +125,9 @@ def execute(folder: Folder, settings: RunSettings) -> NoReturn:
     options["storer_argv"] = storer_command(folder, settings.module_path)
     options["spill_prefix"] = os.fsencode(spill_prefix(settings))
     command = [*settings.interpreter, *settings.arguments]
-    settings.arguments = masking_of(folder, settings).words(settings.arguments)
+    masking = masking_of(folder, settings)
+    settings.arguments = masking.words(settings.arguments)
+    settings.metadata = masking.facts(settings.metadata)
     write_settings(folder, settings)
     environment[VARIABLE] = f"{folder.path}/.{os.urandom(16).hex()}"
     if not is_boot_installed(settings.interpreter[1:]):

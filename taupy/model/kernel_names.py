@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
     from taupy.model.profile import Timer
 
+KERNEL_GROUPS: Final = frozenset({"GPU_KERNEL", "TAU_GPU_KERNEL"})
+
 LONGEST_MANGLED: Final = 1 << 16
 """Longer names are left as they are: no compiler emits them."""
 
@@ -62,6 +64,11 @@ _LAMBDA_NUMBER = re.compile(r"(?:#|instance )(\d+)\)?[}\]]\Z")
 _ANONYMOUS: Final = {"(anonymous namespace)", "(anonymous)", "<unnamed>", "{anonymous}"}
 _HALF_ANONYMOUS = re.compile(r"(?<![<\w])unnamed>(?=::)")  # as Nsight Compute on Windows writes it
 _CLOSING: Final = {"(": ")", "<": ">", "[": "]", "{": "}"}
+
+
+def is_kernel(groups: str) -> bool:
+    """Whether a timer with these groups, joined by `|`, is a kernel."""
+    return not KERNEL_GROUPS.isdisjoint(groups.split("|"))
 
 
 def demangled(name: str) -> str:

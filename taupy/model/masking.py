@@ -1,4 +1,4 @@
-"""Mask what looks like a secret in a command line, before it is stored.
+"""Mask what looks like a secret in command lines and metadata, before it is stored.
 
 `secret_words.py` has the rules. A masked value becomes `MASKED-` and a salted digest: equal values
 stay equal, so that trials still group, and nobody without the salt can try values. The salt lies in
@@ -14,8 +14,9 @@ from taupy.state.folder import Folder, open_own
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
+    from taupy.model.profile import Profile
     from taupy.model.secret_words import Rules
 
 SALT = "salt"
@@ -26,8 +27,8 @@ _SALT_BYTES, _DIGITS = 32, 8
 
 _HINTS = (
     "secret", "token", "key", "pass", "@", "authorization", "private", "signature", "sig=", "hf_",
-    "sk-", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-", "nvapi-", "xox",
-    "akia", "asia", "aiza", "eyj", "curl", "wget",
+    "sk-", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "glpat-", "nvapi-", "xox", "_pat_", "pypi-",
+    "akia", "asia", "aiza", "eyj", "curl", "wget", "pwd", "mysql", "redis",
 )  # fmt: skip
 """A text in lower case without any of these has no secret that the rules find."""
 
@@ -55,6 +56,19 @@ class Masking:
     def line(self, text: str) -> str:
         """A command line for a shell with masked values."""
         return text if self._is_clean(text) else self._rules().line(text)
+
+    def mask(self, profile: Profile) -> None:
+        """Mask secrets in the metadata of a profile."""
+        profile.metadata = self.facts(profile.metadata)
+        for node, facts in profile.node_metadata.items():
+            profile.node_metadata[node] = self.facts(facts)
+
+    def facts(self, metadata: Mapping[str, str]) -> dict[str, str]:
+        """Metadata with masked values: secrets by their own name, or within a command line."""
+        if self._is_clean("\0".join((*metadata, *metadata.values()))):
+            return dict(metadata)
+        rules = self._rules()
+        return {name: rules.value(name, text) for name, text in metadata.items()}
 
     def _is_clean(self, text: str) -> bool:
         if self.keeps:
@@ -85,6 +99,7 @@ UNMASKED = Masking("", keeps=True)
 
 def _salt_in(state: str) -> bytes:
     try:
+        os.makedirs(state, 0o700, exist_ok=True)
         with open_own(state) as folder:
             return _kept_salt(folder) or os.urandom(_SALT_BYTES)
     except OSError:

@@ -6,6 +6,8 @@ import posixpath
 import re
 
 NO_FILE = "(no file)"
+LIBRARY = "LIBRARY"
+"""Group of routines whose path does not show that they are an installed package's."""
 
 # The standard library is in .../lib/python3.11, however it was installed.
 _LIBRARY = re.compile(r"(^|[/\\])(site-packages|dist-packages|lib(64)?/python\d+(\.\d+t?)?)[/\\]")
@@ -49,6 +51,12 @@ def in_packages(path: str) -> str | None:
     return folders[-1] if len(folders) > 1 else None
 
 
-def is_library(path: str) -> bool:
-    """Whether this file is part of the standard library or an installed package."""
-    return path.startswith("<frozen") or _LIBRARY.search(path) is not None
+def is_library(path: str, groups: str = "") -> bool:
+    """Whether this file is part of the standard library or an installed package.
+
+    Args:
+        groups: of the timer, if the file is a timer's.
+    """
+    if path.startswith("<frozen") or _LIBRARY.search(path) is not None:
+        return True
+    return LIBRARY in groups.split("|")

@@ -4,18 +4,29 @@ from __future__ import annotations
 
 import os
 
-from taupy.errors import UsageError
+from taupy.errors import note
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
 
+NAMES = (
+    "app", "autograd", "c_calls", "cluster", "collectives", "compensate", "counters_at", "cpu_time",
+    "cupti_backend", "db", "depth", "derived", "engine", "exclude", "experiment",
+    "fold_libraries", "gpu", "gpu_end_ms", "gpu_flush_ms", "imports", "include", "keep_secrets",
+    "match", "max_callpaths", "metrics", "pm_interval", "pm_sampling", "secrets", "sets",
+    "throttle", "throttle_calls", "throttle_usec", "trace", "trace_spans", "trust_files",
+    "watch",
+)  # fmt: skip
+"""All settings."""
+
+
 def project_settings() -> dict[str, Any]:
     """The table [tool.taupy] of the nearest pyproject.toml, in this folder or above.
 
-    Raises:
-        UsageError: that file is not valid TOML.
+    A file that cannot be read counts as empty, so that a program runs all the same; this, and
+    names that are no settings, become notices.
     """
     file = project_file()
     return _settings_in(file) if file else {}
@@ -41,8 +52,19 @@ def _settings_in(file: str) -> dict[str, Any]:
 
     try:
         with open(file, encoding="utf-8") as text:
-            values = tomllib.loads(text.read())
+            table = tomllib.loads(text.read()).get("tool", {})
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as problem:
-        raise UsageError(f"{file} cannot be read: {problem}") from None
-    table = values.get("tool", {}).get("taupy", {})
-    return table if isinstance(table, dict) else {}
+        note(f"{file} cannot be read, so it sets nothing: {problem}")
+        return {}
+    table = table.get("taupy", {}) if isinstance(table, dict) else {}
+    if not isinstance(table, dict):
+        note(f"`taupy` of [tool] in {file} is not a table, so it sets nothing")
+        return {}
+    unknown = [name for name in table if name not in NAMES]
+    if unknown:
+        import difflib
+
+        near = {name: difflib.get_close_matches(name, NAMES, 1) for name in unknown}
+        names = [f"{name} (did you mean {near[name][0]}?)" if near[name] else name for name in near]
+        note(f"[tool.taupy] of {file} has no such setting: {', '.join(names)}")
+    return table

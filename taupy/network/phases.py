@@ -15,6 +15,10 @@ KINDS = (
     *("data", "forward", "loss", "backward", "recompute", "optimizer", "scaling"),
     *("communication", "checkpoint", "validation", "compile", "import"),
 )
+"""Those that a step may have."""
+APART = ("exit", "taupy")
+"""Those that steps do not tell: after the program's last line; work of taupy itself."""
+_OF_GROUPS = {"IMPORT": "import", "EXIT": "exit", "OVERHEAD": "taupy"}
 GROUP = "PHASE_"
 STEP = "Optimizer.step#"
 """Prefix of the names of timers that are called once a step."""
@@ -75,8 +79,8 @@ def kind_of(groups: str) -> str | None:
     for group in named:
         if group.startswith(GROUP):
             return group.removeprefix(GROUP).lower()
-    if "IMPORT" in named:
-        return "import"
+        if group in _OF_GROUPS:
+            return _OF_GROUPS[group]
     return "forward" if layers.GROUP in named and layers.ESTIMATOR not in named else None
 
 

@@ -6,28 +6,45 @@ the ratio of the sums; it has no mean.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 from typing import Literal
 
 from taupy.model.answer import Answer
-from taupy.model.rows import TimerRow
-from taupy.pprof import figures
+from taupy.model.rows import ThreadRow, TimerRow
+from taupy.pprof import figures, paths
 from taupy.pprof.selection import place_of
 from taupy.pprof.view import Cell, Column, View
 
 _SUMMARIES = ("total", "mean")
 
 
-def with_metrics(view: View, others: Sequence[Answer], plain: bool) -> View:
+def with_metrics(
+    view: View,
+    others: Sequence[Answer],
+    plain: bool,
+    kinds: Mapping[str, Sequence[ThreadRow]],
+) -> View:
     """The table with the other metrics' columns before the names; other views unchanged.
 
     Minima, maxima and deviations over threads exist for the table's main metric only.
+
+    Args:
+        kinds: as in the views: the threads that a table of sums over a kind of thread adds up.
     """
     names = [column.name for column in view.columns]
     if "table" not in names or "timer" not in names:
         return view
     in_tree = "callpath_id" in names
+    first = dict(zip(names, view.rows[0], strict=True)) if view.rows else {}
+    if (kind := first.get("thread_name")) in kinds and first["table"] != "thread":
+        mine = {place_of(thread) for thread in kinds[str(kind)]}
+        others = [
+            other.taken([at for at, thread in enumerate(other.threads) if place_of(thread) in mine])
+            for other in others
+        ]
+    if in_tree and first.get("table") == "total":
+        others = [paths.over_threads(other) for other in others]
     at = names.index("outline" if in_tree else "timer")
     columns: list[Column] = []
     cells: list[list[Cell]] = [[] for _ in view.rows]

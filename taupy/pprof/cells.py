@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from taupy import units
 from taupy.escaping import visible
+from taupy.model.kernel_names import is_kernel, told_apart
 from taupy.pprof.view import Audience, Cell, Column, Kind, View
 
 Shown = Callable[[Cell], str]
 
 _SAMPLE = 500
+_STEP = " => "
 
 
 def _any(value: Cell) -> str:
@@ -47,6 +50,7 @@ FORMATS: dict[Kind, Callable[[Cell], str]] = {
     "time_ns": _numeric(units.duration),
     "bytes": _numeric(units.size),
     "prefixed": _numeric(lambda value: units.prefixed(value, "")),
+    "rate": _numeric(units.rate),
     "milliseconds": _numeric(units.milliseconds),
     "tau_time": _numeric(units.tau_time),
     "tau_per_call": _numeric(units.tau_per_call),
@@ -60,6 +64,56 @@ def seen_by(view: View, audience: Audience) -> tuple[list[Column], list[int]]:
         at for at, column in enumerate(view.columns) if column.audience in ("all", audience)
     ]
     return [view.columns[at] for at in positions], positions
+
+
+def with_short_kernels(view: View) -> View:
+    """The view with the short names of kernels, told apart within the table."""
+    names = [column.name for column in view.columns]
+    kernel_of: list[str | None] = [None] * len(view.rows)
+    if "timer" in names and "groups" in names:
+        timer, groups = names.index("timer"), names.index("groups")
+        kernel_of = [
+            # Of a call path, the last routine.
+            str(row[timer]).rpartition(_STEP)[2] if is_kernel(str(row[groups] or "")) else None
+            for row in view.rows
+        ]
+    short = told_apart({*view.kernels, *filter(None, kernel_of)})
+    short = {name: new for name, new in short.items() if name != new}
+    if not short:
+        return view
+    everywhere = {name: short[name] for name in view.kernels if name in short}
+    texts = {
+        at
+        for at, column in enumerate(view.columns)
+        if column.kind == "text" and column.audience != "machines"
+    }
+    rows: list[Sequence[Cell]] = []
+    for row, kernel in zip(view.rows, kernel_of, strict=True):
+        own = {kernel: short[kernel]} if kernel in short else {}
+        if everywhere or own:
+            row = [
+                _shortened(cell, everywhere | own) if at in texts else cell
+                for at, cell in enumerate(row)
+            ]
+        rows.append(row)
+    title = str(_shortened(view.title, short))
+    columns = view.columns
+    if everywhere:
+        columns = [
+            replace(column, heading=str(_shortened(column.heading or column.name, everywhere)))
+            for column in columns
+        ]
+    return replace(view, title=title, columns=columns, rows=rows)
+
+
+def _shortened(cell: Cell, short: Mapping[str, str]) -> Cell:
+    if not isinstance(cell, str):
+        return cell
+    if cell in short:
+        return short[cell]
+    for name, new in short.items():
+        cell = cell.replace(name, new)
+    return cell
 
 
 def heading(column: Column) -> list[str]:

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from taupy.catalog.opcodes import KINDS
 from taupy.escaping import visible
 from taupy.model.kernel_code import Estimate, KernelCode, by_kind
-from taupy.model.kernel_names import told_apart
 from taupy.pprof.view import Cell, Column, View
 from taupy.units import several
 
@@ -57,20 +56,19 @@ Fitting = tuple[int | None, float | None, str]
 def table(rows: Iterable[tuple[KernelCode, Fitting]], notes: Sequence[str] = ()) -> View:
     """One line per kernel and chip."""
     cells = [_row(code, fitting) for code, fitting in rows]
-    shown = told_apart(str(row[_FULL_NAME]) for row in cells)
-    cells = [(shown[str(row[_FULL_NAME])], *row[1:]) for row in cells]
     what = {kind: sum(row[_WHAT] == kind for row in cells) for kind in ("kernel", "function")}
     counted = ", ".join(
         f"{number} {kind}{'s' * (number > 1)}" for kind, number in what.items() if number
     )
-    return View(f"KERNELS AT REST: {counted or 'none'}", _COLUMNS, cells, notes)
+    names = [str(row[_FULL_NAME]) for row in cells]
+    return View(f"KERNELS AT REST: {counted or 'none'}", _COLUMNS, cells, notes, kernels=names)
 
 
 def _row(code: KernelCode, fitting: Fitting) -> tuple[Cell, ...]:
     kinds = by_kind([code])
     depth = max((loop.depth for loop in code.loops), default=0)
     return (
-        code.short_name, code.name, code.full_name, "kernel" if code.is_kernel else "function",
+        code.full_name, code.name, code.full_name, "kernel" if code.is_kernel else "function",
         code.chip, code.registers, code.peak_live,
         code.shared_bytes, code.stack_bytes, code.local_bytes, code.spills, code.spill_bytes,
         code.launch.dynamic_shared, code.launch.block, code.launch.most_threads,

@@ -2,7 +2,7 @@
 
 Space around numbers is reduced first, then long names as far as they stay readable, then whole
 columns are dropped: spare ones, then columns of numbers from the right. Only then are names cut
-further. Numbers are never cut. Widths are in columns of the terminal.
+further, and texts dropped. Numbers are never cut. Widths are in columns of the terminal.
 """
 
 from __future__ import annotations
@@ -47,17 +47,19 @@ def fitted(
     longest = [at for at in names if needed[at] > 2 * NARROWEST_NAME]
     lasting = [at for at in longest if not columns[at].spare]
     readable = max(NARROWEST_NAME, int(READABLE_NAME * limit / max(1, len(lasting))))
+    # At last, all texts but the first and the longest.
+    last = sorted(names[1:], key=lambda at: -needed[at])[1:]
+    texts = [at for at in names if at in last and at not in spare]
     while True:
         now = list(widths)
         _give_room(now, needed, kept, limit)
         _narrow(now, longest, readable, kept, limit)
-        if _excess(now, kept, limit) <= 0:
-            break
         if not to_leave_out:
-            _narrow(now, longest, NARROWEST_NAME, kept, limit)
-            _narrow(now, names, NARROWEST_TEXT, kept, limit)
+            _narrow(now, [at for at in longest if at in kept], NARROWEST_NAME, kept, limit)
+            _narrow(now, [at for at in names if at in kept], NARROWEST_TEXT, kept, limit)
+        if _excess(now, kept, limit) <= 0 or not (to_leave_out or texts):
             break
-        kept.remove(to_leave_out.pop())
+        kept.remove((to_leave_out or texts).pop())
     return Fit(kept, [now[at] for at in kept])
 
 

@@ -86,8 +86,7 @@ def views(
         if of_kind:
             over_kind = _Over(answer, len(mine))
             selected = _summed(over_kind, of_kind, spread, "total", meant)
-            view = _summary_view("total", selected, answer, choice)
-            listed_views.append(replace(view, title=f"{title}:{metric_remark(answer.metric)}"))
+            listed_views.append(_summary_view("total", selected, answer, choice, title))
     for statistic in _summaries(choice, answer, over.threads):
         selected = _summed(over, by_timer, spread, statistic, meant)
         listed_views.append(_summary_view(statistic, selected, answer, choice))
@@ -194,7 +193,13 @@ class _Over:
     threads: int
 
     def summary(self, rows: Sequence[Figures], statistic: Statistic) -> Figures:
-        """One routine's figures over threads."""
+        """One routine's figures over threads.
+
+        A routine that was open when its process was forked is not called there: of its time in the
+        child, which is part of its time in the parent, only the exclusive part counts.
+        """
+        if any(row.calls for row in rows):
+            rows = [row if row.calls else row._replace(inclusive=row.exclusive) for row in rows]
         calls = [row.calls for row in rows]
         exclusive, inclusive = [row.exclusive for row in rows], [row.inclusive or 0 for row in rows]
         summed = _STATISTICS[statistic]
@@ -278,14 +283,19 @@ _STATISTICS: dict[Statistic, Callable[[Sequence[float], int], float]] = {
 
 
 def _summary_view(
-    statistic: Statistic, listed: Sequence[Figures], answer: Answer, choice: Choice
+    statistic: Statistic,
+    listed: Sequence[Figures],
+    answer: Answer,
+    choice: Choice,
+    kind: str | None = None,
 ) -> View:
+    """The figures over all threads, or over those of a kind."""
     whole = statistic in ("total", "min", "max")
     sums = statistic in ("total", "mean")
     return View(
-        f"FUNCTION SUMMARY ({statistic}):" + metric_remark(answer.metric),
+        f"{kind or f'FUNCTION SUMMARY ({statistic})'}:" + metric_remark(answer.metric),
         _columns(answer.metric, choice, "int" if whole else "float"),
-        _cells((statistic, None, None, None, None), listed, answer, choice, sums),
+        _cells((statistic, None, None, None, kind), listed, answer, choice, sums),
     )
 
 

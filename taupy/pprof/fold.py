@@ -45,7 +45,7 @@ def is_library_code(timer: TimerRow, path: str | None) -> bool | None:
     Args:
         path: the timer's source file as the interpreter knows it.
     """
-    if path is not None and is_library(path):
+    if path is not None and is_library(path, timer.groups):
         return True
     if path is None:
         return None if "PYTHON_C" in timer.groups.split("|") else False

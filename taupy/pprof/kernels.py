@@ -8,6 +8,7 @@ from typing import Literal
 
 from taupy.model.gpu import NO_OWNER
 from taupy.model.gpu_rows import BusyRow, KernelRow, SiteRow, spread
+from taupy.model.kernel_names import is_kernel
 from taupy.pprof.view import Cell, Column, View
 
 SortKey = Literal["time", "launches", "mean", "max", "name"]
@@ -40,7 +41,8 @@ _KERNEL_COLUMNS = (
     Column("limiter", audience="machines"),
     Column("bytes", "bytes", "Bytes"),
     Column("configurations", "int", audience="machines"),
-    Column("short_name", heading="Kernel"),
+    Column("short_name", audience="machines"),
+    Column("name", heading="Kernel", audience="people"),
     Column("launched", heading="Launched from", audience="people"),
     Column("kernel", audience="machines"),
     Column("groups", audience="machines"),
@@ -107,14 +109,15 @@ def table(
             cells.append(_others(place, rest))
         what = "KERNELS" if by == "kernel" else f"GPU WORK BY {by.upper()}"
         title = f"{what} OF NODE {place[0]}, CONTEXT {place[1]}"
-        views.append(View(title, _columns(by), cells, _notes(chosen)))
+        names = [row.timer for row in shown if is_kernel(row.groups)]
+        views.append(View(title, _columns(by), cells, _notes(chosen), kernels=names))
     return views
 
 
 def _columns(by: str) -> list[Column]:
     """The columns of a table by kernel, or by another dimension."""
     return [
-        replace(column, heading=by.capitalize()) if column.name == "short_name" else column
+        replace(column, heading=by.capitalize()) if column.name == "name" else column
         for column in _KERNEL_COLUMNS
     ]
 
@@ -134,6 +137,7 @@ def _kernel_cells(row: KernelRow) -> list[Cell]:
         row.bytes,
         row.configurations,
         row.short_name,
+        row.timer,
         row.routine + more,
         row.timer,
         row.groups,
@@ -155,7 +159,7 @@ def _others(place: tuple[int, int], rest: Sequence[KernelRow]) -> list[Cell]:
     cells[at["time_ns"]] = sum(row.time_ns for row in rest)
     cells[at["launches"]] = sum(row.calls for row in rest)
     cells[at["untimed"]] = sum(row.untimed for row in rest)
-    cells[at["short_name"]] = cells[at["kernel"]] = "-others-"
+    cells[at["short_name"]] = cells[at["name"]] = cells[at["kernel"]] = "-others-"
     return cells
 
 

@@ -17,7 +17,7 @@ from taupy.model.rows import ThreadRow, TimerRow
 from taupy.model.step_times import quantile, step_times
 from taupy.model.table import Table
 from taupy.network.phase_paths import Within, phase_in
-from taupy.network.phases import KINDS, STEP
+from taupy.network.phases import APART, KINDS, STEP
 from taupy.pprof import steps as steps_views
 from taupy.pprof.view import Cell, Column, Kind, View
 
@@ -80,7 +80,7 @@ def views(
     for label, part, (sums, entered) in _parts(table, by):
         threads = {thread[:3] for thread in part.row_labels("thread")}
         steps = [training[thread] for thread in sorted(threads & training.keys())]
-        if sums.keys() - {NO_PHASE}:
+        if sums.keys() - {NO_PHASE, *APART}:
             count = sum(sum(of_thread.count) for of_thread in steps) or entered
             own = steps[0] if steps and by == "thread" else None
             by_time.append((_trained(sums), _view(by, label, sums, count, own)))
@@ -205,10 +205,9 @@ def of_rows(table: Table, labels: Sequence[Label] | None = None) -> tuple[list[s
 
 
 def _trained(sums: dict[str, Sum]) -> float:
-    """Time in phases other than imports [ns]."""
-    return sum(
-        sums_of_kind.time for kind, sums_of_kind in sums.items() if kind not in (NO_PHASE, "import")
-    )
+    """Time in phases other than imports and the exit [ns]."""
+    others = (NO_PHASE, "import", *APART)
+    return sum(of_kind.time for kind, of_kind in sums.items() if kind not in others)
 
 
 def _view(
@@ -232,7 +231,7 @@ def _view(
             *_percentiles(training, kind),
             kind,
         )
-        for kind in (*KINDS, NO_PHASE)
+        for kind in (*KINDS, *APART, NO_PHASE)
         if (sums_of_kind := sums.get(kind)) is not None
     ]
     count = f"{steps} steps" if steps else "no steps: no optimizer of a known framework was called"

@@ -161,7 +161,8 @@ def no_such_routine(pattern: str, timers: Iterable[tuple[str, str]]) -> str:
     """An error message: the request, and similar names."""
     by_short_name: dict[str, str] = {}
     for timer, short_name in sorted(timers, reverse=True):
-        by_short_name[short_name] = timer
+        # The full name of a kernel is longer than a line.
+        by_short_name[short_name] = timer if timer.startswith(f"{short_name} [{{") else short_name
     near = nearest(pattern, by_short_name) or sorted(by_short_name)[:_MOST_LISTED]
     names = _list([by_short_name[name] for name in near])
     examples = f"{len(by_short_name)} names, such as {names}" if by_short_name else "there are none"

@@ -13,7 +13,7 @@ from taupy.model.sampled import CUDA_ALLOCATED, RESIDENT
 from taupy.model.step_times import TOKENS, StepTimes, step_times
 from taupy.network.phases import KINDS
 from taupy.pprof.view import Cell, Column, View
-from taupy.units import duration, tau_count
+from taupy.units import duration, rate
 
 _ENDS, _OUTLIERS = 3, 10
 """Number of rows at either end, and of outliers, shown unless all are requested."""
@@ -37,8 +37,8 @@ _MEMORY = {
 }
 _RATES = (
     Column("samples", "int", audience="machines"),
-    Column("samples_per_second", "tau_count", "Samples/s"),
-    Column("tokens_per_second", "tau_count", "Tokens/s"),
+    Column("samples_per_second", "rate", "Samples/s"),
+    Column("tokens_per_second", "rate", "Tokens/s"),
 )
 
 
@@ -199,11 +199,11 @@ def _notes(steps: Steps, times: StepTimes, shown: int) -> list[str]:
     text = f"{count} steps in {duration(sum(steps.time_ns))}"
     text += f": median {duration(times.median_ns)}, 95 % within {duration(times.p95_ns)}"
     if times.per_second:
-        text += f"; {tau_count(times.per_second)} steps/s"
+        text += f"; {rate(times.per_second)} steps/s"
     if times.samples_per_second:
-        text += f", {tau_count(times.samples_per_second)} samples/s"
+        text += f", {rate(times.samples_per_second)} samples/s"
     if times.tokens_per_second:
-        text += f", {tau_count(times.tokens_per_second)} tokens/s"
+        text += f", {rate(times.tokens_per_second)} tokens/s"
     text += f", without {warm} of warm-up" if warm else ""
     notes = [text + (f"; outliers: {outliers}" if outliers else "")]
     if shown < len(steps):

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from taupy.escaping import visible
 from taupy.pprof import cells, fitting, text
-from taupy.pprof.view import Cell, View
+from taupy.pprof.view import Cell, Column, View
 
 RULE = 87
 """Length of TAU's rule, used if the table is at least as wide."""
@@ -43,18 +44,8 @@ def _table(view: View, limit: int, paint: Painter | None, window: bool) -> Itera
     widths = [max(column.width, wide) for column, wide in zip(columns, needed, strict=True)]
     notes = list(view.notes)
     longest = sum(widths) + len(widths) - 1
-    # What is cut: everything in a window, all but sentences in a pipe or file.
-    free = [at for at, column in enumerate(columns) if window or not column.sentence]
-    if limit and sum(widths[at] for at in free) + len(free) - 1 > limit:
-        fit = fitting.fitted(
-            [columns[at] for at in free],
-            [widths[at] for at in free],
-            [needed[at] for at in free],
-            limit,
-        )
-        width_of = {free[at]: wide for at, wide in zip(fit.kept, fit.widths, strict=True)}
-        kept = [at for at in range(len(columns)) if at in width_of or at not in free]
-        widths = [width_of.get(at, widths[at]) for at in kept]
+    if limit and longest > limit:
+        kept, widths = fitting.fitted(columns, widths, needed, limit)
         if left_out := [" ".join(headings[at]) for at in range(len(columns)) if at not in kept]:
             where, instead = ("in this narrow window", "--csv") if window else ("here", "--wide")
             notes.append(f"not shown {where}: {', '.join(left_out)} (use {instead})")
@@ -76,10 +67,13 @@ def _table(view: View, limit: int, paint: Painter | None, window: bool) -> Itera
         yield _painted(_row(above, widths, right, limit), "bold", paint) + "\n"
     yield rule
     share = next((at for at, column in enumerate(columns) if column.kind == "percent"), None)
+    wraps = not window and any(column.sentence for column in columns)
     for row in view.rows:
         shown = [formats[at](row[position]) for at, position in enumerate(positions)]
         style = "" if share is None or paint is None else _heat(row[positions[share]])
-        yield _painted(_row(shown, widths, right, limit), style, paint) + "\n"
+        for cells_of_line in _on_lines(shown, columns, widths) if wraps else [shown]:
+            text_of_line = _row(cells_of_line, widths, right, limit)
+            yield _painted(text_of_line, style, paint) + "\n"
     if notes:
         yield rule
     for note in notes:
@@ -109,6 +103,17 @@ def _wrapped(line: str, limit: int) -> list[str]:
     return textwrap.wrap(
         line, limit, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
     )
+
+
+def _on_lines(
+    shown: Sequence[str], columns: Sequence[Column], widths: Sequence[int]
+) -> list[list[str]]:
+    """The cells of a row with sentences wrapped, which take further lines."""
+    parts = [
+        textwrap.wrap(cell, wide) or [""] if column.sentence else [cell]
+        for cell, column, wide in zip(shown, columns, widths, strict=True)
+    ]
+    return [list(line) for line in itertools.zip_longest(*parts, fillvalue="")]
 
 
 def _row(shown: Sequence[str], widths: Sequence[int], right: Sequence[bool], limit: int) -> str:

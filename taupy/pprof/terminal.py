@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import IO, Literal
 
 from taupy.escaping import guarded, visible
-from taupy.pprof import pager, table
+from taupy.pprof import cells, pager, table
 from taupy.pprof.view import View
 
 _PATIENCE_SECONDS = 0.7
@@ -29,6 +29,8 @@ IN_A_PIPE = 200
 
 Form = Literal["text", "wide", "csv", "json", "markdown"]
 """`wide` is text that is not cut."""
+
+FOR_PEOPLE: tuple[Form, ...] = ("text", "wide", "markdown")
 
 
 def show(
@@ -96,6 +98,8 @@ def _lines(
         limit = window or (IN_A_PIPE if width is None else 0)
         if form == "wide":
             window = limit = 0
+        else:
+            views = map(cells.with_short_kernels, views)
         lines = table.lines(views, limit, _painter() if colored else None, bool(window))
     else:
         lines = _lines_in_form(form, views, alone)
@@ -109,7 +113,9 @@ def _lines_in_form(form: Form, views: Iterable[View], alone: bool) -> Iterator[s
 
     if form == "csv":
         return forms.csv_lines(views)
-    return forms.json_lines(views, alone) if form == "json" else forms.markdown_lines(views)
+    if form == "json":
+        return forms.json_lines(views, alone)
+    return forms.markdown_lines(map(cells.with_short_kernels, views))
 
 
 @contextlib.contextmanager

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from taupy import units
@@ -42,21 +42,28 @@ def views(
     threads: Sequence[ThreadRow],
     choice: Choice,
     meant: Test | None = None,
+    kinds: Mapping[str, Sequence[ThreadRow]] | None = None,
 ) -> list[View]:
     """One tree for each of these threads that has call paths, or one for their sum.
 
     Args:
         answer: the complete trees of these threads.
         meant: the routines to show, with the call paths leading to them; None for all.
+        kinds: title -> threads of one kind, which have one tree together instead of one each.
     """
+    remark = metric_remark(answer.metric)
+
+    def summed(of: Answer, title: str, kind: str | None = None) -> View:
+        prefix = ("total", None, None, None, kind)
+        return _Tree.of(paths.over_threads(of)).view(title + remark, prefix, choice, meant)
+
     if choice.summary_only:
-        prefix = ("total", None, None, None, None)
-        title = "CALL TREE SUMMARY (total):" + metric_remark(answer.metric)
-        return [_Tree.of(paths.over_threads(answer)).view(title, prefix, choice, meant)]
+        return [summed(answer, "CALL TREE SUMMARY (total):")]
     by_thread: dict[Place, list[int]] = {place_of(thread): [] for thread in threads}
     for row, thread in enumerate(answer.threads):
         by_thread[place_of(thread)].append(row)
-    return [
+    together = {place_of(thread) for mine in (kinds or {}).values() for thread in mine}
+    trees = [
         _Tree.of(answer.taken(rows) if len(rows) < len(answer) else answer).view(
             "CALL TREE " + thread_title(thread, answer.metric),
             ("thread", *place_of(thread), thread.name),
@@ -64,8 +71,12 @@ def views(
             meant,
         )
         for thread in threads
-        if (rows := by_thread[place_of(thread)])
+        if place_of(thread) not in together and (rows := by_thread[place_of(thread)])
     ]
+    for kind, mine in (kinds or {}).items():
+        if rows := sorted(row for thread in mine for row in by_thread[place_of(thread)]):
+            trees.append(summed(answer.taken(rows), f"CALL TREE OF {kind}:", kind))
+    return trees
 
 
 def _notes(choice: Choice) -> list[str]:

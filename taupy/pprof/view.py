@@ -20,6 +20,7 @@ Kind = Literal[
     "milliseconds",  # nanoseconds in, "1.230000" out
     "bytes",  # "1.5 MiB"
     "prefixed",  # "1.74 G"
+    "rate",  # "37,540"
     "tau_time",  # nanoseconds in, TAU's msec cell out
     "tau_per_call",  # nanoseconds in, TAU's usec/call cell out
     "tau_count",  # TAU's cell for values that are not times
@@ -44,7 +45,7 @@ class Column:
             JSON only (information that text has in the title).
         width: minimum width in text.
         spare: dropped first if the window is too narrow.
-        sentence: a reason or conclusion: cut in a window only, never in a pipe or file.
+        sentence: a reason or conclusion: cut in a window only; in a pipe or file it is wrapped.
     """
 
     name: str
@@ -64,6 +65,8 @@ class View:
         title: the line above the table, empty for none.
         notes: remarks on the whole table, shown below it.
         warnings: what must be known before the table is read, shown above it.
+        kernels: full names of kernels in its texts, which people see shortened (`cells.py`). They
+            need not be named where each row has `timer` and `groups`.
     """
 
     title: str
@@ -71,6 +74,7 @@ class View:
     rows: Sequence[Sequence[Cell]]
     notes: Sequence[str] = ()
     warnings: Sequence[str] = ()
+    kernels: Sequence[str] = ()
 
     def first(self, limit: int | None) -> View:
         """The view with at most this many rows; None for all."""

@@ -141,6 +141,16 @@ class Trial:
         self.row = row
         self._database = database
 
+    @property
+    def id(self) -> int:
+        """Its number in the database."""
+        return self.row.id
+
+    @property
+    def name(self) -> str:
+        """Its name in its experiment."""
+        return self.row.name
+
     def __repr__(self) -> str:
         row = self.row
         return visible(f"<trial {row.id} {row.application}/{row.experiment}/{row.name}>")
@@ -322,7 +332,8 @@ def _html(rows: pd.DataFrame) -> str:
         text = ", ".join(map(str, cell)) if isinstance(cell, tuple) else cell
         return visible(text) if isinstance(text, str) else text
 
-    return str(rows.map(shown).rename(columns=visible).to_html(index=False, border=0))
+    rows = rows.apply(lambda column: column.map(shown))  # `map` of frames came with pandas 2.1
+    return str(rows.rename(columns=visible).to_html(index=False, border=0))
 
 
 def frame(

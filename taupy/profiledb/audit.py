@@ -145,8 +145,12 @@ def _schema_faults(db: ProfileDB) -> Iterator[str]:
     from taupy.state.sqlite import in_memory
 
     fresh = in_memory()
+    ((version,),) = db.rows("PRAGMA user_version")
     try:
-        migrations.migrate(fresh)
+        if version < migrations.SCHEMA_VERSION:  # its views are made anew when it is upgraded
+            migrations.upgrade(fresh, migrations.UPGRADES[:version])
+        else:
+            migrations.migrate(fresh)
         ask = "SELECT type, name FROM sqlite_schema WHERE name NOT LIKE 'sqlite_%'"
         columns = 'SELECT name FROM pragma_table_xinfo("{}")'
         stored = set(db.rows(ask))

@@ -28,12 +28,6 @@ _ALL = "SELECT name, expression, unit, description FROM derived_metric ORDER BY 
 _MEASURED = """
     SELECT 1 FROM thread_metric JOIN metric ON metric.id = metric_id WHERE name = ? LIMIT 1
 """
-_DEFINE = """
-    INSERT INTO derived_metric (name, expression, unit, description) VALUES (?, ?, ?, ?)
-    ON CONFLICT (name) DO UPDATE
-       SET expression = excluded.expression, unit = excluded.unit,
-           description = excluded.description
-"""
 
 
 class Definition(NamedTuple):
@@ -151,8 +145,9 @@ def define(
         DatabaseError: the database cannot be written.
     """
     definition = checked(Definition(name, expression, unit, storable(description), "database"))
-    with db.transaction() as connection:
-        connection.execute(_DEFINE, definition[:4])
+    with db.tables() as tables:
+        row = {name: value for name, value in definition._asdict().items() if name != "source"}
+        tables["derived_metric"].insert(row, replace=True)
     return definition
 
 
@@ -162,12 +157,14 @@ def forget(db: ProfileDB, name: str) -> None:
     Raises:
         MissingMetric: the database has none of that name.
     """
-    with db.transaction() as connection:
-        done = connection.execute("DELETE FROM derived_metric WHERE name = ?", (name,)).rowcount
-    if not done:
-        own = ", ".join(visible(row[0]) for row in db.rows(_ALL)) or "none"
+    own = [row[0] for row in db.rows(_ALL)]
+    if name in own:
+        with db.tables() as tables:
+            tables["derived_metric"].delete(name)
+    else:
+        has = ", ".join(map(visible, own)) or "none"
         raise MissingMetric(
-            f"the database has no derived metric '{name}' of its own (it has: {own})"
+            f"the database has no derived metric '{name}' of its own (it has: {has})"
         )
 
 

@@ -61,13 +61,9 @@ def reading_connection(
                 if error.sqlite_errorname != "SQLITE_READONLY_ROLLBACK":
                     raise
                 _roll_back(path)  # a writer was killed and left its journal
+            if checked_version(connection, path) < migrations.SCHEMA_VERSION:
+                migrations.complete(connection)
             connection.execute("PRAGMA query_only = ON")
-            version = checked_version(connection, path)
-            if version < migrations.SCHEMA_VERSION:
-                raise DatabaseError(
-                    f"{path} has the older schema {version} and must be writable for the "
-                    f"upgrade to {migrations.SCHEMA_VERSION}"
-                )
         except BaseException:
             connection.close()
             raise
@@ -123,6 +119,7 @@ def _do_nothing() -> int:
 
 
 def _roll_back(path: str) -> None:
+    sqlite.refuse_journal(os.path.realpath(path))
     connection = _connect(path, "rw")
     try:
         connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()

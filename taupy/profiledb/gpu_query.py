@@ -45,7 +45,7 @@ _BUSY = """
      WHERE trial_id = :trial AND node IS NOT NULL AND substr(name, 1, length(:name)) = :name
 """
 
-_NOT_A_ROUTINE = {"CUDA_API", "TAUPY", "GPU_KERNEL", "GPU_COPY", "GPU_SYNC", "GPU_NO_OWNER"}
+_NOT_A_ROUTINE = {"CUDA_API", "TAUPY", "EXIT", "GPU_KERNEL", "GPU_COPY", "GPU_SYNC", "GPU_NO_OWNER"}
 
 
 @dataclass(frozen=True, slots=True)

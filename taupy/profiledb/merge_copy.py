@@ -38,7 +38,7 @@ _CONTENT = {
     "timer": "(SELECT timer_id FROM {source}.trial_timer WHERE trial_id = :old)",
     "callpath": "(SELECT callpath_id FROM {source}.call WHERE trial_id = :old)",
     "user_event": "(SELECT user_event_id FROM {source}.user_event_value WHERE trial_id = :old"
-    " UNION SELECT user_event_id FROM {source}.sample WHERE trial_id = :old)",
+    " UNION SELECT user_event_id FROM {source}.{sample} WHERE trial_id = :old)",
 }
 """Tables whose ids are derived from content, with the rows that a trial uses."""
 
@@ -225,8 +225,9 @@ class Copier:
 
     def _copy_content(self, old: int) -> None:
         """Copy timers with groups, call paths and user events; equal ids mean equal content."""
+        sample = "sample" if "sample" in self._references else "user_event_value"  # an older file
         for table, used in _CONTENT.items():
-            which = used.format(source=self.source)
+            which = used.format(source=self.source, sample=sample)
             same = " OR ".join(
                 f"here.{c} IS NOT there.{c}" for c in _SAME_CONTENT[table].split(", ")
             )

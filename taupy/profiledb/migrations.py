@@ -1,17 +1,16 @@
-"""Create the schema and upgrade older files, with sqlite-utils where SQL does not suffice.
+"""Create the schema, and upgrade older files with sqlite-utils.
 
 `PRAGMA user_version` is the number of upgrades applied. Everything happens in the caller's
-transaction, so a file is never between two versions.
+transaction, so a file is never between two versions. Only writing upgrades a file; for a reader,
+temporary tables and views stand for what an older one lacks (`complete`).
 """
 
 from __future__ import annotations
 
 import sqlite3
-import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from taupy.errors import DatabaseError
 from taupy.profiledb.schema import (
     APPLICATION_ID,
     BACKWARD_PASSES,
@@ -25,6 +24,8 @@ from taupy.profiledb.schema import (
     TABLES,
 )
 from taupy.profiledb.schema_views import VIEWS
+from taupy.profiledb.tables import by_sqlite_utils
+from taupy.state.sqlite import in_memory
 
 Upgrade = Callable[[Any], None]
 """Takes a `sqlite_utils.Database`, or a connection, from one version to the next."""
@@ -100,11 +101,12 @@ PLAIN: tuple[Upgrade, ...] = (
     tell_stretches_from_steps,
     add_backward_passes,
 )
-"""Upgrades that only execute statements and so need only a connection: importing sqlite-utils takes
-as long as answering a question."""
+"""Upgrades that only execute statements, since their tables have no row ids, which sqlite-utils'
+`create` does not know; they also make a new file, for which it is not imported."""
 
 UPGRADES: tuple[Upgrade, ...] = (*PLAIN,)
-"""Number n leads from version n to version n + 1. Released ones must not change."""
+"""Number n leads from version n to version n + 1. Released ones must not change, and all only add
+tables and columns, so that older files can be read as they are."""
 
 SCHEMA_VERSION = len(UPGRADES)
 """The version that this taupy reads and writes."""
@@ -123,30 +125,57 @@ def migrate(connection: sqlite3.Connection) -> None:
     for (name,) in execute("SELECT name FROM sqlite_schema WHERE type = 'view'").fetchall():
         execute("DROP VIEW " + '"' + name.replace('"', '""') + '"')
     upgrade(connection, UPGRADES[version:])
-    for name, query in VIEWS.items():
-        execute(f'CREATE VIEW "{name}" AS {query.strip()}')
+    if version:
+        database = by_sqlite_utils(connection)
+        for name, query in VIEWS.items():
+            database.create_view(name, query.strip())
+    else:  # a new file
+        for name, query in VIEWS.items():
+            execute(f'CREATE VIEW "{name}" AS {query.strip()}')
     connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
     connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+
+
+def complete(connection: sqlite3.Connection) -> None:
+    """Let a connection to an older file see the current schema; the file is not changed.
+
+    What it lacks is empty: a table without rows, a column of NULL or its default.
+    """
+    ours = in_memory()
+    try:
+        ours.execute("BEGIN")
+        migrate(ours)
+        tables = "SELECT name, sql FROM main.sqlite_schema WHERE type = 'table' AND sql IS NOT NULL"
+        stored = dict(connection.execute(tables).fetchall())
+        for name, sql in ours.execute(tables).fetchall():
+            if name.startswith("sqlite_"):
+                continue
+            if name not in stored:
+                connection.execute(sql.replace("CREATE TABLE", "CREATE TEMP TABLE", 1))
+                continue
+            theirs = _columns(connection, name)
+            more = "".join(
+                f", {default or 'NULL'} AS {column}"
+                for column, default in _columns(ours, name).items()
+                if column not in theirs
+            )
+            if more:
+                connection.execute(
+                    f"CREATE TEMP VIEW {name} AS SELECT {name}.*{more} FROM main.{name}"
+                )
+    finally:
+        ours.close()
+    for name, query in VIEWS.items():
+        connection.execute(f'CREATE TEMP VIEW "{name}" AS {query.strip()}')
+
+
+def _columns(connection: sqlite3.Connection, table: str) -> dict[str, str | None]:
+    """The columns of a table, with their defaults."""
+    rows = connection.execute(f"PRAGMA main.table_xinfo({table})").fetchall()
+    return {row[1]: row[4] for row in rows}
 
 
 def upgrade(connection: sqlite3.Connection, upgrades: Sequence[Upgrade]) -> None:
     """Apply these upgrades, one after the other."""
     for step in upgrades:
-        step(connection if step in PLAIN else _database(connection))
-
-
-def _database(connection: sqlite3.Connection) -> Any:
-    """sqlite-utils' database; imported without pandas and NumPy, which would take 1 s."""
-    kept_out = [name for name in ("pandas", "numpy") if name not in sys.modules]
-    sys.modules.update(dict.fromkeys(kept_out))  # type: ignore[arg-type]
-    try:
-        import sqlite_utils
-    except ImportError as error:
-        raise DatabaseError(
-            f"sqlite-utils cannot be imported ({error}), so the database cannot be created or "
-            "upgraded; install it with: pip install sqlite-utils"
-        ) from error
-    finally:
-        for name in kept_out:
-            del sys.modules[name]
-    return sqlite_utils.Database(connection, execute_plugins=False)
+        step(connection if step in PLAIN else by_sqlite_utils(connection))

@@ -6,6 +6,7 @@ with limits on the size of values and of the result.
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -15,6 +16,7 @@ from taupy.escaping import visible
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.files import reading_connection, refusing
 from taupy.state.sqlite import REFUSED_FUNCTIONS
+from taupy.units import no_such
 
 LONGEST_VALUE = 16 * 1024 * 1024
 """Maximum size of a text or blob that a query may create, in bytes."""
@@ -57,6 +59,11 @@ _BARE_PRAGMAS = frozenset(
 )
 
 
+_COLUMNS = """
+    SELECT DISTINCT info.name
+      FROM sqlite_schema AS entry JOIN pragma_table_info(entry.name) AS info
+     WHERE entry.type IN ('table', 'view') AND entry.name NOT LIKE 'sqlite_%'
+"""
 _TABLES = """
     SELECT name FROM sqlite_schema
      WHERE type IN ('table', 'view') AND name NOT LIKE 'sqlite_%'
@@ -84,6 +91,9 @@ def run_sql(
     """
     connection = reading_connection(db.file_for(sql, parameters or {}))
     try:
+        for name in parameters or {}:
+            if not re.search(rf"[:@$]{re.escape(name)}\b", sql):
+                raise UsageError(no_such("parameter", f":{name}", re.findall(r"[:@$]\w+", sql)))
         limited(connection)
         try:
             cursor = connection.execute(sql, dict(parameters or {}))
@@ -150,11 +160,16 @@ def _is_users_fault(error: Exception) -> bool:
 def _tables_near(db: ProfileDB, error: Exception) -> str:
     """The existing tables and views, if the statement names one that does not exist."""
     problem, _, wanted = str(error).partition(": ")
-    if problem != "no such table":
+    if problem not in ("no such table", "no such column"):
         return ""
     from difflib import get_close_matches
 
     names = [name for (name,) in db.rows(_TABLES)]
+    if problem == "no such column":
+        names = sorted({name for (name,) in db.rows(_COLUMNS)})
+        wanted = wanted.rpartition(".")[2]
+        if not get_close_matches(wanted, names):
+            return '; `taupy query "PRAGMA table_info(TABLE)"` lists the columns of a table'
     near = get_close_matches(wanted, names, n=3, cutoff=0.6)
     return f"; did you mean {' or '.join(near)}?" if near else f" (it has: {', '.join(names)})"
 

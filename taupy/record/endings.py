@@ -30,6 +30,12 @@ _SEEN_LATE_NS = 1_000_000_000  # even while paused, a heartbeat comes every 100 
 _SLACK_NS = 100_000_000  # how late a pending heartbeat may be
 _THREADS_AT_MOST, _ROUTINES_AT_MOST = 64, 8
 _STOPS = frozenset({SIGHUP, SIGINT, SIGTERM})
+_POOLS = (
+    ("worker", "multiprocessing/pool.py"),
+    ("_process_worker", "concurrent/futures/process.py"),
+    ("_process_worker", "loky/process_executor.py"),
+    ("_worker_loop", "torch/utils/data/_utils/worker.py"),
+)
 _STOPPED = "taupy.stopped."
 """Name of the note on such a signal that a process has sent, with the receiver's process id."""
 
@@ -73,6 +79,27 @@ def stopped_by(part: Part) -> str:
     if part.engine == "python" or code is None or -code not in _STOPS:
         return ""
     return signal_name(-code)
+
+
+def ended_by(part: Part) -> str:
+    """What ended a child that was not killed: its pool, a signal that asked it to end, or `_exit`,
+    as PyTorch's workers do when they get one. "" as for `stopped_by`."""
+    code = exit_code(part.ending)
+    if part.engine == "python" or code is None:
+        return ""
+    by = "_exit" if code >= 0 else stopped_by(part)
+    return "its pool" if by and _works_for_pool(part) else by
+
+
+def _works_for_pool(part: Part) -> bool:
+    """Whether its main thread was in the loop of a pool's worker."""
+    thread = next(iter(part.threads), None)
+    routines = (part.routines[thread.routine[row]] for row, _ in thread.open) if thread else ()
+    return any(
+        routine.name == name and routine.file.endswith(file)
+        for routine in routines
+        for name, file in _POOLS
+    )
 
 
 def count_until(part: Part, until_ns: int) -> None:

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Mapping, Sequence
 
 from taupy.instrument.runfolder import RunSettings
+from taupy.instrument.selection import Selection
 from taupy.model.profile import ThreadProfile, Timer
 from taupy.network import layers, steps
 from taupy.record import endings
 from taupy.record.part_data import Part
-from taupy.units import duration
+from taupy.units import duration, nearest
 
 HEALTH = "taupy.health."
 """Prefix of metadata that say what is missing or degraded in a measurement."""
 
 ENDED = "taupy.children_ended"
-"""Metadata that name the children that were asked to end, as pools do with their workers."""
+"""Metadata that name the children that did not end by themselves, but were not killed either."""
+
+_LONGEST_SOURCE = 1 << 20
 
 _UNCOUNTED_AT_MOST = 0.001  # share of a process's CPU time that needs no message
 
@@ -58,13 +62,9 @@ def of_settings(
     settings: RunSettings, timers: Sequence[Timer], threads: Sequence[ThreadProfile]
 ) -> dict[str, str]:
     """What the run requested but the profile lacks."""
-    health = {}
-    wanted = settings.engine_options.get("include")
-    if wanted and len(timers) <= 1:
-        health[f"{HEALTH}include"] = (
-            f"no routine that ran matches --include {', '.join(wanted)}: nothing was recorded; "
-            "`taupy pprof --list` of a trial without it shows names and files"
-        )
+    health: dict[str, str] = {}
+    if wanted := settings.engine_options.get("include"):
+        health |= _not_included(wanted, settings, timers)
     throttled = sorted(timer.full_name for timer in timers if "THROTTLED" in timer.groups)
     if throttled:
         health[f"{HEALTH}throttled"] = (
@@ -83,6 +83,56 @@ def of_settings(
     for number, note in enumerate(settings.notes):
         health[f"{HEALTH}note{number or ''}"] = note
     return health
+
+
+def _not_included(
+    wanted: Sequence[str], settings: RunSettings, timers: Sequence[Timer]
+) -> dict[str, str]:
+    """The patterns of --include that no routine matched, with the names nearest to them."""
+    recorded = [(timer.name, timer.path, timer.line) for timer in timers[1:]]
+    missing = [
+        pattern
+        for pattern in wanted
+        if not recorded
+        # The module of a routine is not stored.
+        or (
+            not pattern.startswith("module:")
+            and not any(Selection([pattern], []).selected(*names) for names in recorded)
+        )
+    ]
+    if not missing:
+        return {}
+    names = {timer.name for timer in timers[1:]} | _functions(settings)
+    near = [name for pattern in missing for name in nearest(pattern.removeprefix("name:"), names)]
+    text = f"no routine that ran matches --include {', '.join(missing)}"
+    text += f" (near it: {', '.join(dict.fromkeys(near))})" if near else ""
+    text += "" if recorded else ": nothing was recorded"
+    text += "; `taupy pprof --list` of a trial without it shows names and files"
+    return {f"{HEALTH}include": text}
+
+
+def _functions(settings: RunSettings) -> set[str]:
+    """The qualified names of the functions in the program's own file, if that can be read."""
+    import ast
+
+    path = os.path.join(settings.cwd, settings.arguments[0] if settings.arguments else "")
+    names = set()
+    try:
+        with open(path, encoding="utf-8") as file:
+            below = [("", ast.parse(file.read(_LONGEST_SOURCE)))]
+    except (OSError, ValueError, SyntaxError, RecursionError):
+        return set()
+    while below:
+        prefix, node = below.pop()
+        for child in ast.iter_child_nodes(node):
+            inside = prefix
+            if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
+                names.add(prefix + child.name)
+                inside = f"{prefix}{child.name}.<locals>."
+            elif isinstance(child, ast.ClassDef):
+                inside = f"{prefix}{child.name}."
+            below.append((inside, child))  # type: ignore[arg-type]
+    return names
 
 
 def _counters(part: Part, suffix: str) -> dict[str, str]:
@@ -126,10 +176,10 @@ def _cut_off(parts: Mapping[int, Part], roots: Sequence[Part]) -> dict[str, str]
         for node, part in sorted(parts.items())
         if not (part.complete or part in roots or part.runs)
     }
-    if ended := {node: by for node, part in open_ended.items() if (by := endings.stopped_by(part))}:
+    if ended := {node: by for node, part in open_ended.items() if (by := endings.ended_by(part))}:
         health[ENDED] = (
-            f"{len(ended)} of {len(parts)} processes (node {_nodes(ended)}) were ended "
-            f"by {', '.join(sorted(set(ended.values())))}: open routines count up to then"
+            f"{len(ended)} of {len(parts)} processes (node {_nodes(ended)}) were each "
+            f"ended by {' or '.join(sorted(set(ended.values())))}: open routines count up to then"
         )
     if killed := [node for node in open_ended if node not in ended]:
         nodes = _nodes(killed)

@@ -50,6 +50,7 @@ from taupy.record.part_data import (
     ENDED,
     EXEC,
     SNAPSHOT,
+    CallMetric,
     Part,
     PartThread,
     Places,
@@ -153,7 +154,7 @@ class _NativePart:
         self.layout = MEASURED_NODE if self.metric_count else NODE
         self.places = Places()
         self.at_calls = False  # counters are read at every call
-        self.cpu_time = False
+        self.metrics: list[CallMetric] = []
         self.end_ticks = 0
         self.ns_per_tick = 1.0
 
@@ -163,10 +164,9 @@ class _NativePart:
         metadata = blocks.metadata
         if not blocks.threads:
             return None
-        counters_at = metadata.pop("taupy.counters.at", None)
-        self.cpu_time = self.metric_count > 0 and counters_at is None
-        counters_at = counters_at or metadata.pop("taupy.counters.after_cpu_time", None)
-        self.at_calls = counters_at == "calls"
+        self.at_calls = metadata.pop("taupy.counters.at", None) == "calls"
+        described = [line.split() for line in metadata.pop("taupy.metrics", "").splitlines()]
+        self.metrics = [CallMetric(name, unit, at == "calls") for name, unit, at in described]
         closed = header.state in (ENDED, EXEC, SNAPSHOT)
         self.end_ticks = header.end_ticks if closed else self.last_ticks(blocks)
         self.ns_per_tick = self.tick(closed, clock_now)
@@ -253,10 +253,11 @@ class _NativePart:
             _behind(own["root"]["metrics"][number, 1], rows.nodes["metrics"][:, number, 1])
             for number in range(self.metric_count)
         ]
-        if self.cpu_time:
-            thread.cpu_time = further.pop(0)
-        thread.counters = further
-        if further and not self.at_calls:
+        first = len(self.metrics)
+        if not thread.native:  # it has counters only
+            thread.metrics = dict(zip(self.metrics, further[:first], strict=True))
+        thread.counters = further[first:]
+        if (thread.counters and not self.at_calls) or not all(of.at_calls for of in self.metrics):
             thread.counted = _behind(1, rows.nodes["region"]) != 0
         thread.samples = self.samples(rows, block.thread, blocks)
         thread.steps = self.steps(block.thread, blocks)

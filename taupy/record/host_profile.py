@@ -20,7 +20,7 @@ import numpy as np
 from taupy.instrument.runfolder import RunSettings
 from taupy.model import job
 from taupy.model.metric import CPU_TIME
-from taupy.model.names import CELL, in_packages, one_name
+from taupy.model.names import CELL, LIBRARY, in_packages, is_library, one_name
 from taupy.model.profile import (
     ROOT_TIMER,
     TIME,
@@ -169,15 +169,18 @@ class Timers:
             return self._add(Timer(routine.name, groups=groups, short=name), False)
         if not routine.file:
             return self._add(Timer(routine.name, groups=groups), routine.kind == "c")
+        path, library = self.names.absolute(routine.file), self.names.is_library(routine.file)
+        if library and not is_library(path):
+            groups = (*groups, LIBRARY)
         return self._add(
             Timer(
                 routine.name,
                 self.names.shown(routine.file),
                 routine.line,
                 groups,
-                self.names.absolute(routine.file),
+                path,
             ),
-            self.names.is_library(routine.file),
+            library,
         )
 
 
@@ -321,8 +324,8 @@ def _metrics(settings: RunSettings, parts: dict[int, Part]) -> list[Metric]:
     ):
         counters = settings.engine_options.get("counter_metrics", ())
         metrics += [Metric(name, unit) for name, unit in counters]
-    if settings.engine_options.get("cpu_time"):
-        metrics.append(CPU_TIME)
+    measured = (metric for part in parts.values() for of in part.threads for metric in of.metrics)
+    metrics += [Metric(metric.name, metric.unit) for metric in dict.fromkeys(measured)]
     if settings.compensate and settings.overhead:
         metrics.append(COMPENSATED)
     return metrics
@@ -384,12 +387,12 @@ def _tree(
         _column(rows.calls),
         _column(sums_below(rows.calls, parent)),
     )
+    everywhere = {metric.name for metric in thread.metrics if metric.at_calls}
     for name, column in rows.further.items():
         pair: tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]
         if name == CPU_TIME.name:
             column[0] = thread.cpu_ns
-            pair = whole_and_own(column, parent)
-        elif rows.counted is not None:
+        if rows.counted is not None and name not in everywhere:
             pair = whole_and_own_where_counted(column, parent, rows.counted)
         else:
             pair = whole_and_own(column, parent)
@@ -454,9 +457,7 @@ def _compensated(rows: Rows, exclusive: Column, overhead: dict[str, float]) -> C
 
 def _further(thread: PartThread, settings: RunSettings) -> dict[str, Column]:
     """The thread's columns other than time, without unreliable counters."""
-    further = {}
-    if thread.cpu_time is not None and not thread.native:
-        further[CPU_TIME.name] = thread.cpu_time
+    further = {metric.name: column for metric, column in thread.metrics.items()}
     if thread.refused is None:
         names = [name for name, _ in settings.engine_options.get("counter_metrics", ())]
         further.update(zip(names, thread.counters, strict=False))

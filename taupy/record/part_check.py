@@ -21,8 +21,7 @@ def check(part: Part) -> None:
     for thread in part.threads:
         rows = len(thread.routine)
         columns = [thread.calls, thread.resumes, thread.inclusive, *thread.counters]
-        if thread.cpu_time is not None:
-            columns.append(thread.cpu_time)
+        columns += thread.metrics.values()
         if not rows or any(len(column) != rows for column in (thread.parent, *columns)):
             raise FormatError(f"{part.name} is damaged: its columns differ in length")
         # Sums over rows are stored, and must fit as well.

@@ -29,6 +29,14 @@ class Routine(NamedTuple):
     throttled: bool = False
 
 
+class CallMetric(NamedTuple):
+    """A metric beside time that the engine reads: at every call, or at regions only."""
+
+    name: str
+    unit: str
+    at_calls: bool
+
+
 @dataclass(slots=True)
 class Sampled:
     """A user event in a part; `row` is None for the thread as a whole."""
@@ -59,11 +67,11 @@ class PartThread:
     calls: Column = field(default_factory=_column)
     resumes: Column = field(default_factory=_column)
     inclusive: Column = field(default_factory=_column)
-    cpu_time: Column | None = None
+    metrics: dict[CallMetric, Column] = field(default_factory=dict)  # inclusive
     samples: list[Sampled] = field(default_factory=list)
     counters: list[Column] = field(default_factory=list)  # one column per metric, inclusive
     counted: np.ndarray[Any, np.dtype[np.bool_]] | None = None
-    """Rows with counters; None for all rows."""
+    """Rows with counters, and metrics that are read at regions; None for all rows."""
     native: bool = False  # never ran Python: it has counters only
     refused: str | None = None  # why its counters are unreliable
     open: list[tuple[int, int]] = field(default_factory=list)

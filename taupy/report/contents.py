@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from importlib import import_module
 from typing import Any, Literal, TypeVar
 
-from taupy.analysis.ranks import numbers_of_steps
-from taupy.answers import layers, memory, phases, places, steps
+from taupy.answers import ANSWERS, memory, places, ranks, steps
 from taupy.answers.answer import Asked, Nothing
-from taupy.comparison import host_times, rank_answers
-from taupy.comparison.rank_causes import Causes
+from taupy.comparison import host_times
 from taupy.comparison.ranks import read_ranks
 from taupy.model.finding import Finding
+from taupy.model.kernel_names import is_kernel, told_apart
 from taupy.model.profile import Steps
 from taupy.model.question import VALUES, Question
-from taupy.model.rows import ThreadRow, TrialRow
+from taupy.model.rows import ThreadRow, TimerRow, TrialRow
 from taupy.model.sampled import CUDA_ALLOCATED, RESIDENT
 from taupy.model.step_times import per_step
 from taupy.pprof import events, kernels
@@ -37,8 +37,6 @@ from taupy.units import duration, percent, several
 _Options = TypeVar("_Options", bound=Asked)
 
 _MICROSECOND = timedelta(microseconds=1)
-_MOST_STEPS = 100
-"""Maximum number of ranks in a table; the map shows them all."""
 _MOST_LINES = 8
 """Maximum number of processes whose memory is drawn."""
 
@@ -118,18 +116,11 @@ def of_trial(db: ProfileDB, trial: TrialRow) -> Contents:
     add_trees(db, trial, contents.forest)
     _add_activities(db, trial, contents.timeline)
     contents.roofline = roofline_page(db, trial)
-    of_ranks = Section("ranks", "Ranks", _ranks(db, trial, contents))
-    of_places = _views(db, trial, places.views, *places.PAGES)
-    of_phases = _views(db, trial, phases.views, *phases.PAGES)
-    of_layers = _views(db, trial, layers.views, *layers.PAGES)
+    answers = {name: _answer(db, trial, name, contents) for name in ANSWERS}
+    of_phases = [view for part in answers["phases"] for view in part.views]
     sections = (
         Section("overview", "Overview", _overview(report(db, trial), contents.forest, of_phases)),
-        Section("places", "Your code", [Part(views=[view]) for view in of_places]),
-        Section("phases", "Phases", [Part(views=[view]) for view in of_phases]),
-        Section("layers", "Layers", [Part(views=[view]) for view in of_layers]),
-        Section("steps", "Steps", _steps(db, trial)),
-        of_ranks,
-        Section("memory", "Memory", _memory(db, trial)),
+        *(Section(name, title, answers[name]) for name, (title, _) in ANSWERS.items()),
         Section("kernels", "Kernels", _kernels(db, trial)),
         Section("routines", "All routines", [Part(views=[_routines(db, trial)])]),
         Section("events", "User events", _events(db, trial)),
@@ -164,6 +155,14 @@ def _subtitle(trial: TrialRow) -> str:
 
 
 # --- sections ----------------------------------------------------------------
+
+
+def _answer(db: ProfileDB, trial: TrialRow, name: str, contents: Contents) -> list[Part]:
+    """The tab of an answer; no parts if the trial lacks it."""
+    if name in _DRAWN:
+        return _DRAWN[name](db, trial, contents)
+    answer = import_module(f"taupy.answers.{name}")
+    return [Part(views=[view]) for view in _views(db, trial, answer.views, *answer.PAGES)]
 
 
 def _views(
@@ -242,10 +241,10 @@ def _abstentions(answer: Report) -> list[str]:
     return [f"{rule.kind}: {rule.reason}" for rule in answer.judgement.abstentions]
 
 
-def _steps(db: ProfileDB, trial: TrialRow) -> list[Part]:
+def _steps(db: ProfileDB, trial: TrialRow, _: Contents) -> list[Part]:
     parts = []
     views = _views(db, trial, steps.views, *steps.PAGES)
-    for (_, series), view in zip(steps_of(db, trial.id), views, strict=True):
+    for (_thread, series), view in zip(steps_of(db, trial.id), views, strict=True):
         lines = [_line(f"time of a step of {series.kind}", series, per_step(series), "time_ns")]
         kinds: dict[str, Kind] = {RESIDENT: "bytes", CUDA_ALLOCATED: "bytes"}
         lines += [
@@ -265,17 +264,14 @@ def _line(name: str, series: Steps, values: Sequence[float], kind: Kind) -> Seri
 
 def _ranks(db: ProfileDB, trial: TrialRow, contents: Contents) -> list[Part]:
     """The ranks, and which of them others waited for; sets the heat map of their steps."""
-    job, _ = read_ranks(db, trial.id)
-    if not job.matched:
+    of_ranks = _views(db, trial, ranks.views, *ranks.PAGES)
+    if not of_ranks:
         return []
-    contents.heat = heat_map(job)
-    causes = Causes(db, trial.id, job)
-    numbers = numbers_of_steps(job)[:_MOST_STEPS]
-    steps_of_ranks = [rank_answers.of_steps(job, numbers, causes)] if numbers else []
-    return [Part(views=[rank_answers.of_ranks(job, causes), *steps_of_ranks])]
+    contents.heat = heat_map(read_ranks(db, trial.id)[0])
+    return [Part(views=of_ranks)]
 
 
-def _memory(db: ProfileDB, trial: TrialRow) -> list[Part]:
+def _memory(db: ProfileDB, trial: TrialRow, _: Contents) -> list[Part]:
     grown = _views(db, trial, memory.views, *memory.PAGES)
     if not grown:
         return []
@@ -285,6 +281,14 @@ def _memory(db: ProfileDB, trial: TrialRow) -> list[Part]:
         parts.insert(0, Part("Resident memory over time (sampled)", series=lines))
     views = [replace(view, notes=()) for view in grown if view.rows]
     return [*parts, Part("Where it grew (sampled)", views=views)]
+
+
+_DRAWN: Mapping[str, Callable[[ProfileDB, TrialRow, Contents], list[Part]]] = {
+    "steps": _steps,
+    "ranks": _ranks,
+    "memory": _memory,
+}
+"""Answers with lines or a map beside their tables."""
 
 
 def _over_time(view: View) -> list[Series]:
@@ -319,9 +323,11 @@ def _routines(db: ProfileDB, trial: TrialRow) -> View:
     for thread, value in zip(table.codes["thread"], own, strict=True):
         whole[thread] = whole.get(thread, 0) + (value or 0)
     rows = []
+    timers: Sequence[TimerRow] = table.labels["timer"]
+    short = told_apart(timer.timer for timer in timers if is_kernel(timer.groups))
     for row in sorted(range(table.size), key=lambda row: -(own[row] or 0)):
         thread = table.labels["thread"][table.codes["thread"][row]]
-        timer = table.labels["timer"][table.codes["timer"][row]]
+        timer = timers[table.codes["timer"][row]]
         total = whole[table.codes["thread"][row]]
         mine = own[row]
         rows.append((
@@ -330,7 +336,7 @@ def _routines(db: ProfileDB, trial: TrialRow) -> View:
             mine,
             table.column("inclusive", "time")[row],
             table.column("calls")[row],
-            timer.short_name,
+            short.get(timer.timer, timer.short_name),
             source_of(timer),
             timer.groups,
         ))  # fmt: skip

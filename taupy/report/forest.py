@@ -14,6 +14,7 @@ from typing import Any
 from taupy.analysis.match import Key
 from taupy.escaping import visible
 from taupy.model import callpaths
+from taupy.model.kernel_names import is_kernel, told_apart
 from taupy.model.rows import Named, ThreadRow, TimerRow
 from taupy.model.table import Amount, Table
 from taupy.pprof.fold import is_library_code
@@ -74,6 +75,7 @@ class Forest:
     unmeasured: int = 0
     judged: bool = False
     _numbers: dict[Hashable, int] = field(default_factory=dict)
+    _kernels: dict[int, str] = field(default_factory=dict)
 
     def add(
         self, table: Table, path_of: Mapping[str, str | None], aligned: Aligned = ALONE
@@ -118,6 +120,8 @@ class Forest:
         if number == len(self.names):
             kind = KINDS[is_library_code(timer, path_of.get(timer.timer))]
             self.names.append(_name(key or timer, kind))
+            if is_kernel(timer.groups):
+                self._kernels[number] = (key or timer).timer
         return number
 
     def judge(self, verdict_of: Mapping[Hashable, int]) -> None:
@@ -130,10 +134,16 @@ class Forest:
 
     def layout(self, widths: Mapping[str, int]) -> dict[str, Any]:
         """The description needed to read `packed`."""
+        short = told_apart(self._kernels.values())
         return {
             "rows": len(self.columns["depth"]),
             "widths": widths,
-            "names": self.names,
+            "names": [
+                {**name, "name": visible(short[self._kernels[number]])}
+                if number in self._kernels
+                else name
+                for number, name in enumerate(self.names)
+            ],
             "threads": self.threads,
             "compares": any(thread["side"] for thread in self.threads),
             "judged": self.judged,

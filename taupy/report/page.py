@@ -184,6 +184,7 @@ def _part(part: Part) -> dict[str, Any]:
 
 
 def _table(view: View) -> dict[str, Any]:
+    view = cells.with_short_kernels(view)
     columns, positions = cells.seen_by(view, "people")
     return {
         "title": visible(view.title),

@@ -17,7 +17,7 @@ from taupy.model import command_line
 from taupy.model.job import is_rank
 from taupy.model.question import Question
 from taupy.model.rows import ThreadRow, TrialRow
-from taupy.network.phases import KINDS
+from taupy.network.phases import APART, KINDS
 from taupy.pprof import phases
 from taupy.profiledb.database import ProfileDB
 from taupy.report.evidence import trial_of
@@ -108,7 +108,7 @@ def _phases(trial: Trial, thread: ThreadRow | None) -> tuple[tuple[Phase, ...], 
     whole = sum(kind_sum.time for kind_sum in sums.values())
     shown = [
         Phase(kind, sums[kind].time, sums[kind].time / whole if whole else 0.0)
-        for kind in (*KINDS, phases.NO_PHASE)
+        for kind in (*KINDS, *APART, phases.NO_PHASE)
         if kind in sums
     ]
     return tuple(shown), steps

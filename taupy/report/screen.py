@@ -106,8 +106,8 @@ def _health(report: Report, width: int) -> Iterator[str]:
 
 
 def _phases(report: Report, width: int, bars: bool) -> Iterator[str]:
-    """The phases of a training; imports alone are among the places."""
-    if {phase.kind for phase in report.phases} <= {"import", NO_PHASE} and report.places:
+    """The phases of a training; imports and the exit alone are among the places."""
+    if {phase.kind for phase in report.phases} <= {"import", "exit", NO_PHASE} and report.places:
         return
     largest = max((phase.share for phase in report.phases), default=0.0) or 1.0
     if bars:

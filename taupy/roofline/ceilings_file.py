@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from taupy.errors import FormatError
 from taupy.model.machine import Ceiling, CeilingKind, CeilingSource
 from taupy.roofline.roofs import PRECISIONS, Roofs
+from taupy.state.folder import open_named
 
 _LARGEST = 16 * 1024 * 1024
 _KINDS: Mapping[str, CeilingKind] = {
@@ -37,10 +38,11 @@ def read_ceilings(path: str) -> list[Ceiling]:
     try:
         if os.path.getsize(path) > _LARGEST:
             raise FormatError(f"{path} is too large for a file of ceilings")
-        with open(path, encoding="utf-8-sig") as file:
-            text = file.read()
+        with open_named(path) as file:
+            text = file.read().decode("utf-8-sig")
     except (OSError, UnicodeDecodeError) as problem:
-        raise FormatError(f"{path} cannot be read: {problem}") from None
+        reason = getattr(problem, "strerror", None) or problem
+        raise FormatError(f"{path} cannot be read: {reason}") from None
     ceilings = _from_json(path, text) if text.lstrip()[:1] in ("{", "[") else _from_csv(path, text)
     if not ceilings:
         raise FormatError(f"{path} contains no ceilings")

@@ -185,7 +185,7 @@ def wanted(place: Place, of: Of) -> bool:
         return place.name == PROGRAM
     if of in GROUP_OF:
         return GROUP_OF[of] in place.groups
-    return place.name != PROGRAM
+    return place.name != PROGRAM and "IMPORT" not in place.groups
 
 
 def add_routine(total: Sum, routine: RoutineWork, whole: bool) -> None:

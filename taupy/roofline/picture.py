@@ -74,8 +74,11 @@ def _figure(chart: Chart, theme: Theme, size: tuple[float, float] | None = None)
         import matplotlib
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
-    except ImportError:
-        raise UsageError("pictures need matplotlib: pip install matplotlib") from None
+    except ImportError as problem:
+        raise UsageError(
+            f"pictures need matplotlib ({problem}): pip install 'taupy-profiler[plots]'; pages, as "
+            "in -o roofline.html, do not"
+        ) from None
     matplotlib.rcParams["svg.fonttype"] = "none"  # text, not outlines
     matplotlib.rcParams["pdf.fonttype"] = 42  # TrueType, not outlines
     matplotlib.rcParams["text.parse_math"] = False  # `$` in names has no meaning

@@ -18,6 +18,7 @@ from taupy.model.expression import Binary, Function, Name, Node, Number, parse
 from taupy.model.work import LEVELS
 from taupy.roofline.point import Point
 from taupy.roofline.roofs import PRECISIONS
+from taupy.units import no_such
 
 Quantity = Literal["flop", "bytes"]
 
@@ -87,8 +88,8 @@ def stated(
         numbers = [number for number, point in enumerate(with_statements) if statement.names(point)]
         if not numbers:
             raise UsageError(
-                f"--{statement.quantity}: no point matches '{statement.pattern}' "
-                f"(there are {len(with_statements)}; `taupy roofline --limit 0` lists them)"
+                f"--{statement.quantity}: "
+                + no_such("point", statement.pattern, (point.short for point in with_statements))
             )
         value = _value(statement.node, statement, metadata)
         for number in numbers:

@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from taupy.errors import UsageError
 from taupy.roofline.point import Point
+from taupy.units import no_such
 
 _NUMBER = r"[-+]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?"
 
@@ -42,7 +43,7 @@ def swept(
             application, with the processor if there are several.
 
     Raises:
-        UsageError: no point has the parameter.
+        UsageError: no point has the parameter, or no trial the metadata of the series.
     """
     swept_points = []
     for point in points:
@@ -55,10 +56,19 @@ def swept(
         if value is not None:
             swept_points.append(replace(point, parameter=value))
     if not swept_points:
+        numbers = {
+            fact
+            for facts in metadata.values()
+            for fact in facts
+            if _number(facts[fact]) is not None
+        }
         raise UsageError(
-            f"no point has a parameter '{name}': name phases '... {name}=VALUE', or set it in "
+            f"{no_such('parameter', name, numbers)}: name phases '... {name}=VALUE', or set it in "
             f"the program with taupy.metadata('{name}', VALUE)"
         )
+    facts_there = {fact for point in swept_points for fact in metadata.get(point.trial, {})}
+    if series is not None and series not in facts_there:
+        raise UsageError(f"--series: {no_such('metadata', series, facts_there)}")
     processors = {point.processor for point in swept_points}
     labels = {
         point.trial: _label(point, metadata.get(point.trial, {}), series, len(processors) > 1)

@@ -50,12 +50,11 @@ def sentence(placement: Placement) -> str:
         return "flop not counted" if point.flop_tier == "unknown" else _NO_ROOF
     if not placement.nearest:
         return "neither flop nor bytes"
-    times = distance(placement) or 1.0
     near = f"{percent(100 * share)} % of its roof"
     if point.uncounted:
         return (
             f"no verdict: {', '.join(point.uncounted)} not counted; at least {near} "
-            f"({placement.nearest_roof}), {times:.3g}x faster at best"
+            f"({placement.nearest_roof})"
         )
     nothing = "" if point.total_flop else "no flop; "
     if share < _FAR:
@@ -63,6 +62,7 @@ def sentence(placement: Placement) -> str:
             f"{nothing}far from every roof ({near}, nearest {placement.limiter}): "
             "limited by latency, too little parallelism or other instructions"
         )
+    times = distance(placement) or 1.0
     return f"{nothing}bound by {placement.limiter}, at {near} ({times:.3g}x faster at best)"
 
 

@@ -21,6 +21,7 @@ _READ = posix.O_RDONLY | _SAFELY
 _NEW = posix.O_WRONLY | posix.O_CREAT | posix.O_EXCL | _SAFELY
 _LOCK = posix.O_RDWR | posix.O_CREAT | _SAFELY
 _OURS = ("run-", "autograd-", "collectives-", "operators-", "compiling", "salt")
+_NO_FILE = 22  # EINVAL
 _KINDS = {
     0o010000: "a named pipe",
     0o020000: "a device",
@@ -33,6 +34,7 @@ _KINDS = {
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from os import PathLike
     from types import TracebackType
     from typing import BinaryIO
 
@@ -399,3 +401,24 @@ def _is_hollow(descriptor: int, size: int) -> bool:
         pass  # ENXIO: only a hole follows
     posix.lseek(descriptor, 0, 0)
     return data * EXPANSION < size
+
+
+def open_named(path: "str | PathLike[str]") -> "BinaryIO":
+    """A file that a user has named, for reading; nothing that would block, or never end.
+
+    Raises:
+        OSError: it cannot be opened, or is no regular file.
+    """
+    _check_named(path, posix.stat(path).st_mode)  # a socket could not be opened
+    descriptor = posix.open(path, posix.O_RDONLY | posix.O_NONBLOCK | posix.O_CLOEXEC)
+    try:
+        _check_named(path, posix.fstat(descriptor).st_mode)
+    except OSError:
+        posix.close(descriptor)
+        raise
+    return open(descriptor, "rb")
+
+
+def _check_named(path: "str | PathLike[str]", mode: int) -> None:
+    if mode & _TYPE != _REGULAR:
+        raise OSError(_NO_FILE, f"it is {kind(mode)}, not a file", str(path))

@@ -72,6 +72,18 @@ def trust_folders() -> None:
     _trusts_folders = True
 
 
+@contextmanager
+def trusting_folders(trusts: bool) -> Iterator[None]:
+    """As after `trust_folders` while active, if `trusts`."""
+    global _trusts_folders
+    before = _trusts_folders
+    _trusts_folders = before or trusts
+    try:
+        yield
+    finally:
+        _trusts_folders = before
+
+
 def connect(
     path: str,
     mode: Literal["ro", "rw", "rwc"],
@@ -204,6 +216,17 @@ def look_beside(path: str, *, writes: bool, patience_s: float) -> None:
             seen = beside
             time.sleep(0.02)
             continue
+        raise DatabaseError(_left_there(next(iter(beside)), why))
+
+
+def refuse_journal(path: str) -> None:
+    """Refuse to roll back a journal that a reader has found, wherever it came from since the look.
+
+    Raises:
+        DatabaseError: others can change what lies there.
+    """
+    beside = _beside(path)
+    if beside and not _trusts_folders and (why := _others(path, beside)):
         raise DatabaseError(_left_there(next(iter(beside)), why))
 
 

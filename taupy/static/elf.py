@@ -14,6 +14,7 @@ from typing import IO, Literal, NamedTuple
 
 from taupy.errors import FormatError
 from taupy.model.kernel_code import LaunchLimits
+from taupy.state.folder import open_named
 
 Kind = Literal["cubin", "fatbin", "library", "ptx"]
 
@@ -83,7 +84,7 @@ def kind(path: Path) -> Kind | None:
         FormatError: it cannot be read.
     """
     try:
-        with open(path, "rb") as stream:
+        with open_named(path) as stream:
             head = stream.read(4096)
     except OSError as problem:
         raise FormatError(f"{path} cannot be read: {problem.strerror}") from None
@@ -106,7 +107,7 @@ def read(path: Path) -> Cubin:
         FormatError: the file is damaged or truncated.
     """
     try:
-        with open(path, "rb") as stream:
+        with open_named(path) as stream:
             return _read(path, stream)
     except (struct.error, IndexError, ValueError):
         problem = f"{path} is damaged or truncated: its table of sections is broken"

@@ -62,7 +62,7 @@ _SPECIAL = {
 _VARYING_SPECIAL = ("SR_TID", "SR_LANEMASK", "SR_EQMASK", "SR_LTMASK", "SR_GEMASK", "SR_GTMASK",
                     "SR_LEMASK")  # fmt: skip
 _WARP_WIDE = frozenset({"VOTE", "VOTEU", "REDUX", "CREDUX", "R2UR", "S2UR", "ELECT"})
-_LOADS = frozenset({"LD", "LDG", "LDL", "LDS", "LDC", "ULDC", "LDCU"})
+_LOADS = frozenset({"LDG", "LDS", "LDC", "ULDC", "LDCU"})
 _MATRICES = frozenset({"LDSM", "LDT", "LDTM", "TEX", "TLD", "TLD4", "HMMA", "IMMA", "DMMA", "BMMA",
                        "HGMMA", "IGMMA", "QGMMA", "BGMMA", "QMMA", "OMMA"})  # fmt: skip
 _NEVER_SAME = _MATRICES | {"ATOM", "ATOMG", "ATOMS", "SHFL", "MATCH"}
@@ -74,6 +74,11 @@ _NO_RESULT = frozenset({"ST", "STG", "STL", "STS", "RED", "REDG", "BRA", "EXIT",
                         "LDGDEPBAR", "JMP", "BREAK", "YIELD"})  # fmt: skip
 
 State = dict[str, Value]
+"""Registers, and words of the stack by their address as instructions write it: `[R1+0x10]`. Local
+memory is each thread's own, so that a word that was not seen written is unknown."""
+
+_WORD = re.compile(r"\[R1(?:\.\w+)*(?:\+(-?)0x([0-9a-f]+))?\]")
+_STACK = "[R1"
 _ARGUMENTS = {f"R{number}": UNKNOWN for number in range(255) if number != 1}  # R1: the stack
 
 
@@ -136,7 +141,7 @@ def _called(
     routine = flow.routines.get(call.arguments[-1].strip("`()"))
     goals = flow.routines.values() if routine is None else (routine,)  # by address: any of them
     changed = {goal for goal in goals if _merged(states, goal, state, False)}
-    state.update({name: UNKNOWN for name in state if name[0] == "R" and name != "R1"})
+    state.update({name: UNKNOWN for name in state if name[0] in "R[" and name != "R1"})
     return changed
 
 
@@ -287,7 +292,9 @@ def address_value(text: str, state: Mapping[str, Value]) -> Value:
 
 
 def _step(instruction: Instruction, state: State) -> None:
-    """Apply the effect of an instruction to the registers."""
+    """Apply the effect of an instruction to the registers and the stack."""
+    if instruction.name in ("STL", "ST"):
+        _keep(instruction, state)
     if instruction.name in _NO_RESULT or not instruction.arguments:
         return
     targets, sources = _apart(instruction.name, instruction.modifiers, instruction.arguments)
@@ -295,9 +302,10 @@ def _step(instruction: Instruction, state: State) -> None:
         return
     result = _result(instruction, sources, state)
     guard = state.get(instruction.predicate.lstrip("!"), SAME) if instruction.predicate else None
+    kept = _words(instruction, len(targets)) if instruction.name == "LDL" else []
     for place, name in enumerate(targets):
-        new = result
-        if place and not name.startswith(("P", "UP")) and result.step not in (0, None):
+        new = state.get(kept[place], UNKNOWN) if kept else result
+        if place and not kept and not name.startswith(("P", "UP")) and new.step not in (0, None):
             new = UNKNOWN
         if name.startswith(("P", "UP")):
             new = _flag(instruction, sources, state, result)
@@ -306,6 +314,36 @@ def _step(instruction: Instruction, state: State) -> None:
         elif guard is not None and guard.varies and not new.varies:
             new = UNKNOWN
         state[name] = new
+        if name == "R1":  # the words have other addresses now
+            for word in [word for word in state if word.startswith(_STACK)]:
+                del state[word]
+
+
+def _keep(instruction: Instruction, state: State) -> None:
+    """Note what a store leaves on the stack; at an unknown address, it may be anywhere there."""
+    number = 4 if "128" in instruction.modifiers else 2 if "64" in instruction.modifiers else 1
+    words = _words(instruction, number)
+    if not words:
+        state.update({word: UNKNOWN for word in state if word.startswith(_STACK)})
+        return
+    text = instruction.arguments[-1].removesuffix(".reuse")
+    registers = [text] * number if text == "RZ" else _wide(text, "STL", instruction.modifiers)
+    guard = state.get(instruction.predicate.lstrip("!"), SAME) if instruction.predicate else None
+    for word, register in zip(words, registers, strict=True):
+        new = value(register, state)
+        if guard is not None:
+            new = _joined(state.get(word, UNKNOWN), new, guard.varies)
+        state[word] = new
+
+
+def _words(instruction: Instruction, number: int) -> list[str]:
+    """The words of the stack that an instruction reads or writes; none if that is not known."""
+    match = _WORD.fullmatch(_address(instruction.arguments) or "")
+    parts = {"U8", "S8", "U16", "S16", "8", "16"} & set(instruction.modifiers)
+    if match is None or parts or instruction.name == "ST":
+        return []
+    first = int(match[2] or "0", 16) * (-1 if match[1] else 1)
+    return [f"{_STACK}{first + 4 * at:+d}]" for at in range(number)]
 
 
 @lru_cache(_TEXTS)
@@ -364,6 +402,8 @@ def _result(instruction: Instruction, sources: tuple[str, ...], state: State) ->
         plain = SAME if not text.startswith(_VARYING_SPECIAL) else UNKNOWN
         return _SPECIAL.get(text, plain)
     if name in _NEVER_SAME:
+        return UNKNOWN
+    if name in ("LDL", "LD"):  # an address of local memory is another word in each thread
         return UNKNOWN
     if name in _LOADS:
         address = _address(sources)

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import os
 import shutil
-import socket
 import sqlite3
 import subprocess
 import sys
+import zipfile
 
 import pytest
 
@@ -80,6 +80,13 @@ OTHERS_WRITE = [
 ]
 
 
+WRITING = (
+    "run", "import", "merge", "pull", "push", "trials", "gate", "sweep", "derive", "query",
+    "export", "report", "pprof", "compare", "serve", "roofline", "doctor", "ranks", "layers",
+    "steps",
+)  # fmt: skip
+
+
 def read(path):
     with ProfileDB.open(path) as db:
         return [trial.name for trial in db.trials()]
@@ -134,6 +141,46 @@ def test_with_trust_folder_a_journal_is_rolled_back(path):
     assert f"({changers.name_of(os.geteuid())}'s)" in refused.stderr
     assert taupy("trials", "--db", path, "--trust-folder").returncode == 0
     assert not path.with_name("taupy.db-journal").exists()
+
+
+def test_a_reader_rolls_no_journal_back_that_came_after_the_look(path, monkeypatch):
+    journal = leave_journal(path)
+    shared(path)
+    monkeypatch.setattr(sqlite, "look_beside", lambda *_, **__: None)
+    with pytest.raises(DatabaseError, match=r"taupy.db-journal .*--trust-folder"):
+        read(path)
+    assert journal.exists()
+
+
+def test_a_run_goes_on_with_a_journal_only_if_it_is_told_to_trust(runs, native):
+    runs.run("")
+    journal = leave_journal(runs.database)
+    runs.folder.chmod(0o777)
+    refused = runs.run("print('done')")
+    assert (refused.returncode, refused.stdout) == (0, "done\n")
+    assert "--trust-folder" in refused.stderr and journal.exists()
+    assert list(runs.folder.glob("*.taupy-run")), "the profile is saved beside it"
+    done = runs.run("print('done')", "--trust-folder")
+    assert (done.returncode, done.stdout, journal.exists()) == (0, "done\n", False)
+    assert runs.one("SELECT count(*) FROM trial") == 2
+    leave_journal(runs.database)
+    repeated = runs.run("print('done')", "--trust-folder", "--repeat", "2")
+    assert repeated.returncode == 0, repeated.stderr
+    assert runs.one("SELECT count(*) FROM trial") == 4
+
+
+def test_whom_a_run_trusts_is_not_in_a_rescue_file(runs, native):
+    (runs.folder / "taupy.db").mkdir()
+    runs.run("", "--trust-folder")
+    (rescued,) = runs.folder.glob("*.taupy-run")
+    with zipfile.ZipFile(rescued) as archive:
+        assert b"trust_folder" not in archive.read("run")
+
+
+@pytest.mark.parametrize("command", WRITING)
+def test_every_command_that_writes_can_be_told_to_trust(command):
+    text = " ".join(taupy(*command.split(), "--help").stdout.split())
+    assert "--trust-folder" in text and "decides what is in the database" in text
 
 
 @pytest.mark.parametrize("trusts", [False, True])
@@ -206,41 +253,6 @@ def test_a_writer_in_a_shared_folder_waits_for_one_that_is_at_work(path):
 # --- what is no file
 
 
-def fifo(path):
-    os.mkfifo(path)
-
-
-def folder(path):
-    path.mkdir()
-
-
-def unix_socket(path):
-    with socket.socket(socket.AF_UNIX) as listening:
-        listening.bind(str(path))
-
-
-def dangling_link(path):
-    path.symlink_to("nowhere")
-
-
-def link_to_zero(path):
-    path.symlink_to("/dev/zero")
-
-
-NO_FILES = [fifo, folder, unix_socket, dangling_link, link_to_zero]
-
-
-@pytest.mark.parametrize("make", NO_FILES, ids=lambda make: make.__name__)
-@pytest.mark.parametrize("suffix", ["-journal", "-wal", "-shm"])
-def test_what_is_no_file_beside_a_database_is_refused_at_once(path, suffix, make):
-    make(path.with_name(f"taupy.db{suffix}"))
-    for words in (["trials"], ["query", "SELECT 1"], ["trials", "tag", "1", "x"], ["doctor", path]):
-        found = taupy(*words, *([] if path in words else ["--db", path]))
-        assert found.returncode, words
-        assert f"taupy.db{suffix} is a" in found.stdout + found.stderr
-        assert "Traceback" not in found.stderr
-
-
 def test_a_program_ends_although_a_pipe_lies_beside_the_database(runs, native):
     os.mkfifo(runs.folder / "taupy.db-journal")
     ended = runs.run("print('done')")
@@ -282,6 +294,31 @@ def test_merge_does_not_roll_back_a_source_of_others(path, tmp_path):
     assert found.returncode == 1
     assert "--trust-folder" in found.stderr
     assert path.with_name("taupy.db-journal").exists()
+
+
+def test_the_doctor_says_in_one_line_what_others_can_change(path, tmp_path):
+    state, project = tmp_path / "above" / "state", path.with_name("pyproject.toml")
+    state.parent.mkdir()
+    state.mkdir(mode=0o700)
+    project.touch(mode=0o644)
+
+    def line():
+        found = taupy("doctor", "--db", path, cwd=path.parent, env=environment)
+        return next(line for line in found.stdout.splitlines() if "other users" in line)
+
+    environment = {**os.environ, "TAUPY_STATE_DIR": str(state)}
+    assert line().endswith("cannot change the database, the state folder or the settings")
+    for place, mode, name in (
+        (path.parent, 0o1777, "the database or its folder"),
+        (path, 0o666, "the database or its folder"),
+        (project, 0o664, "the settings"),
+        (state.parent, 0o777, "the state folder"),
+    ):
+        before = place.stat().st_mode
+        place.chmod(mode)
+        assert f"can change {name} (" in line() or f"; {name} (" in line()
+        place.chmod(before)
+    assert "cannot" in line()
 
 
 def test_only_one_module_opens_sqlite_files():

@@ -17,7 +17,6 @@ from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.writer import add_profile
 from taupy.state import sqlite
 from tests.builders import small_profile
-from tests.in_process import taupy
 from tests.unit.formats.nsys_files import SCHEMA, NsysFile
 
 
@@ -131,18 +130,6 @@ HOSTILE = [
     of_another_type,
 ]
 
-COMMANDS = (
-    ["trials"],
-    ["report"],
-    ["pprof"],
-    ["compare", "1", "2"],
-    ["query", "SELECT * FROM trials"],
-    ["trials", "tag", "1", "x"],
-    ["derive", "add", "a", "time * 2"],
-    ["export", "1", "-o", "x.json", "--format", "json"],
-    ["doctor"],
-)
-
 
 @pytest.mark.parametrize("make", HOSTILE, ids=lambda make: make.__name__)
 def test_a_database_whose_schema_computes_is_refused(path, make):
@@ -162,18 +149,6 @@ def test_a_database_whose_schema_computes_is_refused(path, make):
 
             merge(str(target), [str(source)])
     assert path.read_bytes() == before
-
-
-def test_every_command_says_so_in_one_line(path):
-    generated_column(path)
-    for words in COMMANDS:
-        found = taupy(*words, "--db", path, cwd=path.parent)
-        assert found.returncode, words
-        lines = found.stderr or found.stdout
-        assert "the column trial.more is computed" in lines, words
-        assert "Traceback" not in lines
-    with pytest.raises(DatabaseError):
-        __import__("taupy").open(path)
 
 
 def test_an_older_database_is_compared_with_its_own_schema(path):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 
+from tests.in_process import taupy
+
 ARGUMENTS = ("--password", "hunter2", "--api-key=hunter2", "--max-tokens", "4096", "--data",
              "https://me:hunter2@host/x")  # fmt: skip
 
@@ -33,6 +35,55 @@ def test_no_secret_reaches_the_run_folder_or_the_database(runs, engine):
     masked = runs.metadata("Command Line")
     assert "--max-tokens 4096" in masked and masked.count("MASKED-") == 3
     assert runs.metadata("taupy.children").count("MASKED-") >= 2
+
+
+def test_metadata_of_the_user_and_of_the_program_are_masked(runs, engine):
+    chosen = (
+        "--meta",
+        "api_key=hunter2",
+        "--meta",
+        "note=--token hunter2 --lr 1",
+        "--meta",
+        "n=17",
+    )
+    source = """
+import os, taupy
+taupy.metadata("db", "postgres://me:hunter2@host/x")
+taupy.metadata("data key", "image")
+state = os.environ["TAUPY_STATE_DIR"]
+folder = next(f"{state}/{name}" for name in os.listdir(state) if name.startswith("run-"))
+assert b"hunter2" not in open(folder + "/run", "rb").read()
+"""
+    source = source.replace("hunter2@", "hun%s@").replace('/x")', '/x" % "ter2")')
+    done = runs.run(source, "--engine", engine, *chosen)
+    assert done.returncode == 0, done.stderr
+    assert b"hunter2" not in runs.database.read_bytes()
+    assert runs.metadata("data key") == "image" and runs.metadata("n") == "17"
+    assert runs.metadata("note").endswith(" --lr 1") and "MASKED-" in runs.metadata("db")
+
+
+def test_metadata_of_imported_files_are_masked(tmp_path, monkeypatch):
+    monkeypatch.setenv("TAUPY_STATE_DIR", str(tmp_path / "state"))
+    folder = tmp_path / "tau"
+    folder.mkdir()
+    (folder / "profile.0.0.0").write_text(
+        "1 templated_functions_MULTI_TIME\n"
+        "# Name Calls Subrs Excl Incl ProfileCalls #<metadata><attribute><name>Command Line</name>"
+        "<value>./app --password hunter2 --max-tokens 4096</value></attribute><attribute>"
+        "<name>Data URL</name><value>https://me:hunter2@host/x</value></attribute></metadata>\n"
+        '".TAU application" 1 0 10 10 0 GROUP="TAU_DEFAULT"\n0 aggregates\n'
+    )
+    for number, more in enumerate(([], [], ["--keep-secrets"])):
+        database = tmp_path / f"{number}.db"
+        done = taupy("import", folder, "--db", database, *more, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        assert (b"hunter2" in database.read_bytes()) == bool(more)
+        assert b"--max-tokens 4096" in database.read_bytes()
+    lines = [taupy("query", SQL, "--db", tmp_path / f"{number}.db").stdout for number in (0, 1)]
+    assert lines[0] == lines[1] and lines[0].count("MASKED-") == 2
+
+
+SQL = "SELECT name, value FROM metadata WHERE name IN ('Command Line', 'Data URL') ORDER BY 1"
 
 
 def test_trials_with_the_same_secret_have_the_same_command_line(runs, native):

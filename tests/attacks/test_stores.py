@@ -36,7 +36,7 @@ def files_of(store, trial, holds="interval_value"):
 
 
 READING = (("pprof", "2", "--tree"), ("report", "2"), ("compare", "1", "2", "--by", "callpath"),
-           ("export", "2", "--format", "json", "-o", "x.json"),
+           ("export", "2", "--format", "chrome", "-o", "x.json"),
            ("query", "SELECT count(*) FROM interval_value"))  # fmt: skip
 
 

@@ -113,10 +113,10 @@ class Trial:
         return counts
 
     def calls(self, file: str | None = None) -> dict[str, int]:
-        """Short name -> calls, summed over call paths and threads."""
+        """Short name -> calls, summed over call paths and threads; without the program's exit."""
         counts: dict[str, int] = {}
         for path in self.paths():
-            if (file is None or path.files[-1] == file) and path.calls:
+            if path.groups != ("EXIT",) and (file is None or path.files[-1] == file) and path.calls:
                 counts[path.names[-1]] = counts.get(path.names[-1], 0) + path.calls
         return counts
 

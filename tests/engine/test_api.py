@@ -13,7 +13,9 @@ def names(trial) -> dict[str, int]:
     return {
         path.names[-1]: path.calls
         for path in trial.paths()
-        if path.files[-1] is None and path.calls and path.groups not in (("TAUPY",), ("IMPORT",))
+        if path.files[-1] is None
+        and path.calls
+        and path.groups not in (("TAUPY",), ("IMPORT",), ("EXIT",))
     }
 
 

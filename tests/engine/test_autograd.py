@@ -440,6 +440,7 @@ def test_setup_builds_a_library_once_and_keeps_it_in_the_state_folder(run_alone,
     assert "is a symbolic link" in trial.metadata()["taupy.autograd"]
 
 
+@pytest.mark.slow
 def test_a_library_that_fails_its_test_now_is_built_again(run_alone, runner):
     set_up_torch(runner.environment)
     (library,) = kept_files(runner)

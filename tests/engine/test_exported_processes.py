@@ -82,7 +82,7 @@ def test_each_export_names_processes_and_has_their_memory_once(exported):
     assert having == [f"profile.{node}.0.0" for node in range(3)]
     for format_name, name in (
         *(("csv", "t.csv"), ("csv-callpaths", "p.csv"), ("speedscope", "t.speedscope.json")),
-        *(("collapsed", "t.collapsed"), ("json", "t.json"), ("hatchet", "t.hatchet.json")),
+        *(("collapsed", "t.collapsed"), ("hatchet", "t.hatchet.json")),
     ):
         text = exported(format_name, name).read_text()
         assert all(worker in text for worker in WORKERS), format_name

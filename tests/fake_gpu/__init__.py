@@ -79,8 +79,11 @@ def c_compiler() -> str | None:
     return os.environ.get("CC") or shutil.which("cc") or shutil.which("gcc")
 
 
-def build(folder: Path) -> Path:
-    """Compile the simulated libraries into `folder`; returns it."""
+def build(folder: Path, *of_the_driver: Path) -> Path:
+    """Compile the simulated libraries into `folder`; returns it.
+
+    `of_the_driver` are further sources, in C++, of libcuda.so.1.
+    """
     cxx, cc, headers = compiler(), c_compiler(), _headers()
     assert cxx is not None and cc is not None and headers is not None
     generated = folder / "generated"
@@ -89,7 +92,8 @@ def build(folder: Path) -> Path:
     version = f"-DHEADERS_VERSION={_number(headers.version)}"
     options = ["-std=gnu++20", "-w", version, f"-I{generated}", *headers.options]
     for library, sources in SOURCES.items():
-        _library([*cxx.split(), *options], folder / library, sources)
+        more = of_the_driver if library == "libcuda.so.1" else ()
+        _library([*cxx.split(), *options], folder / library, (*sources, *map(str, more)))
     _library([*cc.split(), "-std=gnu11"], folder / "libfakenvtx.so", ("fake_nvtx.c",))
     return folder
 

@@ -178,6 +178,77 @@ def results_to_host() -> Profile:
     )  # fmt: skip
 
 
+def tokens_drawn_in_python() -> Profile:
+    """Each of 16 tokens a step is drawn in Python; the network is one graph."""
+    return training(
+        part("step", "generate", "draw", own=us(4_500), entries=16),
+        part("step", "generate", FORWARD, own=us(300), calls=[
+            api("cudaGraphLaunch", 16, us(20), kernel(TENSOR, 320, us(12)))]),
+    )  # fmt: skip
+
+
+def averages_of_parameters() -> Profile:
+    """The moving average of each parameter is a kernel of its own."""
+    return training(
+        part("step", FORWARD, own=us(300), calls=[
+            api(LAUNCH, 40, us(5), kernel(TENSOR, 40, us(30)))]),
+        part("step", "Average.update", own=us(500), calls=[
+            api(LAUNCH, 900, us(5), kernel("vectorized_elementwise_kernel<4, lerp>", 900, us(2)))]),
+    )  # fmt: skip
+
+
+def metrics_one_by_one() -> Profile:
+    """Each metric of each class is read by itself, from pinned memory."""
+    return training(
+        part("step", FORWARD, own=us(300), calls=[
+            api(LAUNCH, 40, us(5), kernel(TENSOR, 40, us(40)))]),
+        part("step", "Metrics.read", own=us(300), calls=[
+            api("cudaMemcpyAsync", 400, us(12),
+                copy("DtoH", 400, us(2), 4, "from device to pinned"))]),
+    )  # fmt: skip
+
+
+def staging_each_step() -> Profile:
+    """Pinned memory is allocated for each batch."""
+    return training(
+        part("step", "Stage.open", own=us(50), calls=[api("cudaHostAlloc", 2, us(1_800))]),
+        part("step", FORWARD, own=us(600), calls=[
+            api(LAUNCH, 50, us(5), kernel(TENSOR, 50, us(90)))]),
+        part("step", "Stage.close", own=us(50), calls=[api("cudaFreeHost", 2, us(900))]),
+    )  # fmt: skip
+
+
+def masks_and_casts() -> Profile:
+    """Attention is masked and cast by kernels of their own."""
+    return training(
+        part("step", FORWARD, own=us(500), calls=[
+            api(LAUNCH, 60, us(5), kernel(TENSOR, 60, us(80), flop=1.0e10)),
+            api(LAUNCH, 120, us(5), kernel("masked_fill_kernel<bf16>", 120, us(35), flop=0))]),
+        part("step", "end", calls=[api(SYNC, 1, us(8_000))]),
+    )  # fmt: skip
+
+
+def convolutions_in_single() -> Profile:
+    """Convolutions in FP32 on an A100, with cudnn.allow_tf32 off."""
+    return training(
+        part("step", FORWARD, own=us(500), calls=[
+            api(LAUNCH, 30, us(5), kernel("implicit_convolve_sgemm<128, 6, 7>", 30, us(400)))]),
+        part("step", "end", calls=[api(SYNC, 1, us(11_800))]),
+        gpu="NVIDIA A100-SXM4-80GB", capability="8.0",
+    )  # fmt: skip
+
+
+def odd_vocabulary() -> Profile:
+    """A vocabulary of 50,257: the last product does not fit tensor cores on a V100."""
+    return training(
+        part("step", FORWARD, own=us(500), calls=[
+            api(LAUNCH, 40, us(5), kernel("volta_fp16_s884gemm_fp16_128x64_tn", 40, us(60))),
+            api(LAUNCH, 2, us(5), kernel("volta_fp16_sgemm_fp16_128x64_nn", 2, us(4_000)))]),
+        part("step", "end", calls=[api(SYNC, 1, us(10_000))]),
+        gpu="Tesla V100-SXM2-16GB", capability="7.0",
+    )  # fmt: skip
+
+
 def _rank(forward_ms: float, wait_ms: float):
     return [
         part("step", FORWARD, own=ms(forward_ms)),
@@ -217,5 +288,7 @@ FAULTS = (
     *(tiny_kernels, pageable_copies, small_copies, item_each_step, synchronize_each_layer),
     *(python_between_launches, loader_without_workers, loader_with_few_workers),
     *(single_precision, half_without_tensor_cores, kernels_without_flop, allocation_each_step),
+    *(tokens_drawn_in_python, averages_of_parameters, metrics_one_by_one, staging_each_step),
+    *(masks_and_casts, convolutions_in_single, odd_vocabulary),
     *(results_to_host, one_slow_rank, compiled_again, saved_each_step),
 )

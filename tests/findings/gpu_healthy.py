@@ -57,4 +57,65 @@ def graph_replay() -> Profile:
     )  # fmt: skip
 
 
-HEALTHY = (well_fed, even_ranks, graph_replay)
+def python_ahead() -> Profile:
+    """Much Python and hundreds of tiny kernels a step, but large products keep the GPU busy."""
+    return training(
+        part("step", "Beam.extend", own=us(4_000), entries=64),
+        part("step", "update", own=us(200), calls=[
+            api(LAUNCH, 300, us(5), kernel("vectorized_elementwise_kernel<4, add>", 300, us(2)))]),
+        part("step", FORWARD, own=us(500), calls=[
+            api(LAUNCH, 40, us(5), kernel(TENSOR, 40, us(250)))]),
+        part("step", "end", calls=[api(SYNC, 1, us(4_300))]),
+    )  # fmt: skip
+
+
+def read_when_ready() -> Profile:
+    """Events of a stopwatch and a few small results are read when the GPU is done anyway."""
+    return training(
+        part("step", FORWARD, own=us(600), calls=[
+            api(LAUNCH, 40, us(5), kernel(TENSOR, 40, us(150)))]),
+        part("step", "Stopwatch.layer", own=us(200), entries=40, calls=[
+            api("cudaEventRecord", 80, us(2))]),
+        part("step", "metrics", own=us(50), calls=[
+            api("cudaMemcpyAsync", 2, us(9), copy("DtoH", 2, us(2), 64, "from device to pinned")),
+            api("cudaEventSynchronize", 1, us(4_850))]),
+    )  # fmt: skip
+
+
+def memory_from_a_pool() -> Profile:
+    """A workspace comes from a stream's pool in each step; a large one is made once."""
+    return training(
+        part("step", "Workspace.__enter__", own=us(20), calls=[api("cudaMallocAsync", 8, us(3))]),
+        part("step", FORWARD, own=us(400), calls=[
+            api(LAUNCH, 50, us(5), kernel(TENSOR, 50, us(90), flop=1.0e10)),
+            api(LAUNCH, 10, us(5), kernel("direct_copy_kernel_cuda<bf16>", 10, us(40), flop=0))]),
+        part("step", "end", calls=[api("cudaFreeAsync", 8, us(3)), api(SYNC, 1, us(4_100))]),
+    )  # fmt: skip
+
+
+def old_and_narrow() -> Profile:
+    """FP32 on a V100, which has no TF32; embeddings move a fifth of the time."""
+    return training(
+        part("step", FORWARD, own=us(400), calls=[
+            api(LAUNCH, 30, us(5), kernel("volta_sgemm_128x64_tn", 30, us(200), flop=1.0e9)),
+            api(LAUNCH, 4, us(5), kernel("indexSelectLargeIndex<float>", 4, us(300), flop=0))]),
+        part("step", "end", calls=[api(SYNC, 1, us(6_600))]),
+        gpu="Tesla V100-SXM2-16GB", capability="7.0",
+    )  # fmt: skip
+
+
+def products_of_vectors() -> Profile:
+    """TF32 where it helps; what is left in FP32 is no product of matrices."""
+    return training(
+        part("step", FORWARD, own=us(400), calls=[
+            api(LAUNCH, 30, us(5), kernel("sm80_xmma_gemm_f32f32_tf32f32_f32_tn", 30, us(100))),
+            api(LAUNCH, 30, us(5), kernel("gemv2T_kernel_val<float, 128, 16>", 30, us(4)))]),
+        part("step", "end", calls=[api(SYNC, 1, us(2_500))]),
+        gpu="NVIDIA A100-SXM4-80GB", capability="8.0",
+    )  # fmt: skip
+
+
+HEALTHY = (
+    *(well_fed, even_ranks, graph_replay, python_ahead, read_when_ready, memory_from_a_pool),
+    *(old_and_narrow, products_of_vectors),
+)

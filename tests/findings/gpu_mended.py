@@ -102,11 +102,11 @@ def half_without_tensor_cores() -> Profile:
     return training(
         part("step", FORWARD, own=us(500), calls=[
             api(LAUNCH, 40, us(5),
-                kernel("ampere_fp16_s16816gemm_fp16_128x64_tn", 40, us(50)))]),
+                kernel("ampere_fp16_s16816gemm_fp16_128x64_tn", 40, us(70)))]),
         part("step", BACKWARD, own=us(400), calls=[
             api(LAUNCH, 40, us(5),
-                kernel("ampere_fp16_s16816gemm_fp16_128x64_nt", 40, us(45)))]),
-        part("step", "end", calls=[api(SYNC, 1, us(2_600))]),
+                kernel("ampere_fp16_s16816gemm_fp16_128x64_nt", 40, us(65)))]),
+        part("step", "end", calls=[api(SYNC, 1, us(4_900))]),
         gpu="NVIDIA A100-SXM4-80GB", capability="8.0",
     )  # fmt: skip
 
@@ -130,8 +130,95 @@ def allocation_each_step() -> Profile:
     )  # fmt: skip
 
 
+def tokens_drawn_in_python() -> Profile:
+    """Drawn on the GPU."""
+    return training(
+        part("step", "generate", own=us(300)),
+        part("step", "generate", FORWARD, own=us(300), calls=[
+            api("cudaGraphLaunch", 16, us(20), kernel(TENSOR, 320, us(12)),
+                kernel("draw_kernel", 16, us(15)))]),
+        part("step", "end", calls=[api(SYNC, 1, us(3_100))]),
+    )  # fmt: skip
+
+
+def averages_of_parameters() -> Profile:
+    """By a kernel for many parameters."""
+    return training(
+        part("step", FORWARD, own=us(300), calls=[
+            api(LAUNCH, 40, us(5), kernel(TENSOR, 40, us(30)))]),
+        part("step", "Average.update", own=us(100), calls=[
+            api(LAUNCH, 6, us(5), kernel("multi_tensor_apply_kernel<lerp>", 6, us(250)))]),
+        part("step", "end", calls=[api(SYNC, 1, us(2_000))]),
+    )  # fmt: skip
+
+
+def metrics_one_by_one() -> Profile:
+    """All metrics in one tensor."""
+    return training(
+        part("step", FORWARD, own=us(300), calls=[
+            api(LAUNCH, 40, us(5), kernel(TENSOR, 40, us(40)))]),
+        part("step", "Metrics.read", own=us(100), calls=[
+            api("cudaMemcpyAsync", 1, us(12),
+                copy("DtoH", 1, us(3), 1_600, "from device to pinned")),
+            api(SYNC, 1, us(1_000))]),
+    )  # fmt: skip
+
+
+def staging_each_step() -> Profile:
+    """The pinned memory is kept."""
+    return training(
+        part("step", FORWARD, own=us(600), calls=[
+            api(LAUNCH, 50, us(5), kernel(TENSOR, 50, us(90)))]),
+        part("step", "end", calls=[api(SYNC, 1, us(3_700))]),
+    )  # fmt: skip
+
+
+def masks_and_casts() -> Profile:
+    """Fused into the products."""
+    return training(
+        part("step", FORWARD, own=us(500), calls=[
+            api(LAUNCH, 60, us(5), kernel(TENSOR, 60, us(85), flop=1.0e10))]),
+        part("step", "end", calls=[api(SYNC, 1, us(4_400))]),
+    )  # fmt: skip
+
+
+def convolutions_in_single() -> Profile:
+    """TF32 is allowed."""
+    return training(
+        part("step", FORWARD, own=us(500), calls=[
+            api(LAUNCH, 30, us(5),
+                kernel("sm80_xmma_fprop_implicit_gemm_tf32f32_tf32f32_nhwc", 30, us(110)))]),
+        part("step", "end", calls=[api(SYNC, 1, us(2_900))]),
+        gpu="NVIDIA A100-SXM4-80GB", capability="8.0",
+    )  # fmt: skip
+
+
+def odd_vocabulary() -> Profile:
+    """Padded to 50,304."""
+    return training(
+        part("step", FORWARD, own=us(500), calls=[
+            api(LAUNCH, 42, us(5), kernel("volta_fp16_s884gemm_fp16_128x64_tn", 42, us(110)))]),
+        part("step", "end", calls=[api(SYNC, 1, us(4_100))]),
+        gpu="Tesla V100-SXM2-16GB", capability="7.0",
+    )  # fmt: skip
+
+
+def results_to_host() -> Profile:
+    """Into pinned memory, while the next step is computed."""
+    return training(
+        part("step", FORWARD, own=us(500), calls=[
+            api(LAUNCH, 50, us(5), kernel(TENSOR, 50, us(60)))]),
+        part("step", "collect_outputs", own=us(200), calls=[
+            api("cudaMemcpyAsync", 1, us(10),
+                copy("DtoH", 1, us(1_600), 40_000_000, "from device to pinned"))]),
+        part("step", "end", calls=[api(SYNC, 1, us(3_600))]),
+    )  # fmt: skip
+
+
 MENDED = (
     *(tiny_kernels, pageable_copies, small_copies, item_each_step, synchronize_each_layer),
     *(python_between_launches, single_precision, half_without_tensor_cores),
-    *(kernels_without_flop, allocation_each_step),
+    *(kernels_without_flop, allocation_each_step, results_to_host, tokens_drawn_in_python),
+    *(averages_of_parameters, metrics_one_by_one, staging_each_step, masks_and_casts),
+    *(convolutions_in_single, odd_vocabulary),
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import importlib
 import os
 from dataclasses import replace
@@ -11,7 +12,7 @@ import pytest
 
 from taupy.formats import registry
 from taupy.formats.progress import SILENT
-from tests.builders import gpu_profile, small_profile
+from tests.builders import small_profile
 from tests.unit.formats import (
     chrome_files,
     ncu_files,
@@ -21,6 +22,7 @@ from tests.unit.formats import (
     test_perfetto,
     test_pprof_proto,
     test_proton,
+    test_tau_packed,
     test_tau_sqlite,
 )
 from tests.unit.formats.tau_files import path, row
@@ -144,12 +146,9 @@ CASES = {
                              ("dram__bytes.sum", "byte", "1,000")], id=id) for id in range(3)))],
     "tau_xml": [text(tau_files.SNAPSHOT)],
     "tau_sqlite": [test_tau_sqlite.make],
-    "json_": [ours("json", small_profile()), ours("json", gpu_profile())],
+    "tau_packed": [data(test_tau_packed.SMALL), data(gzip.compress(test_tau_packed.SMALL))],
 }  # fmt: skip
 """Format -> what writes a file of it."""
-
-NAMES = {"json_": "json"}
-"""Scripts that a module of Python has the name of."""
 
 OF_TAU = {"calls": ("all_calls", 1), "exclusive": ("time", 1000)}
 
@@ -165,17 +164,14 @@ RENAMED = {
     "tau": OF_TAU,
     "tau_xml": OF_TAU,
     "tau_sqlite": OF_TAU,
+    "tau_packed": OF_TAU,
     "ncu_csv": {"gpu__time_duration.sum": ("time", 1), "dram__bytes.sum": ("bytes_dram", 1)},
 }
 
 
-WITHOUT_SCRIPT = {"tau-packed"}
-"""ParaProf's packed profiles: `test_tau_packed.py` counts bytes by hand."""
-
-
 def test_every_format_that_is_read_has_a_script():
-    scripts = {NAMES.get(script, script.replace("_", "-")) for script in CASES}
-    assert scripts | WITHOUT_SCRIPT == {reader.name for reader in registry.readers()}
+    scripts = {script.replace("_", "-") for script in CASES}
+    assert scripts == {reader.name for reader in registry.readers()}
 
 
 def compare(script, file, profiles):
@@ -189,7 +185,7 @@ def compare(script, file, profiles):
 
 
 def read(script, file):
-    format = NAMES.get(script, script.replace("_", "-"))
+    format = script.replace("_", "-")
     return list(registry.reader(format).read(file, SILENT))
 
 

@@ -85,6 +85,7 @@ class Runs:
                      JOIN timer ON timer.id = timer_call.timer_id
                     WHERE timer_call.trial_id = coalesce(?, (SELECT max(id) FROM trial))
                       AND (timer.file = 'prog.py' OR timer.file IS NULL)
+                      AND timer.name <> 'exit'
                     GROUP BY timer.short_name""",
                 trial,
             )

@@ -141,7 +141,7 @@ def test_progress_reaches_its_end_in_every_format(database, tmp_path):
         def advance(self, amount=1):
             self.done += amount
 
-    ours = ("tau", "collapsed", "speedscope", "json", "csv", "hatchet")
+    ours = ("tau", "collapsed", "speedscope", "csv", "hatchet")
     for name in ours:
         ear = Ear()
         registry.writer(name).write(small_profile(), tmp_path / f"p-{name}", ear)
@@ -150,7 +150,7 @@ def test_progress_reaches_its_end_in_every_format(database, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "name", ["x.trace.json.gz", "x.collapsed.gz", "x.TAUPY.JSON.GZ", "x.pb.gz"]
+    "name", ["x.trace.json.gz", "x.collapsed.gz", "x.SPEEDSCOPE.JSON.GZ", "x.pb.gz"]
 )
 def test_a_name_that_ends_in_gz_gives_a_packed_file_once(database, name):
     assert main(["export", "1", "-o", name]) == 0
@@ -184,7 +184,7 @@ def test_small_call_paths_are_folded_where_it_is_asked_for(runs):
         assert ("(folded call paths)" in text) == bool(options)
         assert ("folded " in done.stderr) == bool(options)
     for options, said in (
-        (("--format", "json", "--min-share", "1"), "work with pprof, speedscope"),
+        (("--format", "csv", "--min-share", "1"), "work with pprof, speedscope"),
         (("--format", "collapsed", "--min-share", "101"), "from 0 to 100"),
         (("--format", "collapsed", "--depth", "0"), "at least 1"),
     ):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import pytest
@@ -125,6 +126,51 @@ def test_a_fork_without_a_descriptor_left_is_named(runs, engine):
     assert runs.one("SELECT state FROM trial") == "incomplete"
     assert "1 forked process left no part" in runs.metadata("taupy.health.lost")
     assert runs.calls()["leaf"] == 1
+
+
+_OPEN = """\
+import os, threading
+def leaf():
+    sum(n * n for n in range(200_000))
+def child():
+    if not os.fork():
+        leaf()
+        return True
+    os.wait()
+def deep(depth):
+    return deep(depth - 1) if depth else child()
+def thread():
+    if deep(5): os._exit(0)
+def main():
+    if deep(30): raise SystemExit
+    if os.fork() == 0:
+        other = threading.Thread(target=leaf)
+        other.start(); other.join()
+        os._exit(0)
+    os.wait()
+    forking = threading.Thread(target=thread)
+    forking.start(); forking.join()
+main()
+"""
+
+
+def test_the_time_that_routines_were_open_is_their_parents(runs, engine):
+    """Exclusive times of a process add up to its threads' lifetimes, and totals over processes
+    count no routine twice that was open when its process was forked."""
+    runs.run(_OPEN)
+    lives, spent = {}, {}
+    for thread, inclusive, exclusive in runs.sql(
+        "SELECT thread_id, inclusive, exclusive FROM interval_value JOIN metric"
+        " ON metric.id = metric_id AND metric.name = 'time'"
+    ):
+        lives[thread] = max(lives.get(thread, 0), inclusive)
+        spent[thread] = spent.get(thread, 0) + exclusive
+    assert spent == lives and len(lives) >= 5
+    total, *_ = json.loads(runs.taupy("pprof", "--summary-only", "--json").stdout)
+    of = {row["short_name"]: row for row in total["rows"]}
+    launched = max(lives.values())
+    assert of["main"]["calls"] == 1 and of["main"]["inclusive_ns"] <= launched
+    assert of["leaf"]["inclusive_ns"] <= sum(lives.values()) - launched
 
 
 def test_many_forks_are_all_there(runs, engine):

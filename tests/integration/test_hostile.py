@@ -213,7 +213,7 @@ def test_no_line_of_a_table_is_broken_by_a_name(database, capsys, tmp_path):
 
 # --- files -------------------------------------------------------------------
 
-_BINARY = ("parquet", "pprof", "pstats", "perfetto", "tau-packed", "tau-sqlite")
+_BINARY = ("parquet", "pprof", "pstats", "perfetto")
 
 
 @pytest.mark.parametrize("trial", [1, 2])

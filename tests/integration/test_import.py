@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import io
-import json
 import marshal
 import os
 import random
@@ -20,8 +19,8 @@ import pytest
 
 from taupy.commands import bar, main
 from taupy.formats import registry
-from taupy.formats.json_ import write
 from taupy.formats.progress import SILENT
+from taupy.formats.speedscope import write
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.reader import read_profile
 from tests.builders import small_profile
@@ -89,36 +88,20 @@ def test_several_files_are_several_trials_but_threads_of_tau_are_one(state):
     assert main(["import", *files, "--name", "N"]) == 2  # a name for two
 
 
-def test_our_own_json_stays_the_trial_it_was(state, capsys):
-    from taupy.formats import json_
-    from taupy.formats.progress import SILENT
-
-    json_.write(small_profile(), state / "x.taupy.json", SILENT)
-    assert main(["import", "x.taupy.json"]) == 0
-    assert main(["import", "x.taupy.json"]) == 0
-    assert "(was stored before)" in capsys.readouterr().err
-    (trial,) = trials()
-    assert (trial.uuid, trial.source) == (small_profile().uuid, "taupy run")
-
-
 @pytest.mark.parametrize(("name", "then"), [("7", ["7", "8"]), ("base", ["base", "base (2)"])])
 def test_a_name_that_is_taken_is_not_given_twice(state, capsys, name, then):
-    for number in (1, 2):
-        profile = small_profile(number)
-        profile.name = name
-        write(profile, state / f"{number}.taupy.json", SILENT)
-        assert main(["import", f"{number}.taupy.json"]) == 0
-    assert main(["import", "2.taupy.json"]) == 0  # it keeps the name that it was given
-    first, second, again = capsys.readouterr().err.splitlines()
+    (state / "a.collapsed").write_text("main;f 1\n")
+    for _ in range(2):
+        assert main(["import", "a.collapsed", "--name", name]) == 0
+    first, second = capsys.readouterr().err.splitlines()
     assert [trial.name for trial in sorted(trials(), key=lambda trial: trial.id)] == then
     taken = f"(another trial is named '{name}')"
     assert taken not in first and second.endswith(taken)
-    assert again.endswith("(was stored before)") and taken not in again
 
 
 def test_files_that_are_cut_short_are_refused_with_the_byte(state, capsys):
-    write(small_profile(), state / "x.taupy.json", SILENT)
-    whole = (state / "x.taupy.json").read_bytes()
+    write(small_profile(), state / "x.json", SILENT)
+    whole = (state / "x.json").read_bytes()
     cut = {"cut.json": whole[: len(whole) // 2], "cut.gz": gzip.compress(whole)[:-20],
            "half.gz": gzip.compress(whole)[:400]}  # fmt: skip
     said = {"cut.json": f"the JSON, at byte {len(whole) // 2}", "cut.gz": "gzip data ends early",
@@ -155,39 +138,16 @@ def deep(open, close=b""):
     return open * 200_000 + close
 
 
+SPEEDSCOPE = b'{"$schema": "https://www.speedscope.app/file-format-schema.json", '
 HOSTILE = {
     "empty": b"",
     "nul": bytes(1000),
     "text": b"hello\n" * 1000,
-    "cut.json": b'{"taupy_profile": 1, "uuid": "x", ',
-    "deep.json": b'{"taupy_profile": 1, "metadata": ' + deep(b'{"a":'),
-    "lists.json": b'{"$schema": "https://www.speedscope.app/file-format-schema.json", "profiles": '
-    + deep(b"["),
-    "digits.json": b'{"taupy_profile": 1, "duration_ns": ' + b"9" * 200_000 + b"}",
-    "surrogate.json": b'{"taupy_profile": 1, "uuid": "\\ud800", "timers": [], "threads": []}',
-    "large.json": json.dumps(
-        {
-            "taupy_profile": 1,
-            "uuid": "u",
-            "application": "a",
-            "timers": [{"name": "f", "groups": ["G"]}],
-            "threads": [
-                {
-                    "node": 0,
-                    "context": 0,
-                    "thread": 0,
-                    "tree": {
-                        "timer": [0, 0],
-                        "parent": [-1, -1],
-                        "calls": [2**63 - 1] * 2,
-                        "subroutines": [0, 0],
-                        "inclusive": {"time": [0, 0]},
-                        "exclusive": {"time": [0, 0]},
-                    },
-                }
-            ],
-        }
-    ).encode(),
+    "cut.json": SPEEDSCOPE + b'"name": "x", ',
+    "deep.json": SPEEDSCOPE + b'"shared": ' + deep(b'{"a":'),
+    "lists.json": SPEEDSCOPE + b'"profiles": ' + deep(b"["),
+    "digits.json": SPEEDSCOPE + b'"profiles": [' + b"9" * 200_000 + b"}",
+    "older.json": b'{"taupy_profile": 1, "uuid": "u"}',
     "marshal.prof": b"{(\xff\xff\xff\x7f",
     "marshal2.prof": marshal.dumps({("f", 1, "f"): (1, 1, 0.0, 0.0, {})})[:-3],
     "bomb.folded": gzip.compress(b"a;" * (20 << 20), 9),
@@ -259,7 +219,7 @@ def limited(megabytes):
     ("name", "content"),
     [
         ("bomb.folded", lambda: gzip.compress(b"a" * (200 << 20), 9)),
-        ("bomb.json", lambda: gzip.compress(b'{"taupy_profile": 1, "x": "' + b"a" * (200 << 20))),
+        ("bomb.json", lambda: gzip.compress(SPEEDSCOPE + b'"x": "' + b"a" * (200 << 20))),
         ("bomb.ppk", lambda: gzip.compress("PPK".encode("utf-16-be") + bytes(200 << 20), 9)),
         ("deep.folded", lambda: b"f;" * 4_000_000 + b"f 1\n"),
         ("profile.0.0.0", lambda: b'1 templated_functions\n"' + b" => a" * 3_000_000

@@ -124,6 +124,29 @@ def test_a_forked_process_works_under_a_heading_of_its_own(runs):
     assert "work" not in _first(rows, "main thread")
 
 
+def test_packages_that_an_installer_put_into_a_folder_are_libraries(runs):
+    """`pip install --target`; a folder without what installers leave there is the program's."""
+    for folder, name in (("packages", "bought"), ("sources", "made")):
+        (runs.folder / folder).mkdir()
+        (runs.folder / folder / f"{name}.py").write_text(
+            "def work():\n    return sum(n * n for n in range(100_000))\n"
+        )
+    (runs.folder / "packages" / "bought-1.dist-info").mkdir()
+    runs.environment["PYTHONPATH"] = "packages:sources"
+    runs.run(
+        "import bought, made\ndef f():\n    bought.work()\ndef g():\n    made.work()\nf(); g()\n"
+    )
+    rows = _places(runs)
+    assert {row["routine"] for row in rows if row["kind"] == "own"} == {
+        "f",
+        "work",
+        "<module>",
+        "g",
+    }
+    callees = {row["routine"]: row["callee"] for row in rows}
+    assert (callees["f"], callees["g"]) == ("work", None)
+
+
 def test_the_command_that_a_run_ends_with_can_be_run(runs):
     ended = runs.run("def f():\n    return sum(range(100_000))\nf()\n")
     command = re.search(r"next: taupy (report 1)$", ended.stderr, re.MULTILINE)

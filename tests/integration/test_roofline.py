@@ -234,7 +234,7 @@ def test_tensor_flop_come_back_through_nsights_form(folder, capsys, precision):
         (("1", "--peak", "fp128"), 2, "no peak 'fp128' (it has:"),
         (("1", "--latency", "soon"), 2, "a time such as 4.2us"),
         (("1", "--timer", "nothing*"), 2, "no kernel matches 'nothing*' (the trial has 2"),
-        (("1", "--sweep", "batch"), 2, "no point has a parameter 'batch'"),
+        (("1", "--sweep", "batch"), 2, "no parameter 'batch'"),
         (("1", "--ceilings", "GTX 285"), 2, "or a GPU with a known datasheet"),
         (("1", "--export", "xml", "f"), 2, "--export takes ncu-csv or ert-json"),
         (("99",), 1, "no trial matches '99'"),

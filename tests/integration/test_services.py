@@ -220,7 +220,23 @@ def test_workers_that_their_pool_ends_are_not_killed(runs, native, method):
     assert "killed" not in done.stderr
     assert runs.one("SELECT state FROM trial") == "complete"
     assert runs.metadata("taupy.health.children_killed") is None
-    assert "ended by SIGTERM" in runs.metadata("taupy.children_ended")
+    assert "its pool" in runs.metadata("taupy.children_ended")
+
+
+def test_a_child_that_exits_in_c_is_not_killed(runs, native):
+    """As PyTorch's data workers do on SIGTERM."""
+    done = runs.run(
+        "import ctypes, os, time\n"
+        "def work(): ctypes.CDLL(None)._exit(0)\n"
+        "if os.fork() == 0: work()\n"
+        "time.sleep(0.5)\n"  # the watch sees how it ended before its parent takes the status
+        "os.wait()\n"
+    )
+    assert "killed" not in done.stderr
+    assert "1 of 2 processes (node 1) were each ended by _exit" in runs.metadata(
+        "taupy.children_ended"
+    )
+    assert runs.calls()["work"] == 1
 
 
 def test_a_worker_that_goes_on_does_not_delay_its_killed_parent(runs, native):

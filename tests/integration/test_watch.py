@@ -234,6 +234,7 @@ def test_output_ends_with_the_program_and_the_watch_soon_after(runs, native):
     assert "rounds in" in runs.metadata("taupy.watch")
 
 
+@pytest.mark.slow
 def test_it_stays_small(runs, native):
     program = began(runs, SLEEPER)
     watch = watch_of(runs)

@@ -151,7 +151,7 @@ def test_flat_profiles_read_nothing_of_call_paths(both, monkeypatch, tmp_path):
     for command in ("compare 1 2", "pivot", "trials", "pprof 1"):
         assert taupy(*command.split(), "--db", both[1], cwd=tmp_path).returncode == 0, command
     assert not {"call", "interval_value"} & {*opened}
-    assert taupy("export", "1", "--format", "json", "-o", "1.json", "--db", both[1],
+    assert taupy("export", "1", "--format", "chrome", "-o", "1.json", "--db", both[1],
                  cwd=tmp_path).returncode == 0  # fmt: skip
     assert {"call", "interval_value"} <= {*opened}
 

@@ -10,6 +10,9 @@ import sys
 import pytest
 
 from taupy.commands import COMMANDS, command_parser, main, run, run_arguments
+from taupy.profiledb.database import ProfileDB
+from taupy.profiledb.writer import add_profile
+from tests.builders import small_profile
 
 
 @pytest.mark.parametrize(
@@ -125,8 +128,20 @@ def test_bash_completes_commands_and_options(capsys, tmp_path):
 
     assert completed("taupy", "pp") == ["pprof"]
     assert completed("taupy", "pprof", "--so") == ["--sort"]
-    assert completed("taupy", "completion", "t") == ["tcsh"]
+    assert completed("taupy", "completion", "t") == ["tcsh", "trials"]
     assert completed("taupy", "help", "roof") == ["roofline"]
+
+
+def test_trials_are_completed_but_no_name_that_a_shell_would_expand(capsys, tmp_path, monkeypatch):
+    monkeypatch.setenv("TAUPY_DB", str(tmp_path / "t.db"))
+    with ProfileDB.open(tmp_path / "t.db", create=True) as db:
+        add_profile(db, small_profile(1))
+        add_profile(db, small_profile(2, name="$(touch x) y"))
+    assert main(["completion", "trials"]) == 0
+    assert capsys.readouterr().out.split() == ["latest", "2", "1", "app/default/1"]
+    for shell in ("bash", "zsh", "fish", "tcsh"):
+        assert main(["completion", shell]) == 0
+        assert "taupy completion trials" in capsys.readouterr().out
 
 
 @pytest.mark.skipif(shutil.which("zsh") is None, reason="zsh is not installed")

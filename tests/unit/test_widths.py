@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from taupy.commands import main
+from taupy.commands import COMMANDS, main
 from taupy.pprof import table, terminal
 from taupy.pprof.fitting import fitted
 from taupy.pprof.text import width
@@ -15,10 +15,11 @@ from taupy.profiledb.writer import add_profile
 from tests.builders import gpu_profile, small_profile
 from tests.findings import gpu_faults, gpu_healthy
 from tests.unit.profiledb.test_layers import known
+from tests.unit.report.test_report_ranks import job
 
 WIDTHS = (40, 60, 80, 120, 200)
 PROFILES = [
-    *(known, lambda: small_profile(5), lambda: gpu_profile(6)),
+    *(known, lambda: small_profile(5), lambda: gpu_profile(6), lambda: job([100, 100, 300, 100])),
     *gpu_faults.FAULTS,
     *gpu_healthy.HEALTHY,
 ]
@@ -27,9 +28,25 @@ READING = (
     *("pprof --list", "phases", "phases --by layer", "phases --by step", "steps", "ranks"),
     *("layers", "layers --tree", "layers --by layer_type", "layers --by step", "memory"),
     *("memory --by step", "memory --series", "waiting", "kernel", "trials show", "candidates"),
-    "roofline",
+    *(
+        "roofline",
+        "pprof --callers main",
+        "compare 1 1",
+        "pivot --rows routine",
+        "trials",
+        "derive",
+    ),
 )
-OF_ALL = ("trials", "pivot", "compare 1 2", "derive")
+OF_ALL = (
+    *("trials", "pivot", "pivot --rows file", "compare 1 2", "compare 1 2 --by file", "derive"),
+    *("compare 1 2 --fail-on=time>5%", "sweep --by batch", "sweep --by batch --show top"),
+    *("sweep --by batch --show routines", "query select+*+from+trial", "avail"),
+)
+NO_TABLE = {
+    *("run", "gate", "report", "static", "import", "export", "serve", "merge", "store", "push"),
+    *("pull", "ceilings", "setup", "doctor", "completion", "help", "top"),
+}
+"""Commands that show no trial's table, or that of another command; a report is tested below."""
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +58,7 @@ def collection(tmp_path_factory):
             add_profile(db, profile())
     with ProfileDB.open(folder / "several.db", create=True) as db:
         for number in (1, 2):
-            add_profile(db, small_profile(number))
+            add_profile(db, small_profile(number, metadata={"batch": str(number)}))
     return folder
 
 
@@ -60,6 +77,10 @@ def shown(collection, monkeypatch, capsys):
                 width(line) for line in "".join(table.lines(views, window, None)).split("\n")
             )
             assert widest <= window, views[0].title
+        piped = "".join(table.lines(views, 200, None, window=False)).split("\n")
+        said = {f"note: {said}" for view in views for said in (*view.notes, *view.warnings)}
+        said |= {view.title for view in views}
+        assert all(width(line) <= 200 or line in said for line in piped), views[0].title
         return iter(())
 
     def run(command, database):
@@ -67,8 +88,8 @@ def shown(collection, monkeypatch, capsys):
         monkeypatch.setattr(terminal, "_lines", lines)
         monkeypatch.setattr(terminal, "terminal_width", lambda stream: 80)
         tables.clear()
-        code = main(command.split())
-        assert code == 0 or (capsys.readouterr().err and not tables)
+        code = main([word.replace("+", " ") for word in command.split()])
+        assert code in (0, 4) or (capsys.readouterr().err and not tables)
         return list(tables)
 
     return run
@@ -94,6 +115,10 @@ def test_no_report_is_larger_than_its_window(number, collection, monkeypatch, ca
         lines = capsys.readouterr().out.splitlines()
         assert max(map(width, lines)) <= window
         assert len(lines) <= 24 or window < 80
+
+
+def test_every_command_shows_its_tables_here_or_has_none():
+    assert {command.split()[0] for command in (*READING, *OF_ALL)} == {*COMMANDS} - NO_TABLE
 
 
 def test_a_spare_column_of_numbers_is_left_out_once():

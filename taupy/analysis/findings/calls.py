@@ -163,6 +163,11 @@ def phase(kind: str) -> Meant:
     return lambda timer: kind_of(timer.groups) == kind
 
 
+def around(timer: TimerRow) -> bool:
+    """Whether it is a phase before or after the program's work."""
+    return kind_of(timer.groups) in ("import", "exit")
+
+
 def place(timer: TimerRow | None) -> str:
     """A routine as it appears in a sentence, such as `smooth (filter.py:8)`."""
     if timer is None:

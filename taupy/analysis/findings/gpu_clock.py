@@ -20,7 +20,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
-from taupy.analysis.findings.calls import Sum, phase
+from taupy.analysis.findings.calls import Sum, around, phase
 from taupy.analysis.findings.trial import Trial
 from taupy.analysis.known_routines import is_wait as is_library_wait
 from taupy.model.question import LAUNCHES, Question
@@ -216,10 +216,10 @@ def gpu_clock(trial: Trial) -> GpuClock | None:
     exact = trial.union_ns()
     busy |= exact
     lives = trial.calls.life_ns()
-    imports = trial.calls.by_thread(trial.calls.outermost(phase("import")))
+    others = trial.calls.by_thread(trial.calls.outermost(around))
     clocks = [
         GpuClock(
-            trial, thread, device, life - imports.get(thread, Sum()).ns, busy[device] or 0,
+            trial, thread, device, life - others.get(thread, Sum()).ns, busy[device] or 0,
             launches, device in exact,
         )
         for thread, life in lives.items()

@@ -25,7 +25,7 @@ LEAST_IDLE = 0.1
 """Minimum share of the time outside imports in which the GPU is idle. A busy GPU is idle for a few
 percent: at the beginning, at the end, and between dependent kernels."""
 
-_OTHERS = ("data", "checkpoint", "compile", "import")
+_OTHERS = ("data", "checkpoint", "compile", "import", "exit")
 """Phases whose time other rules judge."""
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from statistics import fmean
 
 from taupy.analysis.findings import waiting
-from taupy.analysis.findings.calls import Sum, phase, place
+from taupy.analysis.findings.calls import Sum, around, phase, place
 from taupy.analysis.findings.trial import HOST, Trial
 from taupy.analysis.findings.workers import Worker, workers
 from taupy.model.finding import Finding
@@ -106,9 +106,9 @@ def _ranks(trial: Trial) -> dict[int, int]:
 def _of_ranks(trial: Trial, ranks: Mapping[int, int]) -> Iterator[Finding]:
     calls = trial.calls
     talking = calls.by_thread(calls.outermost(phase("communication")))
-    imports = calls.by_thread(calls.outermost(phase("import")))
+    others = calls.by_thread(calls.outermost(around))
     own = {
-        ranks[thread.node]: whole - talking[thread].ns - imports.get(thread, Sum()).ns
+        ranks[thread.node]: whole - talking[thread].ns - others.get(thread, Sum()).ns
         for thread, whole in calls.life_ns().items()
         if thread.node in ranks and thread in talking
     }
@@ -130,7 +130,6 @@ def _of_ranks(trial: Trial, ranks: Mapping[int, int]) -> Iterator[Finding]:
         (trial.evidence(("rank", "timer"), (Condition("timer", names), HOST),
                         ("inclusive", "calls")),),
         "high",
-        "give all ranks the same amount of work per step: equal lengths, sizes and files; look "
-        "for a slower machine or GPU",
+        "",
         "another rank is the slowest in the next run",
     )  # fmt: skip

@@ -139,12 +139,16 @@ def _unused(trial: Trial) -> Iterator[Finding | Abstention]:
                          "imported packages are used is not known")  # fmt: skip
         return
     used = _used(trial, loaded)
+    imported = sum(calls.inclusive[row] for rows in costs.values() for row in rows)
     for package in large:
         if package in used:
             continue
         below = {row for top in costs[package] for row in _others(trial, top, used)}
         ns = sum(calls.inclusive[row] for row in costs[package])
         ns -= sum(calls.inclusive[row] for row in below)
+        if ns < least:
+            continue
+        saved = ns + _freed(trial, costs[package]) * ns / imported
         timers = [timer for timer in calls.timers
                   if is_import(timer) and _package(timer) == package]  # fmt: skip
         where = place(trial.caller(costs[package][0]))
@@ -152,7 +156,7 @@ def _unused(trial: Trial) -> Iterator[Finding | Abstention]:
             trial,
             f"import {package} in {where} takes {duration(ns)}, and nothing that ran makes use "
             "of it",
-            ns,
+            saved,
             timers,
             _Advice(
                 "medium",
@@ -160,6 +164,15 @@ def _unused(trial: Trial) -> Iterator[Finding | Abstention]:
                 "it is imported for what its import does",
             ),
         )
+
+
+def _freed(trial: Trial, rows: Sequence[int]) -> float:
+    """What the thread of these imports takes outside of all routines: at its end, it frees what
+    was imported."""
+    calls = trial.calls
+    thread = calls.thread[rows[0]]
+    return sum(calls.exclusive[row] for row, above in enumerate(calls.parent)
+               if above < 0 and calls.thread[row] == thread)  # fmt: skip
 
 
 def _others(trial: Trial, top: int, used: set[str]) -> Iterator[int]:

@@ -59,6 +59,12 @@ _COMPUTING = _HOLDING | frozenset(
 )  # fmt: skip
 """C functions that never wait, besides those that take the lock. Others are taken to wait."""
 
+_WAITING = frozenset(
+    {"sleep", "recv", "recv_into", "accept", "connect", "sendall", "select", "poll", "fsync",
+     "execute", "commit", "waitpid", "system"}
+)  # fmt: skip
+"""C functions that wait, and are called by nothing that computes."""
+
 _LOCKS = frozenset({"Lock", "RLock", "Semaphore", "BoundedSemaphore", "Condition"})
 
 LEAST_LOCKED = 0.2
@@ -127,8 +133,9 @@ def _interpreter(trial: Trial, lives: list[Life]) -> Iterator[Finding]:
     """Threads that take turns: together, they use one CPU, and none of them is in a known wait.
 
     CPU time is exact, waits for a processor are sampled by the watch. With locks judged before,
-    this is what threads do that run Python: one holds the GIL while the others wait. On a busy
-    machine, where threads wait for both, their source must show that they run nothing else.
+    this is what threads do that run Python: one holds the GIL while the others wait. Threads that
+    sleep or wait in C use one CPU by chance: their source must not do so. On a busy machine, where
+    threads wait for processors as well, it must show that they run nothing but Python.
     """
     main, *others = lives
     cores = trial.cores or 1
@@ -144,9 +151,8 @@ def _interpreter(trial: Trial, lives: list[Life]) -> Iterator[Finding]:
     if cores < 2 or len(turns) < 2 or ready < LEAST_OVERLAP * span:
         return
     least, most_used = (share * span for share in ONE_CPU)
-    if used > most_used or not (
-        least <= used + runnable <= most_used or _run_python(trial, turns)
-    ):  # fmt: skip
+    alone = least <= used <= used + runnable <= most_used and not _wait_in_c(trial, turns)
+    if used > most_used or not (alone or _run_python(trial, turns)):
         return
     most, _ = max(_asleep(trial, turns).items(), key=lambda pair: pair[1], default=(None, 0.0))
     yield Finding(
@@ -154,7 +160,7 @@ def _interpreter(trial: Trial, lives: list[Life]) -> Iterator[Finding]:
         f"{several(len(turns), 'thread')} are ready to run for {duration(ready)} in "
         f"{duration(span)}, but use one CPU together, for {duration(used)}: one runs while the "
         f"others wait, as for the GIL, most of them in {place(most)}",
-        span * (1 - 1 / min(len(turns), cores)),
+        span - used / min(len(turns), cores),
         trial.wall_ns,
         (_of_threads(trial),),
         "medium",
@@ -178,6 +184,14 @@ def _run_python(trial: Trial, lives: Iterable[Life]) -> bool:
             for row in rows:
                 own_ns[calls.thread[row]] = own_ns.get(calls.thread[row], 0) + calls.exclusive[row]
     return all(own_ns.get(life.thread, 0) >= LEAST_PYTHON * life.whole_ns for life in lives)
+
+
+def _wait_in_c(trial: Trial, lives: Iterable[Life]) -> bool:
+    """Whether a routine of the program that these threads run calls a C function that waits."""
+    calls, threads = trial.calls, {life.thread for life in lives}
+    ran = {calls.timer[row] for row, thread in enumerate(calls.thread) if thread in threads}
+    functions = (source.function(trial, timer) for timer in filter(trial.is_own, ran))
+    return any(function and source.calls(function) & _WAITING for function in functions)
 
 
 def _asleep(trial: Trial, lives: Iterable[Life]) -> dict[TimerRow, float]:

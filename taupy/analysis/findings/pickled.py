@@ -10,9 +10,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from taupy.analysis.findings import source
+from taupy.analysis.findings import source, waiting
 from taupy.analysis.findings.calls import Sum, place
 from taupy.analysis.findings.trial import HOST, Trial
+from taupy.analysis.findings.workers import workers
 from taupy.analysis.known_routines import among
 from taupy.model.finding import Finding
 from taupy.model.question import Condition
@@ -66,13 +67,16 @@ def find(trial: Trial) -> Iterator[Finding]:
         names = _same(trial, timer) if timer else []
         if not names:
             continue
+        working = max((worker.ns for worker in workers(trial)), default=0.0)
+        main_life, *_ = waiting.lives(trial)
+        in_vain = main_life.whole_ns - main_life.working_ns - working
         waited = f"{duration(longest.ns)}, {percent(100 * longest.ns / trial.wall_ns)} % of the run"
         yield Finding(
             KIND,
             f"{place(timer)} sends {', '.join(names)} to other processes with each job: "
             f"{count(pickled.calls)} jobs are pickled in {duration(pickled.ns)}, and a worker "
             f"waits for its jobs and unpickles them for {waited}",
-            longest.ns,
+            max(longest.ns, in_vain),
             trial.wall_ns,
             (trial.evidence(("thread", "timer"), (_OF_PICKLING, HOST), ("inclusive", "calls")),),
             "high",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from taupy.analysis.findings.calls import phase, place
+from taupy.analysis.findings.calls import Calls, phase, place
 from taupy.analysis.findings.trial import HOST, Trial
 from taupy.analysis.known_routines import Meant, among
 from taupy.model.finding import Finding
@@ -28,6 +28,12 @@ _CODE = (
     "jax/_src/compiler.py:compile_or_get_cached",
     "jinja2/environment.py:Environment.compile",
 )
+
+
+_is_around = among(
+    ("re/__init__.py:_compile", "re.py:_compile", "jinja2/environment.py:Environment.from_string")
+)
+"""What libraries do to compile, besides calling the compiler: it is saved as well."""
 
 
 def find(trial: Trial) -> Iterator[Finding]:
@@ -56,10 +62,12 @@ def _of_kind(
         if compiled.calls <= most:
             continue
         names = tuple(dict.fromkeys(calls.timer[row].timer for row in compiled.rows))
+        around = {_with_around(calls, row) for row in compiled.rows}
+        whole = sum(calls.inclusive[row] for row in around)
         yield Finding(
             KIND,
-            f"{what} {count(compiled.calls)} times in {duration(compiled.ns)} for {place(timer)}",
-            compiled.ns * (1 - 1 / compiled.calls),
+            f"{what} {count(compiled.calls)} times in {duration(whole)} for {place(timer)}",
+            whole * (1 - 1 / compiled.calls),
             trial.wall_ns,
             (trial.evidence(("thread", "timer"), (Condition("timer", names), HOST),
                             ("inclusive", "calls")),),
@@ -67,3 +75,8 @@ def _of_kind(
             attempt,
             refuted_by,
         )  # fmt: skip
+
+
+def _with_around(calls: Calls, row: int) -> int:
+    above = calls.parent[row]
+    return above if above >= 0 and _is_around(calls.timer[above]) else row

@@ -82,7 +82,7 @@ def _saved(trial: Trial) -> Iterator[Finding]:
         yield Finding(
             KIND,
             f"{place(where)} saves state {count(sums.calls)} times in {_share(trial, sums.ns)}",
-            sums.ns,
+            sums.ns + _around(trial, where, sums),
             trial.wall_ns,
             (trial.evidence(("thread", "timer"), (Condition("timer", names), HOST),
                             ("inclusive", "calls")),),
@@ -90,6 +90,17 @@ def _saved(trial: Trial) -> Iterator[Finding]:
             "save less often" if kept else "",
             "writing these files is what the program is for",
         )  # fmt: skip
+
+
+def _around(trial: Trial, timer: TimerRow | None, saves: Sum) -> float:
+    """The own time of a routine that saves with each call, which opens and closes the file."""
+    function = source.function(trial, timer) if timer else None
+    if timer is None or function is None or _loops(function):
+        return 0
+    calls = trial.calls
+    thread = calls.thread[saves.rows[0]]
+    return sum(calls.exclusive[row] for row in calls.rows_of(timer)
+               if calls.thread[row] == thread and row not in saves.rows)  # fmt: skip
 
 
 def _saving(own: set[TimerRow]) -> Meant:

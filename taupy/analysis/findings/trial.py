@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from taupy.analysis.findings.calls import TREE, Calls, Sum
 from taupy.analysis.kernel_advice import Advice
+from taupy.analysis.own_code import owners
 from taupy.model.collectives import THREAD_NAME
 from taupy.model.finding import Cell, Evidence
 from taupy.model.gpu import Device
@@ -124,7 +125,17 @@ class Trial:
     def is_own(self, timer: TimerRow) -> bool:
         """Whether it is a routine of the program, not of a library."""
         file = self.paths.get(timer.timer) or timer.file
-        return file is not None and not file.startswith("<") and not is_library(file)
+        if file is None or file.startswith("<"):
+            return False
+        return not is_library(file, timer.groups)
+
+    @cached_property
+    def _around(self) -> dict[TimerRow, TimerRow]:
+        """The program's routine that each of its routines is a part of: comprehensions are frames
+        of their own until Python 3.11."""
+        timers = self.calls.timers
+        owner = owners(timers, [*map(self.is_own, timers)])
+        return {timer: timers[owner[code]] for code, timer in enumerate(timers)}
 
     def caller(self, row: int) -> TimerRow | None:
         """The nearest routine of the program above a call path, if there is one."""
@@ -132,7 +143,7 @@ class Trial:
         row = calls.parent[row]
         while row >= 0 and not self.is_own(calls.timer[row]):
             row = calls.parent[row]
-        return calls.timer[row] if row >= 0 else None
+        return self._around[calls.timer[row]] if row >= 0 else None
 
     def by_place(self, rows: Iterable[int]) -> list[tuple[TimerRow | None, Sum]]:
         """Sums of these rows by the nearest routine of the program above, the longest first; each
@@ -152,7 +163,8 @@ class Trial:
         stack: list[tuple[int, TimerRow | None]] = [(row, None) for row in tops]
         while stack:
             row, nearest = stack.pop()
-            nearest = calls.timer[row] if self.is_own(calls.timer[row]) else nearest
+            timer = calls.timer[row]
+            nearest = self._around[timer] if self.is_own(timer) else nearest
             if nearest is not None:
                 own_ns[nearest] = own_ns.get(nearest, 0) + calls.exclusive[row]
             stack += [(child, nearest) for child in calls.children(row)]

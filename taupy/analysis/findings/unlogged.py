@@ -79,6 +79,8 @@ def texts(trial: Trial) -> Iterator[Text]:
         makers = [row for row in below if _last(calls.timer[row]) in way.only_for_messages]
         hidden = way.printing - {_last(calls.timer[row]) for row in makers}
         longest = max(calls.by_thread(makers).values(), default=Sum())
+        discarded = sum(calls.inclusive[row] for row in logging
+                        if _last(calls.timer[row]) in silent)  # fmt: skip
         if hidden:
             own_ns = max(
                 sum(calls.exclusive[row] for row in sums.rows)
@@ -86,10 +88,10 @@ def texts(trial: Trial) -> Iterator[Text]:
             )
             number = sum(int(calls.calls[row]) for row in logging
                          if _last(calls.timer[row]) in silent)  # fmt: skip
-            yield Text(timer, way.line, number, own_ns + longest.ns, "")
+            yield Text(timer, way.line, number, own_ns + longest.ns + discarded, "")
         elif makers:
             what = calls.timer[calls.largest(longest.rows)].short_name
-            yield Text(timer, way.line, longest.calls, longest.ns, what)
+            yield Text(timer, way.line, longest.calls, longest.ns + discarded, what)
 
 
 def _last(timer: TimerRow) -> str:

@@ -1,7 +1,6 @@
 """A profile in TAU's terms: routines, call paths, events and metadata of each thread.
 
-Used by `export.py` (text files) and `packed_write.py` (ParaProf's packed file), including the
-list of what these files cannot hold.
+Used by `export.py`, including the list of what its files cannot hold.
 """
 
 from __future__ import annotations
@@ -52,11 +51,6 @@ class Lost:
     names: int = 0
     paths: int = 0
     no_metric: int = 0
-    unmeasured: int = 0
-    arrows: int = 0
-    mixed_groups: int = 0
-    long_texts: int = 0
-    many_samples: int = 0
 
     def lines(self) -> list[str]:
         omissions = [
@@ -66,11 +60,6 @@ class Lost:
             ),
             (self.paths, "call paths too long for TAU's readers; their routines' sums are written"),
             (self.no_metric, "threads without any metric"),
-            (self.unmeasured, "values that were not measured; the file has 0 there"),
-            (self.arrows, "names with `=>`, which separates call paths; written as `->`"),
-            (self.mixed_groups, "functions in different groups by thread; all groups are written"),
-            (self.long_texts, "texts over 65,535 bytes; they are cut"),
-            (self.many_samples, "user events with over 2,147,483,647 samples; that is written"),
         ]
         return [f"{count} {what}" for count, what in omissions if count]
 

@@ -4,7 +4,6 @@ The format is Java's DataOutputStream, big-endian and gzipped: the six bytes of 
 characters, the version and the lowest compatible version, then tables, each preceded by its size:
 metadata of trial and threads, metrics, groups, functions with their groups, user events, and the
 values of each thread. Strings are 16-bit lengths followed by Java's modified UTF-8.
-`packed_write.py` writes it.
 """
 
 from __future__ import annotations
@@ -23,14 +22,13 @@ from taupy.formats.reading import refusal
 from taupy.formats.registry import Format
 from taupy.formats.tau import names as tau_names
 from taupy.formats.tau import thread as tau_thread
-from taupy.formats.tau.flat import HOLDS
-from taupy.formats.tau.packed_write import MAGIC, write
 from taupy.formats.tau.rows import Rows
 from taupy.formats.tau.text import Event
 from taupy.formats.tau.thread import Place
 from taupy.formats.tau.tree import Timers
 from taupy.model.profile import Metric, Profile, ThreadProfile
 
+MAGIC = "PPK".encode("utf-16-be")
 NEWEST_COMPATIBLE = 2
 _CHUNK = 1 << 20
 _INT = Struct(">i")
@@ -274,6 +272,4 @@ FORMAT = Format(
     suffixes=(".ppk",),
     recognises=recognises,
     read=read,
-    write=write,
-    holds=HOLDS,
 )

@@ -77,3 +77,9 @@ def test_a_median(values, middle):
 
 def test_the_median_of_nothing_is_nothing():
     assert math.isnan(median([]))
+
+
+def test_rows_of_equal_size_stand_in_the_order_of_the_profile():
+    names = [f"routine {number}" for number in range(50)]  # a set has this order hardly ever
+    found = compared([[dict.fromkeys(names, 1.0)], [{"new": 9.0}]])
+    assert [row.key for row in found.rows] == ["new", *names]

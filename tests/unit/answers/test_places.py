@@ -246,6 +246,26 @@ PROGRAMS = {
         ])]),
         ("own", "work (pkg/core.py:3)", 50, 1),
     ),
+    "an installed package in a folder of another name": (
+        call(MAIN, 1, 1, [call(own("step", 3), 9, 2, [
+            call(Timer("call", "pkg/x.py", 1, ("PYTHON", "LIBRARY"), "/opt/pkgs/pkg/x.py"), 9, 50),
+        ])]),
+        ("own", "step (app.py:3)", 52, 9),
+    ),
+    "such a package by -m": (
+        call(RUNPY, 1, 1, [
+            call(Timer("<module>", "pkg/x.py", 1, ("PYTHON", "LIBRARY"), "/opt/pkgs/pkg/x.py"), 1,
+                 2, [call(Timer("f", "pkg/y.py", 1, ("PYTHON", "LIBRARY"), "/opt/pkgs/pkg/y.py"), 1,
+                          50)]),
+        ]),
+        ("own", "f (pkg/y.py:1)", 50, 1),
+    ),
+    "a worker that is spawned": (
+        call(Timer("<module>", "<string>", 1, path="<string>"), 1, 1, [
+            call(lib("spawn_main", "multiprocessing/spawn.py"), 1, 60, [
+                call(own("f", 2), 3, 50)])]),
+        ("own", "f (app.py:2)", 50, 3),
+    ),
     "a module of the standard library by -m": (
         call(RUNPY, 1, 1, [call(lib("<module>", "compileall.py"), 1, 2, [
             call(lib("compile_dir", "compileall.py", 3), 1, 50, [

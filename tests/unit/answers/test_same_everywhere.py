@@ -11,9 +11,11 @@ from dataclasses import replace
 
 import pytest
 
-import taupy
+import taupy.notebook
+from taupy.answers.answer import settings
 from taupy.commands import main
-from taupy.model.sampled import GROWTH, KIB, PEAK, RESIDENT
+from taupy.errors import UsageError
+from taupy.model.sampled import GROWTH, KIB, PEAK, RESIDENT, STATES
 from taupy.model.step_times import TOKENS as TOKENS_OF_A_STEP
 from taupy.network.steps import TOKENS
 from taupy.pprof.cells import seen_by
@@ -30,6 +32,7 @@ from tests.builders import (
     small_profile,
     steps,
 )
+from tests.unit.comparison.test_ranks import rank
 from tests.unit.profiledb.test_layers import known
 
 pd = pytest.importorskip("pandas")
@@ -39,11 +42,15 @@ ON_PAGE = {
     "layers": [["--tree"]],
     "phases": [[]],
     "steps": [[]],
+    "ranks": [[], ["--by", "step", "--limit", "100"]],
     "memory": [["--by", by] for by in ("routine", "phase", "layer", "callpath", "thread")],
+    "waiting": [["--by", by] for by in ("thread", "routine", "phase")],
 }
 """Each answer, with the options of its command for the tables on the page."""
 WITHOUT = {"places": 4}
 """The trial that lacks an answer, where that is not trial 2."""
+WITH = {"ranks": 5}
+"""The trial that has an answer, where that is not trial 1."""
 
 
 @pytest.fixture
@@ -63,10 +70,16 @@ def path(tmp_path, monkeypatch):
         *(replace(event(GROWTH, [50.0], KIB), row=row) for row in (2, 4, 5)),
         replace(event(PEAK, [300.0], KIB), row=5),
     ]
+    profile.threads[0].user_events += [
+        replace(event(state, [30.0, 40.0]), row=row) for state in STATES[:2] for row in (2, 4)
+    ]
     with ProfileDB.open(path, create=True) as db:
         counted = profile_of(host(call("main", 1, {"misses": 7})), number=7)
         for stored in (profile, small_profile(5), gpu_profile(6), counted):
             add_profile(db, stored)
+        first, second = rank(0, 20, [20, 120]), rank(1, 160, [85, 180])
+        add_profile(db, first)
+        add_profile(db, replace(second, uuid=first.uuid))
     return path
 
 
@@ -100,10 +113,14 @@ def together(tables):
 def of_command(capsys, name, asked):
     tables = []
     for words in asked:
-        assert main([name, "1", "--csv", *words]) == 0
+        assert main([name, trial_with(name), "--csv", *words]) == 0
         blocks = [block.splitlines() for block in capsys.readouterr().out.split("\n\n")]
         tables += [[*csv.reader(block)] for block in blocks]
     return together(comparable(header, rows) for header, *rows in tables)
+
+
+def trial_with(name):
+    return str(WITH.get(name, 1))
 
 
 def of_views(views):
@@ -115,22 +132,49 @@ def of_views(views):
     return together(tables)
 
 
-def tab(path, name, trial=1):
+def tab(path, name, trial):
     with ProfileDB.open(path) as db:
         sections = contents.of_trial(db, db.trial(trial)).sections
     return [part for section in sections if section.name == name for part in section.parts]
 
 
+def every_option(name):
+    """Keywords of the notebook's method, and the words of the command that mean the same."""
+    yield {}, []
+    for entry, setting in settings(importlib.import_module(f"taupy.answers.{name}").Options):
+        if entry.name == "whole":
+            continue  # programs get all rows
+        flag = [each for each in setting.names if each.startswith("--")]
+        flag = (flag or [f"--{entry.name.replace('_', '-')}"])[0]
+        texts = ["cpu_time"] if setting.is_text else [1]
+        for value in [True] if entry.default is False else setting.choices or texts:
+            yield {entry.name: value}, [flag] if value is True else [flag, str(value)]
+
+
 @pytest.mark.parametrize("name", ON_PAGE)
 def test_a_command_and_a_notebook_say_the_same(path, capsys, name):
-    frame = getattr(taupy.open(path).trial(1), name)()
-    rows = frame.itertuples(index=False, name=None)
-    assert comparable([*frame.columns], rows) == of_command(capsys, name, [[]])
+    """With each option, one at a time."""
+    method = getattr(taupy.open(path).trial(trial_with(name)), name)
+    shown = 0
+    for keywords, words in every_option(name):
+        if main([name, trial_with(name), "--csv", *words]):
+            said = capsys.readouterr().err
+            try:
+                assert method(**keywords).empty, words
+            except UsageError as refused:
+                assert str(refused) in said
+            continue
+        capsys.readouterr()
+        frame = method(**keywords)
+        rows = frame.itertuples(index=False, name=None)
+        assert comparable([*frame.columns], rows) == of_command(capsys, name, [words]), words
+        shown += 1
+    assert shown >= 2
 
 
 @pytest.mark.parametrize(("name", "asked"), ON_PAGE.items())
 def test_a_command_and_the_page_say_the_same(path, capsys, name, asked):
-    views = [view for part in tab(path, name) for view in part.views]
+    views = [view for part in tab(path, name, int(trial_with(name))) for view in part.views]
     assert of_views(views) == of_command(capsys, name, asked)
     for view in views:  # and what the page draws are these cells
         (_, positions), drawn = seen_by(view, "people"), page._table(view)["rows"]
@@ -141,12 +185,12 @@ def test_a_command_and_the_page_say_the_same(path, capsys, name, asked):
 def test_the_page_has_the_notes_of_the_command(path, capsys, name, asked):
     notes = []
     for words in asked:
-        assert main([name, "1", "--json", *words]) == 0
+        assert main([name, trial_with(name), "--json", *words]) == 0
         tables = json.loads(capsys.readouterr().out)
-        notes += [note for table in ([tables] if name == "memory" else tables)
+        notes += [note for table in ([tables] if isinstance(tables, dict) else tables)
                   for note in table["notes"]]  # fmt: skip
     assert notes or name in ("phases", "places")
-    shown = [note for part in tab(path, name)
+    shown = [note for part in tab(path, name, int(trial_with(name)))
              for notes in (part.lines, *(view.notes for view in part.views))
              for note in notes]  # fmt: skip
     assert [*dict.fromkeys(shown)] == [*dict.fromkeys(notes)]

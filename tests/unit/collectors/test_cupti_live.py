@@ -862,6 +862,19 @@ def test_a_trial_lists_the_modules_that_it_loaded(gpu):
 
 
 @SLOW
+def test_a_load_does_not_wait_for_the_hash_of_its_module(gpu):
+    profile = gpu.run(
+        f"import hashlib, time\ninit()\n{LOADS}"
+        "contents = [bytes([i]) * (4 << 20) for i in range(20)]\n"
+        "def time_of(call):\n    begun = time.thread_time()\n"
+        "    for content in contents: call(content)\n    return time.thread_time() - begun\n"
+        "hashed, loaded = time_of(hashlib.sha256), time_of(load)\nlaunch('k')\n"
+        "assert loaded < 3 * hashed, (loaded, hashed)\n"  # taupy's own takes longer than OpenSSL
+    )
+    assert len({module.sha256 for module in profile.modules} - {None}) == 20
+
+
+@SLOW
 def test_modules_are_kept_on_request_each_content_once(gpu):
     kept = gpu.folder / "kept"
     profile = gpu.run(

@@ -504,3 +504,23 @@ def test_two_trials_are_compared_without_pandas_and_numpy(tmp_path):
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.stdout.splitlines()[-1] == "[]", done.stderr
+
+
+def test_imports_are_left_out_of_routines_unless_they_are_asked_for(run):
+    imported = Timer("import torch", "", None, ("PYTHON", "IMPORT"))
+    store(
+        *(
+            profile_of(
+                host(call("main", 1, 10, [call(imported, 1, 1000 * n), call("work", 1, 100)])),
+                uuid=UUID.format(n),
+            )
+            for n in (1, 2)
+        )
+    )
+    shown = run("compare", "1", "2")[1]
+    assert "work" in shown and "import torch" not in shown and "without imports" in shown
+    assert "import torch" in run("compare", "1", "2", "--group", "IMPORT")[1]
+    assert "import torch" in run("compare", "1", "2", "--filter", "import*")[1]
+    assert "import torch" in run("compare", "1", "2", "--fail-on", "time of import torch > +5%")[1]
+    assert "import torch" not in run("candidates", "2")[1]
+    assert "import torch" in run("candidates", "2", "--group", "IMPORT")[1]

@@ -292,13 +292,6 @@ def test_a_trial_without_collectives_says_what_to_do(ask):
     assert "taupy run --collectives" in ask("2", code=2)
 
 
-@pytest.mark.parametrize(("old", "by"), [("--step", "step"), ("--collective", "collective")])
-def test_old_spellings_still_work_and_name_the_new_one(ask, capsys, old, by):
-    assert ask("1", "--by", by) == ask("1", old)
-    assert main(["ranks", "1", old]) == 0
-    assert f"is now --by {by}" in capsys.readouterr().err
-
-
 @pytest.mark.parametrize("form", ["text", "--csv", "--json", "--markdown"])
 def test_names_of_operations_do_no_harm(tmp_path, monkeypatch, capsys, form):
     """They come from files of others."""

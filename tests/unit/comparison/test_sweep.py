@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 import sys
+from array import array
 from itertools import product
 
 import pytest
@@ -17,7 +18,7 @@ from taupy.model.profile import ROOT_TIMER, Timer
 from taupy.notebook import Database
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.writer import add_profile
-from tests.builders import call, gpu_profile, host, profile_of, small_profile
+from tests.builders import call, gpu_profile, host, profile_of, small_profile, steps
 
 WORK = Timer("work", "p.py", 3)
 EPOCH = Timer("epoch", groups=("PHASE",))
@@ -126,6 +127,24 @@ def test_phases_of_trainings_are_those_of_the_command_phases(capsys):
     told = {row["phase"]: row["time_ns"] for row in table["rows"]}
     assert (told["backward"], told["forward"]) == (160, 120)
     assert all(r.timer != "backward" for r in sweep(over="batch").routines())
+
+
+def test_steps_of_trainings_are_those_of_the_command_steps(capsys):
+    profiles = [phased(1, 1), phased(2, 4), phased(3, 4)]
+    for profile, time in zip(profiles, (1000, 2000, 4000), strict=True):
+        taken = steps([time] * 4)
+        taken.samples = array("q", [8] * 4)
+        profile.threads[0].steps = [taken, steps([9_000_000], "validation")]
+    fill(*profiles)
+    per_second = [8e9 / 1000, (8e9 / 2000 + 8e9 / 4000) / 2]
+    rows = sweep(over="batch").steps()
+    assert [(r.value, r.runs, r.steps, r.step) for r in rows] == [
+        ("1", 1, 4, 1000),
+        ("4", 2, 4, 3000),
+    ]
+    assert [r.samples_per_second for r in rows] == pytest.approx(per_second)
+    assert main(["sweep", "--by", "batch"]) == 0
+    assert "8,000,000" in capsys.readouterr().out
 
 
 def test_shares_of_the_top_add_up_to_one(strong):

@@ -49,6 +49,14 @@ def test_a_routine_is_one_whatever_line_it_was_at(tmp_path):
     assert profile.metadata["austin mode"] == "wall"
 
 
+def test_samples_of_negative_time_are_left_out_and_noted(tmp_path):
+    file = tmp_path / "x.austin"
+    file.write_text(HEADER + "P7;T7;/x/app.py:work:12 -100\nP7;T7;/x/app.py:work:12 7\n")
+    profile = one(austin, file)
+    assert inclusive(profile, 0)["work [{/x/app.py}]"] == 7_000
+    assert profile.metadata[registry.IMPORT_NOTES] == "omitted: 1 sample of negative time"
+
+
 def test_mode_cpu_is_cpu_time(tmp_path):
     file = tmp_path / "x.austin"
     file.write_text(FILE.replace("wall", "cpu"))

@@ -150,7 +150,9 @@ def test_a_foreign_profile_with_inlined_routines(tmp_path):
 MAIN = [(1, [("main", "app.py", 1)])]
 
 
-@pytest.mark.parametrize("unit", ["\u03bcs", "\u00b5s", "us", "microseconds", "Microseconds"])
+@pytest.mark.parametrize(
+    "unit", ["\u03bcs", "\u00b5s", "us", "USec", "microsecond", "microseconds", "Microseconds"]
+)
 @pytest.mark.parametrize("kind", ["Wall time", "wall-time", "wall"])
 def test_the_time_is_found_however_its_unit_is_spelled(tmp_path, unit, kind):
     path = tmp_path / "other.pprof"
@@ -170,6 +172,7 @@ def test_the_time_is_found_however_its_unit_is_spelled(tmp_path, unit, kind):
         ("thread id", "thread name", "thread native id"),
         ("Thread ID", "Thread Name", "Thread Native ID"),
         ("thread_id", "thread_name", "thread-native-id"),
+        ("threadId", "thread.name", "NativeThreadID"),
     ],
 )
 def test_labels_name_threads_however_they_are_spelled(tmp_path, thread, name, native):
@@ -186,6 +189,22 @@ def test_labels_name_threads_however_they_are_spelled(tmp_path, thread, name, na
         for one in read(path).threads
     ]
     assert found == [("MainThread", 39, 10), ("Worker-1", 40, 60)]
+
+
+@pytest.mark.parametrize(
+    ("unit", "metric", "factor"),
+    [
+        ("nanosecond", "time", 1), ("sec", "time", 10**9), ("minutes", "time", 60 * 10**9),
+        ("byte", "wall", 1), ("MB", "wall", 1 << 20), ("widgets", "wall", 1),
+    ],
+)  # fmt: skip
+def test_units_are_those_of_gos_pprof(tmp_path, unit, metric, factor):
+    path = tmp_path / "other.pprof"
+    path.write_bytes(message([((1,), (3,))], (("wall", unit),), MAIN))
+    profile = read(path)
+    assert list(profile.threads[0].tree.inclusive[metric]) == [3 * factor]
+    named = {"time": "ns", "wall": "widgets" if unit == "widgets" else "B"}
+    assert [one.unit for one in profile.metrics] == [named[metric]]
 
 
 def test_threads_of_equal_ids_in_two_processes_are_two(tmp_path):

@@ -22,7 +22,7 @@ def test_names_are_unique_and_every_format_does_something():
 
 def test_what_is_written_is_recognised_as_that_format(tmp_path):
     both = [format for format in registry.formats() if format.read and format.write]
-    assert {"tau", "json", "speedscope", "collapsed", "pstats"} <= {one.name for one in both}
+    assert {"tau", "speedscope", "collapsed", "pstats"} <= {one.name for one in both}
     for format in both:
         for number, profile in enumerate([small_profile(), gpu_profile()]):
             target = tmp_path / f"{format.name}-{number}{(format.suffixes or ('',))[0]}"
@@ -118,7 +118,6 @@ def test_the_suffix_of_a_target_says_its_format():
         "a.callpaths.csv": "csv-callpaths",
         "a.events.parquet": "parquet-events",
         "A.SPEEDSCOPE.JSON": "speedscope",
-        "a.taupy.json": "json",
         "a.prof": "pstats",
     }
     assert {name: registry.writer_for(Path(name)).name for name in expected} == expected
@@ -161,3 +160,12 @@ def test_progress_hears_of_every_byte(tmp_path):
     list(reading.lines(file, Ear()))
     assert heard[0] == ("x", 5000)
     assert sum(heard[1:]) == 5000
+
+
+def test_what_taupy_no_longer_writes_or_reads_names_what_does_it_now(tmp_path):
+    for name, instead in (("json", "taupy merge"), ("tau-packed", "--format tau")):
+        with pytest.raises(UsageError, match=f"not a format that can be written.*{instead}"):
+            registry.writer(name)
+    (tmp_path / "x").write_bytes(b'{"taupy_profile": 1, "uuid": "u"}')
+    with pytest.raises(FormatError, match="taupy merge FILE"):
+        registry.recognised(tmp_path / "x")

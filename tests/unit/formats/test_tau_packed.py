@@ -4,20 +4,15 @@ from __future__ import annotations
 
 import gzip
 import struct
-from random import Random
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from taupy.errors import FormatError
-from taupy.formats.progress import SILENT
-from taupy.formats.registry import exported
 from taupy.formats.tau import packed as tau_packed
-from taupy.formats.tau import profiles as tau
-from taupy.model.profile import Metric, Timer, UserEvent
-from tests.builders import call, gpu_profile, host, profile_of, random_profile, small_profile
-from tests.unit.formats.comparing import events, flat_by_name, one, read, short_paths, threads
+from taupy.model.profile import Metric
+from tests.unit.formats.comparing import events, flat_by_name, one, read, short_paths
 
 
 def i(number):
@@ -175,122 +170,6 @@ def test_changed_bytes_are_refused_or_read_never_more(tmp_path_factory, place, v
         read(tau_packed, file)
     except FormatError as problem:
         assert "\n" not in str(problem)
-
-
-# --- there and back ----------------------------------------------------------
-
-
-def there_and_back(profile, folder):
-    """What was lost, and the profile as it comes back."""
-    file = folder / "out.ppk"
-    lost = exported(profile, tau_packed.FORMAT, file, SILENT)
-    return lost, read(tau_packed, file)
-
-
-def with_zeros(found, metrics):
-    """The threads where what was not measured is 0, as this format has it."""
-    none = dict.fromkeys(metrics, (0, 0))
-
-    def of(values):
-        return {name: tuple(one or 0 for one in pair) for name, pair in values.items()}
-
-    return {
-        place: (
-            thread,
-            {path: (*row[:2], {**none, **of(row[2])}) for path, row in paths.items()},
-            events,
-        )
-        for place, (thread, paths, events) in found.items()
-    }
-
-
-@pytest.mark.parametrize("made", [small_profile, gpu_profile])
-def test_our_profiles_come_back_as_they_were(tmp_path, made):
-    profile = made()
-    _, back = there_and_back(profile, tmp_path)
-    metrics = [metric.name for metric in profile.metrics]
-    assert with_zeros(threads(back), metrics) == with_zeros(threads([profile]), metrics)
-    assert set(back[0].metrics) == set(profile.metrics)
-    assert (back[0].application, back[0].experiment) == (profile.application, profile.experiment)
-    assert back[0].started_at == profile.started_at
-    assert back[0].duration_ns == profile.duration_ns
-    assert profile.metadata.items() <= {**back[0].metadata, **back[0].node_metadata[0]}.items()
-
-
-@settings(max_examples=60, deadline=None)
-@given(seed=st.integers(0, 10**9))
-def test_any_lawful_profile_comes_back_as_it_was(tmp_path_factory, seed):
-    profile = random_profile(Random(seed))
-    _, back = there_and_back(profile, tmp_path_factory.mktemp("back"))
-    metrics = [metric.name for metric in profile.metrics]
-    assert with_zeros(threads(back), metrics) == with_zeros(threads([profile]), metrics)
-
-
-def test_the_same_numbers_as_in_taus_text_files(tmp_path):
-    profile = random_profile(Random(7))
-    tau.write(profile, tmp_path / "text", SILENT)
-    text = {
-        (place, name): values
-        for part in read(tau, tmp_path / "text")
-        for place, measured in ((m.thread.thread, m) for m in part.threads)
-        for name, values in flat_by_name(part, measured).items()
-    }
-    _, back = there_and_back(profile, tmp_path)
-    assert text == {
-        (measured.thread.thread, name): values
-        for part in back
-        for measured in part.threads
-        for name, values in flat_by_name(part, measured).items()
-    }
-
-
-NAMES = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=12)
-
-
-@settings(max_examples=80, deadline=None)
-@given(names=st.lists(NAMES, min_size=3, max_size=3, unique=True), event=NAMES)
-def test_names_of_any_kind_come_back(tmp_path_factory, names, event):
-    first, second, third = (Timer(name, groups=("USER",)) for name in names)
-    sample = UserEvent(event, "", 2, 1.0, 3.0, 2.0, 10.0)
-    inner = call(second, 3, 40, [call(third, 2, 5)])
-    profile = profile_of(
-        host(call(".taupy application", 1, 1, [call(first, 2, 10, [inner])]), events=[sample])
-    )
-    _, (back,) = there_and_back(profile, tmp_path_factory.mktemp("names"))
-    ours, theirs = (flat_by_name(p, p.threads[0]) for p in (profile, back))
-    assert theirs == {name.replace("=>", "->"): values for name, values in ours.items()}
-    assert [e.count for e in back.threads[0].user_events] == [2]
-
-
-def test_a_name_that_means_a_call_path_to_paraprof_is_spelled_otherwise(tmp_path):
-    profile = profile_of(host(call("a", 1, 1, [call("a => b", 2, 7, []), call("a -> b", 1, 5)])))
-    lost, (back,) = there_and_back(profile, tmp_path)
-    assert lost == ["not written: 1 names with `=>`, which separates call paths; written as `->`"]
-    assert short_paths(back, back.threads[0]) == {
-        "a": (1, 3, 13, 1), "a > a -> b (2)": (2, 0, 7, 7), "a > a -> b": (1, 0, 5, 5)
-    }  # fmt: skip
-
-
-def test_times_keep_their_nanoseconds_and_do_not_count_as_rounded(tmp_path):
-    root = call("main", 1, 3_600_000_000_001, [call("f", 1, 999)])
-    _, (back,) = there_and_back(profile_of(host(root)), tmp_path)
-    assert short_paths(back, back.threads[0]) == {
-        "main": (1, 1, 3_600_000_001_000, 3_600_000_000_001), "main > f": (1, 0, 999, 999)
-    }  # fmt: skip
-
-
-def test_what_a_packed_profile_cannot_carry_is_reported(tmp_path):
-    long = UserEvent("many", "", 2**40, 1.0, 1.0, 1.0, 1.0)
-    profile = gpu_profile()
-    profile.threads[0].user_events.append(long)
-    profile.metadata["long"] = "x" * 100_000
-    lost, back = there_and_back(profile, tmp_path)
-    assert [" ".join(line.split()[2:5]) for line in lost] == [
-        "13 values that", "1 texts over", "1 user events",
-        "launch configurations (grid,", "descriptions of GPUs;", "single activities and",
-    ]  # fmt: skip
-    assert ("many", 2**31 - 1) in {(e.name, e.count) for e in back[0].threads[0].user_events}
-    assert back[0].metadata["long"] == "x" * 65_535
 
 
 def test_recognised_by_content(tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import time
 from pathlib import Path
 
 import pytest
@@ -47,6 +48,41 @@ python train.py --config '{"api_key": "abc", "lr": 0.1}' | abc
 python train.py --name ghp_0123456789abcdefghij0123 | ghp_0123456789abcdefghij0123
 python train.py sk-proj-0123456789abcdefghij | sk-proj-0123456789abcdefghij
 python -c "login('hf_0123456789abcdefghij')" | hf_0123456789abcdefghij
+train.py --hf-token=Zq81x --key right_hand | Zq81x
+train.py --key sk81_xQ | sk81_xQ
+train.py --wandb-key 0a1b2c3d4e | 0a1b2c3d4e
+train.py 'logger={wandb: {api_key: hunter2, project: x}}' | hunter2
+train.py --config "{password: hunter2, user: me}" | hunter2
+train.py --config '{"lr": 0.1, "token": "hunter2"}' | hunter2
+train.py --header "Authorization: Bearer hunter2" | hunter2
+train.py --header "authorization: Basic bWU6YWJj" | bWU6YWJj
+curl -H "PRIVATE-TOKEN: hunter2" http://h | hunter2
+curl -ume:hunter2 http://h | hunter2
+env A=1 curl --user=me:hunter2 http://h | hunter2
+curl -d "password=hunter2&x=1" http://h | hunter2&x=1
+train.py --repo https://abcd1234:x-oauth-basic@github.com/a/b | x-oauth-basic
+train.py --repo https://0123456789abcdef0123@github.com/a/b | 0123456789abcdef0123
+train.py --proxy http://u:p%40ss@proxy:8080 | p%40ss
+train.py --url "https://a.net/c/f?sv=2022&sig=hunter2%3D&se=1" | hunter2%3D
+env PGPASSWORD=hunter2 psql | hunter2
+env MYSQL_PWD=hunter2 mysql | hunter2
+env DB_PASS=hunter2 python train.py --first-pass adam | hunter2
+sh -c "python train.py wandb.api_key=hunter2" | hunter2
+sh -c "export DB_PASSWORD='two words'; python x.py" | two words
+sh -c "curl -u me:hunter2 http://h" | hunter2
+env bash -c 'torchrun x.py --hf-token="hunter2" --lr 1' | hunter2
+docker run -eHF_TOKEN=hunter2 img | hunter2
+sshpass -phunter2 ssh h | hunter2
+sshpass -p hunter2 ssh h | hunter2
+mysql -u root -phunter2 db | hunter2
+redis-cli -a hunter2 ping | hunter2
+srun --export=ALL,HF_TOKEN=hunter2,LR=1 python x.py | hunter2
+lm_eval --model_args pretrained=x,token=hunter2 | hunter2
+train.py --conn "host=h user=u password=hunter2 dbname=d" | hunter2
+train.py --conn "Server=h;User Id=u;Password=hunter2;" | hunter2
+python -c "import wandb; wandb.login(key='0a1b2c3d4e')" | 0a1b2c3d4e
+python -c "import openai; openai.api_key = 'hunter2'" | hunter2
+train.py --aws-secret-key /K7MDENGbPxRfiCYzEXAMPLEKEYwJ | /K7MDENGbPxRfiCYzEXAMPLEKEYwJ
 """.strip().splitlines()
 
 
@@ -80,6 +116,45 @@ def test_a_secret_is_masked_and_nothing_else(state, case):
     assert secret in changed[0]
     before, mark, after = changed[1].partition("MASKED-")
     assert mark and changed[0] == before + secret + after[8:]
+
+
+@pytest.mark.parametrize("case", SECRETS)
+def test_a_secret_is_masked_in_a_line_for_a_shell(state, case):
+    line, _, secret = case.rpartition(" | ")
+    masked = Masking(state).line(line)
+    assert "MASKED-" in masked
+    assert secret not in masked or secret in ("X", "T", "s")
+
+
+@pytest.mark.parametrize(
+    "text", ["key a'b c'd \"e\"f", "key '", 'key "\\"', "key '\"'\"' x", "$(key)"]
+)
+def test_odd_quotes_change_nothing(state, text):
+    assert Masking(state).line(text) == text
+    assert Masking(state).words([text]) == [text]
+
+
+@pytest.mark.parametrize("unit", ["1", '"\\', "eyJabcdefgh-", "a:b", "'"])
+def test_a_long_text_takes_no_time_that_grows_with_its_square(state, unit):
+    began = time.process_time()
+    Masking(state).line("password=" + unit * (16_000 // len(unit)) + "!")
+    assert time.process_time() - began < 3
+
+
+def test_metadata_are_masked_by_their_names_and_within(state):
+    facts = {
+        "api_key": "hunter2",
+        "Command Line": "x --password hunter2 --max-tokens 4096",
+        "data key": "image",
+        "seed": "17",
+        "store": "postgres://me:hunter2@host/x",
+    }
+    masked = Masking(state).facts(facts)
+    assert "hunter2" not in str(masked)
+    assert {name for name in facts if masked[name] == facts[name]} == {"data key", "seed"}
+    assert Masking(state, ["seed of"]).facts({"Seed_of": "x1"})["Seed_of"] == "x1"
+    assert Masking(state, ["seed-of"]).facts({"Seed_of": "x1"})["Seed_of"] != "x1"
+    assert Masking(state, keeps=True).facts(facts) == facts
 
 
 def test_equal_values_stay_equal_under_one_salt_and_differ_under_another(state, tmp_path):

@@ -108,10 +108,13 @@ def test_in_a_pipe_there_is_no_color_and_tables_have_200_columns():
     assert ("t " * 200).strip() in made and ("word " * 100).strip() in made  # for grep
 
 
-def test_a_reason_is_not_cut_in_a_pipe():
+def test_a_reason_is_wrapped_in_a_pipe_and_never_cut():
     columns = [Column("name"), Column("why", sentence=True)]
-    made = shown(View("", columns, [("n" * 300, "because " * 50)]))
-    assert ("because " * 50).strip() in made and "n" * 300 not in made
+    rows = [("n" * 300, "because " * 50), ("short", "so")]
+    made = shown(View("", columns, rows))
+    assert made.count("because") == 50 and "n" * 300 not in made and made.endswith(" so\n")
+    assert max(map(len, made.splitlines())) <= 200
+    assert ("because " * 50).strip() in shown(View("", columns, rows), "wide")
 
 
 def test_wide_text_is_not_cut_anywhere(monkeypatch):

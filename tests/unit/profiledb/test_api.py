@@ -56,7 +56,7 @@ def test_the_largest_call_paths_are_rows_of_all(db, database, metric):
     every = trial.callpaths(metric).sort_values("exclusive", ascending=False, kind="stable")
     few = trial.callpaths(metric, largest=3)
     assert few["exclusive"].tolist() == every["exclusive"].head(3).tolist()
-    assert len(few.merge(every, on=list(few.columns))) == 3
+    assert len(few.merge(every, on=["callpath_id", "exclusive", "timer"])) == 3
 
 
 def test_user_events_and_metadata(database):
@@ -108,6 +108,7 @@ def test_columns_without_values_have_the_type_that_they_have_with_some(db):
     add_profile(db, profile_of(host(call("f", 1, 5))))
     trial = api.open(db.path).trial()
     types = {name: str(type) for name, type in trial.user_events().dtypes.items()}
-    assert (types["node"], types["event"], types["mean"]) == ("int64", "str", "float64")
+    assert (types["node"], types["mean"]) == ("int64", "float64")
+    assert types["event"] in ("str", "object")  # before pandas 3
     assert trial.profile()["line"].dtype == "Int64"
     assert trial.profile()["file"].dtype == trial.profile()["timer"].dtype

@@ -237,3 +237,51 @@ def test_the_newest_trials_come_first_and_as_many_as_wanted(taupy):
     assert [row["id"] for row in newest["rows"]] == ids[:2]
     assert newest["notes"] == ["1 older trial not shown (--limit)"]
     assert taupy("trials", "show", "1", "-n", "2")[0] == 2
+
+
+def test_a_note_and_own_facts_are_set_changed_and_removed(taupy):
+    assert taupy("trials", "note", "1", "with the old driver")[0] == 0
+    code, _, said = taupy("trials", "set", "mnist", "Rack=12")
+    assert (code, "Rack is now '12'" in said) == (0, True)
+    assert "(was '12')" in taupy("trials", "set", "2", "Rack=13")[2]
+    shown = taupy("trials", "show", "1")[1]
+    assert "with the old driver" in shown
+    assert [line.split() for line in shown.splitlines() if "Rack" in line] == [["Rack", "12"]]
+    taupy("trials", "set", "1", "Rack=")
+    taupy("trials", "note", "1", "")
+    assert not {"Rack", "Note"} & set(taupy("trials", "show", "1")[1].split())
+    assert taupy("trials", "set", "1", "Rack")[0] == 2
+    assert taupy("trials", "set", "1", "taupy.snapshot=1")[0] == 2
+
+
+def found(taupy, *words):
+    rows = csv.DictReader(io.StringIO(taupy("trials", "search", *words, "--csv")[1]))
+    return sorted(int(row["id"]) for row in rows)
+
+
+def test_trials_are_found_by_what_is_said_about_them_and_by_their_routines(taupy):
+    taupy("trials", "note", "2", 'the "old" driver')
+    taupy("trials", "tag", "3", "Über-base")
+    assert found(taupy, "MNI") == [1, 2]
+    assert found(taupy, "mnist", "driver") == [2]
+    assert found(taupy, '"old" dri') == [2]
+    assert found(taupy, "über") == [3]
+    routine = small_profile(1).timers[1].name.split()[0]
+    assert found(taupy, routine) == [1, 2, 3]
+    assert found(taupy, routine, "über") == [3]
+    code, text, _ = taupy("trials", "search", "nowhere", "mnist")
+    assert (code, "has nowhere and mnist" in text) == (1, True)
+    assert taupy("trials", "search")[0] == 2
+
+
+def test_small_changes_are_made_by_sqlite_utils(taupy, monkeypatch):
+    """Running and reading do without it, a change says what is missing and changes nothing."""
+    monkeypatch.setitem(sys.modules, "sqlite_utils", None)
+    assert taupy("trials")[0] == 0
+    before = trials()
+    for change in ("rename 1 new", "tag 1 t", "note 1 n", "set 1 a=b", "delete 1 --yes"):
+        code, _, said = taupy("trials", *change.split())
+        assert code == 1
+        assert "pip install 'sqlite-utils" in said
+    assert taupy("trials", "search", "mnist")[0] == 1
+    assert trials() == before

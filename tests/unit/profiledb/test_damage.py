@@ -37,7 +37,7 @@ def sound(tmp_path_factory):
     return path.read_bytes()
 
 
-@pytest.mark.parametrize("changes", [1, 10, 100, 1000])
+@pytest.mark.parametrize("changes", [1, pytest.param(10, marks=pytest.mark.slow), 100, 1000])
 def test_a_damaged_file_is_answered_or_refused_in_one_line(tmp_path, sound, changes):
     random = Random(changes)
     path = tmp_path / "taupy.db"

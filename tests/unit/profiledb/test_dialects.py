@@ -262,7 +262,7 @@ READING = [
     "candidates 2 --metric code",
     "sweep --by batch_size",
     "ceilings list",
-    *(f"export 4 --format {form} -o file" for form in ("json", "tau", "csv", "speedscope")),
+    *(f"export 4 --format {form} -o file" for form in ("chrome", "tau", "csv", "speedscope")),
 ]
 UNDECIDED = 4  # what a gate of single runs ends with
 NEITHER = {

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 from pathlib import Path
 
 import pytest
 
+import taupy
 from taupy.commands import main
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.writer import add_profile
@@ -52,7 +54,7 @@ def test_several_files_at_once(capsys):
     ]
 
 
-def test_an_older_file_is_checked_in_a_copy(folder, capsys, monkeypatch):
+def test_an_older_file_is_checked_as_it_is_and_upgraded_when_asked(folder, capsys, monkeypatch):
     from taupy.profiledb import migrations
 
     before = (folder / "a.db").read_bytes()
@@ -61,6 +63,53 @@ def test_an_older_file_is_checked_in_a_copy(folder, capsys, monkeypatch):
     assert main(["doctor", "a.db"]) == 0
     assert "older schema" in capsys.readouterr().out
     assert (folder / "a.db").read_bytes() == before
+    assert main(["doctor", "a.db", "--upgrade"]) == 0
+    captured = capsys.readouterr()
+    assert "older schema" not in captured.out
+    version = migrations.SCHEMA_VERSION - 1
+    assert f"it is kept in a.schema{version}.db" in captured.err
+
+
+ALONE = (  # commands that need no more words
+    *("pprof", "report", "places", "phases", "steps", "ranks", "layers", "memory", "waiting"),
+    *("kernel", "trials", "pivot", "roofline", "candidates"),
+)
+READING = (
+    *([name] for name in ALONE),
+    ["trials", "show", "1"],
+    ["compare", "1", "2"],
+    ["derive", "list"],
+    ["ceilings", "list"],
+    ["doctor", "a.db"],
+    ["merge", "a.db", "--into", "b.db"],
+    ["sweep", "--by", "threads"],
+    ["query", "SELECT * FROM steps"],
+    ["export", "1", "-o", "out.json", "--format", "json"],
+)
+
+
+@pytest.mark.slow
+def test_no_reading_changes_an_older_file(folder, capsys):
+    with ProfileDB.open("a.db", readonly=False) as db:
+        add_profile(db, small_profile(2))
+    with sqlite3.connect("a.db") as connection:
+        connection.executescript(
+            "ALTER TABLE layer DROP COLUMN backward_passes; DROP VIEW steps; DROP TABLE module;"
+            "PRAGMA user_version = 7"
+        )
+    before = Path("a.db").read_bytes()
+    for words in READING:
+        main([*words, *(["--db", "a.db"] if "a.db" not in words else [])])
+        assert "schema" not in capsys.readouterr().err, words
+    database = taupy.open("a.db")
+    assert len(database.trials()) == len(database.sql("SELECT * FROM trials")) == 2
+    assert len(database.trial(2).profile())
+    assert Path("a.db").read_bytes() == before
+    assert sorted(os.listdir()) == ["a.db", "b.db", "out.json"]
+
+    assert main(["trials", "tag", "1", "good", "--db", "a.db"]) == 0
+    assert "it is kept in " in capsys.readouterr().err
+    assert Path("a.schema7.db").exists()
 
 
 def test_the_machine_is_looked_at_without_a_file(capsys):

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
 import sqlite3
 import subprocess
 import sys
 import tempfile
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
 
-from taupy.errors import DatabaseError
-from taupy.profiledb import files, migrations
+from taupy.errors import NOTICES, DatabaseError
+from taupy.profiledb import files, migrations, sql
 from taupy.profiledb.database import ProfileDB
+from taupy.profiledb.merge import merge
 from taupy.profiledb.writer import add_profile
+from taupy.state.sqlite import in_memory
 from tests.builders import small_profile
 
 
@@ -349,8 +352,7 @@ def with_step(monkeypatch, step):
     monkeypatch.setattr(migrations, "SCHEMA_VERSION", len(migrations.UPGRADES))
 
 
-@pytest.mark.parametrize("create", [True, False], ids=["written", "read"])
-def test_an_older_file_is_brought_up_to_date(tmp_path, monkeypatch, create):
+def test_an_older_file_is_brought_up_to_date_by_a_writer(tmp_path, monkeypatch):
     path = tmp_path / "taupy.db"
     stored(path)
     with sqlite3.connect(path) as connection:
@@ -358,8 +360,7 @@ def test_an_older_file_is_brought_up_to_date(tmp_path, monkeypatch, create):
         connection.execute("CREATE VIEW outdated AS SELECT 1")
     connection.close()
     with_step(monkeypatch, version_two)
-    with ProfileDB.open(path, create=create) as db:
-        assert db.readonly is not create
+    with ProfileDB.open(path, readonly=False) as db:
         assert db.rows("SELECT name, colour FROM trial") == [("1", "blue")]
         assert db.rows("PRAGMA user_version") == [(migrations.SCHEMA_VERSION,)]
         assert db.rows("SELECT name FROM sqlite_schema WHERE name = 'outdated'") == []
@@ -382,22 +383,66 @@ ADDED = {  # by version; what a newer one builds on is not named again
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("version", range(1, migrations.SCHEMA_VERSION))
-def test_a_file_of_an_older_version_gets_what_has_been_added_since(tmp_path, version):
-    path = tmp_path / "taupy.db"
-    stored(path)
+def made_older(path, version):
     with sqlite3.connect(path) as connection:
-        schema = dict(connection.execute("SELECT name, sql FROM sqlite_schema"))
         newer = "".join(ADDED[number] for number in ADDED if number > version)
         connection.executescript(f"{newer} PRAGMA user_version = {version}")
-        older = dict(connection.execute("SELECT name, sql FROM sqlite_schema"))
     connection.close()
-    assert older != schema
-    assert older.keys() <= schema.keys()
+
+
+def content(db):
+    """All rows of all tables and views of the current schema."""
+    names = {*migrations.VIEWS, *(name for (name,) in in_new_file("table"))}
+    return {name: db.rows(f'SELECT * FROM "{name}"') for name in names - {"sqlite_sequence"}}
+
+
+def in_new_file(kind):
+    with closing(in_memory()) as connection:
+        migrations.migrate(connection)
+        return connection.execute(
+            "SELECT name FROM sqlite_schema WHERE type = ?", (kind,)
+        ).fetchall()
+
+
+@pytest.mark.parametrize("version", range(1, migrations.SCHEMA_VERSION))
+def test_a_file_of_an_older_version_is_read_as_it_is_and_upgraded_by_a_writer(tmp_path, version):
+    path, target = tmp_path / "taupy.db", tmp_path / "target.db"
+    stored(path)
+    with ProfileDB.open(path, readonly=False) as db:
+        schema = dict(db.rows("SELECT name, sql FROM sqlite_schema"))
+        with db.transaction() as connection:
+            connection.execute(
+                "INSERT INTO kernel_code VALUES ('m', 'k', 'k', 'c', 'f', 'n', 1, 1, 1, 1, '', 1,"
+                " 1, 1, 1, 1, 1, '', 0, 0, 1, NULL, NULL, NULL)"
+            )
+            connection.execute(
+                "INSERT INTO layer SELECT 1, 0, max(id), 1, 1, '', '', 0, 0, 1, 1, 1, 1, '', NULL"
+                "  FROM timer"
+            )
+    made_older(path, version)
+    before = path.read_bytes()
+    NOTICES.clear()
     with ProfileDB.open(path) as db:
+        seen = content(db)
+        _, rows = sql.run_sql(db, "SELECT count(*) FROM steps")
+        assert ([*rows], db.verify()) == ([(0,)], [])
+    merge(str(target), [str(path)])
+    assert path.read_bytes() == before
+    assert (sorted(os.listdir(tmp_path)), NOTICES) == (["target.db", "taupy.db"], [])
+
+    with ProfileDB.open(path, readonly=False) as db:
         assert db.rows("PRAGMA user_version") == [(migrations.SCHEMA_VERSION,)]
-        assert dict(db.rows("SELECT name, sql FROM sqlite_schema")) == schema
-        assert db.verify() == []
+        upgraded = dict(db.rows("SELECT name, sql FROM sqlite_schema"))
+        # Versions of sqlite-utils quote the names of views in several ways.
+        assert {name: sql and re.sub(r"^CREATE VIEW (\w+) ", r'CREATE VIEW "\1" ', sql)
+                for name, sql in upgraded.items()} == schema  # fmt: skip
+        assert (content(db), db.verify()) == (seen, [])
+    kept = tmp_path / f"taupy.schema{version}.db"
+    (notice,) = NOTICES
+    assert str(kept) in notice
+    with ProfileDB.open(kept) as db, ProfileDB.open(target) as merged:
+        assert db.rows("PRAGMA user_version") == [(version,)]
+        assert content(db) == content(merged) == seen
 
 
 def test_an_empty_file_of_ours_takes_all_steps(tmp_path, monkeypatch):
@@ -406,7 +451,7 @@ def test_an_empty_file_of_ours_takes_all_steps(tmp_path, monkeypatch):
         connection.execute(f"PRAGMA application_id = {files.APPLICATION_ID}")
     connection.close()
     with_step(monkeypatch, version_two)
-    with ProfileDB.open(path) as db:
+    with ProfileDB.open(path, readonly=False) as db:
         assert db.rows("SELECT colour FROM trial") == []
 
 
@@ -417,19 +462,22 @@ def test_a_migration_that_fails_leaves_the_file_as_it_was(tmp_path, monkeypatch)
     with monkeypatch.context() as patch:
         with_step(patch, fails_half_way)
         with pytest.raises(DatabaseError, match="no such table: nonsense"):
-            ProfileDB.open(path)
+            ProfileDB.open(path, readonly=False)
     assert path.read_bytes() == before
+    assert os.listdir(tmp_path) == ["taupy.db"]
     with ProfileDB.open(path) as db:
         assert len(db.trials()) == 1
 
 
-def test_an_older_file_that_cannot_be_written_is_refused(open_folder, monkeypatch):
+def test_an_older_file_that_cannot_be_kept_is_not_upgraded(open_folder):
     path = open_folder / "taupy.db"
     stored(path)
-    path.chmod(0o444)
-    with_step(monkeypatch, version_two)
-    answer = as_nobody(lambda: str(ProfileDB.open(path)))
-    assert "is read-only" in answer
+    made_older(path, 9)
+    path.chmod(0o666)
+    open_folder.chmod(0o755)
+    assert as_nobody(lambda: str(len(ProfileDB.open(path).trials()))) == "1"
+    answer = as_nobody(lambda: str(ProfileDB.open(path, readonly=False)))
+    assert "no copy can be kept before it is upgraded" in answer
 
 
 def run_python(code, *arguments):

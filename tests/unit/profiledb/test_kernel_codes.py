@@ -6,8 +6,6 @@ import pytest
 
 from taupy.comparison import kernel_beside
 from taupy.errors import FormatError
-from taupy.formats import json_
-from taupy.formats.progress import SILENT
 from taupy.model.gpu import Module
 from taupy.model.kernel_code import LaunchLimits, Line, Loop
 from taupy.profiledb import gpu_query, kernel_codes
@@ -17,7 +15,6 @@ from taupy.profiledb.writer import add_profile
 from tests.builders import gpu_profile
 from tests.in_process import taupy
 from tests.kernel_codes import access, code, count, spill
-from tests.unit.formats.comparing import one
 from tests.unit.static.test_reading import KERNELS, NEEDED
 
 RICH = code(
@@ -167,8 +164,6 @@ def test_modules_survive_database_file_and_merge_unchanged(db, tmp_path):
     trial = add_profile(db, profile)
     stored = read_profile(db, trial)
     assert stored.modules == modules[:3]  # node 1 is none of the profile's
-    json_.write(stored, tmp_path / "t.json", SILENT)
-    assert one(json_, tmp_path / "t.json").modules == modules[:3]
     with ProfileDB.open(tmp_path / "all.db", create=True) as other:
         add_profile(other, gpu_profile(2))
     merged = taupy("merge", tmp_path / "t.db", "--into", tmp_path / "all.db")

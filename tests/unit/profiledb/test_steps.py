@@ -83,7 +83,7 @@ def test_steps_of_two_trials_are_compared_one_by_one(tmp_path, monkeypatch, caps
         (["compare", "1", "1", "--by", "step", "--metric", "flop"], "no metric 'flop'"),
         (["compare", "1", "1", "--by", "step", "--metric", "calls"], "no metric 'calls'"),
         (["pprof", "1", "--metric", "run_delay"], "no metric 'run_delay'"),
-        (["pprof", "1", "--by", "step", "--metric", "misses"], "'misses' was not measured step by"),
+        (["steps", "1", "--metric", "misses"], "'misses' was not measured step by"),
         (["pivot", "--by", "step,phase", "--cell", "cpu_time"], "known of whole steps only"),
         (
             ["pivot", "1", "--by", "step", "--cell", "misses"],
@@ -94,18 +94,13 @@ def test_steps_of_two_trials_are_compared_one_by_one(tmp_path, monkeypatch, caps
         (["pivot", "2", "--by", "step"], "these trials have no steps"),
         (["candidates", "2", "--by", "step"], "has no steps: see docs/steps.md"),
         (["compare", "2", "2", "--by", "step"], "these trials have no steps"),
-        (["pprof", "1", "--by", "step", "--filter", "x"], "know no routines"),
-        (["pprof", "2", "--by", "step"], "has no steps on these threads"),
+        (["pprof", "1", "--by", "step"], "--by step is `taupy steps`"),
+        (["steps", "1", "--metric", "nonsense"], "no metric 'nonsense'"),
     ],
 )
 def test_what_is_not_known_of_steps_is_refused(ask, capsys, line, said):
     assert main(line) != 0
     assert said in capsys.readouterr().err
-
-
-def test_a_flat_profile_by_step_has_every_step(ask, capsys):
-    assert main(["pprof", "1", "--by", "step", "--csv", "--thread", "0.0.0"]) == 0
-    assert len(capsys.readouterr().out.splitlines()) > 52
 
 
 def shown(capsys, *line):
@@ -125,8 +120,7 @@ def test_what_steps_used_answers_questions(ask, capsys):
     }
     (first, *_) = shown(capsys, "candidates", "1", "--by", "step", "--metric", "cpu_time", "--csv")
     assert (first["timer"], first["value"], first["time_ns"]) == ("1", "2250000", "9000000")
-    of_pprof = ["pprof", "1", "--by", "step", "--metric", "cpu_time", "--csv", "--thread", "0.0.0"]
-    assert shown(capsys, *of_pprof)[0]["cpu_time_ns"] == "2250000"
+    assert shown(capsys, "steps", "1", "--metric", "cpu_time")[0]["cpu_time_ns"] == "2250000"
     assert csv_row(ask("1", "--csv"), 51)["run_delay_ns"] == "1000"
     assert csv_row(ask("1", "--csv"), 50)["run_delay_ns"] == ""
 

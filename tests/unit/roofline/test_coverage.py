@@ -158,7 +158,7 @@ def test_what_was_counted_in_full_stays(work):
     [
         ("flop", "gemm", "--flop takes 'KERNEL=EXPRESSION'"),
         ("flop", "gemm=2*Q", "metadata has no number 'Q' (it has: K, M)"),
-        ("flop", "other*=2", "no point matches 'other*'"),
+        ("flop", "other*=2", "no point 'other*' (there are: gemm)"),
         ("flop", "gemm=2*/3", "is not understood"),
         ("bytes", "gemm=1/0", "division by 0"),
         ("flop", "gemm=2*M, fp99", "is not understood"),

@@ -71,3 +71,34 @@ def test_bits_of_a_multiple_of_the_thread_are_followed(operation, expected):
 def test_a_branch_by_a_bit_of_the_thread_splits_within_a_warp_only(mask, splits):
     result = followed(f"S2R R4, SR_TID.X\nLOP3.LUT P0, RZ, R4, {mask}, RZ, 0xc0, !PT\n@P0 EXIT")
     assert (32 in result.divergent) == splits
+
+
+STACK = "IADD3 R1, R1, -0x40, RZ\n" + THREADS
+SPILLED = STACK + "STL [R1+0x8], R4\n"
+
+
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        (SPILLED + "LDL R0, [R1+0x8]", Value(32, 0)),
+        (SPILLED + "LDL.LU R0, [R1+0xc]", UNKNOWN),  # written elsewhere, or never
+        (STACK + "STL.64 [R1+0x8], R4\nLDL R0, [R1+0x8]", Value(32, 0)),
+        (STACK + "MOV R5, 0x10\nSTL.64 [R1], R4\nLDL.64 R8, [R1]\nMOV R0, R9", Value(0, 16)),
+        (SPILLED + "STL.128 [R1], RZ\nLDL R0, [R1+0x8]", Value(0, 0)),
+        (SPILLED + "STL [R7], R9\nLDL R0, [R1+0x8]", UNKNOWN),  # an array, at any of its elements
+        (SPILLED + "ST.E [R6.64], R9\nLDL R0, [R1+0x8]", UNKNOWN),  # through a pointer
+        (SPILLED + "STL.U8 [R1+0x9], R9\nLDL R0, [R1+0x8]", UNKNOWN),
+        (SPILLED + "IADD3 R1, R1, -0x40, RZ\nLDL R0, [R1+0x8]", UNKNOWN),  # another frame
+        (STACK + "LDL R0, [R7]", UNKNOWN),  # the same address in all threads, each with its own
+        (STACK + "LD.E R0, [R6.64]", UNKNOWN),  # may be local
+        (STACK + "LDG.E R0, [R6.64]", SAME),
+    ],
+)
+def test_local_memory_is_each_threads_own(lines, expected):
+    assert address(lines) == expected
+
+
+def test_a_branch_on_what_an_array_of_the_thread_holds_may_split():
+    loaded = "LDL R5, [R7]\nISETP.NE.AND P0, PT, R5, RZ, PT\n@P0 BRA `(.L_1)\nEXIT"
+    assert followed(loaded).divergent == {32}
+    assert not followed(loaded.replace("LDL", "LDG.E")).divergent

@@ -12,75 +12,62 @@ docs/ranks.md.
 
 from __future__ import annotations
 
-import argparse
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Literal, get_args
 
 from taupy.analysis import ranks as analysis
 from taupy.analysis.rank_data import Ranks
-from taupy.commands import options
-from taupy.commands.messages import say
+from taupy.answers import answer
+from taupy.answers.answer import Nothing, option
 from taupy.comparison import rank_answers
-from taupy.comparison import rank_views as views
+from taupy.comparison import rank_views as tables
 from taupy.comparison import ranks as comparison
 from taupy.comparison.rank_causes import Causes
 from taupy.comparison.rank_places import PLACES, of_places
 from taupy.comparison.rank_work import work_of_ranks
 from taupy.errors import UsageError
 from taupy.model.job import lines_of
-from taupy.pprof import terminal
 from taupy.pprof.view import View
-from taupy.profiledb import selector
 from taupy.profiledb.database import ProfileDB
 
-_BYS = ("rank", "step", "collective", *PLACES)
-_EVERY = -1
+By = Literal["rank", "step", "collective", "layer", "layer_type", "phase"]
+
 _COLLECTIVES = 20
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "trial", nargs="?", default=selector.LATEST, metavar="TRIAL", help="default: latest"
-    )
-    options.add_by_argument(parser, _BYS, "one row for each")
-    parser.add_argument(
-        "--step",
-        nargs="?",
-        type=options.count,
-        const=_EVERY,
+@dataclass(frozen=True)
+class Options(answer.Asked):
+    by: By = answer.by(get_args(By), "one row for each")
+    step: int | None = option(None, "only the ranks in step N", metavar="N")
+    attempt: int | None = option(
+        None,
+        "show this attempt of a job that was restarted after a failure (default: last)",
         metavar="N",
-        help="only the ranks in step N",
     )
-    parser.add_argument(
-        "--attempt", type=options.count, metavar="N",
-        help="show this attempt of a job that was restarted after a failure (default: last)",
-    )  # fmt: skip
-    parser.add_argument(
-        "--collective", dest="by", action=options.Renamed, nargs=0, const="collective",
-        help=argparse.SUPPRESS,
-    )  # fmt: skip
-    parser.add_argument("--all", action="store_true", help="every collective")
-    options.add_database_argument(parser)
-    options.add_form_arguments(parser)
+    limit: int | None = answer.limit()
+    whole: bool = answer.whole("every collective")
+
+    @property
+    def alone(self) -> bool:
+        return True
 
 
-def run(args: argparse.Namespace) -> int:
-    if args.step == _EVERY:
-        say("--step without a number is now --by step")
-        args.by, args.step = "step", None
-    with options.opened(args) as db:
-        trial = selector.trial(db, args.trial).id
-        job, attempts = comparison.read_ranks(db, trial, args.attempt)
-        if not job.matched:
-            reason = _nothing(trial, job)
-            work = work_of_ranks(db, trial) if args.by == "rank" and args.step is None else None
-            if work is None:
-                raise UsageError(reason)
-            view = replace(work, notes=[*work.notes, reason])
-        else:
-            view = _view(db, trial, job, args)
-        view = replace(view, notes=[*view.notes, *_others(attempts)])
-    terminal.show(view, args.form)
-    return 0
+PAGES = (Options(), Options("step", limit=100))
+
+
+def views(db: ProfileDB, trial: int, options: Options) -> list[View]:
+    """One table; of ranks without collectives, what each of them did."""
+    job, attempts = comparison.read_ranks(db, trial, options.attempt)
+    if job.matched:
+        view = _view(db, trial, job, options)
+    else:
+        reason = _nothing(trial, job)
+        alone = options.by == "rank" and options.step is None
+        work = work_of_ranks(db, trial) if alone else None
+        if work is None:
+            raise Nothing(reason)
+        view = replace(work, notes=[*work.notes, reason])
+    return [replace(view, notes=[*view.notes, *_others(attempts)]).first(options.limit)]
 
 
 def _others(attempts: comparison.Attempts) -> list[str]:
@@ -113,21 +100,20 @@ def _nothing(trial: int, job: Ranks) -> str:
     )
 
 
-def _view(db: ProfileDB, trial: int, job: Ranks, args: argparse.Namespace) -> View:
+def _view(db: ProfileDB, trial: int, job: Ranks, options: Options) -> View:
     numbers, causes = analysis.numbers_of_steps(job), Causes(db, trial, job)
-    if args.step is not None and args.step not in numbers:
+    if options.step is not None and options.step not in numbers:
         raise UsageError(
-            f"trial {trial} has no collective in step {args.step}; `taupy ranks {trial} --by step` "
-            "lists the steps"
+            f"trial {trial} has no collective in step {options.step}; `taupy ranks {trial} "
+            "--by step` lists the steps"
         )
-    if args.by in PLACES:
-        return of_places(db, trial, job, args.by, args.step)
-    if args.by == "collective":
-        most = None if args.all or args.form != "text" else _COLLECTIVES
-        return views.collectives_view(
-            job, causes.of_collective, args.step, most, views.remarks(job)
-        )
-    if args.by == "step":
-        chosen = numbers if args.step is None else [args.step]
+    if options.by in PLACES:
+        return of_places(db, trial, job, options.by, options.step)
+    if options.by == "collective":
+        most = None if options.whole else _COLLECTIVES
+        remarks = tables.remarks(job)
+        return tables.collectives_view(job, causes.of_collective, options.step, most, remarks)
+    if options.by == "step":
+        chosen = numbers if options.step is None else [options.step]
         return rank_answers.of_steps(job, chosen, causes)
-    return rank_answers.of_ranks(job, causes, args.step)
+    return rank_answers.of_ranks(job, causes, options.step)

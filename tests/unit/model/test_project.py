@@ -1,0 +1,68 @@
+"""Settings of a project: what is wrong with them is said, and stops no program."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from pathlib import Path
+
+import pytest
+
+import taupy
+from taupy.commands import options
+from taupy.errors import NOTICES
+from taupy.model import project
+
+
+@pytest.fixture
+def file(tmp_path, monkeypatch):
+    (tmp_path / "below").mkdir()
+    monkeypatch.chdir(tmp_path / "below")
+    monkeypatch.delenv("TAUPY_DB", raising=False)
+    NOTICES.clear()
+    yield tmp_path / "pyproject.toml"
+    NOTICES.clear()
+
+
+def database():
+    return options.database_or_store(argparse.Namespace(db=None))
+
+
+def test_the_database_is_relative_to_the_projects_folder(file):
+    file.write_text('[tool.taupy]\ndb = "profiles/all.db"\n')
+    assert database() == str(file.parent / "profiles/all.db")
+    file.write_text('[tool.taupy]\ndb = "postgresql://u@h/d"\n')
+    assert database() == "postgresql://u@h/d"
+    assert NOTICES == []
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[tool.taupy\ndb =", "cannot be read, so it sets nothing"),
+        ("tool = 3", ""),
+        ("[tool]\ntaupy = 3", "is not a table"),
+        ("[tool.taupy]\ndb = 3", "is not a string, and not used: 3"),
+        ('[tool.taupy]\nexperimnt = "e"', "no such setting: experimnt (did you mean experiment?)"),
+    ],
+)
+def test_what_is_wrong_is_said_once_and_nothing_is_refused(file, text, said):
+    file.write_text(text)
+    for _ in range(2):
+        assert database() == str(file.parent / "below/taupy.db")
+    assert [said in notice for notice in NOTICES] == ([True] if said else [])
+
+
+def test_every_setting_that_is_read_has_a_name_in_the_list():
+    read = {"db", "match", "sets", "metrics", "derived", "trust_files", "watch", "include"}
+    for source in Path(taupy.__file__).parent.rglob("*.py"):
+        text = source.read_text()
+        read |= set(re.findall(r'project(?:_settings\(\))?\.get\("(\w+)"', text))
+        read |= set(re.findall(r'\b(?:number|_patterns)\("(\w+)",[^)]*project\)', text))
+    assert read <= {*project.NAMES}
+    docs = Path(taupy.__file__).parent.parent / "docs"
+    page = "".join(page.read_text() for page in docs.glob("*.md"))
+    documented = set(re.findall(r"\[tool\.taupy\.(\w+)\]", page))
+    for block in re.findall(r"\n    \[tool\.taupy\]((?:\n    .*)*)", page):
+        documented |= set(re.findall(r"\n    (\w+) =", block))
+    assert documented and documented <= {*project.NAMES}
