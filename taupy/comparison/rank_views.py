@@ -84,7 +84,7 @@ def view(
         f"{several(len(job.ranks), 'rank')}, {_count(job)}".upper(),
         [_RANKS[at] for at in shown],
         [[row[at] for at in shown] for row in cells],
-        [*_imbalance(cells), *notes, *remarks(job)],
+        [*notes, *_imbalance(cells), *remarks(job)],
     )
 
 

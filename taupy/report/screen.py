@@ -197,8 +197,8 @@ def _within(place: Place) -> str:
 
 
 def _ranks(report: Report, width: int, whole: bool) -> Iterator[str]:
-    """What the ranks say; the first line, if there is little room."""
-    for at, note in enumerate(report.ranks[: _RANKS if whole else 1]):
+    """What the ranks say; which rank was waited for, and why, if there is little room."""
+    for at, note in enumerate(report.ranks[: _RANKS if whole else _RANKS - 1]):
         yield from _wrapped(note, width, "  " if at else "ranks: ", "    ")
     if report.ranks:
         yield ""

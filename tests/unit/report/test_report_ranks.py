@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -10,7 +11,8 @@ from taupy.commands import main
 from taupy.model.profile import Timer
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.writer import add_profile
-from taupy.report import contents
+from taupy.report import contents, screen
+from taupy.report.report import report
 from tests.builders import call, collectives, host, profile_of
 
 MS = 1_000_000
@@ -91,6 +93,14 @@ def test_with_collectives_report_says_what_ranks_says(said):
     profile = job([100, 600], both)
     assert "the others waited 500 ms for rank 1" in said(profile, "ranks")
     assert "ranks: the others waited 500 ms for rank 1" in said(profile, "report")
+
+
+def test_a_screen_with_little_room_says_who_was_waited_for_and_why(tmp_path):
+    with ProfileDB.open(tmp_path / "t.db", create=True) as db:
+        add_profile(db, job([100, 300]))
+        found = replace(report(db, db.latest()), ranks=("who", "why", "how even"))
+    text = screen.text(found, height=1)
+    assert "ranks: who\n  why\n" in text and "how even" not in text
 
 
 def test_one_process_has_no_ranks(said):
