@@ -108,6 +108,53 @@ def text(df):
 cheap(df); dear(df); text(df)
 """
 
+PIPELINE = """\
+import pandas as pd
+df = pd.DataFrame({"user": range(3000), "price": 2.0, "qty": 3, "when": "01/02/2024 10:00"})
+def parse(df):
+    df["t"] = df["when"].apply(lambda s: pd.to_datetime(s, format="%d/%m/%Y %H:%M"))
+    return df
+def features(df):
+    df["total"] = df.apply(lambda r: r["price"] * r["qty"] * (0.9 if r["qty"] > 5 else 1), axis=1)
+    parts = pd.DataFrame()
+    for _, group in df.groupby("user", sort=False).head(50).groupby("user"):
+        parts = pd.concat([parts, pd.DataFrame({"m": [group.total.mean()]})])
+    return parts
+features(parse(df))
+"""
+WORKERS = """\
+import time, torch
+class Numbers(torch.utils.data.Dataset):
+    def __len__(self): return 64
+    def __getitem__(self, i):
+        decode(i)
+        return torch.randn(8), 0
+def decode(i):
+    until = time.perf_counter() + 0.005
+    while time.perf_counter() < until: pass
+if __name__ == "__main__":
+    net = torch.nn.Linear(8, 2)
+    for _ in range(4):
+        for x, y in torch.utils.data.DataLoader(Numbers(), batch_size=8, num_workers=2):
+            torch.nn.functional.cross_entropy(net(x), y).backward()
+"""
+
+
+@pytest.mark.slow
+def test_of_two_dear_mappers_the_dearer_comes_first(tmp_path):
+    pytest.importorskip("pandas", reason="pandas is not installed: pip install pandas")
+    first = findings_of(tmp_path, PIPELINE)[0]
+    assert "(program.py:4)" in first.sentence and "call to_datetime once" in first.attempt
+
+
+@pytest.mark.slow
+def test_a_wait_for_workers_names_what_takes_their_time_and_gives_no_advice(tmp_path):
+    pytest.importorskip("torch", reason="PyTorch is not installed: pip install torch")
+    (wait,) = [one for one in findings_of(tmp_path, WORKERS) if one.kind == "data wait"]
+    assert re.search(r"decode \(program.py:7\) takes 9\d\.?\d* % of their time", wait.sentence)
+    assert wait.attempt == ""
+
+
 LOADED = """\
 import json
 with open("state.json", "w") as file:
