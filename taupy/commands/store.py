@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 _WORTH_NAMING = 0.01
 """Share of the run from which its hottest place is named."""
 
+_ALONE = 2
+"""Timers of a program without routines of its own: itself and its module."""
+
 
 def store(folder: str, of: str = "program") -> None:
     """Deliver the run and report it in one line on stderr. Never raises.
@@ -97,10 +100,7 @@ def _next(delivery: Delivery, folder: str) -> list[str]:
     """
     if delivery.trial_id is None or delivery.profile is None:
         return []
-    from taupy.answers import places
     from taupy.commands.options import DEFAULT_DATABASE
-    from taupy.model.thread_groups import MAIN
-    from taupy.units import duration, several
 
     command = f"taupy report {delivery.trial_id}"
     usual = os.path.join(folder, os.environ.get("TAUPY_DB") or DEFAULT_DATABASE)
@@ -108,6 +108,12 @@ def _next(delivery: Delivery, folder: str) -> list[str]:
         import shlex
 
         command += f" --db {shlex.quote(delivery.database)}"
+    if len(delivery.profile.timers) <= _ALONE:
+        return [f"next: {command}"]
+    from taupy.answers import places
+    from taupy.model.thread_groups import MAIN
+    from taupy.units import duration, several
+
     hottest = places.hottest(places.of_profile(delivery.profile))
     if hottest is None or hottest[1].share < _WORTH_NAMING:
         return [f"next: {command}"]

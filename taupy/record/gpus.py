@@ -91,8 +91,6 @@ def add_gpu_counts(
     profile: Profile, places: dict[int, HostPlaces], folder: Folder, settings: RunSettings
 ) -> list[File]:
     """Add the processes' kernel counters to their nodes; returns the files read."""
-    from taupy.collectors import device
-
     done: list[File] = []
     names = settings.engine_options.get("gpu_counter_names", [])
     for path in folder.files(COUNT_SUFFIX):
@@ -105,6 +103,8 @@ def add_gpu_counts(
         if node is None:
             continue  # its process is still running
         texts = add_count_part(profile, node, part, names, places[node].find)
+        from taupy.collectors import device
+
         profile.devices += device.devices(node, part.chips)
         suffix = f".node{node}" if len(places) > 1 else ""
         profile.metadata.update({f"{HEALTH}{name}{suffix}": text for name, text in texts.items()})
