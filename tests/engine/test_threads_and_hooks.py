@@ -334,7 +334,7 @@ def test_what_runs_at_exit_is_measured(runner, engine):
     )
     assert trial.calls("prog.py") == {"<module>": 1, "late": 2}
     assert {path.names[:-1] for path in trial.paths() if path.names[-1] == "late"} == {
-        (".taupy application",)
+        (".taupy application", "exit")[: 1 + (engine == "native")]
     }
 
 
