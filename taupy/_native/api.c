@@ -53,6 +53,13 @@ PyObject *timer_enter(PyObject *module, PyObject *args)
     Py_RETURN_NONE;
 }
 
+/* A stop that does not end the innermost timer. */
+static void overlap(const char *name)
+{
+    part->overlaps++;
+    timer_note(name, NULL);
+}
+
 PyObject *timer_leave(PyObject *module, PyObject *args)
 {
     (void)module;
@@ -69,10 +76,10 @@ PyObject *timer_leave(PyObject *module, PyObject *args)
     void *key = timer_key(name, group);
     if (key == NULL) {
         PyErr_Clear();
-        part->overlaps++;
+        overlap(name);
         Py_RETURN_FALSE;
     }
-    int of_coroutine = await_end(key, name);
+    await_end(key, name);
     gpu_region(KEY_POINTER(key), 0);
     if (((NamedTimer *)KEY_POINTER(key))->region)
         TELL(on_region);
@@ -80,19 +87,20 @@ PyObject *timer_leave(PyObject *module, PyObject *args)
     while (node->parent != NULL && node->key != key)
         node = node->parent;
     if (node->parent == NULL) {
-        part->overlaps++;
+        overlap(name);
         Py_RETURN_FALSE;
     }
     if (node != thread->cursor) {
-        /* Timers started later are closed with it; routines go on. What a coroutine has begun
-         * has ended if another routine is open above it. */
+        /* Timers started later are closed with it; routines go on. */
         for (Node *open = thread->cursor; open != node; open = open->parent)
             if (key_is_routine(open->key)) {
-                int has_ended = !of_coroutine && range_close(thread, node);
-                part->overlaps += !has_ended;
+                int has_ended = range_close(thread, node);
+                if (!has_ended)
+                    overlap(name);
                 return PyBool_FromLong(has_ended);
             }
-        part->overlaps += !key_is_brief(thread->cursor->key);
+        if (!key_is_brief(thread->cursor->key))
+            overlap(name);
         close_down_to(thread, node, clock_ticks());
         steps_window_look(thread, NULL);
         Py_RETURN_TRUE;

@@ -1,5 +1,6 @@
 /* Reopening nodes at a different place of the call tree. */
 #include "carry.h"
+#include "awaits.h"
 #include "process.h"
 #include "timing.h"
 
@@ -61,25 +62,25 @@ void go_on(Thread *thread, Node *inner, Node *outer, int ranges_only, uint64_t n
     }
 }
 
-/* The first timer that a coroutine's suspension has ended. */
-static void note_cut(const NamedTimer *timer, const Routine *routine)
-{
-    static int is_noted;
-    char text[512];
-    if (is_noted)
-        return;
-    is_noted = 1;
-    snprintf(text, sizeof text, "%.200s in %.150s, line %lld of %.120s", timer->name, routine->name,
-             (long long)routine->line, routine->file);
-    metadata_write("taupy.timers.cut", text);
-}
-
-/* The routine is a coroutine that is suspended or ends: its timers end. */
+/* A coroutine's timers end: with its task, or because they are too many. */
 static void timers_end(const Routine *routine, const Node *inner, const Node *outer)
 {
     for (const Node *node = inner; node != outer; node = node->parent)
-        if (range_kind(node->key) == RANGE_TIMER)
-            note_cut(KEY_POINTER(node->key), routine); /* its stop is counted */
+        if (range_kind(node->key) == RANGE_TIMER) {
+            part->overlaps++;
+            timer_note(((const NamedTimer *)KEY_POINTER(node->key))->name, routine);
+        }
+}
+
+/* Whether a coroutine awaits the one with this node. */
+static int is_awaited(const Node *node)
+{
+    const Routine *routine = NULL;
+    for (node = node->parent; node->parent != NULL && !key_is_routine(node->key);)
+        node = node->parent;
+    if (node->parent != NULL)
+        routine = routine_find(node->key);
+    return routine != NULL && routine->is_async;
 }
 
 void ranges_go_on(Thread *thread, Node *inner, Node *outer, uint64_t now)
@@ -87,8 +88,11 @@ void ranges_go_on(Thread *thread, Node *inner, Node *outer, uint64_t now)
     const Routine *routine = timers_used ? routine_find(outer->key) : NULL;
     if (thread->cursor->parent == NULL)
         phase_watch->closed(thread);
-    else if (routine != NULL && routine->is_async)
-        timers_end(routine, inner, outer);
+    else if (routine != NULL && routine->is_async &&
+             (suspension != NULL ? !suspension->is_yield : !is_awaited(outer))) {
+        if (suspension == NULL || !timers_hold(inner, outer))
+            timers_end(routine, inner, outer);
+    }
     else if (ranges_open || phases_open || timers_used)
         go_on(thread, inner, outer, 1, now);
 }

@@ -1,6 +1,6 @@
 /* NVTX ranges, record_function phases (tracked by phases.c) and the program's timers stay open after
- * the routine in which they began has returned. A coroutine's timers do not: its caller, the event
- * loop, goes on with other tasks. */
+ * the routine in which they began has returned. A coroutine's timers stay with its task (awaits.h):
+ * its caller, the event loop, goes on with other tasks. */
 #ifndef TAUPY_CARRY_H
 #define TAUPY_CARRY_H
 

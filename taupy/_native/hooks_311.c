@@ -4,6 +4,8 @@
 #include "hooks.h"
 
 #if PY_VERSION_HEX < 0x030C0000
+#include "awaits.h"
+#include "carry.h"
 #include "imports.h"
 #include "known.h"
 #include "pairs.h"
@@ -237,6 +239,20 @@ static ALWAYS_INLINE int is_resumed(const struct _PyInterpreterFrame *frame)
            (int)(frame->prev_instr - _PyCode_CODE(code)) >= code->_co_firsttraceable;
 }
 
+/* Leave a routine while others, or timers, are open in it. */
+static NOINLINE void leave_open(Thread *thread, struct _PyInterpreterFrame *frame,
+                                PyCodeObject *code, uint64_t now, PyObject *result)
+{
+    Suspension here = {frame, 0};
+    if (timers_used && code->co_flags & IS_GENERATOR_LIKE && result != NULL &&
+        _PyFrame_GetGenerator(frame)->gi_frame_state == FRAME_SUSPENDED) {
+        here.is_yield = is_yielded(result);
+        suspension = &here;
+    }
+    leave_slow(thread, code, now, result);
+    suspension = NULL;
+}
+
 static inline __attribute__((always_inline)) PyObject *
 eval_frame(PyThreadState *state, struct _PyInterpreterFrame *frame, int throwing, int full, int hidden)
 {
@@ -286,12 +302,14 @@ eval_frame(PyThreadState *state, struct _PyInterpreterFrame *frame, int throwing
         return eval_phase(thread, state, frame, throwing, routine);
     }
     node_enter(thread, node, resume, full);
+    if (unlikely(timers_held && resume))
+        timers_resume(thread, frame);
     PyObject *result = evaluate(thread, state, frame, throwing);
     uint64_t now = clock_ticks();
     if (unlikely(this_thread != thread || thread->cursor != node)) {
         /* In a forked child, with a timer left open, or after a greenlet switch. */
         if ((thread = this_thread) != NULL || (thread = thread_after_fork()) != NULL)
-            leave_slow(thread, code, now, result);
+            leave_open(thread, frame, code, now, result);
         return result;
     }
     uint64_t took = node_leave(thread, node, now, full);
@@ -306,9 +324,14 @@ static NOINLINE PyObject *eval_otherwise(PyThreadState *state, struct _PyInterpr
     return eval_frame(state, frame, throwing, 0, 0);
 }
 
-static NOINLINE PyObject *left_otherwise(void *key, uint64_t now, PyObject *result)
+static NOINLINE PyObject *left_otherwise(struct _PyInterpreterFrame *frame, PyCodeObject *code,
+                                         uint64_t now, PyObject *result)
 {
-    leave_at(now, key, 0, result);
+    Thread *thread = this_thread;
+    if (thread != NULL && thread->cursor->key != (void *)code)
+        leave_open(thread, frame, code, now, result);
+    else
+        leave_at(now, code, 0, result);
     return result;
 }
 
@@ -324,10 +347,12 @@ static PyObject *eval_plain(PyThreadState *state, struct _PyInterpreterFrame *fr
                  (code->co_flags & IS_GENERATOR_LIKE && !resume) ||
                  (node = enter_again(thread, code, resume)) == NULL))
         return eval_otherwise(state, frame, throwing);
+    if (unlikely(timers_held && resume))
+        timers_resume(thread, frame);
     PyObject *result = _PyEval_EvalFrameDefault(state, frame, throwing);
     uint64_t now = clock_fast_ticks();
     if (unlikely(this_thread != thread || thread->cursor != node || now >= thread->due_ticks))
-        return left_otherwise(code, now, result);
+        return left_otherwise(frame, code, now, result);
     node->inclusive += now - node->t0;
     cursor_set(thread, node->parent);
     return result;

@@ -2,6 +2,8 @@
 #include "hooks.h"
 
 #if PY_VERSION_HEX >= 0x030C0000
+#include "awaits.h"
+#include "carry.h"
 #include "process.h"
 #include "timing.h"
 #include <stddef.h>
@@ -54,6 +56,25 @@ static NOINLINE PyObject *end(uint64_t now, void *key, PyObject *returned)
     return answer(leave_at(now, key, 0, returned));
 }
 
+/* A generator or coroutine is suspended; `returned`: the value that it yields. */
+static NOINLINE PyObject *suspend(uint64_t now, void *key, int full, PyObject *returned)
+{
+    Suspension here = {timers_used ? frame_id() : NULL, is_yielded(returned)};
+    if (timers_held)
+        timers_drop(here.frame);
+    suspension = &here;
+    PyObject *result = answer(leave_at(now, key, full, returned));
+    suspension = NULL;
+    return result;
+}
+
+static NOINLINE void resumed(void)
+{
+    Thread *thread = this_thread;
+    if (thread != NULL && thread->cursor != &thread->hidden)
+        timers_resume(thread, frame_id());
+}
+
 #define CALLBACKS(suffix, full)                                                                    \
     CALLBACK(on_start##suffix)                                                                     \
     {                                                                                              \
@@ -65,9 +86,14 @@ static NOINLINE PyObject *end(uint64_t now, void *key, PyObject *returned)
     CALLBACK(on_resume##suffix)                                                                    \
     {                                                                                              \
         Thread *thread = this_thread;                                                              \
+        PyObject *result = Py_None;                                                                \
         if (full)                                                                                  \
-            return answer(enter_on(thread, args[0], 1, NULL, NULL, full));                         \
-        return enter_again(thread, args[0], 1) ? Py_None : resume(thread, args[0]);                \
+            result = answer(enter_on(thread, args[0], 1, NULL, NULL, full));                       \
+        else if (!enter_again(thread, args[0], 1))                                                 \
+            result = resume(thread, args[0]);                                                      \
+        if (unlikely(timers_held))                                                                 \
+            resumed();                                                                             \
+        return result;                                                                             \
     }                                                                                              \
     CALLBACK(on_return##suffix)                                                                    \
     {                                                                                              \
@@ -76,9 +102,18 @@ static NOINLINE PyObject *end(uint64_t now, void *key, PyObject *returned)
             return answer(leave_at(now, args[0], full, args[2]));                                  \
         return leave_again(this_thread, args[0], now) ? Py_None : end(now, args[0], args[2]);      \
     }                                                                                              \
+    CALLBACK(on_yield##suffix)                                                                     \
+    {                                                                                              \
+        uint64_t now = full ? clock_ticks() : clock_fast_ticks();                                  \
+        if (!full && !timers_held && leave_again(this_thread, args[0], now))                       \
+            return Py_None;                                                                        \
+        return suspend(now, args[0], full, args[2]);                                               \
+    }                                                                                              \
     CALLBACK(on_throw##suffix)                                                                     \
     {                                                                                              \
         enter(args[0], 1, NULL, NULL, full);                                                       \
+        if (unlikely(timers_held))                                                                 \
+            resumed();                                                                             \
         return Py_None;                                                                            \
     }                                                                                              \
     CALLBACK(on_unwind##suffix)                                                                    \
@@ -127,7 +162,7 @@ static const struct {
     {"PY_RESUME", on_resume_plain, on_resume_full},
     {"PY_THROW", on_throw_plain, on_throw_full},
     {"PY_RETURN", on_return_plain, on_return_full},
-    {"PY_YIELD", on_return_plain, on_return_full},
+    {"PY_YIELD", on_yield_plain, on_yield_full},
     {"PY_UNWIND", on_unwind_plain, on_unwind_full},
     {"CALL", on_call_plain, on_call_full},
     {"C_RETURN", on_c_return_plain, on_c_return_full},

@@ -7,7 +7,7 @@
 RoutineWatch *routine_watches;
 Table routines, retired;
 uint64_t nodes_rekeyed;
-int phases_known, greenlet_loaded;
+int coroutines_known, phases_known, greenlet_loaded;
 static uint64_t retired_keys;
 
 void routine_watch_add(RoutineWatch *watch)
@@ -241,6 +241,7 @@ Routine *routine_new(void *key, PyObject *callable, PyObject *globals)
         int flags = ((PyCodeObject *)key)->co_flags;
         routine->is_async =
             (flags & (CO_COROUTINE | CO_ITERABLE_COROUTINE | CO_ASYNC_GENERATOR)) != 0;
+        coroutines_known |= (int)routine->is_async;
         routine = routine_of_code(routine, key);
     }
     return routine_put(routine) == 0 ? routine : NULL;

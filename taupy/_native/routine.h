@@ -143,6 +143,7 @@ extern RoutineWatch *routine_watches;
 extern Table routines; /* by key, and also by node_key where it differs */
 extern Table retired;  /* by name, file and line */
 extern uint64_t nodes_rekeyed; /* amount of work done, for tests */
+extern int coroutines_known; /* some routine is_async */
 extern int phases_known;       /* some routine has ROUTINE_PHASE, _IMPORT, _LAYER or _KNOWN */
 extern int greenlet_loaded;    /* the module greenlet is loaded or being imported */
 

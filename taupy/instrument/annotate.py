@@ -10,6 +10,7 @@ whether or not the program is profiled, or never: profiling must not change the 
 
 import _thread
 import sys
+from _contextvars import ContextVar
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -86,18 +87,19 @@ class DynamicPhase(Timer):
 
     def __init__(self, name: object, group: object) -> None:
         super().__init__(name, group)
-        self._open: dict[int, list[str]] = {}  # thread -> names of open timers
+        self._open = ContextVar("taupy", default=())  # names of open timers, of a thread or task
 
     def start(self) -> None:
         with _lock:
             number = _numbers[self.name] = _numbers.get(self.name, 0) + 1
         name = f"{self.name} {number}"
-        self._open.setdefault(_thread.get_ident(), []).append(name)
+        self._open.set((*self._open.get(), name))
         _engine.timer_enter(name, self.group)
 
     def stop(self) -> None:
-        names = self._open.get(_thread.get_ident())
-        _engine.timer_leave(names.pop() if names else self.name, self.group)
+        *others, name = self._open.get() or (self.name,)
+        self._open.set((*others,))
+        _engine.timer_leave(name, self.group)
 
 
 class Step(Timer):

@@ -491,12 +491,10 @@ def _timers(count: int, cut: str) -> str:
     """About timers whose time is not that between their start and stop.
 
     Args:
-        cut: the first one that a coroutine's suspension ended, and where; "" if none did.
+        cut: the first one, and where; "" if it is not known.
     """
-    if not cut:
-        return f"{count} timers were stopped out of order or without having been started"
+    first = f"; the first is {cut}" if cut else ""
     return (
-        f"{count} timers have no time from a coroutine's first suspension on, or were stopped out "
-        f"of order: the first is {cut}; those that it begins itself have their elapsed time as a "
-        "user event, and its own row has the time that it ran"
+        f"{count} timers were stopped out of order or without having been started, or ended with "
+        f"the thread's work or task that began them{first}"
     )

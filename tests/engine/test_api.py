@@ -263,34 +263,124 @@ def test_a_timer_lasts_until_it_is_stopped_whichever_routine_began_it(runner):
     assert "taupy.health.timers" not in trial.metadata()
 
 
-def test_a_timer_in_a_coroutine_has_its_elapsed_time_beside_it(runner):
-    trial = runner.run(
-        """
-import asyncio, taupy, time
+TASKS = """
+import asyncio, contextlib, taupy, time
 elapsed = []
 def work(): pass
-async def handle():
-    began = time.perf_counter_ns()
-    with taupy.timer("request"):
-        await asyncio.sleep(0.01)
-        with taupy.timer("below"):
+async def nap():
+    await asyncio.sleep(0.005)
+    work()
+class Helper:
+    def __init__(self, name): self.timer = taupy.timer(name)
+    def begin(self): self.timer.start()
+    def end(self): self.timer.stop()
+    async def async_begin(self):
+        self.begin()
+        await nap()
+    async def async_end(self):
+        await nap()
+        self.end()
+@contextlib.contextmanager
+def section(timer):
+    with timer: yield
+@contextlib.asynccontextmanager
+async def slow_section(timer):
+    with timer:
+        await nap()
+        yield
+async def block(timer):
+    with timer:
+        await nap()
+        with taupy.timer("inner"):
+            await nap()
             work()
+    work()
+async def helped():
+    helper.begin(); await nap(); work(); helper.end(); work()
+async def async_helped():
+    await async_helper.async_begin(); work(); await async_helper.async_end(); work()
+async def managed(timer):
+    with section(timer):
+        await nap(); work()
+    work()
+async def async_managed(timer):
+    async with slow_section(timer):
+        await nap(); work()
+    work()
+async def stacked(timer):
+    async with contextlib.AsyncExitStack() as stack:
+        stack.enter_context(timer)
+        await nap(); work()
+    work()
+async def cancelled():
+    with taupy.timer("cancelled"):
+        await asyncio.sleep(600)
+async def timed(task):
+    began = time.perf_counter_ns()
+    await task
     elapsed.append(time.perf_counter_ns() - began)
+helper, async_helper = Helper("helped"), Helper("async_helped")
+numbered = taupy.phase("numbered", dynamic=True)
 async def main():
-    await asyncio.gather(*[handle() for _ in range(5)])
+    for _ in range(2):
+        task = asyncio.ensure_future(cancelled())
+        await asyncio.gather(*[made for _ in range(2) for made in (
+            timed(block(taupy.timer("block"))), helped(), async_helped(),
+            managed(taupy.phase("managed")), async_managed(taupy.timer("async_managed")),
+            stacked(taupy.timer("stacked")), managed(numbered))])
+        task.cancel()
+        await asyncio.wait([task])
+    work()
 asyncio.run(main())
 taupy.metadata("elapsed", sum(elapsed))
+"""
+
+
+def test_timers_and_phases_whose_body_awaits_follow_their_task(runner):
+    trial = runner.run(TASKS, "native")
+    counted = {name: calls for name, calls in names(trial).items() if "numbered" not in name}
+    assert counted == dict.fromkeys(
+        ("block", "inner", "helped", "async_helped", "managed", "async_managed", "stacked"), 4
+    ) | {"cancelled": 2}
+    assert {f"numbered {n}" for n in range(1, 5)} <= set(names(trial))
+    worked = [p for p in trial.paths() if p.names[-1] == "work"]
+    for name in ("helped", "async_helped", "managed", "async_managed", "stacked"):
+        of_name = [p for p in worked if p.names[-2] == name]
+        assert [p.calls for p in of_name if p.names[-3] == name] == [4]  # in the timer
+        assert [p.calls for p in of_name if p.names[-3] != name] == [4 + 4 * (name == "managed")]
+    assert trial.under("block", "block", "inner", "work").calls == 4
+    assert trial.under("block", "block", "inner", "nap", "work").calls == 4
+    assert trial.under("main", "work").calls == 1
+    for name in ("block", "helped", "async_helped", "managed", "async_managed", "stacked"):
+        count, minimum, *_ = events(trial, f"{name} (elapsed, with awaits)")[0]
+        assert count == 4 and minimum >= 5e6 > trial.under(name, name).inclusive / 4
+    count, _, _, mean, _, _ = events(trial, "block (elapsed, with awaits)")[0]
+    own = int(trial.metadata()["elapsed"])
+    assert 0.5 * own < count * mean <= own
+    assert "taupy.health.timers" not in trial.metadata()
+
+
+def test_a_timer_that_cannot_be_followed_is_named_with_its_place(runner):
+    trial = runner.run(
+        """
+import asyncio, taupy
+def work(): pass
+async def forgets():
+    taupy.timer("forgotten").start()
+    await asyncio.sleep(0)
+async def main():
+    await asyncio.gather(forgets(), forgets())
+    work()
+asyncio.run(main())
+def wrong():
+    taupy.timer("never begun").stop()
+wrong()
 """,
         "native",
     )
-    count, minimum, _, mean, _, _ = events(trial, "request (elapsed, with awaits)")[0]
-    assert count == 5 and minimum >= 10e6
-    own = int(trial.metadata()["elapsed"])
-    assert 0.5 * own < count * mean <= own
-    assert trial.under("handle", "request").calls == 5
-    assert trial.under("handle", "below", "work").calls == 5
+    assert trial.under("main", "work").calls == 1
     said = trial.metadata()["taupy.health.timers"]
-    assert said.startswith("5 timers") and "request in handle, line 5 of" in said
+    assert said.startswith("3 timers") and "forgotten in forgets, line 4 of" in said
 
 
 def test_a_coroutines_stop_leaves_its_callers_timer_alone(runner):
