@@ -10,6 +10,7 @@
 # make fuzz   change files of all formats, including taupy's own, at random (FUZZ_SECONDS=1800 SEED=N)
 # make faults   make every n-th write, mmap, open, fork ... of taupy fail
 # make soak   runs, kills, recoveries and full disks for an hour (SOAK_SECONDS=600 SEED=N)
+# make as-root   attacks by a second user: as root, or in a user namespace that has several users
 # make foreign   run CPython's own tests with and without taupy (FOREIGN=--share: some minutes)
 # make observer   check that 30 trainings do not notice taupy, and that of 20 pairs of ranks the slow
 #                 one is named with the reason (OBSERVER=--share: a few)
@@ -41,7 +42,7 @@ DOCS_TESTS := tests/docs $(wildcard tests/unit/*/test_docs.py)
 
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: demo test-environment test test-all oldest check lint types floors docs javascript browsers sanitize random fuzz faults soak foreign observer \
+.PHONY: demo test-environment test test-all oldest check lint types floors docs javascript browsers sanitize random fuzz faults soak as-root foreign observer \
   bench pycuda wheel \
   gpu-environment gpu-wheels gpu-check gpu-record clean python
 
@@ -135,6 +136,14 @@ FAULTS ?= 12
 
 faults: test-environment
 	TAUPY_FAULTS=$(FAULTS) $(TEST)/bin/python -m pytest -q -n 2 tests/faults
+
+# `make test-all` runs them too if it runs as root.
+AS_ROOT := $(if $(filter-out 0,$(shell id -u)),unshare --user --map-root-user --map-auto)
+
+as-root: test-environment
+	@if $(AS_ROOT) true 2>/dev/null; then \
+	  $(AS_ROOT) $(TEST)/bin/python -m pytest -q tests/attacks/test_as_root.py tests/attacks/test_rights.py; \
+	else echo "as-root: skipped, since there is neither root nor a user namespace with several users"; fi
 
 SOAK_SECONDS ?= 3600
 
