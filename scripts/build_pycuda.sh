@@ -25,7 +25,7 @@ CUDADRV_LIB_DIR = CUDART_LIB_DIR = ["$build/lib"]
 CUDART_LIBNAME = ["cuda"]
 CUDA_ENABLE_CURAND = False
 CXXFLAGS = ["-O0", "-w"]
-LDFLAGS = ["-Wl,--no-as-needed"]
+LDFLAGS = ["-Wl,--no-as-needed", "-L$build/lib", "-lcuda"]  # or the linker drops what is empty
 END
-HOME="$build/home" "${pip[@]}" --no-binary pycuda --target "$site.part" pycuda
+HOME="$build/home" "${pip[@]}" --no-cache-dir --no-binary pycuda --target "$site.part" pycuda
 mv "$site.part" "$site"
