@@ -188,13 +188,20 @@ class Soak:
             assert str(rescue) in self.messages, f"{rescue.name} was never named"
             self.taupy("import", "--db", self.database, rescue)
             rescue.unlink()
-        left = [*self.state.glob("*"), *self.temporary.iterdir()]
-        names = {"taupy.db", "prog.py", "state", "tmp"}
-        left += [path for path in self.folder.iterdir() if path.name not in names]
-        assert left == [], f"left behind: {left}"
-        assert processes_of(self.state) == []
+        # A killed program's watch and children end by themselves, when a busy machine lets them.
+        until = time.monotonic() + LONGEST_S
+        while (left := self.left_behind()) and time.monotonic() < until:
+            time.sleep(0.1)
+        assert not left, f"left behind: {left}"
         if self.database.exists():
             self.check_trials()
+
+    def left_behind(self) -> list[str]:
+        """Files of runs, and processes with this state folder in their environment."""
+        names = {"taupy.db", "prog.py", "state", "tmp"}
+        left = [*self.state.glob("*"), *self.temporary.iterdir()]
+        left += [path for path in self.folder.iterdir() if path.name not in names]
+        return [*map(str, left), *processes_of(self.state)]
 
     def check_trials(self) -> None:
         report = self.taupy("doctor", self.database)
@@ -207,16 +214,17 @@ class Soak:
         assert stored + unmeasured >= self.began, f"{stored} trials of {self.began} runs"
 
 
-def processes_of(state: Path) -> list[int]:
-    """Processes with this state folder in their environment."""
-    pids = []
+def processes_of(state: Path) -> list[str]:
+    """Processes with this state folder in their environment, by number and command line."""
+    found = []
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             if os.fsencode(state) in (folder / "environ").read_bytes():
-                pids.append(int(folder.name))
+                command = (folder / "cmdline").read_bytes().replace(b"\0", b" ")
+                found.append(f"{folder.name} ({os.fsdecode(command)})")
         except OSError:
             continue
-    return pids
+    return found
 
 
 ACTIONS: dict[str, Callable[[Soak], None]] = {
