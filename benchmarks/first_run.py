@@ -2,9 +2,9 @@
 
     python benchmarks/first_run.py
 
-The program trains a small network and prints the CPU time of its loop, without the import. It is run
-natively, with `taupy run` in a fresh state folder, and once more in the same folder, in turns. The
-table shows the median, and the median ratio to the native run of the same round.
+The program trains a small network and prints the CPU time of its loop, without the import. It is
+run natively, with `taupy run` in a fresh state folder, and once more in the same folder, in turns.
+The table shows the median, and the median ratio to the native run of the same round.
 """
 
 from __future__ import annotations

@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from taupy.commands.messages import say
+from taupy.escaping import visible
 from taupy.instrument.runfolder import open_states, run_folders
 from taupy.instrument.torch_library import KINDS
 from taupy.profiledb.store.manifest import cache_folder
@@ -37,11 +38,11 @@ def run(args: argparse.Namespace) -> int:
     for file in files:
         if args.all:
             file.unlink(missing_ok=True)
-        print(f"{'removed' if args.all else 'would remove'} {file}")
+        print(f"{'removed' if args.all else 'would remove'} {visible(str(file))}")
     for folder in (*folders, Path(cache_folder())) if args.all else ():
         if folder.is_absolute() and not os.listdir(folder):
             folder.rmdir()
-            print(f"removed {folder}")
+            print(f"removed {visible(str(folder))}")
     if not files:
         say("there is nothing to remove")
     elif not args.all:

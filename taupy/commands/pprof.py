@@ -261,7 +261,9 @@ class Request:
         )
         if not tables:
             raise TaupyError(
-                f"trial {self.trial_id} on these threads: "
+                f"nothing of trial {self.trial_id} ran on a GPU for these threads"
+                if not tests
+                else f"trial {self.trial_id} on these threads: "
                 + no_such(
                     "kernel",
                     ", ".join(self.args.filter),

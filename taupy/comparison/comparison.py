@@ -24,7 +24,7 @@ from taupy.comparison.sides import Side
 from taupy.comparison.trial_values import VALUES, Over, Runs, TrialValues, Value, Where
 from taupy.errors import MissingMetric, UsageError
 from taupy.model import answer as values
-from taupy.model.metric import ROOT_TIMER, Metric
+from taupy.model.metric import NOT_ROUTINES, Metric
 from taupy.model.names import one_name
 from taupy.model.question import COUNTS
 from taupy.model.rows import TimerRow
@@ -345,7 +345,7 @@ def warnings(sides: Sequence[Side], of_places: Sequence[Answer]) -> list[str]:
         if answer.by not in _NAMED or not answer.comparison.additive:
             continue
         keys = answer.keys
-        rows = [row for row in answer.comparison.rows if keys[row.key].timer != ROOT_TIMER]
+        rows = [row for row in answer.comparison.rows if keys[row.key].timer not in NOT_ROUTINES]
         values_of: list[dict[Hashable, float]] = [
             {row.key: value for row in rows if (value := row.values[at]) is not None}
             for at in range(len(sides))

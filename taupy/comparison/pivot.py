@@ -21,7 +21,7 @@ from taupy.errors import MissingMetric, UsageError
 from taupy.escaping import visible
 from taupy.model.answer import Answer
 from taupy.model.kernel_names import is_kernel
-from taupy.model.metric import ROOT_TIMER, Metric
+from taupy.model.metric import NOT_ROUTINES, Metric
 from taupy.model.question import COUNTS
 from taupy.model.rows import TimerRow, TrialRow
 from taupy.profiledb import trial_facts
@@ -289,7 +289,7 @@ class _Cells:
         if not columns:
             return
         first, *others = (
-            (labels, {key: value for key, value in rows.items() if ROOT_TIMER not in key})  # type: ignore[operator]
+            (labels, {key: value for key, value in rows.items() if NOT_ROUTINES.isdisjoint(key)})  # type: ignore[arg-type]
             for labels, rows in columns.items()
         )
         for labels, rows in others:

@@ -42,7 +42,7 @@ from taupy.comparison.swept_values import (
 )
 from taupy.errors import UsageError
 from taupy.escaping import visible
-from taupy.model.metric import ROOT_TIMER, TIME
+from taupy.model.metric import NOT_ROUTINES, TIME
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.meaning import meant_in
 from taupy.profiledb.opening import opened
@@ -211,7 +211,7 @@ class Sweep:
         sums: dict[Hashable, float] = {}
         for run in self._runs(series, value):
             for key, timer in run.timers.items():
-                if key[1] != ROOT_TIMER:
+                if key[1] not in NOT_ROUTINES:
                     sums[key] = sums.get(key, 0.0) + timer.exclusive.total
         return sums
 

@@ -84,10 +84,11 @@ class DynamicPhase(Timer):
     """A phase that is a new phase each time it begins: `epoch 1`, `epoch 2`, ..."""
 
     __slots__ = ("_open",)
+    _open: ContextVar[tuple[str, ...]]  # names of open timers, of a thread or task
 
     def __init__(self, name: object, group: object) -> None:
         super().__init__(name, group)
-        self._open = ContextVar("taupy", default=())  # names of open timers, of a thread or task
+        self._open = ContextVar("taupy", default=())
 
     def start(self) -> None:
         with _lock:

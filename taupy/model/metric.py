@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 ROOT_TIMER = ".taupy application"
+NOT_ROUTINES = frozenset({ROOT_TIMER, "exit"})
+"""Rows that each process has, whatever its program is."""
 """Name of the timer at the top of every thread (TAU's `.TAU application`)."""
 
 

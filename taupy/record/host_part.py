@@ -144,7 +144,7 @@ class _NativePart:
 
     def __init__(self, file: Container, is_changing: bool = False) -> None:
         self.file = file
-        self.is_changing = is_changing
+        self.is_partial = is_changing or file.lost_bytes > 0  # what it names may be missing
         self.name = file.name
         self.data = file.data
         self.header = file.header
@@ -282,11 +282,11 @@ class _NativePart:
         return parent
 
     def row_at(self, rows: Rows, address: int) -> int | None:
-        """The row of a call path; None if it is newer than what was read of a changing file."""
+        """The row of a call path; None if that is newer than what was read, or was lost."""
         try:
             return int(rows.at(np.array([address], "u8"))[0])
         except FormatError:
-            if not self.is_changing:
+            if not self.is_partial:
                 raise
             return None
 
@@ -383,7 +383,7 @@ class _NativePart:
         is_kept = (open_nodes["flags"] & part_spans.STAMPED != 0) & (open_nodes["t0"] < last[0])
         began = open_nodes["t0"][is_kept]
         ended = np.concatenate([np.empty(0, SPAN), *pieces])
-        if self.is_changing:  # some may be newer than what was read
+        if self.is_partial:
             ended = ended[rows.find(ended["node"]) >= 0]
         if not len(ended) and not len(began):
             return None

@@ -129,6 +129,7 @@ short2) # how programs end; JAX
 1) # tracing, and fixtures that replay without a GPU
   step doctor 20 "$python" -m taupy doctor
   step nvidia-smi 10 nvidia-smi -q
+  step setup-torch 60 "$python" -m taupy setup torch
   step record 60 "$python" tests/gpu/record.py "$logs/fixture"
   taupy copies 40 --trace $programs/gemms.py
   step tests 160 "$python" -m pytest -v -m gpu tests/gpu --ignore tests/gpu/test_sampling.py
@@ -142,7 +143,7 @@ short2) # how programs end; JAX
   expected tensor
   ncu none 70
   ncu none 40 dram__bytes.sum
-  ncu all 70
+  ncu all 50
   taupy regions 40 --metrics bytes_dram --counters-at regions $programs/gemms.py
   taupy tau 60 --metrics tau --gpu-launches 1 $programs/torch_steps.py
   ;;
@@ -150,7 +151,7 @@ short2) # how programs end; JAX
   step cost 220 "$python" benchmarks/gpu_launches.py
   ;;
 4) # the rest
-  step sampling 60 "$python" -m pytest -v -m gpu tests/gpu/test_sampling.py
+  step sampling 30 "$python" -m pytest -v -m gpu tests/gpu/test_sampling.py
   taupy jax 40 --trace $programs/jax_steps.py
   trials=(jax)
   for mode in exit _exit fork dataloader sigkill profiler; do

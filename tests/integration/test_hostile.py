@@ -79,6 +79,7 @@ ARGUMENTS: dict[str, list[list[str]] | None] = {
     "sweep": [["{all}", "--over", "n"], ["--over", "{evil}"]],
     "serve": None,
     "setup": [["{evil}"]],
+    "clean": None,
     "merge": [["{evil}"], ["{db}"]],
     "store": [["check", "--db", "{evil}"], ["create", "--db", "postgresql://{evil}"]],
     "push": [["--to", "{evil}"], ["{evil}", "--to", "postgresql://{evil}"]],

@@ -24,7 +24,7 @@ STEPS = {
     "expected-contexts tensor expected-tensor ncu-none ncu-none-dram ceilings",
     "short2": "build copies jax ends-profiler ends-exit ends-fork ends-sigkill trials "
     "expected-copies pycuda-ceilings cupti-python not-root",
-    "1": "build doctor nvidia-smi record copies tests expected-copies",
+    "1": "build doctor nvidia-smi setup-torch record copies tests expected-copies",
     "2": "build smoke tensor expected-tensor ncu-none ncu-none-dram ncu-all regions tau",
     "3": "build cost",
     "4": "build sampling jax ends-exit ends-_exit ends-fork ends-dataloader ends-sigkill "

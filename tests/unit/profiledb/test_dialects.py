@@ -266,7 +266,7 @@ READING = [
 ]
 UNDECIDED = 4  # what a gate of single runs ends with
 NEITHER = {
-    "run", "top", "static", "avail", "import", "merge", "doctor", "setup", "completion",
+    "run", "top", "static", "avail", "import", "merge", "doctor", "setup", "clean", "completion",
     "help",
     "store", "push", "pull",  # trials are copied
     "serve", "query",  # the user's own SQL, for SQLite
