@@ -95,7 +95,15 @@ def shown(collection, monkeypatch, capsys):
     return run
 
 
-@pytest.mark.parametrize("number", range(len(PROFILES)))
+QUICK = 6
+EACH = pytest.mark.parametrize(
+    "number",
+    [pytest.param(n, marks=pytest.mark.slow if n >= QUICK else ()) for n in range(len(PROFILES))],
+)
+"""The first profiles differ most: what GPUs' faults show differs little from one to another."""
+
+
+@EACH
 def test_no_table_of_a_trial_is_wider_than_its_window(number, shown):
     assert sum(bool(shown(command, number)) for command in READING) >= 5
 
@@ -105,7 +113,7 @@ def test_no_table_of_several_trials_is_wider_than_its_window(command, shown):
     assert shown(command, "several")
 
 
-@pytest.mark.parametrize("number", range(len(PROFILES)))
+@EACH
 def test_no_report_is_larger_than_its_window(number, collection, monkeypatch, capsys):
     monkeypatch.setenv("TAUPY_STATE_DIR", str(collection / "state"))
     monkeypatch.setenv("LINES", "24")
