@@ -46,11 +46,12 @@ DOCS_TESTS := tests/docs $(wildcard tests/unit/*/test_docs.py)
   bench pycuda wheel \
   gpu-environment gpu-wheels gpu-check gpu-record clean python
 
-# -I: as it is installed, not as it lies here.
-HAS_TAUPY := $(shell $(PYTHON) -I -c 'import taupy' 2>/dev/null && echo yes)
-TAUPY := $(if $(HAS_TAUPY),$(PYTHON),$(DEMO)/bin/python) -I -m taupy
+# -I: as it is installed, not as it lies here. The command, since a program gets the options of
+# the interpreter that runs taupy.
+SCRIPTS := $(shell $(PYTHON) -I -c 'import taupy, sysconfig; print(sysconfig.get_path("scripts"))' 2>/dev/null)
+TAUPY := $(or $(SCRIPTS),$(DEMO)/bin)/taupy
 
-demo: $(if $(HAS_TAUPY),python,$(DEMO)/.installed-$(VERSION))
+demo: $(if $(SCRIPTS),python,$(DEMO)/.installed-$(VERSION))
 	$(TAUPY) run examples/mnist.py
 	$(TAUPY) pprof --fold-libraries --limit 16
 
