@@ -1,6 +1,5 @@
 /* Timers of coroutines; see awaits.h. */
 #include "awaits.h"
-#include "carry.h"
 #include "events.h"
 #include "frames.h"
 #include "process.h"

@@ -21,11 +21,6 @@ extern size_t phases_open; /* of record_function */
 extern int timers_used;    /* of the in-code API */
 extern Listener carry_listener;
 
-static inline enum Range range_kind(const void *key)
-{
-    return KEY_KIND(key) == KEY_TIMER ? ((NamedTimer *)KEY_POINTER(key))->range : RANGE_NONE;
-}
-
 /* Open timer `key` at the cursor. Returns 0 if there is no room for it or it is too deep. */
 int timer_begin(Thread *thread, void *key);
 /* Reopen, under the cursor, the nodes that were open between `outer` (exclusive) and `inner`:

@@ -77,6 +77,11 @@ typedef struct NamedTimer {
     uint64_t facts_generation, calls;
 } NamedTimer;
 
+static inline enum Range range_kind(const void *key)
+{
+    return KEY_KIND(key) == KEY_TIMER ? ((const NamedTimer *)KEY_POINTER(key))->range : RANGE_NONE;
+}
+
 /* Whether the entry ends when a call does. Other timers and phases end where the program says. */
 static inline int key_is_routine(const void *key)
 {
