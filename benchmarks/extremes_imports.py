@@ -27,7 +27,7 @@ from typing import NamedTuple
 import tools
 
 from taupy.formats import registry
-from taupy.formats.progress import SILENT
+from taupy.model.progress import SILENT
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.writer import add_profile
 

@@ -25,15 +25,15 @@ from random import Random
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from taupy.formats import registry
-from taupy.formats.progress import SILENT
 from taupy.model.profile import Profile
+from taupy.model.progress import SILENT
 from tests.builders import wide_profile
 
 READ = """
 import sys
 from pathlib import Path
 from taupy.formats.tau import profiles as tau
-from taupy.formats.progress import SILENT
+from taupy.model.progress import SILENT
 for profile in tau.read(Path(sys.argv[1]), SILENT):
     pass
 """

@@ -27,7 +27,7 @@ import sys; sys.path.insert(0, {root!r})
 import gc; gc.disable()  # as the command does
 from pathlib import Path
 from taupy.formats import {module}
-from taupy.formats.progress import SILENT
+from taupy.model.progress import SILENT
 (profile,) = {module}.read(Path({path!r}), SILENT)
 assert profile.threads
 """

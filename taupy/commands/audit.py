@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Literal
 
-from taupy.commands.messages import tell
+from taupy.commands import bar
 from taupy.errors import DatabaseError, TaupyError
 from taupy.pprof import terminal
 from taupy.pprof.view import Column, View
@@ -48,7 +45,7 @@ def _audited(path: str) -> tuple[View, bool]:
     findings: list[Finding] = []
     trials = 0
     try:
-        with ProfileDB.open(path) as db, _progress() as progress:
+        with ProfileDB.open(path) as db, bar.shown() as progress:
             ((version,),) = db.rows("PRAGMA user_version")
             if version < migrations.SCHEMA_VERSION:
                 text = f"the file has the older schema {version}, not {migrations.SCHEMA_VERSION}: "
@@ -90,16 +87,3 @@ def _advice(path: str, findings: list[Finding], problems: int) -> str:
         f"{text}, all of trial {numbers}; the other trials are intact; "
         f"`taupy trials delete TRIAL --db {path}` deletes one"
     )
-
-
-@contextmanager
-def _progress() -> Iterator[Callable[[str], None]]:
-    """Shows on a terminal what is being checked, on one line that is erased at the end."""
-    if not sys.stderr.isatty():
-        yield lambda text: None
-        return
-
-    try:
-        yield lambda text: tell(f"taupy: checking {text}", end="\x1b[K\r")
-    finally:
-        tell("", end="\x1b[K")

@@ -143,7 +143,6 @@ def _measured(args: argparse.Namespace) -> list[Ceiling]:
 
             def tell(text: str, what: str = what) -> None:
                 progress.begin(f"{what}: {text}")
-                progress.advance()
 
             try:
                 measured += characterize(tell)
@@ -180,7 +179,6 @@ def _compare_ways(args: argparse.Namespace) -> int:
 
             def tell(text: str, name: str = device.name) -> None:
                 progress.begin(f"{name}: {text}")
-                progress.advance()
 
             subject = _subject(device.name, device.uuid)
             for ours, other in gpu.by_two_ways(subject, device, tell, by_pycuda.context(device)):

@@ -24,7 +24,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from taupy.analysis.comparable import Difference
-from taupy.commands import options
+from taupy.commands import bar, options
 from taupy.commands.compare_arguments import (
     PEOPLE_ROWS,
     allowed,
@@ -57,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
         return compare_code.run(args, parsed, match_table(args.match_table))
     question = _question(args)
     rule = Rule(args.alpha, args.min_effect, args.min_share, args.correction)
-    with options.opened(args) as db, terminal.busy("comparing ..."):
+    with options.opened(args) as db, bar.shown("comparing"):
         compared = sides.sides(db, args.trials, args.baseline)
         if args.by == "metadata":
             if parsed:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from taupy.analysis.gate import Condition
 from taupy.analysis.match import Table
+from taupy.commands import bar
 from taupy.commands.compare_arguments import named, of_chip, write_junit
 from taupy.errors import UsageError
 from taupy.pprof import terminal
@@ -26,7 +27,7 @@ def run(args: argparse.Namespace, parsed: Sequence[Condition], names: Table | No
         named_files = several(len(texts), "file")
         raise UsageError(f"{named_files} named; code is compared two by two: OLD NEW")
     sides, notes = [], []
-    with terminal.busy("reading kernels ..."):
+    with bar.shown("reading kernels"):
         for text in texts:
             path, chips = of_chip(text)
             codes, remarks = read([path], chips)

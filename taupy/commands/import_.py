@@ -26,11 +26,11 @@ from taupy.commands.messages import say
 from taupy.commands.store import report
 from taupy.errors import FormatError, UsageError
 from taupy.formats import gpu_busy, registry
-from taupy.formats.progress import Progress
 from taupy.formats.registry import Format
 from taupy.instrument.runfolder import new_uuid, state_folders
 from taupy.model.masking import Masking
 from taupy.model.profile import Profile
+from taupy.model.progress import Progress
 
 _SMALL_BYTES = 16 << 20
 

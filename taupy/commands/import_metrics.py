@@ -8,9 +8,9 @@ from pathlib import Path
 from taupy.commands import bar
 from taupy.commands.messages import say
 from taupy.errors import UsageError
-from taupy.formats.progress import Progress
 from taupy.formats.registry import Format
 from taupy.model.launch_counts import LaunchCounts
+from taupy.model.progress import Progress
 from taupy.units import listing
 
 

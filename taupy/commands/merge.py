@@ -17,11 +17,10 @@ import argparse
 import os
 from collections.abc import Sequence
 
-from taupy.commands import options
+from taupy.commands import bar, options
 from taupy.commands.messages import say
 from taupy.errors import UsageError
 from taupy.model import job
-from taupy.pprof import terminal
 from taupy.profiledb.merged import Merged, MovedTrial, rest
 from taupy.profiledb.store.address import is_address
 from taupy.units import listing, several
@@ -61,8 +60,8 @@ def run(args: argparse.Namespace) -> int:
         return 0
     for path in [target, *files]:
         options.recover_first(os.path.abspath(path))
-    with terminal.busy("merging"):
-        results = merge(target, files, args.trial, move=args.move)
+    with bar.shown("merging") as progress:
+        results = merge(target, files, args.trial, move=args.move, progress=progress)
     for result in results:
         for line in report(result, moved=args.move):
             say(f"{result.source}: {line}")
@@ -82,20 +81,21 @@ def _copy(source: str, target: str, args: argparse.Namespace) -> None:
         raise UsageError("--move is for files; `taupy trials delete` deletes trials of a store")
     for path in (source, target):
         options.recover_first(path if is_address(path) else os.path.abspath(path))
-    if is_address(target):
-        if is_address(source):
-            raise UsageError("from one store into another, merge by way of a file")
-        pushed = Pushed()
-        for so_far in pushing(source, target, args.trial):
-            pushed = so_far
-        lines = push.report(pushed)
-    else:
-        results = (
-            pull(source, target, args.trial or ["*"])
-            if is_address(source)
-            else merge(target, [source], args.trial)
-        )
-        lines = [line for result in results for line in report(result)]
+    if is_address(target) and is_address(source):
+        raise UsageError("from one store into another, merge by way of a file")
+    with bar.shown("copying") as progress:
+        if is_address(target):
+            pushed = Pushed()
+            for so_far in pushing(source, target, args.trial, progress):
+                pushed = so_far
+            lines = push.report(pushed)
+        else:
+            results = (
+                pull(source, target, args.trial or ["*"], progress)
+                if is_address(source)
+                else merge(target, [source], args.trial, progress=progress)
+            )
+            lines = [line for result in results for line in report(result)]
     for line in lines:
         say(f"{source}: {line}")
 

@@ -16,7 +16,7 @@ import argparse
 
 from taupy.analysis.match import LEVELS
 from taupy.analysis.pivot import ACROSS
-from taupy.commands import options
+from taupy.commands import bar, options
 from taupy.commands.compare_arguments import match_table
 from taupy.comparison import pivot, pivot_view
 from taupy.comparison.pivot import Layout
@@ -113,7 +113,7 @@ def run(args: argparse.Namespace) -> int:
         groups=tuple(args.group),
         names=tuple(args.filter),
     )
-    with options.opened(args) as db, terminal.busy("reading trials ..."):
+    with options.opened(args) as db, bar.shown("reading trials"):
         trials = selector.many(db, args.trials) if args.trials else db.trials()
         if not trials:
             raise NoSuchTrial(f"{db.path} has no trials; `taupy run SCRIPT` adds one")

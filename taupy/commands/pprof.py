@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from taupy.commands import options, running
+from taupy.commands import bar, options, running
 from taupy.commands.pprof_arguments import PEOPLE_ROWS, STEP, TREE_MIN_PERCENT, check
 from taupy.commands.pprof_arguments import add_arguments as add_arguments
 from taupy.errors import TaupyError, UsageError
@@ -60,7 +60,7 @@ def run(args: argparse.Namespace) -> int:
     check(args)
     with running.selected_trial(args) as (db, trial):
         request = Request(db, trial.id, args)
-        with terminal.busy(f"reading trial {trial.id} ..."):
+        with bar.shown(f"reading trial {trial.id}"):
             views = request.views()
         notes = [*views[-1].notes, *_remarks(db, trial.id, trial.state)]
     if (

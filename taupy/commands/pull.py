@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import argparse
 
-from taupy.commands import options
+from taupy.commands import bar, options
 from taupy.commands.merge import report
 from taupy.commands.messages import say
 from taupy.pprof import terminal
@@ -45,8 +45,8 @@ def run(args: argparse.Namespace) -> int:
         notes = () if trials else (f"{address} has no trials; `taupy push` adds some",)
         terminal.show(table(trials, notes), form=args.form)
         return 0
-    with terminal.busy("pulling"):
-        merged = pull(address, file, args.trial)
+    with bar.shown("pulling") as progress:
+        merged = pull(address, file, args.trial, progress)
     for result in merged:
         for line in report(result):
             say(line)

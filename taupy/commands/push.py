@@ -13,9 +13,8 @@ from __future__ import annotations
 import argparse
 
 from taupy import units
-from taupy.commands import options
+from taupy.commands import bar, options
 from taupy.commands.messages import say
-from taupy.pprof import terminal
 from taupy.profiledb.merged import rest
 
 TYPE_CHECKING = False
@@ -42,8 +41,8 @@ def run(args: argparse.Namespace) -> int:
     address = options.store_address(args.to or store)
     pushed = Pushed()
     try:
-        with terminal.busy("pushing"):
-            for so_far in push(file, address, args.trial):
+        with bar.shown("pushing") as progress:
+            for so_far in push(file, address, args.trial, progress):
                 pushed = so_far
     except BaseException:
         if pushed != Pushed():

@@ -12,6 +12,7 @@ import shlex
 import signal
 import stat
 import sys
+import time
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -24,6 +25,8 @@ from taupy.errors import TaupyError, UsageError
 from taupy.instrument.launchers import Job
 from taupy.instrument.runfolder import derived_uuid, new_uuid, note_ending
 from taupy.instrument.sweep import MOST_RUNS, Setting, parameters, settings
+from taupy.pprof import terminal
+from taupy.units import duration
 
 Once = Callable[[argparse.Namespace], int]
 
@@ -58,13 +61,16 @@ def run(args: argparse.Namespace, once: Once, target: list[str], job: Job) -> in
     quiet = args.quiet or job.rank > 0  # rank 0 speaks for the job
     failed: list[int] = []
     done = 0
+    began = time.monotonic()
     with passing_signals_on() as passing, same_input(runs) as feeder:
         for place, setting in enumerate(values):
             for repeat in range(1, repeats + 1):
                 number = place * repeats + repeat
                 own = _arguments(args, setting, (number, repeat, repeats), target, job, identity)
                 if not quiet:
-                    say(_announcement(number, runs, setting, repeat, repeats))
+                    took = time.monotonic() - began
+                    remains = _remains(done + len(failed), runs - number + 1, took)
+                    say(_announcement(number, runs, setting, repeat, repeats) + remains)
                 code = run_once(partial(_become_setting, setting, own, once), passing, feeder)
                 done += code == 0
                 failed += [code] if code else []
@@ -275,6 +281,14 @@ def _announcement(number: int, runs: int, setting: Setting, repeat: int, repeats
     if repeats > 1 and parts:
         parts.append(f"repeat {repeat} of {repeats}")
     return f"run {number} of {runs}" + (": " + ", ".join(parts) if parts else "")
+
+
+def _remains(ended: int, left: int, seconds: float) -> str:
+    """How long a run takes and how long the others will, for who waits at a terminal."""
+    if not ended or not terminal.can_draw(sys.stderr):
+        return ""
+    of_a_run = seconds * 1e9 / ended
+    return f" ({duration(of_a_run)} a run, about {duration(of_a_run * left)} left)"
 
 
 def _summary(

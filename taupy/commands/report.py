@@ -17,7 +17,7 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from taupy.commands import options
+from taupy.commands import bar, options
 from taupy.commands.messages import say
 from taupy.errors import UsageError
 from taupy.pprof import terminal
@@ -27,6 +27,7 @@ from taupy.report.report import report
 from taupy.units import size
 
 if TYPE_CHECKING:
+    from taupy.model.progress import Progress
     from taupy.report.contents import Contents
 
 
@@ -55,7 +56,7 @@ def run(args: argparse.Namespace) -> int:
         return _write_page(args, trials)
     if len(trials) == 2:
         raise UsageError("two trials are compared on a page: add -o FILE.html; or: taupy compare")
-    with options.opened(args) as db:
+    with options.opened(args) as db, bar.shown(f"judging trial {trials[0]}"):
         answer = report(db, selector.trial(db, trials[0]))
     window = shutil.get_terminal_size((screen.WIDTH, screen.HEIGHT))
     terminal.write(document.text(answer) if args.json else screen.text(answer, *window))
@@ -67,8 +68,9 @@ def _write_page(args: argparse.Namespace, trials: list[str]) -> int:
 
     if args.json:
         raise UsageError("-o writes a page; --json prints: ask for one of them")
-    contents, code = _contents(args, trials)
-    text = page.html_page(contents)
+    with bar.shown("building the page") as progress:
+        contents, code = _contents(args, trials, progress)
+        text = page.html_page(contents)
     try:
         Path(args.output).write_text(text, "utf-8")
     except OSError as problem:
@@ -77,7 +79,9 @@ def _write_page(args: argparse.Namespace, trials: list[str]) -> int:
     return code
 
 
-def _contents(args: argparse.Namespace, trials: list[str]) -> tuple[Contents, int]:
+def _contents(
+    args: argparse.Namespace, trials: list[str], progress: Progress
+) -> tuple[Contents, int]:
     """The contents of the page, and the exit code."""
     from taupy.analysis import gate
     from taupy.report import contents, versus
@@ -85,6 +89,6 @@ def _contents(args: argparse.Namespace, trials: list[str]) -> tuple[Contents, in
     conditions = [gate.parse(text) for text in args.fail_on]
     with options.opened(args) as db:
         if len(trials) == 1:
-            return contents.of_trial(db, selector.trial(db, trials[0])), 0
-        compared, code = versus.of_sides(db, trials[0], trials[1], conditions)
+            return contents.of_trial(db, selector.trial(db, trials[0]), progress), 0
+        compared, code = versus.of_sides(db, trials[0], trials[1], conditions, progress)
     return compared, code if conditions else 0

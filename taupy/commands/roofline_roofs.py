@@ -8,8 +8,8 @@ from pathlib import Path
 from taupy.errors import FormatError
 from taupy.formats import registry
 from taupy.formats.nsight import ncu_csv, ncu_rep
-from taupy.formats.progress import SILENT
 from taupy.model.machine import Ceiling, reported
+from taupy.model.progress import SILENT
 from taupy.model.rows import TrialRow
 from taupy.profiledb import ceilings as stored
 from taupy.profiledb.database import ProfileDB

@@ -26,9 +26,9 @@ from taupy.catalog.occupancy import LIMITS
 from taupy.commands import bar, options
 from taupy.commands.messages import say
 from taupy.errors import UsageError
-from taupy.formats.progress import SILENT, Progress
 from taupy.model.kernel_code import KernelCode
 from taupy.model.kernel_names import demangled, short_name
+from taupy.model.progress import SILENT, Progress
 from taupy.pprof import code as code_views
 from taupy.pprof import selection, terminal
 from taupy.pprof.code import Fitting
@@ -128,7 +128,7 @@ def read(
     """
     from taupy.static import reading
 
-    progress.begin("reading kernels", reading.size(files))
+    progress.begin("reading kernels", reading.size(files), "B")
     request = reading.Request(
         chips=[capability(chip) for chip in chips],
         names=None if name is None else _meant(name),

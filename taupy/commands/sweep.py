@@ -17,7 +17,7 @@ import argparse
 from dataclasses import replace
 
 from taupy.analysis.sweep import SCALINGS
-from taupy.commands import options
+from taupy.commands import bar, options
 from taupy.commands.messages import say
 from taupy.comparison.sweep import ACROSS, PARTS, Choice, Part, Sweep
 from taupy.errors import NoSuchTrial, UsageError
@@ -122,7 +122,7 @@ def run(args: argparse.Namespace) -> int:
     for path in args.plot:
         if path.rpartition(".")[2].lower() not in ("png", "svg", "html"):
             raise UsageError(f"--plot takes a file ending in .png, .svg or .html, got {path!r}")
-    with options.opened(args) as db, terminal.busy("reading the trials"):
+    with options.opened(args) as db, bar.shown("reading the trials"):
         over = args.by.removeprefix(METADATA) if args.by else last_parameter(db)
         if over is None:
             raise UsageError(
@@ -149,7 +149,7 @@ def run(args: argparse.Namespace) -> int:
     if args.plot:
         from taupy.comparison.sweep_plot import write
     for path in args.plot:
-        with terminal.busy("drawing"):
+        with bar.shown("drawing"):
             write(sweep, path, args.limit)
         say(f"wrote {path}")
     return 0

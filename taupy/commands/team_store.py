@@ -17,10 +17,9 @@ import argparse
 import shlex
 
 from taupy import units
-from taupy.commands import options
+from taupy.commands import bar, options
 from taupy.commands.messages import say
 from taupy.errors import UsageError
-from taupy.pprof import terminal
 
 _MOST_NAMED = 5
 _OPTIONS = {
@@ -89,7 +88,7 @@ def _check(address: str, args: argparse.Namespace) -> int:
     from taupy.profiledb.store.catalogue import Store
     from taupy.profiledb.store.check import check
 
-    with terminal.busy("checking"), Store.open(address) as store:
+    with bar.shown("checking"), Store.open(address) as store:
         checked = check(store, read=args.read, mend=args.mend)
     trials, files = units.several(checked.trials, "trial"), units.several(checked.files, "file")
     say(f"{trials}, {files}, {units.size(checked.bytes)}")
@@ -114,7 +113,7 @@ def _compact(address: str, args: argparse.Namespace) -> int:
             plans = planned(store)
             what = "would become"
         else:
-            with terminal.busy("joining files"):
+            with bar.shown("joining files"):
                 plans = list(compact(store))
             what = "became"
     if not plans:

@@ -283,8 +283,7 @@ def _set_metadata(db: ProfileDB, which: str, name: str, value: str) -> int:
 def _search(db: ProfileDB, words: Sequence[str], args: argparse.Namespace) -> int:
     if not words:
         raise UsageError("write: taupy trials search WORD...")
-    with bar.shown() as progress:
-        progress.begin("reading names")
+    with bar.shown("reading names") as progress:
         ids = search.trials(db, words, progress.advance)
     trials = [trial for trial in db.trials() if trial.id in ids]
     notes = [] if trials else [f"no trial of {db.path} has {' and '.join(words)}"]

@@ -20,7 +20,6 @@ from pathlib import Path
 from taupy.escaping import visible
 from taupy.formats import limits, reading
 from taupy.formats.capabilities import SAMPLES, one_metric
-from taupy.formats.progress import Progress
 from taupy.formats.reading import refusal
 from taupy.formats.registry import Format
 from taupy.formats.stacks import (
@@ -41,6 +40,7 @@ from taupy.model.profile import (
     ThreadProfile,
     Timer,
 )
+from taupy.model.progress import Progress
 
 _ROOT = Timer(ROOT_TIMER, groups=("TAUPY",))
 

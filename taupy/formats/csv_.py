@@ -12,9 +12,9 @@ from typing import Any
 
 from taupy.escaping import csv_cell
 from taupy.formats import tables
-from taupy.formats.progress import Progress
 from taupy.formats.tables import Table
 from taupy.model.profile import Profile
+from taupy.model.progress import Progress
 
 
 def _write(table: Table, profile: Profile, target: Path, progress: Progress) -> list[str]:

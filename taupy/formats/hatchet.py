@@ -15,9 +15,9 @@ from pathlib import Path
 
 from taupy.formats.capabilities import VALUES
 from taupy.formats.hatchet_read import read, recognises
-from taupy.formats.progress import Progress
 from taupy.formats.registry import Format
 from taupy.model.profile import CallTree, Profile, Thread, Timer
+from taupy.model.progress import Progress
 
 _ENCODE: Callable[[object], str] = json.JSONEncoder(allow_nan=False).encode
 

@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 from taupy.formats import limits
-from taupy.formats.progress import Progress
 from taupy.formats.reading import refusal, whole
 from taupy.formats.registry import IMPORT_NOTES
 from taupy.formats.stacks import Timers, profile_of, routine_timer
@@ -32,6 +31,7 @@ from taupy.model.profile import (
     ThreadProfile,
     Timer,
 )
+from taupy.model.progress import Progress
 
 _INCLUSIVE = " (inc)"
 _GRAPH = re.compile(rb"\s*\{\s*\"graph\"\s*:\s*\[\s*\{")

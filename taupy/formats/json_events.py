@@ -19,8 +19,8 @@ from typing import Any, Final
 
 from taupy.errors import FormatError
 from taupy.formats import limits
-from taupy.formats.progress import CountedFile, Progress
 from taupy.formats.reading import refusal
+from taupy.model.progress import CountedFile, Progress
 
 PIECE: Final = 1 << 20
 """Bytes that are read at once."""

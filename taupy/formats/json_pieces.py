@@ -14,8 +14,8 @@ from typing import Any
 
 from taupy.errors import FormatError
 from taupy.formats import limits, reading
-from taupy.formats.progress import CountedFile, Progress
 from taupy.formats.reading import refusal
+from taupy.model.progress import CountedFile, Progress
 
 Event = tuple[str, Any]
 """An event of ijson and its value, if it has one: start_map, map_key, end_map, start_array,

@@ -13,9 +13,9 @@ from typing import Any
 
 from taupy.errors import TaupyError
 from taupy.formats import tables
-from taupy.formats.progress import SILENT, Progress
 from taupy.formats.tables import Table
 from taupy.model.profile import Profile
+from taupy.model.progress import SILENT, Progress
 
 _ROWS_AT_ONCE = 50_000
 

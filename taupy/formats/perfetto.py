@@ -14,7 +14,6 @@ from typing import BinaryIO, Final
 
 from taupy.formats import protowire as wire
 from taupy.formats.perfetto_read import read, recognises
-from taupy.formats.progress import Progress
 from taupy.formats.registry import Format
 from taupy.formats.tracks import (
     TIMELINE,
@@ -29,6 +28,7 @@ from taupy.formats.tracks import (
 )
 from taupy.model.gpu import Launch
 from taupy.model.profile import Profile
+from taupy.model.progress import Progress
 
 _SEQUENCE: Final = wire.put_number(10, 1)  # TracePacket.trusted_packet_sequence_id
 _CLEARED: Final = wire.put_number(13, 1)  # .sequence_flags: SEQ_INCREMENTAL_STATE_CLEARED

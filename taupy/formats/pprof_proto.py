@@ -15,10 +15,10 @@ from typing import Any, BinaryIO, Final
 from taupy.formats import protowire as wire
 from taupy.formats.capabilities import VALUES
 from taupy.formats.pprof_read import read
-from taupy.formats.progress import Progress
 from taupy.formats.registry import Format
 from taupy.formats.stacks import unsummed
 from taupy.model.profile import Metric, Profile, ThreadProfile
+from taupy.model.progress import Progress
 
 _UNITS: Final = {"ns": "nanoseconds", "B": "bytes"}
 

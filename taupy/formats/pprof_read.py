@@ -11,7 +11,6 @@ from typing import Final
 
 from taupy.formats import limits, reading
 from taupy.formats import protowire as wire
-from taupy.formats.progress import Progress
 from taupy.formats.protowire import WireError
 from taupy.formats.reading import refusal
 from taupy.formats.registry import IMPORT_NOTES
@@ -27,6 +26,7 @@ from taupy.model.profile import (
     ThreadProfile,
     Timer,
 )
+from taupy.model.progress import Progress
 
 _TIMES: Final = {
     **dict.fromkeys(("ns", "nsec", "nanosecond"), 1),

@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 
 from taupy.formats import limits, reading
 from taupy.formats.marshal_ import Damaged, Reader
-from taupy.formats.progress import Progress
 from taupy.formats.reading import refusal
 from taupy.formats.registry import IMPORT_NOTES, Format
 from taupy.formats.stacks import Timers as StackTimers
@@ -26,6 +25,7 @@ from taupy.formats.tau.rows import Rows
 from taupy.formats.tau.tree import Timers, call_tree
 from taupy.model.forest import outermost
 from taupy.model.profile import TIME, CallTree, Profile, Thread, ThreadProfile, Timer
+from taupy.model.progress import Progress
 
 Key = tuple[str, int, str]
 _C_FILE = "~"

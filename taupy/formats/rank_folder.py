@@ -18,11 +18,11 @@ from taupy.errors import FormatError
 from taupy.formats import registry
 from taupy.formats.chrome import trace
 from taupy.formats.nsight import nsys
-from taupy.formats.progress import SILENT, Progress
 from taupy.formats.reading import refusal
 from taupy.formats.registry import IMPORT_NOTES, Format
 from taupy.model import job
 from taupy.model.profile import Profile
+from taupy.model.progress import SILENT, Progress
 from taupy.units import listing, several
 
 _KINDS: Final = (trace.FORMAT, nsys.FORMAT)
@@ -50,7 +50,7 @@ def read(path: Path, progress: Progress) -> Iterator[Profile]:
         raise refusal(path, "", "no trace of torch.profiler and no export of Nsight Systems in it")
     numbers = [_rank_in(file) for file in files]
     named_by_rank = None not in numbers and len({*numbers}) == len(numbers)
-    progress.begin(path.name, len(files))
+    progress.begin(path.name, len(files), "files")
     taken: dict[int, str] = {}
     notes: Counter[str] = Counter()
     if unknown := sorted((file for file, kind in _files(path) if not kind), key=_natural):

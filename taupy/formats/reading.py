@@ -15,7 +15,7 @@ from typing import Any
 
 from taupy.errors import FormatError
 from taupy.formats import limits
-from taupy.formats.progress import CountedFile, Progress
+from taupy.model.progress import CountedFile, Progress
 
 UTF16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 

@@ -34,9 +34,9 @@ from typing import BinaryIO
 
 from taupy.errors import FormatError, UsageError
 from taupy.formats.capabilities import EVERYTHING, Part, left_out
-from taupy.formats.progress import Progress
 from taupy.formats.reading import UTF16_MARKS, gzip_fault
 from taupy.model.profile import Profile
+from taupy.model.progress import Progress
 
 FIRST_BYTES = 65_536
 """How much of a file is read to recognise it."""

@@ -19,11 +19,11 @@ from typing import IO, Any
 from taupy.formats import json_pieces, limits
 from taupy.formats.capabilities import VALUES
 from taupy.formats.json_pieces import Pieces
-from taupy.formats.progress import Progress
 from taupy.formats.registry import Format
 from taupy.formats.stacks import Stacks, Timers, joined_tree, profile_of, routine_timer, unsummed
 from taupy.model.gpu import Activity
 from taupy.model.profile import TIME, Metric, Profile, Thread, ThreadProfile, Timer
+from taupy.model.progress import Progress
 
 SCHEMA = "https://www.speedscope.app/file-format-schema.json"
 EXPORTER = "taupy"

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 from taupy.formats.capabilities import VALUES, Part
-from taupy.formats.progress import Progress
 from taupy.formats.registry import Format
 from taupy.model.flat import flat_sums
 from taupy.model.profile import Profile, Thread, ThreadProfile, Timer, UserEvent
+from taupy.model.progress import Progress
 
 Type = Literal["text", "int", "number"]
 

@@ -11,17 +11,15 @@ The only module that writes results. It does not depend on the contents of the v
 
 from __future__ import annotations
 
-import contextlib
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from typing import IO, Literal
 
-from taupy.escaping import guarded, visible
+from taupy.escaping import guarded
 from taupy.pprof import cells, pager, table
 from taupy.pprof.view import View
 
-_PATIENCE_SECONDS = 0.7
 _CLEAR = "\x1b[H\x1b[2J"
 
 IN_A_PIPE = 200
@@ -118,37 +116,6 @@ def _lines_in_form(form: Form, views: Iterable[View], alone: bool) -> Iterator[s
     return forms.markdown_lines(map(cells.with_short_kernels, views))
 
 
-@contextlib.contextmanager
-def busy(text: str) -> Iterator[None]:
-    """Show a message on a terminal's stderr while slow work is in progress."""
-    if not _is_terminal(sys.stderr) or os.environ.get("TERM", "") in ("", "dumb"):
-        yield
-        return
-    begun: list[Callable[[], None]] = []
-
-    def begin() -> None:
-        try:
-            from rich.console import Console
-        except ImportError:
-            return
-        status = Console(stderr=True).status(visible(text))
-        status.start()
-        begun.append(status.stop)
-
-    import threading
-
-    timer = threading.Timer(_PATIENCE_SECONDS, begin)
-    timer.daemon = True
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()
-        timer.join()
-        for end in begun:
-            end()
-
-
 # --- the terminal ------------------------------------------------------------
 
 
@@ -160,6 +127,12 @@ def wants_color(stream: IO[str]) -> bool:
     if forced is not None and forced != "":
         return forced != "0"
     return _is_terminal(stream) and os.environ.get("TERM", "") not in ("dumb", "unknown")
+
+
+def can_draw(stream: IO[str] | None) -> bool:
+    """Whether the stream is a terminal on which a line can replace another."""
+    named = os.environ.get("TERM", "") not in ("", "dumb", "unknown")
+    return stream is not None and _is_terminal(stream) and named
 
 
 def terminal_width(stream: IO[str]) -> int:

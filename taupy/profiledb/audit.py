@@ -22,6 +22,7 @@ from taupy.escaping import visible
 from taupy.model import invariants
 from taupy.model.identifier import is_uuid
 from taupy.model.profile import Profile, Thread, ThreadProfile, Timer
+from taupy.model.progress import SILENT, Progress
 from taupy.profiledb import impossible
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.dimensions import listed
@@ -34,7 +35,6 @@ from taupy.profiledb.writer import HEALTH, INVARIANTS
 from taupy.units import listing, several
 
 State = Literal["PROBLEM", "note"]
-Progress = Callable[[str], None]
 
 _EXAMPLES = 3
 
@@ -66,18 +66,13 @@ class Finding(NamedTuple):
     text: str
 
 
-def audit(db: ProfileDB, progress: Progress = lambda text: None) -> Iterator[Finding]:
-    """Check a database.
-
-    Args:
-        progress: called with the name of each check and trial.
-    """
-    progress("the file")
+def audit(db: ProfileDB, progress: Progress = SILENT) -> Iterator[Finding]:
+    """Check a database."""
+    progress.begin("checking the file")
     broken = False
     for text in _file_faults(db):
         broken = True
         yield Finding("PROBLEM", "file", None, text)
-    progress("the schema")
     checks: list[tuple[str, Callable[[ProfileDB], Iterator[Finding]]]] = [
         ("schema", _schema),
         ("ids", _ids),
@@ -85,16 +80,17 @@ def audit(db: ProfileDB, progress: Progress = lambda text: None) -> Iterator[Fin
         ("remarks", _remarks),
     ]
     for name, check in checks:
-        progress(name)
+        progress.begin(f"checking {WORDS[name]}")
         yield from _guarded(name, None, check(db), broken)
     try:
         trials = db.trials()
     except TaupyError as error:
         yield Finding("PROBLEM", "file", None, str(error))
         return
-    for number, trial in enumerate(trials, 1):
-        progress(f"trial {trial.id} ({number} of {len(trials)})")
+    progress.begin("checking trials", len(trials), "trials")
+    for trial in trials:
         yield from _guarded("laws", trial.id, _trial_faults(db, trial.id), broken)
+        progress.advance()
 
 
 def _guarded(

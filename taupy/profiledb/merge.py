@@ -18,6 +18,7 @@ from typing import NamedTuple
 from taupy.errors import DatabaseError, NoSuchTrial, UsageError
 from taupy.escaping import visible
 from taupy.model.identifier import is_uuid
+from taupy.model.progress import SILENT, Progress
 from taupy.profiledb import selector
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.files import DAMAGED, PATIENCE_S, file_identity, refusing, wait_for_locks
@@ -35,7 +36,12 @@ class _Source(NamedTuple):
 
 
 def merge(
-    target: str, sources: Sequence[str], selectors: Sequence[str] = (), *, move: bool = False
+    target: str,
+    sources: Sequence[str],
+    selectors: Sequence[str] = (),
+    *,
+    move: bool = False,
+    progress: Progress = SILENT,
 ) -> list[Merged]:
     """Copy the trials of the sources into the target, which is created if missing.
 
@@ -54,6 +60,7 @@ def merge(
     _refuse_same_files(target, sources)
     chosen = _chosen(sources, selectors)
     merged: list[Merged] = []
+    progress.begin("merging", sum(len(source.uuids) for source in chosen), "trials")
     with ProfileDB.open(target, create=True, readonly=False) as db:
         for first in range(0, len(chosen), _AT_ONCE):
             batch = chosen[first : first + _AT_ONCE]
@@ -61,7 +68,7 @@ def merge(
                 for source, name in zip(batch, names, strict=True):
                     with _blaming(db, source, name):
                         result = Merged(source.path)
-                        Copier(connection, name, result).copy(source.uuids)
+                        Copier(connection, name, result, progress).copy(source.uuids)
                         merged.append(result)
     if move:
         for source in chosen:

@@ -18,6 +18,7 @@ from typing import Any
 
 from taupy.errors import DatabaseError
 from taupy.model import job
+from taupy.model.progress import SILENT, Progress
 from taupy.profiledb.kernel_codes import PARTS, WHOLE
 from taupy.profiledb.merged import Merged, MovedTrial
 from taupy.profiledb.writer import (
@@ -58,10 +59,17 @@ class Copier:
         result: receives the outcome.
     """
 
-    def __init__(self, connection: sqlite3.Connection, source: str, result: Merged) -> None:
+    def __init__(
+        self,
+        connection: sqlite3.Connection,
+        source: str,
+        result: Merged,
+        progress: Progress = SILENT,
+    ) -> None:
         self.connection = connection
         self.source = source
         self.result = result
+        self.progress = progress
         self._names: dict[tuple[int, str], str] = {}  # old names in an experiment -> new ones
         for table in ("thread", "device", "metric"):
             connection.execute(
@@ -75,6 +83,7 @@ class Copier:
         for old, uuid in self._rows(f"SELECT id, uuid FROM {self.source}.trial ORDER BY id"):
             if uuid in wanted:
                 self._copy_trial(old, uuid)
+                self.progress.advance()
         self._copy_unattached()
 
     # --- references, read from the schema -------------------------------------

@@ -17,6 +17,7 @@ from taupy.comparison.ranks import read_ranks
 from taupy.model.finding import Finding
 from taupy.model.kernel_names import is_kernel, told_apart
 from taupy.model.profile import Steps
+from taupy.model.progress import SILENT, Progress
 from taupy.model.question import VALUES, Question
 from taupy.model.rows import ThreadRow, TimerRow, TrialRow
 from taupy.model.sampled import CUDA_ALLOCATED, RESIDENT
@@ -110,13 +111,19 @@ class Contents:
     heat: HeatMap = field(default_factory=HeatMap)
 
 
-def of_trial(db: ProfileDB, trial: TrialRow) -> Contents:
+def of_trial(db: ProfileDB, trial: TrialRow, progress: Progress = SILENT) -> Contents:
     """The page of one trial."""
     contents = Contents(_title(trial), _subtitle(trial))
+    progress.begin("building the page", len(ANSWERS) + 3, "parts")
     add_trees(db, trial, contents.forest)
+    progress.advance()
     _add_activities(db, trial, contents.timeline)
     contents.roofline = roofline_page(db, trial)
-    answers = {name: _answer(db, trial, name, contents) for name in ANSWERS}
+    progress.advance()
+    answers: dict[str, list[Part]] = {}
+    for name in ANSWERS:
+        answers[name] = _answer(db, trial, name, contents)
+        progress.advance()
     of_phases = [view for part in answers["phases"] for view in part.views]
     sections = (
         Section("overview", "Overview", _overview(report(db, trial), contents.forest, of_phases)),
@@ -127,6 +134,7 @@ def of_trial(db: ProfileDB, trial: TrialRow) -> Contents:
         Section("machine", "Machine and run", _metadata(db, trial)),
     )
     contents.sections = [section for section in sections if section.parts]
+    progress.advance()
     return contents
 
 

@@ -16,6 +16,7 @@ from taupy.comparison.path_names import PathsById
 from taupy.comparison.sides import Side
 from taupy.comparison.verdicts import Rule
 from taupy.errors import MissingMetric, UsageError
+from taupy.model.progress import SILENT, Progress
 from taupy.model.rows import TimerRow
 from taupy.pprof.view import View
 from taupy.profiledb.database import ProfileDB
@@ -51,7 +52,11 @@ class _Compared:
 
 
 def of_sides(
-    db: ProfileDB, first: str, second: str, fail_on: Sequence[Condition] = ()
+    db: ProfileDB,
+    first: str,
+    second: str,
+    fail_on: Sequence[Condition] = (),
+    progress: Progress = SILENT,
 ) -> tuple[Contents, int]:
     """The page of two sides, and the gate's exit code.
 
@@ -62,13 +67,17 @@ def of_sides(
     Raises:
         taupy.errors.NoSuchTrial, UsageError: as for `taupy compare`.
     """
+    progress.begin("building the page", 4, "parts")
     both = sides.sides(db, [first, second])
     facts = sides.facts_of(db, both)
     answers = comparison.answers(db, both, Question(by="routine"))
+    progress.advance()
     compared = _Compared(db, both, facts, *sides.obstacles(both, facts), answers)
     contents = Contents(f"{_name(both[0])} and {_name(both[1])}", _subtitle(both))
     _add_trees(compared, contents.forest)
+    progress.advance()
     judged, code = _gate(compared, fail_on or [conditions.parse(GATE)])
+    progress.advance()
     contents.sections = [
         Section("overview", "Overview", [judged, *_overview(compared)]),
         *_by(compared, "phases", "Phases", "phase"),
@@ -76,6 +85,7 @@ def of_sides(
         Section("routines", "All routines", _parts(compared, answers)),
         Section("facts", "Facts that differ", _facts(compared)),
     ]
+    progress.advance()
     return contents, code
 
 

@@ -10,8 +10,8 @@ import pytest
 
 from taupy.errors import DatabaseError, FormatError
 from taupy.formats.nsight import nsys
-from taupy.formats.progress import SILENT
 from taupy.formats.tau import sqlite as tau_sqlite
+from taupy.model.progress import SILENT
 from taupy.profiledb import migrations, schema_check
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.writer import add_profile

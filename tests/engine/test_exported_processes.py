@@ -10,7 +10,7 @@ import json
 import pytest
 
 from taupy.formats import registry
-from taupy.formats.progress import SILENT
+from taupy.model.progress import SILENT
 from tests.engine.conftest import has_native
 from tests.engine.test_spans import profile_of
 from tests.engine.test_steps import run as run  # a fixture

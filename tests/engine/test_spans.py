@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 
 from taupy.formats import registry
-from taupy.formats.progress import SILENT
+from taupy.model.progress import SILENT
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.reader import read_profile
 from tests.engine.conftest import has_native

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from taupy.formats import registry
-from taupy.formats.progress import SILENT
+from taupy.model.progress import SILENT
 from tests.builders import small_profile
 from tests.unit.formats import (
     chrome_files,

@@ -26,8 +26,8 @@ from random import Random
 
 from taupy.errors import DatabaseError, FormatError
 from taupy.formats import registry
-from taupy.formats.progress import SILENT
 from taupy.formats.registry import Format
+from taupy.model.progress import SILENT
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.reader import read_profile
 from taupy.profiledb.writer import add_profile

@@ -28,8 +28,8 @@ from taupy.errors import FormatError
 from taupy.formats import pprof_proto
 from taupy.formats.chrome import trace as chrome
 from taupy.formats.nsight import ncu_csv, ncu_rep, nsys, nsys_stats, nvprof
-from taupy.formats.progress import SILENT
 from taupy.model import invariants
+from taupy.model.progress import SILENT
 from tests import builders
 from tests.fuzz.mutations import mutated
 from tests.unit.formats import chrome_files, ncu_files, nsys_files, summary_files

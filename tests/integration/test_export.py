@@ -10,8 +10,8 @@ import pytest
 
 from taupy.commands import main
 from taupy.formats import csv_, registry
-from taupy.formats.progress import SILENT
 from taupy.formats.tau import profiles as tau
+from taupy.model.progress import SILENT
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.writer import add_profile
 from tests.builders import gpu_profile, small_profile
@@ -135,7 +135,7 @@ def test_progress_reaches_its_end_in_every_format(database, tmp_path):
     class Ear:
         total = done = 0
 
-        def begin(self, what, total=None):
+        def begin(self, what, total=None, unit=""):
             self.total, self.done = total or 0, 0
 
         def advance(self, amount=1):

@@ -9,6 +9,7 @@ import json
 import os
 import re
 import sqlite3
+import threading
 from array import array
 
 import pytest
@@ -312,25 +313,29 @@ def test_a_notebook_shows_a_hostile_trial_as_text(database):
 
 
 class _Terminal(io.StringIO):
+    def __init__(self) -> None:
+        super().__init__()
+        self.drawn = threading.Event()
+
     def isatty(self) -> bool:
         return True
+
+    def write(self, text: str) -> int:
+        if "cmd" in text:
+            self.drawn.set()
+        return super().write(text)
 
 
 def test_a_progress_bar_shows_a_hostile_name_as_text(monkeypatch):
     from taupy.commands import bar
-    from taupy.pprof import terminal
 
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setattr(bar, "_PATIENCE_SECONDS", 0)
-    monkeypatch.setattr(terminal, "_PATIENCE_SECONDS", 0)
     monkeypatch.setattr("sys.stderr", said := _Terminal())
     with bar.shown() as progress:
         progress.begin(EVIL, 10)
         progress.advance(5)
-    import time
-
-    with terminal.busy(EVIL):
-        time.sleep(0.3)
+        said.drawn.wait(60)
     text = said.getvalue()
     assert "cmd" in text
     ours = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]|\r", "", text)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import io
 import marshal
 import os
 import random
@@ -17,10 +16,10 @@ from pathlib import Path
 
 import pytest
 
-from taupy.commands import bar, main
+from taupy.commands import main
 from taupy.formats import registry
-from taupy.formats.progress import SILENT
 from taupy.formats.speedscope import write
+from taupy.model.progress import SILENT
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.reader import read_profile
 from tests.builders import small_profile
@@ -288,44 +287,6 @@ def test_of_several_metrics_without_time_pprof_asks_which(state, capsys):
     assert "has no metric 'time'; choose one with --metric NAME (it has: PAPI_FP_INS" in said
     assert main(["pprof", "--metric", "PAPI_TOT_CYC"]) == 0
     assert "(metric PAPI_TOT_CYC)" in capsys.readouterr().out
-
-
-# --- the bar -------------------------------------------------------------------
-
-
-class Terminal(io.StringIO):
-    def isatty(self):
-        return True
-
-
-def test_a_terminal_sees_how_far_it_is(monkeypatch):
-    terminal = Terminal()
-    monkeypatch.setattr(sys, "stderr", terminal)
-    monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.setattr(bar, "_PATIENCE_SECONDS", 0)
-    monkeypatch.setattr(bar, "_INTERVAL_SECONDS", 0)
-    with bar.shown() as progress:
-        progress.begin("profile.0.0.0\x1b[31m", 200)
-        progress.advance(50)
-        progress.advance(50)
-    shown = terminal.getvalue()
-    assert "profile.0.0.0\\x1b[31m" in shown and "50%" in shown
-
-
-def test_a_pipe_sees_nothing_and_short_work_neither(monkeypatch):
-    terminal = Terminal()
-    monkeypatch.setattr(sys, "stderr", terminal)
-    monkeypatch.setenv("TERM", "xterm")
-    with bar.shown() as progress:
-        progress.begin("x", 10)
-        progress.advance(10)
-    assert terminal.getvalue() == ""
-    monkeypatch.setattr(sys, "stderr", io.StringIO())
-    monkeypatch.setattr(bar, "_PATIENCE_SECONDS", 0)
-    with bar.shown() as progress:
-        progress.begin("x", 10)
-        progress.advance(10)
-    assert sys.stderr.getvalue() == ""
 
 
 def test_importing_brings_no_heavy_modules(state):

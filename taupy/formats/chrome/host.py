@@ -14,9 +14,9 @@ from taupy.formats.chrome.frames import StackFrames
 from taupy.formats.chrome.gpu import GpuSlices
 from taupy.formats.gpu_records import NOWHERE
 from taupy.formats.launchers import Launchers
-from taupy.formats.progress import Progress
 from taupy.formats.slices import Timeline, overlaps
 from taupy.model.profile import Thread, ThreadProfile, UserEvent
+from taupy.model.progress import Progress
 from taupy.model.streams import Owner
 
 BEGIN: Final = -1

@@ -21,9 +21,9 @@ from taupy.formats.chrome.header import Header, describe
 from taupy.formats.chrome.host import BEGIN, END, MARK, Context, Host, Slices, ThreadKey
 from taupy.formats.gpu_records import root_timer
 from taupy.formats.json_events import Events
-from taupy.formats.progress import Progress
 from taupy.formats.registry import IMPORT_NOTES
 from taupy.model.profile import TIME, Profile, ThreadProfile, Timer
+from taupy.model.progress import Progress
 
 
 class TraceReader:

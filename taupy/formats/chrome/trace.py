@@ -17,11 +17,11 @@ from typing import Final
 from taupy.formats.chrome.read import TraceReader
 from taupy.formats.chrome.write import write
 from taupy.formats.json_events import Events
-from taupy.formats.progress import Progress
 from taupy.formats.reading import refusal
 from taupy.formats.registry import Format
 from taupy.formats.tracks import TIMELINE
 from taupy.model.profile import Profile
+from taupy.model.progress import Progress
 
 _EVENT: Final = re.compile(rb'"ph"\s*:\s*"[A-Za-z(),]"')
 

@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from taupy.formats.progress import Progress
 from taupy.formats.tracks import (
     Counter,
     Slice,
@@ -25,6 +24,7 @@ from taupy.formats.tracks import (
 )
 from taupy.model.gpu import Launch
 from taupy.model.profile import Profile, ThreadProfile
+from taupy.model.progress import Progress
 
 _CATEGORIES: Final = {
     "kernel": "kernel",

@@ -10,10 +10,10 @@ from typing import ClassVar, Final
 
 from taupy.formats import limits, reading
 from taupy.formats.nsight.summed_tables import SummedTables, Times, work_of
-from taupy.formats.progress import Progress
 from taupy.formats.reading import refusal
 from taupy.model.gpu import Extent
 from taupy.model.profile import Profile
+from taupy.model.progress import Progress
 
 NS: Final = {"ns": 1.0, "us": 1e3, "ms": 1e6, "s": 1e9}
 """A table's unit of time -> nanoseconds."""

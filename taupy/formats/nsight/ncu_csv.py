@@ -17,10 +17,10 @@ from taupy.formats import limits
 from taupy.formats.nsight import ncu_table, ncu_units
 from taupy.formats.nsight.ncu_metrics import Counted, CountedLaunches
 from taupy.formats.nsight.ncu_table import Table, Value
-from taupy.formats.progress import SILENT, Progress
 from taupy.formats.reading import refusal
 from taupy.formats.registry import IMPORT_NOTES, Format
 from taupy.model.profile import Profile
+from taupy.model.progress import SILENT, Progress
 
 _ENOUGH_TO_KNOW: Final = 200  # launches compared to see whether two files have the same ones
 

@@ -18,12 +18,12 @@ from typing import Any, Final
 
 from taupy.formats import limits, protowire
 from taupy.formats.nsight.ncu_metrics import Counted, CountedLaunches
-from taupy.formats.progress import Progress
 from taupy.formats.protowire import BYTES, FIXED32, FIXED64, WireError
 from taupy.formats.reading import refusal
 from taupy.formats.registry import IMPORT_NOTES, Format
 from taupy.model.gpu import Extent
 from taupy.model.profile import Profile
+from taupy.model.progress import Progress
 
 MAGIC: Final = b"NVR\0"
 
@@ -34,7 +34,7 @@ def recognises(path: Path, first: bytes) -> bool:
 
 def launches(path: Path, progress: Progress) -> Iterator[Counted]:
     """The launches, one by one, in order."""
-    progress.begin(path.name, path.stat().st_size)
+    progress.begin(path.name, path.stat().st_size, "B")
     return NcuReport(path).launches(progress)
 
 
@@ -45,7 +45,7 @@ def read(path: Path, progress: Progress) -> Iterator[Profile]:
         FormatError: the file is not a report, is truncated, or contains no kernel.
     """
     launches = CountedLaunches()
-    progress.begin(path.name, path.stat().st_size)
+    progress.begin(path.name, path.stat().st_size, "B")
     for launch in NcuReport(path).launches(progress):
         try:
             launches.add(launch)

@@ -24,8 +24,8 @@ from taupy.errors import FormatError
 from taupy.formats import limits, reading
 from taupy.formats.nsight import ncu_units
 from taupy.formats.nsight.ncu_labels import is_metric, metric_name
-from taupy.formats.progress import SILENT, Progress
 from taupy.formats.reading import refusal
+from taupy.model.progress import SILENT, Progress
 from taupy.units import listing
 
 Kind = Literal["long", "wide", "summary", "pivot"]

@@ -29,11 +29,11 @@ from taupy.formats.nsight import nsys_target
 from taupy.formats.nsight.nsys_comms import Comms
 from taupy.formats.nsight.nsys_host import Hosts
 from taupy.formats.nsight.nsys_tables import GPU_TABLES, WAITS, Tables
-from taupy.formats.progress import Progress
 from taupy.formats.reading import refusal
 from taupy.formats.registry import IMPORT_NOTES, Format
 from taupy.model.kernel_names import kernel_timer
 from taupy.model.profile import TIME, Metric, Profile, Thread, Timer
+from taupy.model.progress import Progress
 
 KNOWN_MAJOR: Final = 3
 """The newest known major version of the exported schema."""

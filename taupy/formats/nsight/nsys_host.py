@@ -19,9 +19,9 @@ from taupy.formats.gpu_records import api_timer, root_timer
 from taupy.formats.launchers import Launchers
 from taupy.formats.nsight.nsys_tables import Tables
 from taupy.formats.places import shown_file
-from taupy.formats.progress import Progress
 from taupy.formats.slices import Timeline, overlaps
 from taupy.model.profile import CallTree, Thread, ThreadProfile, Timer, UserEvent
+from taupy.model.progress import Progress
 from taupy.model.streams import Owner
 
 _RUNTIME: Final = "CUPTI_ACTIVITY_KIND_RUNTIME"

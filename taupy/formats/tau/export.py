@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import IO
 
 from taupy.escaping import entities, unhidden
-from taupy.formats.progress import Progress
 from taupy.formats.tau import flat as tau_flat
 from taupy.formats.tau import names as tau_names
 from taupy.formats.tau import thread as tau_thread
@@ -19,6 +18,7 @@ from taupy.formats.tau.flat import Flat, Lost
 from taupy.formats.tau.names import CALLPATH_GROUP, MICROSECOND_NS
 from taupy.formats.tau.text import Event
 from taupy.model.profile import Metric, Profile
+from taupy.model.progress import Progress
 
 
 def write(profile: Profile, target: Path, progress: Progress) -> list[str]:

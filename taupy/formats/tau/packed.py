@@ -17,7 +17,6 @@ from struct import Struct
 from typing import Any
 
 from taupy.formats import reading
-from taupy.formats.progress import CountedFile, Progress
 from taupy.formats.reading import refusal
 from taupy.formats.registry import Format
 from taupy.formats.tau import names as tau_names
@@ -27,6 +26,7 @@ from taupy.formats.tau.text import Event
 from taupy.formats.tau.thread import Place
 from taupy.formats.tau.tree import Timers
 from taupy.model.profile import Metric, Profile, ThreadProfile
+from taupy.model.progress import CountedFile, Progress
 
 MAGIC = "PPK".encode("utf-16-be")
 NEWEST_COMPATIBLE = 2

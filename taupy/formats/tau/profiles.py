@@ -12,7 +12,6 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
 
-from taupy.formats.progress import Progress
 from taupy.formats.reading import refusal
 from taupy.formats.registry import IMPORT_NOTES, Format
 from taupy.formats.tau import names as tau_names
@@ -25,6 +24,7 @@ from taupy.formats.tau.text import PLACE, Event, Header
 from taupy.formats.tau.thread import Place
 from taupy.formats.tau.tree import Timers
 from taupy.model.profile import Metric, Profile
+from taupy.model.progress import Progress
 from taupy.units import listing
 
 MULTI = "MULTI__"
@@ -68,7 +68,7 @@ def _profiles(
 ) -> Iterator[Profile]:
     metrics, by_place, metadata = _surveyed(files)
     common, nodes = tau_thread.separated(metadata)
-    progress.begin(source.name, sum(file.stat().st_size for file in files))
+    progress.begin(source.name, sum(file.stat().st_size for file in files), "B")
     if left_out:
         names = listing(sorted(left_out), _MOST_NAMED)
         common = {**common, IMPORT_NOTES: f"omitted, not a thread's profile: {names}"}

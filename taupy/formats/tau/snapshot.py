@@ -17,7 +17,6 @@ from pathlib import Path
 from xml.parsers import expat
 
 from taupy.formats import limits
-from taupy.formats.progress import Progress
 from taupy.formats.reading import refusal, whole
 from taupy.formats.registry import IMPORT_NOTES, Format
 from taupy.formats.tau import names as tau_names
@@ -27,6 +26,7 @@ from taupy.formats.tau.text import Event
 from taupy.formats.tau.thread import Place
 from taupy.formats.tau.tree import Timers
 from taupy.model.profile import Metric, Profile
+from taupy.model.progress import Progress
 
 _START = re.compile(rb"(?:\xef\xbb\xbf)?\s*(?:<\?xml[^>]*\?>\s*)?<profile_xml[\s>]")
 _BETWEEN_DOCUMENTS = re.compile(rb"<\?xml[^>]*\?>|(?<=</profile_xml>\n)\x00+")

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 from taupy.formats import foreign_sqlite
-from taupy.formats.progress import Progress
 from taupy.formats.reading import refusal
 from taupy.formats.registry import IMPORT_NOTES, Format
 from taupy.formats.tau import names as tau_names
@@ -27,6 +26,7 @@ from taupy.formats.tau.text import Event
 from taupy.formats.tau.thread import CONTEXT, Place
 from taupy.formats.tau.tree import Timers
 from taupy.model.profile import Metric, Profile
+from taupy.model.progress import Progress
 
 CALLS = "Number of Calls"
 _TABLES = {"trial", "thread", "metric", "timer", "timer_value", "counter_value", "metadata"}

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from taupy.formats import limits, reading
-from taupy.formats.progress import SILENT, Progress
 from taupy.formats.reading import refusal
 from taupy.formats.tau.rows import Rows
+from taupy.model.progress import SILENT, Progress
 
 PLACE = re.compile(r"(?:profile|dump)\.([0-9]{1,9})\.([0-9]{1,9})\.([0-9]{1,9})", re.ASCII)
 FIRST_LINE = re.compile(rb"([0-9]{1,18}) templated_functions(\S*.*)")

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from taupy.errors import DatabaseError
+from taupy.model.progress import SILENT, Progress
 from taupy.profiledb.files import refusing
 from taupy.profiledb.store.catalogue import Store
 from taupy.profiledb.store.layout import Column, Table, gathered, tables
@@ -53,6 +54,7 @@ class LocalCopy:
         self._connection, self._store = connection, store
         self._trials: dict[int, None] = {}
         self._copied: dict[str, set[int]] = {}
+        self._progress: Progress = SILENT
         self._shared: dict[str, set[int]] = {}
         (_, _, self._place) = connection.execute("PRAGMA database_list").fetchone()
         connection.execute("PRAGMA foreign_keys = OFF")
@@ -85,8 +87,12 @@ class LocalCopy:
             )
             self._trials[id] = None
 
-    def add_all(self, trials: Sequence[int]) -> None:
+    def add_all(self, trials: Sequence[int], progress: Progress = SILENT) -> None:
         """Add everything of these trials, and the tables that belong to no trial."""
+        self._progress = progress
+        sql = "SELECT coalesce(sum(bytes), 0) FROM file WHERE trial_id = ANY(%s)"
+        size = int(self._store.catalogue.row(sql, (list(trials),))[0])
+        progress.begin("pulling", size, "B")
         for table in tables().values():
             if not table.shared:
                 self.add(table, trials)
@@ -138,6 +144,7 @@ class LocalCopy:
                 if any(file.name == stored.name for _, _, file in others):
                     raise
                 open_ends += others  # the files that have replaced it
+            self._progress.advance(stored.bytes)
 
     def _files(self, table: Table, trials: Sequence[int]) -> list[tuple[int, str, StoredFile]]:
         rows = self._store.catalogue.rows(

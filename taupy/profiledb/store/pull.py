@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from taupy.model.progress import SILENT, Progress
 from taupy.profiledb import selector
 from taupy.profiledb.merge import merge
 from taupy.profiledb.merged import Merged
 from taupy.profiledb.store.reading import StoreDB
 
 
-def pull(address: str, database: str, selectors: Sequence[str]) -> list[Merged]:
+def pull(
+    address: str, database: str, selectors: Sequence[str], progress: Progress = SILENT
+) -> list[Merged]:
     """Copy trials from a store into a database, which is created if missing.
 
     Args:
@@ -23,6 +26,7 @@ def pull(address: str, database: str, selectors: Sequence[str]) -> list[Merged]:
     """
     with StoreDB(address) as store:
         chosen = selector.many(store, selectors)
-        store.copy.add_all([trial.id for trial in chosen])
+        store.copy.add_all([trial.id for trial in chosen], progress)
         store.commit()
-        return merge(database, [store.file], [trial.uuid for trial in chosen])
+        uuids = [trial.uuid for trial in chosen]
+        return merge(database, [store.file], uuids, progress=progress)

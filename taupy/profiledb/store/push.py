@@ -19,6 +19,7 @@ from typing import Any
 
 from taupy.errors import DatabaseError
 from taupy.model.identifier import is_uuid
+from taupy.model.progress import SILENT, Progress
 from taupy.model.rows import TrialRow
 from taupy.profiledb import selector
 from taupy.profiledb.database import ProfileDB
@@ -78,7 +79,9 @@ class _Changed(Exception):
     """Another push changed the trial in the meantime."""
 
 
-def push(database: str, address: str, selectors: Sequence[str] = ()) -> Iterator[Pushed]:
+def push(
+    database: str, address: str, selectors: Sequence[str] = (), progress: Progress = SILENT
+) -> Iterator[Pushed]:
     """Copy trials into a store, one after the other; existing trials that have grown are completed.
 
     Args:
@@ -100,11 +103,14 @@ def push(database: str, address: str, selectors: Sequence[str] = ()) -> Iterator
         Store.open(address) as store,
         store.catalogue.pushing(),
     ):
-        for trial in selector.many(db, selectors) if selectors else db.trials():
+        trials = selector.many(db, selectors) if selectors else db.trials()
+        progress.begin("pushing", len(trials), "trials")
+        for trial in trials:
             try:
                 _push_trial(_Rows(db, trial), store, result)
             except Unfit as problem:
                 unfit.append(f"trial {trial.id} was not pushed: {problem}")
+            progress.advance()
             yield result
         try:
             _push_unattached(db, store.catalogue, result)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from taupy.formats.progress import SILENT
 from taupy.model.profile import Profile
+from taupy.model.progress import SILENT
 
 
 def read(format, path) -> list[Profile]:

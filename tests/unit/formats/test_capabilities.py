@@ -10,8 +10,8 @@ import pytest
 
 from taupy.formats import registry
 from taupy.formats.capabilities import EVERYTHING, VALUES, Part, left_out
-from taupy.formats.progress import SILENT
 from taupy.model.profile import Samples
+from taupy.model.progress import SILENT
 from tests.builders import gpu_profile, small_profile, steps
 
 

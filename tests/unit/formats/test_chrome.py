@@ -17,11 +17,11 @@ from taupy.errors import FormatError
 from taupy.formats import limits
 from taupy.formats.chrome import trace as chrome
 from taupy.formats.chrome.values import nanoseconds
-from taupy.formats.progress import SILENT
 from taupy.formats.registry import IMPORT_NOTES, exported
 from taupy.formats.slices import Timeline
 from taupy.model import invariants
 from taupy.model.gpu import Activity
+from taupy.model.progress import SILENT
 from tests import builders
 from tests.growth import is_linear
 from tests.unit.formats import chrome_files as made

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from taupy.formats import csv_, folding, speedscope
 from taupy.formats.folding import FOLDED, Folding, folded
-from taupy.formats.progress import SILENT
 from taupy.model import invariants
+from taupy.model.progress import SILENT
 from tests.builders import call, host, profile_of, random_profile
 from tests.unit.formats.comparing import one, short_paths
 

@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 from taupy.errors import FormatError
 from taupy.formats import limits
 from taupy.formats.nsight import ncu_csv, ncu_rep, ncu_units
-from taupy.formats.progress import SILENT
 from taupy.formats.registry import IMPORT_NOTES
 from taupy.model import invariants
 from taupy.model.machine import reported
+from taupy.model.progress import SILENT
 from tests.unit.formats import ncu_files as made
 
 SHARED = os.environ.get("TAUPY_SHARED_DATA")

@@ -6,10 +6,10 @@ import pytest
 
 from taupy.errors import FormatError
 from taupy.formats.nsight import ncu_csv
-from taupy.formats.progress import SILENT
 from taupy.formats.registry import IMPORT_NOTES
 from taupy.model import invariants
 from taupy.model.gpu import NO_OWNER
+from taupy.model.progress import SILENT
 from tests.unit.formats import ncu_files as made
 from tests.unit.formats.test_ncu import FLOPS, counted, events, read
 

@@ -10,9 +10,9 @@ import pytest
 
 from taupy.errors import FormatError
 from taupy.formats.nsight import nsys
-from taupy.formats.progress import SILENT
 from taupy.formats.registry import IMPORT_NOTES
 from taupy.model import invariants
+from taupy.model.progress import SILENT
 from tests.unit.formats.nsys_files import EPOCH_NS, SCHEMA, NsysFile, tid, training
 
 SHARED = os.environ.get("TAUPY_SHARED_DATA")

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from taupy.errors import FormatError
 from taupy.formats import perfetto, registry
 from taupy.formats import protowire as wire
-from taupy.formats.progress import SILENT
 from taupy.formats.registry import exported
 from taupy.model import invariants
 from taupy.model.gpu import Activity
 from taupy.model.profile import ROOT_TIMER
+from taupy.model.progress import SILENT
 from tests import builders
 from tests.unit.formats.comparing import one, paths, short_paths
 

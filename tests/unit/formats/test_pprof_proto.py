@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from taupy.errors import FormatError
 from taupy.formats import pprof_proto
 from taupy.formats import protowire as wire
-from taupy.formats.progress import SILENT
 from taupy.formats.registry import exported
 from taupy.model import invariants
 from taupy.model.profile import ROOT_TIMER
+from taupy.model.progress import SILENT
 from tests import builders
 
 

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from taupy.errors import FormatError
 from taupy.formats import pstats_
 from taupy.formats.marshal_ import Damaged, Reader
-from taupy.formats.progress import SILENT
 from taupy.formats.registry import exported
+from taupy.model.progress import SILENT
 from tests.builders import gpu_profile, small_profile
 from tests.unit.formats.comparing import flat_by_name, one, read, short_paths
 

@@ -10,9 +10,9 @@ import pytest
 from taupy.commands import main
 from taupy.errors import FormatError
 from taupy.formats import rank_folder, registry
-from taupy.formats.progress import SILENT
 from taupy.model.collectives import UNKNOWN_BYTES
 from taupy.model.invariants import check
+from taupy.model.progress import SILENT
 from tests.unit.formats import chrome_files as chrome
 from tests.unit.formats.nsys_files import NsysFile, tid
 

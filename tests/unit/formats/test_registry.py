@@ -10,7 +10,7 @@ import pytest
 
 from taupy.errors import FormatError, UsageError
 from taupy.formats import reading, registry
-from taupy.formats.progress import SILENT
+from taupy.model.progress import SILENT
 from tests.builders import gpu_profile, small_profile
 
 
@@ -149,7 +149,7 @@ def test_progress_hears_of_every_byte(tmp_path):
     heard = []
 
     class Ear:
-        def begin(self, what, total=None):
+        def begin(self, what, total=None, unit=""):
             heard.append((what, total))
 
         def advance(self, amount=1):

@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from taupy.errors import FormatError
 from taupy.formats import collapsed, perfetto, pprof_proto, pstats_, registry, speedscope
 from taupy.formats.chrome import trace as chrome
-from taupy.formats.progress import SILENT
 from taupy.formats.registry import exported
 from taupy.formats.tau import profiles as tau
 from taupy.model import invariants
 from taupy.model.gpu import Activity
 from taupy.model.profile import Metric, Timer
+from taupy.model.progress import SILENT
 from tests.builders import call, gpu_profile, host, profile_of, random_profile, small_profile
 from tests.unit.formats.comparing import one, paths, read
 

@@ -6,9 +6,9 @@ import pytest
 
 from taupy.errors import FormatError
 from taupy.formats.nsight import nsys_stats, nvprof
-from taupy.formats.progress import SILENT
 from taupy.formats.registry import IMPORT_NOTES
 from taupy.model import invariants
+from taupy.model.progress import SILENT
 from tests.unit.formats import summary_files as made
 from tests.unit.formats.test_ncu import counted, events
 

@@ -10,8 +10,8 @@ import pytest
 
 from taupy.errors import FormatError
 from taupy.formats import csv_, hatchet, parquet, registry
-from taupy.formats.progress import SILENT
 from taupy.model.profile import Timer
+from taupy.model.progress import SILENT
 from taupy.model.question import Question
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.reader import read_profile

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from taupy.errors import FormatError
 from taupy.escaping import visible
 from taupy.formats import registry
-from taupy.formats.progress import SILENT
 from taupy.formats.registry import IMPORT_NOTES, exported
 from taupy.formats.tau import profiles as tau
 from taupy.formats.tau import text as tau_text
 from taupy.model import invariants
 from taupy.model.profile import Metric, Timer, UserEvent
+from taupy.model.progress import SILENT
 from tests.builders import call, event, gpu_profile, host, profile_of, random_profile, small_profile
 from tests.unit.formats import tau_files
 from tests.unit.formats.comparing import (

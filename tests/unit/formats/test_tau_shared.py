@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from taupy.commands import main
-from taupy.formats.progress import SILENT
 from taupy.formats.tau import profiles as tau
 from taupy.model import invariants
+from taupy.model.progress import SILENT
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.reader import read_profile
 from taupy.profiledb.writer import add_profile

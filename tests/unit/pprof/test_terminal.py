@@ -3,7 +3,6 @@ import io
 import json
 import math
 import sys
-import time
 from dataclasses import replace
 
 import pytest
@@ -235,17 +234,6 @@ def test_a_reader_that_went_away_is_noticed_at_once():
 
     with pytest.raises(BrokenPipeError):
         terminal.show(ROUTINES, stream=Gone())
-
-
-def test_progress_is_shown_only_at_a_terminal(monkeypatch):
-    monkeypatch.setattr(terminal, "_PATIENCE_SECONDS", 0)
-    for stream, told in ((Terminal(), True), (io.StringIO(), False)):
-        monkeypatch.setattr(sys, "stderr", stream)
-        with terminal.busy("reading trial 7"):
-            deadline = time.monotonic() + 10
-            while told and "reading" not in stream.getvalue() and time.monotonic() < deadline:
-                time.sleep(0.01)
-        assert ("reading trial 7" in stream.getvalue()) is told
 
 
 # --- CSV, JSON, Markdown -----------------------------------------------------

@@ -1,4 +1,4 @@
-"""How far reading or writing a foreign file has got: reported by formats, shown by commands."""
+"""How far slow work has got: reported where it is done, shown by commands (`commands/bar.py`)."""
 
 from __future__ import annotations
 
@@ -9,10 +9,15 @@ from taupy.state.folder import open_named
 
 
 class Progress(Protocol):
-    """Takes a reader's or writer's reports. Both calls are cheap."""
+    """Takes reports. Both calls are cheap."""
 
-    def begin(self, what: str, total: int | None = None) -> None:
-        """A stretch of work begins, of `total` bytes or rows; None if not known."""
+    def begin(self, what: str, total: int | None = None, unit: str = "") -> None:
+        """A stretch of work begins.
+
+        Args:
+            total: how much there is to do; None if not known.
+            unit: "B" for bytes, "trial" and the like for things; "" for rows of some kind.
+        """
 
     def advance(self, amount: int = 1) -> None:
         """Another `amount` of it is done."""
@@ -21,7 +26,7 @@ class Progress(Protocol):
 class Silent:
     """Progress that is not shown."""
 
-    def begin(self, what: str, total: int | None = None) -> None: ...
+    def begin(self, what: str, total: int | None = None, unit: str = "") -> None: ...
 
     def advance(self, amount: int = 1) -> None: ...
 
@@ -42,7 +47,7 @@ class CountedFile:
         self._file: BinaryIO = open_named(path)
         self._advance = progress.advance
         if not one_of_many:
-            progress.begin(path.name, path.stat().st_size)
+            progress.begin(path.name, path.stat().st_size, "B")
 
     def read(self, size: int = -1) -> bytes:
         data = self._file.read(size)
