@@ -46,7 +46,7 @@ from taupy.comparison.verdicts import Rule
 from taupy.errors import UsageError
 from taupy.escaping import framed
 from taupy.model.profile import StepKind
-from taupy.pprof.cells import seen_by
+from taupy.pprof import forms
 from taupy.pprof.view import View
 from taupy.profiledb import api, selector
 from taupy.profiledb.database import ProfileDB
@@ -230,9 +230,9 @@ class Trial(api.Trial):
     ) -> pd.DataFrame:
         with self._database._opened() as db:
             try:
-                return _frames(views(db, self.row.id, options))
+                return forms.frame(views(db, self.row.id, options))
             except Nothing:
-                return _frames([])
+                return forms.frame([])
 
 
 class Database(api.Database):
@@ -275,8 +275,6 @@ class Database(api.Database):
         Raises:
             taupy.errors.NoSuchTrial, MissingMetric, UsageError: as for `taupy compare`.
         """
-        import pandas as pd
-
         for what, choice, allowed in (
             ("by", by, comparison.BYS),
             ("match", match, LEVELS),
@@ -302,19 +300,18 @@ class Database(api.Database):
             facts = sides.facts_of(db, compared)
             apart, _ = sides.obstacles(compared, facts)
             if by == "metadata":
-                frame = _frame(comparison_views.metadata_view(compared, facts, True))
+                frame = forms.frame([comparison_views.metadata_view(compared, facts, True)])
                 unit, apart_in_names = "", []
             else:
                 answers = comparison.answers(db, compared, question)
                 apart_in_names = comparison.warnings(compared, answers)
-                frames = []
+                views = []
                 for answer in answers:
                     verdicts_of = [
                         verdicts.verdicts(answer, at, rule) for at in range(1, len(compared))
                     ]
-                    view = comparison_views.rows_view(answer, compared, verdicts_of, Shown())
-                    frames.append(_frame(view))
-                frame = pd.concat(frames, ignore_index=True) if len(frames) > 1 else frames[0]
+                    views.append(comparison_views.rows_view(answer, compared, verdicts_of, Shown()))
+                frame = forms.frame(views)
                 unit = answers[0].metric.unit
         frame.attrs.update(
             metric=metric,
@@ -394,7 +391,7 @@ class Database(api.Database):
             rule = Rule(alpha=alpha, min_share=min_share)
             judgement = gate.judge(db, compared, parsed, Question(), rule)
         rulings = [(judged.ruling, judged.metric) for judged in judgement.judged]
-        frame = _frame(gate_view.gate_view(rulings, "", (), machines=True))
+        frame = forms.frame([gate_view.gate_view(rulings, "", (), machines=True)])
         frame.attrs.update(
             exit_code=judgement.exit_code, not_comparable=[difference.text for difference in apart]
         )
@@ -456,7 +453,7 @@ class Database(api.Database):
                 selector.many(db, [str(trial) for trial in trials]) if trials else db.trials()
             )
             answer = pivot.pivot_table(db, selected, layout)
-        frame = _frame(pivot_view.view(answer))
+        frame = forms.frame([pivot_view.view(answer)])
         frame.attrs.update(
             metrics={name: metric.unit for name, metric in answer.metrics.items()},
             notes=[*answer.warnings, *answer.notes],
@@ -472,24 +469,3 @@ def _check(what: str, choice: object, allowed: Sequence[object]) -> None:
     if choice not in allowed:
         names = ", ".join(str(value) for value in allowed if value is not None)
         raise UsageError(f"{what} must be one of {names}, not {choice!r}")
-
-
-def _frames(views: Sequence[View]) -> pd.DataFrame:
-    """Tables of the same kind as one; a column that one of them lacks is missing there."""
-    import pandas as pd
-
-    frames = [_frame(view) for view in views]
-    return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
-
-
-def _frame(view: View) -> pd.DataFrame:
-    """The columns of CSV, with types that do not depend on missing values."""
-    columns, positions = seen_by(view, "machines")
-    rows = [tuple(row[at] for at in positions) for row in view.rows]
-    table = api.frame(rows, [column.name for column in columns])
-    for column in columns:
-        if column.kind == "int":
-            table[column.name] = table[column.name].astype("Int64")
-        elif column.kind not in ("text", "any"):
-            table[column.name] = table[column.name].astype("float64")
-    return table

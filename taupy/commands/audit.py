@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from taupy.commands import bar
 from taupy.errors import DatabaseError, TaupyError
@@ -24,7 +24,7 @@ _COLUMNS = (
 )
 
 
-def examine(paths: list[str], form: Literal["text", "csv", "json", "markdown"]) -> int:
+def examine(paths: list[str], form: terminal.Form) -> int:
     """Audit databases and show the findings; returns 1 if any database has a problem."""
     views = []
     wrong = False

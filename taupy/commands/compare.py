@@ -108,7 +108,7 @@ def _compare(
     facts = sides.facts_of(db, compared)
     apart, inside = sides.obstacles(compared, facts)
     answers = comparison.answers(db, compared, question)
-    machines = args.form in ("csv", "json")
+    machines = args.form not in terminal.FOR_PEOPLE
     limit = None if args.all else args.limit
     if limit is None and not args.all and not machines:
         limit = PEOPLE_ROWS
@@ -139,7 +139,7 @@ def _compare(
             parsed, judgement, conclusion, args.form == "json", 1 - rule.alpha
         )
         views.insert(0, view)
-    if args.form == "csv":
+    if terminal.holds_rows_only(args.form):
         # One table; the others are summarized in notes.
         for text in [*names_apart, *(difference.text for difference in apart), *notes]:
             say(text)

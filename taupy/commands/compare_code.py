@@ -34,7 +34,7 @@ def run(args: argparse.Namespace, parsed: Sequence[Condition], names: Table | No
             sides.append(CodeSide(text, tuple(codes)))
             notes += remarks
     pairs, more = kernel_gate.pairs(sides[0], sides[1], args.match, names)
-    machines = args.form in ("csv", "json")
+    machines = args.form not in terminal.FOR_PEOPLE
     limit = args.limit if args.limit is not None else None if machines or args.all else ROWS
     views = [kernel_gate.table(pairs, (sides[0], sides[1]), [*notes, *more], limit)]
     code = 0

@@ -61,21 +61,21 @@ def run(args: argparse.Namespace) -> int:
         _other_users(options.database_or_store(args)),
         *_leftovers(),
     ]
-    if args.form in ("csv", "markdown"):
-        columns = (Column("check", heading="Check"), Column("state", heading="State"))
-        terminal.show(
-            View("", (*columns, Column("text", heading="Text", sentence=True)), checks),
-            form=args.form,
-        )
-    elif args.form == "json":
+    if args.form == "json":
         import json
 
         names = ("check", "state", "text")
         lines = json.dumps([dict(zip(names, check, strict=True)) for check in checks])
         terminal.write(lines + "\n")
-    else:
+    elif args.form in ("text", "wide"):
         for name, state, text in checks:
             terminal.write(f"{state:8}{name:14}{visible(text)}\n")
+    else:
+        columns = (Column("check", heading="Check"), Column("state", heading="State"))
+        terminal.show(
+            View("", (*columns, Column("text", heading="Text", sentence=True)), checks),
+            form=args.form,
+        )
     return 1 if any(state == _BAD for _, state, _ in checks) else 0
 
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:  # importing delays the program that `taupy run` starts
     from typing import Any
 
     from taupy.delivery import Delivery
+    from taupy.pprof.terminal import ParquetFile
     from taupy.profiledb.database import ProfileDB
 
 DEFAULT_DATABASE = "taupy.db"
@@ -89,7 +90,8 @@ def add_trust_files_argument(parser: argparse._ActionsContainer) -> None:
 
 
 def add_form_arguments(parser: argparse._ActionsContainer, csv: Sequence[str] = ("--csv",)) -> None:
-    """`--csv`, `--json`, `--markdown`, `--wide`; without them, text as wide as the terminal."""
+    """`--csv`, `--json`, `--markdown`, `--parquet`, `--wide`; without them, text as wide as the
+    terminal."""
     forms = parser.add_mutually_exclusive_group()
     for names, form, what in (
         (csv, "csv", "comma-separated values, unrounded"),
@@ -100,6 +102,20 @@ def add_form_arguments(parser: argparse._ActionsContainer, csv: Sequence[str] = 
         forms.add_argument(
             *names, dest="form", action="store_const", const=form, default="text", help=what
         )
+    forms.add_argument(
+        "--parquet",
+        dest="form",
+        type=_parquet_file,
+        default=argparse.SUPPRESS,
+        metavar="FILE",
+        help="write the table to a Parquet file, as a notebook gets it",
+    )
+
+
+def _parquet_file(path: str) -> ParquetFile:
+    from taupy.pprof.terminal import ParquetFile
+
+    return ParquetFile(path)
 
 
 def add_color_argument(parser: argparse._ActionsContainer) -> None:

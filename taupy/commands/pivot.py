@@ -118,7 +118,7 @@ def run(args: argparse.Namespace) -> int:
         if not trials:
             raise NoSuchTrial(f"{db.path} has no trials; `taupy run SCRIPT` adds one")
         answer = pivot.pivot_table(db, trials, layout)
-    machines = args.form in ("csv", "json")
+    machines = args.form not in terminal.FOR_PEOPLE
     limit = None if args.all or (machines and args.limit is None) else args.limit or PEOPLE_ROWS
     terminal.show(pivot_view.view(answer, limit), form=args.form, color=options.colored(args))
     return 0

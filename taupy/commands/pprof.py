@@ -271,7 +271,7 @@ class Request:
                 )
             )
         tables[-1] = replace(tables[-1], notes=[*tables[-1].notes, *launches.notes])
-        if tests or self.args.form == "csv":
+        if tests or terminal.holds_rows_only(self.args.form):
             return tables
         source = self.db.trial(self.trial_id).source
         return [*tables, kernels.busy(gpu_query.busy(self.db, self.trial_id, launches), source)]
@@ -292,7 +292,7 @@ class Request:
         if args.list:
             return [flat.names(answer.timers, meant)]
         events_of = {}
-        if meant is None and args.form != "csv":
+        if meant is None and not terminal.holds_rows_only(args.form):
             every = query.user_events(self.db, self.trial_id)
             shown = [row for row in every if row.event not in STATES]  # `taupy waiting` has them
             events_of = events.views(events.over_callpaths(shown), threads)

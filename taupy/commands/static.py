@@ -106,7 +106,7 @@ def run(args: argparse.Namespace) -> int:
             views = [code_views.table(rows, remarks)]
         else:
             views = [view for code in codes for view in _views(code, args, sheet)]
-    for remark in remarks if args.kernel is not None or args.form == "csv" else ():
+    for remark in remarks if args.kernel is not None or terminal.holds_rows_only(args.form) else ():
         say(remark)
     terminal.show_all(views, args.form)
     return 0

@@ -15,6 +15,7 @@ from functools import cached_property
 from statistics import median
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
+from taupy import frames
 from taupy.analysis import comparable
 from taupy.analysis.sweep import (
     SCALINGS,
@@ -42,6 +43,7 @@ from taupy.comparison.swept_values import (
 )
 from taupy.errors import UsageError
 from taupy.escaping import visible
+from taupy.frames import Kind
 from taupy.model.metric import NOT_ROUTINES, TIME
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.meaning import meant_in
@@ -384,15 +386,11 @@ class Sweep:
 
         Values have the unit `attrs["unit"]`; shares and efficiencies are between 0 and 1.
         """
-        import pandas as pd
-
-        rows = self.rows(part)
-        frame = pd.DataFrame(rows, columns=_ROWS[part]._fields)
-        if "value" in frame and all(as_number(value) is not None for value in self.values):
-            frame["value"] = pd.to_numeric(frame["value"])
-        for column in _MAY_LACK:
-            if column in frame:
-                frame[column] = frame[column].astype(float)
+        names = _ROWS[part]._fields
+        kinds: dict[str, Kind] = {name: "real" for name in _MAY_LACK if name in names}
+        if "value" in names and all(as_number(value) is not None for value in self.values):
+            kinds["value"] = "number"
+        frame = frames.frame(self.rows(part), names, kinds, documented=False)
         frame.attrs.update(over=self.over, metric=self.metric.name, unit=self.metric.unit)
         return frame
 

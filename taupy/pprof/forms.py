@@ -1,4 +1,4 @@
-"""Views as CSV, JSON and Markdown.
+"""Views as CSV, JSON, Markdown and frames.
 
 Values in CSV and JSON are not rounded. JSON is exact; in CSV, text that a spreadsheet would
 interpret as a formula is prefixed with `'`.
@@ -9,10 +9,14 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
 
-from taupy import escaping
+from taupy import escaping, frames
 from taupy.pprof import cells
 from taupy.pprof.view import Cell, View
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 class _Line:
@@ -49,6 +53,23 @@ def _csv_cell(value: Cell) -> Cell:
     if isinstance(value, str):
         return escaping.csv_cell(value)
     return cells.hexadecimal(value) if isinstance(value, bytes) else value
+
+
+def frame(views: Iterable[View]) -> pd.DataFrame:
+    """Tables of the same kind as one frame: the columns of CSV, with types that do not depend on
+    missing values; a column that one table lacks is missing there."""
+    return frames.joined([_frame(view) for view in views])
+
+
+def _frame(view: View) -> pd.DataFrame:
+    columns, positions = cells.seen_by(view, "machines")
+    kinds: dict[str, frames.Kind] = {
+        column.name: "whole" if column.kind == "int" else "real"
+        for column in columns
+        if column.kind not in ("text", "any")
+    }
+    rows = [[row[at] for at in positions] for row in view.rows]
+    return frames.frame(rows, [column.name for column in columns], kinds)
 
 
 def json_lines(views: Iterable[View], alone: bool) -> Iterator[str]:

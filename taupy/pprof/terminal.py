@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import IO, Literal
 
 from taupy.escaping import guarded
@@ -25,10 +26,23 @@ _CLEAR = "\x1b[H\x1b[2J"
 IN_A_PIPE = 200
 """Columns of a table that is not on a terminal."""
 
-Form = Literal["text", "wide", "csv", "json", "markdown"]
+
+@dataclass(frozen=True, slots=True)
+class ParquetFile:
+    """A form: the frame that a notebook gets, in a file of this name."""
+
+    path: str
+
+
+Form = Literal["text", "wide", "csv", "json", "markdown"] | ParquetFile
 """`wide` is text that is not cut."""
 
 FOR_PEOPLE: tuple[Form, ...] = ("text", "wide", "markdown")
+
+
+def holds_rows_only(form: Form) -> bool:
+    """CSV and Parquet hold one kind of rows, and no remarks."""
+    return form == "csv" or isinstance(form, ParquetFile)
 
 
 def show(
@@ -45,7 +59,7 @@ def show(
         width: maximum width; None for the terminal's, 0 for no limit.
         color: None to decide by the terminal and the environment.
     """
-    _write(stream, lambda out: _lines([view], form, out, width, color, alone=True))
+    _write([view], form, stream, width, color, alone=True)
 
 
 def show_all(
@@ -60,7 +74,7 @@ def show_all(
     In JSON: a list of objects as written by `show`. In CSV: consecutive views with the same
     columns share one header; an empty line precedes any other header.
     """
-    _write(stream, lambda out: _lines(views, form, out, width, color, alone=False))
+    _write(views, form, stream, width, color, alone=False)
 
 
 def redraw(views: Iterable[View]) -> None:
@@ -71,14 +85,27 @@ def redraw(views: Iterable[View]) -> None:
     out.flush()
 
 
-def _write(stream: IO[str] | None, lines: Callable[[IO[str]], Iterator[str]]) -> None:
+def _write(
+    views: Iterable[View],
+    form: Form,
+    stream: IO[str] | None,
+    width: int | None,
+    color: bool | None,
+    alone: bool,
+) -> None:
+    if isinstance(form, ParquetFile):
+        from taupy.frames import write_parquet
+        from taupy.pprof import forms
+
+        write_parquet(forms.frame(views), form.path)
+        return
     out = sys.stdout if stream is None else stream
-    pager.write(lines(out), out)
+    pager.write(_lines(views, form, out, width, color, alone), out)
 
 
 def write(text: str) -> None:
     """Write plain lines to standard output, escaped."""
-    _write(None, lambda out: _encodable(iter([guarded(text)]), out))
+    pager.write(_encodable(iter([guarded(text)]), sys.stdout), sys.stdout)
 
 
 def _lines(

@@ -18,6 +18,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from taupy.escaping import html, visible
+from taupy.frames import frame
 from taupy.model.gpu_rows import KernelRow, SiteRow
 from taupy.model.rows import EventRow, FlatRow, ThreadRow, TimelineRow, TreeRow, TrialRow
 from taupy.profiledb import gpu_query, metrics, query, selector
@@ -87,17 +88,13 @@ class Database:
         Raises:
             taupy.errors.NoSuchTrial: no trial matches; the message lists the trials.
         """
-        import pandas as pd
-
         conditions = _conditions((application, experiment, name, tag, gpu, state), meta)
         with self._opened() as db:
             rows = selector.many(db, selectors) if selectors else db.trials()
             if conditions:
                 ids = {trial.id for trial in selector.together(db, conditions)}
                 rows = [row for row in rows if row.id in ids]
-        trials = frame(rows, TrialRow._fields)
-        trials["started_at"] = pd.to_datetime(trials["started_at"], utc=True, errors="coerce")
-        return trials
+        return frame(rows, TrialRow._fields, {"started_at": "time"})
 
     def trial(
         self,
@@ -128,7 +125,7 @@ class Database:
         """The result of one read-only statement; `:name` in it is `parameters["name"]`."""
         with self._opened() as db:
             names, rows = run_sql(db, statement, parameters)
-            return frame(list(rows), names, documented=False)
+            return frame(rows, names, documented=False)
 
     def _opened(self) -> ProfileDB:
         return opened(self.path)
@@ -334,53 +331,3 @@ def _html(rows: pd.DataFrame) -> str:
 
     rows = rows.apply(lambda column: column.map(shown))  # `map` of frames came with pandas 2.1
     return str(rows.rename(columns=visible).to_html(index=False, border=0))
-
-
-def frame(
-    rows: Iterable[tuple[Any, ...]], columns: Iterable[str], documented: bool = True
-) -> pd.DataFrame:
-    """Rows as a frame with these columns; integers stay integers, even if some are missing.
-
-    Args:
-        documented: the columns are those of docs/database.md; a column without any value
-            gets its usual type.
-    """
-    import pandas as pd
-
-    names = list(columns)
-    cells = [tuple(row) for row in rows]
-    series = {
-        place: _series([row[place] for row in cells], name if documented else "")
-        for place, name in enumerate(names)
-    }
-    table = pd.DataFrame(series)
-    table.columns = pd.Index(names)
-    return table
-
-
-_WHOLE = frozenset({
-    "id", "duration_ns", "exit_code", "node", "context", "thread", "callpath_id", "parent_id",
-    "depth", "line", "calls", "subroutines", "untimed", "time_ns", "minimum_ns", "maximum_ns",
-    "count", "bytes", "configurations", "routines", "registers", "shared_static_bytes",
-    "shared_dynamic_bytes", "local_bytes",
-})  # fmt: skip
-_REAL = frozenset({
-    "inclusive", "exclusive", "percent", "mean_ns", "stddev_ns", "sum_squares_ns2", "occupancy",
-    "minimum", "maximum", "mean", "stddev", "start_s", "end_s",
-})  # fmt: skip
-_OBJECTS = frozenset({"tags", "grid", "block", "additive"})
-
-
-def _series(values: list[Any], name: str) -> pd.Series[Any]:
-    """Integers with missing values become `Int64`: ids must not pass through floats."""
-    import pandas as pd
-
-    kinds = set(map(type, values))
-    if kinds == {int, type(None)}:
-        return pd.Series(values, dtype="Int64")
-    if kinds <= {type(None)} and name and name not in _OBJECTS:
-        whole = "Int64" if values else "int64"
-        return pd.Series(
-            values, dtype=whole if name in _WHOLE else "float64" if name in _REAL else "str"
-        )
-    return pd.Series(values, dtype=object).infer_objects()

@@ -12,6 +12,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from taupy.answers import ANSWERS
 from taupy.commands import main, packages
 from taupy.cuda import by_pycuda
 from taupy.cuda.driver import CudaError
@@ -77,8 +78,11 @@ def test_running_and_reporting_import_no_extra(folder):
             sys.modules[name] = None
         from taupy.commands import main
         for line in ("run -q -c pass", "pprof 1", "report 1", "report 1 -o page.html", "trials",
-                     "compare 1 2", "export 1 -o trial.json", "import trial.json"):
+                     "compare 1 2", "export 1 -o trial.json", "import trial.json", "pivot",
+                     "pivot --csv", "compare 1 2 --json", "query values(1)", "trials show 1"):
             assert main(line.split()) == 0, line
+        for line in {[*ANSWERS, "sweep", "kernel k", "trials search main", "doctor", "roofline"]!r}:
+            assert main(line.split()) in (0, 1, 2), line
     """
     done = subprocess.run([sys.executable, "-S", "-c", code], cwd=folder, capture_output=True)
     assert done.returncode == 0, done.stderr.decode()

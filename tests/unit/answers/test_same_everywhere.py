@@ -172,6 +172,15 @@ def test_a_command_and_a_notebook_say_the_same(path, capsys, name):
     assert shown >= 2
 
 
+@pytest.mark.parametrize("name", ON_PAGE)
+def test_a_parquet_file_holds_the_frame_of_the_notebook(path, tmp_path, name):
+    pytest.importorskip("pyarrow")
+    frame = getattr(taupy.open(path).trial(trial_with(name)), name)()
+    assert not frame.empty
+    assert main([name, trial_with(name), "--parquet", str(tmp_path / "a.parquet")]) == 0
+    pd.testing.assert_frame_equal(pd.read_parquet(tmp_path / "a.parquet"), frame)
+
+
 @pytest.mark.parametrize(("name", "asked"), ON_PAGE.items())
 def test_a_command_and_the_page_say_the_same(path, capsys, name, asked):
     views = [view for part in tab(path, name, int(trial_with(name))) for view in part.views]

@@ -1,0 +1,98 @@
+"""Frames are made in one place, and `--parquet` writes them."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from pathlib import Path
+
+import pytest
+
+import taupy
+from taupy.commands import main
+from taupy.profiledb.database import ProfileDB
+from taupy.profiledb.writer import add_profile
+from tests.builders import small_profile
+
+pd = pytest.importorskip("pandas")
+pytest.importorskip("pyarrow")
+
+PACKAGE = Path(taupy.__file__).parent
+
+
+def imports_of_pandas(module):
+    """Outside `if TYPE_CHECKING`."""
+    todo = [ast.parse(module.read_text("utf-8"))]
+    while todo:
+        node = todo.pop()
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+            continue
+        if isinstance(node, ast.Import | ast.ImportFrom) and "pandas" in ast.unparse(node):
+            yield module.relative_to(PACKAGE).as_posix()
+        todo += ast.iter_child_nodes(node)
+
+
+def test_one_module_makes_frames():
+    found = {name for module in PACKAGE.rglob("*.py") for name in imports_of_pandas(module)}
+    assert found == {"frames.py"}
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("TAUPY_DB", raising=False)
+    with ProfileDB.open("taupy.db", create=True) as db:
+        add_profile(db, small_profile(1))
+        add_profile(db, small_profile(2))
+    return tmp_path
+
+
+def written(*words):
+    assert main([*words, "--parquet", "a.parquet"]) == 0
+    return pd.read_parquet("a.parquet")
+
+
+def test_comparisons_and_pivots_are_those_of_a_notebook(folder):
+    db = taupy.open("taupy.db")
+    for words, frame in (
+        (["compare", "1", "2"], db.compare("1", "2")),
+        (["pivot", "1", "2"], db.pivot("1", "2")),
+    ):
+        pd.testing.assert_frame_equal(written(*words), frame)
+
+
+def test_a_profile_has_the_columns_of_its_csv(folder, capsys):
+    frame = written("pprof", "1")
+    assert capsys.readouterr().out == ""
+    assert main(["pprof", "1", "--csv"]) == 0
+    header, *rows = capsys.readouterr().out.splitlines()
+    assert [*frame.columns] == header.split(",")
+    assert len(frame) == len(rows)
+
+
+def test_what_parquet_cannot_hold_is_made_text(folder):
+    sql = "SELECT 1 AS a, 2.5 AS b, 'x' AS c UNION ALL SELECT 'y', x'00ff', NULL"
+    frame = written("query", sql)
+    assert frame["a"].tolist() == ["1", "y"]
+    assert frame["b"].tolist() == ["2.5", "x'00ff'"]
+    assert frame["c"].fillna("").tolist() == ["x", ""]
+    assert written("query", "SELECT 1 AS a WHERE 0").columns.tolist() == ["a"]
+
+
+def refused(capsys, *words):
+    assert main([*words]) in (1, 2)
+    (line,) = capsys.readouterr().err.splitlines()
+    return line
+
+
+def test_what_cannot_be_written_is_said_in_one_line(folder, capsys, monkeypatch):
+    doubled = ["query", "SELECT 1 AS a, 2 AS a", "--parquet", "a.parquet"]
+    assert "two columns are named 'a'" in refused(capsys, *doubled)
+    assert "none/a.parquet cannot be written" in refused(
+        capsys, "pprof", "1", "--parquet", "none/a.parquet"
+    )
+    for name in ["pyarrow", *(name for name in sys.modules if name.startswith("pyarrow."))]:
+        monkeypatch.setitem(sys.modules, name, None)
+    line = refused(capsys, "pprof", "1", "--parquet", "a.parquet")
+    assert "pip install 'taupy-profiler[parquet]'" in line
+    assert not Path("a.parquet").exists()
