@@ -3,7 +3,7 @@
     taupy clean          list it
     taupy clean --all    remove it: the libraries that `taupy setup` built, what was read of stores,
                          and the folders that are then empty
-    pip uninstall taupy-profiler
+    pip uninstall taupy-profiler NAME ...    its last line names the packages that only taupy needs
 
 Trials are never removed, and neither are runs that are under way or were not stored yet: the files
 they lie in are named, and what stores them.
@@ -16,6 +16,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from taupy.commands import packages
 from taupy.commands.messages import say
 from taupy.escaping import visible
 from taupy.instrument.runfolder import open_states, run_folders
@@ -48,6 +49,9 @@ def run(args: argparse.Namespace) -> int:
     elif not args.all:
         say(f"{several(len(files), 'file')}; `taupy clean --all` removes them")
     say(*refused, *_runs())
+    only_ours = packages.brought()
+    what = "taupy, and what nothing else needs" if only_ours else "taupy"
+    say(f"{what}: pip uninstall {' '.join([packages.OWN, *only_ours])}")
     return 1 if run_folders()[0] else 0
 
 

@@ -1,11 +1,15 @@
-"""Which packages taupy and its extras ask for, and which are installed."""
+"""Which packages taupy and its extras ask for, which are installed, and which nobody else needs."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from importlib import metadata
 from typing import NamedTuple
+
+OWN = "taupy-profiler"
+_NEVER = {OWN, "pip", "setuptools"}
+"""What nobody installs for taupy."""
 
 EXTRAS = (
     *("plots", "static", "parquet", "store", "cluster", "serve", "completion"),
@@ -46,7 +50,7 @@ class Package(NamedTuple):
 def packages() -> Iterator[Package]:
     """The packages of taupy and its extras, and requirements of those that are not met."""
     try:
-        own = list(_required("taupy-profiler"))
+        own = list(_required(OWN))
     except metadata.PackageNotFoundError:
         return  # a folder on PYTHONPATH
     yield from (package for package in own if package.extra in ("", *EXTRAS))
@@ -55,6 +59,46 @@ def packages() -> Iterator[Package]:
             for needed in _required(package.name):
                 if not needed.extra and needed.version and not needed.fits:
                     yield needed._replace(extra=package.extra)
+
+
+def brought() -> list[str]:
+    """Installed packages that nobody asked for by name, and nothing but taupy needs."""
+    installed = {_plain(package.name): package for package in metadata.distributions()}
+    needs = {name: _needs(package, installed) for name, package in installed.items()}
+    below, todo = set[str](), {OWN}
+    while todo:
+        below |= todo
+        todo = {need for name in todo for need in needs.get(name, ())} - below
+    ours = below - _NEVER - {name for name, package in installed.items() if _is_meant(package)}
+    while others := ours & {need for name in needs.keys() - ours - {OWN} for need in needs[name]}:
+        ours -= others
+    return sorted(ours)
+
+
+def _needs(package: metadata.Distribution, installed: Collection[str]) -> set[str]:
+    """Installed requirements of a package, and of those extras that are all there."""
+    by_extra: dict[str, set[str]] = {}
+    for text in package.requires or ():
+        match = _REQUIREMENT.fullmatch(text)
+        if match is not None:
+            extra = _EXTRA.search(match[3] or "")
+            by_extra.setdefault(extra[1] if extra else "", set()).add(_plain(match[1]))
+    return {
+        name
+        for extra, names in by_extra.items()
+        if not extra or names <= set(installed)
+        for name in names & set(installed)
+    }
+
+
+def _is_meant(package: metadata.Distribution) -> bool:
+    """Whether it was asked for by name, as far as its installer tells."""
+    by_pip = (package.read_text("INSTALLER") or "").strip() in ("pip", "uv")
+    return not by_pip or package.read_text("REQUESTED") is not None
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def _required(name: str) -> Iterator[Package]:

@@ -109,6 +109,32 @@ def test_what_conflicts_is_found(tmp_path, monkeypatch):
     assert len(found) == 4
 
 
+def test_what_only_taupy_needs_is_known(tmp_path, monkeypatch):
+    """click is the user's own; rich was asked for by name; pandas has the extra of tabulate, whose
+    other half is missing, and all of that of six; conda tells nothing of who asked for xlib."""
+    for name, needs, file in (
+        ("taupy-profiler", ("rich>=12", "sqlite-utils", "xlib", 'Plots.lib; extra == "plots"'), ""),
+        ("sqlite-utils", ("click", "tabulate", 'pip; extra == "x"', "six"), ""),
+        ("rich", ("Py_gments>=2",), "REQUESTED"),
+        ("py.gments", (), ""),
+        ("flask", ("click",), "REQUESTED"),
+        ("pandas", ('tabulate; extra == "o"', 'jinja2; extra == "o"', 'six; extra == "e"'),
+         "REQUESTED"),
+        ("pip", (), ""), ("click", (), ""), ("tabulate", (), ""), ("six", (), ""),
+        ("plots-lib", ("contour",), ""), ("contour", (), ""), ("other", (), ""), ("xlib", (), "c"),
+    ):  # fmt: skip
+        info = tmp_path / f"{name.replace('-', '_')}-1.dist-info"
+        info.mkdir()
+        lines = ["Metadata-Version: 2.1", f"Name: {name}", "Version: 1"]
+        lines += [f"Requires-Dist: {need}" for need in needs]
+        (info / "METADATA").write_text("\n".join(lines) + "\n")
+        (info / "INSTALLER").write_text("conda" if file == "c" else "pip\n")
+        if file == "REQUESTED":
+            (info / file).write_text("")
+    monkeypatch.setattr(sys, "path", [str(tmp_path)])
+    assert packages.brought() == ["contour", "plots-lib", "sqlite-utils", "tabulate"]
+
+
 def test_all_extras_of_users_are_listed():
     declared = set(metadata.metadata("taupy-profiler").get_all("Provides-Extra"))
     developers = {"test", "check", "browsers", "wheel", "bench"}
