@@ -15,6 +15,7 @@
 # make observer   check that 30 trainings do not notice taupy, and that of 20 pairs of ranks the slow
 #                 one is named with the reason (OBSERVER=--share: a few)
 # make pycuda   build PyCUDA without a GPU, and profile its example beside the played driver
+# make cupti-python   fetch it, and compare what it records of the played driver with our own collector
 # make wheel   build a wheel, and test it without a compiler
 # make bench   measure taupy's own cost
 # make gpu-wheels   fetch wheels into .whl for a GPU machine without network
@@ -43,7 +44,7 @@ DOCS_TESTS := tests/docs $(wildcard tests/unit/*/test_docs.py)
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 .PHONY: demo test-environment test test-all oldest check lint types floors docs javascript browsers sanitize random fuzz faults soak as-root foreign observer \
-  bench pycuda wheel \
+  bench pycuda cupti-python wheel \
   gpu-environment gpu-wheels gpu-check gpu-record clean python
 
 # -I: as it is installed, not as it lies here. The command, since a program gets the options of
@@ -174,6 +175,15 @@ bench: $(TEST)/.installed-bench
 pycuda: test-environment
 	scripts/build_pycuda.sh $(TEST)/bin/python
 	$(TEST)/bin/python -m pytest -q -rs tests/integration/test_pycuda_example.py
+
+# Beside the tests' own CUPTI, since it asks for a newer one.
+CUPTI_PYTHON := build/cupti-python/site-$(VERSION)
+
+cupti-python: test-environment
+	@test -d $(CUPTI_PYTHON) || $(TEST)/bin/python $(PIP_INSTALL) --no-deps --target $(CUPTI_PYTHON) \
+	  cupti-python cuda-bindings cuda-pathfinder pyelftools
+	PYTHONPATH=$(CURDIR)/$(CUPTI_PYTHON) \
+	  $(TEST)/bin/python -m pytest -q -rs -n 2 tests/unit/collectors/test_cupti_python.py
 
 wheel: $(TEST)/.installed-wheel
 	scripts/wheel.sh $(TEST)

@@ -27,7 +27,7 @@ def by_sqlite_utils(connection: sqlite3.Connection) -> Any:
     except ImportError as error:
         raise DatabaseError(
             f"sqlite-utils cannot be imported ({error}), so the database cannot be changed; "
-            "install it with: pip install 'sqlite-utils>=3.38'"
+            "install it with: pip install 'sqlite-utils>=3.38,<3.39'"
         ) from error
     finally:
         for name in kept_out:

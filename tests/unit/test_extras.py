@@ -53,6 +53,31 @@ def test_a_command_names_the_extra_that_is_missing_in_one_line(
     assert f"pip install 'taupy-profiler[{extra}]'" in line
 
 
+WORK = {
+    "sqlite_utils": "main(['trials', 'tag', '1', 'base']); print(*taupy.open().trial(1).row.tags)",
+    "pandas": "print(*taupy.open().trials()['id'])",
+    "rich": "os.environ['FORCE_COLOR'] = '1'; main(['pprof', '1'])",
+    "pytest": "sys.exit(main(['run', '-m', 'pytest', '-q', 'test_mine.py']))",
+}
+SAID = {"sqlite_utils": "base", "pandas": "1 2 3", "rich": "\x1b[", "pytest": "1 passed"}
+"""What a user does with the packages of the base and of tests, and what they see. `make pycuda
+cupti-python` tests with these two."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("package", WORK)
+def test_what_users_do_needs_each_package(folder, package, monkeypatch):
+    (folder / "test_mine.py").write_text("def test_it():\n    assert 1\n")
+    (folder / f"{package}.py").write_text("raise ImportError('not here')\n")
+    for path, is_there in ((folder, False), (folder / "no", True)):
+        monkeypatch.setenv("PYTHONPATH", str(path))
+        code = f"import os, sys, taupy\nfrom taupy.commands import main\n{WORK[package]}\n"
+        done = subprocess.run(
+            [sys.executable, "-P", "-c", code], cwd=folder, capture_output=True, text=True
+        )
+        assert (SAID[package] in done.stdout) is is_there, done.stdout + done.stderr
+
+
 def test_pycuda_is_an_extra_too(monkeypatch):
     monkeypatch.setitem(sys.modules, "pycuda", None)
     with (
