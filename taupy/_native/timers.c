@@ -26,7 +26,7 @@ static NamedTimer *timer_new(const char *name, const char *group)
     timer->import = strcmp(group, IMPORT_GROUP) == 0;
     timer->is_stamped = timer->brief || timer->import || begins_with(group, LAYER_GROUP) ||
                         begins_with(group, "PHASE") || strcmp(group, JIT_GROUP) == 0 ||
-                        strcmp(group, EXIT_GROUP) == 0 || begins_with(group, "REGION") || begins_with(group, "TAUPY");
+                        begins_with(group, "REGION") || begins_with(group, "TAUPY");
     timer->is_routine = strcmp(group, LAYER_GROUP) == 0 || strcmp(group, BACKWARD_GROUP) == 0 ||
                         strcmp(group, AUTOGRAD_GROUP) == 0 || strcmp(group, JIT_GROUP) == 0;
     if (strcmp(group, "REGION") == 0)

@@ -167,6 +167,7 @@ def test_phases_stand_beside_the_routines(runs, engine):
         )
     )
     del marked[".taupy application"]
+    assert marked.pop("exit", 0) == (engine == "native")
     assert marked == {
         "setup": 1,
         "assign points": epochs,

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from taupy.analysis.findings import source
-from taupy.analysis.findings.calls import place
+from taupy.analysis.findings.calls import phase, place
 from taupy.analysis.findings.limits import LEAST_NS, LEAST_SHARE
 from taupy.analysis.findings.trial import HOST, Trial
 from taupy.model.finding import Abstention, Confidence, Finding
@@ -167,12 +167,16 @@ def _unused(trial: Trial) -> Iterator[Finding | Abstention]:
 
 
 def _freed(trial: Trial, rows: Sequence[int]) -> float:
-    """What the thread of these imports takes outside of all routines: at its end, it frees what
-    was imported."""
+    """What the thread of these imports takes outside of all routines and at the exit, which frees
+    what was imported."""
     calls = trial.calls
     thread = calls.thread[rows[0]]
-    return sum(calls.exclusive[row] for row, above in enumerate(calls.parent)
-               if above < 0 and calls.thread[row] == thread)  # fmt: skip
+    is_exit = phase("exit")
+    return sum(
+        calls.exclusive[row]
+        for row, above in enumerate(calls.parent)
+        if calls.thread[row] == thread and (above < 0 or is_exit(calls.timer[row]))
+    )
 
 
 def _others(trial: Trial, top: int, used: set[str]) -> Iterator[int]:

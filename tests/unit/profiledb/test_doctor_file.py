@@ -84,7 +84,7 @@ READING = (
     ["merge", "a.db", "--into", "b.db"],
     ["sweep", "--by", "threads"],
     ["query", "SELECT * FROM steps"],
-    ["export", "1", "-o", "out.json", "--format", "json"],
+    ["export", "1", "-o", "out.folded", "--format", "collapsed"],
 )
 
 
@@ -105,7 +105,7 @@ def test_no_reading_changes_an_older_file(folder, capsys):
     assert len(database.trials()) == len(database.sql("SELECT * FROM trials")) == 2
     assert len(database.trial(2).profile())
     assert Path("a.db").read_bytes() == before
-    assert sorted(os.listdir()) == ["a.db", "b.db", "out.json"]
+    assert sorted(os.listdir()) == ["a.db", "b.db", "out.folded"]
 
     assert main(["trials", "tag", "1", "good", "--db", "a.db"]) == 0
     assert "it is kept in " in capsys.readouterr().err
