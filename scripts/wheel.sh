@@ -34,7 +34,9 @@ clean taupy run --quiet -c 'def f(): pass
 for _ in range(1000): f()'
 clean taupy pprof --csv | grep -q '^thread,.*,1000,.*f' ||
   { echo "the profile lacks 1000 calls of f:" >&2; clean taupy pprof >&2; exit 1; }
+clean taupy report | grep -q . && clean taupy report -o page.html
+grep -q "<html" "$work/page.html" || { echo "the page of the report is none" >&2; exit 1; }
 
 mkdir -p dist
 cp "$wheel" dist/
-echo "dist/$(basename "$wheel"): installs and measures without a compiler"
+echo "dist/$(basename "$wheel"): installs, measures and reports without a compiler"
