@@ -216,23 +216,6 @@ def add_table_arguments(parser: argparse._ActionsContainer, limit: str) -> None:
     add_color_argument(parser)
 
 
-def add_by_argument(
-    parser: argparse._ActionsContainer,
-    dimensions: Sequence[str],
-    text: str,
-    spelled: Callable[[str], str] = str,
-) -> None:
-    """`--by DIMENSION`, one of these; the first is the default."""
-    parser.add_argument(
-        "--by",
-        type=spelled,
-        choices=dimensions,
-        default=dimensions[0],
-        metavar="DIMENSION",
-        help=f"{text}: {', '.join(dimensions)} (default: {dimensions[0]})",
-    )
-
-
 def count(text: str) -> int:
     """An option's value that is a count: 0, 1, 2, ..."""
     if not (text.isascii() and text.isdigit() and len(text) < 19):

@@ -94,9 +94,6 @@ TAU_GAP: Final = 100
 """Characters between two attributes of a header."""
 TAU_ARROWS: Final = 16
 """Occurrences of ` => ` within one routine's name."""
-PACKED_TEXT: Final = 0xFFFF
-"""Bytes of a text: lengths have 16 bits."""
-PACKED_SAMPLES: Final = (1 << 31) - 1
 
 # --- NVIDIA
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from typing import NamedTuple, TypeGuard
+from typing import NamedTuple
 
 from taupy.analysis.findings import source
 from taupy.analysis.findings.calls import phase, place
@@ -216,13 +216,6 @@ def _only_grows(text: str, name: str) -> bool:
              if isinstance(part, ast.Name | ast.Attribute) and isinstance(part.ctx, ast.Load)
              and ast.unparse(part) == name]  # fmt: skip
     return len(values) == 1 and _is_empty(values[0]) and all(id(part) in single for part in reads)
-
-
-def _is_single(part: ast.AST) -> TypeGuard[ast.Subscript | ast.Attribute]:
-    """Whether it reads or adds single elements."""
-    if isinstance(part, ast.Subscript):
-        return not isinstance(part.ctx, ast.Del)
-    return isinstance(part, ast.Attribute) and part.attr in _SINGLE
 
 
 def _is_empty(value: ast.expr) -> bool:
