@@ -61,8 +61,8 @@ class _Stretch:
         if self.done:
             parts.append(f"{self._amount(rate)}/s")
         left = (self.total or 0) - self.done
-        if self.total and self.done and rate:
-            parts.append(f"{_clock(max(left, 0) / rate)} left")
+        if left > 0 and self.done and rate:
+            parts.append(f"{_clock(left / rate)} left")
         else:
             parts.append(_clock(took))
         return ", ".join(parts)

@@ -95,7 +95,7 @@ def test_a_pipe_sees_nothing_and_short_work_neither(at_once, monkeypatch):
         (3 << 30, "B", 1 << 30, 64, "33 %, 16.0 MiB/s, 2 min 08 s left"),
         (200, "", 0, 10, "0 %, 10 s"),
         (None, "", 0, 0, "0 s"),
-        (100, "", 120, 10, "100 %, 12/s, 0 s left"),  # more than was foreseen
+        (100, "", 120, 10, "100 %, 12/s, 10 s"),  # what follows is not foreseen
     ],
 )
 def test_the_state_of_work_is_said(total, unit, done, took, said):
