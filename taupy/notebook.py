@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 from taupy.analysis import gate as conditions
-from taupy.analysis.match import LEVELS, Level, Table
+from taupy.analysis.match import LEVELS, Level, NameTable
 from taupy.analysis.pivot import Across
 from taupy.analysis.sweep import Scaling
 from taupy.answers import layers, memory, phases, places, ranks, steps, waiting
@@ -35,11 +35,11 @@ from taupy.comparison import (
     sides,
     verdicts,
 )
-from taupy.comparison.comparison import By, Question, Statistic
+from taupy.comparison.comparison import By, ComparisonOptions, Statistic
 from taupy.comparison.comparison_views import Shown
 from taupy.comparison.pivot import Layout
 from taupy.comparison.sweep import Across as SweepAcross
-from taupy.comparison.sweep import Choice
+from taupy.comparison.sweep import SweepOptions
 from taupy.comparison.sweep_plot import DrawnSweep
 from taupy.comparison.trial_values import VALUES, Over, Value
 from taupy.comparison.verdicts import Rule
@@ -282,13 +282,13 @@ class Database(api.Database):
             ("value", value, (None, *VALUES, *comparison.STATISTICS)),
         ):
             _check(what, choice, allowed)
-        question = Question(
+        question = ComparisonOptions(
             by=by,
             metric=metric,
             value=value or ("mean" if by == "event" else "exclusive"),
             over=over,
             level=match,
-            table=Table(table) if table else None,
+            table=NameTable(table) if table else None,
             groups=_texts(group),
             names=_texts(filter),
         )
@@ -355,7 +355,7 @@ class Database(api.Database):
                 db,
                 over,
                 [str(trial) for trial in trials],
-                Choice(
+                SweepOptions(
                     metric=metric,
                     scaling=scaling,
                     across=across,
@@ -389,7 +389,7 @@ class Database(api.Database):
             facts = sides.facts_of(db, compared)
             apart = sides.obstacles(compared, facts)[0]
             rule = Rule(alpha=alpha, min_share=min_share)
-            judgement = gate.judge(db, compared, parsed, Question(), rule)
+            judgement = gate.judge(db, compared, parsed, ComparisonOptions(), rule)
         rulings = [(judged.ruling, judged.metric) for judged in judgement.judged]
         frame = forms.frame([gate_view.gate_view(rulings, "", (), machines=True)])
         frame.attrs.update(
@@ -444,7 +444,7 @@ class Database(api.Database):
             peak=bool(peak),
             ceiling=peak if isinstance(peak, str) else None,
             level=match,
-            table=Table(table) if table else None,
+            table=NameTable(table) if table else None,
             groups=_texts(group),
             names=_texts(filter),
         )

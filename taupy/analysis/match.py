@@ -58,7 +58,7 @@ class Key(NamedTuple):
     rule: Rule
 
 
-class Table:
+class NameTable:
     """A user's table: new name -> patterns of the names that it replaces.
 
     A pattern with `*` or `?` must match a whole full or short name. A pattern between slashes is a
@@ -123,7 +123,7 @@ def _test(name: str, pattern: str, source: str) -> Callable[[Named], str | None]
 def matched(
     sides: Sequence[Mapping[K, Named]],
     level: Level = "auto",
-    table: Table | None = None,
+    table: NameTable | None = None,
     places: Places | None = None,
 ) -> list[dict[K, Key]]:
     """Each side's timers -> the keys under which their values are added up.
@@ -185,7 +185,7 @@ def _respelled(named: Named, names: Mapping[str, str]) -> Named:
 def _matched(
     sides: Sequence[Mapping[K, Named]],
     level: Level,
-    table: Table | None,
+    table: NameTable | None,
     places: Places | None,
 ) -> list[dict[K, Key]]:
     keys: list[dict[K, Key]] = [{} for _ in sides]
@@ -226,7 +226,7 @@ def _with_table(
     sides: Sequence[Mapping[K, Named]],
     facts: Mapping[K, Named],
     keys: Sequence[dict[K, Key]],
-    table: Table,
+    table: NameTable,
 ) -> set[K]:
     """Give keys to the names in the table; leave the others."""
     left = set()

@@ -73,7 +73,7 @@ def _of_run(db: ProfileDB, trial: int, options: Options) -> list[View]:
     if trial not in metadata_values(db, LACKING):  # which older versions did not store
         why = unknown_because(metadata_values(db, OPERATORS).get(trial, COUNTED))
     beside = layers.Beside(facts_of(db, trial), _growth(db, trial), why)
-    choice = layers.Choice(options.by, options.depth, options.tree)
+    choice = layers.LayerOptions(options.by, options.depth, options.tree)
     return [view.first(options.limit) for view in layers.views(table, choice, beside)]
 
 
@@ -89,7 +89,7 @@ def _by_step(db: ProfileDB, trial: int, options: Options) -> list[View]:
     layer_steps.check(trial, spans)
     spans = with_streams(db, trial, spans)
     table = values(db, layers.question(trial))
-    choice = layers.Choice("layer", options.depth, options.tree)
+    choice = layers.LayerOptions("layer", options.depth, options.tree)
     return layer_steps.views(table, spans, choice, limit, whole=options.whole)
 
 

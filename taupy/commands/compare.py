@@ -35,7 +35,7 @@ from taupy.commands.compare_arguments import (
 from taupy.commands.compare_arguments import add_arguments as add_arguments
 from taupy.commands.messages import say
 from taupy.comparison import comparison, comparison_views, cpu_share, sides, verdicts
-from taupy.comparison.comparison import Question, Statistic
+from taupy.comparison.comparison import ComparisonOptions, Statistic
 from taupy.comparison.comparison_views import Shown
 from taupy.comparison.sides import Side
 from taupy.comparison.trial_values import Value
@@ -83,9 +83,9 @@ def _conditions(args: argparse.Namespace) -> list[Condition]:
     return [conditions.parse(text) for text in args.fail_on]
 
 
-def _question(args: argparse.Namespace) -> Question:
+def _question(args: argparse.Namespace) -> ComparisonOptions:
     value: Value | Statistic = args.value or ("mean" if args.by == "event" else "exclusive")
-    return Question(
+    return ComparisonOptions(
         by=args.by,
         metric=args.metric,
         value=value,
@@ -100,7 +100,7 @@ def _question(args: argparse.Namespace) -> Question:
 def _compare(
     db: ProfileDB,
     compared: Sequence[Side],
-    question: Question,
+    question: ComparisonOptions,
     rule: Rule,
     parsed: Sequence[Condition],
     args: argparse.Namespace,

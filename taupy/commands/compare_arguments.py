@@ -8,7 +8,7 @@ import re
 
 from taupy.analysis import match
 from taupy.analysis.comparable import KINDS
-from taupy.analysis.match import Table
+from taupy.analysis.match import NameTable
 from taupy.commands import options
 from taupy.comparison import verdicts
 from taupy.comparison.comparison import BYS, STATISTICS
@@ -196,7 +196,7 @@ def of_chip(text: str) -> tuple[str, list[str]]:
     return (path, [chip]) if at and not os.path.exists(text) else (text, [])
 
 
-def match_table(file: str | None) -> Table | None:
+def match_table(file: str | None) -> NameTable | None:
     """The user's table of name patterns, from this file or else from the project.
 
     Raises:
@@ -219,4 +219,4 @@ def match_table(file: str | None) -> Table | None:
         table = table.get("match", table)
     if not isinstance(table, dict):
         raise UsageError(f"{source} is not a table of names and patterns")
-    return Table(table, source)
+    return NameTable(table, source)

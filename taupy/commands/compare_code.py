@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Sequence
 
 from taupy.analysis.gate import Condition
-from taupy.analysis.match import Table
+from taupy.analysis.match import NameTable
 from taupy.commands import bar
 from taupy.commands.compare_arguments import named, of_chip, write_junit
 from taupy.errors import UsageError
@@ -16,7 +16,7 @@ from taupy.units import several
 ROWS = 25
 
 
-def run(args: argparse.Namespace, parsed: Sequence[Condition], names: Table | None) -> int:
+def run(args: argparse.Namespace, parsed: Sequence[Condition], names: NameTable | None) -> int:
     """Compare two files; the exit code is the gate's."""
     from taupy.commands.static import read
     from taupy.comparison import gate_view, kernel_gate

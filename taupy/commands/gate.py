@@ -33,7 +33,7 @@ from taupy.analysis.gate import Condition
 from taupy.commands import compare_arguments, gate_metrics, options
 from taupy.commands.messages import say, tell
 from taupy.comparison import gate, gate_view, sides, verdicts
-from taupy.comparison.comparison import Question
+from taupy.comparison.comparison import ComparisonOptions
 from taupy.comparison.sides import Side
 from taupy.comparison.verdicts import Rule
 from taupy.errors import DatabaseError, NoSuchTrial, TaupyError, UsageError
@@ -260,7 +260,12 @@ class _Session:
         self, db: ProfileDB, compared: Sequence[Side], parsed: Sequence[Condition] = ()
     ) -> gate.Judgement:
         return gate.judge(
-            db, compared, parsed or self._conditions, Question(), self._rule, sequential.judged
+            db,
+            compared,
+            parsed or self._conditions,
+            ComparisonOptions(),
+            self._rule,
+            sequential.judged,
         )
 
     def push(self) -> None:

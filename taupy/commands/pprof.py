@@ -296,7 +296,7 @@ class Request:
             every = query.user_events(self.db, self.trial_id)
             shown = [row for row in every if row.event not in STATES]  # `taupy waiting` has them
             events_of = events.views(events.over_callpaths(shown), threads)
-        choice = flat.Choice(
+        choice = flat.FlatOptions(
             sort=args.sort,
             reverse=args.reverse,
             limit=self.limit,
@@ -342,7 +342,7 @@ class Request:
             short = args.form in terminal.FOR_PEOPLE and args.limit is None and not args.all
             share = TREE_MIN_PERCENT if short else 0.0
         width = terminal.terminal_width(sys.stdout)
-        choice = tree.Choice(
+        choice = tree.TreeOptions(
             sort=args.sort,
             reverse=args.reverse,
             limit=self.limit,
@@ -351,7 +351,7 @@ class Request:
             min_percent=share,
             summary_only=args.summary_only,
             # Up to half of the space for names may be indentation.
-            indent=max(3, (width - _NUMBERS_WIDTH) // 4) if width else tree.Choice().indent,
+            indent=max(3, (width - _NUMBERS_WIDTH) // 4) if width else tree.TreeOptions().indent,
         )
         kinds = self._kinds(threads)
         answer = self._call_paths(threads, metric.name, choice, sums=bool(kinds))
@@ -375,7 +375,7 @@ class Request:
         self,
         threads: Sequence[ThreadRow],
         name: str,
-        choice: tree.Choice | None = None,
+        choice: tree.TreeOptions | None = None,
         sums: bool = False,
     ) -> Answer:
         """Call paths of these threads, with libraries folded on request.
@@ -405,7 +405,9 @@ class Request:
             return fold.libraries_folded(answer, sources.timer_paths(self.db, self.trial_id))
         return answer
 
-    def _least(self, threads: Sequence[ThreadRow], name: str, choice: tree.Choice) -> float | None:
+    def _least(
+        self, threads: Sequence[ThreadRow], name: str, choice: tree.TreeOptions
+    ) -> float | None:
         """Inclusive value below which no tree of these threads shows a call path."""
         if not choice.min_percent or choice.summary_only:
             return None

@@ -19,7 +19,7 @@ from dataclasses import replace
 from taupy.analysis.sweep import SCALINGS
 from taupy.commands import bar, options
 from taupy.commands.messages import say
-from taupy.comparison.sweep import ACROSS, PARTS, Choice, Part, Sweep
+from taupy.comparison.sweep import ACROSS, PARTS, Part, Sweep, SweepOptions
 from taupy.errors import NoSuchTrial, UsageError
 from taupy.pprof import terminal
 from taupy.profiledb import selector
@@ -133,7 +133,7 @@ def run(args: argparse.Namespace) -> int:
             db,
             over,
             args.selector,
-            Choice(args.metric, args.scaling, args.across, args.baseline, args.all, args.of),
+            SweepOptions(args.metric, args.scaling, args.across, args.baseline, args.all, args.of),
         )
     from taupy.comparison.sweep_views import view
 

@@ -137,7 +137,7 @@ def _training(profile: Profile, limit: int) -> Iterator[View]:
 
     with stored(profile) as path, ProfileDB.open(path) as db:
         of_phases = phases.views(values(db, phases.question(1)))
-        of_layers = layers.views(values(db, layers.question(1)), layers.Choice())
+        of_layers = layers.views(values(db, layers.question(1)), layers.LayerOptions())
     views = [*of_phases[:1], *of_layers[:1]]
     for view in views:
         yield view.first(limit)

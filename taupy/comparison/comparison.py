@@ -14,7 +14,7 @@ from itertools import chain
 from typing import Literal, get_args
 
 from taupy.analysis.compare import Comparison, Row, compared
-from taupy.analysis.match import Key, Level, Table
+from taupy.analysis.match import Key, Level, NameTable
 from taupy.analysis.program_parts import is_import
 from taupy.comparison.calls import CallsOfPaths, Medians
 from taupy.comparison.layer_names import layer_keys
@@ -54,7 +54,7 @@ STATISTICS: tuple[Statistic, ...] = get_args(Statistic)
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class ComparisonOptions:
     """What to compare, and how.
 
     Attributes:
@@ -73,14 +73,14 @@ class Question:
     value: Value | Statistic = "exclusive"
     over: Over = "total"
     level: Level = "auto"
-    table: Table | None = None
+    table: NameTable | None = None
     groups: tuple[str, ...] = ()
     names: tuple[str, ...] = ()
     imports: bool = False
 
 
 @dataclass(slots=True)
-class Answer:
+class ComparedTable:
     """One table of a comparison.
 
     Attributes:
@@ -108,7 +108,9 @@ class Answer:
 # --- answers -------------------------------------------------------------------
 
 
-def answers(db: ProfileDB, sides: Sequence[Side], question: Question) -> list[Answer]:
+def answers(
+    db: ProfileDB, sides: Sequence[Side], question: ComparisonOptions
+) -> list[ComparedTable]:
     """The tables that answer a question; by routine, GPU work has a separate table.
 
     Raises:
@@ -141,7 +143,7 @@ def answers(db: ProfileDB, sides: Sequence[Side], question: Question) -> list[An
     return of_places
 
 
-def _check(question: Question) -> None:
+def _check(question: ComparisonOptions) -> None:
     of_events = question.value in STATISTICS
     if (question.by == "event") != of_events:
         allowed = STATISTICS if question.by == "event" else VALUES
@@ -155,7 +157,7 @@ def _check(question: Question) -> None:
 class _Comparing:
     """Answers a question from the sides' trials."""
 
-    def __init__(self, db: ProfileDB, sides: Sequence[Side], question: Question) -> None:
+    def __init__(self, db: ProfileDB, sides: Sequence[Side], question: ComparisonOptions) -> None:
         self.db = db
         self.sides = sides
         self.question = question
@@ -172,13 +174,13 @@ class _Comparing:
         whole = replace(self.values, value="exclusive")
         return any(len(answer) for answer in whole.answers(where=where, calls=False))
 
-    def answer(self, where: Where | None) -> Answer:
+    def answer(self, where: Where | None) -> ComparedTable:
         by = self.question.by
         if by == "callpath":
             return self._same_callpaths() or self._callpaths()
         return self._routines(where) if by in ("routine", "kernel") else self._grouped(by)
 
-    def _routines(self, where: Where | None) -> Answer:
+    def _routines(self, where: Where | None) -> ComparedTable:
         of_sides = self.values.answers("timer", where=where, limits=self._limits)
         timers_of = _timers_of_trials(of_sides)
         timers_of_sides = [
@@ -209,7 +211,7 @@ class _Comparing:
         answer.has_imports = not imports
         return answer
 
-    def _grouped(self, by: str) -> Answer:
+    def _grouped(self, by: str) -> ComparedTable:
         of_sides = self.values.answers(by, limits=self._limits)
         named = _file_named if by == "file" else partial(written, by)
         names = {named(label) for answer in of_sides for label in answer.table.labels[by]}
@@ -230,7 +232,7 @@ class _Comparing:
         runs = self._runs(of_sides, keyed, None)
         return self._answer(None, runs, keys, by == "step")
 
-    def _callpaths(self) -> Answer:
+    def _callpaths(self) -> ComparedTable:
         of_sides = self.values.answers("callpath", limits=self._limits)
         paths = path_keys(self.db, self.sides, self.question.level, self.question.table)
 
@@ -262,7 +264,7 @@ class _Comparing:
             sides.append([runs.get(trial.id, Runs({}, {}, {})) for trial in side.trials])
         return sides
 
-    def _same_callpaths(self) -> Answer | None:
+    def _same_callpaths(self) -> ComparedTable | None:
         """If all trials have the same timers, ids suffice: names are read only for shown rows."""
         question = self.question
         if (
@@ -285,7 +287,7 @@ class _Comparing:
             totals = self._totals(None)
         rows = compared(values_of, totals)
         first = [row.key for row in rows.rows[:FIRST_ROWS] if isinstance(row.key, int)]
-        return Answer(
+        return ComparedTable(
             "callpath",
             None,
             self.values.metric,
@@ -302,7 +304,7 @@ class _Comparing:
         runs: Sequence[Sequence[Runs]],
         keys: Mapping[Hashable, Key],
         alone: bool = False,
-    ) -> Answer:
+    ) -> ComparedTable:
         """One table; `alone`: the rows are the whole, not parts of the trial."""
         question = self.question
         counts = question.value in COUNTS
@@ -317,7 +319,7 @@ class _Comparing:
             rows.totals = ()
         # A routine in two groups counts in both of them.
         sums_up = additive and question.value != "inclusive" and question.by != "group"
-        return Answer(
+        return ComparedTable(
             question.by,
             where,
             metric_shown(self.values.metric, question.value),
@@ -338,7 +340,7 @@ def _file_named(label: Hashable) -> str:
     return one_name(str(label))
 
 
-def warnings(sides: Sequence[Side], of_places: Sequence[Answer]) -> list[str]:
+def warnings(sides: Sequence[Side], of_places: Sequence[ComparedTable]) -> list[str]:
     """Where the names of two sides hardly match, so that most rows are on one side only."""
     texts = []
     for answer in of_places:
@@ -378,7 +380,7 @@ def metric_shown(metric: Metric, value: str) -> Metric:
 # --- user events ---------------------------------------------------------------
 
 
-def _events(db: ProfileDB, sides: Sequence[Side], question: Question) -> Answer:
+def _events(db: ProfileDB, sides: Sequence[Side], question: ComparisonOptions) -> ComparedTable:
     statistic = _STATISTIC_OF[question.value]  # type: ignore[index]
     tests = {pattern: name_test(pattern) for pattern in question.names}
     keys: dict[Hashable, Key] = {}
@@ -411,7 +413,7 @@ def _events(db: ProfileDB, sides: Sequence[Side], question: Question) -> Answer:
         comparison.rows, key=lambda row: -max(map(_relative, _ratios(row)), default=0.0)
     )
     samples = Medians(calls)
-    return Answer(
+    return ComparedTable(
         "event", None, Metric(question.value, ""), question.value, comparison, keys, samples, False
     )
 

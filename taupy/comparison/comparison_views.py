@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from taupy import units
 from taupy.analysis.comparable import Difference
 from taupy.analysis.compare import Row
-from taupy.comparison.comparison import Answer
+from taupy.comparison.comparison import ComparedTable
 from taupy.comparison.sides import Side
 from taupy.comparison.verdicts import Verdict
 from taupy.model.metric import Metric
@@ -45,7 +45,7 @@ class Shown:
     confidence: float = 0.95
 
 
-def sides_view(sides: Sequence[Side], answers: Sequence[Answer]) -> View:
+def sides_view(sides: Sequence[Side], answers: Sequence[ComparedTable]) -> View:
     """The trials of each side, with their totals."""
     columns = [
         Column("side", "text", "Side"),
@@ -132,7 +132,7 @@ def metadata_view(
 
 
 def rows_view(
-    answer: Answer,
+    answer: ComparedTable,
     sides: Sequence[Side],
     verdicts: Sequence[Verdicts],
     shown: Shown,
@@ -160,7 +160,7 @@ def rows_view(
     return View(f"{title}: {_what(answer)}, {_order(answer, shown)}", layout.columns, cells, left)
 
 
-def _order(answer: Answer, shown: Shown) -> str:
+def _order(answer: ComparedTable, shown: Shown) -> str:
     if shown.sort != "impact":
         return f"by {shown.sort}"
     if answer.by == "event":
@@ -168,7 +168,7 @@ def _order(answer: Answer, shown: Shown) -> str:
     return "by impact on the whole" if answer.comparison.additive else "by difference"
 
 
-def _what(answer: Answer) -> str:
+def _what(answer: ComparedTable) -> str:
     if answer.by == "event":
         return answer.value
     if answer.value in ("calls", "subroutines"):
@@ -177,11 +177,11 @@ def _what(answer: Answer) -> str:
     return f"{answer.value.replace('-', ' ')} {answer.metric.name}{unit}"
 
 
-def _of(answer: Answer) -> str:
+def _of(answer: ComparedTable) -> str:
     return answer.value if answer.value in ("calls", "subroutines") else answer.metric.name
 
 
-def _ordered(answer: Answer, shown: Shown) -> list[Row[Hashable]]:
+def _ordered(answer: ComparedTable, shown: Shown) -> list[Row[Hashable]]:
     rows = list(answer.comparison.rows)
     keys = answer.keys
     others = range(1, answer.comparison.sides)
@@ -210,7 +210,7 @@ class _Layout:
 
     def __init__(
         self,
-        answer: Answer,
+        answer: ComparedTable,
         sides: Sequence[Side],
         verdicts: Sequence[Verdicts],
         confidence: float,

@@ -13,7 +13,7 @@ from taupy.analysis.comparable import Difference
 from taupy.analysis.compare import Row
 from taupy.analysis.gate import Candidate, Condition, Ruling
 from taupy.comparison import cpu_share
-from taupy.comparison.comparison import Answer, Question, answers, warnings
+from taupy.comparison.comparison import ComparedTable, ComparisonOptions, answers, warnings
 from taupy.comparison.sides import Side, both_sided
 from taupy.comparison.verdicts import Rule
 from taupy.errors import UsageError
@@ -103,7 +103,7 @@ def judge(
     db: ProfileDB,
     sides: Sequence[Side],
     conditions: Sequence[Condition],
-    question: Question,
+    question: ComparisonOptions,
     rule: Rule,
     judged_rows: Judge = gate.judged,
 ) -> Judgement:
@@ -270,7 +270,11 @@ def concluded(
 
 
 def _candidates(
-    db: ProfileDB, sides: Sequence[Side], condition: Condition, question: Question, rule: Rule
+    db: ProfileDB,
+    sides: Sequence[Side],
+    condition: Condition,
+    question: ComparisonOptions,
+    rule: Rule,
 ) -> _There:
     if condition.metric == gate.DURATION:
         runs = [tuple(float(trial.duration_ns) for trial in side.trials) for side in sides]
@@ -280,7 +284,7 @@ def _candidates(
         if len(used) == len(sides):
             return _There([Candidate("total on the host", *used)], CPU_TIME, [])
     of_tables = answers(db, sides, _question_of(condition, question))
-    names: dict[str, tuple[Answer, Row[Hashable]]] = {}
+    names: dict[str, tuple[ComparedTable, Row[Hashable]]] = {}
     candidates: list[Candidate] = []
     kernels: list[str] = []
     left: list[str] = []
@@ -321,7 +325,11 @@ def _candidates(
 
 
 def _of_events(
-    db: ProfileDB, sides: Sequence[Side], condition: Condition, question: Question, rule: Rule
+    db: ProfileDB,
+    sides: Sequence[Side],
+    condition: Condition,
+    question: ComparisonOptions,
+    rule: Rule,
 ) -> _There:
     del rule  # events are not parts of a whole
     assert condition.pattern is not None
@@ -355,7 +363,7 @@ def _of_events(
     return _There(rows, Metric(condition.metric, units.pop() if len(units) == 1 else ""), left, own)
 
 
-def _question_of(condition: Condition, question: Question) -> Question:
+def _question_of(condition: Condition, question: ComparisonOptions) -> ComparisonOptions:
     """The default value: inclusive for routines named in a condition, exclusive for all."""
     value = condition.value or ("inclusive" if condition.pattern is not None else "exclusive")
     of_condition = replace(question, by="routine", groups=(), names=(), imports=True)
@@ -372,7 +380,7 @@ def _meant(test: object, pattern: str | None, timer: str, short_name: str) -> bo
     return pattern in (timer, short_name) or short_name.endswith("." + pattern)
 
 
-def _least(answer: Answer, rule: Rule) -> float:
+def _least(answer: ComparedTable, rule: Rule) -> float:
     totals = answer.comparison.totals
     if not totals:
         return 0.0
@@ -380,7 +388,7 @@ def _least(answer: Answer, rule: Rule) -> float:
     return rule.min_share * sum(values) / len(values)
 
 
-def _nothing(condition: Condition, of_tables: Sequence[Answer]) -> str:
+def _nothing(condition: Condition, of_tables: Sequence[ComparedTable]) -> str:
     from difflib import get_close_matches
 
     names = {

@@ -13,7 +13,7 @@ from itertools import zip_longest
 from taupy.analysis import gate, match
 from taupy.analysis.gate import Condition, Ruling
 from taupy.analysis.kernel_quantities import QUANTITIES, Quantity
-from taupy.analysis.match import Key, Level, Table
+from taupy.analysis.match import Key, Level, NameTable
 from taupy.comparison.gate import Conclusion, Judged, Judgement
 from taupy.errors import UsageError
 from taupy.model.kernel_code import KernelCode
@@ -63,7 +63,7 @@ def _largest(codes: Iterable[KernelCode], quantity: Quantity) -> float | None:
 
 
 def pairs(
-    first: CodeSide, second: CodeSide, level: Level = "auto", table: Table | None = None
+    first: CodeSide, second: CodeSide, level: Level = "auto", table: NameTable | None = None
 ) -> tuple[list[Pair], list[str]]:
     """The kernels of two sides, matched chip by chip; sides with one chip each match regardless.
 
@@ -101,7 +101,7 @@ def _by_chip(codes: Iterable[KernelCode]) -> dict[str, list[KernelCode]]:
 
 
 def _matched(
-    old: Sequence[KernelCode], new: Sequence[KernelCode], level: Level, table: Table | None
+    old: Sequence[KernelCode], new: Sequence[KernelCode], level: Level, table: NameTable | None
 ) -> list[Pair]:
     named = [
         {

@@ -11,7 +11,7 @@ from collections.abc import Collection, Hashable, Mapping, Sequence
 from typing import NamedTuple
 
 from taupy.analysis import match
-from taupy.analysis.match import K, Key, Level, Table
+from taupy.analysis.match import K, Key, Level, NameTable
 from taupy.model.names import CELL, is_library, one_name
 from taupy.model.question import Condition, Question
 from taupy.model.rows import Named
@@ -25,7 +25,7 @@ def matched(
     trials: Sequence[Collection[int]],
     sides: Sequence[Mapping[K, Named]],
     level: Level = "auto",
-    table: Table | None = None,
+    table: NameTable | None = None,
 ) -> list[dict[K, Key]]:
     """`match.matched` for timers of this database; `trials`: those of each side."""
 

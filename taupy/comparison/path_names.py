@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import Any
 
-from taupy.analysis.match import Key, Level, Table
+from taupy.analysis.match import Key, Level, NameTable
 from taupy.comparison.matching import matched
 from taupy.comparison.sides import Side
 from taupy.model import table as tables
@@ -15,7 +15,9 @@ from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.values import values
 
 
-def path_keys(db: ProfileDB, sides: Sequence[Side], level: Level, table: Table | None) -> PathsById:
+def path_keys(
+    db: ProfileDB, sides: Sequence[Side], level: Level, table: NameTable | None
+) -> PathsById:
     """Keys for the call paths of each side."""
     of_sides = [_call_paths(db, side) for side in sides]
     timers = [{timer: timer for timer in side.labels["timer"]} for side in of_sides]

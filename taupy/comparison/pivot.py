@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from taupy.analysis import pivot
-from taupy.analysis.match import Key, Level, Table
+from taupy.analysis.match import Key, Level, NameTable
 from taupy.analysis.pivot import Across, Entry, Labels, Pivot
 from taupy.comparison.comparison import metric_shown
 from taupy.comparison.layer_names import layer_keys, remarks
@@ -62,7 +62,7 @@ class Layout:
     peak: bool = False
     ceiling: str | None = None
     level: Level = "auto"
-    table: Table | None = None
+    table: NameTable | None = None
     groups: tuple[str, ...] = ()
     names: tuple[str, ...] = ()
 

@@ -92,7 +92,7 @@ def _mixed(selected: SweptTrials) -> list[str]:
     ]
 
 
-class Choice(NamedTuple):
+class SweepOptions(NamedTuple):
     """What a sweep measures; see `taupy sweep --help`.
 
     Attributes:
@@ -107,7 +107,7 @@ class Choice(NamedTuple):
     of: str | None = None
 
 
-USUAL = Choice()
+USUAL = SweepOptions()
 
 
 class Sweep:
@@ -126,7 +126,7 @@ class Sweep:
         db: ProfileDB,
         over: str,
         selectors: Sequence[str] = (),
-        choice: Choice = USUAL,
+        choice: SweepOptions = USUAL,
     ) -> None:
         metric, scaling, across, baseline, failed, of = choice
         if scaling is not None and scaling not in SCALINGS:

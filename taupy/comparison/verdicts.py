@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 from taupy.analysis import significance
 from taupy.analysis.compare import Row, median
 from taupy.analysis.significance import Correction, Interval
-from taupy.comparison.comparison import Answer
+from taupy.comparison.comparison import ComparedTable
 
 Word = Literal["more", "less", "same", "unclear"]
 
@@ -57,7 +57,7 @@ class Verdict(NamedTuple):
     untested: str = ""
 
 
-def verdicts(answer: Answer, side: int, rule: Rule) -> dict[Hashable, Verdict]:
+def verdicts(answer: ComparedTable, side: int, rule: Rule) -> dict[Hashable, Verdict]:
     """Verdicts by key, for rows with several runs on both sides."""
     comparison = answer.comparison
     rows = [row for row in comparison.rows if _repeated(row, side)]

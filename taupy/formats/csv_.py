@@ -12,12 +12,12 @@ from typing import Any
 
 from taupy.escaping import csv_cell
 from taupy.formats import tables
-from taupy.formats.tables import Table
+from taupy.formats.tables import ProfileTable
 from taupy.model.profile import Profile
 from taupy.model.progress import Progress
 
 
-def _write(table: Table, profile: Profile, target: Path, progress: Progress) -> list[str]:
+def _write(table: ProfileTable, profile: Profile, target: Path, progress: Progress) -> list[str]:
     progress.begin(target.name, sum(len(thread.tree) for thread in profile.threads))
     with open(target, "w", encoding="utf-8", newline="") as out:
         writer = csv.writer(out, lineterminator="\n")

@@ -13,14 +13,14 @@ from typing import Any
 
 from taupy.errors import TaupyError
 from taupy.formats import tables
-from taupy.formats.tables import Table
+from taupy.formats.tables import ProfileTable
 from taupy.model.profile import Profile
 from taupy.model.progress import SILENT, Progress
 
 _ROWS_AT_ONCE = 50_000
 
 
-def _write(table: Table, profile: Profile, target: Path, progress: Progress) -> list[str]:
+def _write(table: ProfileTable, profile: Profile, target: Path, progress: Progress) -> list[str]:
     try:
         import pyarrow
         from pyarrow import parquet
@@ -52,7 +52,7 @@ def _write(table: Table, profile: Profile, target: Path, progress: Progress) -> 
     return []
 
 
-def _whole_columns(table: Table, profile: Profile) -> set[str]:
+def _whole_columns(table: ProfileTable, profile: Profile) -> set[str]:
     """Columns of numbers that hold only integers."""
     numbers = {name: place for place, (name, kind) in enumerate(table.columns) if kind == "number"}
     for row in table.rows(profile, SILENT):

@@ -50,7 +50,7 @@ Rows = Iterator[tuple[Any, ...]]
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class ProfileTable:
     """One table of a profile.
 
     Attributes:
@@ -161,8 +161,8 @@ def _not_nan(value: float) -> float | None:
 
 
 TABLES = (
-    Table("flat", "the flat profile", (*_THREAD, *_TIMER, *_VALUES), _flat, VALUES),
-    Table(
+    ProfileTable("flat", "the flat profile", (*_THREAD, *_TIMER, *_VALUES), _flat, VALUES),
+    ProfileTable(
         "callpaths",
         "call paths",
         (
@@ -177,7 +177,7 @@ TABLES = (
         _callpaths,
         VALUES | {"call paths"},
     ),
-    Table(
+    ProfileTable(
         "events",
         "user events",
         (
@@ -199,7 +199,7 @@ TABLES = (
 
 
 def formats(
-    name: str, title: str, write: Callable[[Table, Profile, Path, Progress], list[str]]
+    name: str, title: str, write: Callable[[ProfileTable, Profile, Path, Progress], list[str]]
 ) -> tuple[Format, ...]:
     """A format for each table; these formats are only written."""
     return tuple(

@@ -24,7 +24,7 @@ STATISTICS: tuple[Statistic, ...] = get_args(Statistic)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Choice(Order):
+class FlatOptions(Order):
     """Which tables to show, and in which order.
 
     Attributes:
@@ -39,7 +39,7 @@ class Choice(Order):
 def views(
     answer: Answer,
     threads: Sequence[ThreadRow],
-    choice: Choice | None = None,
+    choice: FlatOptions | None = None,
     meant: Test | None = None,
     events: Mapping[Place, View] | None = None,
     kinds: Mapping[str, Sequence[ThreadRow]] | None = None,
@@ -56,7 +56,7 @@ def views(
         kinds: title -> threads of one kind, which have one table with their sums instead of one
             each; there are then no summaries over all threads unless they are chosen.
     """
-    choice = choice or Choice()
+    choice = choice or FlatOptions()
     kinds = kinds or {}
     together = {place_of(thread) for mine in kinds.values() for thread in mine}
     if kinds and choice.summaries is None:
@@ -155,7 +155,7 @@ def _on_thread(
 
 
 def _thread_view(
-    thread: ThreadRow, listed: Sequence[Figures], answer: Answer, choice: Choice
+    thread: ThreadRow, listed: Sequence[Figures], answer: Answer, choice: FlatOptions
 ) -> View:
     prefix = ("thread", *place_of(thread), thread.name)
     return View(
@@ -168,7 +168,7 @@ def _thread_view(
 # --- over threads ------------------------------------------------------------
 
 
-def _summaries(choice: Choice, answer: Answer, threads: int) -> tuple[Statistic, ...]:
+def _summaries(choice: FlatOptions, answer: Answer, threads: int) -> tuple[Statistic, ...]:
     if not threads:
         return ()
     if choice.summaries is not None:
@@ -286,7 +286,7 @@ def _summary_view(
     statistic: Statistic,
     listed: Sequence[Figures],
     answer: Answer,
-    choice: Choice,
+    choice: FlatOptions,
     kind: str | None = None,
 ) -> View:
     """The figures over all threads, or over those of a kind."""
@@ -299,7 +299,7 @@ def _summary_view(
     )
 
 
-def _columns(metric: Metric, choice: Choice, counts: Kind) -> list[Column]:
+def _columns(metric: Metric, choice: FlatOptions, counts: Kind) -> list[Column]:
     values = figures.value_columns(metric, choice.plain, counts)
     return [*figures.THREAD_COLUMNS, *values, *figures.NAME_COLUMNS]
 
@@ -308,7 +308,7 @@ def _cells(
     prefix: tuple[Cell, ...],
     listed: Sequence[Figures],
     answer: Answer,
-    choice: Choice,
+    choice: FlatOptions,
     sums: bool = True,
 ) -> list[tuple[Cell, ...]]:
     """The rows of a table; there is no row of others if values cannot be added (not `sums`)."""

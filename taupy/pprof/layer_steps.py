@@ -20,7 +20,7 @@ from taupy.model.step_times import step_times
 from taupy.model.table import Table
 from taupy.network.steps import BRIEF
 from taupy.pprof import steps as steps_views
-from taupy.pprof.layers import NO_LAYER, TIMES, Choice, Layers, is_of_layers, thread_title
+from taupy.pprof.layers import NO_LAYER, TIMES, LayerOptions, Layers, is_of_layers, thread_title
 from taupy.pprof.view import Cell, Column, View
 from taupy.units import listing, several
 
@@ -57,7 +57,12 @@ def check(trial: int, stamped: Stamped) -> None:
 
 
 def views(
-    table: Table, stamped: Stamped, choice: Choice, limit: int | None = None, *, whole: bool = True
+    table: Table,
+    stamped: Stamped,
+    choice: LayerOptions,
+    limit: int | None = None,
+    *,
+    whole: bool = True,
 ) -> list[View]:
     """One table for each host thread that called layers: a row per step and layer.
 
@@ -252,7 +257,7 @@ def _nearest(parent: Sequence[int], rows: _Numbers) -> _Numbers:
 
 
 def _view(
-    thread: ThreadRow, divided: _Divided, shown: set[int], choice: Choice, limit: int | None
+    thread: ThreadRow, divided: _Divided, shown: set[int], choice: LayerOptions, limit: int | None
 ) -> View:
     labels, types = [*divided.layers.numbers], divided.layers.types
     order = {label: at for at, label in enumerate(divided.layers.nested())} if choice.tree else {}

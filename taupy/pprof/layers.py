@@ -55,7 +55,7 @@ _NAMED = {
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class LayerOptions:
     """What is shown.
 
     Attributes:
@@ -113,7 +113,7 @@ def question(trial: int, by: By = "layer") -> Question:
     return Question((trial,), by=(*tree, "rank") if by == "rank" else tree, values=VALUES)
 
 
-def views(table: Table, choice: Choice, beside: Beside | None = None) -> list[View]:
+def views(table: Table, choice: LayerOptions, beside: Beside | None = None) -> list[View]:
     """One table for each host thread that called layers, by decreasing time in layers; or one for
     each rank that did, by number.
 
@@ -154,7 +154,7 @@ class Layers:
         counted: which rows are calls of their label.
     """
 
-    def __init__(self, table: Table, choice: Choice) -> None:
+    def __init__(self, table: Table, choice: LayerOptions) -> None:
         self.table = table
         self.parent = callpaths.parents(table)
         self._timers: Sequence[TimerRow] = [*table.row_labels("timer")]
@@ -175,7 +175,11 @@ class Layers:
         self.described = {label: Described() for label in self.numbers}
 
     def know(
-        self, threads: Collection[ThreadRow], beside: Beside, choice: Choice, everywhere: Counts
+        self,
+        threads: Collection[ThreadRow],
+        beside: Beside,
+        choice: LayerOptions,
+        everywhere: Counts,
     ) -> None:
         """Add the facts other than times.
 
@@ -202,7 +206,7 @@ class Layers:
                 described = self.described[label]
                 described.growth_bytes = (described.growth_bytes or 0) + grown
 
-    def _labelled(self, choice: Choice) -> list[str]:
+    def _labelled(self, choice: LayerOptions) -> list[str]:
         """Each row's layer; or, without one, the kind of the nearest phase."""
         if choice.by == "phase":
             return [f"({kind.strip('()')})" for kind in phases.of_rows(self.table)[0]]
@@ -324,7 +328,7 @@ def _names(table: Table) -> list[tuple[str | None, str]]:
     ]
 
 
-def _label(name: str | None, kind: str, choice: Choice) -> str:
+def _label(name: str | None, kind: str, choice: LayerOptions) -> str:
     if name is None:
         return NO_LAYER
     if choice.by == "layer_type":
@@ -332,7 +336,9 @@ def _label(name: str | None, kind: str, choice: Choice) -> str:
     return name if choice.depth is None else ".".join(name.split(".")[: choice.depth])
 
 
-def _view(place: ThreadRow | int, layers: Layers, on_gpu: Sequence[Layers], choice: Choice) -> View:
+def _view(
+    place: ThreadRow | int, layers: Layers, on_gpu: Sequence[Layers], choice: LayerOptions
+) -> View:
     """The table of a thread, or of a rank, given by its number."""
     order = layers.nested() if choice.tree else dict.fromkeys(layers.numbers, 0)
     if not choice.tree:

@@ -20,7 +20,7 @@ from taupy.pprof.view import Cell, Column, View
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Choice(Order):
+class TreeOptions(Order):
     """Which part of a tree to show, and how. `sort` is the order of siblings.
 
     Attributes:
@@ -40,7 +40,7 @@ class Choice(Order):
 def views(
     answer: Answer,
     threads: Sequence[ThreadRow],
-    choice: Choice,
+    choice: TreeOptions,
     meant: Test | None = None,
     kinds: Mapping[str, Sequence[ThreadRow]] | None = None,
 ) -> list[View]:
@@ -79,7 +79,7 @@ def views(
     return trees
 
 
-def _notes(choice: Choice) -> list[str]:
+def _notes(choice: TreeOptions) -> list[str]:
     """What is not shown, and the option that changes it."""
     left_out = []
     if choice.min_percent > 0:
@@ -140,7 +140,7 @@ class _Tree:
         )
 
     def view(
-        self, title: str, prefix: tuple[Cell, ...], choice: Choice, meant: Test | None
+        self, title: str, prefix: tuple[Cell, ...], choice: TreeOptions, meant: Test | None
     ) -> View:
         whole = max(map(figures.sortable, self.inclusive), default=0)
         depth = callpaths.depths(self.parent)
@@ -158,7 +158,7 @@ class _Tree:
         return View(title, _columns(self.metric, choice.plain), cells, _notes(choice))
 
     def _shown(
-        self, whole: float, depth: Sequence[int], choice: Choice, meant: Test | None
+        self, whole: float, depth: Sequence[int], choice: TreeOptions, meant: Test | None
     ) -> Sequence[bool]:
         """The rows to show; a shown row's ancestors are shown, too."""
         shown = [True] * len(self.parent)
@@ -198,7 +198,7 @@ class _Tree:
                 reach[above] += reach[at]
         return reach
 
-    def _outline(self, shown: Sequence[bool], choice: Choice) -> list[tuple[int, str]]:
+    def _outline(self, shown: Sequence[bool], choice: TreeOptions) -> list[tuple[int, str]]:
         """The shown rows from top to bottom, with indented names."""
         order = self._order([at for at, here in enumerate(shown) if here], choice)
         links = Links(self.parent, order)
@@ -219,7 +219,7 @@ class _Tree:
                     stack.append((child, below + "├ ", below + "│ ", depth))
         return outline
 
-    def _order(self, positions: list[int], choice: Choice) -> list[int]:
+    def _order(self, positions: list[int], choice: TreeOptions) -> list[int]:
         by_name = choice.sort == "name"
         positions.sort(key=lambda at: self.timers[at].timer, reverse=by_name and choice.reverse)
         if not by_name:

@@ -10,7 +10,7 @@ from taupy.analysis.comparable import Difference
 from taupy.analysis.gate import Condition
 from taupy.analysis.match import Key
 from taupy.comparison import comparison, comparison_views, gate, gate_view, sides, verdicts
-from taupy.comparison.comparison import Answer, By, Question
+from taupy.comparison.comparison import By, ComparedTable, ComparisonOptions
 from taupy.comparison.comparison_views import Shown
 from taupy.comparison.path_names import PathsById
 from taupy.comparison.sides import Side
@@ -39,14 +39,14 @@ class _Compared:
     facts: Sequence[Sequence[Mapping[str, str]]]
     apart: Sequence[Difference]
     within: Sequence[tuple[str, Difference]]
-    routines: Sequence[Answer]
+    routines: Sequence[ComparedTable]
 
     @property
     def few(self) -> str | None:
         """Why no change can be distinguished from noise, if so."""
         return verdicts.too_few([len(side.trials) for side in self.sides], _RULE.alpha)
 
-    def view(self, answer: Answer) -> View:
+    def view(self, answer: ComparedTable) -> View:
         judged = [verdicts.verdicts(answer, 1, _RULE)]
         return comparison_views.rows_view(answer, self.sides, judged, Shown())
 
@@ -70,7 +70,7 @@ def of_sides(
     progress.begin("building the page", 4, "parts")
     both = sides.sides(db, [first, second])
     facts = sides.facts_of(db, both)
-    answers = comparison.answers(db, both, Question(by="routine"))
+    answers = comparison.answers(db, both, ComparisonOptions(by="routine"))
     progress.advance()
     compared = _Compared(db, both, facts, *sides.obstacles(both, facts), answers)
     contents = Contents(f"{_name(both[0])} and {_name(both[1])}", _subtitle(both))
@@ -105,24 +105,26 @@ def _add_trees(compared: _Compared, forest: Forest) -> None:
             forest.judge(_words(answer))
 
 
-def _keys(answers: Sequence[Answer], side: int) -> dict[TimerRow, Key]:
+def _keys(answers: Sequence[ComparedTable], side: int) -> dict[TimerRow, Key]:
     return {timer: key for answer in answers for timer, key in answer.of_timers[side].items()}
 
 
-def _of_paths(compared: _Compared) -> Answer:
+def _of_paths(compared: _Compared) -> ComparedTable:
     """The answer by call path and inclusive time, shown as boxes of the flame graph."""
-    question = Question(by="callpath", value="inclusive")
+    question = ComparisonOptions(by="callpath", value="inclusive")
     return comparison.answers(compared.db, compared.sides, question)[0]
 
 
-def _verdicts_of_paths(db: ProfileDB, answer: Answer, side: int, trial_id: int) -> dict[int, int]:
+def _verdicts_of_paths(
+    db: ProfileDB, answer: ComparedTable, side: int, trial_id: int
+) -> dict[int, int]:
     words, keys = _words(answer), answer.keys
     assert isinstance(keys, PathsById)
     ids = list(ids_of(db, "callpath", [trial_id]))
     return {id: words.get(key, 0) for id, key in zip(ids, keys.keyed(side, ids), strict=True)}
 
 
-def _words(answer: Answer) -> dict[Hashable, int]:
+def _words(answer: ComparedTable) -> dict[Hashable, int]:
     judged = verdicts.verdicts(answer, 1, _RULE)
     return {identity: VERDICTS[verdict.word] for identity, verdict in judged.items()}
 
@@ -147,7 +149,7 @@ def _subtitle(compared: Sequence[Side]) -> str:
 
 def _gate(compared: _Compared, fail_on: Sequence[Condition]) -> tuple[Part, int]:
     try:
-        judgement = gate.judge(compared.db, compared.sides, fail_on, Question(), _RULE)
+        judgement = gate.judge(compared.db, compared.sides, fail_on, ComparisonOptions(), _RULE)
     except MissingMetric as problem:
         return Part("Gate", [str(problem)], is_warning=True), conditions.UNDECIDED
     concluded = gate.concluded(
@@ -173,18 +175,18 @@ def _overview(compared: _Compared) -> list[Part]:
 def _by(compared: _Compared, name: str, title: str, by: By) -> list[Section]:
     """Side by side, if any of the trials has such rows."""
     try:
-        answers = comparison.answers(compared.db, compared.sides, Question(by=by))
+        answers = comparison.answers(compared.db, compared.sides, ComparisonOptions(by=by))
     except (MissingMetric, UsageError):
         return []
     return [Section(name, title, _parts(compared, answers))] if _several(answers) else []
 
 
-def _several(answers: Sequence[Answer]) -> bool:
+def _several(answers: Sequence[ComparedTable]) -> bool:
     """Whether there are several rows; a single row means no phases or layers."""
     return any(len(answer.comparison.rows) > 1 for answer in answers)
 
 
-def _parts(compared: _Compared, answers: Sequence[Answer]) -> list[Part]:
+def _parts(compared: _Compared, answers: Sequence[ComparedTable]) -> list[Part]:
     return [Part(views=[compared.view(answer)]) for answer in answers]
 
 

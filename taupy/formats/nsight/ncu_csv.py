@@ -16,7 +16,7 @@ from typing import Final
 from taupy.formats import limits
 from taupy.formats.nsight import ncu_table, ncu_units
 from taupy.formats.nsight.ncu_metrics import Counted, CountedLaunches
-from taupy.formats.nsight.ncu_table import Table, Value
+from taupy.formats.nsight.ncu_table import NcuRows, Value
 from taupy.formats.reading import refusal
 from taupy.formats.registry import IMPORT_NOTES, Format
 from taupy.model.profile import Profile
@@ -159,7 +159,7 @@ class _Reader:
     """The launches of a file."""
 
     def __init__(self, path: Path) -> None:
-        self.table = Table(path)
+        self.table = NcuRows(path)
         self._timed_by_pivot = False
 
     def require_table(self) -> None:

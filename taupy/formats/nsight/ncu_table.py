@@ -108,7 +108,7 @@ def split(line: str) -> list[str]:
         return []
 
 
-class Table:
+class NcuRows:
     """The rows of a file.
 
     Attributes:
@@ -134,7 +134,7 @@ class Table:
         Raises:
             FormatError: a header is invalid, or the file ends within a row.
         """
-        self._decimal = Table(self.path)._decimal_mark()
+        self._decimal = NcuRows(self.path)._decimal_mark()
         for row in self._split_rows(progress):
             cells = dict(zip(self._columns, row, strict=True))
             yield Row(cells, list(self._values(row, cells)))

@@ -19,7 +19,7 @@ from taupy.profiledb.migrations import SCHEMA_VERSION
 from taupy.profiledb.store import roles
 from taupy.profiledb.store.address import checked
 from taupy.profiledb.store.files import Folder
-from taupy.profiledb.store.layout import Table, physical, tables
+from taupy.profiledb.store.layout import StoredTable, physical, tables
 from taupy.profiledb.store.manifest import is_of
 from taupy.profiledb.store.trusted import trusted
 
@@ -336,7 +336,7 @@ class Catalogue:
     # --- rows ---------------------------------------------------------------------
 
     def insert(
-        self, table: Table, rows: Iterable[Sequence[Any]], *, tell: bool = False
+        self, table: StoredTable, rows: Iterable[Sequence[Any]], *, tell: bool = False
     ) -> list[tuple[Any, ...]]:
         """Copy rows into a table, skipping those whose keys exist already.
 
@@ -361,7 +361,7 @@ class Catalogue:
             cursor.execute("DROP TABLE arriving")
         return inserted
 
-    def select(self, table: Table, where: str, parameters: Sequence[object]) -> Iterator[Any]:
+    def select(self, table: StoredTable, where: str, parameters: Sequence[object]) -> Iterator[Any]:
         """The rows of a table, with the columns of `physical(table)`, in the order of its key."""
         columns = ", ".join(f'"{name}"' for name, _ in physical(table))
         order = ", ".join(f'"{name}"' for name in table.key)
@@ -423,7 +423,7 @@ class Store:
         ]
 
 
-def _definition(table: Table, columns: dict[str, str]) -> str:
+def _definition(table: StoredTable, columns: dict[str, str]) -> str:
     lines = [f'"{name}" {kind}' for name, kind in columns.items()]
     if table.of_a_trial:
         lines.append("FOREIGN KEY (trial_id) REFERENCES trial ON DELETE CASCADE")

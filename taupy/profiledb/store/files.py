@@ -26,7 +26,7 @@ from urllib.parse import quote
 from taupy.errors import DatabaseError, TaupyError
 from taupy.escaping import visible
 from taupy.model.identifier import is_uuid
-from taupy.profiledb.store.layout import Table, gathered, in_files, physical, spread
+from taupy.profiledb.store.layout import StoredTable, gathered, in_files, physical, spread
 from taupy.profiledb.store.manifest import JOINT, StoredFile, Verified, in_a_path
 from taupy.profiledb.store.places import place_of
 
@@ -91,7 +91,7 @@ class Folder:
             )
 
     def write(
-        self, table: Table, trial: TrialKey, rows: Iterable[Sequence[Any]]
+        self, table: StoredTable, trial: TrialKey, rows: Iterable[Sequence[Any]]
     ) -> StoredFile | None:
         """Write the rows of one table of a trial; None if there are none.
 
@@ -122,7 +122,9 @@ class Folder:
 
         return self._written(table, trial.file, schema, parts())
 
-    def join(self, table: Table, stored: Sequence[tuple[str, StoredFile]]) -> list[StoredFile]:
+    def join(
+        self, table: StoredTable, stored: Sequence[tuple[str, StoredFile]]
+    ) -> list[StoredFile]:
         """Write the rows of several trials' files into one; returns each trial's share of it.
 
         Args:
@@ -153,7 +155,9 @@ class Folder:
         joint = self._written(table, f"{first.rpartition('/')[0]}/{JOINT}", schema, parts())
         return [replace(joint, rows=count) for count in counts]
 
-    def _written(self, table: Table, begins: str, schema: Any, parts: Iterator[Any]) -> StoredFile:
+    def _written(
+        self, table: StoredTable, begins: str, schema: Any, parts: Iterator[Any]
+    ) -> StoredFile:
         """Write these parts to a file, one row group each."""
         pyarrow, parquet = _pyarrow()
         name = f"{begins}.{table.name}.{token_hex(4)}.parquet"
@@ -178,7 +182,7 @@ class Folder:
             raise
         return StoredFile(name, table.name, count, file.size, file.hash.hexdigest())
 
-    def read(self, stored: StoredFile, table: Table, uuid: str) -> Iterator[list[Any]]:
+    def read(self, stored: StoredFile, table: StoredTable, uuid: str) -> Iterator[list[Any]]:
         """The rows of a trial as passed to `write`, without the columns about call paths.
 
         Raises:
@@ -368,7 +372,7 @@ def _may_have(file: Any, group: int, uuid: str) -> bool:
     return trials is None or bool(trials.min <= uuid <= trials.max)
 
 
-def _encodings(table: Table, names: Sequence[str]) -> dict[str, Any]:
+def _encodings(table: StoredTable, names: Sequence[str]) -> dict[str, Any]:
     """Delta encoding for call-path ids that are part of the key: they are large, but ascending."""
     if "callpath_id" not in table.key:
         return {}

@@ -64,7 +64,7 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class StoredTable:
     """A table and its key. The trial's number, if it has one, comes first."""
 
     name: str
@@ -92,7 +92,7 @@ _OF_PATHS = (
 )
 
 
-def in_files(table: Table) -> Table:
+def in_files(table: StoredTable) -> StoredTable:
     """The table as stored in files.
 
     The trial's number is not yet known when files are written. Calls repeat the dictionary's
@@ -100,11 +100,11 @@ def in_files(table: Table) -> Table:
     """
     columns = [column for column in table.columns if column.name != "trial_id"]
     added = _OF_PATHS if table.name == "call" else ()
-    return Table(table.name, (*columns, *added), table.key)
+    return StoredTable(table.name, (*columns, *added), table.key)
 
 
 @cache
-def tables() -> dict[str, Table]:
+def tables() -> dict[str, StoredTable]:
     """The tables of this taupy's schema, by name, except those in `_NAMES`."""
     connection = in_memory()
     try:
@@ -118,7 +118,7 @@ def tables() -> dict[str, Table]:
         connection.close()
 
 
-def _table(connection: sqlite3.Connection, name: str) -> Table:
+def _table(connection: sqlite3.Connection, name: str) -> StoredTable:
     refers = {row[3]: row[2] for row in connection.execute(f'PRAGMA foreign_key_list("{name}")')}
     rows = connection.execute(f'PRAGMA table_info("{name}")').fetchall()
     columns = [Column(added, "INTEGER", "trial") for added in _ADDED.get(name, ())]
@@ -129,10 +129,12 @@ def _table(connection: sqlite3.Connection, name: str) -> Table:
     ]
     columns.sort(key=lambda column: column.name != "trial_id")
     primary = sorted((row[5], row[1]) for row in rows if row[5])
-    return Table(name, tuple(columns), _KEYS.get(name, tuple(column for _, column in primary)))
+    return StoredTable(
+        name, tuple(columns), _KEYS.get(name, tuple(column for _, column in primary))
+    )
 
 
-def physical(table: Table) -> Iterator[tuple[str, str]]:
+def physical(table: StoredTable) -> Iterator[tuple[str, str]]:
     """The table's columns in the store, with their types: INTEGER, REAL or TEXT.
 
     A column of any type becomes one column per type: `value`, `value_real`,
@@ -147,7 +149,7 @@ def physical(table: Table) -> Iterator[tuple[str, str]]:
             yield column.name, column.kind
 
 
-def spread(table: Table, row: Sequence[Any]) -> list[Any]:
+def spread(table: StoredTable, row: Sequence[Any]) -> list[Any]:
     """Convert a row from SQLite's form to the store's."""
     cells: list[Any] = []
     for column, value in zip(table.columns, row, strict=True):
@@ -158,7 +160,7 @@ def spread(table: Table, row: Sequence[Any]) -> list[Any]:
     return cells
 
 
-def gathered(table: Table, cells: Sequence[Any]) -> list[Any]:
+def gathered(table: StoredTable, cells: Sequence[Any]) -> list[Any]:
     """The inverse of `spread`."""
     rest = iter(cells)
     row: list[Any] = []

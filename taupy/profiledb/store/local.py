@@ -12,7 +12,7 @@ from taupy.errors import DatabaseError
 from taupy.model.progress import SILENT, Progress
 from taupy.profiledb.files import refusing
 from taupy.profiledb.store.catalogue import Store
-from taupy.profiledb.store.layout import Column, Table, gathered, tables
+from taupy.profiledb.store.layout import Column, StoredTable, gathered, tables
 from taupy.profiledb.store.manifest import StoredFile, checked_file
 from taupy.profiledb.store.needs import THREAD_BITS
 
@@ -97,7 +97,7 @@ class LocalCopy:
             if not table.shared:
                 self.add(table, trials)
 
-    def add(self, table: Table, trials: Iterable[int] | None = None) -> None:
+    def add(self, table: StoredTable, trials: Iterable[int] | None = None) -> None:
         """Add the table's rows of these trials, or of all, with the rows that they refer to.
 
         Raises:
@@ -120,7 +120,7 @@ class LocalCopy:
             condition = "trial_id = ANY(%s)"
             self._insert(table, self._store.catalogue.select(table, condition, (lacking,)))
 
-    def rows_of(self, table: Table, trials: Iterable[int] | None) -> int:
+    def rows_of(self, table: StoredTable, trials: Iterable[int] | None) -> int:
         """How many rows `add` would copy, from files or from tables of trials."""
         wanted = self._trials.keys() if trials is None else self._trials.keys() & {*trials}
         lacking = list(wanted - self._copied.get(table.name, set()))
@@ -132,7 +132,7 @@ class LocalCopy:
         parameters = (lacking, table.name) if table.in_files else (lacking,)
         return int(self._store.catalogue.row(sql, parameters)[0])
 
-    def _add_files(self, table: Table, trials: Sequence[int]) -> None:
+    def _add_files(self, table: StoredTable, trials: Sequence[int]) -> None:
         open_ends = self._files(table, trials)
         while open_ends:
             trial, uuid, stored = open_ends.pop()
@@ -146,7 +146,9 @@ class LocalCopy:
                 open_ends += others  # the files that have replaced it
             self._progress.advance(stored.bytes)
 
-    def _files(self, table: Table, trials: Sequence[int]) -> list[tuple[int, str, StoredFile]]:
+    def _files(
+        self, table: StoredTable, trials: Sequence[int]
+    ) -> list[tuple[int, str, StoredFile]]:
         rows = self._store.catalogue.rows(
             "SELECT trial_id, application, trial.uuid, file.name, holds, rows, bytes, sha256"
             "  FROM file JOIN trial ON trial.id = file.trial_id"
@@ -158,11 +160,11 @@ class LocalCopy:
             for trial, application, uuid, *file in rows
         ]
 
-    def _insert(self, table: Table, rows: Iterator[Any]) -> None:
+    def _insert(self, table: StoredTable, rows: Iterator[Any]) -> None:
         """Insert rows in the catalogue's form."""
         self._insert_rows(table, (gathered(table, row) for row in rows))
 
-    def _insert_rows(self, table: Table, rows: Iterator[list[Any]]) -> None:
+    def _insert_rows(self, table: StoredTable, rows: Iterator[list[Any]]) -> None:
         """Insert rows in SQLite's form, except for the numbers of threads and devices."""
         referring = [
             (at, column.refers)
@@ -220,7 +222,7 @@ def _counted(rows: Iterator[list[Any]], uuid: str, stored: StoredFile) -> Iterat
         )
 
 
-def _is_local(table: Table, column: Column) -> bool:
+def _is_local(table: StoredTable, column: Column) -> bool:
     """Whether the column holds numbers of threads or devices, which the store numbers per trial."""
     owners = ("thread", "device")
     return column.refers in owners or (column.name == "id" and table.name in owners)

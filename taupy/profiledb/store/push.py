@@ -28,7 +28,7 @@ from taupy.profiledb.kernel_codes import PARTS, WHOLE
 from taupy.profiledb.merge import merge
 from taupy.profiledb.store.catalogue import Catalogue, Store, Unfit
 from taupy.profiledb.store.files import TrialKey
-from taupy.profiledb.store.layout import Table, in_files, spread, tables
+from taupy.profiledb.store.layout import StoredTable, in_files, spread, tables
 from taupy.profiledb.store.local import LocalCopy, temporary_folder
 from taupy.profiledb.store.manifest import StoredFile
 from taupy.profiledb.writer import free_among
@@ -366,7 +366,7 @@ class _Rows:
         }
         return sorted(self._numbers["metric"][id] for id in ids)
 
-    def of(self, table: Table) -> Iterator[tuple[Any, ...]]:
+    def of(self, table: StoredTable) -> Iterator[tuple[Any, ...]]:
         """The table's rows, without the trial's number, in the order of the key."""
         columns = [column for column in table.columns if column.name != "trial_id"]
         renumbered = [
@@ -390,7 +390,7 @@ class _Rows:
             yield row
 
 
-def _which(table: Table) -> tuple[str, str]:
+def _which(table: StoredTable) -> tuple[str, str]:
     """The condition that selects a trial's rows, and their order."""
     if table.name == "timer_group":
         return f"timer_id IN ({_USED['timer']})", "timer_id, name"

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import pytest
 
 from taupy.analysis.kernel_cuts import without_architecture
-from taupy.analysis.match import Table, matched, without_place
+from taupy.analysis.match import NameTable, matched, without_place
 from taupy.errors import UsageError
 
 
@@ -226,7 +226,7 @@ def test_exact_means_full_names_of_routines_too():
 
 def test_a_table_gives_one_name_to_all_that_its_patterns_fit():
     neon, torch, other = kernel("sconv_winograd_2x2"), kernel("cudnn::winograd<3>()"), kernel("x")
-    table = Table({"winograd": ["*winograd*"]})
+    table = NameTable({"winograd": ["*winograd*"]})
     assert rows(side(neon, other), side(torch, other), table=table) == {
         ("winograd", "table"): [[neon.timer], [torch.timer]],
         ("x", "same"): [["x"], ["x"]],
@@ -234,14 +234,14 @@ def test_a_table_gives_one_name_to_all_that_its_patterns_fit():
 
 
 def test_the_first_pattern_that_fits_counts_and_regular_expressions_expand():
-    table = Table({"special": "gemm_1", r"matrix \1": r"/gemm_(\d)/", "all": "*"})
+    table = NameTable({"special": "gemm_1", r"matrix \1": r"/gemm_(\d)/", "all": "*"})
     assert table.name_of(kernel("gemm_1")) == "special"
     assert table.name_of(kernel("sgemm_22")) == "matrix 2"
     assert table.name_of(kernel("f[0]")) == "all"
 
 
 def test_brackets_in_a_pattern_are_themselves():
-    table = Table({"f": "f [{a.py}*"})
+    table = NameTable({"f": "f [{a.py}*"})
     assert table.name_of(routine("f", 3, "a.py")) == "f"
     assert table.name_of(routine("f", 3, "b.py")) is None
 
@@ -257,7 +257,7 @@ def test_brackets_in_a_pattern_are_themselves():
 )
 def test_a_table_that_is_none_says_where(patterns, complaint):
     with pytest.raises(UsageError, match=f"match.toml: .*{complaint}"):
-        Table(patterns, "match.toml")
+        NameTable(patterns, "match.toml")
 
 
 def test_a_name_without_its_place():

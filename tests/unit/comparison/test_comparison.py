@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from taupy.analysis.match import Table
+from taupy.analysis.match import NameTable
 from taupy.comparison import comparison
-from taupy.comparison.comparison import Question
+from taupy.comparison.comparison import ComparisonOptions
 from taupy.comparison.sides import both_sided, facts_of, obstacles, order_notes, sides
 from taupy.errors import MissingMetric, NoSuchTrial, UsageError
 from taupy.model.profile import Timer
@@ -41,7 +41,7 @@ def program(number, *, f=100, g=50, line=3, **more):
 
 def asked(db, texts, **question):
     found = sides(db, texts)
-    return comparison.answers(db, found, Question(**question))
+    return comparison.answers(db, found, ComparisonOptions(**question))
 
 
 def values(answer):
@@ -208,7 +208,7 @@ def test_only_the_routines_that_were_asked_for_and_shares_of_the_whole(pair):
 
 
 def test_a_table_of_patterns_joins_routines(pair):
-    (answer,) = asked(pair, ["1", "2"], table=Table({"all of it": ["f *", "g *"]}))
+    (answer,) = asked(pair, ["1", "2"], table=NameTable({"all of it": ["f *", "g *"]}))
     assert values(answer) == {"all of it": (162, 182), "<module> [{app.py}{1}]": (10, 10)}
 
 

@@ -12,7 +12,7 @@ from itertools import product
 import pytest
 
 from taupy.commands import main
-from taupy.comparison.sweep import PARTS, Choice, Sweep
+from taupy.comparison.sweep import PARTS, Sweep, SweepOptions
 from taupy.errors import TaupyError, UsageError
 from taupy.model.profile import ROOT_TIMER, Timer
 from taupy.notebook import Database
@@ -205,7 +205,7 @@ def test_failed_trials_and_those_without_the_parameter_are_left_out_and_named():
         "1 trial that failed or are incomplete left out (3)",
     ]
     with ProfileDB.open("taupy.db") as db:
-        assert Sweep(db, "n", choice=Choice(failed=True)).totals()[1].runs == 3
+        assert Sweep(db, "n", choice=SweepOptions(failed=True)).totals()[1].runs == 3
 
 
 def test_the_last_sweep_is_taken_and_its_other_parameters_are_series():

@@ -25,8 +25,8 @@ pytestmark = pytest.mark.skipif(
 
 CASES = ["py311_recursion", "py311_throttle", "py311_pytau_api", "py311_exceptions"]
 VIEWS = {
-    "a.txt": flat.Choice(),
-    "a_m.txt": flat.Choice(sort="exclusive"),
+    "a.txt": flat.FlatOptions(),
+    "a_m.txt": flat.FlatOptions(sort="exclusive"),
 }
 FUNCTION = re.compile(r'"(.*)" (\d+) (\d+) (\S+) (\S+) 0 GROUP="([^"]*)" ?', re.DOTALL)
 EVENT = re.compile(r'"(.*)" (\d+) (\S+) (\S+) (\S+) (\S+)')
@@ -94,7 +94,7 @@ def test_orders_are_those_of_taus_pprof_where_it_sums_no_names(view, sort):
         rows, _ = profile(case)
         ours = [
             row[-5].split(" [{")[0].strip()
-            for row in flat.views(answer(rows), [thread()], flat.Choice(sort=sort))[0].rows
+            for row in flat.views(answer(rows), [thread()], flat.FlatOptions(sort=sort))[0].rows
         ]
         theirs = [
             cells[6].strip() for cells in printed((FOLDER / case / "pprof" / view).read_text())
@@ -107,7 +107,7 @@ def test_orders_are_those_of_taus_pprof_where_it_sums_no_names(view, sort):
 
 def test_a_summary_of_one_thread_is_that_thread_as_in_tau():
     rows, _ = profile("py311_throttle")
-    total, mean = flat.views(answer(rows), [thread()], flat.Choice(summary_only=True))
+    total, mean = flat.views(answer(rows), [thread()], flat.FlatOptions(summary_only=True))
     assert [view.title for view in (total, mean)] == [
         "FUNCTION SUMMARY (total):",
         "FUNCTION SUMMARY (mean):",

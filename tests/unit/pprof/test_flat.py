@@ -32,12 +32,12 @@ ROWS = [
 
 def tables(rows=ROWS, threads=THREADS, metric=TIME, meant=None, **choice):
     """Title -> {timer: cells from %Time to Name}."""
-    views = flat.views(answer(rows, metric), threads, flat.Choice(**choice), meant)
+    views = flat.views(answer(rows, metric), threads, flat.FlatOptions(**choice), meant)
     return {view.title: {line[11]: line[5:11] for line in view.rows} for view in views}
 
 
 def names(rows=ROWS, threads=THREADS, **choice):
-    view, *_ = flat.views(answer(rows), threads, flat.Choice(**choice))
+    view, *_ = flat.views(answer(rows), threads, flat.FlatOptions(**choice))
     return [line[11] for line in view.rows]
 
 
@@ -164,7 +164,7 @@ def test_the_metrics_unit_stands_above_and_in_the_names_of_columns():
     assert columns["inclusive_byte_per_call"].kind == "tau_count"
     (view,) = flat.views(answer(ROWS[:3], Metric("PAPI", "")), THREADS[:1])
     assert {"exclusive", "inclusive_per_call"} <= {column.name for column in view.columns}
-    (view,) = flat.views(answer(ROWS[:3]), THREADS[:1], flat.Choice(plain=True))
+    (view,) = flat.views(answer(ROWS[:3]), THREADS[:1], flat.FlatOptions(plain=True))
     assert {column.kind for column in view.columns if column.name == "exclusive_ns"} == {
         "milliseconds"
     }
@@ -172,7 +172,7 @@ def test_the_metrics_unit_stands_above_and_in_the_names_of_columns():
 
 def test_user_events_stand_under_their_threads_table():
     events = {(0, 0, 1): View("USER EVENTS", [], [])}
-    made = flat.views(answer(ROWS), THREADS, flat.Choice(), None, events)
+    made = flat.views(answer(ROWS), THREADS, flat.FlatOptions(), None, events)
     assert [view.title for view in made][:4] == [
         "NODE 0;CONTEXT 0;THREAD 0: MainThread",
         "NODE 0;CONTEXT 0;THREAD 1:",

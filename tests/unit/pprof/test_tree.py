@@ -16,7 +16,7 @@ THREAD = thread(name="MainThread")
 
 
 def outline(rows=ROWS, threads=(THREAD,), meant=None, **choice):
-    (view,) = tree.views(answer(rows), threads, tree.Choice(**choice), meant)
+    (view,) = tree.views(answer(rows), threads, tree.TreeOptions(**choice), meant)
     at = [column.name for column in view.columns].index("outline")
     return [line[at] for line in view.rows]
 
@@ -38,7 +38,7 @@ def test_every_routine_stands_under_its_caller():
 
 
 def test_a_line_has_the_figures_of_its_call_path():
-    (view,) = tree.views(answer(ROWS), [THREAD], tree.Choice())
+    (view,) = tree.views(answer(ROWS), [THREAD], tree.TreeOptions())
     assert view.title == "CALL TREE NODE 0;CONTEXT 0;THREAD 0: MainThread"
     forward = dict(zip([column.name for column in view.columns], view.rows[2], strict=True))
     assert forward == {
@@ -64,12 +64,14 @@ def test_depth_share_and_limit_leave_call_paths_out_and_say_so():
     assert names(min_percent=20.1) == ["root", "train", "forward"]
     assert names(limit=3) == ["root", "train", "forward"]
     assert names(limit=4) == ["root", "train", "forward", "load"]
-    (view,) = tree.views(answer(ROWS), [THREAD], tree.Choice(depth=1, min_percent=2.5, limit=9))
+    (view,) = tree.views(
+        answer(ROWS), [THREAD], tree.TreeOptions(depth=1, min_percent=2.5, limit=9)
+    )
     assert list(view.notes) == [
         "not shown: call paths below 2.5 % (--min-share), call paths below level 1 "
         "(--depth), all but the 9 largest call paths (--limit)"
     ]
-    assert list(tree.views(answer(ROWS), [THREAD], tree.Choice())[0].notes) == []
+    assert list(tree.views(answer(ROWS), [THREAD], tree.TreeOptions())[0].notes) == []
 
 
 def test_a_filter_keeps_the_ways_to_what_is_meant():
@@ -91,13 +93,13 @@ def test_a_callee_that_took_longer_than_its_caller_does_not_hang_in_the_air():
 def test_threads_have_trees_of_their_own_or_one_together():
     rows = [*ROWS, *build((0, "root", 1, 100), (1, "load", 1, 100), place=(0, 0, 1))]
     threads = [THREAD, thread(0, 0, 1), thread(0, 0, 2)]
-    made = tree.views(answer(rows), threads, tree.Choice())
+    made = tree.views(answer(rows), threads, tree.TreeOptions())
     assert [view.title for view in made] == [
         "CALL TREE NODE 0;CONTEXT 0;THREAD 0: MainThread",
         "CALL TREE NODE 0;CONTEXT 0;THREAD 1:",
     ]
     assert [line[5] for line in made[1].rows] == [100.0, 50.0]
-    (view,) = tree.views(answer(rows), threads, tree.Choice(summary_only=True))
+    (view,) = tree.views(answer(rows), threads, tree.TreeOptions(summary_only=True))
     assert view.title == "CALL TREE SUMMARY (total):"
     assert [line[:6] for line in view.rows][:2] == [
         ("total", None, None, None, None, 100.0),

@@ -147,7 +147,7 @@ def test_gpu_time_belongs_to_the_step_and_layers_of_the_launch(ask):
     }
 
 
-CHOICES = [layers.Choice(), layers.Choice("layer_type"), layers.Choice(depth=1)]
+CHOICES = [layers.LayerOptions(), layers.LayerOptions("layer_type"), layers.LayerOptions(depth=1)]
 
 
 @pytest.mark.parametrize("choice", CHOICES)
