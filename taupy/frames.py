@@ -76,16 +76,21 @@ def write_parquet(table: pd.DataFrame, path: str | os.PathLike[str]) -> None:
         (name, *_) = table.columns[table.columns.duplicated()]
         raise UsageError(f"two columns are named {name!r}: a Parquet file needs different names")
     try:
-        packed = table.apply(_storable).to_parquet(engine="pyarrow", compression="zstd")
-    except ImportError:
-        raise TaupyError(
-            "Parquet needs pyarrow, which is not installed: pip install 'taupy-profiler[parquet]'"
-        ) from None
+        import pyarrow  # noqa: F401
+    except ImportError as problem:
+        raise no_pyarrow(problem) from None
+    packed = table.apply(_storable).to_parquet(engine="pyarrow", compression="zstd")
     try:
         Path(path).write_bytes(packed)
     except OSError as problem:
         reason = problem.strerror or problem
         raise UsageError(f"{os.fspath(path)} cannot be written: {reason}") from None
+
+
+def no_pyarrow(problem: ImportError) -> TaupyError:
+    """It is not installed; or it is, and a newer one than NumPy."""
+    why = "is not installed" if problem.name == "pyarrow" else f"cannot be imported ({problem})"
+    return TaupyError(f"Parquet needs pyarrow, which {why}: pip install 'taupy-profiler[parquet]'")
 
 
 def _storable(column: pd.Series[Any]) -> pd.Series[Any]:

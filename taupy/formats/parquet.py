@@ -11,9 +11,9 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from taupy.errors import TaupyError
 from taupy.formats import tables
 from taupy.formats.tables import ProfileTable
+from taupy.frames import no_pyarrow
 from taupy.model.profile import Profile
 from taupy.model.progress import SILENT, Progress
 
@@ -24,10 +24,8 @@ def _write(table: ProfileTable, profile: Profile, target: Path, progress: Progre
     try:
         import pyarrow
         from pyarrow import parquet
-    except ImportError:
-        raise TaupyError(
-            "Parquet needs pyarrow, which is not installed: pip install 'taupy-profiler[parquet]'"
-        ) from None
+    except ImportError as problem:
+        raise no_pyarrow(problem) from None
     progress.begin(target.name, sum(len(thread.tree) for thread in profile.threads))
     whole = _whole_columns(table, profile)
     types = {"text": pyarrow.string(), "int": pyarrow.int64()}

@@ -94,5 +94,11 @@ def test_what_cannot_be_written_is_said_in_one_line(folder, capsys, monkeypatch)
     for name in ["pyarrow", *(name for name in sys.modules if name.startswith("pyarrow."))]:
         monkeypatch.setitem(sys.modules, name, None)
     line = refused(capsys, "pprof", "1", "--parquet", "a.parquet")
-    assert "pip install 'taupy-profiler[parquet]'" in line
+    assert "which is not installed: pip install 'taupy-profiler[parquet]'" in line
+    (folder / "path" / "pyarrow").mkdir(parents=True)
+    (folder / "path" / "pyarrow" / "__init__.py").write_text("raise ImportError('NumPy is old')\n")
+    monkeypatch.delitem(sys.modules, "pyarrow")
+    monkeypatch.syspath_prepend(folder / "path")
+    line = refused(capsys, "pprof", "1", "--parquet", "a.parquet")
+    assert "which cannot be imported (NumPy is old)" in line
     assert not Path("a.parquet").exists()
