@@ -24,10 +24,11 @@ from taupy.comparison import rank_views as tables
 from taupy.comparison import ranks as comparison
 from taupy.comparison.rank_causes import Causes
 from taupy.comparison.rank_places import PLACES, of_places
-from taupy.comparison.rank_work import work_of_ranks
+from taupy.comparison.rank_work import ranks_of, work_of_ranks
 from taupy.errors import UsageError
 from taupy.model.job import lines_of
 from taupy.pprof.view import View
+from taupy.profiledb import query
 from taupy.profiledb.database import ProfileDB
 
 By = Literal["rank", "step", "collective", "layer", "layer_type", "phase"]
@@ -61,7 +62,7 @@ def views(db: ProfileDB, trial: int, options: Options) -> list[View]:
     if job.matched:
         view = _view(db, trial, job, options)
     else:
-        reason = _nothing(trial, job)
+        reason = _nothing(trial, job, len(ranks_of(query.node_facts(db, trial))))
         alone = options.by == "rank" and options.step is None
         work = work_of_ranks(db, trial) if alone else None
         if work is None:
@@ -79,7 +80,7 @@ def _others(attempts: comparison.Attempts) -> list[str]:
     ]
 
 
-def _nothing(trial: int, job: Ranks) -> str:
+def _nothing(trial: int, job: Ranks, count: int) -> str:
     if any(rank.communicators for rank in job.ranks) and (job.missing or job.behind):
         reasons = [*lines_of({1: job.missing}), *job.behind] if job.missing else job.behind
         advice = "; `taupy merge` joins the databases of several hosts" if job.missing else ""
@@ -94,6 +95,12 @@ def _nothing(trial: int, job: Ranks) -> str:
         )
     if job.apart:
         return f"no collective of trial {trial} can be matched: {'; '.join(job.apart)}"
+    if count > 1:
+        return (
+            f"trial {trial} has {count} ranks and no collectives: those of PyTorch's process "
+            "groups and of NCCL are recorded, those of other libraries, as MPI's through mpi4py, "
+            "are not; see docs/ranks.md"
+        )
     return (
         f"trial {trial} has no collectives of several ranks: measure it under torchrun or "
         "another launcher, or with taupy run --collectives; see docs/ranks.md"

@@ -65,6 +65,17 @@ def test_without_collectives_the_rank_whose_routine_took_longer_is_named(command
     assert "who waited for whom is not known" in text
 
 
+@pytest.mark.parametrize("words", [[], ["--by", "step"]])
+def test_a_job_without_collectives_is_not_told_to_be_one(words, said, capsys):
+    said(job([100, 100, 300, 100]), "report")
+    status = main(["ranks", "1", *words])
+    printed = capsys.readouterr()
+    text = " ".join((printed.out + printed.err).split())
+    assert status == (2 if words else 0)
+    assert "trial 1 has 4 ranks and no collectives" in text
+    assert "torchrun" not in text and "--collectives" not in text
+
+
 def test_the_reason_stands_in_json_and_on_the_page(said, tmp_path):
     slow = job([100, 100, 300, 100])
     assert json.loads(said(slow, "report", "--json"))["ranks"][0] == SLOW
