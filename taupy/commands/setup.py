@@ -1,18 +1,25 @@
-"""Build what taupy needs to measure PyTorch in full, once for each PyTorch.
+"""Set up once what measures PyTorch in full, or notebooks.
 
     taupy setup torch      the PyTorch of this Python, which is the one that `taupy run` uses
+    taupy setup kernel     a Jupyter kernel of this Python that is measured
 
-Builds and tests the libraries through which PyTorch reports backward passes by layer, the shapes
-and operations of layers, and collectives. They are kept in the state folder of this user. Needs a
-C++ compiler and Python's headers. Without them, `taupy run` leaves these details out and says so;
-it never starts a compiler itself.
+For PyTorch, builds and tests the libraries through which it reports backward passes by layer, the
+shapes and operations of layers, and collectives. They are kept in the state folder of this user.
+Needs a C++ compiler and Python's headers. Without them, `taupy run` leaves these details out and
+says so; it never starts a compiler itself.
+
+The kernel is listed in Jupyter as "Python (taupy)". When it is shut down or restarted, its trial is
+in the `taupy.db` of the notebook's folder.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from functools import partial
+from importlib.util import find_spec
+from pathlib import Path
 
 from taupy.commands.messages import say
 from taupy.errors import TaupyError, UsageError
@@ -22,10 +29,42 @@ from taupy.state.folder import Folder
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("what", choices=("torch",), help="the framework")
+    parser.add_argument("what", choices=("torch", "kernel"), help="the framework, or `kernel`")
 
 
 def run(args: argparse.Namespace) -> int:
+    return _kernel() if args.what == "kernel" else _torch()
+
+
+def _kernel() -> int:
+    """Write a kernel's specification where Jupyter finds those of this Python."""
+    if find_spec("ipykernel") is None:
+        raise UsageError(
+            f"setup: ipykernel is not installed for {sys.executable}, the Python in which taupy is "
+            "installed and runs programs: install both in one environment"
+        )
+    words = [sys.executable, "-m", "taupy", "run", "-m", "ipykernel_launcher"]
+    specification = {
+        "argv": [*words, "-f", "{connection_file}"],
+        "display_name": "Python (taupy)",
+        "language": "python",
+        "metadata": {"debugger": False},
+    }
+    file = Path(sys.prefix, "share", "jupyter", "kernels", "taupy", "kernel.json")
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(json.dumps(specification, indent=1) + "\n", encoding="utf-8")
+    except OSError as problem:
+        raise TaupyError(
+            f"cannot write {file} ({problem}); install taupy in a virtual environment of yours"
+        ) from None
+    print(
+        f'{file}: choose the kernel "Python (taupy)"; `jupyter kernelspec remove taupy` undoes it'
+    )
+    return 0
+
+
+def _torch() -> int:
     torch = torch_library.installed(sys.path)
     if torch is None:
         raise UsageError(
