@@ -25,6 +25,8 @@ static void add_child(const Node *child, uint64_t *sums)
 static void add_children(const Thread *thread, uint64_t *sums)
 {
     const Node *root = &thread->root, *child = root->last;
+    if (child == &nowhere)
+        return;
     if (root->flags & NODE_MANY) {
         for (uint64_t i = 0; i < table_slots(&thread->nodes); i++)
             if ((child = thread->nodes.slots[i].entry) != NULL && child->parent == root)
@@ -100,6 +102,14 @@ static int is_module(const void *key)
            PyUnicode_CompareWithASCIIString(((const PyCodeObject *)key)->co_name, "<module>") == 0;
 }
 
+/* Python 3.15 calls one of these back when it has imported runpy, before the program. */
+static int is_of_imports(const void *key)
+{
+    return KEY_KIND(key) == 0 &&
+           PyUnicode_CompareWithASCIIString(((const PyCodeObject *)key)->co_filename,
+                                            "<frozen importlib._bootstrap>") == 0;
+}
+
 /* A routine is entered outside of all others. */
 static int skips(Thread *thread, void *key, PyObject *callable, PyObject *globals)
 {
@@ -110,9 +120,9 @@ static int skips(Thread *thread, void *key, PyObject *callable, PyObject *global
         program.is_unrecorded = program.has_begun;
         if (program.has_begun)
             thread->root.flags &= (uint8_t)~NODE_PROGRAM;
-    } else if (!is_recorded)
+    } else if (!is_recorded && !is_of_imports(key))
         program_begins(thread);
-    else if (!is_module(key))
+    else if (is_recorded && !is_module(key))
         begin(thread);
     return 0;
 }
