@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -60,12 +59,7 @@ def main() -> None:
             for title, times in taken.items():
                 command = [python, "program.py"] if title == "native" else run
                 times.append(loop_s(command, environment, folder))
-    print(f"{tools.machine()}; {args.rounds} rounds, load {load:.1f}\n")
-    print("| run | CPU time of the loop, s | over native |")
-    print("| --- | ---: | ---: |")
-    for title, times in taken.items():
-        ratios = [mine / plain for mine, plain in zip(times, taken["native"], strict=True)]
-        print(f"| {title} | {statistics.median(times):.3f} | {statistics.median(ratios):.2f} |")
+    tools.print_ratios(taken, "CPU time of the loop", args.rounds, load, digits=3)
 
 
 if __name__ == "__main__":

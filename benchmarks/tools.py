@@ -16,12 +16,13 @@ import gc
 import importlib.util
 import os
 import platform
+import statistics
 import subprocess
 import sys
 import sysconfig
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -94,6 +95,20 @@ def of_checkout(name: str, checkout: Path) -> Tool:
         raise SystemExit(f"no engine for this Python in {checkout}: build it there with "
                          f"{sys.executable} setup.py build_ext --inplace")  # fmt: skip
     return tool
+
+
+def print_ratios(
+    taken: Mapping[str, Sequence[float]], what: str, rounds: int, load: float, digits: int = 2
+) -> None:
+    """A table of what runs took in rounds in turns: the median [s], and the median ratio to
+    `native` in the same round."""
+    print(f"{machine()}; {rounds} rounds, load {load:.1f}\n")
+    print(f"| run | {what}, s | over native |")
+    print("| --- | ---: | ---: |")
+    for title, times in taken.items():
+        ratios = [mine / plain for mine, plain in zip(times, taken["native"], strict=True)]
+        took = f"{statistics.median(times):.{digits}f}"
+        print(f"| {title} | {took} | {statistics.median(ratios):.2f} |")
 
 
 def machine() -> str:

@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import os
 import resource
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -51,12 +50,7 @@ def main() -> None:
                 took = cpu_s(command, folder)
                 if number:  # the first round warms up
                     taken[title].append(took)
-    print(f"{tools.machine()}; {rounds} rounds, load {load:.1f}\n")
-    print("| run | CPU time, s | over native |")
-    print("| --- | ---: | ---: |")
-    for title, times in taken.items():
-        ratios = [mine / plain for mine, plain in zip(times, taken["native"], strict=True)]
-        print(f"| {title} | {statistics.median(times):.2f} | {statistics.median(ratios):.2f} |")
+    tools.print_ratios(taken, "CPU time", rounds, load)
 
 
 if __name__ == "__main__":
