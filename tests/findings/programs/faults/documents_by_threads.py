@@ -2,7 +2,7 @@
 
 from concurrent.futures import ThreadPoolExecutor
 
-DOCUMENTS = [" ".join(f"w{(n * 7 + k) % 97}" for k in range(120)) for n in range(1_500)]
+DOCUMENTS = [" ".join(f"w{(n * 7 + k) % 9_973}" for k in range(100_000)) for n in range(6)]
 
 
 def score(document):

@@ -3,7 +3,7 @@
 import multiprocessing
 from concurrent.futures import ProcessPoolExecutor
 
-DOCUMENTS = [" ".join(f"w{(n * 7 + k) % 97}" for k in range(120)) for n in range(1_500)]
+DOCUMENTS = [" ".join(f"w{(n * 7 + k) % 9_973}" for k in range(100_000)) for n in range(6)]
 
 
 def score(document):
@@ -19,7 +19,7 @@ def score(document):
 
 def main():
     with ProcessPoolExecutor(4, mp_context=multiprocessing.get_context("fork")) as pool:
-        print(sum(pool.map(score, DOCUMENTS * 8, chunksize=200)))
+        print(sum(pool.map(score, DOCUMENTS * 8)))
 
 
 main()
