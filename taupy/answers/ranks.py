@@ -81,12 +81,13 @@ def _others(attempts: comparison.Attempts) -> list[str]:
 
 
 def _nothing(trial: int, job: Ranks, count: int) -> str:
+    missing = lines_of({1: job.missing}) if job.missing else []
     if any(rank.communicators for rank in job.ranks) and (job.missing or job.behind):
-        reasons = [*lines_of({1: job.missing}), *job.behind] if job.missing else job.behind
+        reasons = [*missing, *job.behind]
         advice = "; `taupy merge` joins the databases of several hosts" if job.missing else ""
         return f"no collective of trial {trial} is on two ranks: {'; '.join(reasons)}{advice}"
     if job.failed and not job.apart:
-        reasons = [*lines_of({1: job.missing}), *job.failed] if job.missing else job.failed
+        reasons = [*missing, *job.failed]
         return f"no collective of trial {trial} is on two ranks: {'; '.join(reasons)}"
     if len(job.ranks) > 1 and not job.apart:
         return (

@@ -48,11 +48,12 @@ def run(args: argparse.Namespace) -> int:
         say("there is nothing to remove")
     elif not args.all:
         say(f"{several(len(files), 'file')}; `taupy clean --all` removes them")
-    say(*refused, *_runs())
+    runs = run_folders()[0]
+    say(*refused, *_kept(runs))
     only_ours = packages.brought()
     what = "taupy, and what nothing else needs" if only_ours else "taupy"
     say(f"{what}: pip uninstall {' '.join([packages.OWN, *only_ours])}")
-    return 1 if run_folders()[0] else 0
+    return 1 if runs else 0
 
 
 def _built(folders: list[Path]) -> Iterator[Path]:
@@ -69,9 +70,10 @@ def _of_stores() -> Iterator[Path]:
         yield from sorted(Path(folder).glob("*.json"))
 
 
-def _runs() -> Iterator[str]:
+def _kept(runs: list[Path]) -> Iterator[str]:
+    """Why each of these run folders is left."""
     unstored = {os.fspath(path): settings for path, settings in leftovers().runs}
-    for path in map(os.fspath, run_folders()[0]):
+    for path in map(os.fspath, runs):
         if path in unstored:
             database = unstored[path].database
             yield f"kept {path}: a run that is not stored: `taupy trials --db {database}` stores it"

@@ -138,7 +138,7 @@ def run(args: argparse.Namespace) -> int:
     from taupy.comparison.sweep_views import view
 
     limit = None if args.all else args.limit
-    people = args.form in ("text", "wide", "markdown")
+    people = args.form in terminal.FOR_PEOPLE
     views = [view(sweep, part, limit, people=people) for part in parts]
     views = [shown for part, shown in zip(parts, views, strict=True) if args.show or shown.rows]
     views[0] = replace(views[0], warnings=sweep.warnings)

@@ -79,13 +79,8 @@ def view(
 ) -> View:
     """One row per rank, for one step or all."""
     cells = [_cells(rank, times, step) for rank, times in zip(job.ranks, sums, strict=True)]
-    shown = [at for at in range(len(_RANKS)) if any(row[at] is not None for row in cells)]
-    return View(
-        f"{several(len(job.ranks), 'rank')}, {_count(job)}".upper(),
-        [_RANKS[at] for at in shown],
-        [[row[at] for at in shown] for row in cells],
-        [*notes, *_imbalance(cells), *remarks(job)],
-    )
+    title = f"{several(len(job.ranks), 'rank')}, {_count(job)}".upper()
+    return View(title, _RANKS, cells, [*notes, *_imbalance(cells), *remarks(job)]).filled()
 
 
 def _count(job: Ranks) -> str:

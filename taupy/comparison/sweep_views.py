@@ -109,7 +109,6 @@ def _totals(sweep: Sweep, limit: int | None, people: bool) -> View:
 
 
 def _steps(sweep: Sweep, limit: int | None, people: bool) -> View:
-    rows = sweep.steps()
     columns = [
         *_start(sweep),
         Column("runs", "int", "Runs"),
@@ -120,19 +119,11 @@ def _steps(sweep: Sweep, limit: int | None, people: bool) -> View:
         Column("memory_bytes", "bytes", "Memory\nat most"),
         Column("gpu_memory_bytes", "bytes", "GPU memory\nat most"),
     ]
-    cells = [_own(sweep, row) for row in rows]
-    first = len(_start(sweep)) + 3
-    shown = [
-        at
-        for at in range(len(columns))
-        if not people or at < first or any(row[at] is not None for row in cells)
-    ]
-    return View(
-        f"STEPS over {sweep.over}",
-        [columns[at] for at in shown],
-        [[row[at] for at in shown] for row in cells],
-        ["medians over the runs of what `taupy steps` shows of a training, after its warm-up"],
+    notes = ["medians over the runs of what `taupy steps` shows of a training, after its warm-up"]
+    shown = View(
+        f"STEPS over {sweep.over}", columns, [_own(sweep, row) for row in sweep.steps()], notes
     )
+    return shown.filled(len(_start(sweep)) + 3) if people else shown
 
 
 def _across(sweep: Sweep) -> str:

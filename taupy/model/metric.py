@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 ROOT_TIMER = ".taupy application"
-NOT_ROUTINES = frozenset({ROOT_TIMER, "exit"})
-"""Rows that each process has, whatever its program is."""
 """Name of the timer at the top of every thread (TAU's `.TAU application`)."""
+
+NOT_ROUTINES = frozenset({ROOT_TIMER, "exit"})
+"""Names of rows that each process has, whatever its program is."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -79,3 +79,13 @@ class View:
     def first(self, limit: int | None) -> View:
         """The view with at most this many rows; None for all."""
         return self if limit is None else replace(self, rows=self.rows[:limit])
+
+    def filled(self, first: int = 0) -> View:
+        """The view without columns that are empty in all rows; the first ones stay in any case."""
+        kept = [
+            at
+            for at in range(len(self.columns))
+            if at < first or any(row[at] is not None for row in self.rows)
+        ]
+        columns = [self.columns[at] for at in kept]
+        return replace(self, columns=columns, rows=[[row[at] for at in kept] for row in self.rows])

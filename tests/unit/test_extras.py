@@ -18,7 +18,6 @@ from taupy.cuda import by_pycuda
 from taupy.cuda.driver import CudaError
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.writer import add_profile
-from tests.builders import small_profile
 from tests.unit.roofline.build import cpu_trial
 
 DOORS = {  # package: (extra, command)
@@ -31,14 +30,10 @@ DOORS = {  # package: (extra, command)
 
 
 @pytest.fixture
-def folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("TAUPY_DB", raising=False)
-    with ProfileDB.open("taupy.db", create=True) as db:
-        add_profile(db, small_profile(1))
-        add_profile(db, small_profile(2))
+def folder(two_trials):
+    with ProfileDB.open("taupy.db", readonly=False) as db:
         add_profile(db, cpu_trial(3))
-    return tmp_path
+    return two_trials
 
 
 @pytest.mark.parametrize("package", DOORS)

@@ -10,9 +10,6 @@ import pytest
 
 import taupy
 from taupy.commands import main
-from taupy.profiledb.database import ProfileDB
-from taupy.profiledb.writer import add_profile
-from tests.builders import small_profile
 
 pd = pytest.importorskip("pandas")
 pytest.importorskip("pyarrow")
@@ -37,22 +34,12 @@ def test_one_module_makes_frames():
     assert found == {"frames.py"}
 
 
-@pytest.fixture
-def folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("TAUPY_DB", raising=False)
-    with ProfileDB.open("taupy.db", create=True) as db:
-        add_profile(db, small_profile(1))
-        add_profile(db, small_profile(2))
-    return tmp_path
-
-
 def written(*words):
     assert main([*words, "--parquet", "a.parquet"]) == 0
     return pd.read_parquet("a.parquet")
 
 
-def test_comparisons_and_pivots_are_those_of_a_notebook(folder):
+def test_comparisons_and_pivots_are_those_of_a_notebook(two_trials):
     db = taupy.open("taupy.db")
     for words, frame in (
         (["compare", "1", "2"], db.compare("1", "2")),
@@ -61,7 +48,7 @@ def test_comparisons_and_pivots_are_those_of_a_notebook(folder):
         pd.testing.assert_frame_equal(written(*words), frame)
 
 
-def test_a_profile_has_the_columns_of_its_csv(folder, capsys):
+def test_a_profile_has_the_columns_of_its_csv(two_trials, capsys):
     frame = written("pprof", "1")
     assert capsys.readouterr().out == ""
     assert main(["pprof", "1", "--csv"]) == 0
@@ -70,7 +57,7 @@ def test_a_profile_has_the_columns_of_its_csv(folder, capsys):
     assert len(frame) == len(rows)
 
 
-def test_what_parquet_cannot_hold_is_made_text(folder):
+def test_what_parquet_cannot_hold_is_made_text(two_trials):
     sql = "SELECT 1 AS a, 2.5 AS b, 'x' AS c UNION ALL SELECT 'y', x'00ff', NULL"
     frame = written("query", sql)
     assert frame["a"].tolist() == ["1", "y"]
@@ -85,7 +72,7 @@ def refused(capsys, *words):
     return line
 
 
-def test_what_cannot_be_written_is_said_in_one_line(folder, capsys, monkeypatch):
+def test_what_cannot_be_written_is_said_in_one_line(two_trials, capsys, monkeypatch):
     doubled = ["query", "SELECT 1 AS a, 2 AS a", "--parquet", "a.parquet"]
     assert "two columns are named 'a'" in refused(capsys, *doubled)
     assert "none/a.parquet cannot be written" in refused(
@@ -95,10 +82,12 @@ def test_what_cannot_be_written_is_said_in_one_line(folder, capsys, monkeypatch)
         monkeypatch.setitem(sys.modules, name, None)
     line = refused(capsys, "pprof", "1", "--parquet", "a.parquet")
     assert "which is not installed: pip install 'taupy-profiler[parquet]'" in line
-    (folder / "path" / "pyarrow").mkdir(parents=True)
-    (folder / "path" / "pyarrow" / "__init__.py").write_text("raise ImportError('NumPy is old')\n")
+    (two_trials / "path" / "pyarrow").mkdir(parents=True)
+    (two_trials / "path" / "pyarrow" / "__init__.py").write_text(
+        "raise ImportError('NumPy is old')\n"
+    )
     monkeypatch.delitem(sys.modules, "pyarrow")
-    monkeypatch.syspath_prepend(folder / "path")
+    monkeypatch.syspath_prepend(two_trials / "path")
     line = refused(capsys, "pprof", "1", "--parquet", "a.parquet")
     assert "which cannot be imported (NumPy is old)" in line
     assert not Path("a.parquet").exists()
