@@ -219,13 +219,14 @@ class _Run:
         return self.collected.running
 
     def remove(self, done: list[File]) -> None:
-        """Remove what is stored, and everything else once no process is running any more.
+        """Remove what is stored, and everything else once no process is running any more; a child
+        may have begun while the others' parts were being stored.
 
         Files outside the run folder are removed first, while they can still be found.
         """
         for file in done:
             file.unlink(missing_ok=True)
-        if not self.running:
+        if not self.running and not part_files.names(self.folder) - self.collected.names:
             self.folder.remove()
 
 

@@ -41,6 +41,7 @@ class Collected:
         pids: processes that are accounted for without a part in `parts`.
         helpers: parts of multiprocessing's own processes, for the forks noted in them.
         elsewhere: programs that another run measures (`taupy run` inside the program).
+        names: the files of parts that were there.
     """
 
     parts: list[Part] = field(default_factory=list)
@@ -51,6 +52,7 @@ class Collected:
     pids: set[int] = field(default_factory=set)
     helpers: list[Part] = field(default_factory=list)
     elsewhere: list[Arrival] = field(default_factory=list)
+    names: set[str] = field(default_factory=set)
 
     def all_pids(self) -> set[int]:
         """Processes that have a part or are otherwise accounted for."""
@@ -88,6 +90,7 @@ def collect(
     for file in part_files.taken_files(folder):
         _take_folded(collected, file, whole, clock_now)
     own = {part.name: part for part in part_files.part_files(folder)}
+    collected.names |= own.keys()
     for name, file in spilled.items():
         spill = PartFile(name, file)
         if name not in own or _is_cut(own[name]):

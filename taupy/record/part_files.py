@@ -163,3 +163,8 @@ def spilled(settings: RunSettings, *suffixes: str) -> dict[str, File]:
 def part_files(folder: Folder) -> list[PartFile]:
     """The parts in separate files."""
     return [PartFile(file.name, file) for file in folder.files(*PART_SUFFIXES)]
+
+
+def names(folder: Folder) -> set[str]:
+    """The names of parts in separate files, and of the file of folded ones."""
+    return {name for name in folder.names() if name == FOLDED or name.endswith(PART_SUFFIXES)}

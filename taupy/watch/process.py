@@ -4,9 +4,9 @@
 
 It holds a pidfd of every process that has a part in the run folder, and writes a heartbeat into
 the file `watch` there (`state/heartbeat.py`). It is not a child of the program, has none of its
-descriptors, sends no signals, and ends when no measured process is left or the run folder is gone.
-What a killed program could not store itself is then stored: the watch becomes the storer. If
-processes outlive the program, a storer begins beside the watch as soon as the program has ended.
+descriptors, and sends no signals. If processes outlive the program, what it could not store itself
+is stored as soon as it has ended, while the watch goes on. When no measured process is left, the
+rest is stored; the watch ends if the run folder is gone then, or nothing came into it meanwhile.
 
 It takes less than 1 % of a core over the first 20 s: after expensive rounds it pauses longer. It
 therefore imports only what it needs.
@@ -32,6 +32,7 @@ CREDIT_NS = 60_000_000  # CPU time that may be spent at first; starting takes ha
 CREDIT_AT_MOST_NS = 500_000_000  # the most CPU time that can be saved up
 PAUSE_AT_MOST_NS = 20_000_000_000  # without a limit, the cost of naps could extend a pause forever
 _PART_SUFFIXES = (".part", ".pypart")
+_FOLDED = "folded"
 _COARSE_NS = 50_000_000  # resolution of folders' time stamps
 
 
@@ -86,6 +87,7 @@ class Watch:
         self.parts: set[str] = set()  # names of known parts
         self.listed_ns = 0
         self.ended = 0
+        self.has_stored = False
         self.looked_ns = launched_ns
         self.unpolled: set[int] = set()  # pidfds that have not been polled yet
         self.beat = Beat(time.monotonic_ns(), posix.getpid())
@@ -97,11 +99,10 @@ class Watch:
         posix.pwrite(self.file, self.beat.packed(), 0)
 
     def run(self) -> None:
-        """Watch until no measured process is left."""
-        is_begun = False
-        while self.find() and self.measured:
-            if not (is_begun or self.root in self.measured):
-                is_begun = True
+        """Watch until no measured process is left, and the run is stored."""
+        while self.find() and (self.measured or self.store()):
+            if self.root not in self.measured and not self.has_stored:
+                self.has_stored = True
                 _begin_storer(self.folder)
             self.account()
             self.look()
@@ -110,9 +111,29 @@ class Watch:
             self.looks.look()
             self.write_beat()
             self.wait()
+
+    def store(self) -> bool:
+        """Store the run. False if the run folder is gone then, or nothing came into it meanwhile:
+        a child may begin its part, or end, while the storer that does not wait for it works."""
         self.account()
-        self.beat.is_over = not self.measured
+        self.beat.is_over = self.has_stored = True
         self.write_beat()
+        if not self.parts:
+            return False  # the next command says that nothing was measured
+        before = self.left()
+        if storer := _begin_storer(self.folder):
+            posix.waitpid(storer, 0)
+        self.beat.is_over = False
+        return self.find() and self.left() != before
+
+    def left(self) -> "tuple[int, tuple[int, ...]]":
+        """What processes have left in the run folder: the number of parts, and which file of those
+        that were folded into one."""
+        try:
+            status = posix.stat(_FOLDED, dir_fd=self.folder.descriptor)
+        except OSError:
+            return len(self.parts), ()
+        return len(self.parts), (status.st_ino, status.st_size, status.st_mtime_ns)
 
     def find(self) -> bool:
         """Watch the processes whose parts are new. False if the run folder is gone."""
@@ -294,36 +315,19 @@ class Watch:
             self.ended += 1
 
 
-def _storer(folder: Folder) -> "tuple[list[bytes], dict[bytes, bytes]]":
-    """The command and environment of the run's storer.
-
-    Raises:
-        OSError: the run is stored already, or cannot be read.
-    """
+def _begin_storer(folder: Folder) -> int:
+    """Store what the ended processes have measured; returns the storer's process id, 0 if there
+    is nothing to store, or it cannot be started."""
     from taupy.state.values import Damaged, loads
 
     try:
         options = loads((folder / "run").read_record())["engine_options"]
-        return [*options["storer_argv"], b"watch"], {
-            name: value for name, value in posix.environ.items() if name != b"TAUPY_BOOT"
-        }
-    except (Damaged, LookupError, TypeError, AttributeError) as problem:
-        raise OSError(str(problem)) from None
-
-
-def _begin_storer(folder: Folder) -> None:
-    """Store what the ended program has measured, while other processes of the run go on."""
-    try:
-        command, environment = _storer(folder)
-        posix.posix_spawn(command[0], command, environment)
-    except OSError:
-        return  # the last process's end is another chance
-
-
-def _become_storer(folder: Folder) -> None:
-    """Store the run; never returns, unless that is done already."""
-    command, environment = _storer(folder)
-    posix.execve(command[0], command, environment)
+        command = [*options["storer_argv"], b"watch"]
+        environment = dict(posix.environ)
+        environment.pop(b"TAUPY_BOOT", None)
+        return posix.posix_spawn(command[0], command, environment)
+    except (OSError, Damaged, LookupError, TypeError, AttributeError):
+        return 0  # the last process's end, or the next command, is another chance
 
 
 def _raise_limit() -> None:
@@ -345,8 +349,6 @@ def main(arguments: list[str]) -> None:
         watch.cpu_ns = 0  # starting counts, too
         watch.add(int(pid))
         watch.run()
-        if watch.parts:  # else the next command says that nothing was measured
-            _become_storer(folder)
     except OSError:
         return  # the run is stored, or the disk is full: ignored for the program's sake
 

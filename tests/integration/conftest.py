@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from taupy.state.folder import Folder, open_run
 from tests import in_process
 
 # Under a sanitizer (scripts/sanitize.py), only the engine in C.
@@ -68,6 +69,11 @@ class Runs:
     def is_stored(self) -> bool:
         """Whether no run is under way or waits to be stored."""
         return self.database.exists() and not any(self.state.glob("run-*"))
+
+    def folder_of_run(self) -> Folder:
+        """The folder of the only run that is under way."""
+        (path,) = self.state.glob("run-*")
+        return open_run(str(path))
 
     def sql(self, query: str, *values) -> list[tuple]:
         with sqlite3.connect(f"file:{self.database}?mode=ro", uri=True) as connection:

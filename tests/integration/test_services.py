@@ -1,6 +1,7 @@
 """Services that are stopped: each usual way leaves a complete trial in the named database, at once
 and without another command."""
 
+import fcntl
 import os
 import re
 import shutil
@@ -10,10 +11,12 @@ import sqlite3
 import subprocess
 import sys
 import time
-from contextlib import closing, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 import pytest
+
+from taupy.state import heartbeat
 
 UVICORN = "uvicorn has to be installed"
 APP = """
@@ -225,18 +228,25 @@ def test_workers_that_their_pool_ends_are_not_killed(runs, native, method):
 
 def test_a_child_that_exits_in_c_is_not_killed(runs, native):
     """As PyTorch's data workers do on SIGTERM."""
-    done = runs.run(
-        "import ctypes, os, time\n"
-        "def work(): ctypes.CDLL(None)._exit(0)\n"
-        "if os.fork() == 0: work()\n"
-        "time.sleep(0.5)\n"  # the watch sees how it ended before its parent takes the status
-        "os.wait()\n"
-    )
+    done = runs.run(f"""
+import ctypes, glob, os, time
+def work(): ctypes.CDLL(None)._exit(0)
+if os.fork() == 0: work()
+(noted,) = glob.glob("state/run-*/{heartbeat.NAME}")
+while os.path.getsize(noted) == {heartbeat.HEADER_BYTES}:
+    time.sleep(0.02)  # the watch sees how it ended before its parent takes the status
+os.wait()
+""")
     assert "killed" not in done.stderr
     assert "1 of 2 processes (node 1) were each ended by _exit" in runs.metadata(
         "taupy.children_ended"
     )
     assert runs.calls()["work"] == 1
+
+
+def has_stored(runs, routine):
+    with suppress(sqlite3.OperationalError):  # the database is being made
+        return runs.sql("SELECT 1 FROM timer WHERE short_name = ?", routine)
 
 
 def test_a_worker_that_goes_on_does_not_delay_its_killed_parent(runs, native):
@@ -252,14 +262,73 @@ else:
     (runs.folder / "prog.py").write_text(source)
     command = [sys.executable, "-m", "taupy", "run", "-q", "prog.py"]
     subprocess.run(command, cwd=runs.folder, env=runs.environ())
-
-    def has_parent():
-        with suppress(sqlite3.OperationalError):  # it is being made
-            return runs.sql("SELECT 1 FROM timer WHERE short_name = 'parent'")
-
-    wait_for(has_parent)
+    wait_for(lambda: has_stored(runs, "parent"))
     (runs.folder / "go").touch()
     wait_for(runs.is_stored)
+    assert runs.one("SELECT count(*) FROM trial") == 1
+
+
+@contextmanager
+def before_it_looks_for_processes(runs):
+    """The storer waits for the run folder."""
+    with runs.folder_of_run() as folder:
+        lock = (folder / "lock").lock_descriptor()
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield lambda: heartbeat.read(folder)[0].is_over
+        os.close(lock)
+
+
+@contextmanager
+def after_it_looked_for_processes(runs):
+    """The storer waits for the database."""
+    with closing(sqlite3.connect(runs.database, isolation_level=None)) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        with runs.folder_of_run() as folder:
+            yield (folder / "nodes").exists
+
+
+def is_being_stored(runs):
+    """Whether a storer works that a watch has begun."""
+    commands = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):
+            commands.append(path.read_bytes())
+    ours = os.fsencode(runs.state)
+    return any(ours in command and command.endswith(b"\0watch\0") for command in commands)
+
+
+@pytest.mark.parametrize(
+    "storer_waits", [before_it_looks_for_processes, after_it_looked_for_processes]
+)
+def test_a_child_that_begins_while_its_killed_parent_is_stored_is_stored_too(
+    runs, native, storer_waits
+):
+    until = "while [ ! -e begin ]; do sleep 0.02; done; exec"
+    parent = f"""
+import os, signal, subprocess, time
+def parent(): os.kill(os.getpid(), signal.SIGKILL)
+subprocess.Popen(["sh", "-c", "{until} {sys.executable} child.py"])
+while not os.path.exists("kill"):
+    time.sleep(0.01)
+parent()
+"""
+    child = (
+        "import os, time\ndef child(): time.sleep(0.01)\nwhile not os.path.exists('go'): child()"
+    )
+    (runs.folder / "prog.py").write_text(parent)
+    (runs.folder / "child.py").write_text(child)
+    command = [sys.executable, "-m", "taupy", "run", "-q", "prog.py"]
+    with subprocess.Popen(command, cwd=runs.folder, env=runs.environ()):
+        wait_for(lambda: any(runs.state.glob("run-*/*.part")))
+        with storer_waits(runs) as has_begun:
+            (runs.folder / "kill").touch()
+            wait_for(has_begun)
+            (runs.folder / "begin").touch()
+            wait_for(lambda: len([*runs.state.glob("run-*/*.part")]) == 2)
+    wait_for(lambda: has_stored(runs, "parent") and not is_being_stored(runs))
+    (runs.folder / "go").touch()
+    wait_for(runs.is_stored)
+    assert has_stored(runs, "child")
     assert runs.one("SELECT count(*) FROM trial") == 1
 
 
