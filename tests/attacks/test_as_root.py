@@ -114,6 +114,7 @@ def test_another_users_folder_and_link_are_named_as_such(database, open_place):
     assert found.returncode == 1 and f"belongs to user {OTHER}" in found.stderr
 
 
+@pytest.mark.slow
 def test_another_user_neither_reads_nor_changes_a_run(open_place):
     runs = Runs(open_place)
     source = """

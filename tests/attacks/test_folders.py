@@ -27,6 +27,7 @@ def trapped(runs, native):
     return runs
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("python_path", ["", ".", "here"])
 def test_nothing_is_imported_from_the_current_folder(trapped, python_path):
     if python_path:

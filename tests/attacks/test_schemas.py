@@ -234,6 +234,7 @@ def test_a_merge_leaves_no_file_attached_and_nothing_else_allowed(path):
 # --- files of other tools
 
 
+@pytest.mark.slow
 def test_an_export_of_nsys_with_a_computed_column_is_refused(tmp_path):
     schema = SCHEMA.replace("value TEXT NOT NULL", f"value TEXT AS ({HUGE})", 1)
     file = NsysFile(tmp_path / "small.sqlite", schema=schema)

@@ -177,6 +177,7 @@ def place(tmp_path):
     return tmp_path / "own" / "taupy.db"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("attack", ATTACKS)
 def test_what_is_no_database_is_refused_on_every_way_in(
     place, whole, tmp_path, attack, monkeypatch
@@ -186,6 +187,7 @@ def test_what_is_no_database_is_refused_on_every_way_in(
     check(place, whole, tmp_path / "target.db", ATTACKS[attack](place), monkeypatch)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("attack", ON_A_COPY)
 def test_a_hostile_database_is_refused_on_every_way_in(place, whole, tmp_path, attack, monkeypatch):
     shutil.copy(whole, place)

@@ -124,6 +124,7 @@ def passes(trial) -> dict[str, int]:
     return found
 
 
+@pytest.mark.slow
 def test_each_node_runs_in_the_pass_of_its_layer(run):
     trial = run(
         """
@@ -258,6 +259,7 @@ thread.join()
     }
 
 
+@pytest.mark.slow
 def test_memory_is_looked_at_while_nodes_run_without_the_gil(run):
     """No look asks the interpreter for anything; `torch.cuda` is there to be asked."""
     trial = run(
@@ -304,6 +306,7 @@ thread.join()
     assert [found[f"backward of {i} > MulBackward0"] for i in range(5)] == [4000] * 5
 
 
+@pytest.mark.slow
 def test_long_passes_look_at_no_memory_without_the_gil(run):
     """Windows of memory end at entries; what is done then may call Python."""
     trial = run(
@@ -419,6 +422,7 @@ def kept_files(runner) -> list[Path]:
     return sorted(state.glob("autograd-*"))
 
 
+@pytest.mark.slow
 def test_setup_builds_a_library_once_and_keeps_it_in_the_state_folder(run_alone, runner):
     assert "built and tested" in set_up_torch(runner.environment).stdout
     (library,) = kept_files(runner)
@@ -449,6 +453,7 @@ def test_a_library_that_fails_its_test_now_is_built_again(run_alone, runner):
     assert passes(run_alone(PROGRAM)) != {}
 
 
+@pytest.mark.slow
 def test_without_setup_no_compiler_is_started_and_every_answer_names_the_command(run_alone, runner):
     tools = runner.folder / "tools"
     tools.mkdir()

@@ -137,6 +137,7 @@ print(json.dumps(calls))
 """
 
 
+@pytest.mark.slow
 def test_a_lambda_made_anew_for_ever_costs_the_same_and_leaves_nothing(runner):
     trial = runner.run(LAMBDAS, "native")
     batches = json.loads(trial.stdout)

@@ -29,6 +29,7 @@ def test_the_cpu_is_measured_and_kept(tmp_path):
     assert json.loads(listed.stdout)["rows"] == rows
 
 
+@pytest.mark.slow
 def test_datasheets_are_shown_and_kept_on_request(tmp_path):
     shown = taupy(tmp_path, "datasheet", "A100-SXM4-40GB", "--json")
     rows = json.loads(shown.stdout)["rows"]

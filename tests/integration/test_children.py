@@ -117,6 +117,7 @@ os.execve("child.py", ["x", "CHILD"], env)
 """
 
 
+@pytest.mark.slow
 def test_a_child_with_an_environment_of_its_own_is_measured(runs, native):
     ways = [way.replace("CHILD", f"child_{n}") for n, way in enumerate(_WAYS.split("\n\n"))]
     body = textwrap.indent("\n".join(ways), "    ")
@@ -145,6 +146,7 @@ def test_the_plain_engine_names_what_it_does_not_measure(runs):
     assert runs.metadata("taupy.health.exec_unmeasured").startswith(f"{started} programs")
 
 
+@pytest.mark.slow
 def test_a_child_that_was_not_measured_is_named_with_its_command(runs, native):
     done = runs.run(
         """\
@@ -226,6 +228,7 @@ for thread in threads:
 """
 
 
+@pytest.mark.slow
 def test_subinterpreters_are_counted_and_the_process_is_not_called_unmeasured(runs, engine):
     done = runs.run(SUBINTERPRETERS, "--engine", engine)
     assert done.returncode == 0, done.stderr

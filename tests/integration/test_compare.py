@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 PROGRAM = """
@@ -35,6 +37,7 @@ def compared(runs, *arguments):
     return done.returncode, views
 
 
+@pytest.mark.slow
 def test_counts_follow_the_argument_that_was_changed(runs, engine):
     runs.run(PROGRAM, "--engine", engine, arguments=("20",))
     runs.run(PROGRAM, "--engine", engine, arguments=("30", "more"))
@@ -68,6 +71,7 @@ def test_an_edited_program_is_compared_routine_by_routine(runs, native):
     assert (row["a_call"], row["b_call"], row["match"]) == (200, 200, "moved")
 
 
+@pytest.mark.slow
 def test_an_example_under_two_settings(runs, native):
     script = str(EXAMPLES / "threads.py")
     for blocks in ("2", "5"):

@@ -95,6 +95,7 @@ def fake_pmu(tmp_path_factory) -> Path:
     return library
 
 
+@pytest.mark.slow
 def test_counts_stand_at_their_routines_in_two_threads(runs):
     runs.run(WORK, "--metrics", "page_faults", "--counters-at", "calls")
     for thread, faults in ((0, 2400), (1, 2300)):
@@ -106,6 +107,7 @@ def test_counts_stand_at_their_routines_in_two_threads(runs):
         assert found[".taupy application"][0] >= faults
 
 
+@pytest.mark.slow
 def test_at_regions_only_regions_and_the_whole_have_values(runs):
     done = runs.run(WORK, "--metrics", "page_faults", "--counters-at", "regions")
     found = values(runs, "page_faults")
@@ -118,6 +120,7 @@ def test_at_regions_only_regions_and_the_whole_have_values(runs):
     assert "invariants" not in done.stderr and runs.metadata("taupy.invariants") is None
 
 
+@pytest.mark.slow
 def test_how_it_was_counted_stands_in_the_trial(runs):
     runs.run("print(1)", "--metrics", "page_faults", "--counters-at", "calls")
     assert runs.metadata("taupy.counters.read").startswith("every routine, by ")
@@ -129,6 +132,7 @@ def test_how_it_was_counted_stands_in_the_trial(runs):
     )
 
 
+@pytest.mark.slow
 def test_counters_stand_beside_cpu_time(runs):
     runs.run(WORK, "--metrics", "cpu_time:page_faults", "--counters-at", "calls")
     assert near(values(runs, "page_faults")["big"][0], 2000)
@@ -136,12 +140,14 @@ def test_counters_stand_beside_cpu_time(runs):
     assert 0 < cpu[0] <= time[0] * 1.1
 
 
+@pytest.mark.slow
 def test_cpu_time_is_of_every_routine_where_counters_are_of_regions_only(runs):
     runs.run(WORK, "--cpu-time", "--metrics", "page_faults", "--counters-at", "regions")
     assert "big" in values(runs, "cpu_time") and "big" not in values(runs, "page_faults")
     assert near(values(runs, "page_faults")["one"][0], 100)
 
 
+@pytest.mark.slow
 def test_tau_metrics_of_the_environment_is_heeded_and_what_it_means_elsewhere_is_a_note(runs):
     runs.environment["TAU_METRICS"] = "TIME:page_faults:PAPI_NONE_SUCH"
     done = runs.run(WORK)
@@ -197,6 +203,7 @@ def test_steps_of_a_program_that_closes_all_descriptors_have_their_cpu_time_only
     assert [name for _, name, _ in runs.sql(OF_STEPS)] == ["cpu_time"]
 
 
+@pytest.mark.slow
 def test_forked_children_count_for_themselves(runs):
     source = TOUCH + (
         "import os\n"
@@ -216,6 +223,7 @@ def test_forked_children_count_for_themselves(runs):
     assert "child" not in values(runs, "page_faults")
 
 
+@pytest.mark.slow
 def test_what_is_open_when_the_program_leaves_counts(runs):
     source = TOUCH + (
         "import os\n"
@@ -243,6 +251,7 @@ def test_a_killed_program_keeps_what_was_counted(runs):
     assert "killed" in runs.metadata("taupy.health.counters_cut_off")
 
 
+@pytest.mark.slow
 def test_a_snapshot_counts_up_to_its_moment(runs):
     source = TOUCH + (
         "def f(): touch(200)\n"
@@ -263,6 +272,7 @@ def test_a_snapshot_counts_up_to_its_moment(runs):
     assert near(full[0], 400, 60)
 
 
+@pytest.mark.slow
 def test_generators_count_in_each_step(runs):
     source = TOUCH + (
         "def steps():\n"
@@ -277,6 +287,7 @@ def test_generators_count_in_each_step(runs):
     assert near(found["steps"][0], 200) and near(found["other"][0], 1200, 40)
 
 
+@pytest.mark.slow
 def test_the_program_sees_the_same_descriptors(runs):
     source = "import os, sys\nprint(os.open('/dev/null', 0), file=sys.stderr)\n"
     plain = subprocess.run(
@@ -286,6 +297,7 @@ def test_the_program_sees_the_same_descriptors(runs):
     assert done.stderr.splitlines()[-1] == plain.strip()
 
 
+@pytest.mark.slow
 def test_a_program_that_closes_all_descriptors_loses_its_counters_with_a_note(runs):
     source = TOUCH + "import os\nos.closerange(3, 65536)\ndef f(): touch(10)\nf()\n"
     done = runs.run(source, "--metrics", "page_faults", "--counters-at", "calls")
@@ -316,6 +328,7 @@ go.set(); thread.join()
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("at", ["calls", "regions"])
 def test_what_native_threads_do_counts_at_the_region_that_was_open(runs, fake_pmu, at):
     source = NATIVE.replace("LIBRARY", repr(str(fake_pmu))).replace("CONFIG", "0")
@@ -364,6 +377,7 @@ thread.join()
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["", "nordpmc"])
 def test_a_processors_counters_are_read_by_rdpmc_or_read(runs, fake_pmu, how):
     runs.environment.update(LD_PRELOAD=str(fake_pmu), FAKE_PMU=how)
@@ -429,6 +443,7 @@ def test_a_gpu_counter_without_a_gpu_is_one_line(runs):
     assert "gld, warps_launched: counted on NVIDIA GPUs only" in lines[0]
 
 
+@pytest.mark.slow
 def test_twice_gives_the_times_of_one_run_and_the_counters_of_another_in_one_trial(runs):
     more = ("--metrics", "page_faults", "--counters-at", "calls")
     done = runs.run(WORK + "print('ran')\n", "--twice", "--trial", "both", *more)
@@ -445,6 +460,7 @@ def test_twice_gives_the_times_of_one_run_and_the_counters_of_another_in_one_tri
     assert "call paths" in runs.metadata("taupy.counters.joined")
 
 
+@pytest.mark.slow
 def test_twice_without_metrics_or_with_a_failing_program_says_so(runs):
     done = runs.run("print(1)", "--twice")
     assert done.returncode == 2 and "--metrics" in done.stderr

@@ -124,6 +124,7 @@ def test_bad_input_gets_one_line(database, capsys, arguments, words):
     assert not Path("x").exists()
 
 
+@pytest.mark.slow
 def test_reading_and_writing_leave_the_trial_as_it_is(database):
     before = Path("taupy.db").read_bytes()
     for format in registry.writers():
@@ -171,6 +172,7 @@ def test_every_note_of_an_export_says_that_it_is_not_written(database, capsys, n
     assert all(line.startswith("taupy: note: not written: ") for line in notes)
 
 
+@pytest.mark.slow
 def test_small_call_paths_are_folded_where_it_is_asked_for(runs):
     source = "def small(): pass\ndef large():\n for _ in range(100000): abs(-1)\nsmall()\nlarge()"
     runs.run(source)

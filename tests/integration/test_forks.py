@@ -154,6 +154,7 @@ main()
 """
 
 
+@pytest.mark.slow
 def test_the_time_that_routines_were_open_is_their_parents(runs, engine):
     """Exclusive times of a process add up to its threads' lifetimes, and totals over processes
     count no routine twice that was open when its process was forked."""
@@ -173,6 +174,7 @@ def test_the_time_that_routines_were_open_is_their_parents(runs, engine):
     assert of["leaf"]["inclusive_ns"] <= sum(lives.values()) - launched
 
 
+@pytest.mark.slow
 def test_many_forks_are_all_there(runs, engine):
     done = runs.run(_MANY, "--engine", engine)
     assert done.returncode == 0, done.stderr

@@ -122,6 +122,7 @@ for number in range(5):
     assert sorted(path.name for path in full.folder.glob("taupy.db*")) == ["taupy.db"]
 
 
+@pytest.mark.slow
 def test_what_fits_nowhere_is_reported(full, native):
     """The state folder and the place beside the database are full, and the database is not."""
     full.environment["FULL_PREFIXES"] += f":{full.database}-01"  # a UUID of our time
@@ -285,6 +286,7 @@ print(sum(os.stat(os.path.join(folder, name)).st_blocks * 512
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("end", ["os._exit(0)", "sys.exit(0)"])
 def test_children_that_have_ended_take_little_room(runs, native, end):
     done = runs.run(CHILDREN.format(count=60, end=end))

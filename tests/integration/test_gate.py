@@ -64,6 +64,7 @@ def test_a_slower_candidate_fails_after_the_fewest_pairs_that_can_tell(gate, tmp
     assert "7 pairs: 1 of 1 conditions decided" in done.stderr
 
 
+@pytest.mark.slow
 def test_calls_are_decided_after_three_pairs_and_the_worst_condition_counts(gate, tmp_path):
     done = gate("--baseline", "prog.py 0 7", "--fail-on", "calls of helper > +0",
                 "--fail-on", "calls of work > +0", "--", "prog.py", "0", "8")  # fmt: skip
@@ -72,6 +73,7 @@ def test_calls_are_decided_after_three_pairs_and_the_worst_condition_counts(gate
     assert len(trials(tmp_path)) == 6
 
 
+@pytest.mark.slow
 def test_a_routine_of_the_old_script_is_that_of_the_new_one(gate, tmp_path):
     (tmp_path / "new.py").write_text(PROGRAM)
     done = gate("--baseline", "prog.py 0 7", "--fail-on", "calls of helper > +0",
@@ -80,6 +82,7 @@ def test_a_routine_of_the_old_script_is_that_of_the_new_one(gate, tmp_path):
     assert "note: judged 2: 1 failed, 0 undecided, 1 passed" in done.stdout
 
 
+@pytest.mark.slow
 def test_a_condition_that_can_judge_nothing_ends_the_gate_undecided(gate, tmp_path):
     (tmp_path / "new.py").write_text(PROGRAM.replace("helper", "assistant"))
     done = gate("--baseline", "prog.py 0 7", "--fail-on", "calls of helper > +0",
@@ -89,6 +92,7 @@ def test_a_condition_that_can_judge_nothing_ends_the_gate_undecided(gate, tmp_pa
     assert len(trials(tmp_path)) == 2
 
 
+@pytest.mark.slow
 def test_metrics_of_conditions_are_measured(gate):
     conditions = ("--fail-on", "cpu_time of work > +5%", "--fail-on", "cpu_time > +5%")
     done = gate("--baseline", "prog.py 0 1", *conditions, "--max-pairs", "1", "--json",
@@ -98,6 +102,7 @@ def test_metrics_of_conditions_are_measured(gate):
     assert 0 < found["cpu_time of work > +5%"]["value_a"] < found["cpu_time > +5%"]["value_a"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_gate_that_is_stopped_prints_what_it_knows(gate, tmp_path, number):
     command = [sys.executable, "-m", "taupy", "gate", "--db", "gate.db", "--baseline",
@@ -130,12 +135,14 @@ def test_a_spent_budget_leaves_the_gate_undecided(gate, tmp_path):
     assert gate(*words, "--undecided", "pass", "--", "prog.py", "1", "1").returncode == 0
 
 
+@pytest.mark.slow
 def test_a_run_that_fails_is_no_evidence(gate):
     done = gate("--baseline", "prog.py 1 1", "--fail-on", "time > +5%", "--", "prog.py", "x", "1")
     assert done.returncode == 1
     assert "pair 1: the candidate failed with exit code 1; the gate cannot judge" in done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("condition", "problem"),
     [

@@ -98,6 +98,7 @@ def test_the_first_launches_of_each_kernel_and_call_path_are_counted(gpu):
     assert gpu.one("SELECT sum(count - untimed) FROM launch") == 5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("launches", "counted"), [(5, 5), (50, 20)])
 def test_the_number_of_counted_launches_can_be_set(gpu, launches, counted):
     source = PROGRAM + "for _ in range(20): launch(DRIVER, 'k')\n"

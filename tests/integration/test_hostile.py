@@ -170,6 +170,7 @@ def _tried():
             yield pytest.param(name, marks=[pytest.mark.slow] if slow else [])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", _tried())
 def test_no_command_lets_a_hostile_text_through(command, database, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -343,6 +344,7 @@ def test_a_progress_bar_shows_a_hostile_name_as_text(monkeypatch):
     assert "\x1b[2J" not in text and "\x1b]" not in text
 
 
+@pytest.mark.slow
 def test_a_hostile_program_is_named_as_text(runs):
     name = "\x1b[2J\n\u202ex.py"
     (runs.folder / name).write_text("import taupy\ntaupy.metadata('\\x1b[2J', '\\x1b]0;x\\x07')\n")

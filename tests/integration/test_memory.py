@@ -57,6 +57,7 @@ def growth_mib(runs):
     return dict(runs.sql(GROWTH))
 
 
+@pytest.mark.slow
 def test_a_leak_in_one_of_three_threads_is_charged_to_its_routine(runs, native):
     runs.run(LEAK)
     skip_if_sanitized()
@@ -88,6 +89,7 @@ def test_the_largest_resident_memory_is_seen_without_new_call_paths(runs, native
     assert growth_mib(runs)["f"] > 95
 
 
+@pytest.mark.slow
 def test_many_short_calls_that_touch_memory_leave_nothing_to_innocent_routines(runs, native):
     source = """
 kept = []
@@ -104,6 +106,7 @@ for _ in range(1500):
     assert growth_mib(runs).get("innocent", 0) < 0.1 * 1500 / 16
 
 
+@pytest.mark.slow
 def test_a_long_call_of_c_belongs_to_who_made_it_whatever_that_called_before(runs, native):
     source = """
 kept = []
@@ -145,6 +148,7 @@ work()
 """
 
 
+@pytest.mark.slow
 def test_the_largest_memory_is_shown_with_its_moment_and_call_path(runs, native):
     runs.run(STEPS)
     skip_if_sanitized()
@@ -158,6 +162,7 @@ def test_the_largest_memory_is_shown_with_its_moment_and_call_path(runs, native)
     assert series[-1]["resident_bytes"] < 64 << 20
 
 
+@pytest.mark.slow
 def test_growth_is_shown_by_routine_with_its_callees(runs, native):
     runs.run(STEPS)
     skip_if_sanitized()
@@ -180,6 +185,7 @@ for _ in range(4000):
 """
 
 
+@pytest.mark.slow
 def test_what_short_routines_in_turns_were_charged_is_in_doubt_and_the_rest_is_reported(
     runs, native
 ):
@@ -210,6 +216,7 @@ def test_the_plain_engine_has_memory_over_time_and_does_not_guess_where_it_grew(
     assert "where it grew is not known: the plain engine cannot tell" in notes
 
 
+@pytest.mark.slow
 def test_without_a_watch_there_is_growth_but_no_series(runs, native):
     runs.run(STEPS, "--no-watch")
     assert "large [" in shown(runs)
@@ -277,6 +284,7 @@ fill(); nap()
     assert {row["phase"] for row in phases["rows"]} == {"import", "(no phase)"}
 
 
+@pytest.mark.slow
 def test_kept_memory_is_distinguished_from_memory_that_comes_and_goes(runs, native):
     source = """
 kept = []
@@ -350,6 +358,7 @@ def on_gpu(runs, source, *options):
     return table(runs, "memory", "--gpu", *options)
 
 
+@pytest.mark.slow
 def test_what_pytorch_allocates_on_a_gpu_is_a_series_with_its_own_peaks(runs, native):
     rows = on_gpu(runs, ON_GPU, "--series")["rows"]
     allocated = [row for row in rows if row["event"] == "PyTorch CUDA Memory Allocated, GPU 0"]
@@ -374,6 +383,7 @@ def test_growth_on_a_gpu_is_charged_where_it_is_known(runs, native):
     assert "was in train <= <module>" in reached
 
 
+@pytest.mark.slow
 def test_one_reading_that_takes_long_does_not_end_the_readings(runs, native):
     source = """
 import collections, functools

@@ -8,6 +8,8 @@ import sqlite3
 import subprocess
 import sys
 
+import pytest
+
 SMALL = """\
 import sys
 
@@ -58,6 +60,7 @@ def ran(runs, engine, target, cwd="."):
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.slow
 def test_every_spelling_of_a_script_gives_the_same_names(runs, native):
     written(runs.folder / "code")
     (runs.folder / "code" / "sub").mkdir()
@@ -72,6 +75,7 @@ def test_every_spelling_of_a_script_gives_the_same_names(runs, native):
     assert all(names == found[0] for names in found)
 
 
+@pytest.mark.slow
 def test_a_script_by_a_link_finds_the_modules_beside_the_real_one(runs, native):
     written(runs.folder / "src")
     (runs.folder / "tool").symlink_to("src/small.py")
@@ -82,6 +86,7 @@ def test_a_script_by_a_link_finds_the_modules_beside_the_real_one(runs, native):
     assert {row["in"] for row in found.values()} == {"all"}
 
 
+@pytest.mark.slow
 def test_old_spellings_in_a_database_are_compared_under_the_one_name(runs, native):
     written(runs.folder)
     for _ in range(2):
@@ -111,6 +116,7 @@ def test_old_spellings_in_a_database_are_compared_under_the_one_name(runs, nativ
     assert not any("./" in name for name in found)
 
 
+@pytest.mark.slow
 def test_two_scripts_are_paired_by_their_routines(runs, native):
     written(runs.folder / "v1", "old.py")
     written(runs.folder / "v2" / "deeper", "new.py")
@@ -124,6 +130,7 @@ def test_two_scripts_are_paired_by_their_routines(runs, native):
     assert not any("names match" in note for view in views for note in view["notes"])
 
 
+@pytest.mark.slow
 def test_files_that_moved_with_the_script_are_paired_with_it(runs, native):
     for version in ("v1", "v2"):
         folder = runs.folder / version
@@ -141,6 +148,7 @@ def test_files_that_moved_with_the_script_are_paired_with_it(runs, native):
     assert {row["in"] for row in found.values()} == {"all"}
 
 
+@pytest.mark.slow
 def test_a_module_run_by_name_is_paired_with_its_script(runs, native):
     written(runs.folder / "pkg")
     text = SMALL.replace("import beside", "from pkg import beside")
@@ -163,6 +171,7 @@ def {0}_main(n):
 """
 
 
+@pytest.mark.slow
 def test_names_that_hardly_match_are_said_before_the_rows(runs, native):
     for name in ("one", "two"):
         (runs.folder / f"{name}.py").write_text(OTHER.format(name))
@@ -204,6 +213,7 @@ run(*eval(sys.argv[1]))
 """
 
 
+@pytest.mark.slow
 def test_a_cell_has_the_same_name_in_every_kernel_and_pairs_when_it_is_edited(runs, native):
     (runs.folder / "kernel.py").write_text(NOTEBOOK)
     ran(runs, native, ["kernel.py", "('def g():\\n    spin(5)\\ng()', 7)"])
@@ -215,6 +225,7 @@ def test_a_cell_has_the_same_name_in_every_kernel_and_pairs_when_it_is_edited(ru
     assert (g["match"], g["a_call"], g["b_call"]) == ("moved", 1, 1)
 
 
+@pytest.mark.slow
 def test_code_compiled_elsewhere_is_not_taken_for_a_file_of_this_folder(runs, native):
     written(runs.folder / "deeper")
     compiled = "exec(compile('def f(): pass\\nf()', 'pkg/core/_fast.py', 'exec'))\n"
@@ -255,6 +266,7 @@ forking.join()
 """
 
 
+@pytest.mark.slow
 def test_a_thread_has_the_last_name_that_it_was_given(runs, engine):
     assert runs.run(THREADS, "--engine", engine).returncode == 0
     named = runs.sql("SELECT node, thread, name FROM thread ORDER BY node, thread")

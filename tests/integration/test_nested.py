@@ -55,6 +55,7 @@ def test_the_inner_program_is_measured_by_the_inner_run_alone(runs, engine, how)
     assert not list(runs.state.glob("run-*"))
 
 
+@pytest.mark.slow
 def test_the_outer_trial_names_the_inner_run(runs, native):
     nested(runs)
     text = runs.one("SELECT value FROM metadata WHERE name = 'taupy.children' AND trial_id = 2")
@@ -62,6 +63,7 @@ def test_the_outer_trial_names_the_inner_run(runs, native):
     assert "-m taupy run --trial inner inner.py (process " in text
 
 
+@pytest.mark.slow
 def test_a_program_that_becomes_a_run_is_that_runs_alone(runs, native):
     done = runs.taupy("run", "--db", "a.db", "-m", "taupy", "run", "--db", "b.db", "-c", "print(1)")
     assert (done.returncode, done.stdout) == (0, "1\n")

@@ -99,6 +99,7 @@ def events(folder):
     return sums
 
 
+@pytest.mark.slow
 def test_a_matrix_product_counts_2mnk(events):
     assert events[0, "matrix", "flop_fp64"] == 3 * 2 * 100 * 200 * 300
     # Each operand is read once, the result written once.
@@ -134,6 +135,7 @@ def test_steps_are_points_of_a_roofline(folder, events, monkeypatch, capsys):
     assert "1,1000.0" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_without_it_nothing_is_put_in_between(tmp_path):
     (tmp_path / "p.py").write_text(
         "import numpy\nnumpy.ones((9, 9)) @ numpy.ones((9, 9))\n"

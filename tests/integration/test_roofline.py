@@ -110,6 +110,7 @@ def test_ceilings_from_a_file(folder, capsys):
     assert "kind,name,value" in refused(capsys, "1", "--ceilings", "bad.csv")
 
 
+@pytest.mark.slow
 def test_pictures_take_a_title_other_names_and_a_size(folder, capsys):
     words = ("--title", "My network", "--alias", "ge*=Product", "--size", "9x5")
     taupy(capsys, "1", "-o", "a.svg", *words)

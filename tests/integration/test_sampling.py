@@ -35,6 +35,7 @@ EVENT = """
 """
 
 
+@pytest.mark.slow
 def test_a_timeline_and_its_statistics_stand_in_the_trial(gpu):
     done = gpu.run(PROGRAM, "--pm-sampling", "sm_active,bytes_l2", "--pm-interval", "2ms")
     assert done.returncode == 0
@@ -230,6 +231,7 @@ def test_a_killed_program_keeps_its_timeline(gpu):
     assert len(gpu.sql(POINTS, "GPU[0] sm_active")) > 100
 
 
+@pytest.mark.slow
 def test_the_sampler_is_no_child_and_goes_with_the_program(gpu):
     source = PROGRAM + (
         "try:\n    os.waitpid(-1, os.WNOHANG); print('a child')\n"
@@ -273,6 +275,7 @@ def test_one_rank_of_a_machine_samples_for_all(gpu):
     assert gpu.sql(f"SELECT DISTINCT node FROM {OF_GPUS}") == [(0,)]
 
 
+@pytest.mark.slow
 def test_exports_show_it_as_counters(gpu):
     gpu.run(PROGRAM, "--trace", "--pm-sampling", "sm_active,bytes_l2")
     target = gpu.folder / "out.json"

@@ -253,6 +253,7 @@ def test_a_spreadsheet_sees_no_formula_in_a_table(hostile_server):
     assert "-5" in fetch(f"{hostile_server}a.csv?sql=select+-5")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
 def test_nothing_is_left_behind(runs, number, monkeypatch):
     pytest.importorskip("datasette", reason="Datasette is an extra")
@@ -379,6 +380,7 @@ def test_what_is_no_database_is_refused(runs, name):
     assert (result.returncode, result.stderr.count("\n")) == (1, 1)
 
 
+@pytest.mark.slow
 def test_large_values_of_one_request_do_not_stop_the_others(runs):
     fill(runs.database)
     name = runs.database.stem

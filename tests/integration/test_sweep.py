@@ -30,6 +30,7 @@ def trials(runs):
     return runs.sql("SELECT application, experiment, trial, exit_code FROM trials")
 
 
+@pytest.mark.slow
 def test_each_repeat_is_a_trial_of_one_group(runs):
     result = runs.run(PROGRAM, "--repeat", "3", arguments=("10", "{n}"))
     assert result.returncode == 0
@@ -44,6 +45,7 @@ def test_each_repeat_is_a_trial_of_one_group(runs):
     assert "3 of 3 runs done" in result.stderr
 
 
+@pytest.mark.slow
 def test_a_sweep_puts_values_in_their_places(runs):
     result = runs.run(
         PROGRAM,
@@ -66,6 +68,7 @@ def test_a_sweep_puts_values_in_their_places(runs):
     assert len({fact["repeat"] for fact in facts}) == 4
 
 
+@pytest.mark.slow
 def test_names_and_metadata_that_are_given_are_kept(runs):
     runs.run(
         PROGRAM,

@@ -100,6 +100,7 @@ def test_links_in_a_run_folder_are_never_written_through(runs, left_over):
     assert victim.read_text() == "precious"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["run", "lock", "nodes", "part"])
 @pytest.mark.parametrize("kind", ["pipe", "link to a device", "folder", "bomb"])
 def test_no_strange_file_stops_a_command(runs, left_over, name, kind):
@@ -234,6 +235,7 @@ def test_no_folder_that_is_named_keeps_an_interpreter_from_starting(runs, plante
     assert (done.returncode, done.stdout, done.stderr) == (0, "False\n", "")
 
 
+@pytest.mark.slow
 def test_isolated_children_of_the_program_are_still_measured(runs, engine):
     source = """
 import subprocess, sys
@@ -315,6 +317,7 @@ def victim(second_user):
         shutil.rmtree(everyones)
 
 
+@pytest.mark.slow
 def test_a_second_user_cannot_plant_a_run_in_the_shared_temporary_folder(victim):
     """The attack as it was made: leftovers under the victim's name in a shared /tmp."""
     secret = victim.home / ".profile"
@@ -340,6 +343,7 @@ def test_a_second_user_cannot_plant_a_run_in_the_shared_temporary_folder(victim)
     assert secret.read_text() == "precious"
 
 
+@pytest.mark.slow
 def test_a_run_can_be_reached_by_its_own_user_only_and_not_by_root(victim):
     state, database = victim.everyones / f"taupy-{VICTIM}", str(victim.home / "taupy.db")
     source = f"import os; print(oct(os.stat({str(state)!r}).st_mode & 0o777))"

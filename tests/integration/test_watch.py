@@ -217,6 +217,7 @@ print(sorted(os.listdir("/proc/self/fd")))
     assert descriptors == "['0', '1', '2', '3']"
 
 
+@pytest.mark.slow
 def test_output_ends_with_the_program_and_the_watch_soon_after(runs, native):
     source = "import os, time\nwhile not os.path.exists('go'): time.sleep(0.01)\nprint('done')"
     (runs.folder / "prog.py").write_text(source)
@@ -303,6 +304,7 @@ os.wait()
     assert found and float(found[1]) > 3, said
 
 
+@pytest.mark.slow
 def test_each_of_many_processes_that_a_shell_starts_is_named(runs, native):
     line = "for i in $(seq 40); do sleep 1.$i & sleep 0.02; done; wait"
     runs.run(f"import subprocess; subprocess.run(['sh', '-c', {line!r}])")
@@ -310,6 +312,7 @@ def test_each_of_many_processes_that_a_shell_starts_is_named(runs, native):
     assert {f"1.{number}" for number in range(1, 41)} <= set(re.findall(r"sleep (1\.\d+)", said))
 
 
+@pytest.mark.slow
 def test_a_storm_of_processes_is_named_whole(runs, native):
     """Those of a shell, of which no engine knows."""
     line = "i=0; while [ $i -lt 200 ]; do sleep 1 & sleep 0.002; i=$((i+1)); done; wait"
@@ -319,6 +322,7 @@ def test_a_storm_of_processes_is_named_whole(runs, native):
         assert re.search(r"; sleep 1 \(200 processes, |: sleep 1 \(200 processes, ", said), said
 
 
+@pytest.mark.slow
 def test_measured_children_and_storing_are_not_named(runs, native):
     child = "[sys.executable, '-c', 'import time; time.sleep(1)']"
     runs.run(f"import subprocess, sys; subprocess.run({child})")
@@ -385,6 +389,7 @@ def test_top_shows_the_phases_of_a_training(runs, native):
     program.wait()
 
 
+@pytest.mark.slow
 def test_running_runs_stand_before_stored_ones_and_become_them(runs, native):
     runs.run("pass")
     program = began(runs, SLEEPER)
@@ -472,6 +477,7 @@ def test_a_control_group_that_is_killed_ends_with_its_last_heartbeat(runs, nativ
     assert "together with what watched it" in said or "ended by SIGKILL after" in said
 
 
+@pytest.mark.slow
 def test_process_1_of_a_container_has_no_watch_and_says_so(runs, native):
     (runs.folder / "prog.py").write_text("import os; print(os.getpid())")
     inside = ["unshare", "--pid", "--fork", "--mount-proc"]

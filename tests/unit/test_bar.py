@@ -160,6 +160,7 @@ def test_commands_that_may_take_long_show_a_bar(tmp_path, monkeypatch, command):
     assert shown
 
 
+@pytest.mark.slow
 def test_a_sweep_says_how_long_the_rest_will_take(tmp_path):
     """On a terminal only."""
     code = """if True:

@@ -102,6 +102,7 @@ def test_with_a_real_python_each_step_says_what_is_missing(number, tmp_path):
         assert status != 0 or step in ("doctor", "tests", "sampling", "trials"), log
 
 
+@pytest.mark.slow
 def test_the_limits_of_each_call_are_below_ten_minutes_and_of_all_half_an_hour(tmp_path):
     """Each step may take its limit, and five seconds more to be killed."""
     (tmp_path / "bin").mkdir()
@@ -189,6 +190,7 @@ def played(played_gpu, tmp_path):
     return run
 
 
+@pytest.mark.slow
 def test_bytes_of_copies_are_compared_with_what_was_written_down(played):
     profile = played("copy_in(); copy_out(4)\n")
     assert [line[:] for line in copied(profile, gemms.EXPECTED)] == [
@@ -197,6 +199,7 @@ def test_bytes_of_copies_are_compared_with_what_was_written_down(played):
     ]
 
 
+@pytest.mark.slow
 def test_counters_are_compared_with_what_was_written_down(played):
     profile = played("product_fp16()\n", "--metrics", "flop_tensor_fp16")
     lines = {line.what: line for line in counted(profile, gemms.EXPECTED)}
@@ -206,6 +209,7 @@ def test_counters_are_compared_with_what_was_written_down(played):
     assert {(line.found, line.holds) for line in lines.values()} == {("nothing", False)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("launches", "holds"), [(20, True), (21, False), (2, False)])
 def test_the_kernels_of_a_compiled_step_are_launched_once_a_step(played, launches, holds):
     launched, owned = jitted(played(f"train({launches}); pool(3)\n"), jax_steps.EXPECTED)
@@ -213,12 +217,14 @@ def test_the_kernels_of_a_compiled_step_are_launched_once_a_step(played, launche
     assert owned.found == f"{(launches + 3) / (launches + 4):.4f}"  # one kernel is in no range
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("launches", "holds"), [(5501, True), (5500, False)])
 def test_launches_and_activities_are_those_of_the_program(played, launches, holds):
     lines = list(ended(played(f"train({launches})\n", "--trace"), "exit"))
     assert [(line.found, line.holds) for line in lines] == [(f"{launches:,}", holds)] * 2
 
 
+@pytest.mark.slow
 def test_a_trial_that_is_not_there_differs(tmp_path, played):
     played("")
     program = SCRIPT.parent / "expected.py"

@@ -103,6 +103,7 @@ EACH = pytest.mark.parametrize(
 """The first profiles differ most: what GPUs' faults show differs little from one to another."""
 
 
+@pytest.mark.slow
 @EACH
 def test_no_table_of_a_trial_is_wider_than_its_window(number, shown):
     assert sum(bool(shown(command, number)) for command in READING) >= 5

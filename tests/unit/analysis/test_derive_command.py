@@ -109,6 +109,7 @@ def test_a_refused_definition_leaves_the_one_that_was_there(taupy):
     assert "gld * 2" in taupy("derive", "show", "a").out
 
 
+@pytest.mark.slow
 def test_every_view_of_pprof_takes_a_ratio(taupy):
     def rows(*arguments):
         answer = json.loads(taupy("pprof", "--metric", "warps_per_inst", "--json", *arguments).out)

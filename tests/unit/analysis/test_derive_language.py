@@ -127,6 +127,7 @@ NODES = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(NODES)
 def test_an_expression_that_is_written_down_is_read_as_the_same(node):
     assert parse(written(node)) == node

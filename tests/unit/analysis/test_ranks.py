@@ -196,6 +196,7 @@ def test_a_clock_is_found_through_another_rank():
     assert [one.caused_ns for one in times(found)] == [0, 0, 10]
 
 
+@pytest.mark.slow
 def test_collectives_of_two_hundred_ranks_are_matched():
     ranks = [
         Rank(n, [collectives(range(n % 7, 20_000, 10), range(10, 20_010, 10), size=1000)])

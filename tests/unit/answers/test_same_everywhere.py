@@ -151,6 +151,7 @@ def every_option(name):
             yield {entry.name: value}, [flag] if value is True else [flag, str(value)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ON_PAGE)
 def test_a_command_and_a_notebook_say_the_same(path, capsys, name):
     """With each option, one at a time."""

@@ -161,6 +161,7 @@ def test_kernels_and_copies_hang_under_the_python_that_launched_them(gpu):
     assert moved["Bytes copied from pageable to device memory"] == (10, 4096.0, "bytes")
 
 
+@pytest.mark.slow
 def test_api_calls_are_rows_of_the_host_and_their_time_is_taken_from_their_caller(gpu):
     profile = gpu.run(
         STEPS + "launch('late', took=20_000_000)\n"
@@ -214,6 +215,7 @@ def waits(gpu, by):
     return {row[by].split(" [")[0]: row for row in json.loads(done.stdout)["rows"]}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [(), ("--no-watch",)])
 def test_waits_for_the_gpu_stand_beside_what_threads_were_seen_to_do(gpu, options):
     (gpu.folder / "torch").mkdir()
@@ -240,6 +242,7 @@ def test_calls_that_only_ask_are_left_out(gpu):
     assert not [path for path in host_calls(profile) if "cudaGetDevice" in path]
 
 
+@pytest.mark.slow
 def test_a_driver_call_inside_a_runtime_call_is_not_counted_twice(gpu):
     profile = gpu.run(
         "init()\nlaunch('k')\ncuda.fake_driver_launch(text('triton_k'), 0, 7, u64(9), 1, 128)\n"
@@ -274,6 +277,7 @@ def test_two_devices_and_three_streams_are_contexts_and_threads(gpu):
     ]
 
 
+@pytest.mark.slow
 def test_every_node_of_a_graph_counts_under_its_launch(gpu):
     profile = gpu.run(
         "init()\ndef replay():\n"
@@ -304,6 +308,7 @@ cuda.fake_launch_in_thread(text("other"), 2, 0, 7, ctypes.c_uint64(50))
 """
 
 
+@pytest.mark.slow
 def test_kernels_of_autograds_threads_hang_under_the_backward_pass(gpu):
     profile = gpu.run(BACKWARD)
     assert work(profile) == {
@@ -316,6 +321,7 @@ def test_kernels_of_autograds_threads_hang_under_the_backward_pass(gpu):
     assert all(one.thread.native_id for one in bare)
 
 
+@pytest.mark.slow
 def test_kernels_of_a_pool_hang_under_the_ranges_that_it_pushes(gpu):
     """XLA launches from threads of its own; what it launches for, only its ranges tell."""
     profile = gpu.run(
@@ -357,6 +363,7 @@ def test_launches_of_many_python_threads_keep_their_own_call_paths(gpu):
     assert sum(found.values()) == 1500
 
 
+@pytest.mark.slow
 def test_a_launch_that_nobody_saw_is_shown_as_such(gpu):
     profile = gpu.run(
         "init()\nlaunch('seen')\n"
@@ -366,6 +373,7 @@ def test_a_launch_that_nobody_saw_is_shown_as_such(gpu):
     assert "1 kernels and copies were not seen" in health(profile, "gpu_lost")
 
 
+@pytest.mark.slow
 def test_kernels_without_times_are_counted_and_reported(gpu):
     profile = gpu.run("init()\nfor i in range(4): launch('k', took=i * 100)\n")
     (stream,) = streams(profile).values()
@@ -390,6 +398,7 @@ VERSIONS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("version", VERSIONS)
 def test_records_of_every_cupti_are_read_across_many_buffers(gpu, version):
     gpu.told |= {"FAKE_CUPTI": version, "FAKE_BUFFER": "4096", "FAKE_DISORDER": "1"}
@@ -407,6 +416,7 @@ def test_records_of_every_cupti_are_read_across_many_buffers(gpu, version):
     assert (moved.count, moved.minimum, moved.maximum, moved.mean) == (500, 0, 499, 249.5)
 
 
+@pytest.mark.slow
 def test_user_events_describe_memory(gpu):
     profile = gpu.run(
         "init()\ndef alloc():\n    cuda.fake_alloc(0, ctypes.c_uint64(1000), 0)\n"
@@ -427,6 +437,7 @@ def test_user_events_describe_memory(gpu):
     assert events["Unified memory page faults of GPUs", ""] == (1, 3)
 
 
+@pytest.mark.slow
 def test_a_trace_keeps_every_activity_with_its_stamps(gpu):
     before = time.time_ns()
     profile = gpu.run(STEPS, "--trace")
@@ -455,6 +466,7 @@ cuda.fake_synchronize(0, 7)
 """
 
 
+@pytest.mark.slow
 def test_a_kernel_counts_in_the_step_that_launched_it(gpu):
     """Each runs 30 ms, long after its step; those of autograd's thread wait until then as well."""
     gpu.run(BACKWARD.partition("init()")[0] + BY_STEP, "--trace=gpu")
@@ -466,6 +478,7 @@ def test_a_kernel_counts_in_the_step_that_launched_it(gpu):
     assert view["notes"] == ["launches count in the step in which the host called for them"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [("--trace",), ("--metrics", "bytes_dram")])
 def test_what_a_program_did_is_for_its_user_alone_to_read(gpu, options):
     gpu.run(
@@ -510,6 +523,7 @@ def host_paths(profile: Profile) -> dict[str, int]:
     return {path_of(profile, main, row): main.tree.calls[row] for row in range(len(main.tree))}
 
 
+@pytest.mark.slow
 def test_nvtx_ranges_are_phases_however_deep_in_wrappers_they_begin(gpu):
     profile = gpu.run(
         NVTX + "init()\n"
@@ -578,6 +592,7 @@ def user_events(profile: Profile) -> dict[tuple[str, str], object]:
     }
 
 
+@pytest.mark.slow
 def test_ranges_that_start_and_end_anywhere_are_user_events_where_they_start(gpu):
     profile = gpu.run(
         RANGES + "def submit(n):\n"
@@ -604,6 +619,7 @@ def test_ranges_that_start_and_end_anywhere_are_user_events_where_they_start(gpu
     assert health(profile, "nvtx_open") == ""
 
 
+@pytest.mark.slow
 def test_every_way_to_start_a_range_or_to_set_a_mark_is_seen(gpu):
     profile = gpu.run(
         RANGES + "def ranges(library):\n"
@@ -688,6 +704,7 @@ def snapshots(gpu: Gpu) -> dict[str, Profile]:
     return {name.partition("@")[2]: profile for name, profile in found.items()}
 
 
+@pytest.mark.slow
 def test_a_snapshot_holds_what_the_gpu_had_done_by_then(gpu):
     gpu.run(SNAPSHOTS, "--trace")
     found = snapshots(gpu)
@@ -780,6 +797,7 @@ def test_what_was_flushed_outlives_a_kill(gpu):
     assert not list((gpu.folder / "state").glob("run-*"))
 
 
+@pytest.mark.slow
 def test_a_forked_child_neither_hangs_nor_counts_twice(gpu):
     profile = gpu.run(
         "init()\nfor i in range(10): launch('k')\n"
@@ -1019,6 +1037,7 @@ def test_a_program_that_replaces_itself_keeps_both_images(gpu):
     assert sum(work(profile).values()) == 6
 
 
+@pytest.mark.slow
 def test_the_program_does_not_see_the_collector(gpu):
     gpu.run(
         "import subprocess\n"
@@ -1073,6 +1092,7 @@ def test_a_driver_that_loads_no_collector_is_noticed_at_a_new_call_path(gpu):
 # --------------------------------------------------------------------- what goes wrong
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("told", "says"),
     [
@@ -1187,6 +1207,7 @@ def test_a_profiler_that_takes_nothing_does_not_make_us_register_again(gpu):
     assert work(profile) == {"<module> / launch / k": 5}
 
 
+@pytest.mark.slow
 def test_the_work_of_a_context_that_is_destroyed_is_there(gpu):
     """CUPTI forgets what it has not delivered by then."""
     profile = gpu.run(
@@ -1197,6 +1218,7 @@ def test_the_work_of_a_context_that_is_destroyed_is_there(gpu):
     assert not [name for name in profile.metadata if name.startswith("taupy.health.gpu")]
 
 
+@pytest.mark.slow
 def test_records_that_never_came_are_counted_against_launches(gpu):
     gpu.told |= {"FAKE_DROP_EVERY": "40", "FAKE_DROP_SILENTLY": "1"}
     profile = gpu.run("init()\nfor i in range(500): launch('k')\n")

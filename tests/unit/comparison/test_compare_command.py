@@ -404,6 +404,7 @@ def with_memory(experiment, seed, *values, **more):
     return made
 
 
+@pytest.mark.slow
 def test_user_events_have_conditions_too(run):
     before, after = [100, 101, 102, 99, 100], [130, 131, 129, 132, 130]
     store(

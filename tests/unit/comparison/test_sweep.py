@@ -208,6 +208,7 @@ def test_failed_trials_and_those_without_the_parameter_are_left_out_and_named():
         assert Sweep(db, "n", choice=SweepOptions(failed=True)).totals()[1].runs == 3
 
 
+@pytest.mark.slow
 def test_the_last_sweep_is_taken_and_its_other_parameters_are_series():
     swept = {"sweep.over": "n, mode"}
     fill(trial(1, 1, [999], n=1, sweep="old", **swept))

@@ -83,6 +83,7 @@ def test_what_is_not_read_is_refused_with_its_line(tmp_path, content, reason):
     assert "\n" not in str(refused.value)
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(data=st.binary(max_size=80), at=st.integers(0, len(FILE)))
 def test_any_bytes_are_read_or_refused_never_more(tmp_path_factory, data, at):

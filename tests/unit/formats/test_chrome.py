@@ -162,6 +162,7 @@ def test_every_slice_keeps_its_time_and_its_call_however_they_overlap(found):
     assert invariants.check(profile) == []
 
 
+@pytest.mark.slow
 def test_a_staircase_of_slices_keeps_all_time_and_ends_soon():
     line = Timeline(0)
     for start in range(20_000):

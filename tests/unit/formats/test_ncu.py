@@ -252,6 +252,7 @@ def test_csv_that_is_not_what_it_seems_is_refused(tmp_path):
         assert name in str(refused.value) and "\n" not in str(refused.value)
 
 
+@pytest.mark.slow
 def test_more_metrics_than_there_are_is_refused_before_memory_is_gone(tmp_path):
     rows = [made.long_rows([(f"m{n}__x.sum", "", 5)], id=n, kernel=f"k{n}") for n in range(6000)]
     with pytest.raises(FormatError, match="more than any program has"):

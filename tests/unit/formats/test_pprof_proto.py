@@ -232,6 +232,7 @@ def test_stacks_without_a_common_root_get_one(tmp_path):
     assert list(tree.inclusive["time"]) == [30, 10, 20]
 
 
+@pytest.mark.slow
 def test_what_contradicts_itself_is_refused(tmp_path):
     places = [(1, [("a", "", 0)])]
     good = message([((1,), (1, 10))], locations=places)

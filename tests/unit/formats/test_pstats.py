@@ -252,6 +252,7 @@ MARSHALLED = st.recursive(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(value=MARSHALLED, version=st.integers(0, 4))
 def test_what_marshal_writes_is_read_as_marshal_reads_it(value, version):

@@ -120,6 +120,7 @@ def test_a_line_longer_than_any_stack_is_refused(tmp_path, monkeypatch):
         read(collapsed, collapsed_file(tmp_path, "a;" * 1000 + "b 1\n"))
 
 
+@pytest.mark.slow
 def test_a_deep_stack_is_read_in_time(tmp_path):
     profile = one(collapsed, collapsed_file(tmp_path, "f;" * 200_000 + "f 1\n"))
     assert len(profile.threads[0].tree) == 200_001

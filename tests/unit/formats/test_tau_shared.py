@@ -104,10 +104,12 @@ def test_tau_to_us_to_tau_changes_no_number(tmp_path, case):
     assert_same(through_the_database(source, tmp_path), parsed(source))
 
 
+@pytest.mark.slow
 def test_tau_to_us_to_tau_changes_no_number_of_many_call_paths(tmp_path, callpath):
     assert_same(through_the_database(callpath, tmp_path), parsed(callpath))
 
 
+@pytest.mark.slow
 def test_the_call_tree_of_a_whole_profile_is_lawful_and_sums_up_to_taus_rows(callpath):
     profile = one(tau, callpath)
     assert invariants.check(profile) == []

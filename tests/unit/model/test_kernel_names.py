@@ -97,6 +97,7 @@ def bomb(length: int) -> str:
     return "_Z1fSt4pairIiiE" + steps
 
 
+@pytest.mark.slow
 def test_a_name_that_stands_for_gigabytes_stays_mangled(monkeypatch):
     if kernel_names._demangler() is None:
         pytest.skip("this machine has no C++ runtime")
@@ -106,6 +107,7 @@ def test_a_name_that_stands_for_gigabytes_stays_mangled(monkeypatch):
     assert demangled("_Z6vecaddPfi") == "vecadd(float*, int)"  # and goes on
 
 
+@pytest.mark.slow
 def test_a_harmless_name_with_many_references_is_demangled():
     if kernel_names._demangler() is None:
         pytest.skip("this machine has no C++ runtime")

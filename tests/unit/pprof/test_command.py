@@ -361,6 +361,7 @@ def run_process(*arguments, **more):
     )
 
 
+@pytest.mark.slow
 def test_a_reader_that_has_seen_enough_ends_it_quietly(stored):
     stored(wide_profile(20_000))
     command = f"'{sys.executable}' -m taupy pprof --tree --min-share 0 | head -1"

@@ -94,6 +94,7 @@ def test_a_flat_profile_is_what_a_slow_count_gives(rows):
     } == expected
 
 
+@pytest.mark.slow
 def test_a_path_may_be_very_deep():
     deep = 100_000
     rows = [

@@ -52,6 +52,7 @@ def start(code, *arguments, **pipes):
     return subprocess.Popen(command, cwd=ROOT, **pipes)  # where tests.builders is found
 
 
+@pytest.mark.slow
 def test_eight_processes_store_into_one_absent_file(tmp_path):
     path = tmp_path / "taupy.db"
     processes = [

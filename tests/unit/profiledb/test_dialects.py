@@ -290,6 +290,7 @@ def test_what_a_command_asks_gives_the_same_on_duckdb(store, duck, monkeypatch, 
     assert_understood_by_postgresql(asked)
 
 
+@pytest.mark.slow
 def test_what_a_notebook_asks_gives_the_same_on_duckdb(store, duck, monkeypatch):
     pytest.importorskip("pandas")
     import taupy

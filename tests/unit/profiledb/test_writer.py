@@ -58,6 +58,7 @@ def test_a_profile_survives_the_database_unchanged(db):
     assert read_profile(db, trial) == canonical(profile)
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(seed=st.integers(0, 2**32))
 def test_any_lawful_profile_survives_the_database_unchanged(tmp_path_factory, seed):

@@ -31,6 +31,7 @@ VALUES = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(VALUES)
 def test_what_was_written_is_read_back(value):
     assert loads(dumps(value)) == value
@@ -75,6 +76,7 @@ def test_what_is_no_record_is_refused(data, words):
         loads(data)
 
 
+@pytest.mark.slow
 def test_ten_thousand_damaged_records_are_values_or_damaged_and_take_little_memory():
     random = Random(1)
     sound = dumps({

@@ -66,6 +66,7 @@ def test_what_triton_noted_counts_unless_the_launch_is_known():
     assert limited and free and limited.share < free.share
 
 
+@pytest.mark.slow
 @NEEDED
 def test_a_folder_of_triton_s_is_read_with_its_notes(folder):
     assert by_name(folder / "cache")["row_sum"].launch == LaunchLimits(128, None, 16)
@@ -74,6 +75,7 @@ def test_a_folder_of_triton_s_is_read_with_its_notes(folder):
     assert "with 16 B of dynamic shared memory, as recorded by Triton" in shown.stdout
 
 
+@pytest.mark.slow
 @NEEDED
 def test_routines_that_are_called_by_address_count(folder):
     """88 instructions stand in the section; 16 of them fill up its end."""
@@ -83,6 +85,7 @@ def test_routines_that_are_called_by_address_count(folder):
     assert record.number("special") == 2  # two square roots' first guesses: MUFU.RSQ
 
 
+@pytest.mark.slow
 @NEEDED
 def test_functions_of_their_own_are_read_on_request(folder, tmp_path):
     """A cubin whose kernel is marked as a function that cannot be launched."""

@@ -75,6 +75,7 @@ def test_fatbins_libraries_and_folders_are_read(tmp_path):
     assert told(tmp_path / "cache", chips=["9.0"]) == BOTH[1:]
 
 
+@pytest.mark.slow
 @NEEDED
 def test_a_cubin_on_which_the_tool_crashes_is_named_and_the_others_are_read(tmp_path):
     whole = tools.find()
@@ -94,6 +95,7 @@ def test_a_cubin_on_which_the_tool_crashes_is_named_and_the_others_are_read(tmp_
         list(reading.kernels(given, request, Tools(fragile, whole.cuobjdump, whole.ptxas)))
 
 
+@pytest.mark.slow
 @NEEDED
 def test_a_damaged_file_of_a_folder_is_named_and_the_others_are_read(cubin, tmp_path):
     whole, short = tmp_path / "b.cubin", tmp_path / "a.cubin"
@@ -110,6 +112,7 @@ def test_a_damaged_file_of_a_folder_is_named_and_the_others_are_read(cubin, tmp_
         told(tmp_path)
 
 
+@pytest.mark.slow
 @NEEDED
 def test_ptx_is_assembled_where_ptxas_is_at_hand(tmp_path):
     ptx = tmp_path / "x.ptx"
@@ -365,6 +368,7 @@ def test_functions_come_one_by_one_however_the_text_is_cut():
     assert list(listing.functions(Slow(listed(3)), listing.Listed())) == whole
 
 
+@pytest.mark.slow
 def test_many_kernels_need_the_memory_of_one():
     import tracemalloc
 
@@ -394,6 +398,7 @@ def test_many_kernels_need_the_memory_of_one():
 # --- the command ----------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @NEEDED
 def test_the_command_shows_a_kernel_from_all_sides():
     shown = taupy("static", KERNELS / "saxpy.fatbin", "--kernel", "saxpy", "--chip", "sm_90",

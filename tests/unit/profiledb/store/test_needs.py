@@ -81,6 +81,7 @@ def test_trials_of_each_table(sql, parameters, expected):
     assert read == expected
 
 
+@pytest.mark.slow
 def test_a_million_ids_take_no_parsing():
     ids = ", ".join(map(str, range(1_000_000)))
     read = needs(f"SELECT 1 FROM call WHERE trial_id = 3 AND callpath_id IN ({ids})", (), TABLES)
