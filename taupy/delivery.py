@@ -19,12 +19,10 @@ from taupy.errors import DatabaseError
 from taupy.instrument.boot import ELSEWHERE, SUBINTERPRETERS
 from taupy.instrument.runfolder import (
     RunSettings,
-    derived_uuid,
     masking_of,
     read_settings,
     write_settings,
 )
-from taupy.model.job import node_of
 from taupy.model.profile import Profile
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.metrics_merge import RunsDiffer, merge_metrics
@@ -34,7 +32,7 @@ from taupy.profiledb.writer import (
     is_of_another_process,
     unclashing_name,
 )
-from taupy.record import part_files
+from taupy.record import part_files, snapshots
 from taupy.record.beginning import never_began
 from taupy.record.children import Notes, take_notes, unmeasured
 from taupy.record.collected import Collected, clock_now, collect, goes_on
@@ -45,7 +43,6 @@ from taupy.record.gpu_counts import SUFFIX as COUNT_SUFFIX
 from taupy.record.gpu_part import SNAPSHOT_SUFFIX, TRACE_SUFFIX
 from taupy.record.gpu_part import SUFFIX as GPU_SUFFIX
 from taupy.record.gpus import (
-    add_gpu_copy,
     add_gpu_counts,
     add_gpus,
     add_losses,
@@ -53,7 +50,6 @@ from taupy.record.gpus import (
     describe_gpus,
 )
 from taupy.record.host_health import HEALTH
-from taupy.record.host_part import read_part
 from taupy.record.host_profile import HostPlaces, assign_nodes, profile_of
 from taupy.record.looks import add_looks, add_series
 from taupy.record.nccl_part import SUFFIX as NCCL_SUFFIX
@@ -64,9 +60,8 @@ from taupy.state import heartbeat, looks, rescue, sqlite, values
 from taupy.state.folder import File, Folder, Untrusted
 from taupy.state.shape import fits
 
-_SNAPSHOT_SUFFIXES = (".snapshot", ".pysnapshot")
 _KEPT_SUFFIXES = (
-    *PART_SUFFIXES, *_SNAPSHOT_SUFFIXES, GPU_SUFFIX, TRACE_SUFFIX, COUNT_SUFFIX, SNAPSHOT_SUFFIX,
+    *PART_SUFFIXES, *snapshots.SUFFIXES, GPU_SUFFIX, TRACE_SUFFIX, COUNT_SUFFIX, SNAPSHOT_SUFFIX,
     ".problem", ELSEWHERE, SUBINTERPRETERS, NCCL_SUFFIX,
 )  # fmt: skip
 FACTS = "facts"
@@ -414,31 +409,13 @@ def _joined(
 
 def _store_snapshots(db: ProfileDB, run: _Run, trial: str, facts: Mapping[str, str]) -> None:
     """Store each snapshot that the program took as a separate trial, `TRIAL@LABEL`."""
-    for file in run.folder.files(*_SNAPSHOT_SUFFIXES):
-        part = read_part(file, run.clock_now)
-        if part is None:
-            continue
-        take_notes([part])  # they are the whole trial's
-        copy = file.with_suffix(SNAPSHOT_SUFFIX)
-        profile = _of_snapshot(run.settings, part, copy)
-        label = part.metadata.get("taupy.snapshot", file.stem)
-        profile.uuid = derived_uuid(f"{run.settings.trial_uuid}/{file.name}")
-        profile.name = f"{trial.rsplit('/', 1)[-1]}@{label}"
-        profile.metadata["taupy.snapshot"] = label
+    for file, profile in snapshots.read(
+        run.folder, run.settings, trial.rsplit("/", 1)[-1], run.clock_now
+    ):
         _describe(profile, run, facts)
         add_profile(db, profile)
         file.unlink()
-        copy.unlink(missing_ok=True)
-
-
-def _of_snapshot(settings: RunSettings, part: Part, copy: File) -> Profile:
-    """The profile of a snapshot: of the host, and of the GPUs if their part was copied."""
-    places: dict[int, HostPlaces] = {}
-    node = node_of(settings.rank, settings.attempt)
-    profile = profile_of(settings, {node: part}, finished=True, places=places)
-    if copy.exists():
-        add_gpu_copy(profile, copy, node, places[node])
-    return profile
+        file.with_suffix(SNAPSHOT_SUFFIX).unlink(missing_ok=True)
 
 
 def _trial_name(db: ProfileDB, trial_id: int) -> str:

@@ -17,7 +17,7 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from taupy.commands import bar, options
+from taupy.commands import bar, options, running
 from taupy.commands.messages import say
 from taupy.errors import UsageError
 from taupy.pprof import terminal
@@ -56,8 +56,11 @@ def run(args: argparse.Namespace) -> int:
         return _write_page(args, trials)
     if len(trials) == 2:
         raise UsageError("two trials are compared on a page: add -o FILE.html; or: taupy compare")
-    with options.opened(args) as db, bar.shown(f"judging trial {trials[0]}"):
-        answer = report(db, selector.trial(db, trials[0]))
+    with (
+        running.selected_trial(args, trials[0]) as (db, trial),
+        bar.shown(f"judging trial {trials[0]}"),
+    ):
+        answer = report(db, trial, trials[0] if running.may_name(trials[0]) else "")
     window = shutil.get_terminal_size((screen.WIDTH, screen.HEIGHT))
     terminal.write(document.text(answer) if args.json else screen.text(answer, *window))
     return 0
@@ -87,8 +90,9 @@ def _contents(
     from taupy.report import contents, versus
 
     conditions = [gate.parse(text) for text in args.fail_on]
+    if len(trials) == 1:
+        with running.selected_trial(args, trials[0]) as (db, trial):
+            return contents.of_trial(db, trial, progress), 0
     with options.opened(args) as db:
-        if len(trials) == 1:
-            return contents.of_trial(db, selector.trial(db, trials[0]), progress), 0
         compared, code = versus.of_sides(db, trials[0], trials[1], conditions, progress)
     return compared, code if conditions else 0

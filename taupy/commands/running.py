@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import argparse
+import os
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from taupy.commands import options
 from taupy.commands.messages import say
-from taupy.errors import TaupyError
+from taupy.errors import FormatError, TaupyError
 from taupy.pprof.view import Cell
 from taupy.profiledb import selector
 from taupy.profiledb.database import ProfileDB
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
     from taupy.model.rows import TrialRow
 
 RUNNING = "running"
-"""The selector of the newest run that is under way."""
+"""The selector of the newest run that is under way; `running@LABEL` is a snapshot that it took."""
 
 
 def here(database: str) -> list[LiveRun]:
@@ -46,20 +48,71 @@ def add_trial_argument(
 
 
 @contextmanager
-def selected_trial(args: argparse.Namespace) -> Iterator[tuple[ProfileDB, TrialRow]]:
-    """The selected trial and its database; a live run is stored in a temporary one.
+def selected_trial(
+    args: argparse.Namespace, text: str | None = None
+) -> Iterator[tuple[ProfileDB, TrialRow]]:
+    """The selected trial and its database; what a live run measured so far, or a snapshot that it
+    took, is stored in a temporary one.
+
+    Args:
+        text: the selector; None: the command's only one.
 
     Raises:
         NoSuchTrial: no trial matches.
         TaupyError: the run has measured nothing yet.
     """
+    text = args.selector if text is None else text
     database = options.database_or_store(args)
-    if args.selector == RUNNING and (runs := here(database)):
-        with stored(_newest(runs)) as path, ProfileDB.open(path) as db:
+    profile = _so_far(text, database) if may_name(text) else None
+    if profile is not None:
+        with stored(profile) as path, ProfileDB.open(path) as db:
             yield db, selector.trial(db, selector.LATEST)
     else:
-        with opened(database) as db:
-            yield db, selector.trial(db, args.selector)
+        with options.opened(args) as db:
+            yield db, selector.trial(db, text)
+
+
+def may_name(text: str) -> bool:
+    """Whether the selector may be that of a run that is under way, or of a snapshot of it."""
+    return text == RUNNING or "@" in text
+
+
+def _so_far(text: str, database: str) -> Profile | None:
+    """What a run that is under way has measured so far, or the last snapshot of this name."""
+    runs = here(database)
+    if text == RUNNING:
+        return _newest(runs) if runs else None
+    for run in runs:
+        for name, snapshot in product(_names(run, database), reversed(snapshots_of(run))):
+            if text == f"{name}{snapshot.name}":
+                snapshot.name = text
+                return snapshot
+    return None
+
+
+def _names(run: LiveRun, database: str) -> list[str]:
+    """The names of a run whose trial is not stored yet. Without a name of its own, it will be
+    called by its number."""
+    if run.settings.trial:
+        return [RUNNING, run.settings.trial]
+    if not os.path.exists(database):
+        return [RUNNING, "1"]
+    with opened(database) as db:
+        return [RUNNING, str(1 + max((trial.id for trial in db.trials()), default=0))]
+
+
+def snapshots_of(run: LiveRun) -> list[Profile]:
+    """The snapshots that a live run has taken so far, each named `@LABEL`."""
+    from taupy.record import snapshots
+    from taupy.record.collected import clock_now
+    from taupy.state.folder import open_run
+
+    settings = run.settings
+    snapshots_read: list[Profile] = []
+    with suppress(FormatError, OSError), open_run(str(run.path)) as folder:
+        for _, profile in snapshots.read(folder, settings, "", clock_now(settings)):
+            snapshots_read.append(profile)
+    return snapshots_read
 
 
 def _newest(runs: list[LiveRun]) -> Profile:
@@ -89,19 +142,33 @@ def stored(profile: Profile) -> Iterator[str]:
         yield database
 
 
-def row(run: LiveRun) -> tuple[Cell, ...]:
-    """The row of a live run in the list of `taupy trials`; it has no id yet."""
+def rows(runs: list[LiveRun]) -> list[tuple[Cell, ...]]:
+    """The rows of live runs in the list of `taupy trials`, each after the snapshots that it took;
+    they have no ids yet."""
+    listed = []
+    for run in runs:
+        name, uuid = run.settings.trial or "", run.settings.uuid
+        lasted = max(0, int((time.time() - run.settings.launched_at) * 1e9))
+        listed += [
+            _row(run, f"{name or RUNNING}{snapshot.name}", snapshot.uuid, snapshot.duration_ns)
+            for snapshot in reversed(snapshots_of(run))
+        ]
+        listed.append(_row(run, name, uuid, lasted))
+    return listed
+
+
+def _row(run: LiveRun, name: str, uuid: str, lasted_ns: int) -> tuple[Cell, ...]:
     settings = run.settings
     started = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(settings.launched_at))
     return (
         None,
-        settings.uuid,
+        uuid,
         settings.application,
         settings.experiment,
-        settings.trial or "",
+        name,
         started.replace("T", " "),
         f"{started}+00:00",
-        max(0, int((time.time() - settings.launched_at) * 1e9)),
+        lasted_ns,
         "",
         None,
         RUNNING,

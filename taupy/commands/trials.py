@@ -3,7 +3,8 @@
     taupy trials                     all trials, the newest first
     taupy trials mnist gpu=H200      trials that match any of these selectors
     taupy trials mnist,gpu=H200 -n 5     the last five that match both
-    taupy trials running             runs that are under way, which have no id yet
+    taupy trials running             runs that are under way, which have no id yet, and their
+                                     snapshots: running@LABEL
     taupy trials show [TRIAL]        one trial with its metadata (default: latest)
     taupy trials rename TRIAL NAME
     taupy trials tag TRIAL TAG       add a tag
@@ -88,8 +89,7 @@ def run(args: argparse.Namespace) -> int:
     if action == "list" and (words == [running.RUNNING] or not os.path.exists(path)):
         runs = running.here(path)
         if runs:
-            rows = [running.row(run) for run in runs]
-            terminal.show(View("", _LIST_COLUMNS, rows), form=args.form)
+            terminal.show(View("", _LIST_COLUMNS, running.rows(runs)), form=args.form)
             return 0
     with editable(path) if writes else opened(path) as db:
         return _ACTIONS[action](db, words, args)
@@ -110,7 +110,7 @@ def _list(db: ProfileDB, words: Sequence[str], args: argparse.Namespace) -> int:
         listed = listed[len(listed) - args.limit :]
     rows = [_row(group) for group in reversed(listed)]
     if not words:
-        rows[:0] = [running.row(run) for run in running.here(str(db.path))]
+        rows[:0] = running.rows(running.here(str(db.path)))
     terminal.show(View("", _LIST_COLUMNS, rows, notes), form=args.form)
     return 0
 

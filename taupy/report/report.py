@@ -6,7 +6,7 @@ Terminals (`screen.py`), programs (`document.py`) and pages show it.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from taupy.analysis.findings import Judgement, judged
 from taupy.analysis.findings.health import remarks
@@ -44,6 +44,7 @@ class Report:
         steps: number of training steps; 0 if none are known.
         places: where the time went in the program's own code.
         ranks: of a job of several, which one the others waited for and why; as `taupy ranks` says.
+        selector: how commands name the trial.
     """
 
     trial: TrialRow
@@ -59,11 +60,17 @@ class Report:
     judgement: Judgement
     places: Sequence[GroupPlaces] = ()
     ranks: Sequence[str] = ()
+    selector: str = ""
 
 
-def report(db: ProfileDB, trial: TrialRow) -> Report:
-    """The report on one trial."""
-    of_findings = trial_of(db, trial)
+def report(db: ProfileDB, trial: TrialRow, selector: str = "") -> Report:
+    """The report on one trial.
+
+    Args:
+        selector: how commands name it; its id if that is empty.
+    """
+    selector = selector or str(trial.id)
+    of_findings = replace(trial_of(db, trial), selector=selector)
     threads = of_findings.calls.threads
     first = min(threads, default=None)
     kinds, steps = _phases(of_findings, first)
@@ -81,6 +88,7 @@ def report(db: ProfileDB, trial: TrialRow) -> Report:
         judged(of_findings),
         places.of_table(db, trial.id, of_findings.calls.table, of_findings.calls.parent),
         _ranks(db, trial.id, of_findings.nodes),
+        selector,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import textwrap
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -80,9 +81,9 @@ def text(report: Report, width: int = WIDTH, height: int = HEIGHT) -> str:
 def _what_ran(report: Report) -> Iterator[str]:
     trial = report.trial
     name = f"{trial.application}/{trial.experiment}/{trial.name}"
-    yield f"TRIAL {trial.id}  {name}: {report.command or trial.source}"
+    yield f"TRIAL {report.selector}  {name}: {report.command or trial.source}"
     parts = [duration(trial.duration_ns)]
-    parts += [f"exit {trial.ending}"] if trial.ending else []
+    parts += [f"exit {trial.ending}"] if trial.ending and "running" not in report.remarks else []
     parts.append(several(report.threads, "thread"))
     parts += [f"{report.processes} processes"] if report.processes > 1 else []
     parts += [", ".join(dict.fromkeys(report.gpus))] if report.gpus else []
@@ -240,8 +241,8 @@ def _end(report: Report) -> Iterator[str]:
     if abstained:
         yield f"{several(abstained, 'rule')} gave no verdict: --json says why"
     if report.places:
-        number = report.trial.id
-        yield f"next: taupy report {number} -o report.html, taupy places {number} --all"
+        name = shlex.quote(report.selector)
+        yield f"next: taupy report {name} -o report.html, taupy places {name} --all"
 
 
 def _wrapped(text: str, width: int, first: str, then: str) -> Iterator[str]:

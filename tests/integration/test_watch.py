@@ -356,6 +356,43 @@ def test_a_run_under_way_is_listed_shown_and_not_imported(runs, engine):
     program.wait()
 
 
+def test_snapshots_are_read_while_the_program_runs(runs, engine):
+    source = (
+        """
+import taupy
+def work(): return 1
+for label in ("one", "two"):
+    work()
+    taupy.snapshot(label)
+"""
+        + SLEEPER
+    )
+    program = began(runs, source, "--engine", engine)
+    listed = json.loads(runs.taupy("trials", "--json").stdout)["rows"]
+    assert [(row["id"], row["name"], row["state"]) for row in listed] == [
+        (None, "running@two", "running"),
+        (None, "running@one", "running"),
+        (None, "", "running"),
+    ]
+    for selector, calls in ("running@one", 1), ("1@one", 1), ("1@two", 2):
+        (row,) = [
+            row
+            for view in json.loads(runs.taupy("pprof", selector, "--json").stdout)
+            for row in view["rows"]
+            if row.get("timer", "").startswith("work ")
+        ]
+        assert row["calls"] == calls
+    assert "next: taupy report running@one -o" in runs.taupy("report", "running@one").stdout
+    assert runs.taupy("pprof", "1@three").returncode == 1
+    assert not runs.database.exists()
+    program.kill()
+    program.wait()
+    wait_for(runs.is_stored)
+    rows = json.loads(runs.taupy("trials", "--json").stdout)["rows"]
+    assert [row["name"] for row in rows] == ["1@two", "1@one", "1"]
+    assert [row["uuid"] for row in rows[:2]] == [row["uuid"] for row in listed[:2]]
+
+
 def top(runs, *options):
     return runs.taupy("top", "--once", "--db", str(runs.database), *options)
 

@@ -70,7 +70,7 @@ def _outliers(
         trial.wall_ns,
         (_evidence(trial, thread),),
         "medium",
-        f"see what else these steps do: taupy steps {trial.id}",
+        f"see what else these steps do: taupy steps {trial.selector}",
         "these steps have more to do: longer sequences, a validation",
     )
 
@@ -91,7 +91,7 @@ def _drift(trial: Trial, thread: ThreadRow, steps: Steps, rows: Sequence[int]) -
         trial.wall_ns,
         (_evidence(trial, thread),),
         "medium",
-        f"see which phase grows: taupy steps {trial.id}",
+        f"see which phase grows: taupy steps {trial.selector}",
         "later steps have more to do: longer sequences, larger batches",
     )
 

@@ -50,6 +50,7 @@ class Trial:
         advice: a kernel's full name -> advice from its stored code.
         union_ns: node and context of a GPU -> the time in which any of its streams worked, where
             that is known.
+        selector: how commands name it.
     """
 
     id: int
@@ -66,6 +67,7 @@ class Trial:
     source: Callable[[TimerRow], str | None] = lambda timer: None
     advice: Mapping[str, Sequence[Advice]] = field(default_factory=dict)
     union_ns: Callable[[], Mapping[tuple[int, int], int]] = dict
+    selector: str = ""
 
     @cached_property
     def calls(self) -> Calls:
