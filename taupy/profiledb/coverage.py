@@ -2,12 +2,14 @@
 
 On a GPU stream, the time of a kernel that was not counted must not enter a ratio. On a host
 thread, counters may be read at some routines only: their counts belong to the time of everything
-they called, up to the next such routine.
+they called, up to the next such routine. And where a process was forked, routines were open that
+its parent had called: over threads, only what the child spent in them itself is theirs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from taupy.model import callpaths
 from taupy.model.forest import preorder
@@ -23,6 +25,57 @@ _COVERAGE = """
      WHERE {trials} AND value.metric_id IN ({metrics}) AND value.exclusive IS NOT NULL
      GROUP BY value.trial_id, value.metric_id, value.thread_id
 """
+
+_FORKING = """
+    SELECT thread.id FROM thread
+     WHERE thread.kind = 'host' AND thread.trial_id IN (
+           SELECT forked.trial_id FROM thread AS forked
+            WHERE forked.trial_id IN ({trials}) AND forked.kind = 'host'
+            GROUP BY forked.trial_id HAVING min(forked.node) < max(forked.node))
+"""
+_NOT_CALLED = """
+    SELECT call.thread_id FROM timer_call AS call
+     WHERE {trials} AND call.calls = 0
+     GROUP BY call.thread_id
+"""
+
+
+def forked_threads(db: ProfileDB, trials: Sequence[int]) -> set[int]:
+    """The threads on which routines were open, but not called, of trials of several processes."""
+    several = {thread for (thread,) in db.rows(_FORKING.replace("{trials}", listed(trials)))}
+    if not several:
+        return several
+    of_trials = f"call.trial_id IN ({listed(trials)})"
+    reading = Reading(
+        _NOT_CALLED.replace("{trials}", of_trials), _NOT_CALLED.replace("{trials}", "1 = 1"),
+        "timer", trials, (), columns=1, keys=1,
+    )  # fmt: skip
+    return several.intersection(*(db.columns(reading) or [()]))
+
+
+def called(
+    table: Table, parent: Sequence[int], is_stream: Sequence[bool]
+) -> tuple[Table, Sequence[int]]:
+    """A table of call paths, and each row's parent, without what forks left open: of such rows,
+    only the exclusive values are kept, and what they call begins there."""
+    calls, threads = table.column("calls"), table.codes["thread"]
+    counted = {thread for thread, count in zip(threads, calls, strict=True) if count}
+    is_open = [
+        not count and not stream and thread in counted
+        for count, stream, thread in zip(calls, is_stream, threads, strict=True)
+    ]
+    if not any(is_open):
+        return table, parent
+    columns = dict(table.columns)
+    for name, values in table.columns.items():
+        if name.value == "inclusive":
+            own = table.columns[name._replace(value="exclusive")]
+            columns[name] = [
+                part if here else value
+                for here, part, value in zip(is_open, own, values, strict=True)
+            ]
+    cut = [-1 if above < 0 or is_open[above] else above for above in parent]
+    return replace(table, columns=columns), cut
 
 
 def uneven_threads(db: ProfileDB, trials: Sequence[int], metrics: Iterable[int]) -> set[int]:

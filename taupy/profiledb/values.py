@@ -5,10 +5,10 @@
     Question(ids, by=("application", "gpu"))                         a fleet of trials
 
 SQL filters and sums by id; the sums get the labels of their dimensions afterwards. Many
-trials take one statement. Two things need whole call trees: inclusive values of groups of
-timers, whose routines call each other (each moment counts once), and sums of metrics that
-were measured on different call paths (`coverage.py`). Steps are not call paths and have a table
-of their own (`step_values.py`).
+trials take one statement. Three things need whole call trees: inclusive values of groups of
+timers, whose routines call each other (each moment counts once), and, in `coverage.py`, sums over
+processes that were forked and sums of metrics that were measured on different call paths. Steps
+are not call paths and have a table of their own (`step_values.py`).
 """
 
 from __future__ import annotations
@@ -62,14 +62,27 @@ def _all_of(db: ProfileDB, question: Question) -> Table:
     nested = "timer" not in question.by and not translation.by_path
     if nested and "inclusive" in question.values:
         return _of_trees(db, translation)
-    uneven: set[int] = set()
+    alone: set[int] = set()
     if question.together:
-        uneven = coverage.uneven_threads(db, translation.trials, translation.metric_ids)
-    parts = translation.divided(db, uneven) if uneven else (translation, None)
+        alone = coverage.uneven_threads(db, translation.trials, translation.metric_ids)
+    if _over_threads(translation):
+        alone |= coverage.forked_threads(db, translation.trials)
+    parts = translation.divided(db, alone) if alone else (translation, None)
     tables = [_labelled(db, _summed(db, parts[0], parts[0].statement()), question.by)]
     if parts[1] is not None:
         tables.append(_of_trees(db, parts[1]))
     return combine(tables) if len(tables) > 1 else tables[0]
+
+
+def _over_threads(translation: Translation) -> bool:
+    """Whether inclusive values of threads are added, so that no moment may be in two of them."""
+    question = translation.question
+    return (
+        "inclusive" in question.values
+        and translation.source == "call"
+        and not translation.by_path
+        and "thread" not in question.by
+    )
 
 
 def _summed(db: ProfileDB, translation: Translation, statement: Statement) -> Table:
@@ -189,12 +202,14 @@ def _stays_apart(summed: Table, names: dict[str, Sequence[Any]]) -> bool:
 
 def _of_trees(db: ProfileDB, translation: Translation) -> Table:
     whole = _summed(db, translation, translation.trees())
-    parent = callpaths.parents(whole)
+    parent: Sequence[int] = callpaths.parents(whole)
     of_thread = labels(db, "kind", whole.labels["thread"])
     kinds = [of_thread[id][0] for id in whole.labels["thread"]]
     streams = [kinds[code] == "gpu" for code in whole.codes["thread"]]
     if translation.question.together:
         whole = replace(whole, columns=coverage.together(whole, parent, streams))
+    if _over_threads(translation):
+        whole, parent = coverage.called(whole, parent, streams)
     meant = _meant(translation, whole, streams)
     names, choices = _choices(db, whole, translation.question.by)
     wanted = translation.columns(translation.question.values)

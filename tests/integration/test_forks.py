@@ -167,11 +167,26 @@ def test_the_time_that_routines_were_open_is_their_parents(runs, engine):
         lives[thread] = max(lives.get(thread, 0), inclusive)
         spent[thread] = spent.get(thread, 0) + exclusive
     assert spent == lives and len(lives) >= 5
+    once = dict(runs.sql(
+        "SELECT timer.short_name, sum(CASE WHEN calls > 0 THEN inclusive ELSE exclusive END)"
+        " FROM timer_value JOIN timer_call USING (trial_id, thread_id, timer_id)"
+        " JOIN metric ON metric.id = metric_id AND metric.name = 'time'"
+        " JOIN timer ON timer.id = timer_id GROUP BY timer_id"
+    ))  # fmt: skip
+    assert sum(once.values()) < sum(dict(runs.sql(
+        "SELECT timer_id, sum(inclusive) FROM timer_value JOIN metric ON metric.id = metric_id"
+        " AND metric.name = 'time' GROUP BY timer_id"
+    )).values())  # fmt: skip
     total, *_ = json.loads(runs.taupy("pprof", "--summary-only", "--json").stdout)
-    of = {row["short_name"]: row for row in total["rows"]}
-    launched = max(lives.values())
-    assert of["main"]["calls"] == 1 and of["main"]["inclusive_ns"] <= launched
-    assert of["leaf"]["inclusive_ns"] <= sum(lives.values()) - launched
+    assert {row["short_name"]: row["inclusive_ns"] for row in total["rows"]} == once
+    asked = ("1", "--rows", "routine", "--value", "inclusive", "--json")
+    pivoted = json.loads(runs.taupy("pivot", *asked).stdout)["rows"]
+    assert {row["routine"]: row["no GPU"] for row in pivoted} == once
+    runs.run(_OPEN)
+    asked = ("1", "2", "--value", "inclusive", "--json")
+    _, compared = json.loads(runs.taupy("compare", *asked).stdout)
+    listed = {row["short_name"]: row["a_ns"] for row in compared["rows"]}
+    assert {"main", "deep", "child"} <= {*listed} and listed.items() <= once.items()
 
 
 @pytest.mark.slow
