@@ -96,6 +96,25 @@ def test_each_function_that_is_mapped_is_a_place_and_text_is_none(tmp_path):
     assert dear.saved_ns > 3 * cheap.saved_ns
 
 
+def test_two_functions_that_one_routine_maps_are_two_places_with_their_own_time(tmp_path):
+    pytest.importorskip("pandas", reason="pandas is not installed: pip install pandas")
+    found = findings_of(tmp_path, BOTH)
+    dear, cheap = sorted(found, key=lambda one: "(program.py:4)" in one.sentence)
+    assert "(program.py:2)" in dear.sentence and "6,000 times" in dear.sentence
+    assert "(program.py:4)" in cheap.sentence and "2,000 times" in cheap.sentence
+    assert dear.saved_ns + cheap.saved_ns < dear.wall_ns
+
+
+BOTH = """\
+import pandas as pd
+def span(text):
+    return pd.to_timedelta(text)
+def number(text):
+    return pd.to_numeric(text)
+def both(spans, numbers):
+    return spans.map(span), numbers.map(number)
+both(pd.Series(["3 min"] * 6000), pd.Series(["2.5"] * 2000))
+"""
 SWAP = """\
 import pandas as pd
 df = pd.DataFrame({"when": ["01/02/2024 10:00"] * 4000, "price": 2.0, "qty": 3})

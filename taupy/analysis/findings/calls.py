@@ -24,6 +24,10 @@ class Sum(NamedTuple):
     calls: int = 0
     rows: tuple[int, ...] = ()
 
+    def plus(self, other: Sum) -> Sum:
+        """The sum of both, none of whose call paths is below another."""
+        return Sum(self.ns + other.ns, self.calls + other.calls, self.rows + other.rows)
+
 
 @dataclass
 class Calls:
@@ -142,10 +146,8 @@ class Calls:
         """Sums of these rows by thread; none of the rows may be below another."""
         sums: dict[ThreadRow, Sum] = {}
         for row in rows:
-            ns, calls, more = sums.get(self.thread[row], Sum())
-            sums[self.thread[row]] = Sum(
-                ns + self.inclusive[row], calls + int(self.calls[row]), (*more, row)
-            )
+            own = Sum(self.inclusive[row], int(self.calls[row]), (row,))
+            sums[self.thread[row]] = sums.get(self.thread[row], Sum()).plus(own)
         return sums
 
     def longest(self, meant: Meant) -> Sum:

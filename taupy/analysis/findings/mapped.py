@@ -16,7 +16,7 @@ from taupy.analysis.findings import loops, source
 from taupy.analysis.findings.calls import Sum, place
 from taupy.analysis.findings.trial import Trial
 from taupy.analysis.known_routines import among
-from taupy.model.rows import TimerRow
+from taupy.model.rows import ThreadRow, TimerRow
 from taupy.units import count, duration
 
 LEAST_CALLS = 1000
@@ -64,20 +64,15 @@ def mapped(trial: Trial) -> Iterator[Mapped]:
     """Functions that a library calls for each element, each with the time of the calls that do
     so."""
     calls = trial.calls
-    groups: dict[tuple[TimerRow, TimerRow], list[int]] = {}
-    functions: dict[tuple[TimerRow, TimerRow], list[int]] = {}
+    pairs: dict[tuple[TimerRow, TimerRow], dict[ThreadRow, tuple[Sum, Sum]]] = {}
     for top in calls.outermost(_is_mapper):
-        given = _given(trial, top)
-        if given:
-            most = max(given, key=calls.inclusive.__getitem__)
-            key = (calls.timer[top], calls.timer[most])
-            groups.setdefault(key, []).append(top)
-            functions.setdefault(key, []).extend(
-                row for row in given if calls.timer[row] == calls.timer[most]
-            )
-    for (mapper, function), tops in groups.items():
-        whole = max(calls.by_thread(tops).values())
-        within = calls.by_thread(functions[mapper, function])[calls.thread[whole.rows[0]]]
+        thread = calls.thread[top]
+        for function, sums in _shares(trial, top).items():
+            of_thread = pairs.setdefault((calls.timer[top], function), {})
+            before = of_thread.get(thread, (Sum(), Sum()))
+            of_thread[thread] = before[0].plus(sums[0]), before[1].plus(sums[1])
+    for (mapper, function), of_threads in pairs.items():
+        whole, within = max(of_threads.values(), key=lambda sums: sums[0].ns)
         attempt = _attempt(trial, function, _is_along_axis(mapper))
         if within.calls < LEAST_CALLS or not attempt or not _is_short(trial, whole, within):
             continue
@@ -88,6 +83,22 @@ def mapped(trial: Trial) -> Iterator[Mapped]:
             f"{duration(whole.ns)}, once for each {_piece(trial, whole)}",
             attempt,
         )
+
+
+def _shares(trial: Trial, top: int) -> dict[TimerRow, tuple[Sum, Sum]]:
+    """The functions that a library's routine calls, each with its share of the routine, whose own
+    work is shared by calls, and with its calls."""
+    calls = trial.calls
+    given = _given(trial, top)
+    beside = calls.inclusive[top] - sum(calls.inclusive[row] for row in given)
+    entries = sum(calls.calls[row] for row in given)
+    shares: dict[TimerRow, tuple[Sum, Sum]] = {}
+    for timer in dict.fromkeys(calls.timer[row] for row in given):
+        rows = [row for row in given if calls.timer[row] == timer]
+        (within,) = calls.by_thread(rows).values()
+        ns = within.ns + beside * within.calls / max(entries, 1)
+        shares[timer] = Sum(ns, int(calls.calls[top]), (top,)), within
+    return shares
 
 
 def _given(trial: Trial, top: int) -> list[int]:
