@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib
 import os
 import pkgutil
+import platform
 import shutil
 from pathlib import Path
 
@@ -19,11 +20,12 @@ from taupy.analysis import findings
 from taupy.analysis.findings import RULES
 from taupy.model.profile import Profile, Timer
 from taupy.model.question import Question
+from taupy.model.sampled import STATES
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.values import values
 from taupy.profiledb.writer import add_profile
 from taupy.report.report import Report, report
-from tests.builders import call, host, profile_of
+from tests.builders import call, event, host, profile_of
 from tests.findings import gpu_faults, gpu_healthy
 from tests.findings.cases import INDEPENDENT, PROGRAMS, TRAININGS, UNSEEN
 from tests.findings.pairs import PROGRAM, measured, placed, skip_without_packages
@@ -199,6 +201,56 @@ def test_no_finding_saves_more_than_the_wall_clock_has(name, tmp_path):
     saved = [finding.saved_ns for finding in found.judgement.findings]
     assert saved == sorted(saved, reverse=True)
     assert all(0 < one <= found.trial.duration_ns for one in saved)
+
+
+MS = 1_000_000
+
+
+def _handed_over(state: str, number: int) -> Profile:
+    """The main thread waits for a maker that used a CPU for a tenth of its time."""
+    seen = [event("Thread CPU Time", [90 * MS], "ns"), event(state, [800 * MS], "ns")]
+    take = call(Timer("Queue.get", "queue.py"), 9, 900 * MS)
+    return profile_of(
+        host(call("main", 1, 0, [call(Timer("train", "a.py", 2), 1, 0, [take])])),
+        host(call(Timer("load", "a.py", 9), 1, 900 * MS), thread=1, events=seen),
+        number=number,
+        duration_ns=1000 * MS,
+    )
+
+
+def test_a_thread_that_waits_for_a_processor_is_busy_and_one_that_sleeps_is_not(tmp_path):
+    (runnable,) = _sentences(_stored(tmp_path, _handed_over(STATES[1], 1)))
+    assert "most of it in load (a.py:9)" in runnable
+    assert _sentences(_stored(tmp_path, _handed_over(STATES[2], 2))) == []
+
+
+def test_numbers_are_numbers_where_their_thread_waits_for_a_processor(tmp_path):
+    """2 us for one operation, of which the thread ran a tenth; arrays would take as long, too."""
+    (tmp_path / "a.py").write_text(LOOP)
+    os.utime(tmp_path / "a.py", (0, 0))
+    shift, add = (Timer(name, "a.py", line, path=str(tmp_path / "a.py"))
+                  for name, line in (("shift", 1), ("add", 4)))  # fmt: skip
+    loop = call(shift, 1, 100 * MS, [call(add, 400_000, 800 * MS)])
+    imports = call(Timer("import numpy", groups=("IMPORT",)), 1, MS)
+    for number, (running, sentences) in enumerate(((90, 1), (900, 0)), 1):
+        seen = [
+            event(STATES[0], [running * MS], "ns"),
+            event(STATES[1], [(900 - running) * MS], "ns"),
+        ]
+        made = profile_of(
+            host(call("main", 1, MS, [imports, loop]), events=seen), number=number,
+            duration_ns=902 * MS, metadata={"Hostname": platform.node()},
+        )  # fmt: skip
+        assert len(_sentences(_stored(tmp_path, made))) == sentences
+
+
+LOOP = """\
+def shift(rows, by):
+    for at in range(len(rows)):
+        rows[at] = add(rows[at], by)
+def add(row, by):
+    return row + by
+"""
 
 
 # --- an experiment's earlier trials --------------------------------------------------

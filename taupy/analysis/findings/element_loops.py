@@ -36,7 +36,8 @@ available."""
 
 MOST_EACH_NS = 1_000
 """Maximum time of an operation on a number in a function that a loop calls: some 50 ns, or 200 ns
-with NumPy's numbers. With arrays of a thousand numbers, each takes longer than this."""
+with NumPy's numbers. With arrays of a thousand numbers, each takes longer than this. Waiting for a
+processor is none of it."""
 
 
 def find(trial: Trial) -> Iterator[Finding | Abstention]:
@@ -92,6 +93,7 @@ def _of_loop(trial: Trial, looped: Sum, loop: loops.Loop) -> float | None:
     calls = trial.calls
     ns = sum(calls.exclusive[row] for row in looped.rows)
     seen, of_numbers = set(), loop.of_numbers
+    running = 1 - (trial.runnable(calls.thread[looped.rows[0]]) or 0)
     for child in (child for row in looped.rows for child in calls.children(row)):
         name = calls.timer[child].short_name.split(".")[-1]
         if name not in loop.calls:
@@ -102,7 +104,7 @@ def _of_loop(trial: Trial, looped: Sum, loop: loops.Loop) -> float | None:
             return None
         seen.add(name)
         ns += calls.inclusive[child]
-        each_ns = calls.inclusive[child] / max(calls.calls[child], 1)
+        each_ns = running * calls.inclusive[child] / max(calls.calls[child], 1)
         of_numbers |= (
             calls.calls[child] >= mapped.LEAST_CALLS and each_ns <= MOST_EACH_NS * operations
         )

@@ -30,8 +30,8 @@ BUSY = 0.8
 something else itself."""
 
 LEAST_ON_CPU = 0.2
-"""Minimum share of a busy thread's time without waits that it uses a CPU: below this, it waits
-where no wait is recorded, such as in C. Busy machines leave a thread more than this."""
+"""Minimum share of a busy thread's time without waits that it uses a CPU or, on a busy machine,
+waits for one: below this, it waits where no wait is recorded, such as in C."""
 
 LEAST_OVERLAP = 1.5
 """Minimum sum of the threads' time without known waits, in lengths of the time in which they ran:
@@ -94,7 +94,7 @@ def _taking(trial: Trial, lives: list[Life]) -> Iterator[Finding]:
     taken = min(takers.values(), key=lambda waits: waits.ns)
     busy = [life for life in others if life.thread not in takers
             and life.working_ns >= max(BUSY * life.whole_ns, BUSY * taken.ns)
-            and (life.cpu_ns or 0) >= LEAST_ON_CPU * life.working_ns]  # fmt: skip
+            and _computing(trial, life) >= LEAST_ON_CPU * life.working_ns]  # fmt: skip
     if len(busy) != 1:
         return
     (maker,) = busy
@@ -147,11 +147,11 @@ def _interpreter(trial: Trial, lives: list[Life]) -> Iterator[Finding]:
     span = max(waited, longest)
     ready = sum(life.working_ns for life in turns)
     used = sum((life.cpu_ns or 0) for life in turns)
-    runnable = sum(trial.seen_ns(life.thread).get(STATES[1], 0) for life in turns)
+    wanted = sum(_computing(trial, life) for life in turns)
     if cores < 2 or len(turns) < 2 or ready < LEAST_OVERLAP * span:
         return
     least, most_used = (share * span for share in ONE_CPU)
-    alone = least <= used <= used + runnable <= most_used and not _wait_in_c(trial, turns)
+    alone = least <= used <= wanted <= most_used and not _wait_in_c(trial, turns)
     if used > most_used or not (alone or _run_python(trial, turns)):
         return
     most, _ = max(_asleep(trial, turns).items(), key=lambda pair: pair[1], default=(None, 0.0))
@@ -167,6 +167,11 @@ def _interpreter(trial: Trial, lives: list[Life]) -> Iterator[Finding]:
         "use processes (concurrent.futures.ProcessPoolExecutor)",
         "the same threads take as long in a free-threaded Python",
     )
+
+
+def _computing(trial: Trial, life: Life) -> float:
+    """How long a thread used a CPU, which is exact, or waited for one, which the watch samples."""
+    return (life.cpu_ns or 0) + trial.seen_ns(life.thread).get(STATES[1], 0)
 
 
 def _run_python(trial: Trial, lives: Iterable[Life]) -> bool:

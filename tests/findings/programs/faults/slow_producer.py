@@ -6,7 +6,7 @@ import threading
 
 import numpy as np
 
-BATCHES = 12
+BATCHES = 8
 
 
 def parse(line):
@@ -29,7 +29,7 @@ def train(batches):
 
 def main():
     random.seed(6)
-    lines = [",".join(f"{random.random():.6f}" for _ in range(40)) for _ in range(8_000)]
+    lines = [",".join(f"{random.random():.6f}" for _ in range(40)) for _ in range(20_000)]
     batches = queue.Queue(maxsize=2)
     loader = threading.Thread(target=load, args=(lines, batches), name="loader")
     loader.start()

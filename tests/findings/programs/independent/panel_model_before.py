@@ -3,7 +3,7 @@ import numpy as np
 import pandas as pd
 
 
-def panel(stores=60, days=1500, seed=4):
+def panel(stores=60, days=4000, seed=4):
     rng = np.random.default_rng(seed)
     day = np.tile(np.arange(days), stores)
     store = np.repeat(np.arange(stores), days)
@@ -38,7 +38,7 @@ def ridge(x, y, penalty=1.0):
     return np.linalg.solve(x.T @ x + penalty * np.eye(x.shape[1]), x.T @ y)
 
 
-def fit_all(frame, repeats=60):
+def fit_all(frame, repeats=20):
     cols = [c for c in frame.columns if c not in ("store", "day", "sales")]
     errors = []
     rng = np.random.default_rng(0)

@@ -13,6 +13,6 @@ def adjust(picture, gain, offset):
     return brighten(picture, gain, offset)
 
 
-picture = np.random.default_rng(2).uniform(0, 255, size=(800, 700))
+picture = np.random.default_rng(2).uniform(0, 255, size=(2400, 1400))
 brighter = adjust(picture, 1.2, 8)
 print(StandardScaler().fit(brighter).mean_[:3])
