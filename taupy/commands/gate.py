@@ -253,8 +253,10 @@ class _Session:
         return lines
 
     def _sides(self, db: ProfileDB) -> list[Side]:
+        """The runs of whole pairs: a signal may have ended one of the last."""
         texts = [f"meta.gate={self._uuid},meta.gate.side={side}" for side in _SIDES]
-        return sides.sides(db, texts[1:], texts[0])
+        both = sides.sides(db, texts[1:], texts[0])
+        return [replace(side, trials=side.trials[: self.pairs]) for side in both]
 
     def _judgement(
         self, db: ProfileDB, compared: Sequence[Side], parsed: Sequence[Condition] = ()

@@ -99,6 +99,15 @@ def test_ten_undecided_pairs_bring_the_advice_once(capsys):
     assert len(lines) == 1 and "'time > +5%' is undecided after 10 pairs" in lines[0]
 
 
+def test_a_run_of_a_pair_that_was_stopped_is_not_judged():
+    stored(12, 1.1, noise=0)
+    made = session("time > +5%")
+    made.pairs, made.stopped = 6, True
+    view, code = made.conclusion()
+    assert code == 130 and "stopped after 6 pairs" in view.notes
+    assert "too few pairs to tell: 6, and 7 are needed" in str(view.rows)
+
+
 def test_a_log_gets_a_line_every_ten_seconds_and_the_last_one(capsys, monkeypatch):
     stored(12, 1.0, noise=0.001)
     now = [100.0]
