@@ -3,7 +3,7 @@
     TAUPY_WRITE_DOCS=1 python -m pytest -m slow tests/docs/test_tutorial.py
 
 writes them anew. Times differ from run to run and routines from version to version of PyTorch, so
-the comparison is of headings, and of the rows that every version has.
+the comparison is of headings, and of the rows that every version has, however long they take.
 """
 
 from __future__ import annotations
@@ -88,6 +88,8 @@ def test_the_tutorial_shows_what_its_commands_print(folder):
     text = PAGE.read_text()
     made = {}
     for line, command, told in BLOCK.findall(text):
+        if not WRITES:
+            command = re.sub(r" --(limit|min-share) \d+", "", command)
         headings, rows = table(shown(folder, command))
         made[line + told] = line + "".join(f"    {row}\n".rstrip(" ") for row in headings + rows)
         old = [row[4:] for row in told.splitlines()]
@@ -99,8 +101,8 @@ def test_the_tutorial_shows_what_its_commands_print(folder):
         first = next(at for at, row in enumerate(old) if row.split()[0][0].isdigit())
         assert {*" ".join(old[:first]).split()} <= {*" ".join(headings).split()}
         for name in STEADY:
-            assert any(row.endswith(f" {name}") for row in old) == any(
-                row.endswith(f" {name}") for row in rows
+            assert any(row.endswith(f" {name}") for row in rows) or not any(
+                row.endswith(f" {name}") for row in old
             ), name
     assert len(made) == len(BLOCK.findall(text)) == 5
     if WRITES:
