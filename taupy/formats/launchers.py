@@ -31,6 +31,11 @@ class Launchers:
         else:
             self._rest[process, correlation] = code
 
+    def of_all(self, correlation: int) -> list[tuple[int, int]]:
+        """The calls with this id, of any process: process and place."""
+        calls = [(process, self.find(process, correlation)) for process in self._columns]
+        return [call for call in calls if call[1] != NOWHERE]
+
     def find(self, process: int, correlation: int) -> int:
         """The place of that call; NOWHERE if it was not seen."""
         column = self._columns.get(process)

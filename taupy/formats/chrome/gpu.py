@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from array import array
 from collections.abc import Mapping
 from typing import Any, Final, Protocol
@@ -30,8 +31,12 @@ class Host(Protocol):
     """The host calls that launched work."""
 
     codes: Launchers
+    starts: Launchers
     operators: dict[int, int]
     arrows: dict[int, int]
+
+    @property
+    def is_shared(self) -> bool: ...
 
     def owner(self, code: int) -> Owner: ...
 
@@ -119,7 +124,7 @@ class GpuSlices:
         names = list(self._wait_places)
         columns = zip(self._wait_names, self._wait_ns, self._wait_correlation, strict=True)
         for name, duration, correlation in columns:
-            code = NOWHERE if correlation == _NONE else host.codes.find(0, correlation)
+            code = NOWHERE if correlation == _NONE else self._called(correlation, host)
             waits.add(code, names[name], duration)
         self.notes += waits.notes()
         return waits
@@ -148,6 +153,8 @@ class GpuSlices:
         if timed:
             self.span = min(start for start, _ in timed), max(end for _, end in timed)
         codes = array("q", [self._launcher(at, host) for at in range(len(self))])
+        if host.is_shared:
+            self._tell_processes_apart(codes, host)
         lost = sum(1 for code in codes if code == NOWHERE)
         if lost:
             self.notes.append(f"{lost} GPU activities have no launching call")
@@ -173,7 +180,9 @@ class GpuSlices:
         """The call that launched a slice: by correlation, operator or arrow."""
         code = NOWHERE
         if self._correlation[at] != _NONE:
-            code = host.codes.find(0, self._correlation[at])
+            code = self._called(self._correlation[at], host)
+            if code == NOWHERE and len(host.codes.of_all(self._correlation[at])) > 1:
+                return NOWHERE  # `_tell_processes_apart` looks at them together
         if code == NOWHERE and self._operator[at] != _NONE:
             code = host.operators.get(self._operator[at], NOWHERE)
         if code == NOWHERE and self._heads:
@@ -183,6 +192,56 @@ class GpuSlices:
         if code == NOWHERE and self._frame[at] != _NONE:
             code = host.code_of_frame(self._frame[at])
         return code
+
+    @staticmethod
+    def _called(correlation: int, host: Host) -> int:
+        """The call with this id, if only one process has one."""
+        if not host.is_shared:
+            return host.codes.find(0, correlation)
+        calls = host.codes.of_all(correlation)
+        return calls[0][1] if len(calls) == 1 else NOWHERE
+
+    def _tell_processes_apart(self, codes: array[int], host: Host) -> None:
+        """Find the launches of slices with an id that calls of several processes have.
+
+        Nothing begins before its launch. If each launch of an id but the first began after the
+        previous one's slice, their order tells; it also tells which processes use a device.
+        """
+        users: dict[int, set[int]] = {}
+        slices_of: dict[int, list[int]] = {}
+        for at, correlation in enumerate(self._correlation):
+            calls = [] if correlation == _NONE else host.codes.of_all(correlation)
+            if len(calls) > 1:
+                slices_of.setdefault(correlation, []).append(at)
+            elif calls:
+                users.setdefault(self._stream[at] >> 40, set()).add(calls[0][0])
+        left: dict[int, list[int]] = {}
+        for correlation, slices in slices_of.items():
+            slices.sort(key=lambda at: self._start[at])
+            calls = sorted(host.starts.of_all(correlation), key=lambda call: call[1])
+            starts = [start for _, start in calls]
+            if len(slices) != len(calls) or not all(
+                start <= self._start[at] < later
+                for at, start, later in zip(slices, starts, [*starts[1:], math.inf], strict=True)
+            ):
+                left[correlation] = slices
+                continue
+            for at, (process, _) in zip(slices, calls, strict=True):
+                codes[at] = host.codes.find(process, correlation)
+                users.setdefault(self._stream[at] >> 40, set()).add(process)
+        unclear = 0
+        for correlation, slices in left.items():
+            calls = host.codes.of_all(correlation)
+            for at in slices:
+                among = users.get(self._stream[at] >> 40, set())
+                theirs = [code for process, code in calls if process in among]
+                codes[at] = theirs[0] if len(theirs) == 1 else NOWHERE
+                unclear += len(theirs) != 1
+        if unclear:
+            self.notes.append(
+                f"{unclear} GPU activities have a correlation id that calls of several processes "
+                "have: which one launched them is not known"
+            )
 
     def _streams(
         self, codes: array[int], host: Host, home: Mapping[int, int], base_ns: int

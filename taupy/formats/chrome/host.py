@@ -58,6 +58,12 @@ class Slices:
             self.frame.extend([-1] * (len(self.start) - 1 - len(self.frame)))
             self.frame.append(frame)
 
+    def has_links(self) -> bool:
+        """Whether anything may refer to one of the slices."""
+        import numpy
+
+        return bool((numpy.frombuffer(self.link, dtype=numpy.int64) >= 0).any())
+
     def frame_of(self, at: int) -> int:
         return self.frame[at] if at < len(self.frame) else -1
 
@@ -94,6 +100,7 @@ class Host:
         self._launching_timers = context.launching_timers
         self.launches: list[tuple[int, int]] = []  # start and code of each launch of a kernel
         self.codes = Launchers()
+        self.starts = Launchers()  # when the calls began; if several processes may launch
         self.operators: dict[int, int] = {}
         self.arrows: dict[int, int] = {}
         self._process_facts = context.process_facts
@@ -112,18 +119,20 @@ class Host:
         progress.begin("call paths", sum(len(thread.start) for thread in threads.values()))
         began = {key: min(events.start) for key, events in threads.items() if len(events.start)}
         self._process_of = _without_process(began)
+        linked = [self._process_of.get(key[0], key[0]) for key in began if threads[key].has_links()]
+        self._processes = {pid: number for number, pid in enumerate(dict.fromkeys(linked))}
         for key in sorted(began, key=lambda key: (not self._is_main(key), began[key])):
             slices = threads.pop(key)
             self._read(key, slices, wanted, marks, progress)
         if self._unended:
             self.notes.append(f"{self._unended} slices have no end; they end with their thread")
-        if len(self._launching) > 1 and len(gpu):
-            self.notes.append(
-                f"{len(self._launching)} processes launch GPU work; if they use the same "
-                "correlation id, the later process is taken as its owner"
-            )
         if self._unbegun:
             self.notes.append(f"omitted: {self._unbegun} ends without a beginning")
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether several processes may have calls with the same ids."""
+        return len(self._processes) > 1
 
     def owner(self, code: int) -> Owner:
         if code <= _FRAMES:
@@ -167,13 +176,15 @@ class Host:
         launching = False
         first, last = None, 0
         anything = False
-        place, codes, operators = timeline.place, self.codes, self.operators
+        place, codes = timeline.place, self.codes
+        process = self._processes.get(self._process_of.get(key[0], key[0]), 0)
+        starts = self.starts if self.is_shared else None
         stacks = self._frames.of
         for start, duration, timer, link, frame in self._ordered(slices):
             number += 1
             if duration == MARK:
                 if marks:
-                    self.arrows[link] = base | timeline.here(start)
+                    self._put(self.arrows, link, base | timeline.here(start), key[0])
                 continue
             end = start + duration
             code = (
@@ -184,9 +195,11 @@ class Host:
                     launching = True
                     if timer in self._launching_timers:
                         self.launches.append((start, base | code))
-                    codes.note(0, link >> 1, base | code)
+                    codes.note(process, link >> 1, base | code)
+                    if starts is not None:
+                        starts.note(process, link >> 1, start)
                 elif wanted and link >> 1 in wanted:
-                    operators[link >> 1] = base | code
+                    self._put(self.operators, link >> 1, base | code, key[0])
             anything = True
             if start or end:  # 0 and 0: not timed
                 first = start if first is None else min(first, start)
@@ -204,6 +217,15 @@ class Host:
         if first is not None:
             span = self.span or (first, last)
             self.span = (min(span[0], first), max(span[1], last))
+
+    def _put(self, table: dict[int, int], id: int, code: int, pid: Hashable) -> None:
+        """Note what has this id; nowhere if something of another process has it."""
+        before = table.get(id)
+        if before is not None and self.is_shared:
+            at = before >> _CODE_BITS
+            if before == NOWHERE or (at < len(self._keys) and self._keys[at][0] != pid):
+                code = NOWHERE
+        table[id] = code
 
     def _ordered(self, slices: Slices) -> Iterator[tuple[int, int, int, int, int]]:
         """Slices by start, longest first; each begin is joined with its end."""

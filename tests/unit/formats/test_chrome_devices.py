@@ -126,6 +126,40 @@ def test_an_mtia_is_a_device_and_its_runtime_is_the_host(tmp_path):
     assert [(device.ordinal, device.name) for device in profile.devices] == [(17, "MTIA 17")]
 
 
+def two_processes(*calls):
+    """Launches with the same ids, and a kernel of each: process, device, and both beginnings."""
+    for number, (pid, device, launched, began) in enumerate(calls):
+        yield made.slice_("cuda_runtime", "cudaLaunchKernel", launched, launched + 5, pid, pid,
+                     correlation=1 + number // 2)  # fmt: skip
+        yield made.kernel(f"k{number}", began, began + 10, 1 + number // 2, device=device)
+
+
+def launchers_of(profile):
+    """The process that launched each kernel; None if that is not known."""
+    found = {}
+    for measured in profile.threads:
+        names = [profile.timers[timer].name for timer in measured.tree.timer]
+        for launch in measured.launches:
+            above = names[measured.tree.parent[launch.row]]
+            pid = profile.node_metadata[measured.thread.node]["PID"]
+            found[names[launch.row]] = pid if above == "cudaLaunchKernel" else None
+    return found
+
+
+def test_a_kernel_belongs_to_the_process_whose_call_it_can_be(tmp_path):
+    in_turn = [(100, 0, 10, 20), (200, 1, 30, 40), (100, 0, 50, 90), (200, 1, 60, 95)]
+    profile = trace(tmp_path, *two_processes(*in_turn))
+    assert launchers_of(profile) == {"k0": "100", "k1": "200", "k2": "100", "k3": "200"}
+
+
+@pytest.mark.parametrize("devices", [(0, 1), (0, 0)])
+def test_where_calls_of_two_processes_may_be_meant_the_launch_is_unknown(tmp_path, devices):
+    at_once = [(100, devices[0], 10, 20), (200, devices[1], 11, 21)]
+    profile = trace(tmp_path, *two_processes(*at_once))
+    assert launchers_of(profile) == {"k0": None, "k1": None}
+    assert "2 GPU activities have a correlation id that calls of several" in str(profile.metadata)
+
+
 @pytest.mark.parametrize("label", ["XPU 1", "HPU 1", "NPU 1", "PrivateUseOne 1"])
 def test_what_a_process_called_a_device_did_is_its_work(tmp_path, label):
     profile = trace(
