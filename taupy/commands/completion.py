@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import re
+from typing import Any
 
 from taupy import commands
 from taupy.commands import options
@@ -59,6 +60,16 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
+def _trials() -> dict[str, Any]:
+    """How each shell completes trials. zsh would ask for them when it loads the script."""
+    import shtab
+
+    ask = "taupy completion trials 2>/dev/null"
+    ways: dict[str, Any] = shtab.cmd(ask)
+    listed = f'_taupy_trials() {{ compadd -- ${{(f)"$({ask})"}} }}'
+    return ways | {"zsh": "_taupy_trials", "preamble": ways["preamble"] | {"zsh": listed}}
+
+
 def _complete_files(parser: argparse.ArgumentParser) -> None:
     """Complete file names for arguments that name a file, and for the program of `run`; trials."""
     import shtab
@@ -70,7 +81,7 @@ def _complete_files(parser: argparse.ArgumentParser) -> None:
         elif action.metavar in ("FILE", "FOLDER"):
             action.complete = shtab.FILE  # type: ignore[attr-defined]
         elif action.metavar == "TRIAL":
-            action.complete = shtab.cmd("taupy completion trials 2>/dev/null")  # type: ignore[attr-defined]
+            action.complete = _trials()  # type: ignore[attr-defined]
     if parser.prog == "taupy run":
         program = parser.add_argument("program", nargs="*", help="the program and its arguments")
         program.complete = shtab.FILE  # type: ignore[attr-defined]

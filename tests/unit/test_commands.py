@@ -153,6 +153,33 @@ def test_zsh_loads_the_script_as_a_completion_function(capsys, tmp_path):
     assert output.stdout == "_taupy\n"
     check = ["zsh", "-fn", str(tmp_path / "_taupy")]
     assert subprocess.run(check, capture_output=True, text=True, check=True).stderr == ""
+    trials = """
+        taupy() { print asked >> asked; print -l latest 1 }
+        compadd() { print -- "$@" }
+        compdef() {}
+        eval "$(<_taupy)"
+        _taupy_trials
+    """
+    output = subprocess.run(
+        ["zsh", "-fc", trials], capture_output=True, text=True, check=True, cwd=tmp_path
+    )
+    assert output.stdout == "-- latest 1\n"
+    assert (tmp_path / "asked").read_text() == "asked\n"  # not when the script is loaded
+
+
+@pytest.mark.skipif(shutil.which("fish") is None, reason="fish is not installed")
+def test_fish_completes_commands_options_and_trials(capsys, tmp_path):
+    assert main(["completion", "fish"]) == 0
+    (tmp_path / "taupy.fish").write_text(capsys.readouterr().out)
+
+    def completed(line):
+        ask = f"function taupy; echo latest; echo 12; end; source taupy.fish; complete -C '{line}'"
+        output = subprocess.run(["fish", "-Nc", ask], cwd=tmp_path, capture_output=True, text=True)
+        return [line.split("\t")[0] for line in output.stdout.splitlines()]
+
+    assert completed("taupy ppr") == ["pprof"]
+    assert completed("taupy pprof --so") == ["--sort"]
+    assert completed("taupy pprof 1") == ["12"]
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
