@@ -204,12 +204,15 @@ def add_routine(total: Sum, routine: RoutineWork, whole: bool) -> None:
 
 
 def add_noted(work: TrialWork, sums: Mapping[Hashable, Sum], of: Of, whole: bool) -> None:
-    """Work stated by the program itself, if work of that kind was not counted."""
+    """Work stated by the program itself, if work of that kind was not counted; that of imports is
+    no routine's."""
     counted = {metric for routine in work.routines for metric in routine.inclusive}
     has_flop = bool(counted & PRECISION_OF.keys())
     has_bytes = bool(counted & LEVEL_OF.keys())
     for noted in work.noted:
         if has_flop if noted.metric in PRECISION_OF else has_bytes:
+            continue
+        if of == "routine" and any("IMPORT" in work.timers[owner].groups for owner in noted.owners):
             continue
         fitting = [owner for owner in noted.owners if owner in sums]
         for owner in dict.fromkeys(fitting) if whole else fitting[:1]:

@@ -8,7 +8,7 @@ from taupy.errors import MissingMetric, UsageError
 from taupy.model.profile import ROOT_TIMER, TIME, Metric, Timer, UserEvent
 from taupy.roofline import points as module
 from taupy.roofline.points import points
-from tests.builders import call, host, profile_of
+from tests.builders import call, event, host, profile_of
 from tests.unit.roofline.build import Kernel, cpu_trial, gpu_trial, phases_trial
 
 
@@ -39,6 +39,17 @@ def test_a_kernel_of_two_phases_is_one_point_of_sums(work):
     assert gemm.performance == pytest.approx(1.5e12)
     assert gemm.processor == "Tesla V100-SXM2-16GB"
     assert (gemm.flop_tier, gemm.bytes_tier) == ("measured", "measured")
+
+
+def test_work_of_imports_is_no_routines_but_the_programs(work):
+    stated = [event("flop", [4.0], "flop"), event("bytes_dram", [4.0], "B")]
+    body = call(Timer("<module> [{b.py}{1}]"), 1, 10, events=stated)
+    imported = call(Timer("import b", groups=("IMPORT",)), 1, 10, [body])
+    f = call(Timer("f [{a.py}{1}]"), 1, 30, [imported], stated)
+    there = work(profile_of(host(call(ROOT_TIMER, 1, 50, [f]))))
+    assert [point.short for point in points(there, "routine")] == ["f [{a.py}{1}]"]
+    (program,) = points(there, "program")
+    assert program.total_flop == 8
 
 
 def test_phases_hold_what_was_launched_in_them_and_the_program_all(work):
