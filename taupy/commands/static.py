@@ -8,8 +8,9 @@
     taupy static kernels.cubin --store         keep it for `taupy kernel` and `taupy candidates`
 
 FILE is a .cubin, a .fatbin, a library or program with embedded code, PTX, or a folder of such
-files (the caches of Triton and of Inductor). NVIDIA's nvdisasm and cuobjdump read them:
-pip install 'taupy-profiler[static]'. Counts are of instructions in the code, not of executions.
+files (the caches of Triton and of Inductor). NVIDIA's nvdisasm and cuobjdump read them, and msgspec
+what they print: pip install 'taupy-profiler[static]'. Counts are of instructions in the code, not
+of executions.
 """
 
 from __future__ import annotations
@@ -126,8 +127,13 @@ def read(
         FormatError: a file cannot be read.
         UsageError: a chip is unknown.
     """
-    from taupy.static import reading
-
+    try:
+        from taupy.static import reading
+    except ImportError as problem:
+        raise UsageError(
+            f"listings of machine code are read by msgspec ({problem}): "
+            "pip install 'taupy-profiler[static]'"
+        ) from None
     progress.begin("reading kernels", reading.size(files), "B")
     request = reading.Request(
         chips=[capability(chip) for chip in chips],

@@ -100,4 +100,4 @@ def test_nothing_that_is_there_is_moved(wheel, environments, tmp_path, there, ve
     assert "taupy-profiler" in would
     assert {name: would[name] for name in would.keys() & there.keys()} == {}
     assert "pip" not in would
-    assert len(would.keys() - NUMPY_AND_PANDAS) <= 14
+    assert len(would.keys() - NUMPY_AND_PANDAS) <= 13
