@@ -121,7 +121,7 @@ class Watch:
         if not self.parts:
             return False  # the next command says that nothing was measured
         before = self.left()
-        if storer := _begin_storer(self.folder):
+        if storer := _begin_storer(self.folder, is_last=True):
             posix.waitpid(storer, 0)
         self.beat.is_over = False
         return self.find() and self.left() != before
@@ -315,9 +315,15 @@ class Watch:
             self.ended += 1
 
 
-def _begin_storer(folder: Folder) -> int:
-    """Store what the ended processes have measured; returns the storer's process id, 0 if there
-    is nothing to store, or it cannot be started."""
+def _begin_storer(folder: Folder, is_last: bool = False) -> int:
+    """Store what the ended processes have measured.
+
+    Args:
+        is_last: become the storer if there may be no further process.
+
+    Returns:
+        The storer's process id; 0 if there is nothing to store, or it cannot be started.
+    """
     from taupy.state.values import Damaged, loads
 
     try:
@@ -325,9 +331,14 @@ def _begin_storer(folder: Folder) -> int:
         command = [*options["storer_argv"], b"watch"]
         environment = dict(posix.environ)
         environment.pop(b"TAUPY_BOOT", None)
-        return posix.posix_spawn(command[0], command, environment)
+        try:
+            return posix.posix_spawn(command[0], command, environment)
+        except BlockingIOError:
+            if is_last:
+                posix.execve(command[0], command, environment)
     except (OSError, Damaged, LookupError, TypeError, AttributeError):
-        return 0  # the last process's end, or the next command, is another chance
+        pass
+    return 0  # the last process's end, or the next command, is another chance
 
 
 def _raise_limit() -> None:

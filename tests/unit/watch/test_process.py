@@ -14,6 +14,7 @@ import pytest
 from taupy.model.processes import process_start, stat_fields
 from taupy.state import heartbeat, looks
 from taupy.state.folder import open_run
+from taupy.state.values import dumps
 from taupy.watch import beside, ending, pidfds, process, start
 from taupy.watch import descendants as descendants_module
 from taupy.watch.descendants import Descendants
@@ -124,6 +125,25 @@ def test_it_ends_when_the_run_folder_is_gone(folder, tmp_path):
         watch.run()  # returns though the child lives
         assert child.poll() is None
         child.kill()
+
+
+def test_without_a_further_process_the_watch_becomes_the_storer(folder, tmp_path, monkeypatch):
+    (tmp_path / "run").write_bytes(dumps({"engine_options": {"storer_argv": [b"/store", b"it"]}}))
+    became = []
+
+    def refused(*_):
+        raise BlockingIOError
+
+    monkeypatch.setattr(posix, "posix_spawn", refused)
+    monkeypatch.setattr(posix, "execve", lambda path, command, _: became.append(command))
+    child = sleeper()
+    (tmp_path / f"{child.pid}-1.part").touch()
+    killed(child)
+    watch = watch_of(folder, child.pid)
+    watch.add(child.pid)
+    watch.run()
+    assert became == [[b"/store", b"it", b"watch"]]
+    child.wait()
 
 
 def test_a_round_that_cost_much_is_followed_by_a_long_pause(folder, monkeypatch):
