@@ -93,12 +93,19 @@ def _so_far(text: str, database: str) -> Profile | None:
 def _names(run: LiveRun, database: str) -> list[str]:
     """The names of a run whose trial is not stored yet. Without a name of its own, it will be
     called by its number."""
-    if run.settings.trial:
-        return [RUNNING, run.settings.trial]
-    if not os.path.exists(database):
-        return [RUNNING, "1"]
-    with opened(database) as db:
-        return [RUNNING, str(1 + max((trial.id for trial in db.trials()), default=0))]
+    from taupy.profiledb.writer import next_number
+
+    place = run.settings.application, run.settings.experiment
+    names: set[str] = set()
+    if os.path.exists(database):
+        with opened(database) as db:
+            names = {
+                trial.name
+                for trial in db.trials()
+                if (trial.application, trial.experiment) == place
+            }
+    name = run.settings.trial or next_number(names)
+    return [RUNNING] if name in names else [RUNNING, name]
 
 
 def snapshots_of(run: LiveRun) -> list[Profile]:

@@ -265,7 +265,7 @@ def _new_trial(connection: sqlite3.Connection, profile: Profile, uuid: str) -> i
 
 def next_name(connection: sqlite3.Connection, experiment: int) -> str:
     """One more than the largest number among the experiment's trial names."""
-    return _next_number(_names(connection, experiment))
+    return next_number(_names(connection, experiment))
 
 
 def free_name(connection: sqlite3.Connection, experiment: int, name: str) -> str:
@@ -280,7 +280,7 @@ def free_among(taken: set[str], name: str) -> str:
     """
     free, number = name, 2
     if name in taken and name.isascii() and name.isdigit():
-        free = _next_number(taken)
+        free = next_number(taken)
     while free in taken:
         free = f"{name} ({number})"
         number += 1
@@ -292,7 +292,7 @@ def _names(connection: sqlite3.Connection, experiment: int) -> set[str]:
     return {name for (name,) in rows}
 
 
-def _next_number(names: set[str]) -> str:
+def next_number(names: set[str]) -> str:
     numbers = [int(name) for name in names if name.isascii() and name.isdigit() and len(name) < 19]
     return str(max(numbers, default=0) + 1)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import sys
+import time
 
 import pytest
 
@@ -20,6 +21,13 @@ taupy.snapshot("mid")
 """
 
 
+WAIT = """
+import pathlib, time
+pathlib.Path("waiting").touch()
+time.sleep(600)
+"""
+
+
 def assert_worked(runs, trial: str) -> None:
     """The trial has the cell's three calls."""
     read = runs.taupy("pprof", trial, "--csv")
@@ -30,7 +38,7 @@ def assert_worked(runs, trial: str) -> None:
 
 
 @pytest.mark.slow
-def test_it_is_read_while_it_runs_and_its_trial_is_stored_when_it_is_shut_down(
+def test_it_is_read_while_it_runs_and_stored_when_it_is_restarted_or_shut_down(
     runs, native, tmp_path, monkeypatch, capsys
 ):
     monkeypatch.setattr(sys, "prefix", str(tmp_path / "prefix"))
@@ -47,10 +55,24 @@ def test_it_is_read_while_it_runs_and_its_trial_is_stored_when_it_is_shut_down(
         assert_worked(runs, "running")
         failed = client.execute("1 / 0", reply=True, timeout=240)
         assert failed["content"]["ename"] == "ZeroDivisionError"
+        client.execute(WAIT)
+        while not (runs.folder / "waiting").exists():
+            time.sleep(0.05)
+        kernel.interrupt_kernel()
+        interrupted = client.get_shell_msg(timeout=240)
+        assert interrupted["content"]["ename"] == "KeyboardInterrupt"
+        kernel.restart_kernel()
+        client.wait_for_ready(timeout=240)
+        again = client.execute("taupy_is_here = 1", reply=True, timeout=240)
+        assert again["content"]["status"] == "ok"
     finally:
         client.stop_channels()
         kernel.shutdown_kernel()
-    assert runs.sql("SELECT exit_code FROM trial WHERE name NOT LIKE '%@%'") == [(0,)]
+    ended = runs.sql("SELECT name, state, exit_code FROM trial ORDER BY name")
+    assert [trial for trial in ended if "@" not in trial[0]] == [
+        ("1", "complete", 0),
+        ("2", "complete", 0),
+    ]
     assert_worked(runs, "1")
     assert_worked(runs, "1@mid")
 

@@ -6,10 +6,11 @@ import shutil
 import signal
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 
-from taupy.commands import COMMANDS, command_parser, main, run, run_arguments
+from taupy.commands import COMMANDS, command_parser, main, run, run_arguments, running
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.writer import add_profile
 from tests.builders import small_profile
@@ -130,6 +131,22 @@ def test_bash_completes_commands_and_options(capsys, tmp_path):
     assert completed("taupy", "pprof", "--so") == ["--sort"]
     assert completed("taupy", "completion", "t") == ["tcsh", "trials"]
     assert completed("taupy", "help", "roof") == ["roofline"]
+
+
+def test_a_run_under_way_is_called_by_the_number_that_it_will_have(tmp_path):
+    settings = SimpleNamespace(trial=None, application="app", experiment="default")
+    run, database = SimpleNamespace(settings=settings), tmp_path / "t.db"
+    assert running._names(run, str(database)) == ["running", "1"]
+    with ProfileDB.open(database, create=True) as db:
+        for number, name in enumerate([None, "1@mid", None, "named"]):
+            add_profile(db, small_profile(number, name=name))
+    assert running._names(run, str(database)) == ["running", "3"]
+    settings.application = "another"
+    assert running._names(run, str(database)) == ["running", "1"]
+    settings.application, settings.trial = "app", "named"  # that is the stored one
+    assert running._names(run, str(database)) == ["running"]
+    settings.trial = "other"
+    assert running._names(run, str(database)) == ["running", "other"]
 
 
 def test_trials_are_completed_but_no_name_that_a_shell_would_expand(capsys, tmp_path, monkeypatch):
