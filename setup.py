@@ -13,7 +13,6 @@ import sys
 import zipfile
 from base64 import urlsafe_b64encode
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 
@@ -21,7 +20,6 @@ from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 from setuptools.command.build_py import build_py
 from setuptools.command.editable_wheel import editable_wheel
-from setuptools.errors import BaseError
 
 PTH = "taupy_boot.pth"
 
@@ -60,13 +58,9 @@ class EditableWheelWithPth(editable_wheel):
 
 
 class BuildExtOnce(build_ext):
-    """Compiles a source once, however many modules contain it, and as many at a time as cores.
-
-    Python's headers, half of the work for most of the engine's sources, are compiled beforehand.
-    """
+    """Compiles a source once, however many modules contain it, and as many at a time as cores."""
 
     def build_extensions(self):
-        self._compile_headers(EXTENSIONS[0])
         compile_all = self.compiler.compile
         begun = {}
 
@@ -83,17 +77,6 @@ class BuildExtOnce(build_ext):
         self.compiler.compile = compile_each
         with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
             super().build_extensions()
-
-    def _compile_headers(self, engine):
-        """Without the compiled file, the compiler reads what it was made of."""
-        header = Path(self.build_temp, "headers.h").absolute()
-        header.parent.mkdir(parents=True, exist_ok=True)
-        header.write_text("#include <Python.h>\n#undef _GNU_SOURCE\n")  # sources define it, too
-        folders = [f"-I{folder}" for folder in self.compiler.include_dirs]
-        command = [*self.compiler.compiler_so, *folders, *engine.extra_compile_args]
-        with suppress(BaseError):
-            self.spawn([*command, "-x", "c-header", str(header), "-o", f"{header}.gch"])
-        engine.extra_compile_args += ["-include", str(header)]
 
 
 def native(name: str, sources: list[str], *more: str) -> Extension:
