@@ -16,7 +16,7 @@
 #                 one is named with the reason (OBSERVER=--share: a few)
 # make pycuda   build PyCUDA without a GPU, and profile its example beside the played driver
 # make cupti-python   fetch it, and compare what it records of the played driver with our own collector
-# make wheel   build a wheel, and test it without a compiler
+# make wheel   build a wheel for each Python, and test it without a compiler (wheel-of-python: one)
 # make bench   measure taupy's own cost
 # make gpu-wheels   fetch wheels into .whl for a GPU machine without network
 # make gpu-check    on a machine with a GPU: its tests, compared with torch.profiler
@@ -44,7 +44,7 @@ DOCS_TESTS := tests/docs $(wildcard tests/unit/*/test_docs.py)
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 .PHONY: demo test-environment test test-all oldest check lint types floors docs javascript browsers sanitize random fuzz faults soak as-root foreign observer \
-  bench pycuda cupti-python wheel \
+  bench pycuda cupti-python wheel wheel-of-python \
   gpu-environment gpu-wheels gpu-check gpu-record clean python
 
 # -I: as it is installed, not as it lies here. The command, since a program gets the options of
@@ -185,8 +185,12 @@ cupti-python: test-environment
 	PYTHONPATH=$(CURDIR)/$(CUPTI_PYTHON) \
 	  $(TEST)/bin/python -m pytest -q -rs -n 2 tests/unit/collectors/test_cupti_python.py
 
-wheel: $(TEST)/.installed-wheel
-	scripts/wheel.sh $(TEST)
+wheel:
+	pythons="$$(scripts/pythons.sh)" && echo "$$pythons" | \
+	  while read -r version make; do $$make wheel-of-python </dev/null || exit 1; done
+
+wheel-of-python: python
+	scripts/wheel.sh $(PYTHON)
 
 # PyTorch is taken from PYTHON's packages, because its CUDA must fit the driver. If PYTHON is itself
 # in a virtual environment, the new one does not see its packages, so their folder is added. Without

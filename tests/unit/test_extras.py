@@ -160,7 +160,7 @@ def test_what_only_taupy_needs_is_known(tmp_path, monkeypatch):
 
 def test_all_extras_of_users_are_listed():
     declared = set(metadata.metadata("taupy-profiler").get_all("Provides-Extra"))
-    developers = {"test", "check", "browsers", "wheel", "bench"}
+    developers = {"test", "check", "browsers", "bench"}
     assert declared - developers - {"all"} == set(packages.EXTRAS)
 
 
