@@ -121,11 +121,12 @@ def _results(trial: Trial, timer: TimerRow) -> set[str]:
 
 
 def _unused(trial: Trial) -> Iterator[Finding | Abstention]:
-    """Packages that the program imports, of which nothing that runs makes use."""
+    """Packages that the program itself imports, of which nothing that runs makes use."""
     calls = trial.calls
     costs: dict[str, list[int]] = {}
     for row in calls.outermost(is_import):
-        if trial.caller(row) is not None:
+        above = calls.parent[row]
+        if above >= 0 and trial.is_own(calls.timer[above]):
             costs.setdefault(_package(calls.timer[row]), []).append(row)
     least = max(LEAST_NS, LEAST_SHARE * trial.wall_ns)
     large = [package for package, rows in costs.items()
@@ -197,7 +198,7 @@ def _used(trial: Trial, loaded: Mapping[str, set[str]]) -> set[str]:
     calls = trial.calls
     inside = {row for top in calls.outermost(is_import) for row in calls.below(top)}
     outside = {calls.timer[row] for row in range(len(calls)) if row not in inside}
-    used = {part for timer in outside
+    used = {part.removesuffix(".py") for timer in outside
             for part in (trial.paths.get(timer.timer) or timer.file or "").split("/")}  # fmt: skip
     for timer in filter(trial.is_own, calls.timers):
         path = trial.paths.get(timer.timer) or timer.file or ""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import platform
 from functools import cache
 
 from taupy.analysis.findings import imports
@@ -35,3 +37,23 @@ def test_its_time_is_linear_in_the_number_of_imports(tmp_path):
 
     judge(100), judge(800)  # asked once
     assert is_linear(judge, 100)
+
+
+def test_what_a_library_imports_or_uses_is_no_advice(tmp_path):
+    """The program imports `heaps`, a module of one file that it uses, and `spare`, which it does
+    not; its library imports `lazy` at the first call."""
+    (tmp_path / "a.py").write_text("import heaps, spare, tool\ntool.most(heaps)\n")
+    os.utime(tmp_path / "a.py", (0, 0))
+    library = ("PYTHON", "LIBRARY")
+    main = call(Timer("<module>", "a.py", 1, path=str(tmp_path / "a.py")), 1, 0, [
+        *(call(Timer(f"import {name}", groups=("IMPORT",)), 1, 500_000_000)
+          for name in ("heaps", "spare")),
+        call(Timer("most", "tool.py", 1, library), 1, 0, [
+            call(Timer("import lazy", groups=("IMPORT",)), 1, 500_000_000),
+            call(Timer("largest", "heaps.py", 9, library), 1, 100_000_000),
+        ]),
+    ])  # fmt: skip
+    with ProfileDB.open(str(tmp_path / "t.db"), create=True) as db:
+        add_profile(db, profile_of(host(main), metadata={"Hostname": platform.node()}))
+        (found,) = imports.find(trial_of(db, db.latest()))
+    assert found.sentence.startswith("import spare in <module> (a.py:1) takes 500 ms")
