@@ -338,24 +338,25 @@ class _Progress:
     def show(
         self, pairs: int, judgement: gate.Judgement, of_conditions: int, waiting: set[str]
     ) -> None:
-        """The conditions decided, and the ratio so far of the first one that is not."""
+        """The ratio so far of the first condition that is not decided, and how many are."""
         if self._quiet or not (self.due or not waiting):
             return
-        decided = of_conditions - len(waiting)
-        text = f"{units.several(pairs, 'pair')}: {decided} of {of_conditions} conditions decided"
+        text = units.several(pairs, "pair")
         rulings = [judged.ruling for judged in judgement.judged]
         open_ones = [ruling for ruling in rulings if ruling.condition.text in waiting]
         for ruling in open_ones[:1]:
             if ruling.change is not None:
-                text += f"; '{ruling.condition.text}': ratio {1 + ruling.change:.3f}"
-            if ruling.interval is not None:
-                text += f" ({ruling.interval.low:.3f} .. {ruling.interval.high:.3f})"
+                between = ruling.interval
+                known = f" ({between.low:.3f} .. {between.high:.3f})" if between else ""
+                text += f": ratio {1 + ruling.change:.3f}{known} of '{ruling.condition.text}'"
+        text += f"; {of_conditions - len(waiting)} of {of_conditions} decided"
         self._next = time.monotonic() + _LOG_SECONDS
         if not self._terminal or not waiting:
             self.say(text)
         else:
             width = shutil.get_terminal_size().columns - len("taupy: ") - 1
-            tell(f"taupy: {text[:width]}", end="\x1b[K\r")
+            fitting = text if len(text) <= width else f"{text[: width - 1]}…"
+            tell(f"taupy: {fitting}", end="\x1b[K\r")
             self._shown = True
 
     def say(self, line: str) -> None:

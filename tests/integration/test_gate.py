@@ -61,7 +61,7 @@ def test_a_slower_candidate_fails_after_the_fewest_pairs_that_can_tell(gate, tmp
     names = [name.rpartition(" ")[0] for (name,) in trials(tmp_path)]
     assert names[:4] == ["baseline 1", "candidate 1", "candidate 2", "baseline 2"]
     assert len(names) == 14
-    assert "7 pairs: 1 of 1 conditions decided" in done.stderr
+    assert "7 pairs; 1 of 1 decided" in done.stderr
 
 
 @pytest.mark.slow

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from random import Random
 
 import pytest
@@ -117,5 +118,19 @@ def test_a_log_gets_a_line_every_ten_seconds_and_the_last_one(capsys, monkeypatc
         now[0] += 4
         made._done()
     lines = capsys.readouterr().err.splitlines()
-    assert lines[0].startswith("taupy: 9 pairs: 0 of 1 conditions decided")
-    assert "'time > +0%': ratio " in lines[0] and ".. " in lines[0]
+    assert re.fullmatch(
+        r"taupy: 9 pairs: ratio [\d.]+ \([\d.]+ \.\. [\d.]+\) of 'time > \+0%'; 0 of 1 decided",
+        lines[0],
+    )
+
+
+def test_the_line_on_a_terminal_keeps_the_interval_and_says_where_it_is_cut(capsys, monkeypatch):
+    stored(12, 1.0, noise=0.001)
+    monkeypatch.setenv("COLUMNS", "60")
+    made = session("time of work > +0%")
+    made._progress._terminal = True
+    made.pairs = 9
+    made._done()
+    line = capsys.readouterr().err.partition("\x1b")[0]
+    assert len(line) == 59 and line.endswith("…")
+    assert re.match(r"taupy: 9 pairs: ratio [\d.]+ \([\d.]+ \.\. [\d.]+\) of 'ti", line)
