@@ -347,8 +347,8 @@ class _Progress:
         for ruling in open_ones[:1]:
             if ruling.change is not None:
                 between = ruling.interval
-                known = f" ({between.low:.3f} .. {between.high:.3f})" if between else ""
-                text += f": ratio {1 + ruling.change:.3f}{known} of '{ruling.condition.text}'"
+                interval = f" ({between.low:.3f} .. {between.high:.3f})" if between else ""
+                text += f": ratio {1 + ruling.change:.3f}{interval} of '{ruling.condition.text}'"
         text += f"; {of_conditions - len(waiting)} of {of_conditions} decided"
         self._next = time.monotonic() + _LOG_SECONDS
         if not self._terminal or not waiting:
