@@ -102,15 +102,15 @@ def native(name: str, sources: list[str], *more: str) -> Extension:
 
 ENGINE = [
     *("allocator", "api", "append", "autograd", "awaits", "batches", "calltree", "carry"),
-    *("children", "children_of", "codes", "collectives", "counters", "counters_python", "engine"),
-    "evaluation",
+    *("children", "children_of", "codes", "collectives", "confined", "confined_calls"),
+    *("counters", "counters_python", "engine", "evaluation"),
     *("environment", "events", "exit", "exit_row", "flat", "fork"),
     *("frames", "gpu", "greenlets", "hooks_311", "hooks_312", "imports", "known", "known_work"),
-    *("layer_facts", "layer_names", "layers", "listeners", "logged", "mapped", "memory"),
+    *("layer_facts", "layer_names", "layers", "library", "listeners", "logged", "mapped", "memory"),
     *(path.stem for path in sorted(Path("taupy/_native").glob("metric_*.c"))),
     *("metrics", "names", "natives", "operations"),
     *("options", "owners", "pairs", "part", "phases", "process", "pushed", "ranges", "routine"),
-    *("selection", "setprofile", "signals", "spans", "step_metrics", "step_rows", "steps"),
+    *("selection", "setprofile", "sha256", "signals", "spans", "step_metrics", "step_rows", "steps"),
     *("steps_window", "stretches", "thread", "timers", "timing", "wrap"),
 ]
 EXTENSIONS = [
@@ -149,7 +149,8 @@ EXTENSIONS = [
                 "cupti_states.c",
             ),
             *("cupti_sums.c", "cupti_worker.c", "engine_host.c", "gpu_names.c", "gpu_part.c"),
-            *("gpu_trace.c", "mapped.c", "native_ranges.c", "nvtx.c", "part.c", "sha256.c"),
+            *("gpu_trace.c", "mapped.c", "native_ranges.c", "nvtx.c", "confined.c", "part.c"),
+            "sha256.c",
         ],
         "-fvisibility=hidden",
     ),
@@ -159,7 +160,7 @@ EXTENSIONS = [
             *("cupti_python.c", "append.c", "captures.c", "collector.c", "cupti_calls.c"),
             "cupti_interest.c",
             *("cupti_sums.c", "engine_host.c", "gpu_names.c", "gpu_part.c", "gpu_trace.c"),
-            *("native_ranges.c", "part.c"),
+            *("native_ranges.c", "confined.c", "part.c"),
         ],
         "-fvisibility=hidden",
     ),

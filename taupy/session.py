@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 from taupy import live
 from taupy.errors import FormatError, TaupyError
 from taupy.instrument.runfolder import (
-    BESIDE,
     IMPORT,
     RunSettings,
     is_import,
@@ -30,7 +29,7 @@ from taupy.instrument.runfolder import (
     write_settings,
 )
 from taupy.state import heartbeat, looks, values
-from taupy.state.folder import Folder, Untrusted, open_any, open_run
+from taupy.state.folder import BESIDE, Folder, Untrusted, open_any, open_run
 from taupy.state.shape import fits
 
 if TYPE_CHECKING:

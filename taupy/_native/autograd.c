@@ -5,6 +5,7 @@
 #include "carry.h"
 #include "collectives.h"
 #include "layer_facts.h"
+#include "library.h"
 #include "owners.h"
 #include "process.h"
 #include "steps_window.h"
@@ -337,8 +338,11 @@ void autograd_owner(void *backward)
 
 static const char *library_begin(void)
 {
-    void *library = dlopen(autograd_library, RTLD_NOW | RTLD_LOCAL);
-    AutogradEntry *begin = library != NULL ? (AutogradEntry *)dlsym(library, AUTOGRAD_ENTRY) : NULL;
+    const char *problem = NULL;
+    void *library = library_open(autograd_library, &problem);
+    if (library == NULL)
+        return problem;
+    AutogradEntry *begin = (AutogradEntry *)dlsym(library, AUTOGRAD_ENTRY);
     if (begin == NULL)
         return dlerror();
     host = (AutogradHost){AUTOGRAD_HOST_VERSION, node_begins, node_ends, NULL, NULL};

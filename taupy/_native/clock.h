@@ -14,7 +14,7 @@ extern int clock_uses_tsc;
 
 static inline int64_t clock_ns(clockid_t id)
 {
-    struct timespec now;
+    struct timespec now = {0}; /* a filter may forbid the call */
     clock_gettime(id, &now);
     return now.tv_sec * 1000000000LL + now.tv_nsec;
 }

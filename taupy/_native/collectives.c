@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "collectives.h"
 #include "collectives_host.h"
+#include "library.h"
 #include "process.h"
 #include "steps.h"
 #include "stretches.h"
@@ -592,9 +593,11 @@ static void group_look(const char *name, PyObject *ranks)
 
 static const char *library_begin(void)
 {
-    void *library = dlopen(collectives_library, RTLD_NOW | RTLD_LOCAL);
-    CollectivesEntry *begin =
-        library != NULL ? (CollectivesEntry *)dlsym(library, COLLECTIVES_ENTRY) : NULL;
+    const char *problem = NULL;
+    void *library = library_open(collectives_library, &problem);
+    if (library == NULL)
+        return problem;
+    CollectivesEntry *begin = (CollectivesEntry *)dlsym(library, COLLECTIVES_ENTRY);
     if (begin == NULL)
         return dlerror();
     host = (CollectivesHost){

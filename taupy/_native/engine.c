@@ -8,6 +8,8 @@
 #include "carry.h"
 #include "codes.h"
 #include "collectives.h"
+#include "confined.h"
+#include "confined_calls.h"
 #include "counters.h"
 #include "counters_python.h"
 #include "exit.h"
@@ -31,6 +33,7 @@
 #include "pushed.h"
 #include "ranges.h"
 #include "selection.h"
+#include "sha256.h"
 #include "setprofile.h"
 #include "signals.h"
 #include "spans.h"
@@ -177,10 +180,11 @@ static void start_listeners(void)
 }
 
 /* Changes to the process that are never undone, made only when a run is recorded. */
-static void start_run(void)
+static void start_run(const Options *options)
 {
     static int is_done;
     gpu_arm();
+    confinement_start(options->has_rights ? &options->rights : NULL);
     if (is_done)
         return;
     is_done = 1;
@@ -188,6 +192,7 @@ static void start_run(void)
     wrap_functions();
     wrap_signals();
     wrap_setprofile();
+    calls_watch();
 }
 
 static PyObject *start(PyObject *module, PyObject *given)
@@ -225,7 +230,7 @@ static PyObject *start(PyObject *module, PyObject *given)
         return NULL;
     }
     if (run_folder != NULL)
-        start_run();
+        start_run(&options);
     Py_RETURN_NONE;
 }
 
@@ -288,6 +293,32 @@ static PyObject *read_clock(PyObject *module, PyObject *unused)
     return Py_BuildValue("KL", (unsigned long long)now.ticks, (long long)now.ns);
 }
 
+static PyObject *hexadecimal(const void *bytes, size_t size)
+{
+    char digits[2 * sizeof(Rights) + 1];
+    for (size_t i = 0; i < size; i++)
+        snprintf(digits + 2 * i, 3, "%02x", ((const uint8_t *)bytes)[i]);
+    return PyUnicode_FromStringAndSize(digits, 2 * (Py_ssize_t)size);
+}
+
+static PyObject *digest(PyObject *module, PyObject *content)
+{
+    (void)module;
+    uint8_t bytes[SHA256_BYTES];
+    if (!PyBytes_Check(content))
+        return PyErr_Format(PyExc_TypeError, "digest() takes bytes");
+    sha256(PyBytes_AS_STRING(content), (size_t)PyBytes_GET_SIZE(content), bytes);
+    return hexadecimal(bytes, sizeof bytes);
+}
+
+static PyObject *rights(PyObject *module, PyObject *unused)
+{
+    (void)module, (void)unused;
+    Rights now;
+    rights_read(&now);
+    return hexadecimal(&now, sizeof now);
+}
+
 static PyMethodDef methods[] = {
     {"start", start, METH_O, options_doc},
     {"stop", stop, METH_NOARGS, stop_doc},
@@ -295,6 +326,8 @@ static PyMethodDef methods[] = {
     {"describe", describe, METH_NOARGS, "The hook and the clock in use, as a dict."},
     {"metric_sources", metric_sources, METH_NOARGS, "{metric of calls: its unit}."},
     {"read_clock", read_clock, METH_NOARGS, "(ticks, CLOCK_MONOTONIC ns) of one moment."},
+    {"digest", digest, METH_O, "digest(bytes): their SHA-256, in hexadecimal digits."},
+    {"rights", rights, METH_NOARGS, "This process's rights, the option `rights`: see confined.h."},
     {"timer_enter", timer_enter, METH_VARARGS, "timer_enter(name, group): begin a timer."},
     {"timer_leave", timer_leave, METH_VARARGS, "timer_leave(name, group) -> was it open?"},
     {"step_begin", step_begins, METH_VARARGS, "step_begin(is_validation): a step begins."},

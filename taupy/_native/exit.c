@@ -1,6 +1,7 @@
 /* End of Python, end of the process, then running the storer. */
 #define _GNU_SOURCE
 #include "exit.h"
+#include "confined.h"
 #include "exit_row.h"
 #include "gpu.h"
 #include "listeners.h"
@@ -10,6 +11,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <spawn.h>
+#include <stdio.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -49,38 +51,55 @@ static void files_set(posix_spawn_file_actions_t *actions)
 
 void fold(void)
 {
-    if (active && !waiting && part != NULL && root_pid != 0 && root_pid != getpid() && !part->helper)
+    if (active && !waiting && part != NULL && root_pid != 0 && confinement() == NULL &&
+        root_pid != getpid() && !part->helper)
         part_fold(part);
 }
 
-/* The environment at the start without the variables that the program has removed since. Returns
- * NULL if memory runs out. */
+/* Whether the program has left this variable as it was, or extended it. */
+static int is_left(const char *variable)
+{
+    const char *value = strchr(variable, '=');
+    size_t size = value != NULL ? (size_t)(value - variable) + 1 : 0;
+    for (char **now = environ; size && now != NULL && *now != NULL; now++)
+        if (strncmp(*now, variable, size) == 0)
+            return strstr(*now + size, value + 1) != NULL;
+    return 0;
+}
+
+/* The environment at the start without what the program has removed or replaced since. Returns NULL
+ * if memory runs out. */
 static char **environment_kept(void)
 {
     size_t count = 0, kept = 0;
     while (storer_env != NULL && storer_env[count] != NULL)
         count++;
     char **environment = calloc(count + 1, sizeof *environment);
-    for (size_t i = 0; environment != NULL && i < count; i++) {
-        const char *end = strchr(storer_env[i], '=');
-        size_t size = end != NULL ? (size_t)(end - storer_env[i]) + 1 : 0;
-        for (char **now = environ; size && now != NULL && *now != NULL; now++)
-            if (strncmp(*now, storer_env[i], size) == 0) {
-                environment[kept++] = storer_env[i];
-                break;
-            }
-    }
+    for (size_t i = 0; environment != NULL && i < count; i++)
+        if (is_left(storer_env[i]))
+            environment[kept++] = storer_env[i];
     return environment;
+}
+
+/* Take the signal of the storer's end, which is blocked. Delivered, it would stop a program that has
+ * asked to be traced (PTRACE_TRACEME), until a tracer lets it go on. */
+static void child_signal_take(void)
+{
+    struct timespec now = {0};
+    sigset_t child;
+    sigemptyset(&child);
+    sigaddset(&child, SIGCHLD);
+    sigtimedwait(&child, NULL, &now);
 }
 
 void store(void)
 {
-    if (!active || root_pid != getpid() || storer_argv == NULL)
+    if (!active || storer_argv == NULL || confinement() != NULL || root_pid != getpid())
         return;
     root_pid = 0; /* only once */
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attributes;
-    sigset_t none, all, before;
+    sigset_t none, all, before, pending;
     pid_t child;
     char **environment = environment_kept();
     if (posix_spawn_file_actions_init(&actions) != 0)
@@ -97,10 +116,13 @@ void store(void)
     posix_spawnattr_setsigdefault(&attributes, &all);
     posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
     pthread_sigmask(SIG_BLOCK, &all, &before);
+    int has_other = sigpending(&pending) == 0 && sigismember(&pending, SIGCHLD);
     /* SIGSTOP and SIGKILL are unaffected; a Ctrl-C reaches us once everything is stored. */
     if (posix_spawn(&child, storer_argv[0], &actions, &attributes, storer_argv, environment) == 0)
         while (waitpid(child, NULL, 0) < 0 && errno == EINTR)
             ;
+    if (!has_other)
+        child_signal_take();
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     posix_spawn_file_actions_destroy(&actions);
     posix_spawnattr_destroy(&attributes);
@@ -132,6 +154,18 @@ static void note_usage(void)
     part->involuntary_switches = usage.ru_nivcsw;
 }
 
+/* Note in the part of the run's own process why it does not have itself stored. */
+static void note_confinement(void)
+{
+    const char *why = confinement();
+    char text[160];
+    if (why == NULL || (int64_t)root_pid != part->pid)
+        return;
+    snprintf(text, sizeof text, "the program could not have its run stored itself: %s%s", why,
+             is_filtered() ? "; memory, processor time and counters were read until then" : "");
+    metadata_write("taupy.health.left", text);
+}
+
 void finish(int has_status, int64_t status, uint64_t state)
 {
     if (!active || waiting)
@@ -140,8 +174,12 @@ void finish(int has_status, int64_t status, uint64_t state)
         return;
     if (part->state == PART_RUNNING) {
         TELL(on_finish, 1);
-        note_cpu_times();
-        note_usage();
+        if (!is_filtered()) {
+            note_cpu_times();
+            note_usage();
+        }
+        if (state == PART_ENDED)
+            note_confinement();
         ClockPair now = clock_pair();
         part->end_ticks = now.ticks;
         part_moment(now.ticks); /* a daemon thread may be ending at the same time */
@@ -166,7 +204,7 @@ static void python_ended(void)
     gpu_end(1);
     gpu_note();
     finish(0, 0, PART_ENDED);
-    if (active && root_pid == getpid()) {
+    if (active && !is_filtered() && root_pid == getpid()) {
         sigset_t interrupt, before;
         sigemptyset(&interrupt);
         sigaddset(&interrupt, SIGINT);

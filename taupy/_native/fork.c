@@ -1,5 +1,6 @@
 /* How a forked child handles the state inherited from its parent. */
 #include "fork.h"
+#include "confined.h"
 #include "process.h"
 #include "thread.h"
 #include "timing.h"
@@ -53,6 +54,8 @@ static void fork_child(void)
     threads_release();
     thread_count = 0;
     generation++;
+    if (is_filtered())
+        active = 0; /* it may be forbidden to open a file */
     forked = 1;
     fork_pair = clock_pair();
     fork_epoch_ns = clock_epoch(fork_pair.ns);

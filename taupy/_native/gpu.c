@@ -1,6 +1,7 @@
 /* The call path of a launch; starting and stopping the collector. */
 #define _GNU_SOURCE
 #include "gpu.h"
+#include "confined.h"
 #include "mapped.h"
 #include "memory.h"
 #include "process.h"
@@ -200,7 +201,7 @@ PyObject *gpu_environment(void)
 void gpu_end(int last)
 {
     void (*end)(int) = host_read(&taupy_gpu_host, end);
-    if (end != NULL)
+    if (end != NULL && !is_filtered())
         end(last);
     if (last)
         host_write(&taupy_gpu_host, enabled, 0);

@@ -2,6 +2,7 @@
 #include "layer_facts.h"
 #include "children_of.h"
 #include "frames.h"
+#include "library.h"
 #include "operators_host.h"
 #include "process.h"
 #include "timers.h"
@@ -106,9 +107,11 @@ static void computed(const char *name, int64_t flop)
 
 static const char *library_begin(void)
 {
-    void *library = dlopen(operators_library, RTLD_NOW | RTLD_LOCAL);
-    OperatorsEntry *begin =
-        library != NULL ? (OperatorsEntry *)dlsym(library, OPERATORS_ENTRY) : NULL;
+    const char *problem = NULL;
+    void *library = library_open(operators_library, &problem);
+    if (library == NULL)
+        return problem;
+    OperatorsEntry *begin = (OperatorsEntry *)dlsym(library, OPERATORS_ENTRY);
     if (begin == NULL)
         return dlerror();
     host = (OperatorsHost){OPERATORS_HOST_VERSION, computed, NULL, NULL};

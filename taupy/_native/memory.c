@@ -1,6 +1,7 @@
 /* See memory.h. */
 #define _GNU_SOURCE
 #include "memory.h"
+#include "confined.h"
 #include "events.h"
 #include "process.h"
 #include <errno.h>
@@ -217,6 +218,10 @@ static void look_if_due(Thread *thread, Node *node, uint64_t now)
 
 void memory_due(Thread *thread, Node *node, uint64_t now)
 {
+    if (is_filtered()) {
+        thread->due_ticks = UINT64_MAX;
+        return;
+    }
     look_if_due(thread, node, now);
     if (now >= window_watch.next_ticks)
         window_watch.look(thread, node, clock_ticks());
@@ -241,7 +246,7 @@ static void on_thread(Thread *thread)
 
 static void on_finish(int ends)
 {
-    if (ends && sample_ticks && this_thread != NULL) {
+    if (ends && sample_ticks && this_thread != NULL && !is_filtered()) {
         looked_ticks = 0; /* whichever thread touched memory */
         look_if_due(this_thread, visible(this_thread), clock_ticks());
     }

@@ -2,6 +2,7 @@
 #include "options.h"
 #include "names.h"
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,10 +19,10 @@ const char options_doc[] = PyDoc_STR(
 "metrics (names of metric_sources()), counters [(type, config, weight, metric)], counters_at_calls, counters_by_rdpmc,\n"
 "counters_whole (once more, over all threads), "
 "blas (bytes: the library that tells of operations), autograd (bytes: the one that tells of\n"
-"nodes), collectives (bytes: the one that tells of those), operators (bytes: the one that counts\n"
+"nodes; as for the next two, its SHA-256, a blank, and its path), collectives (bytes: the one that tells of those), operators (bytes: the one that counts\n"
 "operations),\n"
 "sample_ms, wait_for_main, helper, quiet,\n"
-"early (ticks, ns), storer_argv, storer_env,\n"
+"early (ticks, ns), rights (of the launcher, see rights()), storer_argv, storer_env,\n"
 "gpu_collector (bytes: the collector's path; absent: no GPU), gpu_libraries, gpu_trace,\n"
 "library_folders (each ended by a slash; with them an import is one row),\n"
 "gpu_flush_ms, gpu_end_ms, gpu_save (bytes: a folder for CUPTI's own buffers),\n"
@@ -126,5 +127,11 @@ int options_take(PyObject *given, Options *options)
         options->early.ticks = PyLong_AsUnsignedLongLong(PyTuple_GET_ITEM(pair, 0));
         options->early.ns = PyLong_AsLongLong(PyTuple_GET_ITEM(pair, 1));
     }
+    PyObject *rights = PyDict_GetItemString(given, "rights");
+    const char *digits = rights != NULL && PyUnicode_Check(rights) ? PyUnicode_AsUTF8(rights) : "";
+    options->has_rights = digits != NULL && strlen(digits) == 2 * sizeof(Rights);
+    for (size_t i = 0; options->has_rights && i < sizeof(Rights); i++)
+        if (sscanf(digits + 2 * i, "%2hhx", (unsigned char *)&options->rights + i) != 1)
+            options->has_rights = 0;
     return PyErr_Occurred() ? -1 : 0;
 }

@@ -3,6 +3,7 @@
 #define TAUPY_OPTIONS_H
 
 #include "clock.h"
+#include "confined.h"
 #include <Python.h>
 
 /* Absent options are NULL, 0, or the default in options.c. Strings and NULL-terminated lists become
@@ -18,6 +19,8 @@ typedef struct Options {
     long long steps_first, steps_last, spans;
     long long counters_at_calls, counters_by_rdpmc, counters_whole;
     long long gpu_modules_bytes, gpu_trace, gpu_flush_ms, gpu_end_ms;
+    int has_rights;
+    Rights rights;   /* of the launcher */
     ClockPair early; /* all 0: none */
 } Options;
 

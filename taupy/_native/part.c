@@ -3,6 +3,7 @@
 #include "part.h"
 #include "append.h"
 #include "clock.h"
+#include "confined.h"
 #include "pages.h"
 
 #include <errno.h>
@@ -22,6 +23,7 @@
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23 /* Linux 5.14 */
 #endif
+#define PREPARED (16ull << 20) /* some 100,000 call paths */
 #define FOLD_WAIT_MS 2000 /* longest wait for other processes that are folding */
 
 int clock_uses_tsc;
@@ -79,11 +81,29 @@ static int has_file; /* the file was created, which fails without free descripto
 static uint8_t in_memory[CHUNKS_AT_MOST];
 static uint64_t first_end; /* how far the first chunk is mapped, allocated or not */
 
+static struct { /* the run folder: once the program has changed its root, the path leads elsewhere */
+    char *path;
+    dev_t device;
+    ino_t inode;
+} first_folder;
+
 static uint64_t chunk_offset(const Chunk *chunk) { return chunk->offset & ~CHUNK_IN_MEMORY; }
 
 static uint64_t chunk_end(const PartHeader *part, uint64_t i)
 {
     return i + 1 < part->chunk_count ? chunk_offset(&part->chunks[i + 1]) : part->used;
+}
+
+/* Whether it is the folder that was at this path at first. */
+static int folder_is_same(const char *path, const struct stat *status)
+{
+    if (first_folder.path == NULL || strcmp(first_folder.path, path) != 0) {
+        free(first_folder.path);
+        first_folder.path = strdup(path);
+        first_folder.device = status->st_dev;
+        first_folder.inode = status->st_ino;
+    }
+    return status->st_dev == first_folder.device && status->st_ino == first_folder.inode;
 }
 
 /* A descriptor of a path's folder, if it belongs to this user and no other user can write to it;
@@ -101,7 +121,8 @@ static int open_folder(const char *path, const char **name)
     *name = slash + 1;
     int fd = open(folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (fd >= 0 && (fstat(fd, &status) != 0 || status.st_uid != geteuid() ||
-                    (status.st_mode & (S_IWGRP | S_IWOTH)) != 0)) {
+                    (status.st_mode & (S_IWGRP | S_IWOTH)) != 0 ||
+                    !folder_is_same(folder, &status))) {
         close(fd);
         fd = -1;
     }
@@ -130,7 +151,7 @@ static int open_own(const char *path, int flags)
 /* The part's file, created now if that failed before. Returns -1 if it cannot be opened. */
 static int open_part(void)
 {
-    if (path_of_part == NULL)
+    if (path_of_part == NULL || is_filtered())
         return -1;
     int fd = open_own(path_of_part, has_file ? O_RDWR : O_RDWR | O_CREAT | O_EXCL);
     has_file |= fd >= 0;
@@ -173,6 +194,8 @@ static Chunk map_chunk(uint64_t from, uint64_t size, uint64_t *end)
 {
     void *memory = map_file(from, from + size, end);
     uint64_t mark = memory == NULL ? CHUNK_IN_MEMORY : 0;
+    if (memory == NULL && confinement() != NULL)
+        return (Chunk){0, from}; /* what lies in memory cannot be saved at the end */
     if (memory == NULL) {
         *end = from + size;
         memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -188,7 +211,7 @@ static Chunk map_chunk(uint64_t from, uint64_t size, uint64_t *end)
 static int extend_first(PartHeader *part, uint64_t size)
 {
     uint64_t from = part->mapped, to = from + size;
-    if (to > first_end)
+    if (to > first_end || is_filtered())
         return -1;
     int fd = open_part();
     int failed = fd >= 0 ? allocate(fd, from, to)
@@ -229,6 +252,14 @@ PartHeader *part_open(const char *path, const char *spill)
     return part;
 }
 
+static int grow(PartHeader *part, uint64_t needed);
+
+void part_prepare(PartHeader *part)
+{
+    if (part->mapped - part->used < PREPARED)
+        grow(part, PREPARED);
+}
+
 static Block *block_at(PartHeader *part, uint64_t offset)
 {
     Chunk *last = &part->chunks[part->chunk_count - 1];
@@ -245,7 +276,7 @@ static int grow(PartHeader *part, uint64_t needed)
         errno = saved;
         return 0;
     }
-    if (part->chunk_count == CHUNKS_AT_MOST)
+    if (part->chunk_count == CHUNKS_AT_MOST || is_filtered())
         return -1;
     /* A chunk that is in memory leaves a hole in the file; later chunks need not be in memory. */
     uint64_t end = part->mapped + size;
@@ -419,7 +450,7 @@ static void write_spill(const PartHeader *part)
 void part_save(PartHeader *part)
 {
     struct rlimit before[2];
-    if (memchr(in_memory, 1, part->chunk_count) == NULL ||
+    if (memchr(in_memory, 1, part->chunk_count) == NULL || confinement() != NULL ||
         (path_of_part == NULL && spill_of_part == NULL))
         return;
     lift_limits(before, 1);

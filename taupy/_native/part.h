@@ -114,6 +114,9 @@ typedef struct FoldedName {
  * Returns NULL only if there is no memory at all. */
 PartHeader *part_open(const char *path, const char *spill);
 
+/* Make room for what is still to come, while the file can be opened. */
+void part_prepare(PartHeader *part);
+
 /* Allocate a zeroed block with `payload` bytes; NULL if memory runs out. */
 Block *part_block(PartHeader *part, uint32_t kind, uint32_t thread, uint64_t payload);
 

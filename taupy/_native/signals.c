@@ -1,6 +1,7 @@
 /* The functions that send signals, wrapped. */
 #define _GNU_SOURCE
 #include "signals.h"
+#include "confined.h"
 #include "exit.h"
 #include "gpu.h"
 #include "process.h"
@@ -24,7 +25,7 @@ static int is_fatal(long number)
 {
     struct sigaction action;
     sigset_t blocked;
-    return stops(number) && getpid() != 1 && /* the kernel spares the first process of a namespace */
+    return stops(number) && !is_filtered() && getpid() != 1 && /* the kernel spares the first process of a namespace */
            sigaction((int)number, NULL, &action) == 0 && action.sa_handler == SIG_DFL &&
            pthread_sigmask(SIG_SETMASK, NULL, &blocked) == 0 &&
            !sigismember(&blocked, (int)number);
@@ -71,7 +72,7 @@ static long signal_of(PyObject *value)
 static PyObject *wrapped_kill(PyObject *module, PyObject *const *args, Py_ssize_t n)
 {
     long pid = n == 2 ? number_of(args[0]) : -1, number = n == 2 ? signal_of(args[1]) : -1;
-    if ((pid == getpid() || pid == 0) && is_fatal(number))
+    if (is_fatal(number) && (pid == getpid() || pid == 0))
         end_by(number);
     PyObject *result = ((FastCall)(void *)real_kill)(module, args, n);
     if (result != NULL && pid > 0)
@@ -82,7 +83,7 @@ static PyObject *wrapped_kill(PyObject *module, PyObject *const *args, Py_ssize_
 static PyObject *wrapped_killpg(PyObject *module, PyObject *const *args, Py_ssize_t n)
 {
     long group = n == 2 ? number_of(args[0]) : -1;
-    if ((group == 0 || group == getpgrp()) && is_fatal(signal_of(args[1])))
+    if (n == 2 && is_fatal(signal_of(args[1])) && (group == 0 || group == getpgrp()))
         end_by(signal_of(args[1]));
     return ((FastCall)(void *)real_killpg)(module, args, n);
 }

@@ -1,6 +1,7 @@
 /* Reading what threads have used up; see step_metrics.h. */
 #define _GNU_SOURCE
 #include "step_metrics.h"
+#include "confined.h"
 #include "clock.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -33,7 +34,7 @@ static __thread struct {
 static void delay_close(Delay *delay)
 {
     struct stat now;
-    if (fstat(delay->descriptor, &now) == 0 && now.st_dev == delay->device &&
+    if (!is_filtered() && fstat(delay->descriptor, &now) == 0 && now.st_dev == delay->device &&
         now.st_ino == delay->inode)
         close(delay->descriptor);
     atomic_store(&delay->in_use, 0);
@@ -114,9 +115,11 @@ StepMark step_mark(CounterGroup *counters)
     int saved = errno;
     memcpy(mark.work, work.sums, sizeof mark.work);
     mark.stated = work.stated;
-    mark.values[STEP_CPU_TIME] = (uint64_t)clock_ns(CLOCK_THREAD_CPUTIME_ID);
-    mark.values[STEP_RUN_DELAY] = run_delay();
-    int known = counters != NULL &&
+    int is_readable = !is_filtered();
+    mark.values[STEP_CPU_TIME] =
+        is_readable ? (uint64_t)clock_ns(CLOCK_THREAD_CPUTIME_ID) : STEP_UNKNOWN;
+    mark.values[STEP_RUN_DELAY] = is_readable ? run_delay() : STEP_UNKNOWN;
+    int known = is_readable && counters != NULL &&
                 counter_metrics(counters, 1, mark.values + STEP_COUNTERS) == 0
                     ? counter_metric_count : 0;
     for (int i = STEP_COUNTERS + known; i < STEP_READ; i++)

@@ -1,6 +1,7 @@
 /* Threads: start, name and end. */
 #define _GNU_SOURCE
 #include "thread.h"
+#include "confined.h"
 #include "listeners.h"
 #include "metrics.h"
 #include "names.h"
@@ -18,7 +19,8 @@ static void thread_ended(void *value)
         return;
     pthread_mutex_lock(&ended_lock);
     TELL(on_thread_end, thread);
-    thread->cpu_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+    if (!is_filtered())
+        thread->cpu_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
     __atomic_store_n(&thread->ended_ticks, clock_ticks(), __ATOMIC_RELEASE);
     part_moment(thread->ended_ticks);
     pthread_mutex_unlock(&ended_lock);

@@ -141,6 +141,7 @@ def _torch_libraries(args: argparse.Namespace, folder: Any, settings: Any) -> No
         settings.engine_options["nccl"] = int(bool(collectives) or requested.has_gpu())
     if settings.engine != "native" or not settings.engine_options.get("layers"):
         return
+    from taupy._native import engine
     from taupy.instrument import torch_library
     from taupy.instrument.runfolder import state_of
 
@@ -154,8 +155,9 @@ def _torch_libraries(args: argparse.Namespace, folder: Any, settings: Any) -> No
     }
     for kind in (kind for kind, is_wanted in wanted.items() if is_wanted):
         try:
-            library = torch_library.kept(kind, torch, state_of(folder))
-            settings.engine_options[kind.name] = library
+            path, content = torch_library.kept(kind, torch, state_of(folder))
+            checked = f"{engine.digest(content)} {path}"  # the engine compares, see library.h
+            settings.engine_options[kind.name] = os.fsencode(checked)
             fact = f"{kind.done}PyTorch {torch.version}"
         except torch_library.Unusable as problem:
             fact = f"{kind.undone}{problem}"

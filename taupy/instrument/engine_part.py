@@ -62,6 +62,7 @@ _READ = posix.O_RDONLY | posix.O_CLOEXEC
 _os = sys.modules.get("os")
 _environment = posix.environ if _os is None else _os.environ._data  # what the program has kept
 _PAGE_BYTES = posix.sysconf("SC_PAGESIZE")
+_first_folders: "dict[bytes, tuple[int, int]]" = {}
 _FOLDER_FLAGS = posix.O_RDONLY | posix.O_DIRECTORY | posix.O_CLOEXEC
 _FLAGS = posix.O_WRONLY | posix.O_CREAT | posix.O_EXCL | posix.O_NOFOLLOW | posix.O_CLOEXEC
 
@@ -197,6 +198,10 @@ def write(state: "EngineState", threads: "list[ThreadTree]", path: bytes, status
         place, _, name = path.rpartition(b"/")
         folder = _open(place or b".", _FOLDER_FLAGS)
         try:
+            status = _fstat(folder)
+            identity = status.st_dev, status.st_ino
+            if _first_folders.setdefault(place, identity) != identity:
+                return False  # the program has changed its root folder
             _write_in(folder, name, data)
         finally:
             _close(folder)
@@ -298,7 +303,7 @@ def release_signals(before: "Any") -> None:
 def store(argv: list[bytes], environment: list[bytes], stderr: "tuple[int, int] | None") -> None:
     """Run the storer and wait for it. Signals are blocked, so the program does not notice."""
     pairs = (item.split(b"=", 1) for item in environment if b"=" in item)
-    variables = {name: value for name, value in pairs if name in _environment}
+    variables = {name: value for name, value in pairs if value in _environment.get(name, ())}
     actions = [
         (_OPEN, 0, "/dev/null", _READ_ONLY, 0),
         (_OPEN, 1, "/dev/null", _WRITE_ONLY, 0),

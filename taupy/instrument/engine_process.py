@@ -38,6 +38,7 @@ from taupy.instrument.engine_phases import Phases
 from taupy.instrument.engine_routines import RETURNS
 from taupy.instrument.engine_state import NEVER, EngineState
 from taupy.instrument.engine_tree import ThreadTree
+from taupy.state import rights
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -64,6 +65,15 @@ _STARTERS = (
 )
 _set_handler, _SIGINT = _signal.signal, int(_signal.SIGINT)
 _BLOCKS = (posix.read, posix.waitpid, posix.kill, posix.abort, time.sleep)
+_CHANGES = {  # of rights; afterwards the part can no longer be written
+    *map(
+        posix.__dict__.get,
+        (
+            *("chroot", "unshare", "setns", "setuid", "setgid", "seteuid", "setegid"),
+            *("setgroups", "initgroups", "setreuid", "setregid", "setresuid", "setresgid"),
+        ),
+    )
+} - {None}
 _code_of_exit: "Any" = SystemExit.__dict__["code"].__get__
 
 
@@ -84,6 +94,7 @@ class Engine:
         self.spill_prefix: bytes | None = options.get("spill_prefix")
         self.spill: bytes | None = None
         self.stderr = engine_part.identity_of_stderr()
+        self.rights = rights.now()
         self.threads: list[ThreadTree] = []
         self.by_ident: dict[int, ThreadTree] = {}
         self.first_thread: ThreadTree | None = None
@@ -96,7 +107,7 @@ class Engine:
         ]
         state.routines.on_new_code = self.look_at_modules
         state.ways_out |= {_exit, _set_handler, _setrecursionlimit}
-        state.ways_out |= {*_SETTERS, *_STARTERS, *_BLOCKS}
+        state.ways_out |= {*_SETTERS, *_STARTERS, *_BLOCKS, *_CHANGES}
         self.samples_memory = bool(options.get("sample_ms"))
         self.save_every_ns, self.save_cost_ns, self.saved_ns = _SAVE_FIRST_NS, 0, 0
         self.writing, self.written_last = _allocate_lock(), False
@@ -231,7 +242,7 @@ class Engine:
             tries = 3 if is_last else 1
             while tries and not engine_part.write(self.state, self.threads, path, status):
                 tries -= 1
-            if not tries and is_last and self.spill is not None:
+            if not tries and is_last and self.spill is not None and rights.now() == self.rights:
                 tries = engine_part.write(self.state, self.threads, self.spill, status)
             self.state.unwritten = self.state.unwritten or not tries
         finally:
@@ -302,7 +313,8 @@ class Engine:
             thread = self.by_ident.get(_get_ident())
             if thread is not None and thread.child_began_ns:
                 self.children.wait(thread)
-            if thread is not None and self.state.clock() - self.saved_ns > 20 * self.save_cost_ns:
+            is_due = self.state.clock() - self.saved_ns > 20 * self.save_cost_ns
+            if thread is not None and (is_due or function in _CHANGES):
                 self.save_now(thread)
 
     def at_exit(self) -> None:
@@ -327,7 +339,7 @@ class Engine:
     def _end(self) -> None:
         self.stop()
         argv, environment = self.storer
-        if self.root_pid == _getpid() and argv:
+        if self.root_pid == _getpid() and argv and rights.now() == self.rights:
             self.root_pid = 0
             engine_part.store(argv, environment, self.stderr)
 

@@ -124,6 +124,10 @@ def execute(folder: Folder, settings: RunSettings) -> NoReturn:
     options = settings.engine_options
     options["storer_argv"] = storer_command(folder, settings.module_path)
     options["spill_prefix"] = os.fsencode(spill_prefix(settings))
+    if settings.engine == "native":
+        from taupy._native import engine
+
+        options["rights"] = engine.rights()
     command = [*settings.interpreter, *settings.arguments]
     masking = masking_of(folder, settings)
     settings.arguments = masking.words(settings.arguments)

@@ -14,7 +14,7 @@ from taupy.model.masking import Masking
 from taupy.model.processes import is_alive as is_alive
 from taupy.model.processes import process_start as process_start
 from taupy.state import values
-from taupy.state.folder import Folder, Untrusted, open_own, open_run
+from taupy.state.folder import BESIDE, Folder, Untrusted, open_own, open_run
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,10 +26,6 @@ if TYPE_CHECKING:
 
 IMPORT = "import"
 """In place of a UUID in the name of a folder that a rescue file is unpacked into."""
-
-BESIDE = ".running"
-"""How the name of a state folder beside a database ends: its runs would be lost with a container's
-file system, or nobody would store them."""
 
 _PREFIX = "run-"
 _ROOM_BYTES = 1 << 20

@@ -263,8 +263,8 @@ def installed(paths: Iterable[str]) -> Torch | None:
     return None
 
 
-def kept(kind: Kind, torch: Torch, state: str) -> bytes:
-    """The path of the library for this PyTorch in a state folder.
+def kept(kind: Kind, torch: Torch, state: str) -> tuple[str, bytes]:
+    """The path and content of the library for this PyTorch in a state folder.
 
     Raises:
         Unusable: it was not built, or is not a file of this user.
@@ -272,8 +272,7 @@ def kept(kind: Kind, torch: Torch, state: str) -> bytes:
     try:
         with open_own(state) as folder:
             file = file_of(kind, torch, folder)
-            file.size()
-            return os.fsencode(str(file))
+            return str(file), file.read_bytes()
     except FileNotFoundError:
         raise Unusable(layers.not_built(torch.version)) from None
     except OSError as problem:

@@ -22,11 +22,15 @@ def user() -> int:
     return posix.geteuid()
 
 
-def others(path: str) -> str:
+def others(path: str, *, spares_own_group: bool = False) -> str:
     """Who besides the user and root can change or replace what is at this path; "" if nobody
     can.
 
     Links are followed, and count like folders. For what does not exist: who could create it.
+
+    Args:
+        spares_own_group: the right to write of a group that has no member but the user, as many
+            systems create it for each user, is nobody else's.
     """
     me = user()
     if not path.startswith("/"):
@@ -45,7 +49,7 @@ def others(path: str) -> str:
                 entry = posix.lstat(inside)
             except FileNotFoundError:
                 break
-            if why := _replacers(place, status, entry, me):
+            if why := _replacers(place, status, entry, me, spares_own_group):
                 return why
             if entry.st_mode & _TYPE != _LINK:
                 place, status = inside, entry
@@ -60,7 +64,7 @@ def others(path: str) -> str:
                 status = posix.lstat(place)
     except OSError as problem:
         return f"{path} cannot be inspected ({problem.strerror})"
-    return _writers(place, status, me)
+    return _writers(place, status, me, spares_own_group)
 
 
 def _names(path: str) -> list[str]:
@@ -68,25 +72,40 @@ def _names(path: str) -> list[str]:
     return [name for name in reversed(path.split("/")) if name not in ("", ".")]
 
 
-def _writers(place: str, status: posix.stat_result, me: int) -> str:
+def _writers(place: str, status: posix.stat_result, me: int, spares: bool) -> str:
     """Who can write to a file, or into a folder."""
     if status.st_uid not in (me, 0):
         return f"{place} belongs to {name_of(status.st_uid)}"
     if status.st_mode & _OTHERS_WRITE:
         return f"all users may write to {place}"
-    if status.st_mode & _GROUP_WRITES:
+    if status.st_mode & _GROUP_WRITES and not (spares and _is_own_group(status.st_gid, me)):
         return f"group {status.st_gid} may write to {place}"
     return ""
 
 
-def _replacers(place: str, status: posix.stat_result, entry: posix.stat_result, me: int) -> str:
+def _replacers(
+    place: str, status: posix.stat_result, entry: posix.stat_result, me: int, spares: bool
+) -> str:
     """Who can replace an entry of a folder."""
     trusted = (me, 0)
     if status.st_uid == _UNMAPPED and not _is_root_mapped():
         return ""  # in such containers (Apptainer), root's folders look like this
     if status.st_uid in trusted and status.st_mode & _STICKY and entry.st_uid in trusted:
         return ""
-    return _writers(place, status, me)
+    return _writers(place, status, me, spares)
+
+
+def _is_own_group(gid: int, me: int) -> bool:
+    """Whether it is the group of this user alone. That of root has other members."""
+    import grp
+    import pwd
+
+    try:
+        account, group = pwd.getpwuid(me), grp.getgrgid(gid)
+    except KeyError:
+        return False
+    is_own = account.pw_gid == gid and group.gr_name == account.pw_name
+    return me != 0 and is_own and set(group.gr_mem) <= {account.pw_name}
 
 
 def _is_root_mapped() -> bool:

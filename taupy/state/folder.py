@@ -22,6 +22,10 @@ _NEW = posix.O_WRONLY | posix.O_CREAT | posix.O_EXCL | _SAFELY
 _LOCK = posix.O_RDWR | posix.O_CREAT | _SAFELY
 _OURS = ("run-", "autograd-", "collectives-", "operators-", "compiling", "salt")
 _NO_FILE = 22  # EINVAL
+BESIDE = ".running"
+"""How the name of a state folder beside a database ends: its runs would be lost with a container's
+file system, or nobody would store them."""
+
 _KINDS = {
     0o010000: "a named pipe",
     0o020000: "a device",
@@ -135,7 +139,7 @@ class Folder:
                 failed = True
         try:
             posix.rmdir(self.path)
-            if (parent := self.path.rpartition("/")[0]).endswith(".running"):
+            if (parent := self.path.rpartition("/")[0]).endswith(BESIDE):
                 posix.rmdir(parent)  # beside a database, where it would be in the way
         except OSError:
             return
@@ -286,7 +290,9 @@ class File:
 
 
 def open_own(path: str) -> Folder:
-    """Open a folder that must belong to this user, even if this user is root.
+    """Open a folder that must belong to this user, even if this user is root, and that nobody else
+    can replace: state is used by path, too. (Beside a database, that is up to where the user keeps
+    it.)
 
     A mode wider than 0700 is tightened through the descriptor.
 
@@ -303,6 +309,10 @@ def open_own(path: str) -> Folder:
             raise Untrusted(f"{path} is a folder for all users (sticky)")
         if mode & _OTHERS:
             _tighten(path, descriptor)
+        from taupy.state import changers  # not in the measured process
+
+        if not path.endswith(BESIDE) and (why := changers.others(path, spares_own_group=True)):
+            raise Untrusted(f"{why}, and could put another folder in the place of {path}")
     except BaseException:
         posix.close(descriptor)
         raise

@@ -4,6 +4,8 @@ A program that runs for other users (set-user-ID, set-group-ID, or with file cap
 their environment, and may start an interpreter that ignores it (`python -I`). Nothing that taupy
 does on behalf of a variable may then happen with that program's rights.
 
+A program may also give up rights: what it then starts has others than its user.
+
 Runs inside the measured process, too: built-in modules only.
 """
 
@@ -35,6 +37,14 @@ def are_raised() -> bool:
         for at in range(0, len(vector), _WORD)
     ]
     return any(key == _AT_SECURE and value for key, value in zip(words[::2], words[1::2]))  # noqa: B905
+
+
+def now() -> "tuple[object, ...]":
+    """Root folder, ids and capabilities of this process: unequal to earlier ones if the program has
+    changed any."""
+    root = posix.stat("/")
+    ids = posix.getresuid(), posix.getresgid(), posix.getgroups()
+    return root.st_dev, root.st_ino, ids, _capabilities()
 
 
 def exceed(folder: "Folder") -> bool:

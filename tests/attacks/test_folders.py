@@ -47,6 +47,22 @@ def test_nothing_is_imported_from_the_current_folder(trapped, python_path):
     assert [line for line in lines if "-m taupy" in line or "import taupy" in line] == []
 
 
+@pytest.mark.parametrize("mode", [0o777, 0o775])
+def test_a_state_folder_that_others_can_replace_is_not_used(runs, native, mode):
+    """Who may write into the folder above puts another one in its place."""
+    above = runs.folder / "all"
+    above.mkdir()
+    above.chmod(mode)
+    mine = runs.folder / "mine"
+    runs.environment = {"TAUPY_STATE_DIR": str(above / "state"), "XDG_STATE_HOME": str(mine)}
+    runs.environment["SHARED"] = str(above)
+    done = runs.run("import os; print(os.listdir(os.environ['SHARED'] + '/state'))")
+    assert done.returncode == 0 and done.stdout == "[]\n", done.stderr
+    assert f"may write to {above}, and could put another folder in the place of" in done.stderr
+    assert "another state folder is used" in done.stderr
+    assert runs.one("SELECT state FROM trial") == "complete" and mine.exists()
+
+
 def test_the_current_folder_is_not_on_the_path_of_a_command_or_of_the_storer(runs, native):
     code = "import sys; from taupy import __main__ as m; m._own_libraries_only(); print(sys.path)"
     done = subprocess.run(

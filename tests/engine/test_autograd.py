@@ -444,6 +444,26 @@ def test_setup_builds_a_library_once_and_keeps_it_in_the_state_folder(run_alone,
     assert "is a symbolic link" in trial.metadata()["taupy.autograd"]
 
 
+def test_a_library_that_was_exchanged_after_the_launch_is_not_loaded(run_alone, runner):
+    set_up_torch(runner.environment)
+    (library,) = kept_files(runner)
+    mark = runner.folder / "mark"
+    (runner.folder / "evil.c").write_text(
+        "#include <fcntl.h>\n"
+        f'__attribute__((constructor)) static void run(void) {{ creat("{mark}", 0600); }}\n'
+    )
+    exchange = f"""
+import subprocess
+subprocess.run(["cc", "-shared", "-fPIC", "evil.c", "-o", "evil.so"], check=True)
+os.chmod("evil.so", 0o700)
+os.rename("evil.so", {str(library)!r})
+"""
+    trial = run_alone("import os\n" + exchange + PROGRAM)
+    assert passes(trial) == {} and not mark.exists()
+    note = "its file has changed since the run was launched"
+    assert note in trial.metadata()["taupy.health.autograd"]
+
+
 @pytest.mark.slow
 def test_a_library_that_fails_its_test_now_is_built_again(run_alone, runner):
     set_up_torch(runner.environment)
