@@ -110,8 +110,8 @@ ENGINE = [
     *(path.stem for path in sorted(Path("taupy/_native").glob("metric_*.c"))),
     *("metrics", "names", "natives", "operations"),
     *("options", "owners", "pairs", "part", "phases", "process", "pushed", "ranges", "routine"),
-    *("selection", "setprofile", "sha256", "signals", "spans", "step_metrics", "step_rows", "steps"),
-    *("steps_window", "stretches", "thread", "timers", "timing", "wrap"),
+    *("selection", "setprofile", "sha256", "signals", "spans", "step_metrics", "step_rows"),
+    *("steps", "steps_window", "stretches", "thread", "timers", "timing", "wrap"),
 ]
 EXTENSIONS = [
     # The engine's thread-local variables are few, so they need no call to be found.

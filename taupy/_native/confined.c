@@ -44,11 +44,12 @@ void rights_read(Rights *rights)
 
 void confinement_start(const Rights *at_launch)
 {
-    Rights now;
-    rights_read(&now);
-    launched = at_launch != NULL ? *at_launch : now;
-    filter_at_start = now.filter;
-    bound_at_start = now.is_bound;
+    if (at_launch != NULL)
+        launched = *at_launch;
+    else
+        rights_read(&launched);
+    filter_at_start = prctl(PR_GET_SECCOMP);
+    bound_at_start = prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0);
     filter_is_expected = 0;
     is_begun = 1;
 }

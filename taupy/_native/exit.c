@@ -51,8 +51,8 @@ static void files_set(posix_spawn_file_actions_t *actions)
 
 void fold(void)
 {
-    if (active && !waiting && part != NULL && root_pid != 0 && confinement() == NULL &&
-        root_pid != getpid() && !part->helper)
+    if (active && !waiting && part != NULL && root_pid != 0 && !part->helper && !is_filtered() &&
+        root_pid != getpid() && confinement() == NULL)
         part_fold(part);
 }
 
@@ -81,6 +81,20 @@ static char **environment_kept(void)
     return environment;
 }
 
+/* Whether the program has given up rights; the part of the run's own process then says so. */
+static int is_left_to_others(void)
+{
+    const char *why = confinement();
+    char text[160];
+    if (why == NULL)
+        return 0;
+    snprintf(text, sizeof text, "the program could not have its run stored itself: %s%s", why,
+             is_filtered() ? "; memory, processor time and counters were read until then" : "");
+    if (part != NULL && (int64_t)root_pid == part->pid)
+        metadata_write("taupy.health.left", text);
+    return 1;
+}
+
 /* Take the signal of the storer's end, which is blocked. Delivered, it would stop a program that has
  * asked to be traced (PTRACE_TRACEME), until a tracer lets it go on. */
 static void child_signal_take(void)
@@ -94,7 +108,8 @@ static void child_signal_take(void)
 
 void store(void)
 {
-    if (!active || storer_argv == NULL || confinement() != NULL || root_pid != getpid())
+    if (!active || storer_argv == NULL || root_pid == 0 || is_left_to_others() ||
+        root_pid != getpid())
         return;
     root_pid = 0; /* only once */
     posix_spawn_file_actions_t actions;
@@ -154,18 +169,6 @@ static void note_usage(void)
     part->involuntary_switches = usage.ru_nivcsw;
 }
 
-/* Note in the part of the run's own process why it does not have itself stored. */
-static void note_confinement(void)
-{
-    const char *why = confinement();
-    char text[160];
-    if (why == NULL || (int64_t)root_pid != part->pid)
-        return;
-    snprintf(text, sizeof text, "the program could not have its run stored itself: %s%s", why,
-             is_filtered() ? "; memory, processor time and counters were read until then" : "");
-    metadata_write("taupy.health.left", text);
-}
-
 void finish(int has_status, int64_t status, uint64_t state)
 {
     if (!active || waiting)
@@ -178,8 +181,6 @@ void finish(int has_status, int64_t status, uint64_t state)
             note_cpu_times();
             note_usage();
         }
-        if (state == PART_ENDED)
-            note_confinement();
         ClockPair now = clock_pair();
         part->end_ticks = now.ticks;
         part_moment(now.ticks); /* a daemon thread may be ending at the same time */
