@@ -3,6 +3,7 @@
 #include "confined.h"
 #include <errno.h>
 #include <linux/capability.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
@@ -10,7 +11,8 @@
 #include <unistd.h>
 
 static Rights launched;
-static int is_begun, filter_at_start, bound_at_start, filter_is_expected;
+static int is_begun, filter_at_start, bound_at_start;
+static atomic_uint filters; /* seen, installed or about to be */
 
 void rights_read(Rights *rights)
 {
@@ -50,28 +52,30 @@ void confinement_start(const Rights *at_launch)
         rights_read(&launched);
     filter_at_start = prctl(PR_GET_SECCOMP);
     bound_at_start = prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0);
-    filter_is_expected = 0;
     is_begun = 1;
 }
 
-void filter_expect(int is_expected) { filter_is_expected = is_expected; }
+void filter_begin(void) { atomic_fetch_add(&filters, 1); }
+
+void filter_fail(void) { atomic_fetch_sub(&filters, 1); }
 
 /* A container has a filter from the start: there, that the program has given up new privileges is
  * the only sign of another one. */
 int is_filtered(void)
 {
     int saved = errno;
-    if (is_begun && !filter_is_expected)
-        filter_is_expected = prctl(PR_GET_SECCOMP) != filter_at_start ||
-                             (filter_at_start != 0 &&
-                              prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) != bound_at_start);
+    if (is_begun && !atomic_load(&filters) &&
+        (prctl(PR_GET_SECCOMP) != filter_at_start ||
+         (filter_at_start != 0 && prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) != bound_at_start)))
+        filter_begin();
     errno = saved;
-    return filter_is_expected;
+    return atomic_load(&filters) != 0;
 }
 
 const char *confinement(void)
 {
-    static const char filtered[] = "it had confined itself (seccomp, no new privileges)";
+    static const char filtered[] = 
+        "it had confined itself (seccomp, Landlock, no new privileges)";
     Rights now;
     int saved = errno;
     if (!is_begun)

@@ -30,7 +30,9 @@ void confinement_start(const Rights *at_launch);
 const char *confinement(void);
 /* Whether a filter may be in place that was not there when this process began to record. */
 int is_filtered(void);
-/* A filter is about to be installed; or that failed. */
-void filter_expect(int is_expected);
+/* A filter is about to be installed, by this thread. Others may be installing theirs, so this one's
+ * failure takes back no more than what it said itself. */
+void filter_begin(void);
+void filter_fail(void);
 
 #endif

@@ -16,11 +16,15 @@
 #include <errno.h>
 #include <link.h>
 #include <linux/seccomp.h>
+#include <stdatomic.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#ifndef SYS_landlock_restrict_self
+#define SYS_landlock_restrict_self 446
+#endif
 #if defined(__x86_64__)
 #define IS_IMPORT(type) ((type) == R_X86_64_JUMP_SLOT || (type) == R_X86_64_GLOB_DAT)
 #elif defined(__aarch64__)
@@ -41,46 +45,87 @@ static void rooms_make(void)
     errno = saved;
 }
 
-enum Noted { NOT_NOTED, FIRST_FILTER, ANOTHER_FILTER };
+static atomic_int is_stopped; /* what calls on the kernel for each call */
+static int counts_stopped[3]; /* then; with the GIL */
 
-/* This thread, which may have released the GIL, is about to install a filter, or to give up new
- * privileges, which comes before that. */
-static enum Noted filter_begins(int is_now)
+enum Told { NOT_TOLD, TOLD, STOPPED };
+
+/* This thread, which may have released the GIL, is about to give up new privileges, which comes
+ * before a filter, or (`is_now`) to install one. */
+static enum Told filter_begins(int is_now)
 {
+    enum Told told = is_now ? TOLD : NOT_TOLD;
     int saved = errno;
     if (!active || part == NULL)
-        return NOT_NOTED;
-    enum Noted noted = is_filtered() ? ANOTHER_FILTER : FIRST_FILTER;
-    if (noted == FIRST_FILTER && python_is_there() && PyGILState_GetThisThreadState() != NULL) {
+        return NOT_TOLD;
+    if (!is_filtered() && python_is_there() && PyGILState_GetThisThreadState() != NULL) {
         PyGILState_STATE state = PyGILState_Ensure();
         part_prepare(part);
         TELL(on_finish, 0);
-        if (is_now)
+        if (is_now && !atomic_exchange(&is_stopped, 1)) {
             gpu_end_released(0); /* what the GPU has done so far is in its part */
+            counts_stopped[0] = metric_count;
+            counts_stopped[1] = call_metrics;
+            counts_stopped[2] = counter_event_count;
+            metric_count = call_metrics = counter_event_count = 0;
+            told = STOPPED;
+        }
         PyGILState_Release(state);
     }
     if (is_now)
-        filter_expect(1);
+        filter_begin();
     errno = saved;
-    return is_now ? noted : NOT_NOTED;
+    return told;
 }
 
-static void filter_ends(enum Noted noted, long result)
+static int (*stop_recording)(uint64_t state);
+
+/* The kernel is about to take the clock from this thread: reading it would end the program. */
+static void clock_ends(void)
 {
-    if (noted == FIRST_FILTER && result == -1)
-        filter_expect(0);
-    else if (noted != NOT_NOTED)
-        metric_count = call_metrics = counter_event_count = 0; /* reading takes system calls */
+    int saved = errno;
+    if (active && part != NULL && PyGILState_GetThisThreadState() != NULL) {
+        PyGILState_STATE state = PyGILState_Ensure();
+        metadata_write("taupy.health.left", "the program had given up reading clocks (strict seccomp,"
+                                            " PR_SET_TSC): nothing was counted from then on");
+        if (stop_recording(PART_RUNNING) != 0)
+            PyErr_Clear();
+        PyGILState_Release(state);
+    }
+    errno = saved;
+}
+
+static void filter_ends(enum Told told, long result)
+{
+    int saved = errno;
+    if (told == NOT_TOLD || result != -1)
+        return;
+    filter_fail();
+    if (told == STOPPED) {
+        PyGILState_STATE state = PyGILState_Ensure();
+        metric_count = counts_stopped[0];
+        call_metrics = counts_stopped[1];
+        counter_event_count = counts_stopped[2];
+        atomic_store(&is_stopped, 0);
+        PyGILState_Release(state);
+    }
+    errno = saved;
 }
 
 /* ---------------------------------------------------------------- ours */
 
+/* Without a program, the question is whether this kernel has filters. */
+static int may_install(int is_strict, unsigned long program) { return is_strict || program != 0; }
+
 static int our_prctl(int what, unsigned long a, unsigned long b, unsigned long c, unsigned long d)
 {
-    int is_meant = what == PR_SET_SECCOMP || what == PR_SET_NO_NEW_PRIVS;
-    enum Noted noted = is_meant ? filter_begins(what == PR_SET_SECCOMP) : NOT_NOTED;
+    int installs = what == PR_SET_SECCOMP && may_install(a == SECCOMP_MODE_STRICT, b);
+    int is_meant = installs || what == PR_SET_NO_NEW_PRIVS;
+    if ((installs && a == SECCOMP_MODE_STRICT) || (what == PR_SET_TSC && a == PR_TSC_SIGSEGV))
+        clock_ends();
+    enum Told told = is_meant ? filter_begins(installs) : NOT_TOLD;
     int result = prctl(what, a, b, c, d);
-    filter_ends(noted, result);
+    filter_ends(told, result);
     return result;
 }
 
@@ -90,10 +135,14 @@ static long our_syscall(long number, long a, long b, long c, long d, long e, lon
         return our_prctl((int)a, (unsigned long)b, (unsigned long)c, (unsigned long)d,
                          (unsigned long)e);
     int installs = number == SYS_seccomp &&
-                   (a == SECCOMP_SET_MODE_STRICT || a == SECCOMP_SET_MODE_FILTER);
-    enum Noted noted = installs ? filter_begins(1) : NOT_NOTED;
+                   (a == SECCOMP_SET_MODE_STRICT || a == SECCOMP_SET_MODE_FILTER) &&
+                   may_install(a == SECCOMP_SET_MODE_STRICT, (unsigned long)c);
+    int is_meant = installs || number == SYS_landlock_restrict_self;
+    if (installs && a == SECCOMP_SET_MODE_STRICT)
+        clock_ends();
+    enum Told told = is_meant ? filter_begins(1) : NOT_TOLD;
     long result = syscall(number, a, b, c, d, e, f);
-    filter_ends(noted, result);
+    filter_ends(told, result);
     return result;
 }
 
@@ -274,8 +323,9 @@ static PyObject *wrapped_create(PyObject *imp, PyObject *const *args, Py_ssize_t
     DO(setresgid, FAST)
 EACH_CHANGE(CHANGES)
 
-void calls_watch(void)
+void calls_watch(int (*stop)(uint64_t state))
 {
+    stop_recording = stop;
     PyObject *posix = PyImport_ImportModule("posix"), *imp = PyImport_ImportModule("_imp");
 #define WRAP(NAME, FLAGS) wrap(posix, #NAME, &real_##NAME, (void *)wrapped_##NAME, FLAGS);
     if (posix != NULL) {

@@ -4,7 +4,10 @@
 #ifndef TAUPY_CONFINED_CALLS_H
 #define TAUPY_CONFINED_CALLS_H
 
-/* From now on. Needs the GIL. */
-void calls_watch(void);
+#include <stdint.h>
+
+/* From now on. Needs the GIL, as does `stop`, which ends the recording with the
+ * part in this state, where no clock can be read any more. */
+void calls_watch(int (*stop)(uint64_t state));
 
 #endif

@@ -179,6 +179,8 @@ static void start_listeners(void)
         listener_add(all[i]);
 }
 
+static int stop_recording(uint64_t state);
+
 /* Changes to the process that are never undone, made only when a run is recorded. */
 static void start_run(const Options *options)
 {
@@ -192,7 +194,7 @@ static void start_run(const Options *options)
     wrap_functions();
     wrap_signals();
     wrap_setprofile();
-    calls_watch();
+    calls_watch(stop_recording);
 }
 
 static PyObject *start(PyObject *module, PyObject *given)
@@ -236,25 +238,30 @@ static PyObject *start(PyObject *module, PyObject *given)
 
 /* ------------------------------------------------------------------ stop */
 
-PyDoc_STRVAR(stop_doc, "stop() -> None\n\nStop recording and close the part; nothing is stored.");
-
-static PyObject *stop(PyObject *module, PyObject *unused)
+static int stop_recording(uint64_t state)
 {
-    (void)module, (void)unused;
     if (!active)
-        Py_RETURN_NONE;
+        return 0;
     gpu_end_released(1);
     if (hooks_remove() != 0)
-        return NULL;
+        return -1;
     close_all(clock_ticks());
-    finish(0, 0, PART_ENDED);
+    finish(0, 0, state);
     pthread_mutex_lock(&tree_lock);
     active = 0;
     pthread_mutex_unlock(&tree_lock);
     operations_stop();
     counters_stop();
     threads_release(); /* other threads keep theirs, but the hooks that use them are gone */
-    Py_RETURN_NONE;
+    return 0;
+}
+
+PyDoc_STRVAR(stop_doc, "stop() -> None\n\nStop recording and close the part; nothing is stored.");
+
+static PyObject *stop(PyObject *module, PyObject *unused)
+{
+    (void)module, (void)unused;
+    return stop_recording(PART_ENDED) != 0 ? NULL : Py_NewRef(Py_None);
 }
 
 static PyObject *is_active(PyObject *module, PyObject *unused)

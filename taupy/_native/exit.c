@@ -85,7 +85,7 @@ static char **environment_kept(void)
 static int is_left_to_others(void)
 {
     const char *why = confinement();
-    char text[160];
+    char text[256];
     if (why == NULL)
         return 0;
     snprintf(text, sizeof text, "the program could not have its run stored itself: %s%s", why,

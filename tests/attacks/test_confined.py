@@ -56,9 +56,11 @@ def plain(runs, source):
 
 def stored(runs):
     """The calls in the trial, which the watch stores soon, or else the next command."""
-    until = time.monotonic() + 20
+    until = time.monotonic() + 60
     while not runs.is_stored() and time.monotonic() < until:
         time.sleep(0.1)
+    if not runs.is_stored():
+        runs.taupy("trials", "--db", str(runs.database))
     assert runs.is_stored()
     return dict(
         runs.sql(
@@ -147,6 +149,75 @@ assert libc.prctl(15, name) == 0 and libc.syscall(39) > 0
     done = runs.run(source)
     assert "trial 1" in done.stderr, done.stderr
     assert runs.metadata("taupy.health.left") is None
+
+
+STRICT = """
+import ctypes
+def f(): pass
+f()
+libc = ctypes.CDLL(None)
+one = ctypes.c_ulong(1)
+libc.{call}
+libc.syscall(60, 0)
+"""
+
+
+@pytest.mark.parametrize("call", ["prctl(22, one)", "prctl(26, 2)", "syscall(317, 0, 0, None)"])
+def test_a_program_that_may_no_longer_read_the_clock_is_counted_until_then(runs, native, call):
+    """Strict seccomp takes the processor's clock away, too, as PR_SET_TSC does by itself."""
+    done = runs.run(STRICT.format(call=call), "--quiet")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert stored(runs)["f"] == 1
+    assert "reading clocks" in runs.metadata("taupy.health.left")
+    assert runs.one("SELECT state FROM trial") == "incomplete"
+
+
+def test_threads_may_install_filters_at_once(runs, native):
+    source = FILTER.format(
+        numbers=FORKS[-2:-1], is_allowed=False, kills=True, how="prctl", routines=1, end=""
+    )
+    prepares, rest = source.split("assert libc.prctl(38")
+    installs = "assert libc.prctl(38" + rest.split("f(); f()")[0] + "f()"
+    source = f"""
+import threading
+{prepares}
+install = compile({installs!r}, "install", "exec")
+def confine():
+    for _ in range(20):
+        exec(install, dict(globals()))
+threads = [threading.Thread(target=confine) for _ in range(4)]
+[thread.start() for thread in threads]
+[thread.join() for thread in threads]
+"""
+    done = runs.run(source, "--quiet")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert stored(runs)["f"] == 1 + 4 * 20
+
+
+def test_a_filter_that_was_refused_changes_nothing(runs, native):
+    """As programs ask whether the kernel has filters, or without the right to install one."""
+    source = """
+import ctypes
+def f(): pass
+libc = ctypes.CDLL(None)
+wrong = ctypes.create_string_buffer(16)  # of no instructions
+assert libc.prctl(22, 2, None) == libc.syscall(317, 1, 0, None) == -1
+assert libc.prctl(22, 2, wrong) == libc.syscall(317, 1, 0, wrong) == -1
+for _ in range(3):
+    f()
+def work(): sum(i * i for i in range(100_000))
+work()
+"""
+    done = runs.run(source, "--cpu-time")
+    assert done.returncode == 0 and "trial 1" in done.stderr, done.stderr
+    assert runs.calls()["f"] == 3
+    assert runs.metadata("taupy.health.left") is None
+    used = """
+        SELECT inclusive FROM timer_value AS value JOIN metric ON metric.id = value.metric_id
+          JOIN timer ON timer.id = value.timer_id
+         WHERE metric.name = 'cpu_time' AND timer.short_name = 'work'
+    """
+    assert runs.one(used) > 0
 
 
 CHANGES = {
