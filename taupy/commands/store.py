@@ -59,13 +59,8 @@ def store(folder: str, of: str = "program") -> None:
             if settings.rank and delivery.trial_id is not None:
                 lines = []  # rank 0 speaks for the job
             lines += _pushed(delivery, waiting=not settings.rank)
-    except FileNotFoundError as problem:
-        lines = [_deleted(folder, str(problem))]
-    except BaseException as problem:  # whatever went wrong, the run folder still exists
-        lines = [
-            f"the run could not be stored ({type(problem).__name__}: {problem}); it is saved in "
-            f"{folder}, and the next taupy command will try again"
-        ]
+    except BaseException as problem:
+        lines = [_not_stored(folder, problem)]
     else:
         with contextlib.suppress(BaseException):  # the next command recovers them as well
             from taupy.session import recover
@@ -80,10 +75,12 @@ def store(folder: str, of: str = "program") -> None:
             say(*lines)
 
 
-def _deleted(folder: str, problem: str) -> str:
-    """Why a run whose files are gone could not be stored."""
+def _not_stored(folder: str, problem: BaseException) -> str:
     if os.path.exists(os.path.join(folder, "run")):
-        return f"the run in {folder} could not be stored: {problem}"
+        return (
+            f"the run could not be stored ({type(problem).__name__}: {problem}); it is saved in "
+            f"{folder}, and the next taupy command will try again"
+        )
     return (
         f"nothing is stored: {folder}, which held what was measured, was deleted while the program "
         "ran, by it or by another process; keep such files elsewhere: TAUPY_STATE_DIR=FOLDER "
