@@ -140,6 +140,7 @@ def deliver(
     database: str | None = None,
     *,
     rescue: bool = True,
+    is_told: bool = True,
     unclash: bool = False,
     facts: Mapping[str, str] | None = None,
 ) -> Delivery:
@@ -149,6 +150,8 @@ def deliver(
         folder: the run folder.
         database: the database, if not the one in the run's settings.
         rescue: save the run beside the database if it cannot be written to it.
+        is_told: somebody reads what comes of it. Otherwise a run of which nothing was measured
+            stays, so that the next command says so.
         unclash: use the next free name if another trial of the experiment has the same name.
         facts: about the machine and the program; None: collect those of this machine now.
     """
@@ -157,7 +160,9 @@ def deliver(
             run = _Run.opened(folder, database, facts)
             trusts = facts is None and bool(run.settings.engine_options.get("trust_folder"))
             with sqlite.trusting_folders(trusts):
-                delivery = _deliver(run, rescue, unclash) if run.parts else _without_parts(run)
+                delivery = (
+                    _deliver(run, rescue, unclash) if run.parts else _without_parts(run, is_told)
+                )
             return replace(
                 delivery,
                 database=os.fspath(run.database),
@@ -225,7 +230,7 @@ class _Run:
             self.folder.remove()
 
 
-def _without_parts(run: _Run) -> Delivery:
+def _without_parts(run: _Run, is_told: bool) -> Delivery:
     if run.was_stored and run.database.exists():
         # All that was measured is stored; whoever was still running then left nothing more.
         if run.running:
@@ -234,7 +239,7 @@ def _without_parts(run: _Run) -> Delivery:
             trial = complete_trial(db, run.settings.trial_uuid, "\n".join(run.collected.lost))
         run.remove([])
         return Delivery(trial)
-    if not run.running:
+    if is_told and not run.running:
         run.remove(run.collected.files)
     why = [*run.settings.notes, *run.collected.lost]
     reason = "; ".join(

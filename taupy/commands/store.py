@@ -53,7 +53,8 @@ def store(folder: str, of: str = "program") -> None:
         with open_run(folder) as run:
             settings = read_settings(run)
             quiet = settings.quiet
-            delivery = deliver(run, rescue=of == "program")
+            is_told = of == "program"
+            delivery = deliver(run, rescue=is_told, is_told=is_told)
             lines = report(delivery, settings.notes)
             lines[1:1] = _next(delivery, settings.cwd)
             if settings.rank and delivery.trial_id is not None:

@@ -187,15 +187,18 @@ def test_a_state_folder_that_is_full_from_the_start_gives_way_to_another(full, n
 @pytest.mark.parametrize("cut", [0, 4096, 30_000])
 def test_a_part_that_was_cut_off_makes_the_trial_incomplete(runs, native, cut):
     calls = "".join(f"def f{n}(): pass\nf{n}()\n" for n in range(300))
-    runs.run(calls + "import os; os.kill(os.getpid(), 9)\n")
+    runs.run(calls + "import os; os.kill(os.getpid(), 9)\n", "--no-watch")
     (part,) = runs.state.glob("run-*/*.part")
     size = part.stat().st_size
     os.truncate(part, cut)
+    storer = "import sys; from taupy.commands.store import store; store(*sys.argv[1:])"
+    subprocess.run([sys.executable, "-c", storer, part.parent, "watch"], check=True)  # unheard
     done = runs.taupy("trials", "--db", str(runs.database))
     assert "Traceback" not in done.stderr
     if cut < 20_000:
         assert "nothing was measured" in done.stderr
         assert " lost" in done.stderr
+        assert not part.parent.exists()
     else:
         assert cut < size
         assert state(runs) == "incomplete"
