@@ -150,7 +150,7 @@ def deliver(
         folder: the run folder.
         database: the database, if not the one in the run's settings.
         rescue: save the run beside the database if it cannot be written to it.
-        is_told: somebody reads what comes of it. Otherwise a run of which nothing was measured
+        is_told: a person reads the message. Otherwise a run of which nothing was measured
             stays, so that the next command says so.
         unclash: use the next free name if another trial of the experiment has the same name.
         facts: about the machine and the program; None: collect those of this machine now.
