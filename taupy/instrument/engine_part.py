@@ -198,8 +198,8 @@ def write(state: "EngineState", threads: "list[ThreadTree]", path: bytes, status
         place, _, name = path.rpartition(b"/")
         folder = _open(place or b".", _FOLDER_FLAGS)
         try:
-            found = _fstat(folder)
-            identity = found.st_dev, found.st_ino
+            opened = _fstat(folder)
+            identity = opened.st_dev, opened.st_ino
             if _first_folders.setdefault(place, identity) != identity:
                 return False  # the program has changed its root folder
             _write_in(folder, name, data)
