@@ -97,8 +97,10 @@ def run(args: argparse.Namespace) -> int:
         shown = _papers(args)
     else:
         shown = _measured(args)
+    keeps = not args.action or (args.action == "datasheet" and args.keep)
+    code = _keep(args, shown) if keeps else 0
     _show(ordered(shown), args.form)
-    return 0
+    return code
 
 
 def _listed(args: argparse.Namespace) -> list[Ceiling]:
@@ -129,13 +131,15 @@ def _papers(args: argparse.Namespace) -> list[Ceiling]:
     published = [ceiling for sheet in sheets for ceiling in datasheets.ceilings(sheet)]
     if not published:
         raise TaupyError(f"no datasheet for '{args.processor}'; known: {gpus_with_sheet}")
-    if args.keep:
-        _keep(args, published)
     return published
 
 
 def _measured(args: argparse.Namespace) -> list[Ceiling]:
-    options.file_and_store(args)  # complains about an address before measuring
+    from taupy.profiledb.database import ProfileDB
+
+    path, _ = options.file_and_store(args)
+    with ProfileDB.open(path, create=True, readonly=False):
+        pass  # what cannot be stored is not measured
     measured: list[Ceiling] = []
     problems: list[str] = []
     with bar.shown() as progress:
@@ -151,7 +155,6 @@ def _measured(args: argparse.Namespace) -> list[Ceiling]:
     say(*problems)
     if not measured:
         raise TaupyError("nothing could be measured")
-    _keep(args, measured)
     return measured
 
 
@@ -244,8 +247,8 @@ def _subject(processor: str, device_uuid: str = "") -> Subject:
     )
 
 
-def _keep(args: argparse.Namespace, listed: Sequence[Ceiling]) -> None:
-    """Store the ceilings; a failure is reported, and they are shown anyway."""
+def _keep(args: argparse.Namespace, listed: Sequence[Ceiling]) -> int:
+    """Store the ceilings. A failure is said, makes the exit code 1, and they are shown anyway."""
     from taupy.profiledb.ceilings import add_ceilings
     from taupy.profiledb.database import ProfileDB
 
@@ -255,7 +258,7 @@ def _keep(args: argparse.Namespace, listed: Sequence[Ceiling]) -> None:
             add_ceilings(db, listed)
     except DatabaseError as problem:
         say(f"the ceilings were not stored: {problem}")
-        return
+        return 1
     if store:
         from taupy.commands import pushing
 
@@ -263,6 +266,8 @@ def _keep(args: argparse.Namespace, listed: Sequence[Ceiling]) -> None:
             say(pushing.kept(path, store, "the ceilings are"))
         except DatabaseError as problem:
             say(str(problem))
+            return 1
+    return 0
 
 
 def _show(listed: Sequence[Ceiling], form: terminal.Form) -> None:

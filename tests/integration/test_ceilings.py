@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 
@@ -57,3 +58,14 @@ def test_what_cannot_be_is_reported_in_one_line(tmp_path, arguments, code, says)
     assert done.returncode == code
     assert says in done.stderr
     assert done.stderr.count("\n") == 1
+
+
+def test_what_could_not_be_stored_is_not_measured(tmp_path):
+    os.mkfifo(tmp_path / "c.db")
+    done = taupy(tmp_path, "--cpu")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.endswith("is a named pipe, not a database; name a file with --db FILE\n")
+    assert done.stderr.count("\n") == 1
+    done = taupy(tmp_path, "datasheet", "H200", "--keep")
+    assert done.returncode == 1 and "H200" in done.stdout
+    assert done.stderr.startswith("taupy: the ceilings were not stored: ")

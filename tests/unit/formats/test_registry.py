@@ -11,7 +11,7 @@ import pytest
 from taupy.errors import FormatError, UsageError
 from taupy.formats import reading, registry
 from taupy.model.progress import SILENT
-from tests.builders import gpu_profile, small_profile
+from tests.builders import deep_profile, gpu_profile, small_profile
 
 
 def test_names_are_unique_and_every_format_does_something():
@@ -28,6 +28,15 @@ def test_what_is_written_is_recognised_as_that_format(tmp_path):
             target = tmp_path / f"{format.name}-{number}{(format.suffixes or ('',))[0]}"
             format.write(profile, target, SILENT)
             assert registry.recognised(target).name == format.name
+
+
+def test_a_deep_tree_can_be_written_in_every_format(tmp_path):
+    """Deeper than Python's stack, so that nothing may walk it by recursion."""
+    deep = deep_profile(1200)
+    for format in registry.formats():
+        if format.write:
+            format.write(deep, tmp_path / format.name, SILENT)
+            assert (tmp_path / format.name).exists()
 
 
 def test_packed_files_are_recognised_by_what_is_in_them(tmp_path):
