@@ -8,6 +8,10 @@ import shlex
 _WITH_VALUE = "WX"
 _ENDS = "cm"
 
+_LONGEST = 1_000_000
+"""Characters of a command that are looked at. shlex reads some 4 MB a second, and metadata of files
+from elsewhere may be of any length."""
+
 
 def split(words: list[str]) -> tuple[list[str], list[str]]:
     """The interpreter's options in `words`, which follow the interpreter, and what it runs with
@@ -51,6 +55,7 @@ def meant(command: str) -> str:
 
 
 def _parts(command: str) -> tuple[list[str], list[str]]:
+    command = command[:_LONGEST]
     try:
         words = shlex.split(command)
     except ValueError:

@@ -36,3 +36,8 @@ def test_a_trial_is_named_for_the_script_and_not_for_the_interpreter():
 def test_options_that_change_the_program_count_and_unbuffered_output_does_not():
     assert meant("python -u train.py") == meant("/venv/bin/python train.py")
     assert meant("python -O train.py") == "-O train.py"
+
+
+def test_no_more_is_split_than_a_real_command_has():
+    longer = "python x.py " + "a " * 2_000_000
+    assert len(program(longer)) < 1_000_000
