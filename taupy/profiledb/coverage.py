@@ -28,7 +28,7 @@ _COVERAGE = """
 
 _FORKING = """
     SELECT thread.id FROM thread
-     WHERE thread.kind = 'host' AND thread.trial_id IN (
+     WHERE thread.kind = 'host' AND thread.trial_id IN ({trials}) AND thread.trial_id IN (
            SELECT forked.trial_id FROM thread AS forked
             WHERE forked.trial_id IN ({trials}) AND forked.kind = 'host'
             GROUP BY forked.trial_id HAVING min(forked.node) < max(forked.node))
