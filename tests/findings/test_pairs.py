@@ -100,8 +100,8 @@ def test_two_functions_that_one_routine_maps_are_two_places_with_their_own_time(
     pytest.importorskip("pandas", reason="pandas is not installed: pip install pandas")
     found = findings_of(tmp_path, BOTH)
     dear, cheap = sorted(found, key=lambda one: "(program.py:4)" in one.sentence)
-    assert "(program.py:2)" in dear.sentence and "6,000 times" in dear.sentence
-    assert "(program.py:4)" in cheap.sentence and "2,000 times" in cheap.sentence
+    assert "(program.py:2)" in dear.sentence and "60,000 times" in dear.sentence
+    assert "(program.py:4)" in cheap.sentence and "50,000 times" in cheap.sentence
     assert dear.saved_ns + cheap.saved_ns < dear.wall_ns
 
 
@@ -113,7 +113,7 @@ def number(text):
     return pd.to_numeric(text)
 def both(spans, numbers):
     return spans.map(span), numbers.map(number)
-both(pd.Series(["3 min"] * 6000), pd.Series(["2.5"] * 2000))
+both(pd.Series(["3 min"] * 60000), pd.Series(["2.5"] * 50000))
 """
 SWAP = """\
 import pandas as pd
