@@ -47,6 +47,8 @@ os.write(1, b"confined %d\\n" % done)
 
 
 def plain(runs, source):
+    if "TAUPY_SANITIZED" in os.environ:
+        pytest.skip("a sanitizer makes system calls of its own, which the filter forbids")
     (runs.folder / "prog.py").write_text(source)
     done = subprocess.run(
         [sys.executable, "prog.py"], cwd=runs.folder, capture_output=True, text=True, timeout=60
@@ -89,7 +91,9 @@ def test_a_filter_changes_nothing_and_loses_nothing(
     expected = plain(runs, source)
     assert "confined 0" in expected[1]
     done = runs.run(source, "--quiet", "--cpu-time")
-    assert (done.returncode, done.stdout, done.stderr) == expected
+    assert (done.returncode, done.stdout) == expected[:2]
+    # Python 3.15 itself cannot end where munmap fails, and says at which address.
+    assert done.stderr.partition("munmap(")[0] == expected[2].partition("munmap(")[0]
     calls = stored(runs)
     assert calls["f"] == 3 and calls["g199"] == 1
     assert runs.metadata("taupy.health.callpaths") is None
