@@ -13,6 +13,9 @@ from taupy.pprof.view import Cell, Column, View
 RULE = 87
 """Length of TAU's rule, used if the table is at least as wide."""
 
+SMALL = 200
+"""Rows up to which rich draws a table in colours; it takes 30 times as long for thousands."""
+
 Painter = Callable[[str, str], str]
 """Maps a text and a style to the text with terminal escapes."""
 
@@ -37,6 +40,8 @@ def _table(view: View, limit: int, paint: Painter | None, window: bool) -> Itera
     columns, positions = cells.seen_by(view, "people")
     formats = [cells.FORMATS[column.kind] for column in columns]
     headings = [cells.heading(column) for column in columns]
+    height = max(map(len, headings), default=0)
+    headings = [[*lines, *[""] * (height - len(lines))] for lines in headings]
     right = [
         cells.stands_right(column, view, at) for column, at in zip(columns, positions, strict=True)
     ]
@@ -62,18 +67,28 @@ def _table(view: View, limit: int, paint: Painter | None, window: bool) -> Itera
         for line in _wrapped(visible(view.title), wrap):
             yield _painted(line, "bold cyan", paint) + "\n"
     yield rule
-    for at in range(max(map(len, headings), default=0)):
-        above = [heading[at] if at < len(heading) else "" for heading in headings]
-        yield _painted(_row(above, widths, right, limit), "bold", paint) + "\n"
-    yield rule
     share = next((at for at, column in enumerate(columns) if column.kind == "percent"), None)
-    wraps = not window and any(column.sentence for column in columns)
-    for row in view.rows:
-        shown = [formats[at](row[position]) for at, position in enumerate(positions)]
-        style = "" if share is None or paint is None else _heat(row[positions[share]])
-        for cells_of_line in _on_lines(shown, columns, widths) if wraps else [shown]:
-            text_of_line = _row(cells_of_line, widths, right, limit)
-            yield _painted(text_of_line, style, paint) + "\n"
+    styles = [""] * len(view.rows)
+    if paint is not None and share is not None:
+        styles = [_heat(row[positions[share]]) for row in view.rows]
+    shown = (
+        [formats[at](row[position]) for at, position in enumerate(positions)] for row in view.rows
+    )
+    if paint is not None and len(view.rows) <= SMALL:
+        from taupy.pprof import rich_table
+
+        drawn = rich_table.lines(headings, zip(shown, styles, strict=True), widths, right)
+        yield from itertools.islice(drawn, height)
+        yield rule
+        yield from drawn
+    else:
+        for above in zip(*headings, strict=True):
+            yield _painted(_row(above, widths, right, limit), "bold", paint) + "\n"
+        yield rule
+        wraps = not window and any(column.sentence for column in columns)
+        for row, style in zip(shown, styles, strict=True):
+            for cells_of_line in _on_lines(row, columns, widths) if wraps else [row]:
+                yield _painted(_row(cells_of_line, widths, right, limit), style, paint) + "\n"
     if notes:
         yield rule
     for note in notes:

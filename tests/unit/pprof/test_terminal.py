@@ -2,12 +2,13 @@ import csv
 import io
 import json
 import math
+import re
 import sys
 from dataclasses import replace
 
 import pytest
 
-from taupy.pprof import terminal, text
+from taupy.pprof import table, terminal, text
 from taupy.pprof.view import Column, View
 
 ROUTINES = View(
@@ -136,6 +137,28 @@ def test_on_a_terminal_lines_fit_and_hot_rows_glow(monkeypatch):
     terminal.show(View("T", ROUTINES.columns, rows), stream=plain, width=48)
     assert max(map(len, plain.getvalue().splitlines())) == 48
     assert lines[-1] == plain.getvalue().splitlines()[-1]  # a cold row has no color
+
+
+SPECIAL = ["[bold]x[/]", ":smile:", "日本" * 30, "a => " + "c" * 90, "e\u0301" * 40, "", " x "]
+
+
+@pytest.mark.parametrize("width", [0, 20, 48, 80])
+@pytest.mark.parametrize("rows", [0, 1, table.SMALL, table.SMALL + 1])
+def test_a_terminal_shows_the_text_that_a_pipe_gets(rows, width):
+    names = [SPECIAL[at % len(SPECIAL)] for at in range(rows)]
+    routines = [(100 / (at + 1), at, at, name, "") for at, name in enumerate(names)]
+    for columns in (ROUTINES.columns, [Column("name", "text", "")]):
+        view = View("T", columns, [row[: len(columns)] for row in routines], ["a note"])
+        colored = shown(view, width=width, color=True)
+        assert re.sub(r"\x1b\[[0-9;]*m", "", colored) == shown(view, width=width, color=False)
+
+
+def test_small_tables_are_drawn_by_rich(monkeypatch):
+    drawn = []
+    monkeypatch.setattr("rich.table.Table.add_row", lambda *a, **k: drawn.append(a))
+    for rows in (table.SMALL, table.SMALL + 1):
+        shown(View("T", ROUTINES.columns, ROUTINES.rows[:1] * rows), color=True)
+    assert len(drawn) == table.SMALL
 
 
 WIDE = View(
