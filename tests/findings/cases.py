@@ -108,3 +108,27 @@ TRAININGS = {
     "compiled_again": (AGAIN, "step"),
     "saved_each_step": (STALL, "keep"),
 }
+
+LOOK_ALIKES = {
+    LOOP: ("edit_distance", "recurrence", "queens", "matrix_products"),
+    BUSY: ("two_threads", "waiting_for_work", "asyncio_queue"),
+    STALL: ("some_log_lines", "word_counts", "mlp_in_memory"),
+    IMPORTS: ("orders", "forest", "text_pipeline"),
+    IMBALANCE: ("even_threads", "even_processes", "pool_in_turn", "even_ranks"),
+    AGAIN: ("rules_compiled", "templates_kept"),
+    PICKLED: ("pool_bootstrap", "even_processes"),
+    HISTORY: ("last_values", "window_of_values", "kmeans"),
+    MEMORY: ("buffers_reused", "database_in_memory"),
+    DATA: ("well_fed", "loader_keeps_up", "conv_prefetch"),
+    SYNC: ("well_fed", "read_when_ready", "memory_from_a_pool"),
+    COPIES: ("well_fed", "read_when_ready"),
+    TINY: ("graph_replay", "python_ahead"),
+    "host slower than GPU": ("python_ahead", "well_fed"),
+    "kernels without flop": ("memory_from_a_pool", "old_and_narrow"),
+    "tensor cores unused": ("old_and_narrow", "products_of_vectors"),
+}
+"""Healthy programs and trainings that look like a fault of that kind. What looks like the others is
+in the modules of their tests."""
+
+WITHOUT_ADVICE = (DATA, "regression", "step time")
+"""Kinds whose advice nobody has tried in two programs: they say what was measured."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from taupy.model.profile import Profile
 from tests.findings.gpu_faults import (
+    ALONE,
     BACKWARD,
     DATA,
     FORWARD,
@@ -115,7 +116,20 @@ def products_of_vectors() -> Profile:
     )  # fmt: skip
 
 
+def loader_keeps_up() -> Profile:
+    """Batches that are in memory, cut and put together in the training's own process."""
+    return training(
+        part(DATA, ALONE, own=us(200)),
+        part("step", FORWARD, own=us(700), calls=[
+            api(LAUNCH, 50, us(5), kernel(TENSOR, 50, us(90)))]),
+        part("step", BACKWARD, own=us(300), calls=[
+            api(LAUNCH, 50, us(5), kernel(TENSOR, 50, us(100)))]),
+        part("step", "end", calls=[api(SYNC, 1, us(7_700))]),
+        once=[(IMPORT, ms(2_600))],
+    )  # fmt: skip
+
+
 HEALTHY = (
     *(well_fed, even_ranks, graph_replay, python_ahead, read_when_ready, memory_from_a_pool),
-    *(old_and_narrow, products_of_vectors),
+    *(old_and_narrow, products_of_vectors, loader_keeps_up),
 )

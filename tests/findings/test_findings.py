@@ -274,11 +274,15 @@ def test_a_trial_that_takes_longer_than_all_earlier_ones_is_a_regression(tmp_pat
     times = [100, 103, 98, 101, 99, 102, 160]
     first = _first(_stored(tmp_path, *(_trial(n, ms) for n, ms in enumerate(times, 1))))
     assert first.kind == "regression"
-    assert "parse (app.py:9)" in first.sentence
+    assert "parse (app.py:9) grew most, by 59.5 ms (taupy compare 6 7)" in first.sentence
+    assert first.attempt == ""
     assert first.saved_ns == pytest.approx(59.5e6)
 
 
-@pytest.mark.parametrize("last", [104, 120])
+WITHIN = (104, 120)  # [ms]
+
+
+@pytest.mark.parametrize("last", WITHIN)
 def test_a_trial_within_the_spread_of_earlier_ones_is_none(last, tmp_path):
     """Earlier ones differ by 15 ms: what is beyond them by less may be noise."""
     times = [100, 110, 98, 101, 95, 102, last]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 
 import pytest
 
@@ -11,8 +10,16 @@ from taupy.analysis.findings import RULES
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.writer import add_profile
 from taupy.report.report import report
-from tests.findings import gpu_faults, gpu_mended, pairs
-from tests.findings.cases import INDEPENDENT, PROGRAMS, TRAININGS
+from tests.findings import (
+    gpu_faults,
+    gpu_healthy,
+    gpu_mended,
+    pairs,
+    test_findings,
+    test_kernel_code,
+    test_series,
+)
+from tests.findings.cases import INDEPENDENT, LOOK_ALIKES, PROGRAMS, TRAININGS, WITHOUT_ADVICE
 
 KINDS = {name: kind for name, (kind, _) in (PROGRAMS | INDEPENDENT).items()}
 QUICK = {"histogram_by_hand", "codec_at_each_call", "letters_from_text", "average_so_far"}
@@ -65,11 +72,37 @@ def found(folder, profile):
         return report(db, db.latest()).judgement.findings
 
 
-def test_every_rule_that_gives_advice_has_two_pairs():
-    tried = Counter(KINDS[name] for name in {*pairs.PAIRS, *pairs.MODULES.values()})
-    tried += Counter(TRAININGS[mended.__name__][0] for mended in gpu_mended.MENDED)
-    without = {rule.KIND for rule in RULES} - {kind for kind, count in tried.items() if count > 1}
-    assert without == {"data wait", "kernel's code", "regression", "step time"}
+def table() -> dict[str, tuple[set[str], set[str]]]:
+    """Each rule's pairs, and the healthy programs and profiles that look like its fault."""
+    tried = [(KINDS[name], name) for name in {*pairs.PAIRS, *pairs.MODULES.values()}]
+    tried += [(TRAININGS[mended.__name__][0], mended.__name__) for mended in gpu_mended.MENDED]
+    tried += [("kernel's code", name) for name in test_kernel_code.PAIRS]
+    alike = [(kind, name) for kind, names in LOOK_ALIKES.items() for name in names]
+    alike += [("kernel's code", name) for name in test_kernel_code.LOOK_ALIKES]
+    alike += [("step time", name) for name in test_series.OTHER_STEPS]
+    alike += [("memory growth", name) for name in test_series.OTHER_MEMORY]
+    alike += [("regression", f"last {ms} ms") for ms in test_findings.WITHIN]
+    return {
+        rule.KIND: tuple({name for kind, name in names if kind == rule.KIND}
+                         for names in (tried, alike))
+        for rule in RULES
+    }  # fmt: skip
+
+
+def test_every_rule_has_two_look_alikes_and_two_pairs_or_gives_no_advice():
+    number = {kind: (len(tried), len(alike)) for kind, (tried, alike) in table().items()}
+    assert [kind for kind, (_, alike) in number.items() if alike < 2] == []
+    assert {kind for kind, (tried, _) in number.items() if tried < 2} == {*WITHOUT_ADVICE}
+    played = {training.__name__ for training in gpu_healthy.HEALTHY}
+    named = {name for names in LOOK_ALIKES.values() for name in names}
+    assert named <= {*test_findings.HEALTHY, *played}
+
+
+@pytest.mark.parametrize("name", TRAININGS)
+def test_advice_is_given_where_a_twin_has_followed_it(name, tmp_path):
+    kind, _ = TRAININGS[name]
+    finding = next(one for one in found(tmp_path, getattr(gpu_faults, name)()) if one.kind == kind)
+    assert bool(finding.attempt) == (name in {mended.__name__ for mended in gpu_mended.MENDED})
 
 
 def test_what_no_gpu_has_run_says_so(tmp_path):

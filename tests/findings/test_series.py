@@ -52,26 +52,27 @@ def test_outliers_are_found_with_the_phase_that_makes_them(tmp_path):
     assert finding.kind == "step time"
     assert "3 of 60 steps" in finding.sentence
     assert "in data" in finding.sentence
+    assert finding.sentence.endswith("(taupy steps 1)") and finding.attempt == ""
     assert finding.saved_ns == pytest.approx(3 * 49.9 * MS)
 
 
 def test_steps_that_take_longer_and_longer_are_found(tmp_path):
     (finding,) = _judgement(tmp_path, _training([10.0 + 0.2 * n for n in range(60)])).findings
-    assert "longer and longer" in finding.sentence
+    assert "longer and longer" in finding.sentence and finding.attempt == ""
     assert "in data" in finding.sentence
 
 
-@pytest.mark.parametrize(
-    "times",
-    [
-        [500.0, 40.0, *[10.0] * 60],  # a warm-up
-        [10.0 + n % 5 * 0.3 for n in range(60)],  # jitter
-        [10.0] * 8 + [30.0] * 4,  # too few
-        [13.0 - 0.05 * n for n in range(60)],  # faster and faster
-    ],
-)
-def test_other_series_of_steps_are_none(times, tmp_path):
-    assert _judgement(tmp_path, _training(times)).findings == []
+OTHER_STEPS = {
+    "a warm-up": [500.0, 40.0, *[10.0] * 60],
+    "jitter": [10.0 + n % 5 * 0.3 for n in range(60)],
+    "too few": [10.0] * 8 + [30.0] * 4,
+    "faster and faster": [13.0 - 0.05 * n for n in range(60)],
+}
+
+
+@pytest.mark.parametrize("series", OTHER_STEPS)
+def test_other_series_of_steps_are_none(series, tmp_path):
+    assert _judgement(tmp_path, _training(OTHER_STEPS[series])).findings == []
 
 
 def test_on_a_busy_machine_steps_are_not_judged(tmp_path):
@@ -105,17 +106,17 @@ def test_memory_that_grows_to_the_end_is_no_finding_if_nothing_is_seen_that_hold
     assert "the source of keep (a.py:3) is missing" in reasons["memory growth"]
 
 
-@pytest.mark.parametrize(
-    "kib",
-    [
-        [50_000.0, 400_000.0, *[430_000.0] * 18],  # loaded once
-        [50_000.0 + 2_000 * n for n in range(20)],  # little
-        [50_000.0 + 20_000 * n for n in range(15)] + [330_000.0] * 6,  # ends
-        [50_000.0 + 20_000 * n for n in range(12)] + [60_000.0] * 8,  # given back
-    ],
-)
-def test_other_uses_of_memory_are_none(kib, tmp_path):
-    judgement = _judgement(tmp_path, _growing(kib))
+OTHER_MEMORY = {
+    "loaded once": [50_000.0, 400_000.0, *[430_000.0] * 18],
+    "little": [50_000.0 + 2_000 * n for n in range(20)],
+    "ends": [50_000.0 + 20_000 * n for n in range(15)] + [330_000.0] * 6,
+    "given back": [50_000.0 + 20_000 * n for n in range(12)] + [60_000.0] * 8,
+}
+
+
+@pytest.mark.parametrize("series", OTHER_MEMORY)
+def test_other_uses_of_memory_are_none(series, tmp_path):
+    judgement = _judgement(tmp_path, _growing(OTHER_MEMORY[series]))
     assert judgement.findings == []
     assert "memory growth" not in {one.kind for one in judgement.abstentions}
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from taupy.analysis.findings.calls import Calls, phase, place
 from taupy.analysis.findings.trial import HOST, Trial
-from taupy.analysis.known_routines import Meant, among
+from taupy.analysis.known_routines import among
 from taupy.model.finding import Finding
 from taupy.model.question import Condition
 from taupy.units import count, duration
@@ -22,12 +22,13 @@ PATTERNS = 1024
 """Twice the size of the cache of `re` (`re._MAXCACHE`): with more patterns, the oldest are compiled
 again, and with less than this, each may be needed once."""
 
-_PATTERNS = ("re/_compiler.py:compile", "sre_compile.py:compile")
-_CODE = (
-    "numba/core/dispatcher.py:Dispatcher.compile",
-    "jax/_src/compiler.py:compile_or_get_cached",
-    "jinja2/environment.py:Environment.compile",
-)
+_PATTERNS = among(("re/_compiler.py:compile", "sre_compile.py:compile"))
+_KEPT = among(("re/__init__.py:compile", "re.py:compile"))
+_FUNCTIONS = among(("numba/core/dispatcher.py:Dispatcher.compile",
+                    "jax/_src/compiler.py:compile_or_get_cached"))  # fmt: skip
+_TEMPLATES = among(("jinja2/environment.py:Environment.compile",))
+_RENDERS = among(f"jinja2/environment.py:Template.{name}"
+                 for name in ("render", "render_async", "generate", "generate_async"))  # fmt: skip
 
 
 _is_around = among(
@@ -37,28 +38,55 @@ _is_around = among(
 
 
 def find(trial: Trial) -> Iterator[Finding]:
+    calls = trial.calls
     yield from _of_kind(
-        trial, phase("compile"), GRAPHS, "a model is compiled",
-        "TORCH_LOGS=recompiles says why",
-        "each of the graphs is used many times",
+        trial, calls.outermost(phase("compile")), GRAPHS, "a model is compiled",
+        "; TORCH_LOGS=recompiles says why", "", "each of the graphs is used many times",
     )  # fmt: skip
+    functions = [row for row in calls.outermost(_FUNCTIONS) if _entered(trial, row) > GRAPHS]
     yield from _of_kind(
-        trial, among(_CODE), GRAPHS, "code is compiled",
-        "compile once and keep the result",
+        trial, functions, GRAPHS, "code is compiled", "", "",
         "each compiled function is used many times",
     )  # fmt: skip
+    templates = calls.outermost(_TEMPLATES)
+    if 2 * _number(calls, templates) > _number(calls, calls.outermost(_RENDERS)):
+        yield from _of_kind(
+            trial, templates, GRAPHS, "a template is compiled", "",
+            "compile once and keep the result", "all templates are different",
+        )  # fmt: skip
+    patterns = [row for row in calls.outermost(_PATTERNS)
+                if _entered(trial, row) > 1 or not _is_kept(calls, row)]  # fmt: skip
     yield from _of_kind(
-        trial, among(_PATTERNS), PATTERNS, "a regular expression is compiled",
+        trial, patterns, PATTERNS, "a regular expression is compiled", "",
         "compile each pattern once with re.compile and keep it",
         "all patterns are different, and each is used once",
     )  # fmt: skip
 
 
+def _number(calls: Calls, rows: Iterable[int]) -> float:
+    return sum(calls.calls[row] for row in rows)
+
+
+def _entered(trial: Trial, row: int) -> float:
+    """How often the program's routine that lets it compile was entered: what a routine that is
+    entered once compiles may be as many different things."""
+    own = trial.caller(row)
+    return 1 if own is None else trial.calls.entries(own)
+
+
+def _is_kept(calls: Calls, row: int) -> bool:
+    """Whether the program asked for the pattern itself, by `re.compile`."""
+    while row >= 0 and not _KEPT(calls.timer[row]):
+        row = calls.parent[row]
+    return row >= 0
+
+
 def _of_kind(
-    trial: Trial, meant: Meant, most: int, what: str, attempt: str, refuted_by: str
-) -> Iterator[Finding]:
+    trial: Trial, rows: Iterable[int], most: int, what: str, more: str, attempt: str,
+    refuted_by: str,
+) -> Iterator[Finding]:  # fmt: skip
     calls = trial.calls
-    for timer, compiled in trial.by_place(calls.outermost(meant)):
+    for timer, compiled in trial.by_place(rows):
         if compiled.calls <= most:
             continue
         names = tuple(dict.fromkeys(calls.timer[row].timer for row in compiled.rows))
@@ -66,7 +94,7 @@ def _of_kind(
         whole = sum(calls.inclusive[row] for row in around)
         yield Finding(
             KIND,
-            f"{what} {count(compiled.calls)} times in {duration(whole)} for {place(timer)}",
+            f"{what} {count(compiled.calls)} times in {duration(whole)} for {place(timer)}{more}",
             whole * (1 - 1 / compiled.calls),
             trial.wall_ns,
             (trial.evidence(("thread", "timer"), (Condition("timer", names), HOST),

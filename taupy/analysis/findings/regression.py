@@ -48,12 +48,13 @@ def find(trial: Trial) -> Iterator[Finding | Abstention]:
         f"the main thread {does} {duration(longer.now)}, "
         f"{percent(100 * (longer.now / longer.usual - 1))} % more than the median of "
         f"{several(len(longer.earlier), 'earlier trial')}, {duration(longer.usual)} (at most "
-        f"{duration(longer.most)}); {place(timer)} grew most, by {duration(more)}",
+        f"{duration(longer.most)}); {place(timer)} grew most, by {duration(more)} "
+        f"(taupy compare {earlier[-1]} {trial.id})",
         longer.now - longer.usual,
         trial.wall_ns,
         (trial.evidence(("trial",), (_MAIN, HOST), ("exclusive",), trials=(*earlier, trial.id)),),
         "high",
-        f"taupy compare {earlier[-1]} {trial.id}",
+        "",
         "the machine was busier, or the input larger: taupy compare names what differs",
     )
 

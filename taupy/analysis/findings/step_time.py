@@ -65,12 +65,12 @@ def _outliers(
         KIND,
         f"{count(number)} of {several(sum(steps.count), 'step')} take {duration(saved)} more than "
         f"the median of {duration(usual)}, most of it in {_phase(steps, rows)}; the longest is "
-        f"step {steps.number[max(rows, key=times.__getitem__)]}",
+        f"step {steps.number[max(rows, key=times.__getitem__)]} (taupy steps {trial.selector})",
         saved,
         trial.wall_ns,
         (_evidence(trial, thread),),
         "medium",
-        f"see what else these steps do: taupy steps {trial.selector}",
+        "",
         "these steps have more to do: longer sequences, a validation",
     )
 
@@ -86,12 +86,13 @@ def _drift(trial: Trial, thread: ThreadRow, steps: Steps, rows: Sequence[int]) -
     yield Finding(
         KIND,
         f"steps take longer and longer: {duration(first)} in the first third of the training, "
-        f"{duration(last)} in the last, most of it in {_phase(steps, thirds[-1], thirds[0])}",
+        f"{duration(last)} in the last, most of it in {_phase(steps, thirds[-1], thirds[0])} "
+        f"(taupy steps {trial.selector})",
         saved,
         trial.wall_ns,
         (_evidence(trial, thread),),
         "medium",
-        f"see which phase grows: taupy steps {trial.selector}",
+        "",
         "later steps have more to do: longer sequences, larger batches",
     )
 
