@@ -23,7 +23,7 @@ from taupy.analysis import gate as conditions
 from taupy.analysis.match import LEVELS, Level, NameTable
 from taupy.analysis.pivot import Across
 from taupy.analysis.sweep import Scaling
-from taupy.answers import layers, memory, phases, places, ranks, steps, waiting
+from taupy.answers import kernels, layers, memory, phases, places, ranks, steps, waiting
 from taupy.answers.answer import Asked, Nothing
 from taupy.comparison import (
     comparison,
@@ -197,6 +197,35 @@ class Trial(api.Trial):
             taupy.errors.UsageError: there is no such step, or no such attempt.
         """
         return self._answer(ranks.views, ranks.Options(by, step, attempt, limit))
+
+    def kernels(
+        self,
+        by: str = "kernel",
+        kernel: str | None = None,
+        activity: bool = False,
+        limit: int | None = None,
+    ) -> pd.DataFrame:
+        """What ran on the GPUs, GPU by GPU, by decreasing time.
+
+        Columns: node, context [1 + the GPU's ordinal], percent [of the GPU's time], time_ns,
+        launches, untimed, mean_ns, minimum_ns, maximum_ns, stddev_ns [of single launches],
+        occupancy_percent, limiter, bytes, configurations, short_name, kernel, groups, routine
+        [that launched most of it], routines. Unknown values are missing. No rows: nothing of the
+        trial ran on a GPU.
+
+        Args:
+            by: another dimension of `taupy kernels --by`, whose labels are then in `kernel`:
+                "layer", "phase" and so on, or "step", in order of time, of a trial with
+                `--trace=gpu`.
+            kernel: only kernels of this name, part of a name, or pattern.
+            activity: one row per GPU: kernel_ns, copy_ns, busy_ns, overlap_ns, gaps and others.
+            limit: rows for each GPU; the rest is summed. None for all.
+
+        Raises:
+            taupy.errors.UsageError: there is no such dimension, or the trial has no steps or trace;
+                no kernel has the name.
+        """
+        return self._answer(kernels.views, kernels.Options(by, kernel, activity, limit))
 
     def waiting(self, by: str = "routine", limit: int | None = None) -> pd.DataFrame:
         """What threads did: compute, wait for a processor, sleep, wait for a disk (sampled).

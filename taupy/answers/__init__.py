@@ -17,6 +17,7 @@ ANSWERS = {
     "layers": ("Layers", "show where the time of a network goes, layer by layer"),
     "steps": ("Steps", "show the steps of a training: time, phases, loss, samples per second"),
     "ranks": ("Ranks", "show what the ranks of a job did, and which one the others waited for"),
+    "kernels": ("Kernels", "show what ran on the GPUs: kernels, copies, and who launched them"),
     "memory": ("Memory", "show when memory was largest, and where it grew"),
     "waiting": (
         "Waiting",

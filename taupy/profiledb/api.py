@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from taupy.escaping import html, visible
 from taupy.frames import frame
-from taupy.model.gpu_rows import KernelRow, SiteRow
+from taupy.model.gpu_rows import SiteRow
 from taupy.model.rows import EventRow, FlatRow, ThreadRow, TimelineRow, TreeRow, TrialRow
 from taupy.profiledb import gpu_query, metrics, query, selector
 from taupy.profiledb.database import ProfileDB
@@ -244,29 +244,6 @@ class Trial:
                 else metrics.largest_callpaths(db, self.row.id, metric, largest)
             )
             return self._values(db, rows, TreeRow._fields, metric)
-
-    def kernels(self, by: str = "kernel") -> pd.DataFrame:
-        """One row per kernel or copy and GPU, by decreasing time.
-
-        Columns: node, context [1 + the GPU's ordinal], timer, short_name, groups, percent
-        [of the GPU's time], calls, untimed, time_ns, minimum_ns, maximum_ns, mean_ns,
-        stddev_ns [of single launches], bytes, occupancy [0 to 1], limiter, configurations,
-        routine [that launched most of it], routines. Unknown values are missing.
-
-        Args:
-            by: another dimension of `taupy kernel --by`, whose labels are then in `timer`: "layer",
-                "phase" and so on, or "step", in order of time, of a trial with `--trace=gpu`.
-
-        Raises:
-            taupy.errors.TaupyError: nothing of the trial ran on a GPU.
-            taupy.errors.UsageError: there is no such dimension, or the trial has no steps or trace.
-        """
-        with self._database._opened() as db:
-            if by == "kernel":
-                rows = gpu_query.kernels(gpu_query.launched(db, self.row.id))
-            else:
-                rows = gpu_query.kernels(gpu_query.launched(db, self.row.id, more=[by]), by)
-        return frame(rows, KernelRow._fields)
 
     def launches(self) -> pd.DataFrame:
         """One row per kernel or copy, configuration, stream and launching call path.

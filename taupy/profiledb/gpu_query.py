@@ -71,6 +71,10 @@ class Launched:
         return replace(self, table=self.table.taken(rows))
 
 
+class NothingRan(TaupyError):
+    """Nothing of a trial ran on a GPU."""
+
+
 STEP = "step"
 WHERE_LAUNCHED = ("device", "thread", "timer", "callpath", "parent", "configuration")
 
@@ -91,7 +95,7 @@ def launched(
 
     Raises:
         NoSuchTrial: there is no such trial.
-        TaupyError: nothing in it ran on a GPU; the message says how to measure that.
+        NothingRan: the message says how to measure what does.
         UsageError: there is no such dimension; or, by step, the trial has no steps or no trace.
     """
     db.trial(trial_id)
@@ -104,7 +108,7 @@ def launched(
         by = dict.fromkeys((*WHERE_LAUNCHED, *(name for name in more if name != "routine")))
         table = values(db, Question((trial_id,), (), tuple(by), values=LAUNCHES))
     if not len(table):
-        raise TaupyError(
+        raise NothingRan(
             f"nothing of trial {trial_id} ran on a GPU; `taupy run` on a machine with an NVIDIA "
             "GPU records kernels (`taupy doctor` says whether this is one), `taupy import` reads "
             "them from Nsight's and torch.profiler's files"

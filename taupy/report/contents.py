@@ -22,9 +22,9 @@ from taupy.model.question import VALUES, Question
 from taupy.model.rows import ThreadRow, TimerRow, TrialRow
 from taupy.model.sampled import CUDA_ALLOCATED, RESIDENT
 from taupy.model.step_times import per_step
-from taupy.pprof import events, kernels
+from taupy.pprof import events
 from taupy.pprof.view import Column, Kind, View
-from taupy.profiledb import activities, gpu_query, query, sources
+from taupy.profiledb import activities, query, sources
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.steps import steps_of
 from taupy.profiledb.values import values
@@ -128,7 +128,6 @@ def of_trial(db: ProfileDB, trial: TrialRow, progress: Progress = SILENT) -> Con
     sections = (
         Section("overview", "Overview", _overview(report(db, trial), contents.forest, of_phases)),
         *(Section(name, title, answers[name]) for name, (title, _) in ANSWERS.items()),
-        Section("kernels", "Kernels", _kernels(db, trial)),
         Section("routines", "All routines", [Part(views=[_routines(db, trial)])]),
         Section("events", "User events", _events(db, trial)),
         Section("machine", "Machine and run", _metadata(db, trial)),
@@ -309,13 +308,6 @@ def _over_time(view: View) -> list[Series]:
             moment = (cell["start_ns"] + cell["end_ns"]) / 2e9
             lines.setdefault(cell["node"], []).append((moment, cell["resident_bytes"]))
     return [Series(f"process {node}", points, "bytes") for node, points in lines.items()]
-
-
-def _kernels(db: ProfileDB, trial: TrialRow) -> list[Part]:
-    if not gpu_query.devices(db, trial.id):
-        return []
-    launches = gpu_query.launched(db, trial.id)
-    return [Part(views=[view]) for view in kernels.table(gpu_query.kernels(launches))]
 
 
 def _events(db: ProfileDB, trial: TrialRow) -> list[Part]:

@@ -51,8 +51,13 @@ OF_ONE = (
     *("pprof --summary total,mean,stddev", "pprof --sort inclusive --limit 3", "layers"),
     *("layers --tree --depth 1", "layers --by layer_type", "layers --by rank", "layers --by phase"),
     *("phases", "phases --by step", "phases --by layer", "steps", "steps --kind validation"),
-    *("memory", "memory --by layer", "memory --series", "ranks", "waiting", "kernel"),
-    *("kernel gemm", "kernel gemm --by configuration", "roofline", "roofline --by routine"),
+    *("memory", "memory --by layer", "memory --series", "ranks", "waiting", "kernels"),
+    *(
+        "kernel gemm",
+        "kernels --kernel gemm --by configuration",
+        "roofline",
+        "roofline --by routine",
+    ),
     *("candidates", "candidates --metric time --by file", "places"),
 )
 """Asked of one trial."""
@@ -176,7 +181,7 @@ class Asked:
     forms: tuple[str, ...] = FORMS
 
 
-_TEXT, _GPU = ("",), ("pprof --kernels", "kernel", "phases", "layers", "roofline", "candidates")
+_TEXT, _GPU = ("",), ("pprof --kernels", "kernels", "phases", "layers", "roofline", "candidates")
 ASKED = {
     "training": Asked(_of_profile(_training), OF_ONE),
     "small": Asked(_of_profile(small_profile), OF_ONE, ("", "--csv")),

@@ -1,4 +1,4 @@
-"""`taupy pprof --kernels` and `taupy kernel` as users type them."""
+"""`taupy pprof --kernels`, `taupy kernels` and `taupy kernel` as users type them."""
 
 from __future__ import annotations
 
@@ -55,11 +55,11 @@ def test_one_kernel_with_its_launch_sites(database):
 
 def test_launches_are_summed_by_any_dimension(database):
     """gemm 5000 ns of 10 launches, relu 800 of 10, copies 2000 of 10."""
-    done = taupy(database, "kernel", "--trial", "1", "--by", "group", "--json")
+    done = taupy(database, "kernels", "1", "--by", "group", "--json")
     (view,) = json.loads(done.stdout)
     rows = {row["kernel"]: (row["launches"], row["time_ns"]) for row in view["rows"]}
     assert rows == {"GPU_KERNEL": (20, 5800), "GPU_COPY": (10, 2000)}
-    done = taupy(database, "kernel", "gemm", "--trial", "1", "--by", "configuration", "--json")
+    done = taupy(database, "kernels", "1", "--kernel", "gemm", "--by", "configuration", "--json")
     (view,) = json.loads(done.stdout)
     assert [(row["short_name"], row["time_ns"], round(row["percent"], 1)) for row in view["rows"]] \
         == [
@@ -100,7 +100,7 @@ def by_step(tmp_path):
 def test_a_launch_counts_in_the_step_of_its_call(by_step):
     """Twenty kernels start 1 us apart; the first twelve are called for 500 ns apart. The copies
     are not in the trace."""
-    view, rows = by_step(traced(calls=12), "kernel")
+    view, rows = by_step(traced(calls=12), "kernels")
     assert rows == [
         ("1", 10, 2900), ("2", 2, 580), ("(no step)", 8, 2320), ("(not in the trace)", 10, 2000),
     ]  # fmt: skip
@@ -121,7 +121,7 @@ def test_a_launch_counts_in_the_step_of_its_call(by_step):
 
 
 def test_launches_of_one_kernel_by_step(by_step):
-    assert by_step(traced(), "kernel", "gemm")[1] == [
+    assert by_step(traced(), "kernels", "--kernel", "gemm")[1] == [
         ("1", 3, 1500), ("2", 2, 1000), ("(no step)", 5, 2500),
     ]  # fmt: skip
 
@@ -139,8 +139,10 @@ def test_people_see_launches_of_the_first_and_last_steps(by_step, tmp_path):
     begin = profile.threads[1].activities[0].start_ns
     series.start_ns = array("q", [begin + 1000 * step for step in range(20)])
     profile.threads[0].steps = [series]
-    by_step(profile, "kernel", "gemm")
-    lines = taupy(tmp_path / "s.db", "kernel", "gemm", "--by", "step").stdout.splitlines()
+    by_step(profile, "kernels", "--kernel", "gemm")
+    lines = taupy(
+        tmp_path / "s.db", "kernels", "--kernel", "gemm", "--by", "step"
+    ).stdout.splitlines()
     shown = [line.partition("step [")[0].split()[-1] for line in lines if "step [{" in line]
     assert shown == ["1", "3", "19"]
     assert "note: 7 steps more: --all shows them" in lines
@@ -159,7 +161,7 @@ def test_without_steps_or_trace_launches_have_no_step(tmp_path, with_steps, said
         thread.activities = []
     with ProfileDB.open(tmp_path / "s.db", create=True, readonly=False) as db:
         add_profile(db, profile)
-    for command in (("kernel",), ("kernel", "gemm"), ("pprof", "--kernels")):
+    for command in (("kernels",), ("kernels", "--kernel", "gemm"), ("pprof", "--kernels")):
         done = taupy(tmp_path / "s.db", *command, "--by", "step")
         assert (done.returncode, done.stderr.count("\n")) == (2, 1)
         assert said in done.stderr
@@ -229,7 +231,7 @@ def test_stored_code_is_shown_without_a_measurement(tmp_path):
     table, *_ = json.loads(done.stdout)
     assert [(row["name"], row["registers"]) for row in table["rows"]] == [("gemm", 40)]
     assert "the stored code only" in table["notes"][0] and "has no trials" in table["notes"][0]
-    for words in (["kernel", "axpby"], ["kernel", "gemm", "--trial", "9"], ["kernel"]):
+    for words in (["kernel", "axpby"], ["kernel", "gemm", "--trial", "9"], ["kernels"]):
         done = taupy(tmp_path / "code.db", *words)
         assert done.returncode != 0 and "has no trials" in done.stderr
 

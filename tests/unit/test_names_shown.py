@@ -46,7 +46,7 @@ def database(tmp_path_factory):
     [
         "pprof", "pprof --tree", "pprof --kernels", "pprof --list",
         "pprof --callees cudaLaunchKernel",
-        "kernel", "candidates", "compare 1 2", "compare 1 2 --by callpath", "pivot --rows kernel",
+        "kernels", "candidates", "compare 1 2", "compare 1 2 --by callpath", "pivot --rows kernel",
         "pivot --rows application --columns kernel", "sweep --by batch --show routines",
         "compare 1 2 --fail-on 'time of /kernel</ > +5%'",
     ],

@@ -150,6 +150,7 @@ FIRST = {
     "run --merge-into": ["--metrics", "flop", "p.py"],
     "import": ["p.py"],
     "candidates": [],
+    "kernel": ["gemm"],
 }
 """What else a command needs to come to the name."""
 

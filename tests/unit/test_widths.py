@@ -27,7 +27,8 @@ READING = (
     *("places", "pprof", "pprof --tree", "pprof --kernels", "pprof --events", "pprof --callpaths"),
     *("pprof --list", "phases", "phases --by layer", "phases --by step", "steps", "ranks"),
     *("layers", "layers --tree", "layers --by layer_type", "layers --by step", "memory"),
-    *("memory --by step", "memory --series", "waiting", "kernel", "trials show", "candidates"),
+    *("memory --by step", "memory --series", "waiting", "kernels", "kernels --activity"),
+    *("kernel gemm", "trials show", "candidates"),
     *(
         "roofline",
         "pprof --callers main",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import taupy
-from taupy.errors import NoSuchTrial, TaupyError, UsageError
+from taupy.errors import NoSuchTrial, UsageError
 from taupy.model.profile import Timer
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.writer import add_profile
@@ -43,13 +43,11 @@ def test_kernels(db):
     frame = db.trial(1).kernels()
     assert frame["short_name"].tolist() == ["gemm", "Memcpy HtoD", "relu"]
     assert frame["time_ns"].tolist() == [5000, 2000, 800]
-    assert frame["time_ns"].dtype == "int64"
     assert db.trial(1).launches()["calls"].sum() == 30
-    assert db.trial(1).kernels(by="group")["timer"].tolist() == ["GPU_KERNEL", "GPU_COPY"]
+    assert db.trial(1).kernels(by="group")["kernel"].tolist() == ["GPU_KERNEL", "GPU_COPY"]
     with pytest.raises(UsageError, match="has no steps"):
         db.trial(1).kernels(by="step")
-    with pytest.raises(TaupyError, match="nothing of trial 3 ran on a GPU"):
-        db.trial(3).kernels()
+    assert db.trial(3).kernels().empty
 
 
 def test_a_comparison(db):

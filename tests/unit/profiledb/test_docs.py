@@ -62,7 +62,6 @@ def test_every_frame_and_its_columns_stand_in_the_docs(stored):
         "trials()": database.trials(),
         "profile(metric)": trial.profile(),
         "callpaths(metric)": trial.callpaths(),
-        "kernels()": database.trial(3).kernels(),
         "launches()": database.trial(3).launches(),
         "user_events()": trial.user_events(),
         "timeline()": trial.timeline(),
