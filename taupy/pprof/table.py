@@ -64,7 +64,7 @@ def _table(view: View, limit: int, paint: Painter | None, window: bool) -> Itera
         for line in _wrapped("note: " + visible(warning), wrap):
             yield _painted(line, "yellow", paint) + "\n"
     if view.title:
-        for line in _wrapped(visible(view.title), wrap):
+        for line in _wrapped(visible(view.title), wrap, breaks_words=True):
             yield _painted(line, "bold cyan", paint) + "\n"
     yield rule
     share = next((at for at, column in enumerate(columns) if column.kind == "percent"), None)
@@ -111,12 +111,16 @@ def _needed(
     return widths
 
 
-def _wrapped(line: str, limit: int) -> list[str]:
+def _wrapped(line: str, limit: int, breaks_words: bool = False) -> list[str]:
     """Wrap a sentence to the window (0: do not wrap); paths and commands are not broken."""
     if not limit or text.width(line) <= limit:
         return [line]
     return textwrap.wrap(
-        line, limit, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
+        line,
+        limit,
+        subsequent_indent="  ",
+        break_long_words=breaks_words,
+        break_on_hyphens=False,
     )
 
 
