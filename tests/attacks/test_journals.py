@@ -152,6 +152,7 @@ def test_a_reader_rolls_no_journal_back_that_came_after_the_look(path, monkeypat
     assert journal.exists()
 
 
+@pytest.mark.slow
 def test_a_run_goes_on_with_a_journal_only_if_it_is_told_to_trust(runs, native):
     runs.run("")
     journal = leave_journal(runs.database)
@@ -296,6 +297,7 @@ def test_merge_does_not_roll_back_a_source_of_others(path, tmp_path):
     assert path.with_name("taupy.db-journal").exists()
 
 
+@pytest.mark.slow
 def test_the_doctor_says_in_one_line_what_others_can_change(path, tmp_path):
     state, project = tmp_path / "above" / "state", path.with_name("pyproject.toml")
     state.parent.mkdir()
@@ -321,6 +323,7 @@ def test_the_doctor_says_in_one_line_what_others_can_change(path, tmp_path):
     assert "cannot" in line()
 
 
+@pytest.mark.slow
 def test_only_one_module_opens_sqlite_files():
     import ast
     from pathlib import Path

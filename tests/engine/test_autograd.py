@@ -163,6 +163,7 @@ for _ in range(3):
     assert total.inclusive == pytest.approx(total.exclusive + sum(p.inclusive for p in inner))
 
 
+@pytest.mark.slow
 def test_what_a_node_creates_belongs_to_its_layer(run):
     trial = run(
         """
@@ -228,6 +229,7 @@ backward(again)
                        "backward of 0", "MulBackward0").calls == 1  # fmt: skip
 
 
+@pytest.mark.slow
 def test_threads_make_and_run_nodes(run):
     trial = run(
         """
@@ -280,6 +282,7 @@ print(passes)
     assert passes(trial)["backward of Makes"] == int(trial.stdout)
 
 
+@pytest.mark.slow
 def test_code_is_freed_and_made_anew_while_nodes_run_without_the_gil(run):
     trial = run(
         """
@@ -326,6 +329,7 @@ print(passes)
     assert sum(passes(trial).values()) > 200 * 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", ["throws", "deep", "unknown thread", "forgotten", "anew"])
 def test_odd_nodes_break_nothing(run, what):
     programs = {
@@ -379,6 +383,7 @@ backward()
     assert passes(run(source, engine="python")) == {}
 
 
+@pytest.mark.slow
 def test_beyond_the_limit_of_call_paths_known_nodes_are_still_counted(run):
     trial = run(
         """
@@ -398,6 +403,7 @@ backward()
     assert "call paths" in trial.metadata()["taupy.health.callpaths"]
 
 
+@pytest.mark.slow
 def test_a_child_process_has_its_own_passes(run):
     trial = run(
         """
@@ -444,6 +450,7 @@ def test_setup_builds_a_library_once_and_keeps_it_in_the_state_folder(run_alone,
     assert "is a symbolic link" in trial.metadata()["taupy.autograd"]
 
 
+@pytest.mark.slow
 def test_a_library_that_was_exchanged_after_the_launch_is_not_loaded(run_alone, runner):
     set_up_torch(runner.environment)
     (library,) = kept_files(runner)
@@ -504,6 +511,7 @@ def test_without_setup_no_compiler_is_started_and_every_answer_names_the_command
     assert line.startswith("note") and "`taupy setup torch` has not been run" in line
 
 
+@pytest.mark.slow
 def test_a_program_without_pytorch_lacks_nothing(runner, torch):
     trial = runner.run("def f(): pass\nf()", "native")
     assert "setup" not in trial.stderr

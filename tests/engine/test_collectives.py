@@ -48,6 +48,7 @@ def kept(trial):
     )
 
 
+@pytest.mark.slow
 def test_each_collective_is_kept_under_its_caller(run):
     trial = run(
         """
@@ -101,6 +102,7 @@ torch._C.played_wait(b"0")
     assert begun - asked >= 50_000_000
 
 
+@pytest.mark.slow
 def test_a_node_of_the_backward_pass_asks(run):
     """As DistributedDataParallel does, without a frame of Python's."""
     trial = run(
@@ -152,6 +154,7 @@ dist.all_reduce(data)
     assert trial.under("send", "gloo:send").calls == 1
 
 
+@pytest.mark.slow
 def test_sends_and_receives_are_numbered_by_peer_and_tag(run):
     """Under the rank in the job, also where a rank of the group is given; `recv` waits, `isend` and
     `irecv` do not."""
@@ -179,6 +182,7 @@ dist.all_reduce(data)
     assert trial.under("recv", "gloo:recv").calls == 2
 
 
+@pytest.mark.slow
 def test_receives_after_one_from_anywhere_have_no_number(run):
     """It may have taken what was sent by the rank that the next receive names."""
     trial = run(
@@ -220,6 +224,7 @@ def stretches(trial):
     )
 
 
+@pytest.mark.slow
 def test_what_a_thread_did_between_collectives_is_listed(run):
     """Of call paths that are open, over and open again; each moment once."""
     trial = run(
@@ -261,6 +266,7 @@ work(50)
     assert listed == pytest.approx(inside, rel=0.001)
 
 
+@pytest.mark.slow
 def test_stretches_that_last_no_longer_than_looking_for_them_are_joined(run):
     trial = run(
         BETWEEN
@@ -319,6 +325,7 @@ for _ in range(8192 + 200):
     assert ("stretches more had no room" in note) == (count == 8192)
 
 
+@pytest.mark.slow
 def test_more_than_have_room_are_thinned_by_their_numbers(run):
     """Of each two stretches of 256 the first, the same ones on all ranks."""
     trial = run(
@@ -334,6 +341,7 @@ for _ in range(16384 + 300):
     assert trial.under("barrier", "gloo:barrier").calls == 16684
 
 
+@pytest.mark.slow
 def test_one_that_waits_for_ever_is_kept_without_an_end(run):
     trial = run(
         """
@@ -352,12 +360,14 @@ os._exit(3)
     ]
 
 
+@pytest.mark.slow
 def test_without_a_group_nothing_is_compiled_in_or_reported(run):
     trial = run("data\n")
     assert "taupy.health.collectives" not in trial.metadata()
     assert {path.thread_name for path in trial.paths()} == {"MainThread"}
 
 
+@pytest.mark.slow
 def test_a_childs_collectives_are_not_its_parents(run):
     trial = run(
         """

@@ -221,6 +221,7 @@ def test_batches_of_keras_are_steps_with_their_fetch_and_values(run):
     assert all(row[0] == 8 and row[1] > 0 for row in rows)
 
 
+@pytest.mark.slow
 def test_what_keras_builds_or_evaluates_is_no_forward_pass_of_training(run):
     trial = run(KERAS_FIT)
     rows = trial.sql(
@@ -230,6 +231,7 @@ def test_what_keras_builds_or_evaluates_is_no_forward_pass_of_training(run):
     assert rows == [("training", 8, 0, 0), ("validation", 6, 0, 0)]
 
 
+@pytest.mark.slow
 def test_steps_of_a_pipeline_are_layers_and_no_forward_pass(run):
     trial = run(
         """
@@ -253,6 +255,7 @@ train()
     assert trial.sql("SELECT count(*) FROM step") == [(0,)]
 
 
+@pytest.mark.slow
 def test_validation_of_lightning_is_a_phase_and_its_values_are_read(run):
     trial = run(
         """
@@ -275,6 +278,7 @@ _EvaluationLoop().run(net, loader(3))
     ]
 
 
+@pytest.mark.slow
 def test_a_checkpoint_after_the_last_batch_of_a_validation_is_outside_of_its_step(run):
     trial = run(
         """
@@ -301,6 +305,7 @@ for epoch in range(2):
     assert (last[0], value[0]) == (3, 6)
 
 
+@pytest.mark.slow
 def test_a_validation_between_batches_of_a_step_has_steps_of_its_own(run):
     trial = run(
         """
@@ -322,6 +327,7 @@ for at, batch in enumerate(loader(6)):
     assert rows == [(16, 0), (16, 1), (16, 0)]
 
 
+@pytest.mark.slow
 def test_what_follows_the_last_step_of_a_training_is_outside_of_it(run):
     trial = run(
         """
@@ -337,6 +343,7 @@ Trainer().save_checkpoint()
     ]
 
 
+@pytest.mark.slow
 def test_samples_belong_to_the_step_that_uses_them_not_to_the_one_that_fetches(run):
     trial = run(
         """

@@ -114,6 +114,7 @@ def told_of_tokens(trial) -> str:
     return told
 
 
+@pytest.mark.slow
 def test_parameters_of_modules_that_are_never_called_are_the_callers(run):
     trial = run(
         """
@@ -210,6 +211,7 @@ step(net, idx=b"ii", returned={"scores": b"ff", "more": 1})
     assert told_of_tokens(trial) == "first input of Scores"
 
 
+@pytest.mark.slow
 def test_logged_tensors_are_read_where_this_does_not_wait(run):
     trial = run(
         '''
@@ -234,6 +236,7 @@ with taupy.step():
     assert trial.sql("SELECT name, value FROM step_value WHERE kind = 'training'") == [("loss", 3)]
 
 
+@pytest.mark.slow
 def test_shapes_parameters_and_operations_of_layers(run):
     trial = run(
         """
@@ -274,6 +277,7 @@ for _ in range(3):
     assert {row["unknown"] for row in found.values()} == {"", "aten::relu"}
 
 
+@pytest.mark.slow
 def test_calls_with_other_shapes_are_looked_at_now_and_then(run):
     trial = run(
         """
@@ -287,6 +291,7 @@ for i in range(8):
     assert (row["output"], row["output_varies"]) == ("2x4", 1)
 
 
+@pytest.mark.slow
 def test_operations_are_counted_for_a_while(run):
     trial = run(
         """
@@ -300,6 +305,7 @@ print(computed(b"aten::mm", 5))
     assert [facts(trial)["0"][name] for name in ("calls", "flop")] == [64, 640]
 
 
+@pytest.mark.slow
 def test_a_layer_that_is_used_late_is_counted_like_the_first(run):
     trial = run(
         """
@@ -322,6 +328,7 @@ for _ in range(100):
     assert rows["0"][1] == 10 * rows["0"][0] < 2000  # not in the call that was running
 
 
+@pytest.mark.slow
 def test_a_child_process_counts_anew(run):
     trial = run(
         """
@@ -340,6 +347,7 @@ os.wait()
     assert rows == [(0, "2x1", 1, 10), (1, "2x2", 1, 10)]
 
 
+@pytest.mark.slow
 def test_odd_modules_break_nothing(run):
     trial = run(
         """
@@ -372,6 +380,7 @@ except ValueError:
     assert (found["0"]["input"], found["0"]["output"]) == ("2x1", None)
 
 
+@pytest.mark.slow
 def test_without_a_library_nothing_is_known_and_the_trial_says_so(runner, played):  # noqa: F811
     put_torch(runner.folder, played)
     trial = runner.run(HEAD + "Sequential(Makes('MulBackward0'))()", "native")

@@ -170,6 +170,7 @@ Twice()(2)
     }
 
 
+@pytest.mark.slow
 def test_two_models_are_distinguished(run):
     trial = run(
         """
@@ -189,6 +190,7 @@ actor._modules["0"]()
     }
 
 
+@pytest.mark.slow
 def test_modules_made_in_forward_stand_for_their_class(run):
     trial = run(
         """
@@ -219,6 +221,7 @@ for _ in range(4):
     }
 
 
+@pytest.mark.slow
 def test_a_module_that_is_put_in_later_gets_its_name(run):
     trial = run(
         """
@@ -246,6 +249,7 @@ net()
     assert names == {"head [Leaf]", "head [Other]"}
 
 
+@pytest.mark.slow
 def test_an_address_that_is_used_again_is_another_layer(run):
     # Leaves change places all the time: names must follow the places, not the addresses.
     trial = run(
@@ -281,6 +285,7 @@ Net()()
     }  # fmt: skip
 
 
+@pytest.mark.slow
 def test_exceptions_and_generators_leave_their_layers(run):
     trial = run(
         """
@@ -323,6 +328,7 @@ except KeyError:
     assert trial.under("<module>", "work").calls == 1
 
 
+@pytest.mark.slow
 def test_threads_copies_and_forks(run):
     trial = run(
         """
@@ -387,6 +393,7 @@ large()
     assert "more than 10,000 modules" in trial.metadata()["taupy.health.layers"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "odd",
     [
@@ -416,6 +423,7 @@ print("over")
     assert layers(trial)["Sequential"] == 1
 
 
+@pytest.mark.slow
 def test_a_model_that_is_deleted_while_it_works(run):
     trial = run(
         """
@@ -436,6 +444,7 @@ net()
     assert layers(trial) == {"Net": 1, "Net > part": 1}
 
 
+@pytest.mark.slow
 def test_nothing_is_kept_alive(run):
     trial = run(
         """
@@ -478,6 +487,7 @@ net()
     assert layers(selected) == {"Sequential": 3, "Sequential > 0": 3}
 
 
+@pytest.mark.slow
 def test_timers_and_ranges_across_layers(run):
     trial = run(
         """
@@ -500,6 +510,7 @@ with taupy.timer("around"):
     assert trial.under("around", "Net", "Net.forward", "leaf").calls == 1
 
 
+@pytest.mark.slow
 def test_the_plain_engine_says_that_it_knows_none(run):
     trial = run("Leaf()()", engine="python")
     assert layers(trial) == {}
@@ -507,12 +518,14 @@ def test_the_plain_engine_says_that_it_knows_none(run):
     assert "the plain engine knows no layers" in trial.metadata()["taupy.health.layers"]
 
 
+@pytest.mark.slow
 def test_a_framework_that_calls_modules_otherwise_is_named(run):
     trial = run("Leaf()()", known=False)
     assert layers(trial) == {}
     assert "Module._new_call" in trial.metadata()["taupy.health.layers"]
 
 
+@pytest.mark.slow
 def test_modules_of_pytorch_before_2_1_are_layers_too(run):
     trial = run("net = Sequential(Leaf())\nfor _ in range(3): net()\n", older=True)
     assert layers(trial) == {"Sequential": 3, "Sequential > 0": 3}
@@ -520,6 +533,7 @@ def test_modules_of_pytorch_before_2_1_are_layers_too(run):
     assert "taupy.health.layers" not in trial.metadata()
 
 
+@pytest.mark.slow
 def test_a_module_that_takes_itself_out_and_one_that_raises_break_nothing(run):
     trial = run(
         """

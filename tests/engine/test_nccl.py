@@ -124,6 +124,7 @@ runs(context, handle, 1_000_000)
     assert took >= 20_000_000  # from the first one's beginning to the last one's end
 
 
+@pytest.mark.slow
 def test_one_that_did_not_run_is_left_out_and_reported(run):
     trial = run(
         """
@@ -137,6 +138,7 @@ runs(context, coll(context, 1))
     assert said.startswith("of 1 of 2 collectives of NCCL it is not known when they ran")
 
 
+@pytest.mark.slow
 def test_what_does_not_fit_is_counted(run):
     trial = run(
         """
@@ -154,6 +156,7 @@ assert last == 0                 # no room for so many communicators: it is aske
     assert "617 collectives of NCCL were not recorded: there was no room" in said
 
 
+@pytest.mark.slow
 def test_a_process_that_is_killed_keeps_what_it_did(run, runner):
     with pytest.raises(AssertionError, match="the run was not stored"):
         run(
@@ -169,6 +172,7 @@ os.kill(os.getpid(), 9)
     assert Trial(Path(database), "", "").sql(SUMS) == [("default 7", 1, "nccl:all_reduce", 40)]
 
 
+@pytest.mark.slow
 def test_a_forked_child_writes_nothing_into_its_parents_file(run):
     trial = run(
         """
@@ -183,6 +187,7 @@ runs(context, coll(context, 0))
     assert len(trial.sql(SUMS)) == 1
 
 
+@pytest.mark.slow
 def test_the_users_own_profiler_stays(runner):
     runner.environment["NCCL_PROFILER_PLUGIN"] = "mine"
     runner.run(

@@ -122,6 +122,7 @@ def test_a_process_keeps_so_many_and_what_was_open_then(run, tmp_path):
     assert said.split("\n")[0] in trial.stderr
 
 
+@pytest.mark.slow
 def test_those_of_a_window_of_steps_are_stamped_in_the_window(run):
     profile = profile_of(run(LOOPS["batches"][0] + "\n", "--trace=host", "--steps", "2:3"))
     (mine,) = spans(profile).values()
@@ -130,6 +131,7 @@ def test_those_of_a_window_of_steps_are_stamped_in_the_window(run):
     assert names["steps outside of 2:3"] == 2
 
 
+@pytest.mark.slow
 def test_phases_of_greenlets_are_stamped_while_they_run(run):
     """`right`, which `left` has called, is left open three times: it has a span for each stretch
     in which its greenlet runs."""
@@ -163,6 +165,7 @@ with taupy.phase("whole"):
         assert whole == pytest.approx(tree.inclusive["time"][row], abs=2000)
 
 
+@pytest.mark.slow
 def test_what_a_killed_process_was_in_lasts_until_its_end(run):
     trial = run(
         "import os, signal\nif os.fork() == 0:\n  with taupy.phase('last'):\n    train(0)\n"
@@ -177,6 +180,7 @@ def test_what_a_killed_process_was_in_lasts_until_its_end(run):
     assert_sums_agree(killed, mine)
 
 
+@pytest.mark.slow
 def test_the_plain_engine_says_that_it_stamps_nothing(runner):
     trial = runner.run("pass\n", "python", "--trace=host")
     assert "--trace=host needs the compiled engine" in trial.stderr

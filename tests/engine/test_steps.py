@@ -206,6 +206,7 @@ def steps(trial) -> dict[str, int]:
     return {kind: count for kind, count, _ in rows}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loop", LOOPS)
 def test_steps_of_loops(run, loop):
     source, training, validation = LOOPS[loop]
@@ -290,6 +291,7 @@ def test_a_window_has_the_details_of_its_steps(run, loop):
     assert "steps 2 to 3 only" in trial.metadata()["taupy.health.steps_window"]
 
 
+@pytest.mark.slow
 def test_a_window_begins_where_no_routine_is_open_that_was_left_out(run):
     trial = run(
         """
@@ -314,17 +316,20 @@ work(2)
     assert "from 3 on" in trial.metadata()["taupy.health.steps_window"]
 
 
+@pytest.mark.slow
 def test_a_window_that_was_not_reached_is_reported(run):
     trial = run(LOOPS["batches"][0] + "\n", "--steps", "9:")
     assert "the longest training had 4" in trial.metadata()["taupy.health.steps_window"]
 
 
+@pytest.mark.slow
 def test_a_window_of_a_program_that_does_not_train_leaves_nothing_out(run):
     trial = run("def work(): pass\nwork()\n", "--steps", "2:3")
     assert trial.under("<module>", "work").calls == 1
     assert "the longest training had 0" in trial.metadata()["taupy.health.steps_window"]
 
 
+@pytest.mark.slow
 def test_times_samples_and_phases_of_steps(run):
     trial = run(
         """
@@ -349,6 +354,7 @@ time.sleep(0.05)
     assert whole < trial.sql("SELECT duration_ns FROM trial")[0][0] - 50e6
 
 
+@pytest.mark.slow
 def test_a_model_that_is_tried_before_the_first_batch_is_no_part_of_a_step(run):
     trial = run(
         """
@@ -368,6 +374,7 @@ for batch in loader(2):
     assert trial.sql("SELECT count(*) FROM step_value WHERE name = 'tried'") == [(0,)]
 
 
+@pytest.mark.slow
 def test_values_are_the_python_numbers_that_loggers_receive(run):
     trial = run(
         """
@@ -402,6 +409,7 @@ writer.add_scalar("after", 7.0)
     ]
 
 
+@pytest.mark.slow
 def test_values_may_be_nested_or_in_a_text_and_numpys(run):
     pytest.importorskip("numpy")
     trial = run(
@@ -426,6 +434,7 @@ for batch in loader(1):
     }
 
 
+@pytest.mark.slow
 def test_more_names_of_values_than_a_step_has_room_for_are_left_out_and_reported(run):
     trial = run(
         """
@@ -441,6 +450,7 @@ for batch in loader(2):
     assert said[0].endswith(", value 46 and others")
 
 
+@pytest.mark.slow
 def test_ever_more_steps_have_bounded_room(run):
     trial = run("for _ in range(40_000): first.step()\n")
     rows = trial.sql("SELECT count(*), max(count), sum(count), min(number) FROM step")
@@ -463,6 +473,7 @@ def used(trial, metric: str) -> list[tuple[str, int, float]]:
     )
 
 
+@pytest.mark.slow
 def test_a_step_has_the_cpu_time_that_its_thread_used_in_it(run):
     trial = run(
         """
@@ -501,6 +512,7 @@ loop()
     ]
 
 
+@pytest.mark.slow
 def test_what_merged_rows_used_adds_up(run):
     trial = run(
         """
@@ -515,6 +527,7 @@ SummaryWriter().add_scalar("own", time.thread_time_ns() - begin)
     assert len(rows) == 10_000 and 0.5 * own < sum(row[2] for row in rows) <= own
 
 
+@pytest.mark.slow
 def test_work_that_the_program_states_adds_up_in_a_step_and_is_no_logged_value(run):
     trial = run(
         """
@@ -538,6 +551,7 @@ for batch in loop:
     assert named == [("flop_fp64",), ("learning rate",)]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not has_delays(), reason="the kernel does not account for run delays")
 def test_steps_have_run_delays_and_leave_no_file_open(run):
     trial = run(
@@ -572,6 +586,7 @@ assert os.wait()[1] == 0
     assert len(used(trial, "cpu_time")) == 4 * 5
 
 
+@pytest.mark.slow
 def test_known_routines_are_recorded_as_ever(run):
     trial = run("for batch in loader(): train(batch)\n")
     calls = {
@@ -582,6 +597,7 @@ def test_known_routines_are_recorded_as_ever(run):
     assert calls == {"Tensor.backward": 4, "_BaseDataLoaderIter.__next__": 5, "Optimizer.step": 4}
 
 
+@pytest.mark.slow
 def test_worker_processes_of_a_loader_have_names(run):
     trial = run(
         """
@@ -598,6 +614,7 @@ for number in range(2):
     assert rows == [("MainThread",), ("DataLoader worker 0",), ("DataLoader worker 1",)]
 
 
+@pytest.mark.slow
 def test_processes_of_a_rank_are_named_by_it(run, runner):
     runner.environment |= {"RANK": "1", "WORLD_SIZE": "2", "MASTER_PORT": "1"}
     trial = run(

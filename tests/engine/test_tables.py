@@ -184,6 +184,7 @@ def test_few_children_that_lie_near_need_no_table(runner):
     assert among == {"among_many": 36} | {f"routine{i}": 3 + 3 * (i < 3) for i in range(9)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_routines_made_anew_in_the_middle_of_calls_keep_their_counts(runner, seed):
     trial = runner.run(RANDOM.format(seed=seed), "native")

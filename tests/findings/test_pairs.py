@@ -121,6 +121,7 @@ def findings_of(tmp_path, text: str):
     return pairs.measured(tmp_path, "program.py").judgement.findings
 
 
+@pytest.mark.slow
 def test_each_function_that_is_mapped_is_a_place_and_text_is_none(tmp_path):
     pytest.importorskip("pandas", reason="pandas is not installed: pip install pandas")
     dear, cheap = findings_of(tmp_path, SWAP)
@@ -129,6 +130,7 @@ def test_each_function_that_is_mapped_is_a_place_and_text_is_none(tmp_path):
     assert dear.saved_ns > 3 * cheap.saved_ns
 
 
+@pytest.mark.slow
 def test_two_functions_that_one_routine_maps_are_two_places_with_their_own_time(tmp_path):
     pytest.importorskip("pandas", reason="pandas is not installed: pip install pandas")
     found = findings_of(tmp_path, BOTH)
@@ -270,6 +272,7 @@ for thread in threads: thread.join()
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text",
     [LOADED, RESULTS, COLUMNS, CHUNKS, SLEEPERS],

@@ -184,6 +184,7 @@ def test_a_state_folder_that_is_full_from_the_start_gives_way_to_another(full, n
     assert list(full.state.iterdir()) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cut", [0, 4096, 30_000])
 def test_a_part_that_was_cut_off_makes_the_trial_incomplete(runs, native, cut):
     calls = "".join(f"def f{n}(): pass\nf{n}()\n" for n in range(300))

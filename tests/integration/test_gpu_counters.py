@@ -106,6 +106,7 @@ def test_the_number_of_counted_launches_can_be_set(gpu, launches, counted):
     assert kernels(gpu, "counted_launches") == {"k": (counted, 20)}
 
 
+@pytest.mark.slow
 def test_configurations_are_counted_apart(gpu):
     source = PROGRAM + "for n in range(8): launch(DRIVER, 'k', grid=n % 2 + 1, work=n % 2 + 1)\n"
     gpu.run(source, "--metrics", "gld", "--gpu-launches", "2")
@@ -133,6 +134,7 @@ def test_each_gpu_counts_for_itself(gpu):
     assert gpu.metadata("taupy.counters.gpu1") == "GH100, 2 passes"
 
 
+@pytest.mark.slow
 def test_kernels_that_cannot_be_run_again_are_left_alone_and_named(gpu):
     source = PROGRAM + (
         "launch(CONFIG_COOPERATIVE, 'grid_sync')\nlaunch(COOPERATIVE, 'grid_sync2')\n"
@@ -345,6 +347,7 @@ def test_after_a_fatal_error_nothing_of_cupti_is_called(gpu, when):
     assert ";" not in said  # nothing that was not called has failed
 
 
+@pytest.mark.slow
 def test_counting_stops_with_cupti(gpu):
     source = PROGRAM + (
         "launch(DRIVER, 'k')\n"
@@ -510,6 +513,7 @@ def test_threads_wait_for_each_others_counted_launch(gpu):
     assert gpu.metadata("taupy.health.gpu_doubtful") is None
 
 
+@pytest.mark.slow
 def test_a_program_without_cuda_says_that_nothing_was_counted(gpu):
     done = gpu.run("print(1)", "--metrics", "gld")
     assert done.returncode == 0 and "no kernel was counted" in done.stderr
@@ -531,6 +535,7 @@ launch(DRIVER, 'after', work=1000)
 )
 
 
+@pytest.mark.slow
 def test_whole_regions_are_counted_in_one_pass(gpu):
     gpu.environment["FAKE_RANGE"] = "one pass"
     done = gpu.run(REGIONS, "--metrics", "gld,gst", "--counters-at", "regions")

@@ -271,6 +271,7 @@ def scripts(page: str) -> list[str]:
     return re.findall(r"<script[^>]*>(.*?)</script>", page, re.DOTALL)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ending", ["html", "svg"])
 @pytest.mark.parametrize("command", ["roofline", "sweep"])
 def test_a_hostile_name_is_text_on_a_page_and_in_a_picture(

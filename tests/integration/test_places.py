@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import re
 
+import pytest
+
 SERVICE = """\
 import asyncio, hashlib, json, sqlite3, time
 db = sqlite3.connect("audit.db")
@@ -105,6 +107,7 @@ def test_threads_that_share_a_lock_over_a_sleep_are_the_hottest_place(runs):
     assert "4 calls, in 4 other threads" in ended.stderr
 
 
+@pytest.mark.slow
 def test_awaits_in_sequence_show_as_waiting_of_the_coroutine(runs):
     ended = runs.run(AWAITS_IN_SEQUENCE)
     (waiting,) = [
@@ -117,6 +120,7 @@ def test_awaits_in_sequence_show_as_waiting_of_the_coroutine(runs):
     assert "hottest: waiting in fetch (prog.py:2), " in ended.stderr
 
 
+@pytest.mark.slow
 def test_a_forked_process_works_under_a_heading_of_its_own(runs):
     runs.run(FORKED)
     rows = _places(runs)
@@ -124,6 +128,7 @@ def test_a_forked_process_works_under_a_heading_of_its_own(runs):
     assert "work" not in _first(rows, "main thread")
 
 
+@pytest.mark.slow
 def test_packages_that_an_installer_put_into_a_folder_are_libraries(runs):
     """`pip install --target`; a folder without what installers leave there is the program's."""
     for folder, name in (("packages", "bought"), ("sources", "made")):
@@ -147,6 +152,7 @@ def test_packages_that_an_installer_put_into_a_folder_are_libraries(runs):
     assert (callees["f"], callees["g"]) == ("work", None)
 
 
+@pytest.mark.slow
 def test_the_command_that_a_run_ends_with_can_be_run(runs):
     ended = runs.run("def f():\n    return sum(range(100_000))\nf()\n")
     command = re.search(r"next: taupy (report 1)$", ended.stderr, re.MULTILINE)

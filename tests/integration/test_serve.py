@@ -373,6 +373,7 @@ def test_without_datasette_one_line_says_what_to_install(runs):
     assert result.stderr.count("\n") == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["none.db", "text.txt"])
 def test_what_is_no_database_is_refused(runs, name):
     (runs.folder / "text.txt").write_text("x" * 200)

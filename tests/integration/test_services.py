@@ -169,6 +169,7 @@ def test_uvicorn_is_complete(runs, served, number, options):
     assert runs.sql("SELECT 1 FROM timer WHERE short_name = 'compute'")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "how",
     [
@@ -216,6 +217,7 @@ signal.signal(signal.SIGTERM, signal.SIG_IGN)
     assert runs.calls()["after"] == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["fork", "spawn"])
 def test_workers_that_their_pool_ends_are_not_killed(runs, native, method):
     done = runs.run(POOL.format(method=method))
@@ -226,6 +228,7 @@ def test_workers_that_their_pool_ends_are_not_killed(runs, native, method):
     assert "its pool" in runs.metadata("taupy.children_ended")
 
 
+@pytest.mark.slow
 def test_a_child_that_exits_in_c_is_not_killed(runs, native):
     """As PyTorch's data workers do on SIGTERM."""
     done = runs.run(f"""
