@@ -61,7 +61,7 @@ from taupy.state.folder import File, Folder, Untrusted
 from taupy.state.shape import fits
 
 _KEPT_SUFFIXES = (
-    *PART_SUFFIXES, *snapshots.SUFFIXES, GPU_SUFFIX, TRACE_SUFFIX, COUNT_SUFFIX, SNAPSHOT_SUFFIX,
+    *PART_SUFFIXES, snapshots.SUFFIX, GPU_SUFFIX, TRACE_SUFFIX, COUNT_SUFFIX, SNAPSHOT_SUFFIX,
     ".problem", ELSEWHERE, SUBINTERPRETERS, NCCL_SUFFIX,
 )  # fmt: skip
 FACTS = "facts"

@@ -113,7 +113,7 @@ def _engine(engine_name: str, notes: list[str]) -> tuple[str, tuple[int, int]]:
                 f"the compiled engine is missing ({problem}); see `taupy doctor`"
             ) from None
         notes.append(
-            "the compiled engine is missing: measuring with the slower one in plain Python "
+            "the compiled engine is missing: the one in plain Python is slower and measures less "
             "(see `taupy doctor`)"
         )
         return "python", (0, 0)

@@ -2,7 +2,8 @@
 
 Programs use it as `taupy.timer` and so on (docs/api.md). When the program is not profiled, timers
 and the like are a shared object that does nothing, and one line says so, once. Otherwise calls go
-to the running engine, compiled or plain, which does not record the functions of this file.
+to the compiled engine, which does not record the functions of this file. The plain-Python engine
+records none of them, and its trials say so.
 
 Runs inside the measured process: built-in modules only. An error in a call is reported
 whether or not the program is profiled, or never: profiling must not change the program.
@@ -24,13 +25,11 @@ _function = type(lambda: None)
 
 
 def active() -> "Any":
-    """The engine that records this process, or None."""
-    engine: Any = sys.modules.get("_taupy_engine")
-    if engine is None:
-        try:
-            from taupy._native import engine
-        except ImportError:
-            return None
+    """The compiled engine, if it records this process."""
+    try:
+        from taupy._native import engine
+    except ImportError:
+        return None
     return engine if engine.active() else None
 
 
@@ -188,6 +187,12 @@ class _Nothing:
         return function
 
 
+def _is_plain(hook: object) -> bool:
+    """Whether this profile function is the plain engine's."""
+    owner = type(getattr(hook, "__self__", None))
+    return getattr(owner, "__module__", None) == "taupy.instrument.engine"
+
+
 def _check_function(function: object) -> None:
     if type(function) is not _function:
         raise TypeError(f"a timer decorates functions, not {type(function).__name__!r} objects")
@@ -203,7 +208,7 @@ _lock = _thread.allocate_lock()
 _numbers: "dict[str, int]" = {}  # last number of each dynamic phase
 _nothing: "Any" = _Nothing()
 _engine: "Any" = active()
-_is_said = _engine is not None
+_is_said = _engine is not None or _is_plain(sys.getprofile())
 
 
 def _unmeasured() -> "Any":

@@ -67,7 +67,8 @@ def boot() -> None:
     package = __file__[: -len("instrument/boot.py")]
     for path in [path for path in sys.path_importer_cache if (path + "/").startswith(package)]:
         del sys.path_importer_cache[path]
-    running = "_taupy_engine" in modules  # the plain engine still needs its modules
+    # The plain engine still needs its modules.
+    running = "taupy.instrument.engine" in modules and sys.getprofile() is not None
     ours = [name for name in modules if name == "taupy" or name.startswith("taupy.")]
     for module in [modules.pop(name) for name in ours]:
         if not running:
@@ -188,8 +189,8 @@ def _start_engine(settings: "dict[str, Any]", folder: bytes) -> None:
     else:
         from taupy.instrument import engine as plain
 
+        options["process_start"] = _parent_and_start(posix.getpid())[1]
         plain.start(options)
-        sys.modules["_taupy_engine"] = plain  # for the in-code API to find
 
 
 def _is_launcher(words: list[str]) -> bool:

@@ -1,112 +1,79 @@
 """Write the plain-Python engine's part, and start the storer at the end.
 
-A part (`*.pypart`, read by `record/plain_part.py`) is a record (`state/values.py`). It is replaced
-about once a second in a single step, so that a reader always finds it complete:
+A part (`*.pypart`, read by `record/plain_part.py`) is replaced in a single step, so that a reader
+always finds it complete.
 
-    format, version, engine, pid, ppid, process_start, forked, helper (a process of
-    multiprocessing's own, not its forks), state ("running" | "ended"),
-    started_at [s since the epoch], start_ns, end_ns [CLOCK_MONOTONIC], exit_status, node,
-    routines  the columns name, file, line, kind, group, and the numbers of those throttled;
-              kind is "python" | "c" | "timer"
-    threads   [{native_id, name, cpu_ns, and the columns routine, parent, calls, resumes,
-              inclusive_ns; open (rows, the outermost first), entered_ns (when);
-              events [(name, unit, row | None, count, min, max, mean, sum of squares)]}];
-              row 0 is the root, a parent stands before its children
-    metadata, health, overhead: name -> text
-
-Runs inside the measured process: built-in modules only, and nothing raises.
+Runs inside the measured process: built-in modules only.
 """
 
 import _signal  # type: ignore[import-not-found]
+import builtins
 import posix
 import sys
+import time
 
-# The program may replace built-in functions; these stay what they are.
-from builtins import (  # noqa: UP029
-    BaseException,
-    Exception,
-    FileExistsError,
-    OSError,
-    dict,
-    enumerate,
-    int,
-    len,
-    memoryview,
-    tuple,
-)
-
-from taupy.instrument.engine_routines import is_ours
 from taupy.state.values import dumps as _dumps
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from taupy.instrument.engine_state import EngineState
-    from taupy.instrument.engine_tree import ThreadTree
-
-_open, _write, _read, _close = posix.open, posix.write, posix.read, posix.close
-_unlink, _replace, _getppid = posix.unlink, posix.replace, posix.getppid
-_fstat, _times = posix.fstat, posix.times
+# The program may replace built-in functions; these stay what they are.
+__builtins__ = {**vars(builtins)}  # type: ignore[assignment]
+VERSION = 4
+_open, _write, _close, _rename = posix.open, posix.write, posix.close, posix.rename
+_clock, _getppid = time.perf_counter_ns, posix.getppid
+_stat, _fstat = posix.stat, posix.fstat
 _spawn, _waitpid, _OPEN = posix.posix_spawn, posix.waitpid, posix.POSIX_SPAWN_OPEN
-_sigmask, _sigpending, _sigtake = (
-    _signal.pthread_sigmask,
-    _signal.sigpending,
-    _signal.sigtimedwait,
-)
+_sigmask, _sigpending, _sigtake = _signal.pthread_sigmask, _signal.sigpending, _signal.sigtimedwait
 _BLOCK, _SETMASK = _signal.SIG_BLOCK, _signal.SIG_SETMASK
 _SIGCHLD, _SIGXFSZ = _signal.SIGCHLD, _signal.SIGXFSZ
-_SIGNALS = tuple(_signal.valid_signals())
-_READ_ONLY, _WRITE_ONLY = posix.O_RDONLY, posix.O_WRONLY
-_READ = posix.O_RDONLY | posix.O_CLOEXEC
+_SIGNALS = (*_signal.valid_signals(),)
 _os = sys.modules.get("os")
 _environment = posix.environ if _os is None else _os.environ._data  # what the program has kept
-_PAGE_BYTES = posix.sysconf("SC_PAGESIZE")
-_first_folders: "dict[bytes, tuple[int, int]]" = {}
-_FOLDER_FLAGS = posix.O_RDONLY | posix.O_DIRECTORY | posix.O_CLOEXEC
-_FLAGS = posix.O_WRONLY | posix.O_CREAT | posix.O_EXCL | posix.O_NOFOLLOW | posix.O_CLOEXEC
+_CREATE = posix.O_WRONLY | posix.O_CREAT | posix.O_TRUNC | posix.O_NOFOLLOW | posix.O_CLOEXEC
+_HOME = __file__.rpartition("/")[0]
+_PACKAGE = _HOME.rpartition("/")[0]
+_OURS = (_HOME + "/", _PACKAGE + "/__init__.py", _PACKAGE + "/_native/", _PACKAGE + "/state/")
 
 
-def document(state: "EngineState", threads: "list[ThreadTree]", status: str) -> "dict[str, Any]":
-    """The part, "running" or "ended". Open activations count up to now; trees do not change."""
+def is_ours(file: str) -> bool:
+    """Whether this is a file of taupy that runs in measured processes."""
+    return file.startswith(_OURS)
+
+
+def document(engine: "Any", state: str) -> "dict[str, Any]":
+    """The part of an `engine.Engine`, "running" or "ended". Open activations count up to now; trees
+    do not change."""
+    threads = [_thread(thread) for thread in engine.threads.copy()]
+    routines = [*engine.routines]  # after the threads, so that none of their routines is missing
     return {
         "format": "taupy-part",
-        "version": 3,
-        "engine": "python",
-        "pid": state.pid,
+        "version": VERSION,
+        "pid": engine.pid,
         "ppid": _getppid(),
-        "process_start": state.process_start,
-        "forked": state.forked,
-        "helper": state.helper and not state.forked,
-        "state": status,
-        "started_at": state.started_at,
-        "start_ns": state.start_ns,
-        "exit_status": state.exit_status,
-        "node": state.node,
-        "threads": [_thread(thread) for thread in threads.copy()],
-        "end_ns": state.clock(),
-        # Written after the threads, so that none of their routines is missing.
-        "routines": _routines(state.routines.records.copy()),
-        "metadata": {**state.metadata, **(_usage() if status == "ended" else {})},
-        "health": health(state),
-        "overhead": {},
+        "process_start": engine.process_start,
+        "state": state,
+        "started_at": engine.started_at,
+        "start_ns": engine.start_ns,
+        "end_ns": _clock(),
+        "exit_status": engine.exit_status,
+        "threads": threads,
+        "routines": tuple([routine[at] for routine in routines] for at in range(3)),
+        "unsupported": engine.unsupported,
+        "missed": {**engine.missed, "greenlets": int("greenlet" in sys.modules)},
     }
 
 
-def _routines(records: "list[list[Any]]") -> "dict[str, list[Any]]":
-    return {
-        "name": [record[0] for record in records],
-        "file": [record[1] or "" for record in records],
-        "line": [record[2] or 0 for record in records],
-        "kind": [record[3] for record in records],
-        "group": [record[4] or "" for record in records],
-        "throttled": [number for number, record in enumerate(records) if record[5]],
-    }
-
-
-def _thread(thread: "ThreadTree") -> "dict[str, Any]":
-    rows = len(thread.parents)
-    inclusive, entered = thread.times_now(rows)
+def _thread(thread: "Any") -> "dict[str, Any]":
+    """Its columns; row 0 is the root, a parent stands before its children."""
+    rows, stack, now = len(thread.parents), thread.stack.copy(), _clock()
+    inclusive = thread.inclusive[:rows]
+    entered = [(row, start) for _, row, start in stack[1:] if start >= 0 and row < rows]
+    for row, start in entered:
+        inclusive[row] += max(0, now - start)
+    end = thread.ended_ns if len(stack) == 1 and thread.ended_ns else now
+    inclusive[0] = max(0, end - stack[0][2])
     return {
         "native_id": thread.native_id,
         "name": thread.name,
@@ -116,188 +83,53 @@ def _thread(thread: "ThreadTree") -> "dict[str, Any]":
         "calls": thread.calls[:rows],
         "resumes": thread.resumes[:rows],
         "inclusive_ns": inclusive,
-        "open": [row for row, _ in entered],
+        "open": [row for row, _ in entered],  # the outermost first, and when they were entered:
         "entered_ns": [start for _, start in entered],
-        "events": [
-            (name, unit, row or None, int(count), low, high, total / count, squares)
-            for (name, unit, row), (count, low, high, total, squares) in [
-                (key, tuple(sums)) for key, sums in thread.events.copy().items()
-            ]
-            if row < rows
-        ],
     }
 
 
-def health(state: "EngineState") -> dict[str, str]:
-    """Notes on what was not measured."""
-    notes = {
-        "plain_engine": (
-            "measured by the plain-Python engine: signal handlers and finalizers (__del__, weakref "
-            "callbacks) that run while it is at work are not counted, nor what they call: their "
-            "counts are lower bounds (the compiled engine counts all)"
-        )
-    }
-    if state.replaced:
-        notes["profile_hook"] = (
-            f"the profile function was replaced or removed {state.replaced} times, by the "
-            "program, another profiler, the recursion limit or an exception in a signal handler: "
-            "what ran in the meantime is missing (the compiled engine does not need it)"
-        )
-    if state.threads_replaced:
-        notes["threading_hook"] = (
-            "the program called threading.setprofile: threads that it started in the meantime "
-            "are missing (the compiled engine does not need that hook)"
-        )
-    if state.unseen_threads:
-        notes["threads"] = (
-            f"{state.unseen_threads} threads were started without the module threading and are "
-            "missing (the compiled engine measures them)"
-        )
-    if state.lost_events:
-        notes["recursion"] = f"{state.lost_events} events at the recursion limit were not counted"
-    if state.calls_over_limit:
-        notes["callpaths"] = (
-            f"{state.calls_over_limit} calls on call paths beyond the limit, and all calls below "
-            "them, were folded into "
-            "their callers; raise it with --max-callpaths"
-        )
-    if state.overlaps:
-        notes["timers"] = (
-            f"{state.overlaps} timers were stopped out of order or without having been started"
-        )
-    if state.greenlets:
-        notes["greenlets"] = (
-            "greenlets switched stacks: call paths are correct, but the time of a switch "
-            "may count for its other side"
-        )
-    if state.refused:
-        notes["audit"] = (
-            "an audit hook of the program refuses what measuring needs: counts are lower bounds"
-        )
-    if state.metrics:
-        names = ", ".join(state.metrics)
-        notes["metrics"] = f"{names}: metrics of calls need the compiled engine; not measured"
-    if state.unwritten:
-        notes["part"] = "the profile could not always be written during the run"
-    return notes
-
-
-def is_the_programs(error: BaseException) -> bool:
-    """Whether a signal handler of the program raised this error inside the engine. The program must
-    receive such an error."""
-    trace = error.__traceback__
-    while trace is not None and trace.tb_next is not None:
-        trace = trace.tb_next
-    return trace is not None and not is_ours(trace.tb_frame.f_code.co_filename)
-
-
-def write(state: "EngineState", threads: "list[ThreadTree]", path: bytes, status: str) -> bool:
-    """Write or replace a part atomically. False if that failed."""
+def write(engine: "Any", path: bytes, state: str) -> bool:
+    """Write or replace a part; False if that failed, as on a full disk. Raises what a signal
+    handler of the program that ran meanwhile has raised."""
     try:
-        data = _dumps(document(state, threads, status))
-        place, _, name = path.rpartition(b"/")
-        folder = _open(place or b".", _FOLDER_FLAGS)
+        data = memoryview(_dumps(document(engine, state)))
+        if place_of(path) != engine.places[path]:
+            return False  # the program has changed its root folder
+        descriptor = _open(path + b".new", _CREATE, 0o600)
+        signals = _sigmask(_BLOCK, (_SIGXFSZ,))  # where sizes are limited, an error comes instead
         try:
-            opened = _fstat(folder)
-            identity = opened.st_dev, opened.st_ino
-            if _first_folders.setdefault(place, identity) != identity:
-                return False  # the program has changed its root folder
-            _write_in(folder, name, data)
+            while data:
+                data = data[_write(descriptor, data) :]
         finally:
-            _close(folder)
+            if _SIGXFSZ in _sigpending():
+                _sigtake((_SIGXFSZ,), 0)
+            _sigmask(_SETMASK, signals)
+            _close(descriptor)
+        _rename(path + b".new", path)
         return True
     except Exception as error:
-        if is_the_programs(error):
+        trace = error.__traceback__
+        while trace is not None and trace.tb_next is not None:
+            trace = trace.tb_next
+        if trace is not None and not is_ours(trace.tb_frame.f_code.co_filename):
             raise
-        return False  # such as a full disk
+        return False
 
 
-def _write_in(folder: int, name: bytes, data: bytes) -> None:
-    temporary = name + b".new"
+def place_of(path: bytes) -> "tuple[int, int] | None":
+    """The identity of the folder in which this file is."""
     try:
-        descriptor = _open(temporary, _FLAGS, 0o600, dir_fd=folder)
-    except FileExistsError:  # left by an interrupted attempt
-        _unlink(temporary, dir_fd=folder)
-        descriptor = _open(temporary, _FLAGS, 0o600, dir_fd=folder)
-    try:
-        _write_all(descriptor, data)
-    except BaseException:
-        _unlink(temporary, dir_fd=folder)
-        raise
-    finally:
-        _close(descriptor)
-    _replace(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
-
-
-def _write_all(descriptor: int, data: bytes) -> None:
-    """Write all data. If file sizes are limited, return an error instead of raising SIGXFSZ."""
-    before = _sigmask(_BLOCK, (_SIGXFSZ,))
-    has_other = _SIGXFSZ in _sigpending()
-    try:
-        view = memoryview(data)
-        while view:
-            view = view[_write(descriptor, view) :]
-    finally:
-        if not has_other and _SIGXFSZ in _sigpending():
-            _sigtake((_SIGXFSZ,), 0)
-        _sigmask(_SETMASK, before)
-
-
-def process_start_time() -> int:
-    """Field 22 of /proc/self/stat, or 0: distinguishes reused process ids."""
-    text = contents(b"/proc/self/stat")
-    fields = text[text.rfind(b")") + 2 :].split()
-    return int(fields[19]) if len(fields) > 19 else 0
-
-
-def _usage() -> dict[str, str]:
-    times = _times()
-    facts = {
-        "CPU Time User (s)": f"{times.user:.6f}",
-        "CPU Time System (s)": f"{times.system:.6f}",
-    }
-    for line in contents(b"/proc/self/status").splitlines():
-        if line.startswith(b"VmHWM:"):
-            facts["Peak Resident Memory (KiB)"] = line.split()[1].decode()
-    return facts
-
-
-def resident_kib() -> int:
-    """Resident memory of this process, 0 if unknown."""
-    fields = contents(b"/proc/self/statm").split()
-    return int(fields[1]) * _PAGE_BYTES // 1024 if len(fields) > 1 else 0
-
-
-def contents(path: bytes) -> bytes:
-    """The first 64 KiB of a file in /proc; empty if it cannot be read."""
-    try:
-        descriptor = _open(path, _READ)
-        try:
-            return _read(descriptor, 1 << 16)
-        finally:
-            _close(descriptor)
-    except OSError as error:
-        if is_the_programs(error):
-            raise
-        return b""
+        return _stat(path.rpartition(b"/")[0])[1:3]
+    except OSError:
+        return None
 
 
 def identity_of_stderr() -> "tuple[int, int] | None":
     """Identity of stderr at the start: the storer writes to no other file."""
     try:
-        status = _fstat(2)
+        return _fstat(2)[1:3]  # inode and device
     except OSError:
         return None
-    return status.st_dev, status.st_ino
-
-
-def hold_signals() -> "Any":
-    """Block signals; returns the argument of `release_signals`."""
-    return _sigmask(_BLOCK, _SIGNALS)
-
-
-def release_signals(before: "Any") -> None:
-    _sigmask(_SETMASK, before)
 
 
 def store(argv: list[bytes], environment: list[bytes], stderr: "tuple[int, int] | None") -> None:
@@ -305,11 +137,11 @@ def store(argv: list[bytes], environment: list[bytes], stderr: "tuple[int, int] 
     pairs = (item.split(b"=", 1) for item in environment if b"=" in item)
     variables = {name: value for name, value in pairs if value in _environment.get(name, ())}
     actions = [
-        (_OPEN, 0, "/dev/null", _READ_ONLY, 0),
-        (_OPEN, 1, "/dev/null", _WRITE_ONLY, 0),
+        (_OPEN, 0, "/dev/null", posix.O_RDONLY, 0),
+        (_OPEN, 1, "/dev/null", posix.O_WRONLY, 0),
     ]
     if stderr is None or identity_of_stderr() != stderr:
-        actions.append((_OPEN, 2, "/dev/null", _WRITE_ONLY, 0))
+        actions.append((_OPEN, 2, "/dev/null", posix.O_WRONLY, 0))
     has_other = _SIGCHLD in _sigpending()
     try:
         child = _spawn(

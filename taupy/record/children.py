@@ -25,7 +25,6 @@ from itertools import pairwise
 from taupy.model.masking import UNMASKED, Masking
 from taupy.record.forks import Fork, take_forks
 from taupy.record.part_data import EXEC, RUNNING, Part
-from taupy.units import several
 
 PREFIX, ANCESTORS = "taupy.child.", "taupy.ancestors"
 _PYTHON = re.compile(r"(python|pypy)w?[\d.]*t?d?(-dbg)?")
@@ -128,8 +127,7 @@ def _children(part: Part) -> list[Child]:
     noted = [_child(part.pid, part.metadata.pop(name)) for name in names]
     children = [child for child in noted if child is not None]
     becomes = [child for child in children if child.pid == part.pid]
-    has_become = part.state == EXEC or part.engine == "python"
-    last = becomes[-1:] if has_become else []  # the other attempts failed
+    last = becomes[-1:] if part.state == EXEC else []  # the other attempts failed
     return [child for child in children if child.pid != part.pid] + last
 
 
@@ -150,8 +148,7 @@ def _child(parent: int, note: str) -> Child | None:
 def unmeasured(
     notes: Notes, reached: Collection[int], is_running: Callable[[int], bool]
 ) -> dict[str, str]:
-    """Messages about unmeasured children, by name of the health metadata: about those that look
-    like Python, and about processes that became something unknown.
+    """A message about unmeasured children that look like Python, by name of the health metadata.
 
     Args:
         notes: of the run's parts.
@@ -160,11 +157,6 @@ def unmeasured(
     """
     missing = lost(notes, reached)
     health = {}
-    if unknown := [child for child in missing if child.is_unknown]:
-        health["exec_unmeasured"] = (
-            f"{several(len(unknown), 'program')} that os.exec* started left no profile; "
-            "the plain engine cannot tell which"
-        )
     if pythons := [child for child in missing if not child.is_unknown and runs_python(child)]:
         named = [
             f"{child.command} (process {child.pid or 'unknown'}"

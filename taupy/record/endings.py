@@ -85,7 +85,7 @@ def ended_by(part: Part) -> str:
     """What ended a child that was not killed: its pool, a signal that asked it to end, or `_exit`,
     as PyTorch's workers do when they get one. "" as for `stopped_by`."""
     code = exit_code(part.ending)
-    if part.engine == "python" or code is None:
+    if code is None:
         return ""
     by = "_exit" if code >= 0 else stopped_by(part)
     return "its pool" if by and _works_for_pool(part) else by

@@ -28,7 +28,7 @@ def is_whole(settings: RunSettings, parts: Mapping[int, Part]) -> bool:
     """Whether everything the processes did is recorded.
 
     A process that did not close its part has lost nothing if it was asked to end (SIGTERM), or is
-    not the program itself. The plain engine, though, writes its part only at intervals.
+    not the program itself.
     """
     return not any(part.loss or _is_cut(part, settings) for part in parts.values())
 
@@ -36,7 +36,7 @@ def is_whole(settings: RunSettings, parts: Mapping[int, Part]) -> bool:
 def _is_cut(part: Part, settings: RunSettings) -> bool:
     if part.complete or endings.stopped_by(part):
         return False
-    return part.pid == settings.root_pid or part.engine == "python"
+    return part.pid == settings.root_pid
 
 
 def of_parts(parts: Mapping[int, Part], roots: Sequence[Part]) -> dict[str, str]:
@@ -166,7 +166,7 @@ def _cut_off(parts: Mapping[int, Part], roots: Sequence[Part]) -> dict[str, str]
     if roots and not roots[-1].complete:
         root = roots[-1]
         stopped = bool(endings.stopped_by(root))
-        text = f"what the program had counted{_noted([root])} was recovered; it "
+        text = f"what the program had counted{_noted(root)} was recovered; it "
         text = f"{'the program ' if stopped else text}{endings.sentence(root)}"
         if root.threads and root.threads[0].open:
             text += f"; it was in {endings.open_path(root, root.threads[0])}"
@@ -190,8 +190,7 @@ def _cut_off(parts: Mapping[int, Part], roots: Sequence[Part]) -> dict[str, str]
             until += f", seen for {seen} of them; for the others, up to the last recorded moment"
         health[f"{HEALTH}children_killed"] = (
             f"{len(killed)} of {len(parts)} processes (node {nodes}) were killed or could not "
-            f"record their end: what they had counted{_noted([parts[node] for node in killed])} "
-            f"was recovered; open routines count {until}"
+            f"record their end: what they had counted was recovered; open routines count {until}"
         )
     return health
 
@@ -200,9 +199,9 @@ def _nodes(nodes: Collection[int]) -> str:
     return ", ".join(map(str, list(nodes)[:20])) + (", ..." if len(nodes) > 20 else "")
 
 
-def _noted(cut: list[Part]) -> str:
+def _noted(part: Part) -> str:
     """A note for the plain engine, which writes its file only at intervals; the compiled engine
     counts directly in the file."""
-    if all(part.engine != "python" for part in cut):
+    if part.engine != "python":
         return ""
     return " when the plain engine last noted it (counts are lower bounds)"

@@ -69,7 +69,7 @@ _COUNTER_FAULTS = {  # as in _native/counters.h
 }
 _SAMPLE = struct.Struct("<4Q4d")
 _METRICS_AT_MOST = 4  # as in _native/calltree.h
-_PLAIN_SUFFIXES = (".pypart", ".pysnapshot")
+_PLAIN_SUFFIX = ".pypart"
 
 
 class Readable(Protocol):
@@ -99,7 +99,7 @@ def read_part(
     data = file.read_bytes()
     name = file.name
     with _refusing(name):
-        if name.endswith(_PLAIN_SUFFIXES):
+        if name.endswith(_PLAIN_SUFFIX):
             part = plain_part.read(name, data)
         else:
             held = container.read(name, data, LAYOUT)
@@ -120,7 +120,7 @@ def peek_process(file: Readable) -> tuple[int, int, bool, bool]:
     """
     name = file.name
     with _refusing(name):
-        if name.endswith(_PLAIN_SUFFIXES):
+        if name.endswith(_PLAIN_SUFFIX):
             return plain_part.peek(name, file.read_bytes())
         head = container.header(name, file.read_bytes(first=container.HEADER_BYTES), LAYOUT)
         closed = head.state in (ENDED, EXEC, SNAPSHOT)

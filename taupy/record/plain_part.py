@@ -7,37 +7,57 @@ from typing import Any
 import numpy as np
 
 from taupy.errors import FormatError
-from taupy.record.part_data import ENDED, RUNNING, Part, PartThread, Routine, Sampled
+from taupy.record.part_data import ENDED, RUNNING, Part, PartThread, Routine
 from taupy.state.shape import fits
 from taupy.state.values import loads
 
-VERSION = 3
-_GROUPS = {"c": "PYTHON_C", "python": "PYTHON"}
+VERSION = 4
+NOT_MEASURED = {
+    "no_processes": "child processes, and threads that are not started by the module threading",
+    "no_c_functions": "C functions, and what passes after the program's last line",
+    "no_api": "timers, phases, user events, metadata and snapshots in code, record_function",
+    "no_training": "GPUs, layers, steps, backward passes and collectives",
+    "no_values": "where memory grows, CPU time of routines, hardware counters and waiting",
+}
+"""What the plain engine never measures, by name of the note."""
+
+_LOWER_BOUNDS = (
+    "measured by the plain-Python engine: calls, times and call paths of Python routines; signal "
+    "handlers and finalizers (__del__, weakref callbacks) that run while it is at work are not "
+    "counted, nor what they call: their counts are lower bounds"
+)
+_MISSED = {
+    "audit": "an audit hook of the program refuses what measuring needs: counts are lower bounds",
+    "callpaths": "{} calls on call paths beyond the limit, and all calls below them, were folded "
+    "into their callers; raise it with --max-callpaths",
+    "dynamo": "this version of PyTorch cannot be told to pass over the plain engine: torch.compile "
+    "may count its frames",
+    "forks": "forked processes that were not measured: {}",
+    "greenlets": "the program imported greenlet: call paths and times of greenlets are wrong",
+    "part": "the profile could not always be written during the run",
+    "profile_hook": "the profile function was replaced or removed, by the program, another "
+    "profiler, the recursion limit or an exception in a signal handler: what ran afterwards is "
+    "missing",
+    "recursion": "{} events at the recursion limit were not counted",
+    "threads": "{} threads were started without the module threading, or while the program had its "
+    "own hook in threading.setprofile, and are missing",
+}
+_OPTIONS = {"c_calls": "--c-calls", "throttle": "--throttle", "metrics": "--cpu-time"}
 _COLUMN = list[int]
-_EVENT = tuple[str, str, int | None, int, float, float, float, float]
 _FIELDS: dict[str, Any] = {
     "pid": int,
     "ppid": int,
     "process_start": int,
-    "forked": bool,
-    "helper": bool,
     "state": str,
     "started_at": float,
     "start_ns": int,
     "end_ns": int,
     "exit_status": int | None,
-    "node": int | None,
-    "metadata": dict[str, str],
-    "health": dict[str, str],
+    "routines": tuple[list[str], list[str], list[int]],
+    "unsupported": list[str],
+    "missed": dict[str, int],
 }
 _THREAD_COLUMNS = ("routine", "parent", "calls", "resumes", "inclusive_ns")
-_ROUTINES: dict[str, Any] = {
-    "name": list[str],
-    "file": list[str],
-    "line": _COLUMN,
-    "kind": list[str],
-    "group": list[str],
-}
 _THREAD: dict[str, Any] = {
     "native_id": int,
     "name": str,
@@ -49,7 +69,6 @@ _THREAD: dict[str, Any] = {
     "inclusive_ns": _COLUMN,
     "open": _COLUMN,
     "entered_ns": _COLUMN,
-    "events": list[_EVENT],
 }
 
 
@@ -73,24 +92,36 @@ def read(name: str, data: bytes) -> Part | None:
         parent_pid=values["ppid"],
         process_start=values["process_start"],
         state=ENDED if values["state"] == "ended" else RUNNING,
-        forked=values["forked"],
+        forked=False,
         started_at=values["started_at"],
         start_ns=values["start_ns"],
         end_ns=values["end_ns"],
         exit_status=values["exit_status"],
-        routines=_routines(name, values["routines"]),
+        routines=[
+            Routine(name, file, line, "python", "PYTHON", False)
+            for name, file, line in zip(*values["routines"], strict=True)
+        ],
         threads=threads,
-        metadata=values["metadata"],
-        health=values["health"],
-        node=values["node"],
+        metadata={},
+        health=_notes(values["unsupported"], values["missed"]),
     )
 
 
 def peek(name: str, data: bytes) -> tuple[int, int, bool, bool]:
     """Like `host_part.peek_process`."""
     values = _loaded(name, data)
-    closed = values["state"] != "running"
-    return values["pid"], values["process_start"], closed, values["helper"]
+    return values["pid"], values["process_start"], values["state"] != "running", False
+
+
+def _notes(unsupported: list[str], missed: dict[str, int]) -> dict[str, str]:
+    """What was not measured: always, because of options, and because of what happened."""
+    notes = {"plain_engine": _LOWER_BOUNDS}
+    notes |= {name: f"not measured: {what}" for name, what in NOT_MEASURED.items()}
+    if options := [word for name, word in _OPTIONS.items() if name in unsupported]:
+        notes["options"] = f"not measured: {', '.join(options)}"
+    return notes | {
+        name: text.format(n) for name, text in _MISSED.items() if (n := missed.get(name))
+    }
 
 
 def _loaded(name: str, data: bytes) -> dict[str, Any]:
@@ -100,8 +131,8 @@ def _loaded(name: str, data: bytes) -> dict[str, Any]:
     if values.get("version") != VERSION:
         raise FormatError(f"{name} is a part of another version of taupy")
     _check(name, values, _FIELDS)
-    if not isinstance(values.get("threads"), list):
-        raise FormatError(f"{name} is damaged: it has no threads")
+    if not isinstance(values.get("threads"), list) or not values["missed"].keys() <= _MISSED.keys():
+        raise FormatError(f"{name} is damaged: it has no threads, or unknown notes")
     return values
 
 
@@ -109,16 +140,6 @@ def _check(name: str, values: object, hints: dict[str, Any]) -> None:
     for field, hint in hints.items():
         if not isinstance(values, dict) or not fits(values.get(field), hint):
             raise FormatError(f"{name} is damaged: its {field} is invalid")
-
-
-def _routines(name: str, columns: Any) -> list[Routine]:
-    _check(name, columns, {**_ROUTINES, "throttled": _COLUMN})
-    throttled = set(columns["throttled"])
-    rows = zip(*(columns[field] for field in _ROUTINES), strict=True)
-    return [
-        Routine(routine, file, line, kind, group or _GROUPS.get(kind, "USER"), number in throttled)
-        for number, (routine, file, line, kind, group) in enumerate(rows)
-    ]
 
 
 def _thread(name: str, item: Any) -> PartThread:
@@ -131,6 +152,4 @@ def _thread(name: str, item: Any) -> PartThread:
         *columns,
     )
     thread.open = [*zip(item["open"], item["entered_ns"], strict=True)][::-1]
-    for event, unit, row, count, low, high, mean, squares in item["events"]:
-        thread.samples.append(Sampled(event, unit, row, count, low, high, mean * count, squares))
     return thread

@@ -14,7 +14,7 @@ from taupy.record.host_part import read_part
 from taupy.record.host_profile import HostPlaces, profile_of
 from taupy.state.folder import File, Folder
 
-SUFFIXES = (".snapshot", ".pysnapshot")
+SUFFIX = ".snapshot"
 
 
 def read(
@@ -27,7 +27,7 @@ def read(
         trial: the name of the run's trial; theirs are `TRIAL@LABEL`.
         clock_now: as for `read_part`.
     """
-    for file in sorted(folder.files(*SUFFIXES), key=lambda file: (len(file.name), file.name)):
+    for file in sorted(folder.files(SUFFIX), key=lambda file: (len(file.name), file.name)):
         part = read_part(file, clock_now)
         if part is None:
             continue

@@ -133,6 +133,8 @@ def _gpus(trial: Trial) -> tuple[str, ...]:
 
 def _unmeasured(trial: Trial) -> list[str]:
     """What was not measured, each with the option that measures it."""
+    if trial.metadata.get("taupy.engine") == "python":
+        return ["what the plain-Python engine leaves out (taupy trials show)"]
     unmeasured = []
     if not _gpus(trial):
         unmeasured.append("GPU (none was used, or see taupy doctor)")

@@ -152,13 +152,13 @@ def test_the_capabilities_are_those_of_the_kernel():
     assert rights._capabilities() == int(expected.split()[1], 16)
 
 
-def test_a_run_folder_has_the_users_group_even_in_a_folder_of_another(runs, engine):
+def test_a_run_folder_has_the_users_group_even_in_a_folder_of_another(runs, native):
     runs.state.mkdir(mode=0o700)
     if os.geteuid() == 0:
         os.chown(runs.state, -1, OTHER_GROUP)
     runs.state.chmod(0o2700)
     source = "import subprocess, sys; subprocess.run([sys.executable, '-I', '-c', 'pass'])"
-    done = runs.run(source, "--engine", engine)
+    done = runs.run(source, "--engine", native)
     assert "not measured" not in done.stderr
     assert runs.one("SELECT count(DISTINCT node) FROM thread") == 2
 

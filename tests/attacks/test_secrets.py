@@ -37,7 +37,7 @@ def test_no_secret_reaches_the_run_folder_or_the_database(runs, engine):
     assert runs.metadata("taupy.children").count("MASKED-") >= 2
 
 
-def test_metadata_of_the_user_and_of_the_program_are_masked(runs, engine):
+def test_metadata_of_the_user_and_of_the_program_are_masked(runs, native):
     chosen = (
         "--meta",
         "api_key=hunter2",
@@ -55,7 +55,7 @@ folder = next(f"{state}/{name}" for name in os.listdir(state) if name.startswith
 assert b"hunter2" not in open(folder + "/run", "rb").read()
 """
     source = source.replace("hunter2@", "hun%s@").replace('/x")', '/x" % "ter2")')
-    done = runs.run(source, "--engine", engine, *chosen)
+    done = runs.run(source, "--engine", native, *chosen)
     assert done.returncode == 0, done.stderr
     assert b"hunter2" not in runs.database.read_bytes()
     assert runs.metadata("data key") == "image" and runs.metadata("n") == "17"

@@ -1,4 +1,4 @@
-"""Run programs with `taupy run` under each engine, and read their trials from the database."""
+"""Run programs with `taupy run` under an engine, and read their trials from the database."""
 
 from __future__ import annotations
 
@@ -203,7 +203,14 @@ def torch_runner(runner, torch_state) -> Runner:
 
 @pytest.fixture(params=ENGINES)
 def engine(request) -> str:
+    """Each of the two engines, for what the plain one promises, too."""
     return request.param
+
+
+@pytest.fixture
+def native() -> str:
+    pytest.importorskip("taupy._native.engine", reason="the compiled engine is not built")
+    return "native"
 
 
 @pytest.fixture(scope="session")

@@ -31,7 +31,7 @@ def events(trial, name: str):
     )
 
 
-def test_a_timer_is_a_row_under_the_routine_that_uses_it(runner, engine):
+def test_a_timer_is_a_row_under_the_routine_that_uses_it(runner, native):
     trial = runner.run(
         """
 import taupy
@@ -45,7 +45,7 @@ def step():
 for _ in range(3):
     step()
 """,
-        engine,
+        native,
     )
     assert trial.under("step", "load").calls == 3
     assert trial.under("step", "load").subroutines == 6
@@ -57,7 +57,7 @@ for _ in range(3):
     assert "taupy.health.timers" not in trial.metadata()
 
 
-def test_the_apis_own_functions_are_not_in_the_profile(runner, engine):
+def test_the_apis_own_functions_are_not_in_the_profile(runner, native):
     trial = runner.run(
         """
 from taupy import metadata, phase, timer, timer_values, user_event
@@ -70,7 +70,7 @@ def use():
     timer_values("a")
 use()
 """,
-        engine,
+        native,
         "--c-calls",
     )
     assert trial.under("<module>", "use").subroutines == 2
@@ -78,7 +78,7 @@ use()
     assert sorted(below) == [("use",), ("use", "a"), ("use", "p 1")]
 
 
-def test_a_decorated_function_is_timed_and_keeps_its_name(runner, engine):
+def test_a_decorated_function_is_timed_and_keeps_its_name(runner, native):
     trial = runner.run(
         """
 import taupy
@@ -98,14 +98,14 @@ Net().forward()
 try: Net.static()
 except KeyError: pass
 """,
-        engine,
+        native,
     )
     assert names(trial) == {"area": 2, "forward": 1, "static": 1}
     assert trial.under("area", "area").calls == 2
     assert trial.under("<module>", "static", "Net.static").calls == 1
 
 
-def test_a_dynamic_phase_is_another_one_every_time(runner, engine):
+def test_a_dynamic_phase_is_another_one_every_time(runner, native):
     trial = runner.run(
         """
 import taupy
@@ -116,14 +116,14 @@ for epoch in range(3):
             with taupy.phase("batch"):
                 batch()
 """,
-        engine,
+        native,
     )
     assert names(trial)["epoch 1"] == names(trial)["epoch 2"] == names(trial)["epoch 3"] == 1
     assert trial.under("epoch 2", "batch", "batch").calls == 2
     assert trial.under("epoch 2").groups == ("PHASE",)
 
 
-def test_a_user_event_belongs_to_the_call_path_it_is_sampled_in(runner, engine):
+def test_a_user_event_belongs_to_the_call_path_it_is_sampled_in(runner, native):
     trial = runner.run(
         """
 import taupy
@@ -132,14 +132,14 @@ def step(value): loss.sample(value)
 for value in (4, 2, 3): step(value)
 loss.trigger(10)
 """,
-        engine,
+        native,
     )
     rows = {row[-1]: row[:-1] for row in events(trial, "loss")}
     assert rows == {"step": (3, 2.0, 4.0, 3.0, 29.0), "<module>": (1, 10.0, 10.0, 10.0, 100.0)}
     assert trial.sql("SELECT unit FROM user_event WHERE name = 'loss'") == [("nat",)]
 
 
-def test_values_that_are_not_finite_are_left_out_and_reported(runner, engine):
+def test_values_that_are_not_finite_are_left_out_and_reported(runner, native):
     trial = runner.run(
         """
 import taupy
@@ -147,13 +147,13 @@ event = taupy.user_event("e")
 for value in (1, "x", None, float("nan"), float("inf"), 10 ** 400, 2):
     event.sample(value)
 """,
-        engine,
+        native,
     )
     assert [row[0] for row in events(trial, "e")] == [2]
     assert "'e'" in trial.metadata()["taupy.health.user_event"]
 
 
-def test_a_value_with_a_gradient_is_detached_and_a_file_is_not(runner, engine):
+def test_a_value_with_a_gradient_is_detached_and_a_file_is_not(runner, native):
     """PyTorch's tensors warn on stderr where one with a gradient becomes a number."""
     trial = runner.run(
         """
@@ -173,23 +173,23 @@ for value in (Tensor(3.0, True), Tensor(4.0, False), file):
     loss.sample(value)
 file.write("still open")
 """,
-        engine,
+        native,
     )
     assert [row[:4] for row in events(trial, "loss")] == [(2, 3.0, 4.0, 3.5)]
 
 
-def test_metadata_of_the_program_stands_in_the_trial(runner, engine):
+def test_metadata_of_the_program_stands_in_the_trial(runner, native):
     trial = runner.run(
         "from taupy import metadata\n"
         "metadata('batch size', 32)\nmetadata('note', 'a\\0b \\udc80 é')\n",
-        engine,
+        native,
     )
     metadata = trial.metadata()
     assert metadata["batch size"] == "32"
     assert metadata["note"] == "a\\0b \\udc80 é"
 
 
-def test_a_disabled_group_is_not_recorded(runner, engine):
+def test_a_disabled_group_is_not_recorded(runner, native):
     trial = runner.run(
         """
 import taupy
@@ -203,14 +203,14 @@ use("A"); use("B")
 taupy.enable("A")
 use("A")
 """,
-        engine,
+        native,
     )
     calls = {path.groups: path.calls for path in trial.paths() if path.names[-1] == "t"}
     assert calls == {("A",): 2, ("B",): 2}
     assert trial.under("<module>", "use", "work").calls == 1
 
 
-def test_disabling_python_leaves_out_routines_until_it_is_enabled(runner, engine):
+def test_disabling_python_leaves_out_routines_until_it_is_enabled(runner, native):
     trial = runner.run(
         """
 import taupy
@@ -222,7 +222,7 @@ work(); work()
 taupy.enable("PYTHON")
 work()
 """,
-        engine,
+        native,
     )
     assert trial.calls("prog.py") == {"<module>": 1, "work": 2, "inner": 2}
 
@@ -442,29 +442,7 @@ after()
     assert trial.under("<module>", "open", "after").calls == 1
 
 
-def test_a_timer_left_open_ends_with_its_routine_in_the_plain_engine(runner):
-    trial = runner.run(
-        """
-import taupy
-def begin():
-    taupy.timer("open").start()
-    inside()
-def inside(): pass
-def after(): pass
-begin()
-after()
-taupy.timer("open").stop()
-taupy.timer("never begun").stop()
-after()
-""",
-        "python",
-    )
-    assert trial.under("begin", "open", "inside").calls == 1
-    assert trial.under("<module>", "after").calls == 2
-    assert trial.metadata()["taupy.health.timers"].startswith("2 timers")
-
-
-def test_stopping_an_outer_timer_stops_the_inner_ones(runner, engine):
+def test_stopping_an_outer_timer_stops_the_inner_ones(runner, native):
     trial = runner.run(
         """
 import taupy
@@ -474,14 +452,14 @@ outer.start(); inner.start(); work()
 outer.stop(); work()
 inner.stop(); work()
 """,
-        engine,
+        native,
     )
     assert trial.under("<module>", "outer", "inner", "work").calls == 1
     assert trial.under("<module>", "work").calls == 2
     assert "taupy.health.timers" in trial.metadata()
 
 
-def test_a_routine_can_stop_its_callers_timer_but_not_in_the_plain_engine(runner, engine):
+def test_a_routine_can_stop_its_callers_timer(runner, native):
     trial = runner.run(
         """
 import taupy
@@ -494,14 +472,13 @@ def use():
     work()
 use()
 """,
-        engine,
+        native,
     )
-    within = ("t",) if engine == "python" else ()
-    assert trial.under("use", *within, "stop", "work").calls == 1
-    assert trial.under("use", *within, "work").calls == 1
+    assert trial.under("use", "stop", "work").calls == 1
+    assert trial.under("use", "work").calls == 1
 
 
-def test_a_timer_may_be_inside_itself(runner, engine):
+def test_a_timer_may_be_inside_itself(runner, native):
     trial = runner.run(
         """
 import taupy, time
@@ -517,12 +494,12 @@ assert values.calls == 3, values
 assert 30e6 <= values.inclusive_ns <= elapsed, (values, elapsed)
 assert 30e6 <= values.exclusive_ns <= values.inclusive_ns, values
 """,
-        engine,
+        native,
     )
     assert trial.under("down", "t", "down", "t", "down", "t").calls == 1
 
 
-def test_a_program_can_ask_for_its_own_values(runner, engine):
+def test_a_program_can_ask_for_its_own_values(runner, native):
     trial = runner.run(
         """
 import taupy
@@ -534,12 +511,12 @@ values = taupy.timer_values("work")
 print(values.calls, values.inclusive_ns == values.exclusive_ns > 0)
 print(taupy.timer_values("nobody"), "t" in taupy.timer_names(), "work" in taupy.timer_names())
 """,
-        engine,
+        native,
     )
     assert trial.stdout == "3 True\nNone True True\n"
 
 
-def test_a_timer_and_routines_of_one_name_are_distinguished(runner, engine):
+def test_a_timer_and_routines_of_one_name_are_distinguished(runner, native):
     trial = runner.run(
         """
 import taupy, time
@@ -572,12 +549,12 @@ assert 50e6 <= mine.inclusive_ns <= elapsed, (mine, elapsed)
 assert 40e6 <= mine.exclusive_ns <= mine.inclusive_ns - others.inclusive_ns + 1, (mine, others)
 print("done")
 """,
-        engine,
+        native,
     )
     assert trial.stdout == "done\n"
 
 
-def test_routines_of_one_name_count_inclusive_time_once(runner, engine):
+def test_routines_of_one_name_count_inclusive_time_once(runner, native):
     trial = runner.run(
         """
 import taupy, time
@@ -596,12 +573,12 @@ assert taupy.timer_values("load [{other.py}{1}]").calls == 1
 assert sum(name.startswith("load") for name in taupy.timer_names()) == 1
 print("done")
 """,
-        engine,
+        native,
     )
     assert trial.stdout == "done\n"
 
 
-def test_threads_have_timers_of_their_own(runner, engine):
+def test_threads_have_timers_of_their_own(runner, native):
     trial = runner.run(
         """
 import taupy, threading
@@ -613,7 +590,7 @@ threads = [threading.Thread(target=work, name=f"w{i}") for i in range(3)]
 for t in threads: t.start(); t.join()
 work()
 """,
-        engine,
+        native,
     )
     assert [(p.thread_name, p.calls) for p in trial.paths() if p.names[-1] == "t"] == [
         ("MainThread", 1),
@@ -623,7 +600,7 @@ work()
     ]
 
 
-def test_a_timer_around_an_await_harms_nothing(runner, engine):
+def test_a_timer_around_an_await_harms_nothing(runner, native):
     trial = runner.run(
         """
 import asyncio, taupy
@@ -639,7 +616,7 @@ asyncio.run(main())
 def after(): pass
 after()
 """,
-        engine,
+        native,
     )
     assert trial.calls()["step"] == 8
     assert trial.under("<module>", "after").calls == 1
@@ -649,8 +626,8 @@ after()
     }
 
 
-def test_the_program_can_name_its_node(runner, engine):
-    trial = runner.run("import taupy\ntaupy.set_node(5)\n", engine)
+def test_the_program_can_name_its_node(runner, native):
+    trial = runner.run("import taupy\ntaupy.set_node(5)\n", native)
     assert trial.sql("SELECT DISTINCT node FROM thread") == [(5,)]
 
 
@@ -666,7 +643,7 @@ def test_the_latest_trial_is_the_run_and_not_its_snapshot(runner):
         assert selector.trial(db, "prog/default/1@mid").id == 2
 
 
-def test_a_snapshot_keeps_the_profile_as_it_was(runner, engine):
+def test_a_snapshot_keeps_the_profile_as_it_was(runner, native):
     trial = runner.run(
         """
 import taupy
@@ -677,7 +654,7 @@ work()
 taupy.snapshot("late")
 work()
 """,
-        engine,
+        native,
     )
     assert trial.calls("prog.py")["work"] == 4
     counted = trial.sql(
@@ -711,8 +688,8 @@ told(taupy.metadata, "k", object())
 """
 
 
-def test_misuse_is_reported_equally_with_and_without_profiling(runner, engine):
-    trial = runner.run(MISUSE, engine)
+def test_misuse_is_reported_equally_with_and_without_profiling(runner, native):
+    trial = runner.run(MISUSE, native)
     plain = subprocess.run(
         [sys.executable, "prog.py"],
         cwd=runner.folder,

@@ -31,21 +31,15 @@ ENDS = {
 }
 
 
-@pytest.fixture(autouse=True)
-def compiled(engine):
-    if engine != "native":
-        pytest.skip("the plain engine has no such row")
-
-
 def outermost(trial):
     """The rows below the root of the main thread."""
     return {p.names[1]: p for p in trial.paths() if len(p.names) == 2 and p.thread == 0}
 
 
 @pytest.mark.parametrize("how", ENDS)
-def test_what_passes_after_the_last_line_is_a_row(runner, engine, how):
+def test_what_passes_after_the_last_line_is_a_row(runner, native, how):
     statement, code = ENDS[how]
-    trial = runner.run(PROGRAM + statement, engine, check=False)
+    trial = runner.run(PROGRAM + statement, native, check=False)
     assert trial.sql("SELECT exit_code FROM trial") == [(code,)]
     rows = outermost(trial)
     (root,) = (p for p in trial.paths() if len(p.names) == 1 and p.thread == 0)
@@ -59,9 +53,9 @@ def test_what_passes_after_the_last_line_is_a_row(runner, engine, how):
     assert trial.under("exit", "<lambda>", "import colorsys").calls == 1
 
 
-def test_a_module_has_one_and_cpu_time_adds_up(runner, engine):
+def test_a_module_has_one_and_cpu_time_adds_up(runner, native):
     (runner.folder / "main.py").write_text(PROGRAM)
-    trial = runner.run(Path("main"), engine, "--cpu-time", "-m")
+    trial = runner.run(Path("main"), native, "--cpu-time", "-m")
     rows = outermost(trial)
     assert {"_run_module_as_main", "exit"} <= set(rows) and "last" not in rows
     with ProfileDB.open(trial.database) as db:
@@ -71,7 +65,7 @@ def test_a_module_has_one_and_cpu_time_adds_up(runner, engine):
     assert 0 < cpu < 2 * wall
 
 
-def test_each_process_has_one(runner, engine):
+def test_each_process_has_one(runner, native):
     trial = runner.run(
         """
 import atexit, os, sys
@@ -81,21 +75,21 @@ if os.fork():
     if os.fork() == 0: os._exit(0)  # nothing passes after that
     os.wait()
 """,
-        engine,
+        native,
     )
     rows = [(p.node, p.calls) for p in trial.paths() if p.names[1:] == ("exit",)]
     assert sorted(rows) == [(0, 1), (1, 1)]
 
 
-def test_a_program_that_is_not_recorded_has_none(runner, engine):
-    trial = runner.run("def f(): pass\nf()\n", engine, "--include", "name:f")
+def test_a_program_that_is_not_recorded_has_none(runner, native):
+    trial = runner.run("def f(): pass\nf()\n", native, "--include", "name:f")
     assert trial.calls() == {".taupy application": 1, "f": 1}
 
 
-def test_phases_and_layers_name_it(runner, engine):
+def test_phases_and_layers_name_it(runner, native):
     from taupy.answers import phases
 
-    trial = runner.run(PROGRAM + "import taupy\ntaupy.snapshot('x')\n", engine)
+    trial = runner.run(PROGRAM + "import taupy\ntaupy.snapshot('x')\n", native)
     with ProfileDB.open(trial.database) as db:
         first = trial.sql("SELECT min(id) FROM trial WHERE name NOT LIKE '%@%'")[0][0]
         (view,) = phases.views(db, first, phases.Options())

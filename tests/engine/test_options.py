@@ -38,14 +38,14 @@ use()
 """
 
 
-def test_c_functions_are_not_recorded_unless_asked_for(runner, engine):
-    calls = runner.run(C_CALLS, engine).calls()
+def test_c_functions_are_not_recorded_unless_asked_for(runner, native):
+    calls = runner.run(C_CALLS, native).calls()
     assert "builtins.len" not in calls
     assert calls["key"] == 5
 
 
-def test_c_functions_are_counted_under_the_routine_that_calls_them(runner, engine):
-    trial = runner.run(C_CALLS, engine, "--c-calls")
+def test_c_functions_are_counted_under_the_routine_that_calls_them(runner, native):
+    trial = runner.run(C_CALLS, native, "--c-calls")
     used = {path.names[-1]: path for path in trial.paths() if path.names[-2:-1] == ("use",)}
     calls = {name: path.calls for name, path in used.items()}
     assert calls["builtins.len"] == 3
@@ -57,17 +57,17 @@ def test_c_functions_are_counted_under_the_routine_that_calls_them(runner, engin
     assert used["builtins.len"].files[-1] is None
 
 
-def test_a_c_function_of_a_base_class_bears_the_base_classs_name(runner, engine):
-    trial = runner.run(C_CALLS, engine, "--c-calls")
+def test_a_c_function_of_a_base_class_bears_the_base_classs_name(runner, native):
+    trial = runner.run(C_CALLS, native, "--c-calls")
     assert trial.under("use", "Mine.append", "list.append").calls == 1
 
 
-def test_callbacks_stand_under_the_c_function_that_calls_them(runner, engine):
-    trial = runner.run(C_CALLS, engine, "--c-calls")
+def test_callbacks_stand_under_the_c_function_that_calls_them(runner, native):
+    trial = runner.run(C_CALLS, native, "--c-calls")
     assert trial.under("use", "builtins.sorted", "key").calls == 3
 
 
-def test_a_c_function_that_raises_is_left(runner, engine):
+def test_a_c_function_that_raises_is_left(runner, native):
     trial = runner.run(
         """
 def fail():
@@ -79,42 +79,42 @@ def fail():
 def after(): pass
 fail()
 """,
-        engine,
+        native,
         "--c-calls",
     )
     assert trial.under("<module>", "fail", "after").calls == 6
     assert trial.under("<module>", "fail", "builtins.len").subroutines == 0
 
 
-def test_what_is_excluded_counts_as_its_caller_and_its_callees_stay(runner, engine):
-    trial = runner.run(LAYERS, engine, "--exclude", "two")
+def test_what_is_excluded_counts_as_its_caller_and_its_callees_stay(runner, native):
+    trial = runner.run(LAYERS, native, "--exclude", "two")
     assert trial.calls("prog.py") == {"<module>": 1, "one": 1, "three": 2, "four": 2}
     assert trial.under("<module>", "one", "three", "four").calls == 2
 
 
-def test_an_include_that_matches_nothing_is_reported(runner, engine):
-    trial = runner.run("def f(): pass\nf()\n", engine, "--include", "g", "--include", "file:x*")
+def test_an_include_that_matches_nothing_is_reported(runner, native):
+    trial = runner.run("def f(): pass\nf()\n", native, "--include", "g", "--include", "file:x*")
     assert trial.calls() == {".taupy application": 1} or not trial.calls()
     said = trial.metadata()["taupy.health.include"]
     assert said.startswith("no routine that ran matches --include g, file:x*: nothing was")
 
 
-def test_only_what_is_included_is_recorded(runner, engine):
-    trial = runner.run(LAYERS, engine, "--include", "name:t*", "--include", "four")
+def test_only_what_is_included_is_recorded(runner, native):
+    trial = runner.run(LAYERS, native, "--include", "name:t*", "--include", "four")
     assert trial.calls() == {".taupy application": 1, "two": 1, "three": 2, "four": 2}
     assert trial.under("two", "three", "four").calls == 2
 
 
-def test_a_file_may_be_selected(runner, engine):
+def test_a_file_may_be_selected(runner, native):
     trial = runner.run(
-        "import json\ndef f(): json.dumps([])\nf()\n", engine, "--include", "file:*prog.py"
+        "import json\ndef f(): json.dumps([])\nf()\n", native, "--include", "file:*prog.py"
     )
     assert trial.calls() == {".taupy application": 1, "<module>": 1, "f": 1}
 
 
-def test_a_module_may_be_excluded(runner, engine):
+def test_a_module_may_be_excluded(runner, native):
     source = "import json\ndef f(): return json.dumps([])\nf()\nf()\n"
-    trial = runner.run(source, engine, "--exclude", "module:json*")
+    trial = runner.run(source, native, "--exclude", "module:json*")
     assert not [path for path in trial.paths() if path.files[-1] and "json/" in path.files[-1]]
     assert trial.calls("prog.py") == {"<module>": 1, "f": 2}
 
@@ -127,15 +127,15 @@ def test_a_module_may_be_excluded(runner, engine):
         (5, {"<module>": 1, "one": 1, "two": 1, "three": 2, "four": 2}),
     ],
 )
-def test_deeper_calls_count_as_their_caller(runner, engine, depth, expected):
-    assert runner.run(LAYERS, engine, "--depth", str(depth)).calls("prog.py") == expected
+def test_deeper_calls_count_as_their_caller(runner, native, depth, expected):
+    assert runner.run(LAYERS, native, "--depth", str(depth)).calls("prog.py") == expected
 
 
-def test_deep_recursion_under_a_depth_limit_comes_back_to_the_right_place(runner, engine):
+def test_deep_recursion_under_a_depth_limit_comes_back_to_the_right_place(runner, native):
     trial = runner.run(
         "def down(n):\n  if n: down(n - 1)\n  else: return\ndef after(): pass\n"
         "for _ in range(3):\n  down(50); after()\n",
-        engine,
+        native,
         "--depth",
         "4",
     )
@@ -143,11 +143,11 @@ def test_deep_recursion_under_a_depth_limit_comes_back_to_the_right_place(runner
     assert trial.calls("prog.py") == {"<module>": 1, "down": 9, "after": 3}
 
 
-def test_a_throttled_routine_says_that_its_count_is_a_lower_bound(runner, engine):
+def test_a_throttled_routine_says_that_its_count_is_a_lower_bound(runner, native):
     trial = runner.run(
         "def tiny(): pass\ndef few(): tiny()\nfor _ in range(500): tiny()\n"
         "for _ in range(5): few()\n",
-        engine,
+        native,
         "--throttle",
         "--throttle-calls",
         "100",
@@ -161,10 +161,10 @@ def test_a_throttled_routine_says_that_its_count_is_a_lower_bound(runner, engine
     assert "tiny" in trial.metadata()["taupy.health.throttled"]
 
 
-def test_a_routine_that_takes_its_time_is_not_throttled(runner, engine):
+def test_a_routine_that_takes_its_time_is_not_throttled(runner, native):
     trial = runner.run(
         "import time\ndef slow(): time.sleep(0.002)\nfor _ in range(30): slow()\n",
-        engine,
+        native,
         "--throttle",
         "--throttle-calls",
         "10",
@@ -175,10 +175,10 @@ def test_a_routine_that_takes_its_time_is_not_throttled(runner, engine):
     assert "taupy.health.throttled" not in trial.metadata()
 
 
-def test_an_open_recursion_is_not_throttled(runner, engine):
+def test_an_open_recursion_is_not_throttled(runner, native):
     trial = runner.run(
         "def down(n):\n  if n: down(n - 1)\ndown(300)\n",
-        engine,
+        native,
         "--throttle",
         "--throttle-calls",
         "10",
@@ -188,10 +188,10 @@ def test_an_open_recursion_is_not_throttled(runner, engine):
     assert trial.calls("prog.py")["down"] == 301
 
 
-def test_call_paths_beyond_the_limit_are_reported(runner, engine):
+def test_call_paths_beyond_the_limit_are_reported(runner, native):
     trial = runner.run(
         "def down(n):\n  if n: down(n - 1)\ndown(300)\ndef after(): pass\n",
-        engine,
+        native,
         "--max-callpaths",
         "100",
     )

@@ -48,7 +48,7 @@ def test_counters_of_threads_that_end_during_a_snapshot_are_kept_once(runner):
     assert [count for (count,) in faults if not 100 <= count < 200] == []
 
 
-def test_a_forks_child_begins_where_its_parent_was_though_that_goes_on(runner, engine):
+def test_a_forks_child_begins_where_its_parent_was_though_that_goes_on(runner, native):
     # From 3.12 on the parent warns of the threads at once, which imports and calls much.
     trial = runner.run(
         """
@@ -64,13 +64,13 @@ for _ in range(5):
     thread.start()
     forks()
 """,
-        engine,
+        native,
     )
     places = {path.names for path in trial.paths() if path.names[-1] == "work"}
     assert places == {(".taupy application", "<module>", "forks", "work")}
 
 
-def test_objects_that_go_while_python_ends_may_take_long(runner, engine):
+def test_objects_that_go_while_python_ends_may_take_long(runner, native):
     trial = runner.run(
         """
 import time
@@ -85,6 +85,6 @@ kept.append(kept)  # goes with the modules
 import sys
 sys.kept = kept
 """,
-        engine,
+        native,
     )
     assert "Fatal" not in trial.stderr

@@ -37,7 +37,7 @@ SLOW = pytest.mark.slow
 
 
 @pytest.fixture
-def run(runner, engine):
+def run(runner, native):
     folder = runner.folder / "torch" / "autograd"
     folder.mkdir(parents=True)
     for package in (folder, folder.parent):
@@ -45,7 +45,7 @@ def run(runner, engine):
     (folder / "profiler.py").write_text(STAND_IN)
 
     def run(source: str, *options: str, **keywords):
-        return runner.run(HEAD + source, engine, *options, **keywords)
+        return runner.run(HEAD + source, native, *options, **keywords)
 
     return run
 
@@ -434,7 +434,7 @@ print(died, [name for name in sys.modules if name.startswith("taupy")])
 
 
 @SLOW
-def test_pytorchs_own(runner, engine):
+def test_pytorchs_own(runner, native):
     pytest.importorskip("torch", reason="PyTorch is not installed here")
     trial = runner.run(
         """
@@ -455,7 +455,7 @@ with profile() as profiled:
 counted = {event.key: event.count for event in profiled.key_averages()}
 assert counted["forward"] == counted["backward"] == 3 and counted["whole"] == 1
 """,
-        engine,
+        native,
     )
     calls: dict[str, int] = {}
     for path in trial.paths():

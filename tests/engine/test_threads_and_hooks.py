@@ -7,7 +7,7 @@ import sys
 import pytest
 
 
-def test_every_thread_has_its_own_tree_with_its_own_counts(runner, engine):
+def test_every_thread_has_its_own_tree_with_its_own_counts(runner, native):
     trial = runner.run(
         """
 import threading
@@ -19,7 +19,7 @@ for t in threads: t.start()
 for t in threads: t.join()
 work(2)
 """,
-        engine,
+        native,
     )
     leaves = {path.thread_name: path for path in trial.paths() if path.names[-1] == "leaf"}
     assert {name: path.calls for name, path in leaves.items()} == {
@@ -33,7 +33,7 @@ work(2)
     assert all(path.calls == 1 for path in roots)
 
 
-def test_a_hundred_short_threads_are_a_hundred_threads(runner, engine):
+def test_a_hundred_short_threads_are_a_hundred_threads(runner, native):
     trial = runner.run(
         """
 import threading
@@ -41,13 +41,13 @@ def work(): pass
 for _ in range(100):
     t = threading.Thread(target=work); t.start(); t.join()
 """,
-        engine,
+        native,
     )
     assert len({path.thread for path in trial.paths() if path.names[-1] == "work"}) == 100
     assert trial.calls()["work"] == 100
 
 
-def test_a_daemon_thread_still_at_work_at_the_end_is_kept(runner, engine):
+def test_a_daemon_thread_still_at_work_at_the_end_is_kept(runner, native):
     trial = runner.run(
         """
 import threading, time
@@ -59,13 +59,13 @@ threading.Thread(target=work, daemon=True).start()
 started.wait()
 time.sleep(0.05)
 """,
-        engine,
+        native,
     )
     assert trial.calls("prog.py") == {"<module>": 1, "work": 1, "leaf": 1}
     assert trial.under("Thread.run", "work").inclusive >= 30_000_000
 
 
-def test_threads_past_the_threading_module_are_measured_or_missed_aloud(runner, engine):
+def test_threads_past_the_threading_module_are_measured_or_missed_aloud(runner, native):
     trial = runner.run(
         """
 import _thread
@@ -76,7 +76,7 @@ def work():
 _thread.start_new_thread(work, ())
 lock.acquire()
 """,
-        engine,
+        native,
     )
     if "work" in trial.calls():
         assert trial.calls()["work"] == 1
@@ -84,7 +84,7 @@ lock.acquire()
         assert trial.metadata()["taupy.health.threads"].startswith("1 threads")
 
 
-def test_threads_under_a_programs_own_hook_are_measured_or_missed_aloud(runner, engine):
+def test_threads_under_a_programs_own_hook_are_measured_or_missed_aloud(runner, native):
     trial = runner.run(
         """
 import threading
@@ -100,7 +100,7 @@ start(meanwhile)
 threading.setprofile(None)
 start(after)
 """,
-        engine,
+        native,
     )
     calls = trial.calls()
     assert (calls["before"], calls["after"]) == (1, 1)
@@ -108,7 +108,7 @@ start(after)
         assert "taupy.health.threading_hook" in trial.metadata()
 
 
-def test_a_programs_own_profile_function_works_and_is_reported(runner, engine):
+def test_a_programs_own_profile_function_works_and_is_reported(runner, native):
     trial = runner.run(
         """
 import sys
@@ -126,18 +126,14 @@ print(seen)
 def last(): f()
 last()
 """,
-        engine,
+        native,
     )
     assert trial.stdout == "['f', 'f']\n"
-    health = [name for name in trial.metadata() if name == "taupy.health.profile_hook"]
-    if engine == "native" or not health:
-        assert trial.calls()["f"] == 5
-    else:
-        assert trial.calls()["f"] == 3
+    assert trial.calls()["f"] == 5
     assert trial.under("<module>", "last", "f").calls == 1
 
 
-def test_a_programs_own_trace_function_works_and_nothing_is_lost(runner, engine):
+def test_a_programs_own_trace_function_works_and_nothing_is_lost(runner, native):
     trial = runner.run(
         """
 import sys
@@ -152,13 +148,13 @@ f(); f()
 sys.settrace(None)
 print(lines.count("line"))
 """,
-        engine,
+        native,
     )
     assert trial.stdout == "2\n"
     assert trial.calls("prog.py")["f"] == 2
 
 
-def test_cprofile_inside_the_program_sees_what_it_should(runner, engine):
+def test_cprofile_inside_the_program_sees_what_it_should(runner, native):
     trial = runner.run(
         """
 import cProfile, pstats, io
@@ -170,15 +166,14 @@ profile.runcall(work)
 stats = pstats.Stats(profile, stream=io.StringIO())
 print([row[0] for name, row in stats.stats.items() if name[2] == "f"])
 """,
-        engine,
+        native,
     )
     assert trial.stdout == "[4]\n"
     if "taupy.health.profile_hook" not in trial.metadata():
         assert trial.calls("prog.py")["f"] == 4
 
 
-def test_recursion_to_the_limit_loses_nothing_but_the_last_steps(runner, engine):
-    # The plain engine sets its profile function again at the next garbage collection.
+def test_recursion_to_the_limit_loses_nothing_but_the_last_steps(runner, native):
     trial = runner.run(
         """
 import gc, sys
@@ -197,18 +192,18 @@ for _ in range(3):
     after()
 print(deepest)
 """,
-        engine,
+        native,
     )
     deepest = int(trial.stdout)
     assert trial.calls()["after"] == 3
     assert 585 <= deepest <= 599
     # A frame that the interpreter refuses runs nothing of the routine: it is no call.
-    assert abs(trial.calls()["down"] - 3 * deepest) <= (0 if engine == "native" else 30)
+    assert trial.calls()["down"] == 3 * deepest
     assert trial.under("<module>", "after").calls == 3
 
 
 @pytest.mark.skipif(sys.version_info < (3, 12), reason="3.11 does not tell of handled errors")
-def test_calls_after_the_recursion_limit_are_counted_at_once(runner, engine):
+def test_calls_after_the_recursion_limit_are_counted_at_once(runner, native):
     trial = runner.run(
         """
 import gc, sys
@@ -222,23 +217,23 @@ def catch():
     after()
 for _ in range(3): catch()
 """,
-        engine,
+        native,
     )
     calls = trial.calls()
     assert (calls["catch"], calls["after"]) == (3, 3)
 
 
-def test_a_programs_recursion_error_has_no_frames_of_ours(runner, engine):
+def test_a_programs_recursion_error_has_no_frames_of_ours(runner, native):
     trial = runner.run(
         "import traceback\ndef down(): down()\n"
         "try: down()\nexcept RecursionError: print(traceback.format_exc())\n",
-        engine,
+        native,
     )
     assert "RecursionError: maximum recursion depth exceeded" in trial.stdout
     assert "taupy" not in trial.stdout
 
 
-def test_a_signal_handler_that_raises_leaves_us_at_work(runner, engine):
+def test_a_signal_handler_that_raises_leaves_us_at_work(runner, native):
     trial = runner.run(
         """
 import gc, signal
@@ -258,13 +253,13 @@ def after(): pass
 after()
 print(stopped)
 """,
-        engine,
+        native,
     )
     assert trial.stdout == "20\n"
     assert trial.under("<module>", "after").calls == 1
 
 
-def test_greenlets_keep_their_call_paths_or_say_that_they_do_not(runner, engine):
+def test_greenlets_keep_their_call_paths_or_say_that_they_do_not(runner, native):
     pytest.importorskip("greenlet")
     trial = runner.run(
         """
@@ -284,19 +279,15 @@ left_green.switch()
 def after(): pass
 after()
 """,
-        engine,
+        native,
     )
     calls = trial.calls("prog.py")
     assert calls["step_left"] == calls["step_right"] == 3
     paths = {path.names[-2:] for path in trial.paths()}
-    if engine == "python":
-        assert {("left", "step_left"), ("right", "step_right"), ("<module>", "after")} <= paths
-        assert "greenlets" in trial.metadata()["taupy.health.greenlets"]
-    else:
-        assert "taupy.health.greenlets" in trial.metadata() or ("left", "step_left") in paths
+    assert "taupy.health.greenlets" in trial.metadata() or ("left", "step_left") in paths
 
 
-def test_a_forked_child_has_its_own_counts_under_the_open_path(runner, engine):
+def test_a_forked_child_has_its_own_counts_under_the_open_path(runner, native):
     trial = runner.run(
         """
 import os
@@ -311,7 +302,7 @@ def both():
     work()
 both()
 """,
-        engine,
+        native,
     )
     work = {path.node: path for path in trial.paths() if path.names[-1] == "work"}
     assert {node: path.calls for node, path in work.items()} == {0: 2, 1: 2}
@@ -321,24 +312,24 @@ both()
 
 
 @pytest.mark.parametrize("way", ["os._exit(3)", "sys.exit(3)", "raise SystemExit(3)"])
-def test_the_profile_survives_every_way_out(runner, engine, way):
+def test_the_profile_survives_every_way_out(runner, native, way):
     trial = runner.run(
-        f"import os, sys\ndef f(): pass\nf()\ndef leave(): {way}\nleave()\n", engine, check=False
+        f"import os, sys\ndef f(): pass\nf()\ndef leave(): {way}\nleave()\n", native, check=False
     )
     assert trial.calls("prog.py") == {"<module>": 1, "f": 1, "leave": 1}
 
 
-def test_what_runs_at_exit_is_measured(runner, engine):
+def test_what_runs_at_exit_is_measured(runner, native):
     trial = runner.run(
-        "import atexit\ndef late(): pass\natexit.register(late)\natexit.register(late)\n", engine
+        "import atexit\ndef late(): pass\natexit.register(late)\natexit.register(late)\n", native
     )
     assert trial.calls("prog.py") == {"<module>": 1, "late": 2}
     assert {path.names[:-1] for path in trial.paths() if path.names[-1] == "late"} == {
-        (".taupy application", "exit")[: 1 + (engine == "native")]
+        (".taupy application", "exit")
     }
 
 
-def test_a_dash_m_program_begins_with_runpy(runner, engine):
+def test_a_dash_m_program_begins_with_runpy(runner, native):
     (runner.folder / "mod.py").write_text("def f(): pass\nf()\n")
     import subprocess
     import sys
@@ -351,7 +342,7 @@ def test_a_dash_m_program_begins_with_runpy(runner, engine):
             "taupy",
             "run",
             "--engine",
-            engine,
+            native,
             "--db",
             str(database),
             "-m",
@@ -390,12 +381,12 @@ def test_a_dash_m_program_begins_with_runpy(runner, engine):
         ("import threading; threading.Thread(target=lambda: 1 / 0).start()", 0),
     ],
 )
-def test_the_trial_knows_the_exit_code(runner, engine, ending, code):
-    trial = runner.run(f"import sys\ndef f(): pass\nf()\n{ending}\n", engine, check=False)
+def test_the_trial_knows_the_exit_code(runner, native, ending, code):
+    trial = runner.run(f"import sys\ndef f(): pass\nf()\n{ending}\n", native, check=False)
     assert trial.sql("SELECT exit_code FROM trial") == [(code,)]
 
 
-def test_a_plain_exit_is_known_or_reported_as_unknown(runner, engine):
-    trial = runner.run("import sys\ndef main(): return 3\nsys.exit(main())\n", engine, check=False)
+def test_a_plain_exit_is_known_or_reported_as_unknown(runner, native):
+    trial = runner.run("import sys\ndef main(): return 3\nsys.exit(main())\n", native, check=False)
     assert trial.sql("SELECT exit_code FROM trial")[0][0] in (3, None)
     assert trial.sql("SELECT state FROM trial") == [("complete",)]

@@ -24,8 +24,17 @@ from .programs import catalogue
 
 SELFTEST = os.environ.get("TAUPY_FIDELITY_SELFTEST") == "1"
 OPTIONS = tuple(os.environ.get("TAUPY_FIDELITY_OPTIONS", "").split())
-PLAIN_ENGINE = "python" in OPTIONS  # it promises less, see docs/api.md
+PLAIN_ENGINE = "python" in OPTIONS  # of the profile, it promises less, see docs/api.md
 LEVELS = 6  # the number that its callback needs
+SEE_THE_PLAIN_ENGINE = {  # its profile function, its function in `atexit`, its files
+    *("hooks-setprofile", "hooks-settrace_and_setprofile_in_threads", "hooks-profile_in_python"),
+    *("environment-sitecustomize_profiles", "pristine-hooks", "pristine-atexit_count"),
+    *("pristine-an_audit_hook_hears_nothing_of_us", "patching-audit_hook_refuses_all"),
+    *("patching-audit_hook_ends_the_process", "patching-atexit_cleared"),
+    *("patching-atexit_run_early", "descriptors-every_descriptor_taken"),
+    *("descriptors-limit_on_file_size", "descriptors-limit_on_file_size_zero"),
+    *("descriptors-limit_on_descriptors_tiny", "descriptors-limit_on_memory_exhausted"),
+}
 
 
 def _parametrized() -> list:
@@ -44,6 +53,8 @@ def _parametrized() -> list:
 def test_the_program_runs_as_under_plain_python_and_its_profile_is_kept(case):
     if case.hindrance is not None:
         pytest.skip(case.hindrance)
+    if PLAIN_ENGINE and case.name in SEE_THE_PLAIN_ENGINE:
+        pytest.skip("the plain engine cannot hide here, see docs/api.md")
     faults = _faults(case)
     assert not faults, "\n".join(faults)
 
@@ -152,10 +163,13 @@ def _losses(case: Case, sandbox: Sandbox, plain: Outcome) -> list[str]:
         return [f"{case.trials} trials expected, got {trials}"]
     faults = []
     state, exit_code = trials[-1]
-    if case.state is not None and state != case.state:
+    # It does not learn of a kill, nor that a stream could not be flushed at the very end.
+    may_miss_the_end = PLAIN_ENGINE and (plain.status < 0 or plain.status == 120)
+    if case.state is not None and state != case.state and not may_miss_the_end:
         faults.append(f"state: expected {case.state}, got {state}")
     expected = plain.status if case.sees_the_end else None
-    if state == "complete" and exit_code != expected and not (PLAIN_ENGINE and exit_code is None):
+    is_unknown = PLAIN_ENGINE and (exit_code is None or may_miss_the_end)
+    if state == "complete" and exit_code != expected and not is_unknown:
         faults.append(f"exit_code: expected {expected}, got {exit_code}")
     beside = [p.name for p in sandbox.database.parent.iterdir() if p != sandbox.database]
     if beside:
@@ -164,7 +178,7 @@ def _losses(case: Case, sandbox: Sandbox, plain: Outcome) -> list[str]:
     if left:
         faults.append(f"left in the state folder: {left}")
     calls = _calls(json.loads(shown.stdout))
-    for routine, expected in case.routines.items():
+    for routine, expected in ({} if PLAIN_ENGINE else case.routines).items():
         got = calls[routine]
         if not got:
             faults.append(f"routine {routine[:99]!r} is missing; there: {sorted(calls)[:40]}")

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import re
 import sys
 import textwrap
+import time
 
 import pytest
 
@@ -131,22 +131,6 @@ def test_a_child_with_an_environment_of_its_own_is_measured(runs, native):
     assert dict(calls) == {f"child_{n}": 1 for n in range(len(ways))}
 
 
-@pytest.mark.slow
-def test_the_plain_engine_names_what_it_does_not_measure(runs):
-    ways = [way.replace("CHILD", f"child_{n}") for n, way in enumerate(_WAYS.split("\n\n"))]
-    body = textwrap.indent("\n".join(ways[:-1]), "    ")
-    done = runs.run(_START + body, "--engine", "python")
-    assert done.returncode == 0, done.stderr
-    calls = runs.sql("SELECT short_name FROM timer WHERE short_name LIKE 'child!_%' ESCAPE '!'")
-    started = sum(way.startswith(("if not", "wait(os.spawnv", "assert os.spawn")) for way in ways)
-    text = runs.metadata("taupy.health.children_unmeasured")
-    assert text.startswith(f"{len(ways) - 1 - started - len(calls)} child processes look")
-    python = os.path.basename(sys.executable)  # of later ones some may have become Python by then
-    assert f"/{python} child.py child_0 (process " in text
-    assert runs.metadata("taupy.health.exec_unmeasured").startswith(f"{started} programs")
-
-
-@pytest.mark.slow
 def test_a_child_that_was_not_measured_is_named_with_its_command(runs, native):
     done = runs.run(
         """\
@@ -236,3 +220,17 @@ def test_subinterpreters_are_counted_and_the_process_is_not_called_unmeasured(ru
     assert "not measured in" not in done.stderr
     assert runs.calls()["runs"] == 3
     assert not any(runs.state.rglob("*.subinterpreters"))
+
+
+def test_a_helper_that_ends_after_the_run_leaves_nothing(runs, native):
+    done = runs.run(
+        "import multiprocessing\n"
+        "def leaf(x): return x\n"
+        "if __name__ == '__main__':\n"
+        "    pool = multiprocessing.get_context('forkserver').Pool(2)\n"
+        "    print(sum(pool.map(leaf, range(10))))\n"
+        "    pool.close(); pool.join()\n"
+    )
+    assert done.stdout == "45\n"
+    time.sleep(1)  # the fork server ends after the program
+    assert [path.name for path in runs.folder.glob("taupy.db*")] == ["taupy.db"]

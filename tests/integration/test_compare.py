@@ -38,9 +38,9 @@ def compared(runs, *arguments):
 
 
 @pytest.mark.slow
-def test_counts_follow_the_argument_that_was_changed(runs, engine):
-    runs.run(PROGRAM, "--engine", engine, arguments=("20",))
-    runs.run(PROGRAM, "--engine", engine, arguments=("30", "more"))
+def test_counts_follow_the_argument_that_was_changed(runs, native):
+    runs.run(PROGRAM, "--engine", native, arguments=("20",))
+    runs.run(PROGRAM, "--engine", native, arguments=("30", "more"))
     code, views = compared(runs, "1", "2", "--value", "calls")
     assert code == 0
     found = {row["short_name"]: row for row in views["ROUTINES"] if row["file"] == "prog.py"}

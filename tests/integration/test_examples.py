@@ -32,7 +32,7 @@ def plain(runs, name, *arguments, **environment) -> subprocess.CompletedProcess:
     )
 
 
-def profiled(runs, name, *arguments, engine="auto") -> dict[str, int]:
+def profiled(runs, name, *arguments) -> dict[str, int]:
     """Run an example plain and profiled; calls of its own routines over all threads.
 
     Routines of the example have their qualified names, those of others are left out.
@@ -42,7 +42,7 @@ def profiled(runs, name, *arguments, engine="auto") -> dict[str, int]:
     unmeasured = "taupy: this process is not being profiled"  # an example that names its phases
     assert all(line.startswith(unmeasured) for line in expected.stderr.splitlines())
     done = runs.taupy(
-        *("run", "--db", str(runs.database), "--engine", engine),
+        *("run", "--db", str(runs.database)),
         *(str(EXAMPLES / name), *map(str, arguments)),
     )
     assert (done.returncode, done.stdout) == (0, expected.stdout), done.stderr
@@ -92,8 +92,8 @@ def test_mnist_in_torch_counts_its_steps(runs):
 
 
 @pytest.mark.slow
-def test_threads_are_counted_one_by_one(runs, engine):
-    calls = profiled(runs, "threads.py", "--threads", 3, "--blocks", 12, engine=engine)
+def test_threads_are_counted_one_by_one(runs, native):
+    calls = profiled(runs, "threads.py", "--threads", 3, "--blocks", 12)
     assert calls["compress_block"] == calls["make_block"] == calls["make_words"] == 12
     assert calls["checksum"] == 1
     names = runs.sql("SELECT name FROM thread ORDER BY thread")
@@ -107,8 +107,8 @@ def test_threads_are_counted_one_by_one(runs, engine):
     assert main_blocks == []
 
 
-def test_coroutines_count_their_starts_and_not_their_resumptions(runs, engine):
-    calls = profiled(runs, "async_pipeline.py", "--lines", 700, "--workers", 3, engine=engine)
+def test_coroutines_count_their_starts_and_not_their_resumptions(runs, native):
+    calls = profiled(runs, "async_pipeline.py", "--lines", 700, "--workers", 3)
     assert calls["parse"] == calls["log_line"] == calls["Summary.add"] == 700
     assert calls["worker"] == 3
     assert calls["read_lines"] == calls["reader"] == calls["collector"] == calls["pipeline"] == 1
@@ -122,10 +122,8 @@ def test_coroutines_count_their_starts_and_not_their_resumptions(runs, engine):
         pytest.param("forkserver", marks=pytest.mark.slow),
     ],
 )
-def test_processes_deliver_into_one_trial(runs, engine, start_method):
-    calls = profiled(
-        runs, "processes.py", "--queens", 6, "--start-method", start_method, engine=engine
-    )
+def test_processes_deliver_into_one_trial(runs, native, start_method):
+    calls = profiled(runs, "processes.py", "--queens", 6, "--start-method", start_method)
     nodes = placements(6)
     assert nodes[-1] == 4  # solutions
     assert calls["first_row"] == 6
@@ -153,9 +151,9 @@ def placements(size: int) -> list[int]:
     return counts
 
 
-def test_phases_stand_beside_the_routines(runs, engine):
+def test_phases_stand_beside_the_routines(runs, native):
     epochs, points = 4, 60
-    calls = profiled(runs, "phases.py", "--epochs", epochs, "--points", points, engine=engine)
+    calls = profiled(runs, "phases.py", "--epochs", epochs, "--points", points)
     assert calls["nearest"] == epochs * points
     # Two comparisons of two distances a point, and one distance for the spread.
     assert calls["squared_distance"] == epochs * points * 5
@@ -167,7 +165,7 @@ def test_phases_stand_beside_the_routines(runs, engine):
         )
     )
     del marked[".taupy application"]
-    assert marked.pop("exit", 0) == (engine == "native")
+    assert marked.pop("exit") == 1
     assert marked == {
         "setup": 1,
         "assign points": epochs,

@@ -101,8 +101,8 @@ def apart(tmp_path) -> Runs:
 
 
 @pytest.mark.parametrize("way", _WAYS)
-def test_a_fork_that_can_write_nothing_is_named(apart, engine, way):
-    done = apart.run(_PROGRAM, "--engine", engine, arguments=(way, "hide"))
+def test_a_fork_that_can_write_nothing_is_named(apart, native, way):
+    done = apart.run(_PROGRAM, "--engine", native, arguments=(way, "hide"))
     assert done.returncode == 0, done.stderr
     assert apart.one("SELECT state FROM trial") == "incomplete"
     named = r"1 forked process left no part \(process (\d+|unknown,) forked by \d+\)"
@@ -112,16 +112,16 @@ def test_a_fork_that_can_write_nothing_is_named(apart, engine, way):
 
 
 @pytest.mark.parametrize("way", _WAYS)
-def test_a_fork_that_leaves_a_part_is_not_called_lost(apart, engine, way):
-    done = apart.run(_PROGRAM, "--engine", engine, arguments=(way,))
+def test_a_fork_that_leaves_a_part_is_not_called_lost(apart, native, way):
+    done = apart.run(_PROGRAM, "--engine", native, arguments=(way,))
     assert done.returncode == 0, done.stderr
     assert apart.one("SELECT state FROM trial") == "complete"
     assert apart.metadata("taupy.health.lost") is None
     assert apart.calls()["leaf"] == (3 if way == "double" else 2)
 
 
-def test_a_fork_without_a_descriptor_left_is_named(runs, engine):
-    done = runs.run(_FULL, "--engine", engine)
+def test_a_fork_without_a_descriptor_left_is_named(runs, native):
+    done = runs.run(_FULL, "--engine", native)
     assert done.returncode == 0, done.stderr
     assert runs.one("SELECT state FROM trial") == "incomplete"
     assert "1 forked process left no part" in runs.metadata("taupy.health.lost")
@@ -155,7 +155,7 @@ main()
 
 
 @pytest.mark.slow
-def test_the_time_that_routines_were_open_is_their_parents(runs, engine):
+def test_the_time_that_routines_were_open_is_their_parents(runs, native):
     """Exclusive times of a process add up to its threads' lifetimes, and totals over processes
     count no routine twice that was open when its process was forked."""
     runs.run(_OPEN)
@@ -190,8 +190,8 @@ def test_the_time_that_routines_were_open_is_their_parents(runs, engine):
 
 
 @pytest.mark.slow
-def test_many_forks_are_all_there(runs, engine):
-    done = runs.run(_MANY, "--engine", engine)
+def test_many_forks_are_all_there(runs, native):
+    done = runs.run(_MANY, "--engine", native)
     assert done.returncode == 0, done.stderr
     assert runs.one("SELECT state FROM trial") == "complete"
     assert runs.calls()["leaf"] == 40

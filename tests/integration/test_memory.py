@@ -252,8 +252,8 @@ nap(); compute()
     assert sum(row["looks"] for row in rows) == sum(row["looks"] for row in by_thread)
 
 
-def test_a_trial_without_looks_says_so(runs, engine):
-    runs.run("pass", "--engine", engine, "--no-watch")
+def test_a_trial_without_looks_says_so(runs, native):
+    runs.run("pass", "--engine", native, "--no-watch")
     refused = runs.taupy("waiting")
     assert refused.returncode != 0 and "has no record of what its threads did" in refused.stderr
 

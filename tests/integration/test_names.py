@@ -50,10 +50,9 @@ def named(runs, trial):
     )
 
 
-def ran(runs, engine, target, cwd="."):
-    """Run in another folder than the database's, with this engine."""
-    command = [sys.executable, "-m", "taupy", "run", "--db", str(runs.database)]
-    command += ["--engine", engine, *target]
+def ran(runs, target, cwd="."):
+    """Run in another folder than the database's."""
+    command = [sys.executable, "-m", "taupy", "run", "--db", str(runs.database), *target]
     done = subprocess.run(
         command, cwd=runs.folder / cwd, env=runs.environ(), capture_output=True, text=True
     )
@@ -69,7 +68,7 @@ def test_every_spelling_of_a_script_gives_the_same_names(runs, native):
     spellings = [("small.py", "code"), ("./small.py", "code"), ("../small.py", "code/sub")]
     spellings += [(script, "."), ("link/sub/..//small.py", ".")]
     for target, cwd in spellings:
-        ran(runs, native, [target, "20"], cwd)
+        ran(runs, [target, "20"], cwd)
     found = [named(runs, trial) for trial in range(1, len(spellings) + 1)]
     assert ("leaf [{small.py}{5}]",) in found[0] and ("helper [{beside.py}{1}]",) in found[0]
     assert all(names == found[0] for names in found)
@@ -79,9 +78,9 @@ def test_every_spelling_of_a_script_gives_the_same_names(runs, native):
 def test_a_script_by_a_link_finds_the_modules_beside_the_real_one(runs, native):
     written(runs.folder / "src")
     (runs.folder / "tool").symlink_to("src/small.py")
-    ran(runs, native, ["tool", "20"])
+    ran(runs, ["tool", "20"])
     assert {("helper [{beside.py}{1}]",), ("leaf [{tool}{5}]",)} <= named(runs, 1)
-    ran(runs, native, ["src/small.py", "20"])
+    ran(runs, ["src/small.py", "20"])
     found, _ = rows(runs, "1", "2", "--value", "calls")
     assert {row["in"] for row in found.values()} == {"all"}
 
@@ -90,7 +89,7 @@ def test_a_script_by_a_link_finds_the_modules_beside_the_real_one(runs, native):
 def test_old_spellings_in_a_database_are_compared_under_the_one_name(runs, native):
     written(runs.folder)
     for _ in range(2):
-        ran(runs, native, ["small.py", "20"])
+        ran(runs, ["small.py", "20"])
     with sqlite3.connect(runs.database) as connection:
         # As earlier versions wrote them: another id for another name.
         for (id,) in connection.execute("SELECT id FROM timer WHERE file = 'small.py'").fetchall():
@@ -121,8 +120,8 @@ def test_two_scripts_are_paired_by_their_routines(runs, native):
     written(runs.folder / "v1", "old.py")
     written(runs.folder / "v2" / "deeper", "new.py")
     (runs.folder / "v2" / "deeper" / "new.py").write_text("# moved\n" + SMALL)
-    ran(runs, native, ["v1/old.py", "20"])
-    ran(runs, native, ["v2/deeper/new.py", "20"])
+    ran(runs, ["v1/old.py", "20"])
+    ran(runs, ["v2/deeper/new.py", "20"])
     found, views = rows(runs, "1", "2", "--value", "calls")
     leaf = found["leaf [{old.py}{5}]"]
     assert (leaf["a_call"], leaf["b_call"], leaf["match"]) == (5, 5, "moved")
@@ -142,7 +141,7 @@ def test_files_that_moved_with_the_script_are_paired_with_it(runs, native):
             "import os, sys\nsys.path.append(os.path.dirname(__file__) + '/../lib')\n"
             "import far\nfar.far()\n" + SMALL
         )
-        ran(runs, native, [f"{version}/scripts/small.py", "20"])
+        ran(runs, [f"{version}/scripts/small.py", "20"])
     assert (f"far [{{{runs.folder}/v1/lib/far.py}}{{1}}]",) in named(runs, 1)
     found, _ = rows(runs, "1", "2", "--value", "calls")
     assert {row["in"] for row in found.values()} == {"all"}
@@ -154,8 +153,8 @@ def test_a_module_run_by_name_is_paired_with_its_script(runs, native):
     text = SMALL.replace("import beside", "from pkg import beside")
     (runs.folder / "pkg" / "small.py").write_text(text)
     runs.environment["PYTHONPATH"] = str(runs.folder)
-    ran(runs, native, ["-m", "pkg.small", "20"])
-    ran(runs, native, ["pkg/small.py", "20"])
+    ran(runs, ["-m", "pkg.small", "20"])
+    ran(runs, ["pkg/small.py", "20"])
     found, _ = rows(runs, "1", "2", "--value", "calls", "--filter", "/leaf|helper|main/")
     own = {name: row["in"] for name, row in found.items() if "small.py" in name}
     assert set(own.values()) == {"all"} and len(own) == 3
@@ -175,7 +174,7 @@ def {0}_main(n):
 def test_names_that_hardly_match_are_said_before_the_rows(runs, native):
     for name in ("one", "two"):
         (runs.folder / f"{name}.py").write_text(OTHER.format(name))
-        ran(runs, native, ["--meta", f"way={name}", "--app", "app", f"{name}.py"])
+        ran(runs, ["--meta", f"way={name}", "--app", "app", f"{name}.py"])
     done = runs.taupy("compare", "--db", str(runs.database), "1", "2")
     # What both have besides, such as imports, takes a while on a busy machine.
     assert re.match(r"note: the names match in \d+ % of the time of A and \d+ %", done.stdout)
@@ -194,7 +193,7 @@ def test_names_that_hardly_match_are_said_before_the_rows(runs, native):
 def test_a_sweep_follows_routines_from_one_script_to_the_next(runs, native):
     for name in ("one", "two"):
         (runs.folder / f"{name}.py").write_text(OTHER.format("work"))
-        ran(runs, native, ["--meta", f"way={name}", "--app", "app", f"{name}.py"])
+        ran(runs, ["--meta", f"way={name}", "--app", "app", f"{name}.py"])
     done = runs.taupy("sweep", "--db", str(runs.database), "--by", "way", "1", "2", "--json")
     views = {view["title"].split()[0]: view for view in json.loads(done.stdout)}
     values = {
@@ -216,8 +215,8 @@ run(*eval(sys.argv[1]))
 @pytest.mark.slow
 def test_a_cell_has_the_same_name_in_every_kernel_and_pairs_when_it_is_edited(runs, native):
     (runs.folder / "kernel.py").write_text(NOTEBOOK)
-    ran(runs, native, ["kernel.py", "('def g():\\n    spin(5)\\ng()', 7)"])
-    ran(runs, native, ["kernel.py", "('def g():\\n    spin(6)\\ng()', 8)"])
+    ran(runs, ["kernel.py", "('def g():\\n    spin(5)\\ng()', 7)"])
+    ran(runs, ["kernel.py", "('def g():\\n    spin(6)\\ng()', 8)"])
     found, _ = rows(runs, "1", "2", "--value", "calls")
     spin = found["spin [{cell 123}{1}]"]
     assert (spin["match"], spin["a_call"], spin["b_call"]) == ("same", 1, 1)
@@ -230,8 +229,8 @@ def test_code_compiled_elsewhere_is_not_taken_for_a_file_of_this_folder(runs, na
     written(runs.folder / "deeper")
     compiled = "exec(compile('def f(): pass\\nf()', 'pkg/core/_fast.py', 'exec'))\n"
     (runs.folder / "deeper" / "small.py").write_text(compiled)
-    ran(runs, native, ["deeper/small.py"])
-    ran(runs, native, ["small.py"], "deeper")
+    ran(runs, ["deeper/small.py"])
+    ran(runs, ["small.py"], "deeper")
     assert ("f [{pkg/core/_fast.py}{1}]",) in named(runs, 1) & named(runs, 2)
     assert runs.sql("SELECT DISTINCT path FROM trial_timer WHERE path LIKE '%_fast.py'") == [
         ("pkg/core/_fast.py",)
@@ -267,8 +266,8 @@ forking.join()
 
 
 @pytest.mark.slow
-def test_a_thread_has_the_last_name_that_it_was_given(runs, engine):
-    assert runs.run(THREADS, "--engine", engine).returncode == 0
+def test_a_thread_has_the_last_name_that_it_was_given(runs, native):
+    assert runs.run(THREADS, "--engine", native).returncode == 0
     named = runs.sql("SELECT node, thread, name FROM thread ORDER BY node, thread")
     assert named[:5] == [
         (0, 0, "renamed main"),

@@ -42,8 +42,8 @@ def calls(runs, trial):
 
 
 @pytest.mark.parametrize("how", COMMANDS)
-def test_the_inner_program_is_measured_by_the_inner_run_alone(runs, engine, how):
-    done = nested(runs, "--engine", engine, command=COMMANDS[how])
+def test_the_inner_program_is_measured_by_the_inner_run_alone(runs, native, how):
+    done = nested(runs, "--engine", native, command=COMMANDS[how])
     assert done.returncode == 0, done.stdout + done.stderr
     assert "trial 1 (inner/default/inner)" in done.stdout
     assert calls(runs, 1)["g"] == 2 and "f" not in calls(runs, 1)

@@ -236,7 +236,7 @@ def test_no_folder_that_is_named_keeps_an_interpreter_from_starting(runs, plante
 
 
 @pytest.mark.slow
-def test_isolated_children_of_the_program_are_still_measured(runs, engine):
+def test_isolated_children_of_the_program_are_still_measured(runs, native):
     source = """
 import subprocess, sys
 def child(): pass
@@ -245,7 +245,7 @@ for options in (["-I"], ["-E"], ["-I", "-E"]):
     subprocess.run([sys.executable, *options, "-c", code], check=True)
 subprocess.run(f"{sys.executable} -I -c 'def child(): pass\\nchild()'", shell=True, check=True)
 """
-    done = runs.run(source, "--engine", engine)
+    done = runs.run(source, "--engine", native)
     assert done.returncode == 0, done.stderr
     assert runs.one("SELECT count(DISTINCT node) FROM thread") == 5
 

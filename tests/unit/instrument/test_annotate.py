@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 
 import pytest
@@ -101,12 +100,6 @@ def engine(monkeypatch):
     monkeypatch.setattr(annotate, "_engine", engine)
     monkeypatch.setattr(annotate, "_numbers", {})
     return engine
-
-
-def test_the_engine_that_boot_left_is_found(monkeypatch):
-    engine = Engine()
-    monkeypatch.setitem(sys.modules, "_taupy_engine", engine)
-    assert annotate.active() is engine
 
 
 def test_a_dynamic_phase_inside_itself_leaves_in_the_right_order(engine):
