@@ -262,7 +262,8 @@ def _points(
                 own_work, of, inclusive=args.inclusive, timing=timing, uncounted=bool(statements)
             )
             with_statements = stated.stated(with_statements, statements, own_work.metadata)
-            points.require(with_statements, own_work)
+            for_charts = bool(args.output or args.export)
+            points.require(with_statements, own_work, for_charts=for_charts)
         except MissingMetric as problem:
             if own_work.rank is None:
                 raise
@@ -295,6 +296,8 @@ def _points(
 
 def _usual(args: argparse.Namespace, work: Sequence[TrialWork]) -> Of:
     """The default of --by for a trial."""
+    if work and all(own_work.knows_layers_alone for own_work in work) and not args.sweep:
+        return "layer"
     if args.sweep:
         phases = any(
             sweep.parameter_in(place.name, args.sweep) is not None

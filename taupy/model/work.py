@@ -123,11 +123,13 @@ class NotedWork:
 
     Attributes:
         owners: timers of the call path that reported it, the nearest first.
+        lacks_formulas: other operations of theirs, without a formula, are not in it.
     """
 
     metric: str
     value: float
     owners: tuple[int, ...]
+    lacks_formulas: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +161,8 @@ class TrialWork:
         ceilings: supplied by the trial itself, at the clocks it ran at.
         source: where the trial comes from: "run", "import ncu-csv: FILE" ...
         rank: the rank whose work it is; None for that of all ranks.
+        knows_layers_alone: nothing was counted or stated but the flop of layers, which taupy
+            derives from shapes.
     """
 
     trial_id: int
@@ -178,6 +182,7 @@ class TrialWork:
     ceilings: tuple[Ceiling, ...] = ()
     source: str = ""
     rank: int | None = None
+    knows_layers_alone: bool = False
 
     @property
     def is_stated_twice(self) -> bool:

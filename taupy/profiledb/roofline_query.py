@@ -29,11 +29,13 @@ from taupy.model.work import (
     RoutineWork,
     TrialWork,
 )
+from taupy.network.layers import is_backward, is_layer, layer_of
 from taupy.profiledb.ancestry import Ancestry
 from taupy.profiledb.counted_times import HELPERS, WRAPPERS, counted_times
 from taupy.profiledb.database import ProfileDB, of_a_sound_file
 from taupy.profiledb.dimensions import ids_of, labels
 from taupy.profiledb.gpu_query import devices
+from taupy.profiledb.layers import facts_of
 from taupy.profiledb.query import trial_metadata
 from taupy.profiledb.translation import metrics_of
 from taupy.profiledb.values import values
@@ -160,6 +162,10 @@ class _Work:
         events, each None if absent."""
         trial, metadata = self.trial, self.metadata
         own = [] if routines is None else list(self._routines(routines))
+        noted = () if events is None else tuple(self._noted(events))
+        of_layers: tuple[NotedWork, ...] = ()
+        if rank is None and not noted and not {*_STATED}.intersection(self.metrics):
+            noted = of_layers = tuple(self._of_layers(own))
         return TrialWork(
             trial_id=trial.id,
             name=f"{trial.application}/{trial.experiment}/{trial.name}",
@@ -178,7 +184,7 @@ class _Work:
             ),
             kernels=() if kernels is None else tuple(self._kernels(kernels, events)),
             routines=tuple(own),
-            noted=() if events is None else tuple(self._noted(events)),
+            noted=noted,
             health=tuple(
                 value for name, value in metadata.items() if name.startswith("taupy.health.")
             ),
@@ -188,7 +194,22 @@ class _Work:
                 for ceiling in reported(gpu.name, gpu.facts, trial.source)
             ),
             source=trial.source,
+            knows_layers_alone=bool(of_layers),
         )
+
+    def _of_layers(self, routines: Iterable[RoutineWork]) -> Iterator[NotedWork]:
+        """The flop of layers of a network and of their backward passes, as `taupy layers` shows
+        them."""
+        facts = facts_of(self.db, self.trial.id)
+        for routine in routines if facts else ():
+            timer = self.timers[routine.timer]
+            layer = facts.get((routine.thread[0], layer_of(timer.timer)))
+            if layer is None or not is_layer(timer.groups):
+                continue
+            of_calls = layer.backward_flop_of if is_backward(timer.groups) else layer.flop_of
+            flop = of_calls(routine.calls)
+            if flop is not None:
+                yield NotedWork("flop", flop, (routine.timer,), bool(layer.unknown))
 
     def _gpu_names(self, nodes: Collection[int] | None) -> tuple[str, ...]:
         """The GPUs that ran something, of these nodes or all; all GPUs if no stream is known."""

@@ -34,6 +34,7 @@ class Sum:
     Attributes:
         lacking: counted launches for which this precision or level was not counted.
         per_second: sum of rates of launches without a duration; `rated`: their number.
+        lacks_formulas: some operations that were stated have no formula.
     """
 
     place: Place
@@ -48,6 +49,7 @@ class Sum:
     lacking: dict[str, int] = field(default_factory=dict)
     per_second: dict[str, float] = field(default_factory=dict)
     rated: int = 0
+    lacks_formulas: bool = False
 
     def add_values(self, values: Mapping[str, float]) -> None:
         for name, value in values.items():
@@ -217,3 +219,4 @@ def add_noted(work: TrialWork, sums: Mapping[Hashable, Sum], of: Of, whole: bool
         fitting = [owner for owner in noted.owners if owner in sums]
         for owner in dict.fromkeys(fitting) if whole else fitting[:1]:
             sums[owner].add_values({noted.metric: noted.value})
+            sums[owner].lacks_formulas |= noted.lacks_formulas

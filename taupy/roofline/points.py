@@ -81,7 +81,7 @@ def points(
     of_gpu = of in ("kernel", "launch")
     if runs_on_gpu(work) or (uncounted and of_gpu and work.kernels):
         all_points = _gpu_points(work, of, inclusive, timing)
-    elif of_gpu or not has_host_work(work):
+    elif of_gpu or not has_host_work(work) or (work.knows_layers_alone and of != "layer"):
         raise _missing(work, of)
     else:
         all_points = _host_points(work, of, inclusive)
@@ -190,14 +190,17 @@ def _covered_point(point: Point, covered: float | None) -> Point:
 
 def _missing(work: TrialWork, of: Of) -> MissingMetric:
     remedy = _remedy(work)
-    if has_host_work(work) and of == "phase":
+    was_counted = has_host_work(work) and not work.knows_layers_alone
+    if was_counted and of == "phase":
         remedy = "mark phases with taupy.phase(NAME), or use --by routine"
-    elif has_host_work(work) and of == "layer":
+    elif was_counted and of == "layer":
         remedy = "no layers of a network were recorded; use --by routine"
-    elif has_host_work(work) and of in ("kernel", "launch"):
+    elif was_counted and of in ("kernel", "launch"):
         remedy = "its work was done on the CPU: use --by routine or --by program"
     elif not work.gpus and not _imported(work):
         remedy += "; without hardware counters: taupy run -m taupy.count SCRIPT"
+    if work.knows_layers_alone:
+        remedy += "; the flop of its layers, without bytes, are known: --by layer"
     metrics = ", ".join(work.metrics) or "none"
     what = {
         "kernel": "no kernel whose flop or bytes were counted",
@@ -212,8 +215,11 @@ def _missing(work: TrialWork, of: Of) -> MissingMetric:
     return MissingMetric(f"trial {work.trial_id} has {what} (its metrics: {metrics}); {remedy}")
 
 
-def require(drawn: Sequence[Point], work: TrialWork) -> None:
+def require(drawn: Sequence[Point], work: TrialWork, *, for_charts: bool = True) -> None:
     """Check that both flop and bytes were measured.
+
+    Args:
+        for_charts: a table of layers needs no bytes, which taupy does not derive for them.
 
     Raises:
         MissingMetric: one of them was not measured for any point; a zero instead would give
@@ -222,7 +228,8 @@ def require(drawn: Sequence[Point], work: TrialWork) -> None:
     lacking = []
     if all(point.flop_tier == "unknown" and not point.uncounted for point in drawn):
         lacking.append("flop in any precision (flop_fp32, flop_tensor ...)")
-    if all(not point.bytes for point in drawn):
+    needs_bytes = for_charts or not work.knows_layers_alone
+    if needs_bytes and all(not point.bytes for point in drawn):
         lacking.append("bytes at any level (bytes_dram, bytes_l2, bytes_l1)")
     if lacking:
         metrics = ", ".join(work.metrics) or "none"

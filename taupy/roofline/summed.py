@@ -19,6 +19,8 @@ from taupy.roofline.gathering import Sum
 from taupy.roofline.point import Of, Point
 from taupy.units import duration
 
+_WITHOUT_FORMULA = "operations without a formula"
+
 _MOSTLY = 0.95
 """Share of the time above which counted launches represent a whole phase."""
 
@@ -47,6 +49,8 @@ def gpu_point(work: TrialWork, of: Of, total: Sum) -> Point:
     uncounted = tuple(_uncounted(total, flop)) if flop else ()
     if of not in ("kernel", "launch") and total.uncounted_ns > (1 - _MOSTLY) * total.run_ns:
         uncounted = (*uncounted, f"{total.launches - total.counted} of {total.launches} launches")
+    if total.lacks_formulas:
+        uncounted = (*uncounted, _WITHOUT_FORMULA)
     rates = _Rates(values, flop, bytes_of, uncounted, alone)
     where = _Where(work.gpus, total.run_ns / 1e9, seconds, notes)
     return _point(work, of, total, rates, where)
@@ -84,8 +88,10 @@ def host_point(work: TrialWork, of: Of, total: Sum) -> Point:
             f"analytic: {library} calls from their shapes; other operations "
             "(element-wise ones, convolutions) are not counted"
         )
-    elif analytic and COUNTED_OPERATIONS in work.metadata and UNCOUNTED in work.metadata:
-        uncounted = ("operations without a formula",)
+    elif total.lacks_formulas or (
+        analytic and COUNTED_OPERATIONS in work.metadata and UNCOUNTED in work.metadata
+    ):
+        uncounted = (_WITHOUT_FORMULA,)
     if "bytes_dram_read" in total.values:
         notes.append("DRAM bytes are cache lines read (also for writing), without write-backs")
     values = total.values

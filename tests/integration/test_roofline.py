@@ -20,6 +20,8 @@ from taupy.model.machine import Ceiling
 from taupy.profiledb.ceilings import add_ceilings
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.writer import add_profile
+from tests.builders import call
+from tests.unit.profiledb.test_layers import backward_of, known
 from tests.unit.roofline.build import EPYC, Kernel, cpu_trial, gpu_trial, phases_trial
 
 SHARED = Path(os.environ.get("TAUPY_SHARED_DATA") or "/nonexistent") / "gpu"
@@ -455,3 +457,38 @@ def test_the_sweep_example_runs_on_a_cpu(runs):
     assert [row["parameter"] for row in rows] == [16, 32, 64, 128]
     # 2 rounds of 4 images, 13 x 13 places, 16 channels, 3 x 3
     assert rows[0]["flop_fp32"] == 2 * 2 * 4 * 16 * 13 * 13 * 16 * 9
+
+
+@pytest.fixture
+def of_layers(tmp_path, monkeypatch):
+    """A training without counters: the flop of two layers and one backward pass are known."""
+    monkeypatch.chdir(tmp_path)
+    passes = call(backward_of("body.0", "Linear"), 6, 1)
+    with ProfileDB.open("taupy.db", create=True) as db:
+        add_profile(db, known(passes))
+
+
+def test_without_counters_layers_have_the_flop_that_is_derived_for_them(of_layers, capsys):
+    """As `taupy layers` shows them: 60 of each of 4 calls, 70 of each of 2, 120 of each of 6."""
+    rows = {row["name"]: row for row in json.loads(taupy(capsys, "--json").out)["rows"]}
+    assert {name: (row["flop"], row["uncounted"], row["flop_tier"]) for name, row in rows.items()} \
+        == {
+            "body.0 [Linear]": (240, None, "analytic"),
+            "body.1 [Linear]": (140, "operations without a formula", "analytic"),
+            "backward of body.0 [Linear]": (720, None, "analytic"),
+        }  # fmt: skip
+    assert all(row["flop_s"] > 0 and row["bytes_tier"] == "unknown" for row in rows.values())
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("--by", "routine"), "the flop of its layers, without bytes, are known: --by layer"),
+        (("--by", "kernel"), "the flop of its layers, without bytes, are known: --by layer"),
+        (("-o", "x.html"), "has no bytes at any level"),
+        (("--sweep", "batch"), "taupy run --metrics roofline SCRIPT"),
+    ],
+)
+def test_charts_and_others_than_layers_need_counters(of_layers, capsys, words, says):
+    assert main(["roofline", *words]) == 1
+    assert says in capsys.readouterr().err
