@@ -4,7 +4,8 @@ Signals that are ignored or blocked when the tests start (`nohup`, `&` in a scri
 are reset to their defaults, and therefore also in the programs that tests start.
 
 The tests use a temporary state folder, never the user's own: neither runs that are under way nor
-compiled libraries of the user affect them.
+compiled libraries of the user affect them. Commands that a test calls in its own process do not
+look for runs in the folders that all of the user's processes share, either.
 
 Property tests use the same examples each time, so that a failure means a change;
 HYPOTHESIS_PROFILE=explore tries new ones.
@@ -27,6 +28,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from taupy.instrument import runfolder
 from tests import fake_gpu
 
 # No test asserts how long an example takes: on a busy machine, it may be any time.
@@ -99,6 +101,20 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         (mine if everywhere or in_share else others).append(item)
     items[:] = mine
     config.hook.pytest_deselected(items=others)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def runs_of_others_are_not_seen():
+    """Every reading command stores the runs of killed programs that it finds, and says so."""
+    real = runfolder.state_folders
+    shared = {*real()} - {os.environ["TAUPY_STATE_DIR"]}
+
+    def folders(database: str | None = None):
+        return (folder for folder in real(database) if folder not in shared)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(runfolder, "state_folders", folders)
+        yield
 
 
 @pytest.fixture(scope="session")
