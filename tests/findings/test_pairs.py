@@ -7,6 +7,7 @@ import re
 import pytest
 
 from taupy.analysis.findings import RULES
+from taupy.model.finding import Finding
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.writer import add_profile
 from taupy.report.report import report
@@ -51,9 +52,19 @@ def test_a_twin_that_does_what_the_advice_says_is_free_of_the_fault(name, tmp_pa
         for finding in pairs.measured(before, f"{name}.py").judgement.findings
         if finding.kind == KINDS[name]
     ]
+    assert claims and (claims[0].saved_bytes or no_more_is_saved(claims, *costs))
+
+
+def no_more_is_saved(claims: list[Finding], before: pairs.Cost, after: pairs.Cost) -> bool:
+    """Whether the bound holds, in seconds or as a share of the run.
+
+    On a busy machine, what a claim is about takes no less elapsed time than it has CPU time, but may
+    be a smaller share of the run; if CPUs are slower then, it may have more CPU time, but no larger
+    share. Of several processes, CPU time is that of all.
+    """
+    saved_s, at_most_s = before.cpu_s - after.cpu_s, sum(claim.saved_ns for claim in claims) / 1e9
     at_most = sum(claim.saved_share for claim in claims)
-    of_cpu = 1 - costs[1].cpu_s / costs[0].cpu_s
-    assert claims and (claims[0].saved_bytes or of_cpu <= at_most + OTHER)
+    return saved_s <= (1 + OTHER) * at_most_s or saved_s / before.cpu_s <= at_most + OTHER
 
 
 @pytest.mark.parametrize("mended", gpu_mended.MENDED, ids=lambda made: made.__name__)
