@@ -99,7 +99,10 @@ static int has_called_unseen(const Node *node, uint64_t from, uint64_t whole)
  * has migrated. */
 static double steps_kib(void)
 {
-    long pages = 2 * sysconf(_SC_NPROCESSORS_ONLN);
+    static long processors; /* glibc reads a file for each answer */
+    if (processors == 0)
+        processors = sysconf(_SC_NPROCESSORS_ONLN);
+    long pages = 2 * processors;
     return 2 * (double)((pages > 32 ? pages : 32) * sysconf(_SC_PAGESIZE)) / 1024;
 }
 

@@ -58,8 +58,8 @@ def test_a_twin_that_does_what_the_advice_says_is_free_of_the_fault(name, tmp_pa
 def no_more_is_saved(claims: list[Finding], before: pairs.Cost, after: pairs.Cost) -> bool:
     """Whether the bound holds, in seconds or as a share of the run.
 
-    On a busy machine, what a claim is about takes no less elapsed time than it has CPU time, but may
-    be a smaller share of the run; if CPUs are slower then, it may have more CPU time, but no larger
+    On a busy machine, what a claim is about takes no less elapsed time than CPU time, but may be a
+    smaller share of the run; if CPUs are slower then, it may have more CPU time, but no larger
     share. Of several processes, CPU time is that of all.
     """
     saved_s, at_most_s = before.cpu_s - after.cpu_s, sum(claim.saved_ns for claim in claims) / 1e9
