@@ -78,6 +78,7 @@ use()
     assert sorted(below) == [("use",), ("use", "a"), ("use", "p 1")]
 
 
+@pytest.mark.slow
 def test_a_decorated_function_is_timed_and_keeps_its_name(runner, native):
     trial = runner.run(
         """
@@ -105,6 +106,7 @@ except KeyError: pass
     assert trial.under("<module>", "static", "Net.static").calls == 1
 
 
+@pytest.mark.slow
 def test_a_dynamic_phase_is_another_one_every_time(runner, native):
     trial = runner.run(
         """
@@ -123,6 +125,7 @@ for epoch in range(3):
     assert trial.under("epoch 2").groups == ("PHASE",)
 
 
+@pytest.mark.slow
 def test_a_user_event_belongs_to_the_call_path_it_is_sampled_in(runner, native):
     trial = runner.run(
         """
@@ -139,6 +142,7 @@ loss.trigger(10)
     assert trial.sql("SELECT unit FROM user_event WHERE name = 'loss'") == [("nat",)]
 
 
+@pytest.mark.slow
 def test_values_that_are_not_finite_are_left_out_and_reported(runner, native):
     trial = runner.run(
         """
@@ -153,6 +157,7 @@ for value in (1, "x", None, float("nan"), float("inf"), 10 ** 400, 2):
     assert "'e'" in trial.metadata()["taupy.health.user_event"]
 
 
+@pytest.mark.slow
 def test_a_value_with_a_gradient_is_detached_and_a_file_is_not(runner, native):
     """PyTorch's tensors warn on stderr where one with a gradient becomes a number."""
     trial = runner.run(
@@ -178,6 +183,7 @@ file.write("still open")
     assert [row[:4] for row in events(trial, "loss")] == [(2, 3.0, 4.0, 3.5)]
 
 
+@pytest.mark.slow
 def test_metadata_of_the_program_stands_in_the_trial(runner, native):
     trial = runner.run(
         "from taupy import metadata\n"
@@ -189,6 +195,7 @@ def test_metadata_of_the_program_stands_in_the_trial(runner, native):
     assert metadata["note"] == "a\\0b \\udc80 é"
 
 
+@pytest.mark.slow
 def test_a_disabled_group_is_not_recorded(runner, native):
     trial = runner.run(
         """
@@ -210,6 +217,7 @@ use("A")
     assert trial.under("<module>", "use", "work").calls == 1
 
 
+@pytest.mark.slow
 def test_disabling_python_leaves_out_routines_until_it_is_enabled(runner, native):
     trial = runner.run(
         """
@@ -252,6 +260,7 @@ work()
 """
 
 
+@pytest.mark.slow
 def test_a_timer_lasts_until_it_is_stopped_whichever_routine_began_it(runner):
     trial = runner.run(HELPERS, "native")
     for name in ("helpers", "own", "stack"):
@@ -336,6 +345,7 @@ taupy.metadata("elapsed", sum(elapsed))
 """
 
 
+@pytest.mark.slow
 def test_timers_and_phases_whose_body_awaits_follow_their_task(runner):
     trial = runner.run(TASKS, "native")
     counted = {name: calls for name, calls in names(trial).items() if "numbered" not in name}
@@ -363,6 +373,7 @@ def test_timers_and_phases_whose_body_awaits_follow_their_task(runner):
     assert "taupy.health.timers" not in trial.metadata()
 
 
+@pytest.mark.slow
 def test_a_timer_that_cannot_be_followed_is_named_with_its_place(runner):
     trial = runner.run(
         """
@@ -386,6 +397,7 @@ wrong()
     assert said.startswith("3 timers") and "forgotten in forgets, line 4 of" in said
 
 
+@pytest.mark.slow
 def test_a_coroutines_stop_leaves_its_callers_timer_alone(runner):
     trial = runner.run(
         """
@@ -427,6 +439,7 @@ def test_the_module_lists_what_it_offers():
     assert [name for name in names if name.startswith("_")] == ["__version__"]
 
 
+@pytest.mark.slow
 def test_a_timer_that_is_never_stopped_lasts_to_the_end(runner):
     trial = runner.run(
         """
@@ -442,6 +455,7 @@ after()
     assert trial.under("<module>", "open", "after").calls == 1
 
 
+@pytest.mark.slow
 def test_stopping_an_outer_timer_stops_the_inner_ones(runner, native):
     trial = runner.run(
         """
@@ -478,6 +492,7 @@ use()
     assert trial.under("use", "work").calls == 1
 
 
+@pytest.mark.slow
 def test_a_timer_may_be_inside_itself(runner, native):
     trial = runner.run(
         """
@@ -499,6 +514,7 @@ assert 30e6 <= values.exclusive_ns <= values.inclusive_ns, values
     assert trial.under("down", "t", "down", "t", "down", "t").calls == 1
 
 
+@pytest.mark.slow
 def test_a_program_can_ask_for_its_own_values(runner, native):
     trial = runner.run(
         """
@@ -516,6 +532,7 @@ print(taupy.timer_values("nobody"), "t" in taupy.timer_names(), "work" in taupy.
     assert trial.stdout == "3 True\nNone True True\n"
 
 
+@pytest.mark.slow
 def test_a_timer_and_routines_of_one_name_are_distinguished(runner, native):
     trial = runner.run(
         """
@@ -554,6 +571,7 @@ print("done")
     assert trial.stdout == "done\n"
 
 
+@pytest.mark.slow
 def test_routines_of_one_name_count_inclusive_time_once(runner, native):
     trial = runner.run(
         """
@@ -578,6 +596,7 @@ print("done")
     assert trial.stdout == "done\n"
 
 
+@pytest.mark.slow
 def test_threads_have_timers_of_their_own(runner, native):
     trial = runner.run(
         """
@@ -600,6 +619,7 @@ work()
     ]
 
 
+@pytest.mark.slow
 def test_a_timer_around_an_await_harms_nothing(runner, native):
     trial = runner.run(
         """
@@ -626,11 +646,13 @@ after()
     }
 
 
+@pytest.mark.slow
 def test_the_program_can_name_its_node(runner, native):
     trial = runner.run("import taupy\ntaupy.set_node(5)\n", native)
     assert trial.sql("SELECT DISTINCT node FROM thread") == [(5,)]
 
 
+@pytest.mark.slow
 def test_the_latest_trial_is_the_run_and_not_its_snapshot(runner):
     from taupy.profiledb import selector
     from taupy.profiledb.database import ProfileDB
@@ -643,6 +665,7 @@ def test_the_latest_trial_is_the_run_and_not_its_snapshot(runner):
         assert selector.trial(db, "prog/default/1@mid").id == 2
 
 
+@pytest.mark.slow
 def test_a_snapshot_keeps_the_profile_as_it_was(runner, native):
     trial = runner.run(
         """
@@ -688,6 +711,7 @@ told(taupy.metadata, "k", object())
 """
 
 
+@pytest.mark.slow
 def test_misuse_is_reported_equally_with_and_without_profiling(runner, native):
     trial = runner.run(MISUSE, native)
     plain = subprocess.run(

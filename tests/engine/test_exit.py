@@ -36,6 +36,7 @@ def outermost(trial):
     return {p.names[1]: p for p in trial.paths() if len(p.names) == 2 and p.thread == 0}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ENDS)
 def test_what_passes_after_the_last_line_is_a_row(runner, native, how):
     statement, code = ENDS[how]
@@ -81,11 +82,13 @@ if os.fork():
     assert sorted(rows) == [(0, 1), (1, 1)]
 
 
+@pytest.mark.slow
 def test_a_program_that_is_not_recorded_has_none(runner, native):
     trial = runner.run("def f(): pass\nf()\n", native, "--include", "name:f")
     assert trial.calls() == {".taupy application": 1, "f": 1}
 
 
+@pytest.mark.slow
 def test_phases_and_layers_name_it(runner, native):
     from taupy.answers import phases
 

@@ -59,6 +59,7 @@ def test_packages_of_another_environment_are_libraries(own, native):
     assert trial.calls("elsewhere.py")["work"] == 1
 
 
+@pytest.mark.slow
 def test_all_of_it_is_recorded_if_asked_for(runner, native):
     trial = runner.run("import html.parser\n", native, "--imports")
     assert imports(trial) == {}
@@ -66,6 +67,7 @@ def test_all_of_it_is_recorded_if_asked_for(runner, native):
     assert trial.metadata()["taupy.option.imports"] == "True"
 
 
+@pytest.mark.slow
 def test_modules_of_the_program_are_recorded_as_ever(own, native):
     trial = own.run("import own\nown.helper()\n", native)
     inside = ("<module>", "import own", "<module>")
@@ -77,6 +79,7 @@ def test_modules_of_the_program_are_recorded_as_ever(own, native):
     assert trial.under(".taupy application", "<module>", "helper").calls == 1
 
 
+@pytest.mark.slow
 def test_routines_of_libraries_are_exact_outside_imports(runner, native):
     program = """
 import colorsys
@@ -89,6 +92,7 @@ work()
     assert calls == {"hls_to_rgb": 7, "_v": 21}
 
 
+@pytest.mark.slow
 def test_what_an_import_calls_back_is_recorded(runner, native):
     trial = runner.run(FINDER + "sys.meta_path.insert(0, Finder)\nimport html.parser\n", native)
     assert trial.under("import html.parser", "Finder.find_spec").calls >= 3
@@ -96,6 +100,7 @@ def test_what_an_import_calls_back_is_recorded(runner, native):
     assert noticed.calls == trial.under("import html.parser", "Finder.find_spec").calls
 
 
+@pytest.mark.slow
 def test_a_library_that_is_called_back_into_is_recorded_wholly(runner, native):
     program = FINDER.replace("pass", "colorsys.hls_to_rgb(0.1, 0.2, 0.3)").replace(
         "import sys", "import sys, colorsys"
@@ -109,6 +114,7 @@ def test_a_library_that_is_called_back_into_is_recorded_wholly(runner, native):
     )
 
 
+@pytest.mark.slow
 def test_imports_in_functions_stand_there(runner, native):
     program = """
 def lazy():
@@ -124,6 +130,7 @@ second()
     assert trial.under("second", "lazy").subroutines == 0
 
 
+@pytest.mark.slow
 def test_import_module_is_an_import_like_others(runner, native):
     program = """
 from importlib import import_module
@@ -136,6 +143,7 @@ for _ in range(3):
     assert trial.calls("<frozen importlib._bootstrap>")["_find_and_load"] == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("module", ["colorsys.nothing", "broken"])
 def test_an_import_that_fails_is_closed(own, native, module):
     (own.folder / "broken.py").write_text("import own\ndef fail(): raise OSError\nfail()\n")
@@ -157,6 +165,7 @@ after()
     assert trial.under("<module>", "attempt").calls == 2
 
 
+@pytest.mark.slow
 def test_each_thread_has_its_own_imports(runner, native):
     program = """
 import threading
@@ -175,6 +184,7 @@ for thread in threads: thread.join()
     assert trial.under("work", "import html.parser").calls == 1
 
 
+@pytest.mark.slow
 def test_generators_pass_through_an_import_unharmed(runner, native):
     program = (
         FINDER.replace("pass", "next(numbers)")
@@ -198,6 +208,7 @@ use()
     assert trial.under("noticed", "count").calls == 0
 
 
+@pytest.mark.slow
 def test_a_fork_inside_an_import_goes_on_below_it(runner, native):
     (runner.folder / "forks.py").write_text(
         "import os\ndef child(): pass\n"
@@ -212,6 +223,7 @@ def test_a_fork_inside_an_import_goes_on_below_it(runner, native):
     assert [(p.names[1:], p.calls) for p in ends] == [(("<module>", "end"), 1)] * 2
 
 
+@pytest.mark.slow
 def test_code_without_a_file_is_the_programs_if_main_has_it(runner, native):
     program = FINDER.replace("def noticed(name): pass", 'exec("def noticed(name): pass")')
     trial = runner.run(program + "sys.meta_path.insert(0, Finder)\nimport dataclasses\n", native)
@@ -220,6 +232,7 @@ def test_code_without_a_file_is_the_programs_if_main_has_it(runner, native):
     assert names == {"import dataclasses", "Finder.find_spec", "noticed"}
 
 
+@pytest.mark.slow
 def test_a_disabled_group_has_no_imports(runner, native):
     program = """
 import taupy
@@ -229,6 +242,7 @@ import colorsys
     assert "import colorsys" not in imports(runner.run(program, native))
 
 
+@pytest.mark.slow
 def test_call_paths_that_are_too_deep_hide_imports(own, native):
     program = "def one(): two()\ndef two():\n    import own\none()\none()\n"
     trial = own.run(program, native, "--depth", "3")
@@ -239,6 +253,7 @@ def test_call_paths_that_are_too_deep_hide_imports(own, native):
     }
 
 
+@pytest.mark.slow
 def test_c_functions_of_an_import_are_not_recorded(runner, native):
     trial = runner.run("import html.parser\nlen('x')\n", native, "--c-calls")
     assert trial.under("<module>", "import html.parser").subroutines == 0

@@ -57,16 +57,19 @@ def test_c_functions_are_counted_under_the_routine_that_calls_them(runner, nativ
     assert used["builtins.len"].files[-1] is None
 
 
+@pytest.mark.slow
 def test_a_c_function_of_a_base_class_bears_the_base_classs_name(runner, native):
     trial = runner.run(C_CALLS, native, "--c-calls")
     assert trial.under("use", "Mine.append", "list.append").calls == 1
 
 
+@pytest.mark.slow
 def test_callbacks_stand_under_the_c_function_that_calls_them(runner, native):
     trial = runner.run(C_CALLS, native, "--c-calls")
     assert trial.under("use", "builtins.sorted", "key").calls == 3
 
 
+@pytest.mark.slow
 def test_a_c_function_that_raises_is_left(runner, native):
     trial = runner.run(
         """
@@ -86,12 +89,14 @@ fail()
     assert trial.under("<module>", "fail", "builtins.len").subroutines == 0
 
 
+@pytest.mark.slow
 def test_what_is_excluded_counts_as_its_caller_and_its_callees_stay(runner, native):
     trial = runner.run(LAYERS, native, "--exclude", "two")
     assert trial.calls("prog.py") == {"<module>": 1, "one": 1, "three": 2, "four": 2}
     assert trial.under("<module>", "one", "three", "four").calls == 2
 
 
+@pytest.mark.slow
 def test_an_include_that_matches_nothing_is_reported(runner, native):
     trial = runner.run("def f(): pass\nf()\n", native, "--include", "g", "--include", "file:x*")
     assert trial.calls() == {".taupy application": 1} or not trial.calls()
@@ -99,12 +104,14 @@ def test_an_include_that_matches_nothing_is_reported(runner, native):
     assert said.startswith("no routine that ran matches --include g, file:x*: nothing was")
 
 
+@pytest.mark.slow
 def test_only_what_is_included_is_recorded(runner, native):
     trial = runner.run(LAYERS, native, "--include", "name:t*", "--include", "four")
     assert trial.calls() == {".taupy application": 1, "two": 1, "three": 2, "four": 2}
     assert trial.under("two", "three", "four").calls == 2
 
 
+@pytest.mark.slow
 def test_a_file_may_be_selected(runner, native):
     trial = runner.run(
         "import json\ndef f(): json.dumps([])\nf()\n", native, "--include", "file:*prog.py"
@@ -112,6 +119,7 @@ def test_a_file_may_be_selected(runner, native):
     assert trial.calls() == {".taupy application": 1, "<module>": 1, "f": 1}
 
 
+@pytest.mark.slow
 def test_a_module_may_be_excluded(runner, native):
     source = "import json\ndef f(): return json.dumps([])\nf()\nf()\n"
     trial = runner.run(source, native, "--exclude", "module:json*")
@@ -119,6 +127,7 @@ def test_a_module_may_be_excluded(runner, native):
     assert trial.calls("prog.py") == {"<module>": 1, "f": 2}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("depth", "expected"),
     [
@@ -131,6 +140,7 @@ def test_deeper_calls_count_as_their_caller(runner, native, depth, expected):
     assert runner.run(LAYERS, native, "--depth", str(depth)).calls("prog.py") == expected
 
 
+@pytest.mark.slow
 def test_deep_recursion_under_a_depth_limit_comes_back_to_the_right_place(runner, native):
     trial = runner.run(
         "def down(n):\n  if n: down(n - 1)\n  else: return\ndef after(): pass\n"
@@ -143,6 +153,7 @@ def test_deep_recursion_under_a_depth_limit_comes_back_to_the_right_place(runner
     assert trial.calls("prog.py") == {"<module>": 1, "down": 9, "after": 3}
 
 
+@pytest.mark.slow
 def test_a_throttled_routine_says_that_its_count_is_a_lower_bound(runner, native):
     trial = runner.run(
         "def tiny(): pass\ndef few(): tiny()\nfor _ in range(500): tiny()\n"
@@ -161,6 +172,7 @@ def test_a_throttled_routine_says_that_its_count_is_a_lower_bound(runner, native
     assert "tiny" in trial.metadata()["taupy.health.throttled"]
 
 
+@pytest.mark.slow
 def test_a_routine_that_takes_its_time_is_not_throttled(runner, native):
     trial = runner.run(
         "import time\ndef slow(): time.sleep(0.002)\nfor _ in range(30): slow()\n",
@@ -175,6 +187,7 @@ def test_a_routine_that_takes_its_time_is_not_throttled(runner, native):
     assert "taupy.health.throttled" not in trial.metadata()
 
 
+@pytest.mark.slow
 def test_an_open_recursion_is_not_throttled(runner, native):
     trial = runner.run(
         "def down(n):\n  if n: down(n - 1)\ndown(300)\n",
@@ -188,6 +201,7 @@ def test_an_open_recursion_is_not_throttled(runner, native):
     assert trial.calls("prog.py")["down"] == 301
 
 
+@pytest.mark.slow
 def test_call_paths_beyond_the_limit_are_reported(runner, native):
     trial = runner.run(
         "def down(n):\n  if n: down(n - 1)\ndown(300)\ndef after(): pass\n",

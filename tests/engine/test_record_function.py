@@ -141,6 +141,7 @@ train()
     }
 
 
+@pytest.mark.slow
 def test_a_decorated_function_that_calls_itself(run):
     trial = run(
         """
@@ -168,6 +169,7 @@ train()
     }
 
 
+@pytest.mark.slow
 def test_a_generators_block_and_its_consumer(run):
     trial = run(
         """
@@ -198,6 +200,7 @@ train()
     }
 
 
+@pytest.mark.slow
 def test_wrappers_of_the_programs_own(run):
     trial = run(
         """
@@ -229,6 +232,7 @@ train()
     assert trial.under("train", "wrapped").calls == trial.under("train", "manual").calls == 1
 
 
+@pytest.mark.slow
 def test_a_phase_that_is_never_left_ends_with_the_routine_it_began_in(run):
     trial = run(
         """
@@ -287,6 +291,7 @@ work()
     assert trial.under("<module>", "work").calls == 1
 
 
+@pytest.mark.slow
 def test_a_fork_inside_of_a_phase(run):
     trial = run(
         """
@@ -325,6 +330,7 @@ train()
     assert found["train > work"] == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options",
     [
@@ -386,6 +392,7 @@ train()
     assert trial.under("<module>", "block").calls == 1
 
 
+@pytest.mark.slow
 def test_what_is_no_record_function_is_left_alone(run, runner):
     (runner.folder / "profiler.py").write_text(STAND_IN)
     trial = run(
@@ -412,6 +419,7 @@ train()
     assert found == {"train", "caf\u00e9 \\udc80"}
 
 
+@pytest.mark.slow
 def test_the_program_sees_nothing(run):
     trial = run(
         """

@@ -47,6 +47,7 @@ for _ in range(100):
     assert trial.calls()["work"] == 100
 
 
+@pytest.mark.slow
 def test_a_daemon_thread_still_at_work_at_the_end_is_kept(runner, native):
     trial = runner.run(
         """
@@ -65,6 +66,7 @@ time.sleep(0.05)
     assert trial.under("Thread.run", "work").inclusive >= 30_000_000
 
 
+@pytest.mark.slow
 def test_threads_past_the_threading_module_are_measured_or_missed_aloud(runner, native):
     trial = runner.run(
         """
@@ -84,6 +86,7 @@ lock.acquire()
         assert trial.metadata()["taupy.health.threads"].startswith("1 threads")
 
 
+@pytest.mark.slow
 def test_threads_under_a_programs_own_hook_are_measured_or_missed_aloud(runner, native):
     trial = runner.run(
         """
@@ -108,6 +111,7 @@ start(after)
         assert "taupy.health.threading_hook" in trial.metadata()
 
 
+@pytest.mark.slow
 def test_a_programs_own_profile_function_works_and_is_reported(runner, native):
     trial = runner.run(
         """
@@ -133,6 +137,7 @@ last()
     assert trial.under("<module>", "last", "f").calls == 1
 
 
+@pytest.mark.slow
 def test_a_programs_own_trace_function_works_and_nothing_is_lost(runner, native):
     trial = runner.run(
         """
@@ -154,6 +159,7 @@ print(lines.count("line"))
     assert trial.calls("prog.py")["f"] == 2
 
 
+@pytest.mark.slow
 def test_cprofile_inside_the_program_sees_what_it_should(runner, native):
     trial = runner.run(
         """
@@ -173,6 +179,7 @@ print([row[0] for name, row in stats.stats.items() if name[2] == "f"])
         assert trial.calls("prog.py")["f"] == 4
 
 
+@pytest.mark.slow
 def test_recursion_to_the_limit_loses_nothing_but_the_last_steps(runner, native):
     trial = runner.run(
         """
@@ -223,6 +230,7 @@ for _ in range(3): catch()
     assert (calls["catch"], calls["after"]) == (3, 3)
 
 
+@pytest.mark.slow
 def test_a_programs_recursion_error_has_no_frames_of_ours(runner, native):
     trial = runner.run(
         "import traceback\ndef down(): down()\n"
@@ -233,6 +241,7 @@ def test_a_programs_recursion_error_has_no_frames_of_ours(runner, native):
     assert "taupy" not in trial.stdout
 
 
+@pytest.mark.slow
 def test_a_signal_handler_that_raises_leaves_us_at_work(runner, native):
     trial = runner.run(
         """
@@ -259,6 +268,7 @@ print(stopped)
     assert trial.under("<module>", "after").calls == 1
 
 
+@pytest.mark.slow
 def test_greenlets_keep_their_call_paths_or_say_that_they_do_not(runner, native):
     pytest.importorskip("greenlet")
     trial = runner.run(
@@ -287,6 +297,7 @@ after()
     assert "taupy.health.greenlets" in trial.metadata() or ("left", "step_left") in paths
 
 
+@pytest.mark.slow
 def test_a_forked_child_has_its_own_counts_under_the_open_path(runner, native):
     trial = runner.run(
         """
@@ -311,6 +322,7 @@ both()
     assert both == {0: 1, 1: 0}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", ["os._exit(3)", "sys.exit(3)", "raise SystemExit(3)"])
 def test_the_profile_survives_every_way_out(runner, native, way):
     trial = runner.run(
@@ -319,6 +331,7 @@ def test_the_profile_survives_every_way_out(runner, native, way):
     assert trial.calls("prog.py") == {"<module>": 1, "f": 1, "leave": 1}
 
 
+@pytest.mark.slow
 def test_what_runs_at_exit_is_measured(runner, native):
     trial = runner.run(
         "import atexit\ndef late(): pass\natexit.register(late)\natexit.register(late)\n", native
@@ -329,6 +342,7 @@ def test_what_runs_at_exit_is_measured(runner, native):
     }
 
 
+@pytest.mark.slow
 def test_a_dash_m_program_begins_with_runpy(runner, native):
     (runner.folder / "mod.py").write_text("def f(): pass\nf()\n")
     import subprocess
@@ -367,6 +381,7 @@ def test_a_dash_m_program_begins_with_runpy(runner, native):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("ending", "code"),
     [
@@ -386,6 +401,7 @@ def test_the_trial_knows_the_exit_code(runner, native, ending, code):
     assert trial.sql("SELECT exit_code FROM trial") == [(code,)]
 
 
+@pytest.mark.slow
 def test_a_plain_exit_is_known_or_reported_as_unknown(runner, native):
     trial = runner.run("import sys\ndef main(): return 3\nsys.exit(main())\n", native, check=False)
     assert trial.sql("SELECT exit_code FROM trial")[0][0] in (3, None)

@@ -151,6 +151,7 @@ def placements(size: int) -> list[int]:
     return counts
 
 
+@pytest.mark.slow
 def test_phases_stand_beside_the_routines(runs, native):
     epochs, points = 4, 60
     calls = profiled(runs, "phases.py", "--epochs", epochs, "--points", points)

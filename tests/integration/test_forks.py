@@ -100,6 +100,7 @@ def apart(tmp_path) -> Runs:
     return Apart(tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", _WAYS)
 def test_a_fork_that_can_write_nothing_is_named(apart, native, way):
     done = apart.run(_PROGRAM, "--engine", native, arguments=(way, "hide"))
@@ -111,6 +112,7 @@ def test_a_fork_that_can_write_nothing_is_named(apart, native, way):
     assert "1 forked process left no part" in done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", _WAYS)
 def test_a_fork_that_leaves_a_part_is_not_called_lost(apart, native, way):
     done = apart.run(_PROGRAM, "--engine", native, arguments=(way,))

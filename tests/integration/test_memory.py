@@ -209,6 +209,7 @@ def test_growth_in_an_import_belongs_to_that_phase(runs, native):
     assert by["import"] > 30 << 20
 
 
+@pytest.mark.slow
 def test_the_plain_engine_has_memory_over_time_and_does_not_guess_where_it_grew(runs):
     runs.run(STEPS, "--engine", "python")
     notes = shown(runs)
@@ -252,12 +253,14 @@ nap(); compute()
     assert sum(row["looks"] for row in rows) == sum(row["looks"] for row in by_thread)
 
 
+@pytest.mark.slow
 def test_a_trial_without_looks_says_so(runs, native):
     runs.run("pass", "--engine", native, "--no-watch")
     refused = runs.taupy("waiting")
     assert refused.returncode != 0 and "has no record of what its threads did" in refused.stderr
 
 
+@pytest.mark.slow
 def test_a_program_that_still_runs_is_shown_so_far(runs, native):
     source = """
 import colorsys, pathlib, time
@@ -368,6 +371,7 @@ def test_what_pytorch_allocates_on_a_gpu_is_a_series_with_its_own_peaks(runs, na
     assert max(row["most_bytes"] for row in allocated) >> 20 == 850  # between two looks
 
 
+@pytest.mark.slow
 def test_growth_on_a_gpu_is_charged_where_it_is_known(runs, native):
     shown = on_gpu(runs, ON_GPU)
     rows = {row["routine"].split(" [")[0]: row for row in shown["rows"]}
@@ -400,6 +404,7 @@ idle(0.1); ordinals.append(Slow()); idle(0.1); model()
     assert sum(row["growth_bytes"] for row in rows) >> 20 == 100
 
 
+@pytest.mark.slow
 def test_before_cuda_is_in_use_nothing_is_asked(runs, native):
     runs.run(PLAYED_TORCH + "allocate(MIB); c._cuda_memoryStats = print; idle(0.3)")
     refused = runs.taupy("memory", "--gpu")
@@ -407,6 +412,7 @@ def test_before_cuda_is_in_use_nothing_is_asked(runs, native):
     assert "PyTorch" not in runs.taupy("memory").stdout
 
 
+@pytest.mark.slow
 def test_an_allocator_that_cannot_be_asked_leaves_the_program_as_it_is(runs, native):
     source = (
         "cuda._initialized = True\nc._cuda_memoryStats = {}.__getitem__\nidle(0.3); print('well')"
@@ -415,6 +421,7 @@ def test_an_allocator_that_cannot_be_asked_leaves_the_program_as_it_is(runs, nat
     assert (done.stdout, done.returncode) == ("well\n", 0)
 
 
+@pytest.mark.slow
 def test_a_process_forked_after_cuda_began_does_not_ask(runs, native):
     source = """
 import os

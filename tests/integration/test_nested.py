@@ -41,6 +41,7 @@ def calls(runs, trial):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", COMMANDS)
 def test_the_inner_program_is_measured_by_the_inner_run_alone(runs, native, how):
     done = nested(runs, "--engine", native, command=COMMANDS[how])

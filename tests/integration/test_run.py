@@ -47,6 +47,7 @@ def test_the_tree_adds_up(runs, native):
         assert subroutines == calls.get(path, 0)
 
 
+@pytest.mark.slow
 def test_recursion_counts_inclusive_time_once(runs, native):
     runs.run(
         "import time\ndef down(n):\n  time.sleep(0.02)\n  if n: down(n - 1)\ndown(4)\n",
@@ -60,6 +61,7 @@ def test_recursion_counts_inclusive_time_once(runs, native):
     assert 5 * 20_000_000 <= total <= whole
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("source", "status"),
     [
@@ -77,6 +79,7 @@ def test_the_exit_code_is_the_programs(runs, native, source, status):
     assert runs.calls()["f"] == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", [("-m", "no_such"), ("-m", "json.no_such"), ("empty",)])
 def test_a_target_that_is_not_there_is_no_trial(runs, native, target):
     (runs.folder / "empty").mkdir()
@@ -92,6 +95,7 @@ def test_a_target_that_is_not_there_is_no_trial(runs, native, target):
     assert not runs.database.exists()
 
 
+@pytest.mark.slow
 def test_a_package_that_was_imported_on_the_way_is_a_trial(runs, native):
     (runs.folder / "package").mkdir()
     (runs.folder / "package" / "__init__.py").write_text("def f(): pass\nf()\n")
@@ -99,6 +103,7 @@ def test_a_package_that_was_imported_on_the_way_is_a_trial(runs, native):
     assert runs.one("SELECT exit_code, state FROM trial") == (1, "complete")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("source", "status"), [("try: raise SystemExit(3)\nfinally: pass", 3), ("1 / 0", 1)]
 )
@@ -108,6 +113,7 @@ def test_the_exit_code_of_a_module_is_the_programs(runs, native, source, status)
     assert runs.one("SELECT exit_code, state FROM trial") == (status, "complete")
 
 
+@pytest.mark.slow
 def test_an_interrupt_kills_as_it_would_and_the_trial_is_stored_first(runs, native):
     done = runs.run("def f(): raise KeyboardInterrupt\nf()\n")
     assert done.returncode == -signal.SIGINT
@@ -115,6 +121,7 @@ def test_an_interrupt_kills_as_it_would_and_the_trial_is_stored_first(runs, nati
     assert runs.one("SELECT exit_code, state FROM trial") == (-2, "complete")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["SIGKILL", "SIGQUIT", "SIGSEGV", "SIGABRT"])
 def test_a_killed_program_is_recovered_by_the_next_command(runs, native, name):
     done = runs.run(
@@ -142,6 +149,7 @@ last()
     assert runs.one("SELECT count(*) FROM trial") == 1
 
 
+@pytest.mark.slow
 def test_forked_and_spawned_children_become_nodes(runs, native):
     done = runs.run(
         """
@@ -170,6 +178,7 @@ if __name__ == "__main__":
     assert runs.one("SELECT state FROM trial") == "complete"
 
 
+@pytest.mark.slow
 def test_a_forked_child_begins_with_the_open_call_path_at_no_calls(runs, native):
     runs.run(
         """
@@ -196,6 +205,7 @@ outer()
     assert rows["leaf"] == 1
 
 
+@pytest.mark.slow
 def test_a_program_that_replaces_itself_is_one_trial(runs, native):
     done = runs.run(
         """
@@ -221,6 +231,7 @@ def test_exec_of_another_program_keeps_the_profile(runs, native):
     assert runs.one("SELECT state FROM trial") == "complete"
 
 
+@pytest.mark.slow
 def test_all_threads_are_recorded(runs, native):
     runs.run(
         """
@@ -243,6 +254,7 @@ for t in threads: t.join()
     assert rows == [("worker 10", 10), ("worker 20", 20), ("worker 30", 30)]
 
 
+@pytest.mark.slow
 def test_c_functions_with_c_calls(runs, native):
     runs.run("x = []\nfor i in range(7): x.append(len('abc'))\n", "--c-calls", "--engine", native)
     names = dict(
@@ -270,6 +282,7 @@ print(seen)
 """
 
 
+@pytest.mark.slow
 def test_a_programs_own_profiler_sees_what_it_would_see(runs):
     done = runs.run(OWN_PROFILER, "--c-calls")
     plain = subprocess.run([sys.executable, "-c", OWN_PROFILER], capture_output=True, text=True)
@@ -285,6 +298,7 @@ top()
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "calls"),
     [
@@ -306,6 +320,7 @@ def test_selection(runs, native, options, calls):
     assert found == calls
 
 
+@pytest.mark.slow
 def test_an_excluded_routines_callees_hang_under_its_caller(runs, native):
     runs.run(SELECTION, "--engine", native, "--exclude", "middle")
     parent = runs.one(
@@ -317,6 +332,7 @@ def test_an_excluded_routines_callees_hang_under_its_caller(runs, native):
     assert parent == "top"
 
 
+@pytest.mark.slow
 def test_throttling_says_what_it_throttled(runs, native):
     done = runs.run(
         "def tiny(): pass\ndef run():\n  for _ in range(1000): tiny()\nrun()\n",
@@ -340,6 +356,7 @@ def test_throttling_says_what_it_throttled(runs, native):
     assert groups == {"PYTHON", "THROTTLED"}
 
 
+@pytest.mark.slow
 def test_compensation_is_kept_beside_the_raw_time(runs, native):
     runs.run(
         "def tiny(): pass\ndef run():\n  for _ in range(20000): tiny()\nrun()\n", "--compensate"
@@ -355,6 +372,7 @@ def test_compensation_is_kept_beside_the_raw_time(runs, native):
     assert float(runs.metadata("taupy.overhead.call_ns")) >= 0
 
 
+@pytest.mark.slow
 def test_a_locked_or_foreign_database_never_costs_the_profile(runs, native):
     runs.database.write_text("this is somebody's text\n" * 100)
     before = runs.database.read_bytes()
@@ -373,6 +391,7 @@ def test_a_locked_or_foreign_database_never_costs_the_profile(runs, native):
     assert runs.one("SELECT count(*) FROM trial") == 1
 
 
+@pytest.mark.slow
 def test_kept_runs_of_one_name_become_trials_of_two(runs, native):
     directory = runs.folder / "is.db"
     directory.mkdir()
@@ -389,6 +408,7 @@ def test_kept_runs_of_one_name_become_trials_of_two(runs, native):
     assert runs.sql(names) == [("best",), ("best (2)",)]
 
 
+@pytest.mark.slow
 def test_a_run_folder_is_imported_wherever_it_lies(runs, native):
     directory = runs.folder / "is.db"
     directory.mkdir()
@@ -420,6 +440,7 @@ def test_a_file_that_is_no_rescue_file_is_refused_in_one_line(runs):
     assert not runs.database.exists()
 
 
+@pytest.mark.slow
 def test_ranks_of_one_job_become_one_trial(runs, native):
     (runs.folder / "prog.py").write_text("def f(): pass\nf()\n")
     processes = []
@@ -460,6 +481,7 @@ def goes_on(pid: str) -> bool:
         return False
 
 
+@pytest.mark.slow
 def test_child_processes_that_outlive_the_program_are_added_later(runs, native):
     done = runs.run(
         f"""
@@ -481,6 +503,7 @@ while not os.path.exists("begun"):
     assert runs.one("SELECT count(*) FROM trial") == 1
 
 
+@pytest.mark.slow
 def test_metadata_describes_machine_program_and_measurement(runs, native):
     runs.run("pass", "--meta", "batch_size=32", arguments=("--epochs", "3"))
     assert runs.metadata("batch_size") == "32"
@@ -531,6 +554,7 @@ def test_an_application_is_the_program_that_is_counted(runs, native):
         assert runs.one(query) == name
 
 
+@pytest.mark.slow
 def test_names_of_people_never_reach_the_terminal_raw(runs, native):
     names = ("--app", "a\x1b[2Jb", "--experiment", "x\ry", "--trial", "c\nd\x07")
     done = runs.run("pass", *names)
@@ -543,11 +567,13 @@ def test_names_of_people_never_reach_the_terminal_raw(runs, native):
     assert all(line.isprintable() for line in done.stderr.split("\n")), done.stderr
 
 
+@pytest.mark.slow
 def test_options_stop_at_the_script(runs, native):
     done = runs.run("import sys; print(sys.argv[1:])", arguments=("--db", "x", "-m", "--help"))
     assert done.stdout == "['--db', 'x', '-m', '--help']\n"
 
 
+@pytest.mark.slow
 def test_settings_of_the_project_and_the_environment(runs, native):
     (runs.folder / "pyproject.toml").write_text('[tool.taupy]\ndb = "here.db"\nexperiment = "e"\n')
     (runs.folder / "prog.py").write_text("pass")
@@ -576,10 +602,12 @@ def test_bad_input_gets_one_line(runs, arguments, words):
     assert done.stdout == ""
 
 
+@pytest.mark.slow
 def test_quiet_says_nothing(runs, native):
     assert runs.run("pass", "--quiet").stderr == ""
 
 
+@pytest.mark.slow
 def test_nothing_is_left_in_the_programs_sight(runs, engine):
     source = """
 import os, sys, json
@@ -598,6 +626,7 @@ print(json.dumps([
     assert runs.run(source, "--engine", engine).stdout == plain.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("own", [None, "print('own')", "raise ValueError('own')"])
 def test_without_the_start_up_hook_the_program_is_reached_through_the_path(runs, tmp_path, own):
     import taupy
@@ -635,6 +664,7 @@ def test_without_the_start_up_hook_the_program_is_reached_through_the_path(runs,
     assert runs.calls()["f"] == 1
 
 
+@pytest.mark.slow
 def test_a_late_child_that_leaves_nothing_completes_the_trial(runs, native):
     runs.run("def f(): pass\nf()\n")
     uuid = runs.one("SELECT uuid FROM trial")

@@ -142,6 +142,7 @@ def test_a_state_folder_that_is_none_is_named_and_another_is_used(runs, planted)
     assert runs.calls() == {".taupy application": 1, "<module>": 1, "f": 1}
 
 
+@pytest.mark.slow
 def test_nothing_of_a_run_can_be_read_by_others_under_any_umask(runs, native):
     source = """
 import os, stat
@@ -250,6 +251,7 @@ subprocess.run(f"{sys.executable} -I -c 'def child(): pass\\nchild()'", shell=Tr
     assert runs.one("SELECT count(DISTINCT node) FROM thread") == 5
 
 
+@pytest.mark.slow
 def test_an_isolated_orphan_is_not_measured_and_that_is_reported(runs, native):
     source = """
 import os, subprocess, sys, time
@@ -384,6 +386,7 @@ def rezipped(path: Path, target: Path, **changes: bytes | None) -> None:
                 archive.writestr(name, data)
 
 
+@pytest.mark.slow
 def test_a_rescue_file_holds_no_environment_and_is_for_its_owner(runs, native):
     runs.environment = {"SECRET_TOKEN": "hunter2"}
     before = os.umask(0)

@@ -351,6 +351,7 @@ def test_a_run_under_way_is_listed_shown_and_not_imported(runs, native):
     program.wait()
 
 
+@pytest.mark.slow
 def test_snapshots_are_read_while_the_program_runs(runs, native):
     source = (
         """
@@ -524,6 +525,7 @@ def test_process_1_of_a_container_has_no_watch_and_says_so(runs, native):
     assert "taupy was process 1" in runs.metadata("taupy.watch")
 
 
+@pytest.mark.slow
 def test_where_processes_are_limited_there_is_no_watch(runs, native):
     (runs.folder / "prog.py").write_text("pass")
     line = f"ulimit -u 500; exec {sys.executable} -m taupy run --quiet prog.py"
