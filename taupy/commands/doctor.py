@@ -95,9 +95,10 @@ def _engine() -> tuple[str, str, str]:
         return (
             "engine",
             _WARN,
-            "plain Python (sys.setprofile): exact, but many times slower; the compiled engine is "
-            f"missing ({problem}). Install a C compiler and Python's headers, then reinstall: "
-            "TAUPY_REQUIRE_NATIVE=1 pip install --force-reinstall . in the checkout",
+            "plain Python (sys.setprofile): only Python routines of one process, and many times "
+            f"slower; the compiled engine is missing ({problem}). Install a C compiler and "
+            "Python's headers, then reinstall: TAUPY_REQUIRE_NATIVE=1 pip install "
+            "--force-reinstall . in the checkout",
         )
     facts = engine.describe()
     return "engine", _OK, f"compiled: {facts['hook']}, clock: {facts['clock']}"

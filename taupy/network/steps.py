@@ -114,6 +114,6 @@ def doubt(timers: Iterable[Timer]) -> str | None:
     if not any(timer.name.startswith(STEP) and timer.file is None for timer in timers):
         return None
     return (
-        "an optimizer of PyTorch stepped, but no steps were recorded: the plain engine records "
-        "none, and the compiled one may not know the routines of this version of PyTorch"
+        "an optimizer of PyTorch stepped, but no steps were recorded: the engine may not know the "
+        "routines of this version of PyTorch"
     )
