@@ -56,7 +56,10 @@ def run(args: argparse.Namespace) -> int:
         if name == "help":
             command._actions[-1].choices = list(commands.COMMANDS)
     _complete_files(parser)
-    print(shtab.complete(parser, args.shell))
+    script = shtab.complete(parser, args.shell)
+    if args.shell == "zsh":  # shtab completes the first of several arguments only
+        script = script.replace('"(*)::', '"*:')
+    print(script)
     return 0
 
 

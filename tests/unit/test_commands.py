@@ -181,6 +181,10 @@ def test_zsh_loads_the_script_as_a_completion_function(capsys, tmp_path):
         ["zsh", "-fc", trials], capture_output=True, text=True, check=True, cwd=tmp_path
     )
     assert output.stdout == "-- latest 1\n"
+    script = (tmp_path / "_taupy").read_text()
+    assert '"(*)::' not in script  # one argument, not several
+    compare = script.partition("_shtab_taupy_compare_options=(")[2].partition("\n)")[0]
+    assert compare.rstrip().splitlines()[-1].startswith('  "*:')
     assert (tmp_path / "asked").read_text() == "asked\n"  # not when the script is loaded
 
 
