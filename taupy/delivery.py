@@ -309,21 +309,24 @@ def _lost(run: _Run) -> dict[str, str]:
     notes = take_notes(run.parts, masking_of(run.folder, run.settings))
     notes.arrivals.extend(collected.elsewhere)
     is_running = partial(goes_on, settings=run.settings)
-    _add_lost_forks(run, notes, is_running)
+    late = _add_lost_forks(run, notes, is_running)
     if run.facts is not None:  # what a run of another machine says of files there is not looked up
         return {name: text for name, text in run.facts.items() if name.startswith(HEALTH)}
     health = unmeasured(notes, collected.pids, is_running)
-    lost = {f"{HEALTH}{name}": text for name, text in health.items()}
+    lost = {f"{HEALTH}{name}": text for name, text in [*health.items(), *late.items()]}
     elsewhere = {arrival.pid for arrival in collected.elsewhere}
     return {**lost, **others(run.folder, notes, collected.pids, elsewhere)}
 
 
-def _add_lost_forks(run: _Run, notes: Notes, is_running: Callable[[int], bool]) -> None:
-    """Add notes about forked children whose data is lost, known from their parents' notes."""
+def _add_lost_forks(run: _Run, notes: Notes, is_running: Callable[[int], bool]) -> dict[str, str]:
+    """Add notes about forked children whose data is lost, known from their parents' notes; returns
+    what is to be said of those that may come later, by name of the health metadata."""
     helpers = [fork for helper in run.collected.helpers for fork in take_forks(helper)]
     forks = [*notes.forks, *helpers]
-    if text := lost_forks(forks, run.parts, run.collected.pids, is_running):
-        run.collected.lost.append(text)
+    lost, late = lost_forks(forks, run.parts, run.collected.pids, is_running)
+    if lost:
+        run.collected.lost.append(lost)
+    return {"children_awaited": late} if late else {}
 
 
 def _add_gpus(

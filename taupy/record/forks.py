@@ -48,8 +48,9 @@ def lost_forks(
     parts: Sequence[Part],
     reached: Collection[int],
     is_running: Callable[[int], bool],
-) -> str:
-    """A message about forked children without a part; "" if each left one.
+) -> tuple[str, str]:
+    """Messages about forked children without a part: that ended, and that still run and may begin
+    theirs; "" if there are none.
 
     Args:
         forks: as noted in all parts of the run.
@@ -58,23 +59,27 @@ def lost_forks(
         is_running: whether the process with this id is still running.
     """
     children = [part for part in parts if part.forked]
-    lost = _without_part(forks, children, reached)
+    without = _without_part(forks, children, reached)
+    late = [fork for fork in without if is_running(fork.pid)]
+    lost = [fork for fork in without if fork not in late]
     noted = {fork.pid for fork in forks}
     others = {*reached, *(part.pid for part in children)} - noted
     unknown = [fork for fork in forks if not fork.pid][len(others) :]
-    if not lost and not unknown:
-        return ""
-    named = [
-        f"{fork.pid} forked by {fork.parent}" + (", still running" if is_running(fork.pid) else "")
-        for fork in lost
-    ]
-    named += [f"unknown, forked by {fork.parent}" for fork in unknown]
-    more = "; ..." if len(named) > _NAMED_AT_MOST else ""
-    count = "1 forked process" if len(named) == 1 else f"{len(named)} forked processes"
     return (
-        f"{count} left no part (process {'; '.join(named[:_NAMED_AT_MOST])}{more}): what was "
-        "measured there is lost (no file could be opened or written)"
-    )
+        _told([*lost, *unknown], "left no part", "what was measured there is lost (no file could "
+              "be opened or written)"),
+        _told(late, "had left no part when this was stored, and still ran", "what it measures is "
+              "added later, if it can open a file"),
+    )  # fmt: skip
+
+
+def _told(forks: Sequence[Fork], what: str, so: str) -> str:
+    """What is said of these forks; "" if there are none."""
+    named = [f"{fork.pid} forked by {fork.parent}" if fork.pid else
+             f"unknown, forked by {fork.parent}" for fork in forks[:_NAMED_AT_MOST]]  # fmt: skip
+    more = "; ..." if len(forks) > _NAMED_AT_MOST else ""
+    count = "1 forked process" if len(forks) == 1 else f"{len(forks)} forked processes"
+    return f"{count} {what} (process {'; '.join(named)}{more}): {so}" if forks else ""
 
 
 def _without_part(

@@ -9,7 +9,7 @@ from taupy.analysis.findings.trial import Trial
 HEALTH = "taupy.health."
 
 _HOST = ("lost", "running", "callpaths", "include", "throttled", "children_unmeasured",
-         "profile_hook", "timers")  # fmt: skip
+         "children_awaited", "profile_hook", "timers")  # fmt: skip
 """Remarks that make the host's times incomplete or uncertain."""
 
 _GPU = ("gpu",)
