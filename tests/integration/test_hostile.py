@@ -48,6 +48,7 @@ ARGUMENTS: dict[str, list[list[str]] | None] = {
     "run": None,
     "pprof": [["2"], ["1"], ["1", "--metric", f"{EVIL}metric"], ["1", "--callers", "g"]],
     "kernel": [["gemm", "--trial", "2"], ["{evil}", "--trial", "2"]],
+    "kernels": [["2"], ["2", "--by", "routine"], ["2", "--kernel", "{evil}"], ["2", "--activity"]],
     "layers": [["6"], ["6", "--by", "type"], ["1"], ["{evil}"]],
     "phases": [["6"], ["2"], ["{evil}"]],
     "steps": [["6"], ["6", "--all"], ["1"], ["{evil}"]],
