@@ -18,6 +18,9 @@ numbers are typical of the fault."""
 
 Cell = str | int | float | None
 
+UNTRIED = "not tried on a GPU"
+"""Said of advice on GPUs until its pairs have run on one."""
+
 
 @dataclass(frozen=True, slots=True)
 class Evidence:

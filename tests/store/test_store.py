@@ -41,7 +41,7 @@ def test_what_is_pushed_is_pulled(place):
     assert "6 trials added" in place("pull", "*", "--from", place.address, "--db", "b.db")
     assert profiles(place.path / "b.db") == profiles(place.path / "taupy.db")
     assert "no problems" in place("doctor", "b.db")
-    for command in ("report 4", "kernel --trial 2", "steps 4", "ceilings list"):
+    for command in ("report 4", "kernels 2", "steps 4", "ceilings list"):
         assert place(*command.split(), "--db", "b.db") == place(*command.split()), command
 
 

@@ -35,10 +35,7 @@ from taupy.analysis.findings import (
 from taupy.analysis.findings.health import partial
 from taupy.analysis.findings.limits import LEAST_NS, LEAST_SHARE
 from taupy.analysis.findings.trial import Trial
-from taupy.model.finding import Abstention, Finding
-
-UNTRIED = "not tried on a GPU"
-"""Said of the advice of rules that need a GPU until their pairs have run on one."""
+from taupy.model.finding import UNTRIED, Abstention, Finding
 
 
 class Rule(Protocol):
