@@ -470,7 +470,7 @@ cuda.fake_synchronize(0, 7)
 def test_a_kernel_counts_in_the_step_that_launched_it(gpu):
     """Each runs 30 ms, long after its step; those of autograd's thread wait until then as well."""
     gpu.run(BACKWARD.partition("init()")[0] + BY_STEP, "--trace=gpu")
-    done = in_process.taupy("kernel", "--db", gpu.folder / "taupy.db", "--by", "step", "--json")
+    done = in_process.taupy("kernels", "--db", gpu.folder / "taupy.db", "--by", "step", "--json")
     (view,) = json.loads(done.stdout)
     assert {row["kernel"]: row["launches"] for row in view["rows"]} == {
         "1": 1, "2": 2 + 6, "3": 3, "(no step)": 1,
