@@ -6,7 +6,7 @@ import argparse
 from typing import Any
 
 from taupy.answers.answer import settings
-from taupy.commands import options, running
+from taupy.commands import bar, options, running
 from taupy.pprof import terminal
 
 
@@ -46,7 +46,10 @@ class Command:
         if "whole" in given:
             given["whole"] |= args.form != "text"
         chosen = self._options(**given)
-        with running.selected_trial(args) as (db, trial):
+        with (
+            running.selected_trial(args) as (db, trial),
+            bar.shown(f"reading trial {trial.id}"),
+        ):
             tables = self._views(db, trial.id, chosen)
         if chosen.alone:
             (table,) = tables

@@ -146,7 +146,9 @@ def test_a_file_is_counted_in_bytes(tmp_path):
     assert recorded.stretches == [["x", 1000, 1000]]
 
 
-@pytest.mark.parametrize("command", ["compare 1 2", "report 1 -o p.html", "merge b.db --into c.db"])
+@pytest.mark.parametrize(
+    "command", ["compare 1 2", "report 1 -o p.html", "merge b.db --into c.db", "places 1"]
+)
 def test_commands_that_may_take_long_show_a_bar(tmp_path, monkeypatch, command):
     monkeypatch.chdir(tmp_path)
     for path in ("taupy.db", "b.db"):
