@@ -40,11 +40,14 @@ def run(args: argparse.Namespace) -> int:
         if args.all:
             file.unlink(missing_ok=True)
         print(f"{'removed' if args.all else 'would remove'} {visible(str(file))}")
-    for folder in (*folders, Path(cache_folder())) if args.all else ():
-        if folder.is_absolute() and not os.listdir(folder):
-            folder.rmdir()
-            print(f"removed {visible(str(folder))}")
-    if not files:
+    cache = Path(cache_folder(make=False))
+    if cache.is_absolute() and cache.is_dir():
+        folders.append(cache)
+    emptied = [folder for folder in folders if args.all and not os.listdir(folder)]
+    for folder in emptied:
+        folder.rmdir()
+        print(f"removed {visible(str(folder))}")
+    if not files and not emptied:
         say("there is nothing to remove")
     elif not args.all:
         say(f"{several(len(files), 'file')}; `taupy clean --all` removes them")
@@ -65,7 +68,7 @@ def _built(folders: list[Path]) -> Iterator[Path]:
 
 def _of_stores() -> Iterator[Path]:
     """What stores said of themselves, and the URLs that the user trusts."""
-    folder = cache_folder()
+    folder = cache_folder(make=False)
     if folder:
         yield from sorted(Path(folder).glob("*.json"))
 

@@ -186,5 +186,14 @@ def test_cleaning_removes_what_was_built_and_keeps_runs(tmp_path, monkeypatch, c
     assert not cache.exists()
     (state / "run-0-1").rmdir()
     other.unlink()
+    capsys.readouterr()
     assert main(["clean", "--all"]) == 0
+    said = capsys.readouterr()
+    assert said.out == f"removed {state}\n"
+    assert "nothing to remove" not in said.err
     assert not state.exists()
+    assert main(["clean", "--all"]) == 0
+    said = capsys.readouterr()
+    assert not said.out
+    assert "there is nothing to remove" in said.err
+    assert not cache.exists()

@@ -124,9 +124,13 @@ class Verified:
         return {}
 
 
-def cache_folder() -> str:
-    """The user's folder for what can be computed again, made if missing; "" if there is none, or
-    others can change it."""
+def cache_folder(*, make: bool = True) -> str:
+    """The user's folder for what can be computed again; "" if there is none, or others can change
+    it.
+
+    Args:
+        make: make it if it is missing.
+    """
     base = os.environ.get("XDG_CACHE_HOME") or ""
     home = os.environ.get("HOME") or ""
     if not os.path.isabs(base):
@@ -135,10 +139,11 @@ def cache_folder() -> str:
         return ""
     folder = os.path.join(base, "taupy")
     try:
-        os.makedirs(folder, mode=0o700, exist_ok=True)
+        if make:
+            os.makedirs(folder, mode=0o700, exist_ok=True)
+        return "" if others(folder) else folder
     except OSError:
         return ""
-    return "" if others(folder) else folder
 
 
 def _cache_path(store: str) -> str:
