@@ -40,8 +40,6 @@ def _table(view: View, limit: int, paint: Painter | None, window: bool) -> Itera
     columns, positions = cells.seen_by(view, "people")
     formats = [cells.FORMATS[column.kind] for column in columns]
     headings = [cells.heading(column) for column in columns]
-    height = max(map(len, headings), default=0)
-    headings = [[*lines, *[""] * (height - len(lines))] for lines in headings]
     right = [
         cells.stands_right(column, view, at) for column, at in zip(columns, positions, strict=True)
     ]
@@ -58,6 +56,8 @@ def _table(view: View, limit: int, paint: Painter | None, window: bool) -> Itera
         formats, headings = [formats[at] for at in kept], [headings[at] for at in kept]
         right = [right[at] for at in kept]
         longest = sum(widths) + len(widths) - 1
+    height = max(map(len, headings), default=0)
+    headings = [[*lines, *[""] * (height - len(lines))] for lines in headings]
     wrap = limit if window else 0
     rule = "-" * min(longest, wrap or RULE) + "\n"
     for warning in view.warnings:

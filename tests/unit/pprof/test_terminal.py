@@ -313,6 +313,15 @@ def test_markdown_shows_names_as_they_are():
     )  # fmt: skip
 
 
+def test_columns_that_are_left_out_are_named_by_their_headings():
+    """By both lines of one that has two, and without room for a second line of one that has not."""
+    spare = [Column("size", "int", "Size", width=20, spare=True),
+             Column("calls", "int", "Number\nof calls", width=20, spare=True)]  # fmt: skip
+    view = View("", [Column("name", "text", "Name"), *spare], [("f" * 40, 10**16, 10**16)])
+    said = " ".join(shown(view, width=24).split())
+    assert "narrow window: Size, Number of calls (use --csv)" in said
+
+
 def test_columns_are_left_out_before_a_name_becomes_unreadable():
     lines = shown(WIDE, width=80).splitlines()
     row = next(line for line in lines if line.startswith(" 50.0"))
