@@ -217,18 +217,20 @@ class LayerFacts:
     backward_flop: int | None = None
     unknown: tuple[str, ...] = ()
 
+    @property
+    def counted_passes(self) -> int:
+        """Number of backward passes to which `backward_flop` refers."""
+        return self.calls if self.backward_passes is None else self.backward_passes
+
     def flop_of(self, calls: float) -> float | None:
         """Operations of so many calls, extrapolated from those that were counted; None: unknown."""
         return None if self.flop is None or not self.calls else self.flop * calls / self.calls
 
     def backward_flop_of(self, passes: float) -> float | None:
         """The same of backward passes."""
-        counted = self.calls if self.backward_passes is None else self.backward_passes
-        return (
-            None
-            if self.backward_flop is None or not counted
-            else (self.backward_flop * passes / counted)
-        )
+        if self.backward_flop is None or not self.counted_passes:
+            return None
+        return self.backward_flop * passes / self.counted_passes
 
 
 @dataclass(slots=True)

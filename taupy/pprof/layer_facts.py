@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from taupy.model.profile import LayerFacts
@@ -43,8 +43,14 @@ class Described:
         return (
             self._sum("parameters"),
             self._sum("parameter_bytes"),
-            self._flop([(facts.flop, facts.calls) for facts in self.facts], self.calls),
-            self._flop([_backward(facts) for facts in self.facts], self.passes),
+            _together(
+                (calls, facts.calls, facts.flop_of(calls))
+                for facts, calls in zip(self.facts, self.calls, strict=True)
+            ),
+            _together(
+                (passes, facts.counted_passes, facts.backward_flop_of(passes))
+                for facts, passes in zip(self.facts, self.passes, strict=True)
+            ),
             self._sum("output_bytes") if len(self.facts) == 1 else None,
             self.growth_bytes,
             self._shape("input"),
@@ -61,25 +67,6 @@ class Described:
         values = [getattr(facts, name) for facts in self.facts]
         return sum(values) if values and None not in values else None
 
-    def _flop(
-        self, counted: Sequence[tuple[int | None, int]], wanted: Sequence[float]
-    ) -> float | None:
-        """Operations of all calls or passes, extrapolated from those that were counted; None if
-        those of one of the layers are unknown, or none has any.
-
-        Args:
-            counted: the operations, and the number of calls that they were counted in.
-            wanted: the number of all calls.
-        """
-        if any(calls and not times for (_, times), calls in zip(counted, wanted, strict=True)):
-            return None
-        flop = [
-            flop * calls / times
-            for (flop, times), calls in zip(counted, wanted, strict=True)
-            if flop is not None and times
-        ]
-        return sum(flop) if flop else None
-
     def _shape(self, name: str) -> str | None:
         shapes = {getattr(facts, name) for facts in self.facts}
         (shape,) = shapes if len(shapes) == 1 else (None,)
@@ -87,9 +74,19 @@ class Described:
         return f"{shape} (varies)" if shape and varies else shape
 
 
-def _backward(facts: LayerFacts) -> tuple[int | None, int]:
-    times = facts.calls if facts.backward_passes is None else facts.backward_passes
-    return facts.backward_flop, times
+def _together(rows: Iterable[tuple[float, int, float | None]]) -> float | None:
+    """Operations of several layers; None if one was called but never counted, or none has any.
+
+    Args:
+        rows: of each layer, the calls or passes, how many were counted, and their operations.
+    """
+    flop = []
+    for times, counted, of_layer in rows:
+        if times and not counted:
+            return None
+        if of_layer is not None:
+            flop.append(of_layer)
+    return sum(flop) if flop else None
 
 
 def notes(rows: Sequence[Described]) -> list[str]:
