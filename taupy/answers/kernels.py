@@ -29,13 +29,12 @@ from taupy.profiledb.dimensions import OF_LAUNCHES
 from taupy.profiledb.steps import steps_of
 from taupy.units import several
 
-_KERNEL = "kernel"
 _LARGEST = 8
 
 
 @dataclass(frozen=True)
 class Options(answer.Asked):
-    by: str = answer.by((_KERNEL, *OF_LAUNCHES, gpu_query.STEP), "one row for each")
+    by: str = answer.by((gpu_query.KERNEL, *OF_LAUNCHES, gpu_query.STEP), "one row for each")
     kernel: str | None = option(
         None,
         "only kernels of this name: short or full, a part, a pattern with * and ?, or /REGEX/",
@@ -56,7 +55,7 @@ def views(db: ProfileDB, trial: int, options: Options) -> list[View]:
     Raises:
         UsageError: no kernel has such a name; by step, of a trial that has no steps or no trace.
     """
-    more = [] if options.by == _KERNEL else [options.by]
+    more = [] if options.by == gpu_query.KERNEL else [options.by]
     try:
         launches = gpu_query.launched(db, trial, more=more)
     except gpu_query.NothingRan as nothing:
@@ -67,7 +66,7 @@ def views(db: ProfileDB, trial: int, options: Options) -> list[View]:
     chosen = launches
     if options.kernel is not None:
         chosen = of_name(launches, trial, options.kernel)
-    rows = gpu_query.kernels(chosen, "timer" if options.by == _KERNEL else options.by)
+    rows = gpu_query.kernels(chosen, options.by)
     notes = list(launches.notes)
     if options.by == gpu_query.STEP and not options.whole:
         rows, hidden = _for_people(db, trial, rows)

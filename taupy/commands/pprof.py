@@ -253,7 +253,7 @@ class Request:
             chosen = launches.of_kernels(lambda *name: any(test(*name) for test in tests))
         usual: kernels.SortKey | None = None if by == STEP else "time"
         tables = kernels.table(
-            gpu_query.kernels(chosen, "timer" if by == "kernel" else by),
+            gpu_query.kernels(chosen, by),
             sort=sorts.get(self.args.sort, usual),
             reverse=self.args.reverse,
             limit=self.limit,

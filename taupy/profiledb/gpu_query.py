@@ -75,7 +75,7 @@ class NothingRan(TaupyError):
     """Nothing of a trial ran on a GPU."""
 
 
-STEP = "step"
+KERNEL, STEP = "kernel", "step"
 WHERE_LAUNCHED = ("device", "thread", "timer", "callpath", "parent", "configuration")
 
 
@@ -148,13 +148,14 @@ def sites(launches: Launched) -> list[SiteRow]:
     ]  # fmt: skip
 
 
-def kernels(launches: Launched, by: str = "timer") -> list[KernelRow]:
+def kernels(launches: Launched, by: str = KERNEL) -> list[KernelRow]:
     """The launches of each kernel on each GPU, sorted by GPU, then by decreasing time.
 
     Args:
         by: another dimension to sum by; steps are in order of time.
     """
     table, whole = launches.table, launches.whole
+    by = "timer" if by == KERNEL else by
     summed = table.by("device", by)
     routines = _largest(table, by, "routine")
     configurations = _largest(table, by, "configuration")
