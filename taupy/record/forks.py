@@ -60,8 +60,9 @@ def lost_forks(
     """
     children = [part for part in parts if part.forked]
     without = _without_part(forks, children, reached)
-    late = [fork for fork in without if is_running(fork.pid)]
-    lost = [fork for fork in without if fork not in late]
+    running = {fork.pid for fork in without if is_running(fork.pid)}
+    late = [fork for fork in without if fork.pid in running]
+    lost = [fork for fork in without if fork.pid not in running]
     noted = {fork.pid for fork in forks}
     others = {*reached, *(part.pid for part in children)} - noted
     unknown = [fork for fork in forks if not fork.pid][len(others) :]

@@ -54,8 +54,9 @@ def find(trial: Trial) -> Iterator[Finding]:
             trial, templates, GRAPHS, "a template is compiled", "",
             "compile once and keep the result", "all templates are different",
         )  # fmt: skip
+    by_request = {row for top in calls.outermost(_KEPT) for row in calls.below(top)}
     patterns = [row for row in calls.outermost(_PATTERNS)
-                if _entered(trial, row) > 1 or not _is_kept(calls, row)]  # fmt: skip
+                if row not in by_request or _entered(trial, row) > 1]  # fmt: skip
     yield from _of_kind(
         trial, patterns, PATTERNS, "a regular expression is compiled", "",
         "compile each pattern once with re.compile and keep it",
@@ -72,13 +73,6 @@ def _entered(trial: Trial, row: int) -> float:
     entered once compiles may be as many different things."""
     own = trial.caller(row)
     return 1 if own is None else trial.calls.entries(own)
-
-
-def _is_kept(calls: Calls, row: int) -> bool:
-    """Whether the program asked for the pattern itself, by `re.compile`."""
-    while row >= 0 and not _KEPT(calls.timer[row]):
-        row = calls.parent[row]
-    return row >= 0
 
 
 def _of_kind(
