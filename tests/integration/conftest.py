@@ -66,6 +66,17 @@ class Runs:
             "run", "--db", str(self.database), *options, "prog.py", *arguments, **more
         )
 
+    def plain(self, source: str) -> subprocess.CompletedProcess:
+        """The script without taupy."""
+        (self.folder / "prog.py").write_text(source)
+        return subprocess.run(
+            [sys.executable, "prog.py"],
+            cwd=self.folder,
+            env=self.environ(),
+            capture_output=True,
+            text=True,
+        )
+
     def is_stored(self) -> bool:
         """Whether no run is under way or waits to be stored."""
         return self.database.exists() and not any(self.state.glob("run-*"))

@@ -4,7 +4,6 @@ the programs of `tests/engine/test_counts.py` and `tests/random_programs`."""
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 
 import pytest
@@ -62,14 +61,7 @@ raise SystemExit(9)
 
 
 def test_the_program_behaves_as_under_plain_python(runs):
-    (runs.folder / "prog.py").write_text(BEHAVES)
-    plain = subprocess.run(
-        [sys.executable, "prog.py"],
-        cwd=runs.folder,
-        env=runs.environ(),
-        capture_output=True,
-        text=True,
-    )
+    plain = runs.plain(BEHAVES)
     done = runs.run(BEHAVES, *PLAIN)
     own = "".join(
         line for line in done.stderr.splitlines(True) if not line.startswith(("taupy:", "  "))

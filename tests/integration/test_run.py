@@ -615,15 +615,7 @@ print(json.dumps([
     sorted(os.environ), sorted(n for n in sys.modules if "taupy" in n),
     sorted(os.listdir("/proc/self/fd")), sys.gettrace() is None, sys.flags, sys.path]))
 """
-    (runs.folder / "prog.py").write_text(source)
-    plain = subprocess.run(
-        [sys.executable, "prog.py"],
-        cwd=runs.folder,
-        env=runs.environ(),
-        capture_output=True,
-        text=True,
-    )
-    assert runs.run(source, "--engine", engine).stdout == plain.stdout
+    assert runs.run(source, "--engine", engine).stdout == runs.plain(source).stdout
 
 
 @pytest.mark.slow
