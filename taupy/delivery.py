@@ -56,6 +56,7 @@ from taupy.record.nccl_part import SUFFIX as NCCL_SUFFIX
 from taupy.record.nccl_part import add_nccl
 from taupy.record.part_data import Part
 from taupy.record.part_files import FOLDED, PART_SUFFIXES
+from taupy.record.part_masking import masked_copy
 from taupy.state import heartbeat, looks, rescue, sqlite, values
 from taupy.state.folder import File, Folder, Untrusted
 from taupy.state.shape import fits
@@ -72,7 +73,6 @@ _KEPT_NAMES = (
     "sampling",
     "sampled",
     heartbeat.NAME,
-    heartbeat.SEEN,
     *looks.FILES,
     FACTS,
 )
@@ -463,7 +463,8 @@ def is_kept(name: str) -> bool:
 def _rescue(run: _Run, facts: Mapping[str, str]) -> Path | None:
     """Pack the run into one file beside the database; None if that failed and the run stays.
 
-    The environment, which may contain secrets, and data for this machine only are left out.
+    What may contain secrets (the environment, command lines of child processes, which the facts
+    name without), and data for this machine only are left out.
     """
     settings = run.settings
     record = settings.record()
@@ -472,10 +473,12 @@ def _rescue(run: _Run, facts: Mapping[str, str]) -> Path | None:
         for option, value in settings.engine_options.items()
         if option not in _OF_THE_STORER
     }
-    members: dict[str, File | bytes] = {
-        file: run.folder / file for file in run.folder.names() if is_kept(file)
-    }
-    members |= run.spilled
+    masking = masking_of(run.folder, settings)
+    files = {name: run.folder / name for name in run.folder.names() if is_kept(name)} | run.spilled
+    try:
+        members = {name: masked_copy(name, file, masking) for name, file in files.items()}
+    except OSError:
+        return None
     members |= {"run": values.dumps(record), FACTS: values.dumps(dict(facts))}
     name = f"{run.database.name}-{settings.uuid}{rescue.SUFFIX}"
     for place in (run.database.parent, Path(settings.cwd), Path(run.folder.path).parent):

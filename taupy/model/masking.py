@@ -80,9 +80,10 @@ class Masking:
     def _rules(self) -> Rules:
         from taupy.model.secret_words import Rules
 
-        return Rules(self.names, self._masked)
+        return Rules(self.names, self.masked)
 
-    def _masked(self, value: str) -> str:
+    def masked(self, value: str) -> str:
+        """What this value is replaced by."""
         import hashlib
 
         if value.startswith(MARK):

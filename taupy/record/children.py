@@ -145,6 +145,12 @@ def _child(parent: int, note: str) -> Child | None:
     return Child(parent, pid, began_ns, ended_ns, folder, executable, tuple(words))
 
 
+def without_command(name: str, note: str) -> str:
+    """A note of this name without folder and command, for where neither is looked at; other
+    metadata unchanged."""
+    return note.partition("\0")[0] + "\0\0" if name.startswith(PREFIX) else note
+
+
 def unmeasured(
     notes: Notes, reached: Collection[int], is_running: Callable[[int], bool]
 ) -> dict[str, str]:

@@ -10,7 +10,7 @@ import time
 from dataclasses import dataclass
 
 from taupy.errors import FormatError
-from taupy.instrument.runfolder import RunSettings, is_alive
+from taupy.instrument.runfolder import RunSettings, is_alive, masking_of
 from taupy.model.profile import Profile
 from taupy.record.children import take_notes
 from taupy.record.collected import clock_now, read_changing
@@ -55,6 +55,7 @@ def so_far(path: str, settings: RunSettings) -> SoFar | None:
             nodes = assign_nodes(settings, parts, {})
             profile = profile_of(settings, nodes, finished=False)
             add_series(folder, profile, nodes)
+            masking_of(folder, settings).mask(profile)
     except FileNotFoundError:
         return None
     profile.name = profile.name or "running"

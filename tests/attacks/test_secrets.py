@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import zipfile
+
+import pytest
 
 from tests.in_process import taupy
 
@@ -117,3 +120,45 @@ def test_the_storer_gets_no_variable_that_the_program_has_removed(runs, engine):
     runs.environment = {"PATH": path, "SCRUBBED": "s3cret", "KEPT": "kept", "SEEN": str(seen)}
     runs.run("import os; del os.environ['SCRUBBED']", "--engine", engine)
     assert seen.read_text() == " kept"
+
+
+IN_CHILDREN = """
+import multiprocessing, os, subprocess, sys
+def work():
+    subprocess.run(["true", "--token", "hunter2"])
+try:
+    import taupy
+    taupy.metadata("db", "postgres://me:hunter2@host/x")
+    taupy.metadata("pw", "--password z9q --lr 1")
+    taupy.snapshot("half")
+except Exception:
+    pass
+work()
+if "--children" in sys.argv:
+    children = [multiprocessing.get_context("fork").Process(target=work) for _ in range(2)]
+    for child in children: child.start()
+    for child in children: child.join()
+subprocess.run(["sh", "-c", "sleep 0.4; true 'curl://me:hunter2@host' --secret hunter2"])
+os.system(sys.executable + " -S -c pass --token=hunter2")
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("keeps", [[], ["--keep-secrets"]])
+def test_no_secret_is_in_a_rescue_file(runs, engine, keeps):
+    (runs.folder / "broken.db").mkdir()
+    runs.run(
+        IN_CHILDREN,
+        *("--engine", engine, "--db", str(runs.folder / "broken.db"), *keeps),
+        arguments=["--children"],
+    )
+    (rescued,) = runs.folder.glob("*.taupy-run")
+    with zipfile.ZipFile(rescued) as archive:
+        held = b"".join(map(archive.read, archive.namelist()))
+    assert (b"hunter2" in held) == bool(keeps)
+    assert (b"z9q" in held) == (bool(keeps) and engine != "python")
+    loaded = runs.taupy("import", "--db", str(runs.database), str(rescued), *keeps)
+    assert loaded.returncode == 0, loaded.stderr
+    assert b"hunter2" not in runs.database.read_bytes() or keeps
+    assert "sleep" in runs.metadata("taupy.children")
+    assert ("MASKED-" in runs.metadata("taupy.children")) != bool(keeps)
