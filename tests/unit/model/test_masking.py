@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import time
 from pathlib import Path
@@ -122,8 +123,9 @@ def test_a_secret_is_masked_and_nothing_else(state, case):
 def test_a_secret_is_masked_in_a_line_for_a_shell(state, case):
     line, _, secret = case.rpartition(" | ")
     masked = Masking(state).line(line)
-    assert "MASKED-" in masked
-    assert secret not in masked or secret in ("X", "T", "s")
+    unmasked = re.sub("MASKED-[0-9a-f]{8}", "", masked)  # a digest may have "abc" in it
+    assert unmasked != masked
+    assert secret not in unmasked or secret in ("X", "T", "s")
 
 
 @pytest.mark.parametrize(
