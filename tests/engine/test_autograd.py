@@ -480,16 +480,42 @@ def test_a_library_that_fails_its_test_now_is_built_again(run_alone, runner):
     assert passes(run_alone(PROGRAM)) != {}
 
 
+COMPILERS = (
+    "c++", "g++", "clang++", "cc", "gcc", "clang", "c99", "icpx", "tcc", "nvcc", "nvc++", "ptxas",
+    "cicc", "hipcc", "as", "ld", "ld.lld", "ninja", "make", "cmake",
+)  # fmt: skip
+
+
+@pytest.fixture
+def compiled(runner):
+    """A file into which compilers write their names: those on PATH, in the current folder, and
+    where variables say that one is."""
+    mark = runner.folder / "compiled"
+    tools = runner.folder / "cuda" / "bin"
+    tools.mkdir(parents=True)
+    for folder in (tools, runner.folder):
+        for name in COMPILERS:
+            (folder / name).write_text(f"#!/bin/sh\necho {name} >>{mark}\n")
+            (folder / name).chmod(0o755)
+    variables = {"CC": "cc", "CXX": "c++", "LD": "ld", "CUDAHOSTCXX": "g++", "NVCC": "nvcc"}
+    runner.environment |= {
+        **{name: str(tools / value) for name, value in variables.items()},
+        **dict.fromkeys(("CUDA_HOME", "CUDA_PATH"), str(tools.parent)),
+        "PATH": f".:{tools}::{runner.environment['PATH']}",
+    }
+    for name in ("gcc", "nvcc"):
+        subprocess.run([name], env=runner.environment, cwd=runner.folder, check=True)
+    assert mark.read_text() == "gcc\nnvcc\n"
+    mark.unlink()
+    return mark
+
+
 @pytest.mark.slow
-def test_without_setup_no_compiler_is_started_and_every_answer_names_the_command(run_alone, runner):
-    tools = runner.folder / "tools"
-    tools.mkdir()
-    for name in ("c++", "g++", "clang++"):
-        (tools / name).write_text(f"#!/bin/sh\necho >{runner.folder}/compiled\n")
-        (tools / name).chmod(0o755)
-    runner.environment["PATH"] = f"{tools}:{runner.environment['PATH']}"
+def test_without_setup_no_compiler_is_started_and_every_answer_names_the_command(
+    run_alone, runner, compiled
+):
     trial = run_alone(PROGRAM + "\nimport time; time.sleep(0.1)")
-    assert not (runner.folder / "compiled").exists()
+    assert not compiled.exists()
     assert {path.groups for path in trial.paths() if "AUTOGRAD" in path.groups} == set()
     assert kept_files(runner) == []
     remark = (
@@ -505,10 +531,16 @@ def test_without_setup_no_compiler_is_started_and_every_answer_names_the_command
         assert done.stdout.splitlines()[-1] == f"note: {remark}"
     doctor = subprocess.run(
         [sys.executable, "-m", "taupy", "doctor"],
-        env=runner.environment, capture_output=True, text=True, check=False,
+        env=runner.environment, cwd=runner.folder, capture_output=True, text=True, check=False,
     )  # fmt: skip
     (line,) = [line for line in doctor.stdout.splitlines() if "PyTorch" in line]
     assert line.startswith("note") and "`taupy setup torch` has not been run" in line
+    for command in ("pprof", "report", "roofline", "compare"):
+        subprocess.run(
+            [sys.executable, "-m", "taupy", command, "--db", str(trial.database)],
+            env=runner.environment, cwd=runner.folder, capture_output=True, check=False,
+        )  # fmt: skip
+    assert not compiled.exists()
 
 
 @pytest.mark.slow
