@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from signal import SIGBUS
 
 import pytest
 
@@ -43,3 +44,47 @@ print("done")
     assert (done.returncode, done.stdout) == (0, "done\n")
     (line,) = done.stderr.splitlines()
     assert "was deleted while the program ran" in line and "TAUPY_STATE_DIR=FOLDER" in line
+
+
+BUS_ERROR = """
+import ctypes, faulthandler, mmap, os, signal, sys, tempfile
+file = tempfile.TemporaryFile()
+file.truncate(8192)
+mapped = mmap.mmap(file.fileno(), 8192)
+calls = []
+def f(n): return n and f(n - 1)
+@ctypes.CFUNCTYPE(None, ctypes.c_int)
+def handle(number):
+    calls.append(number)
+    f(3)
+    if HOW == "exits":
+        os._exit(7)
+    os.ftruncate(file.fileno(), 8192)
+if HOW == "dies":
+    faulthandler.enable()
+else:
+    signal_of = ctypes.CDLL(None).signal
+    signal_of.argtypes = ctypes.c_int, ctypes.c_void_p
+    signal_of.restype = ctypes.c_void_p
+    signal_of(signal.SIGBUS, ctypes.cast(handle, ctypes.c_void_p))
+f(5)
+os.ftruncate(file.fileno(), 0)
+print(mapped[5000], calls, flush=True)
+f(5)
+sys.exit(5)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("how", "code", "calls"), [("exits", 7, 10), ("repairs", 5, 16), ("dies", -SIGBUS, 6)]
+)
+def test_a_bus_error_of_the_programs_own_file_is_the_programs(runs, engine, how, code, calls):
+    source = f"HOW = {how!r}\n{BUS_ERROR}"
+    plain = runs.plain(source)
+    done = runs.run(source, "--engine", engine)
+    assert (done.returncode, done.stdout) == (plain.returncode, plain.stdout)
+    assert done.returncode == code and ("Bus error" in done.stderr) == (how == "dies")
+    assert runs.taupy("trials").returncode == 0  # it waits for the watch, or stores what was left
+    if engine == "native":  # the other one counts no handlers
+        assert runs.calls()["f"] == calls
