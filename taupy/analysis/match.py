@@ -72,6 +72,8 @@ class NameTable:
         Raises:
             UsageError: the table or one of its regular expressions is invalid.
         """
+        if not isinstance(patterns, Mapping) or not all(isinstance(name, str) for name in patterns):
+            raise UsageError(f"{source}: it must map new names to patterns")
         self._tests: list[tuple[str, Callable[[Named], str | None]]] = []
         for name, given in patterns.items():
             texts = [given] if isinstance(given, str) else given
@@ -96,12 +98,14 @@ def _test(name: str, pattern: str, source: str) -> Callable[[Named], str | None]
         try:
             expression = re.compile(pattern[1:-1])
             expand = re.search(r"\\(\d|g<)", name) is not None
-            if expand:
-                highest = max([int(digit) for digit in re.findall(r"\\(\d)", name)], default=0)
-                if highest > expression.groups:
-                    raise re.error(f"it has no group {highest}")
         except re.error as problem:
             text = f"{source}: {pattern} is not a regular expression: {problem}"
+            raise UsageError(text) from None
+        try:
+            if expand:
+                expression.sub(name, "")  # it parses the name first
+        except (re.error, IndexError) as problem:
+            text = f"{source}: the name {name!r} does not suit {pattern}: {problem}"
             raise UsageError(text) from None
 
         def new_name(named: Named) -> str | None:

@@ -11,6 +11,7 @@ from taupy.analysis import significance
 from taupy.analysis.compare import Row, median
 from taupy.analysis.significance import Correction, Interval
 from taupy.comparison.comparison import ComparedTable
+from taupy.errors import UsageError
 
 Word = Literal["more", "less", "same", "unclear"]
 
@@ -34,6 +35,12 @@ class Rule:
     min_effect: float = MIN_EFFECT
     min_share: float = MIN_SHARE
     correction: Correction = "maxt"
+
+    def __post_init__(self) -> None:
+        if not 0 < self.alpha < 1:
+            raise UsageError(f"alpha must be between 0 and 1, not {self.alpha!r}")
+        if not (self.min_effect >= 0 and self.min_share >= 0):
+            raise UsageError("min_effect and min_share must be numbers of at least 0")
 
 
 _FEW_PAIRS = 400

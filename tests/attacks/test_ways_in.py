@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import re
 import shutil
@@ -12,6 +13,8 @@ import pytest
 import taupy as package
 from taupy.commands import serve
 from taupy.errors import TaupyError
+from taupy.model.rows import TrialRow
+from taupy.notebook import Database, Trial
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.writer import add_profile
 from tests.attacks import test_schemas as schemas
@@ -26,6 +29,7 @@ def whole(tmp_path_factory):
     with ProfileDB.open(path, create=True) as db:
         for number in (1, 2):
             add_profile(db, small_profile(number))
+        ROWS[:] = db.trials()
     return path
 
 
@@ -104,11 +108,45 @@ def command(*words):
     return lambda path, target: taupy(*words, "--db", path, cwd=path.parent)
 
 
-def notebook(act):
+def notebook(owner, name):
+    """A method of an object that a notebook has, since before the attack."""
+
     def way(path, target):
-        act(package.open(path))
+        database = Database(path)
+        chosen = Trial(database, ROWS[0]) if owner is Trial else database
+        getattr(chosen, name)(*POSITIONAL.get(name, ()), **NAMED.get(name, {}))
 
     return way
+
+
+ROWS: list[TrialRow] = []
+"""Of the trials in a good database."""
+
+POSITIONAL = {
+    "compare": (1, 2), "gate": ("time > +5%",), "sql": ("SELECT * FROM trials",), "trial": (1,),
+    "pivot": (1, 2), "sweep": (1, 2), "trials": ("latest",),
+}  # fmt: skip
+NAMED = {
+    "compare": {"table": {"x": "/(.)/"}}, "gate": {"baseline": 1}, "sweep": {"over": "threads"},
+    "pivot": {"rows": ["routine"], "table": {"x": "*"}},
+}  # fmt: skip
+
+
+def methods(owner):
+    """What a notebook may call, and what it calls to show the object."""
+    return [
+        name
+        for name in dir(owner)
+        if inspect.isfunction(getattr(owner, name))
+        and (not name.startswith("_") or name == "_repr_html_")
+    ]
+
+
+NOTEBOOK = {
+    f"notebook's {owner.__name__}.{name}": notebook(owner, name)
+    for owner in (Database, Trial)
+    for name in methods(owner)
+}
 
 
 READING = {
@@ -129,8 +167,8 @@ READING = {
     "import as nsys": lambda path, target: taupy(
         "import", path, "--format", "nsys", "--db", target
     ),
-    "notebook": notebook(lambda db: db._repr_html_()),
-    "notebook's comparison": notebook(lambda db: db.compare(1, 2)),
+    "notebook": lambda path, target: package.open(path),
+    **NOTEBOOK,
 }
 WRITING = {
     "tag": command("trials", "tag", "1", "x"),
@@ -192,6 +230,15 @@ def test_what_is_no_database_is_refused_on_every_way_in(
 def test_a_hostile_database_is_refused_on_every_way_in(place, whole, tmp_path, attack, monkeypatch):
     shutil.copy(whole, place)
     check(place, whole, tmp_path / "target.db", ON_A_COPY[attack](place), monkeypatch)
+
+
+@pytest.mark.slow
+def test_each_way_of_a_notebook_leads_into_a_good_database(whole, tmp_path):
+    for name, way in NOTEBOOK.items():
+        try:
+            way(whole, tmp_path)
+        except TaupyError:  # there is no sweep, and nothing ran on a GPU
+            assert name.endswith((".sweep", ".launches")), name
 
 
 # --- other things that are opened by name

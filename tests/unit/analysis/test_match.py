@@ -252,7 +252,13 @@ def test_brackets_in_a_pattern_are_themselves():
         ({"x": 3}, "neither a pattern nor a list"),
         ({"x": ["a", 3]}, "neither a pattern nor a list"),
         ({"x": "/(/"}, "not a regular expression"),
-        ({r"x\2": "/(a)/"}, "no group 2"),
+        ({r"x\2": "/(a)/"}, "does not suit /\\(a\\)/: invalid group reference 2"),
+        ({r"\g<x>": "/(a)/"}, "unknown group name 'x'"),
+        ({r"\g<1": "/(a)/"}, "missing >"),
+        ({r"\x(\1)": "/(a)/"}, "bad escape"),
+        ({1: "/(a)/"}, "must map new names to patterns"),
+        (["a"], "must map new names to patterns"),
+        ("a", "must map new names to patterns"),
     ],
 )
 def test_a_table_that_is_none_says_where(patterns, complaint):

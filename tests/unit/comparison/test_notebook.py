@@ -182,3 +182,16 @@ def test_a_trial_without_times_is_shown_by_what_it_has(tmp_path):
         add_profile(writer, profile_of(host(call("f", 1, {"misses": 7}))))
     shown = taupy.open(tmp_path / "counted.db").trial()._repr_html_()
     assert "exclusive misses [count]" in shown and ">7<" in shown
+
+
+@pytest.mark.parametrize("alpha", [0, 1, -1, 2**70, float("nan")])
+def test_what_is_no_probability_is_refused_as_in_the_command(db, alpha):
+    for ask in (
+        lambda: db.gate("time > +5%", baseline=1, alpha=alpha),
+        lambda: db.compare(1, 2, alpha=alpha),
+    ):
+        with pytest.raises(UsageError, match="alpha must be between 0 and 1, not"):
+            ask()
+    for share in (-1, float("nan")):
+        with pytest.raises(UsageError, match="numbers of at least 0"):
+            db.compare(1, 2, min_share=share)
