@@ -6,14 +6,14 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from taupy.analysis.findings.calls import place
-from taupy.analysis.findings.gpu_clock import GpuClock, gpu_clock, is_copy
+from taupy.analysis.findings.gpu_clock import GpuClock, gpu_clock, is_copy, is_wait
 from taupy.analysis.findings.trial import Trial
 from taupy.model.finding import Evidence, Finding
 from taupy.model.question import EVENTS, Condition, Question
 from taupy.units import count, duration, size
 
 KIND = "copies"
-NEEDS = ("host", "gpu")
+NEEDS = ("host", "gpu", "clock")
 
 SMALL_BYTES = 64 * 1024
 """A copy of 64 KiB takes some 5 us at 12 GB/s, as long as the call that starts it. For smaller
@@ -22,6 +22,10 @@ copies, the call takes longer than the copy."""
 LEAST_SMALL = 1000
 """Minimum number of copies: at some 10 us each, this many cost 10 ms, the least time that makes a
 finding."""
+
+
+_WAITS = 1.1
+"""Waits for each copy, at most: of a routine with many more, most are for something else."""
 
 
 class _Copy(NamedTuple):
@@ -94,7 +98,10 @@ def _copies(clock: GpuClock) -> list[_Copy]:
     return [
         _Copy(callpath, timer.short_name, number, ns or 0, moved)
         for device, callpath, timer, number, ns, moved in rows
-        if device == clock.device and timer.short_name.startswith("Memcpy") and moved is not None
+        if device == clock.device
+        and timer.short_name.startswith("Memcpy")
+        and moved is not None
+        and callpath not in clock.once
     ]
 
 
@@ -106,30 +113,24 @@ def _pageable(trial: Trial) -> set[int]:
 
 
 def _host_ns(clock: GpuClock, copies: Sequence[_Copy]) -> float:
-    """The main thread's time in the calls that made these copies.
-
-    The call is the parent of its copies in the call tree.
-    """
-    wanted = {copy.callpath for copy in copies}
-    parents = _parents(clock.trial, wanted)
+    """The main thread's time in the calls that made these copies, in the waits that follow each of
+    them, as in PyTorch's copies from pageable memory, and in the Python that makes them."""
     calls = clock.trial.calls
-    paths = calls.table.row_labels("callpath")
-    rows = [row for row in calls.rows(is_copy) if paths[row] in parents]
-    return sum(calls.inclusive[row] for row in rows if calls.thread[row] == clock.main)
-
-
-def _parents(trial: Trial, callpaths: set[int]) -> set[int]:
-    where = (Condition("callpath", tuple(callpaths)),)
-    table = trial.ask(Question((trial.id,), by=("callpath", "parent"), where=where))
-    return {above for above in table.row_labels("parent") if above is not None}
+    rows = {*clock.starts((copy.callpath for copy in copies), is_copy)}
+    copied: dict[int, float] = {}
+    for row in rows:
+        copied[calls.parent[row]] = copied.get(calls.parent[row], 0) + calls.calls[row]
+    rows |= {
+        row
+        for row in calls.rows(is_wait)
+        if calls.calls[row] <= _WAITS * copied.get(calls.parent[row], 0)
+    }
+    return clock.made_ns(rows)
 
 
 def _where(clock: GpuClock, copies: Sequence[_Copy]) -> str:
     largest = max(copies, key=lambda copy: copy.gpu_ns)
-    above = _parents(clock.trial, {largest.callpath})
-    calls = clock.trial.calls
-    paths = calls.table.row_labels("callpath")
-    rows = [row for row in calls.rows(is_copy) if paths[row] in above]
+    rows = clock.starts([largest.callpath], is_copy)
     return f"most of it in {place(clock.trial.caller(rows[0]) if rows else None)}"
 
 

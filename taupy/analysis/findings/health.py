@@ -13,12 +13,15 @@ _HOST = ("lost", "running", "callpaths", "include", "throttled", "children_unmea
 """Remarks that make the host's times incomplete or uncertain."""
 
 _GPU = ("gpu",)
+_COUNTED = "taupy.counters.gpu"
 _NO_LOSS = ("gpu_backend",)
 
 
 def partial(trial: Trial, needs: Sequence[str]) -> str:
     """Why this evidence is incomplete; "" if it is complete. GPU evidence that is missing
-    altogether gives "", too."""
+    altogether gives "", too. A rule that needs the "clock" compares times of host and GPU."""
+    if "clock" in needs and is_counted(trial):
+        return "kernels were counted, one at a time and some again, which changes when they run"
     if "host" in needs and not len(trial.calls):
         return "the trial has no call tree of a host thread"
     for name, remark in remarks(trial.metadata).items():
@@ -27,6 +30,11 @@ def partial(trial: Trial, needs: Sequence[str]) -> str:
         if "gpu" in needs and name.startswith(_GPU) and name not in _NO_LOSS:
             return f"{name}: {remark}"
     return ""
+
+
+def is_counted(trial: Trial) -> bool:
+    """Whether kernels were counted one by one."""
+    return any(name.startswith(_COUNTED) for name in trial.metadata)
 
 
 def remarks(metadata: Mapping[str, str]) -> dict[str, str]:

@@ -19,10 +19,10 @@ from taupy.model.rows import TimerRow
 from taupy.units import duration, percent
 
 KIND = "host slower than GPU"
-NEEDS = ("host", "gpu")
+NEEDS = ("host", "gpu", "clock")
 
 LEAST_IDLE = 0.1
-"""Minimum share of the time outside imports in which the GPU is idle. A busy GPU is idle for a few
+"""Minimum share of the loop in which the GPU is idle. A busy GPU is idle for a few
 percent: at the beginning, at the end, and between dependent kernels."""
 
 _OTHERS = ("data", "checkpoint", "compile", "import", "exit")
@@ -44,7 +44,7 @@ def find(trial: Trial) -> Iterator[Finding]:
     yield Finding(
         KIND,
         f"the GPU is idle for {'' if clock.exact else 'at least '}{duration(clock.idle_ns)}, "
-        f"{percent(100 * clock.idle_ns / clock.wall_ns)} % of the run outside imports, while the "
+        f"{percent(100 * clock.idle_ns / clock.wall_ns)} % of {clock.where}, while the "
         f"host runs Python for {duration(python)}, most of it in {place(timer)}",
         saved,
         trial.wall_ns,
@@ -68,18 +68,17 @@ def _python(clock: GpuClock) -> tuple[float, set[int]]:
         taken += sum(calls.inclusive[row] for row in fresh)
         for row in fresh:
             others.update(calls.below(row))
-    outside = [row for row in calls.rows(is_call) if row not in others]
-    api = calls.by_thread(outside).get(clock.main, Sum()).ns
-    return calls.life_ns()[clock.main] - taken - api, others
+    outside = [row for row in calls.rows(is_call) if row in clock.loop.rows - others]
+    return clock.loop_ns - taken - calls.by_thread(outside).get(clock.main, Sum()).ns, others
 
 
 def _largest(trial: Trial, clock: GpuClock, others: set[int]) -> TimerRow | None:
-    """The main thread's routine with the longest exclusive time outside these rows."""
+    """The loop's routine with the longest exclusive time outside these rows."""
     calls = trial.calls
     own: dict[TimerRow, float] = {}
-    for row, timer in enumerate(calls.timer):
-        mine = calls.thread[row] == clock.main and row not in others
-        if mine and calls.parent[row] >= 0 and not is_call(timer):
+    for row in sorted(clock.loop.rows - others):
+        timer = calls.timer[row]
+        if calls.parent[row] >= 0 and not is_call(timer):
             own[timer] = own.get(timer, 0) + calls.exclusive[row]
     return max(own, key=lambda timer: own[timer], default=None)
 

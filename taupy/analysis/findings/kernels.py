@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from taupy.analysis.findings.gpu_clock import GpuClock
+from taupy.analysis.findings.gpu_clock import GpuClock, of_all
 from taupy.analysis.findings.trial import Trial
 from taupy.model.finding import Evidence
 from taupy.model.question import Condition
@@ -13,10 +13,15 @@ from taupy.model.rows import TimerRow
 
 
 class Kernel(NamedTuple):
-    """All launches of one kernel on the clock's device."""
+    """All launches of one kernel on the clock's device.
+
+    Attributes:
+        timed: launches whose time is known; where some are not, `ns` is an estimate by the mean.
+    """
 
     timer: TimerRow
     launches: int
+    timed: int
     ns: float
 
     @property
@@ -29,12 +34,12 @@ def kernels(clock: GpuClock) -> list[Kernel]:
     table = clock.launches.by("device", "timer")
     rows = zip(
         *(table.row_labels("device"), table.row_labels("timer")),
-        *map(table.column, ("launch.count", "launch.time")),
+        *map(table.column, ("launch.count", "launch.untimed", "launch.time")),
         strict=True,
     )
     kernels = [
-        Kernel(timer, count, ns or 0)
-        for device, timer, count, ns in rows
+        Kernel(timer, count, count - untimed, of_all(count, untimed, ns))
+        for device, timer, count, untimed, ns in rows
         if device == clock.device and "GPU_KERNEL" in timer.groups.split("|")
     ]
     return sorted(kernels, key=lambda kernel: (-kernel.ns, kernel.timer.timer))

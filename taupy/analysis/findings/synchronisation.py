@@ -13,7 +13,7 @@ from taupy.model.rows import TimerRow
 from taupy.units import count, duration, several
 
 KIND = "synchronisation"
-NEEDS = ("host", "gpu")
+NEEDS = ("host", "gpu", "clock")
 
 LEAST = 0.05
 """Minimum cost of waits beyond the GPU's own work, as a share of the time outside imports. A wait

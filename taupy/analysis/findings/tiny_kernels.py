@@ -11,10 +11,10 @@ from taupy.model.finding import Finding
 from taupy.units import count, duration
 
 KIND = "tiny kernels"
-NEEDS = ("host", "gpu")
+NEEDS = ("host", "gpu", "clock")
 
 LEAST_IDLE = 0.1
-"""Minimum share of the time outside imports in which the GPU is idle, as in `host_bound`: launches
+"""Minimum share of the loop in which the GPU is idle, as in `host_bound`: launches
 cost nothing while the host is ahead of the GPU."""
 
 
@@ -39,7 +39,12 @@ def find(trial: Trial) -> Iterator[Finding]:
         f"{count(launches)} of {count(number)} kernels run for {duration(busy / launches)} on "
         f"average and take the host {duration(each_ns)} each to launch: {duration(busy)} of work "
         f"for {duration(each_ns * launches)} of launches, most of it {tiny[0].timer.short_name}",
-        clock.saved_ns(host=each_ns * launches, gpu=busy),
+        clock.saved_ns(
+            host=(clock.made_ns(clock.loop_rows(is_launch)) - clock.slow_launches_ns)
+            * launches
+            / number,
+            gpu=busy,
+        ),
         trial.wall_ns,
         (kernels.evidence(trial, tiny),),
         "high",

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from operator import attrgetter
 
 from taupy.analysis.findings import kernels
 from taupy.analysis.findings.gpu_clock import GpuClock, gpu_clock
 from taupy.analysis.findings.trial import Trial
 from taupy.model.finding import Abstention, Finding
 from taupy.model.question import Condition, Question
-from taupy.units import duration, percent
+from taupy.units import count, duration, percent
 
 KIND = "kernels without flop"
 NEEDS = ("host", "gpu")
@@ -46,10 +47,12 @@ def find(trial: Trial) -> Iterator[Finding | Abstention]:
     gpu = sum(kernel.ns for kernel in idle)
     if gpu < LEAST * whole:
         return
+    timed, launches = (sum(map(attrgetter(name), every)) for name in ("timed", "launches"))
+    part = f" (as {count(timed)} of {count(launches)} launches say)" if timed < launches else ""
     yield Finding(
         KIND,
-        f"{percent(100 * gpu / whole)} % of the GPU's time, {duration(gpu)}, is in kernels that "
-        f"compute nothing, most of it in {idle[0].timer.short_name}",
+        f"{percent(100 * gpu / whole)} % of the GPU's time, {duration(gpu)}{part}, is in "
+        f"kernels that compute nothing, most of it in {idle[0].timer.short_name}",
         clock.saved_ns(gpu=gpu),
         trial.wall_ns,
         (kernels.evidence(trial, idle),),
