@@ -1,7 +1,10 @@
 """Rule: matrix products without tensor cores, although their data types allow them.
 
-The names of NVIDIA's kernels show this: `ampere_sgemm_128x64_tn` uses FP32 units,
-`ampere_fp16_s16816gemm_fp16_...` matrix instructions of 16 x 8 x 16.
+The names of NVIDIA's kernels show this: `ampere_sgemm_128x64_tn` and
+`sm80_xmma_gemm_f32f32_f32f32_f32_nn_..._ffma_...` use FP32 units, `ampere_fp16_s16816gemm_fp16_...`
+matrix instructions of 16 x 8 x 16. `cutlass_75_tensorop_f16_s1688gemm_f16_256x128_nn_align1` uses
+those, too, but loads elements one by one, since rows are not aligned: on an H100 it takes five
+times as long as one that need not.
 """
 
 from __future__ import annotations
@@ -24,6 +27,8 @@ _GEMM = re.compile(r"gemm|implicit_convolve|scudnn|_conv", re.IGNORECASE)
 _BY_MATRICES = re.compile(
     r"[sdhi]\d{3,}|tensorop|xmma|wgmma|tf32|hmma|imma|bf16|sm(90|100|120)", re.IGNORECASE
 )
+_BY_SINGLE = re.compile(r"_ffma_|f32f32_f32f32_f32", re.IGNORECASE)
+_UNALIGNED = re.compile(r"f16.*_align[12]\b", re.IGNORECASE)
 _HALF = re.compile(r"fp16|f16|half|hgemm", re.IGNORECASE)
 _SINGLE = re.compile(r"sgemm|fp32|f32|simt|scudnn", re.IGNORECASE)
 
@@ -32,6 +37,7 @@ class _Type(NamedTuple):
     """A data type: the units that were used, and those that it could use."""
 
     name: str
+    how: str
     used: str
     allowed: str
     since: float
@@ -39,9 +45,10 @@ class _Type(NamedTuple):
 
 
 _TYPES = {
-    "half": _Type("half precision", "fp16", "tensor fp16", 7.0,
+    "half": _Type("half precision", "without tensor cores, or for rows that are not aligned",
+                  "fp16", "tensor fp16", 7.0,
                   "make widths, heads and batches multiples of 8, and let cuBLAS choose"),
-    "single": _Type("FP32", "fp32", "tensor tf32", 8.0,
+    "single": _Type("FP32", "without tensor cores", "fp32", "tensor tf32", 8.0,
                     "torch.set_float32_matmul_precision('high') allows TF32; torch.autocast "
                     "allows bfloat16"),
 }  # fmt: skip
@@ -62,7 +69,7 @@ def find(trial: Trial) -> Iterator[Finding]:
         yield Finding(
             KIND,
             f"products in {kind.name} take {duration(gpu)} of the GPU, "
-            f"{percent(100 * gpu / clock.busy_ns)} % of its time, without tensor cores, most of it "
+            f"{percent(100 * gpu / clock.busy_ns)} % of its time, {kind.how}, most of it "
             f"in {plain[0].timer.short_name}",
             clock.saved_ns(gpu=gone),
             trial.wall_ns,
@@ -74,8 +81,15 @@ def find(trial: Trial) -> Iterator[Finding]:
 
 
 def type_without(name: str) -> str | None:
-    """The data type of a matrix product without tensor cores; None for any other kernel."""
-    if not _GEMM.search(name) or _BY_MATRICES.search(name):
+    """The data type of a matrix product that does not use tensor cores, or not well; None for any
+    other kernel."""
+    if not _GEMM.search(name):
+        return None
+    if _UNALIGNED.search(name):
+        return "half"
+    if _BY_SINGLE.search(name):
+        return "single"
+    if _BY_MATRICES.search(name):
         return None
     if _HALF.search(name):
         return "half"
