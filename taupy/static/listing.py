@@ -17,6 +17,7 @@ _BEGINS = b'{"function-name":'
 MOST_BYTES = 1 << 30
 """Maximum size of a function's listing: no compiler's code reaches it."""
 
+_FILLED = re.compile(r"^(U?R(?:\d+|Z))\[")
 _ARGUMENT = re.compile(r"[^,\[]*(?:\[[^\]]*\][^,\[]*)*")
 
 
@@ -163,5 +164,9 @@ def _opcode(text: str) -> tuple[str, tuple[str, ...]]:
 
 @lru_cache(1 << 16)
 def arguments(text: str) -> tuple[str, ...]:
-    """The operands, separated; a comma inside brackets does not separate."""
+    """The operands, separated; a comma inside brackets does not separate.
+
+    nvdisasm until 13.0 writes no comma after the register that a load fills: `R25[R1+0x110]`.
+    """
+    text = _FILLED.sub(r"\1,[", text)
     return tuple(part.strip() for part in _ARGUMENT.findall(text) if part.strip())

@@ -102,3 +102,11 @@ def test_a_branch_on_what_an_array_of_the_thread_holds_may_split():
     loaded = "LDL R5, [R7]\nISETP.NE.AND P0, PT, R5, RZ, PT\n@P0 BRA `(.L_1)\nEXIT"
     assert followed(loaded).divergent == {32}
     assert not followed(loaded.replace("LDL", "LDG.E")).divergent
+
+
+def test_the_register_that_a_load_fills_is_an_operand_of_its_own():
+    """nvdisasm until 13.0 writes no comma behind it."""
+    assert arguments("R25[R1+0x110]") == ("R25", "[R1+0x110]")
+    assert arguments("R6,[R3+0x8]") == ("R6", "[R3+0x8]")
+    assert arguments("R2,desc[UR4][R2.64]") == ("R2", "desc[UR4][R2.64]")
+    assert arguments("c[0x0][0x160],R4") == ("c[0x0][0x160]", "R4")
