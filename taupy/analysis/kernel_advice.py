@@ -20,6 +20,17 @@ LEAST_GAIN = 0.1
 BARRIER_INSTRUCTIONS = 60
 """Loops with fewer instructions per barrier than this are reported."""
 
+LEAST_SHARE = 0.25
+"""Spills that are less of a loop's instructions, and accesses of which less of the traffic is not
+used, have no bound."""
+
+_SPILL = 160
+"""A warp's access of 128 bytes in DRAM takes as long as up to so many arithmetic instructions: 40
+on an H100 (13 bytes and 4 instructions per cycle and multiprocessor), 160 on a GeForce RTX 4090."""
+
+_CACHED = 3
+"""How much faster the L2 cache is than DRAM: on an H100 7.4 TB/s are read instead of 3.0."""
+
 _WARP, _SECTOR, _BANKS, _BANK_BYTES = 32, 32, 32, 4
 _WIDEST = 16
 _REGISTER_STEP = 8
@@ -123,8 +134,14 @@ def _spills(code: KernelCode) -> Iterator[Advice]:
         "spills",
         f"{code.spills} instructions spill {code.spill_bytes} bytes per thread{where}",
         "more registers (a smaller block, looser __launch_bounds__) or fewer live values",
-        max(number / _at_depth(code, depth) for depth, number in by_depth.items()),
+        _of_spills(max(number / _at_depth(code, depth) for depth, number in by_depth.items())),
     )
+
+
+def _of_spills(share: float) -> float | None:
+    """The bound for spills that are this share of a loop's instructions; few spills have none, as
+    one that reaches DRAM takes as long as many arithmetic instructions."""
+    return _SPILL * share / (_SPILL * share + 1 - share) if share >= LEAST_SHARE else None
 
 
 def _at_depth(code: KernelCode, depth: int) -> int:
@@ -163,7 +180,7 @@ def _access(access: Access) -> Iterator[Advice]:
             yield Advice(
                 "access", f"{what}, {access.stride} bytes apart: {used:.0%} of the traffic is used",
                 "let neighbouring threads reach neighbouring elements (or go through a tile in "
-                "shared memory)", 1 - used,
+                "shared memory)", _of_traffic(1 - used),
             )  # fmt: skip
     elif access.pattern == "launch" and access.space == "global":
         yield Advice("access", f"{what} with a stride that the launch decides",
@@ -171,6 +188,12 @@ def _access(access: Access) -> Iterator[Advice]:
     elif access.pattern == "contiguous" and access.bytes < 4 and access.space == "global":
         yield Advice("width", f"{what}: narrow", "4 to 16 bytes per thread (vector types)",
                      1 - access.bytes / _WIDEST)  # fmt: skip
+
+
+def _of_traffic(unused: float) -> float | None:
+    """The bound for accesses of which this share of the traffic is not used. What remains may fit
+    into the L2 cache, which is faster than DRAM."""
+    return 1 - (1 - unused) / _CACHED if unused >= LEAST_SHARE else None
 
 
 def _number(number: int, what: str) -> str:

@@ -9,7 +9,7 @@ from taupy.analysis import kernel_advice
 from taupy.analysis.kernel_advice import Advice
 from taupy.comparison.kernel_beside import codes_of, extent
 from taupy.errors import TaupyError, UsageError
-from taupy.model.finding import UNTRIED, amdahl
+from taupy.model.finding import amdahl, untried
 from taupy.model.gpu_rows import SiteRow
 from taupy.model.kernel_code import KernelCode
 from taupy.pprof.selection import name_test
@@ -112,7 +112,7 @@ def view(db: ProfileDB, trial_id: int, wall_ns: float, limit: int) -> View:
                       advice.change, row.saved_ns, speedup))  # fmt: skip
     notes = [
         "bounds hold where the kernel waits for nothing else; no bound: code cannot tell",
-        f"what to change: {UNTRIED}",
+        *untried(row.advice.rule for row in rows[:limit]),
     ]
     notes += sorted({row.doubt for row in rows if row.doubt})
     if len(rows) > limit:

@@ -7,6 +7,7 @@ add up.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -18,8 +19,15 @@ numbers are typical of the fault."""
 
 Cell = str | int | float | None
 
-UNTRIED = "not tried on a GPU"
-"""Said of advice on GPUs until its pairs have run on one."""
+TRIED_ON_GPU = ("access", "spills")
+"""Rules on the code of kernels whose advice programs have followed on a GPU (docs/report.md)."""
+
+
+def untried(rules: Iterable[str]) -> list[str]:
+    """A note on the advice of those of these rules that were not tried on a GPU, if there are
+    any."""
+    names = sorted({*rules} - {*TRIED_ON_GPU})
+    return [f"what to change of {', '.join(names)}: not tried on a GPU"] if names else []
 
 
 @dataclass(frozen=True, slots=True)

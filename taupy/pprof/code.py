@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from taupy.catalog.opcodes import KINDS
 from taupy.escaping import visible
-from taupy.model.finding import UNTRIED
+from taupy.model.finding import untried
 from taupy.model.kernel_code import Estimate, KernelCode, by_kind
 from taupy.pprof.view import Cell, Column, View
 from taupy.units import several
@@ -204,7 +204,7 @@ def advice(rows: Sequence[tuple[str, str, str, float | None]]) -> View:
         Column("saved_percent", "percent", "Saved at\nmost %"),
     )
     cells = [(*row[:3], None if row[3] is None else 100 * row[3]) for row in rows]
-    notes = [f"what to change: {UNTRIED}"]
+    notes = untried(row[0] for row in rows)
     if not rows:
         notes = ["nothing stands out; --block THREADS adds occupancy"]
     return View("WHAT TO TUNE:", columns, cells, notes)

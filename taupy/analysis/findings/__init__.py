@@ -8,7 +8,6 @@ its module and add it to `RULES`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from typing import NamedTuple, Protocol
 
 from taupy.analysis.findings import (
@@ -35,7 +34,7 @@ from taupy.analysis.findings import (
 from taupy.analysis.findings.health import partial
 from taupy.analysis.findings.limits import LEAST_NS, LEAST_SHARE
 from taupy.analysis.findings.trial import Trial
-from taupy.model.finding import UNTRIED, Abstention, Finding
+from taupy.model.finding import Abstention, Finding
 
 
 class Rule(Protocol):
@@ -86,8 +85,6 @@ def judged(trial: Trial) -> Judgement:
             if isinstance(result, Abstention):
                 abstentions.append(result)
                 continue
-            if "gpu" in rule.NEEDS and result.attempt:
-                result = replace(result, attempt=f"{result.attempt} ({UNTRIED})")
             if result.saved_bytes or result.saved_ns >= max(LEAST_NS, LEAST_SHARE * trial.wall_ns):
                 findings.append(result)
     findings.sort(

@@ -12,15 +12,12 @@ from collections.abc import Iterator
 from taupy.analysis.findings import kernels
 from taupy.analysis.findings.gpu_clock import gpu_clock
 from taupy.analysis.findings.trial import Trial
-from taupy.analysis.kernel_advice import Advice
-from taupy.model.finding import Finding
+from taupy.analysis.kernel_advice import LEAST_SHARE, Advice
+from taupy.model.finding import TRIED_ON_GPU, Finding
 from taupy.units import duration
 
 KIND = "kernel's code"
 NEEDS = ("host", "gpu")
-
-_RULES = ("spills", "access")
-_LEAST_SHARE = 0.25  # smallest share of the kernel's time
 
 
 def find(trial: Trial) -> Iterator[Finding]:
@@ -50,6 +47,6 @@ def _first(trial: Trial, timer: str) -> Advice | None:
     proposals = [
         advice
         for advice in trial.advice.get(timer, ())
-        if advice.rule in _RULES and (advice.saved or 0) >= _LEAST_SHARE
+        if advice.rule in TRIED_ON_GPU and (advice.saved or 0) >= LEAST_SHARE
     ]
     return max(proposals, key=lambda advice: advice.saved or 0, default=None)
