@@ -140,7 +140,7 @@ def plan(names: Iterable[str], chip: str, can_sample: Callable[[str], bool]) -> 
         if channel is not None:
             spelling = next((metric for metric in channel.spellings if can_sample(metric)), None)
             if spelling is None:
-                missing.append((name, "this chip does not have it, or not in one pass"))
+                missing.append((name, "this GPU does not have it, or not in one pass"))
             else:
                 channels.append(Channel(name, channel.unit, (Term(1, spelling),), False))
             continue

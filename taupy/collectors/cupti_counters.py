@@ -50,7 +50,7 @@ def prepare(
     """
     try:
         host = open_host()
-        chips = chips_here(host)
+        chips = [*gpus_here(host)]
     except (CuptiUnavailable, CuptiError) as problem:
         return PreparedGpu("", [f"{', '.join(names)}: not counted: {problem}"])
     lines: list[str] = []
@@ -91,13 +91,15 @@ def prepare(
     return PreparedGpu("\n".join([how, *lines]) + "\n", notes)
 
 
-def chips_here(host: CuptiHost) -> list[str]:
-    """The different chips of this machine.
+def gpus_here(host: CuptiHost) -> dict[str, list[int]]:
+    """The different chips of this machine -> the ordinals of the GPUs that have each.
 
     CUPTI answers for GPUs that are not there, too: their chip is "Unknown".
 
     Raises:
         CuptiError: it has no GPU.
     """
-    count = max(1, driver.device_count())
-    return list(dict.fromkeys(host.device_chip(ordinal) for ordinal in range(count)))
+    gpus: dict[str, list[int]] = {}
+    for ordinal in range(max(1, driver.device_count())):
+        gpus.setdefault(host.device_chip(ordinal), []).append(ordinal)
+    return gpus

@@ -113,7 +113,7 @@ class Sampling:
         self._first = True
         self._names = (c_char_p * len(metrics))(*[name.encode() for name in metrics])
         self._values = (c_double * len(metrics))()
-        available = _availability(host, ordinal)
+        available = availability(host, ordinal)
         with host.chip(self.chip, PM_SAMPLING, available) as metrics_of_chip:
             # CUPTI reads it as long as it samples.
             self._config = metrics_of_chip.configuration(metrics)
@@ -239,7 +239,7 @@ class Sampling:
             self._do(what)
 
 
-def _availability(host: CuptiHost, ordinal: int) -> Any:
+def availability(host: CuptiHost, ordinal: int) -> Any:
     """CUPTI's image of what the GPU can count now; None if CUPTI does not provide it."""
     function = "cuptiPmSamplingGetCounterAvailability"
     try:

@@ -10,6 +10,7 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from taupy.catalog import architectures, recorded, spelling
+from taupy.collectors.cupti_counters import gpus_here
 from taupy.collectors.cupti_host import (
     PM_SAMPLING,
     ChipMetrics,
@@ -21,9 +22,6 @@ from taupy.errors import UsageError
 
 if TYPE_CHECKING:
     from taupy.collectors.perf_events import Counter as CpuCounter
-
-
-_MOST_GPUS = 64
 
 
 class MetricSource(Protocol):
@@ -77,14 +75,11 @@ def chips(wanted: str | None) -> Sources:
         return Sources([_source(host, problem, _chip_name(wanted, host))], [])
     if host is None or not host.has_driver:
         return Sources([], ["no NVIDIA GPU responds here; --chip H100 shows those of a chip"])
-    names: list[str] = []
-    for ordinal in range(_MOST_GPUS):
-        try:
-            names.append(host.device_chip(ordinal))
-        except CuptiError:
-            break
-    notes = [] if names else ["there is no NVIDIA GPU here; --chip H100 shows those of a chip"]
-    return Sources([_source(host, problem, name) for name in dict.fromkeys(names)], notes)
+    try:
+        names = [*gpus_here(host)]
+    except CuptiError:
+        return Sources([], ["there is no NVIDIA GPU here; --chip H100 shows those of a chip"])
+    return Sources([_source(host, problem, name) for name in names], [])
 
 
 def cpu_counters() -> list[CpuCounter]:

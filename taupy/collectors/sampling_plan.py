@@ -6,14 +6,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
 from taupy import units
 from taupy.catalog import timeline
-from taupy.collectors.cupti_counters import chips_here
+from taupy.collectors.cupti_counters import gpus_here
 from taupy.collectors.cupti_host import PM_SAMPLING, CuptiError, CuptiHost, CuptiUnavailable
-from taupy.collectors.cupti_sampling import problem_of
+from taupy.collectors.cupti_sampling import availability, problem_of
 from taupy.errors import TaupyError
 from taupy.state import values
 
@@ -56,15 +57,15 @@ def prepare(
                 f"CUPTI {host.version_text} ({host.path}) cannot sample; that of CUDA 12.6 and "
                 "later can"
             )
-        chips = chips_here(host)
+        gpus = gpus_here(host)
     except (CuptiUnavailable, CuptiError) as problem:
         return Prepared(b"", [f"GPUs are not sampled: {problem}"])
     plans: dict[str, Any] = {}
     notes: list[str] = []
     announced: list[str] = []
-    for chip in chips:
+    for chip, ordinals in gpus.items():
         try:
-            plan = planned(host, chip, names)
+            plan = planned(host, chip, names, [availability(host, gpu) for gpu in ordinals])
         except CuptiError as problem:
             notes.append(f"{chip} is not sampled: {_refused(chip, problem)}")
             continue
@@ -84,19 +85,27 @@ def prepare(
     return Prepared(values.dumps(content), notes, announced)
 
 
-def planned(host: CuptiHost, chip: str, names: Iterable[str]) -> timeline.Plan:
+def planned(
+    host: CuptiHost, chip: str, names: Iterable[str], available: Sequence[Any] = (None,)
+) -> timeline.Plan:
     """What is sampled on a chip, in one pass.
+
+    Args:
+        available: CUPTI's images of what each GPU with this chip can count now. A GPU without
+            NVLink cannot count its bytes: to ask for them gives no samples at all.
 
     Raises:
         TaupyError: more passes are needed; the message says which names fit into one.
         CuptiError: the chip cannot sample, or is unknown.
     """
-    with host.chip(chip, PM_SAMPLING) as chip_metrics:
+    with ExitStack() as gpus:
+        of_gpus = [gpus.enter_context(host.chip(chip, PM_SAMPLING, image)) for image in available]
+        chip_metrics = of_gpus[0]
         alone: dict[str, bool] = {}
 
         def can_sample(metric: str) -> bool:
             if metric not in alone:
-                alone[metric] = chip_metrics.passes([metric]) == 1
+                alone[metric] = all(gpu.passes([metric]) == 1 for gpu in of_gpus)
             return alone[metric]
 
         plan = timeline.plan(names, chip, can_sample)

@@ -3,7 +3,10 @@
  * Every metric is known but those of another version's (see below); each call that adds metrics takes
  * a pass, besides the first. Of ranges, FAKE_RANGE: host=CODE, initialize=CODE, one pass (all metrics
  * take one), unknown (in the program one of the metrics is not known). Of samples, FAKE_PM: most=N (N
- * metrics fit into a pass); metrics with "sass", "nvl" or "_op_global_" in their names are unknown.
+ * metrics fit into a pass); metrics with "sass" or "_op_global_" in their names are unknown. The
+ * chip knows those with "nvl", but its GPUs cannot count them, as seen with CUPTI 13.0 on an H100:
+ * asked for what is available, it answers 999; otherwise there are no samples. FAKE_PM=nvlink: they
+ * can.
  * FAKE_CHIPS: chips of the devices. */
 #include "played_cupti.h"
 
@@ -95,10 +98,16 @@ CUptiResult cuptiProfilerHostDeinitialize(CUpti_Profiler_Host_Deinitialize_Param
     return CUPTI_SUCCESS;
 }
 
+static int lacks_nvlink(const char *metric)
+{
+    return strstr(metric, "nvl") != NULL && !asked("FAKE_PM", "nvlink");
+}
+
 static int is_unknown(const Host *host, const char *metric)
 {
     if (host->config.type == CUPTI_PROFILER_TYPE_PM_SAMPLING)
-        return strstr(metric, "sass") || strstr(metric, "nvl") || strstr(metric, "_op_global_");
+        return strstr(metric, "sass") || strstr(metric, "_op_global_") ||
+               (lacks_nvlink(metric) && host->config.has_availability);
     /* The launcher's questions are answered, the program's are not. */
     return asked("FAKE_RANGE", "unknown") && host->config.has_availability &&
            strstr(metric, "_op_global_ld");
@@ -177,7 +186,10 @@ CUptiResult cuptiProfilerHostConfigAddMetrics(CUpti_Profiler_Host_ConfigAddMetri
     auto host = (Host *)p->pHostObject;
     for (size_t i = 0; i < p->numMetrics; i++)
         if (is_unknown(host, p->ppMetricNames[i]))
-            return CUPTI_ERROR_INVALID_PARAMETER;
+            return lacks_nvlink(p->ppMetricNames[i]) ? CUPTI_ERROR_UNKNOWN
+                                                     : CUPTI_ERROR_INVALID_PARAMETER;
+    for (size_t i = 0; i < p->numMetrics; i++)
+        host->config.lacks |= lacks_nvlink(p->ppMetricNames[i]);
     for (size_t i = 0; i < p->numMetrics; i++)
         host->config.has_sass |= strstr(p->ppMetricNames[i], "__sass_") != NULL;
     host->config.metrics += p->numMetrics;

@@ -121,7 +121,7 @@ CUptiResult cuptiPmSamplingDecodeData(CUpti_PmSampling_DecodeData_Params *p)
         return (CUptiResult)asked("FAKE_PM", "decode");
     *image = {SAMPLES_MAGIC, image->capacity, 0, (it->next - it->began) / it->interval, it->began,
               it->interval};
-    while (image->count < image->capacity && it->next + it->interval <= now()) {
+    while (!config->lacks && image->count < image->capacity && it->next + it->interval <= now()) {
         it->next += it->interval;
         image->count++;
     }

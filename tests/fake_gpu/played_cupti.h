@@ -32,7 +32,7 @@ void forget_ranges(CUcontext context);
 
 /* What a configuration holds. */
 struct Config {
-    uint64_t magic, type, metrics, calls, has_sass, has_availability;
+    uint64_t magic, type, metrics, calls, has_sass, has_availability, lacks;
 };
 #define CONFIG_MAGIC 0x434F4E464947ull
 

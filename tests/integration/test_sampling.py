@@ -103,12 +103,30 @@ def test_more_than_a_pass_is_refused_before_the_run_and_what_fits_is_named(gpu):
 
 
 @pytest.mark.slow
+def test_what_this_gpu_cannot_count_does_not_keep_the_rest_away(gpu):
+    """A GPU without NVLink gives no samples at all if its bytes are asked for."""
+    done = gpu.run(PROGRAM, "--pm-sampling", "sm_active,nvlink_rx_bytes")
+    assert "GH100: not sampled: nvlink_rx_bytes (this GPU does not have it" in done.stderr
+    assert len(gpu.sql(POINTS, "GPU[0] sm_active")) > 100
+    gpu.environment["FAKE_PM"] = "nvlink"
+    gpu.run(PROGRAM, "--pm-sampling", "sm_active,nvlink_rx_bytes")
+    assert len(gpu.sql(POINTS, "GPU[0] nvlink_rx_bytes")) > 100
+
+
+def test_what_can_be_sampled_is_listed_for_the_gpus_that_are_there(gpu):
+    """CUPTI answers for GPUs that are not there, too."""
+    listed = gpu.taupy("avail", "--sampling", timeout=120)
+    assert listed.returncode == 0 and "SAMPLED ON GH100" in listed.stdout, listed.stderr
+    assert "Unknown" not in listed.stdout
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("names", "said"),
     [
         ("sm_activ", "there is nothing 'sm_activ' to sample; near it: sm_active"),
         ("gld", "gld (it is counted kernel by kernel only (--metrics))"),
-        ("nvlink_rx_bytes", "GH100: not sampled: nvlink_rx_bytes (this chip does not have it"),
+        ("nvlink_rx_bytes", "GH100: not sampled: nvlink_rx_bytes (this GPU does not have it"),
         ("nvlink_rx_bytes", "no GPU here can sample any of this"),
     ],
 )
