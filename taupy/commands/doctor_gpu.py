@@ -13,8 +13,8 @@ OK, NOTE, PROBLEM = "ok", "note", "PROBLEM"
 Check = tuple[str, str, str]
 
 _TRIED = (
-    "tried on one H200 (driver 580, CUDA 13.0) on 2026-11-26; never on other models, several GPUs, "
-    "MIG or with NCCL; sampling (--pm-sampling) was refused there"
+    "tried on one H200 and one H100 (driver 580, CUDA 13.0) on 2026-11-26 and 27; never on other "
+    "models, several GPUs, MIG or with NCCL"
 )
 
 _PARAMETERS = Path("/proc/driver/nvidia/params")

@@ -1,12 +1,8 @@
-"""Findings from the code of a trial's kernels, where it was stored.
-
-Pairs are written down, not measured: no GPU has run them.
-"""
+"""Findings from the code of a trial's kernels, where it was stored (pairs: `test_gpu_pairs.py`)."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import NamedTuple
 
 import pytest
 
@@ -44,57 +40,9 @@ def of_code(tmp_path, *codes, profile: Profile | None = None):
     return [finding for finding in findings if finding.kind == "kernel's code"]
 
 
-class Pair(NamedTuple):
-    """Codes of a kernel with the fault, and as its advice changes it; the time of each [us]."""
-
-    advice: str
-    before: KernelCode
-    before_us: float
-    after: KernelCode
-    after_us: float
-
-
 def loads(name: str, *accesses, **more) -> KernelCode:
     return code(name, chip="9.0", accesses=accesses, **more)
 
-
-PAIRS = {
-    "columns_of_a_table": Pair(
-        "neighbouring elements",
-        loads("columns", access(pattern="strided", stride=512, depth=1, number=4)), 400,
-        loads("columns", access(depth=1, number=4)), 70,
-    ),
-    "fields_of_records": Pair(
-        "neighbouring elements",
-        loads("fields", access("store", pattern="strided", stride=64, number=8)), 200,
-        loads("fields", access("store", number=8)), 40,
-    ),
-    "tile_that_is_turned": Pair(
-        "pad rows of the tile",
-        loads("turned", access(space="shared", pattern="strided", stride=128, depth=1)), 300,
-        loads("turned", access(space="shared", pattern="strided", stride=132, depth=1)), 60,
-    ),
-    "tile_of_doubles": Pair(
-        "pad rows of the tile",
-        loads("doubles", access(space="shared", bytes=8, pattern="strided", stride=256, number=6)),
-        500,
-        loads("doubles", access(space="shared", bytes=8, pattern="strided", stride=264, number=6)),
-        180,
-    ),
-    "spills_in_a_loop": Pair(
-        "fewer live values",
-        loads("unrolled", spill(40, depth=1), registers=64,
-              counts=(count("fp32", 60, 1), count("load", 40, 1, "local 4"))), 250,
-        loads("unrolled", registers=128, counts=(count("fp32", 60, 1),)), 190,
-    ),
-    "spills_of_a_large_block": Pair(
-        "a smaller block",
-        loads("bounded", spill(120), registers=64,
-              counts=(count("fp32", 180), count("load", 120, 0, "local 4"))), 600,
-        loads("bounded", spill(4), registers=96,
-              counts=(count("fp32", 180), count("load", 4, 0, "local 4"))), 450,
-    ),
-}  # fmt: skip
 
 LOOK_ALIKES = {
     "contiguous": loads("gather", access(number=4), registers=128),
@@ -102,18 +50,6 @@ LOOK_ALIKES = {
     "all_threads_alike": loads("gather", access(pattern="same", depth=1, number=8)),
     "a_few_spills": loads("gather", spill(4), counts=(count("fp32", 200), count("load", 4))),
 }
-
-
-@pytest.mark.parametrize("name", PAIRS)
-def test_a_kernel_that_is_mended_takes_less_time_and_is_free_of_the_fault(name, tmp_path):
-    pair = PAIRS[name]
-    before = gathering(pair.before.name, pair.before_us)
-    after = gathering(pair.after.name, pair.after_us)
-    (finding,) = of_code(tmp_path, pair.before, profile=before)
-    assert pair.advice in finding.attempt and finding.attempt.endswith("(not tried on a GPU)")
-    assert 0 < before.duration_ns - after.duration_ns <= finding.saved_ns
-    (tmp_path / "after").mkdir()
-    assert of_code(tmp_path / "after", pair.after, profile=after) == []
 
 
 @pytest.mark.parametrize("name", LOOK_ALIKES)
@@ -126,8 +62,9 @@ def test_strides_and_spills_are_found_with_a_bound(tmp_path):
     assert "gather takes" in strided.sentence
     assert "4 loads of 4 bytes from global memory, 128 bytes apart" in strided.sentence
     assert strided.confidence == "low"
-    # An eighth of the traffic is used, and the GPU is busy for 1.6 s: 1.4 s at most.
-    assert 1.2e9 < strided.saved_ns <= 1.4e9
+    # An eighth of the traffic is used, which may then fit into the L2 cache, three times as fast;
+    # the GPU is busy for 1.6 s.
+    assert strided.saved_ns == pytest.approx(1.6e9 * (1 - 1 / 24))
 
 
 def test_spills_in_a_loop_are_found(tmp_path):

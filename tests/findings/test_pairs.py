@@ -14,13 +14,13 @@ from taupy.report.report import report
 from tests.findings import (
     gpu_faults,
     gpu_healthy,
-    gpu_mended,
     pairs,
     test_findings,
     test_kernel_code,
     test_series,
 )
 from tests.findings.cases import INDEPENDENT, LOOK_ALIKES, PROGRAMS, TRAININGS, WITHOUT_ADVICE
+from tests.gpu.pairs import try_pairs
 
 KINDS = {name: kind for name, (kind, _) in (PROGRAMS | INDEPENDENT).items()}
 QUICK = {"histogram_by_hand", "codec_at_each_call", "letters_from_text", "average_so_far"}
@@ -67,16 +67,6 @@ def no_more_is_saved(claims: list[Finding], before: pairs.Cost, after: pairs.Cos
     return saved_s <= (1 + OTHER) * at_most_s or saved_s / before.cpu_s <= at_most + OTHER
 
 
-@pytest.mark.parametrize("mended", gpu_mended.MENDED, ids=lambda made: made.__name__)
-def test_a_training_that_is_mended_takes_less_time_and_is_free_of_the_fault(mended, tmp_path):
-    kind, _ = TRAININGS[mended.__name__]
-    before, after = getattr(gpu_faults, mended.__name__)(), mended()
-    assert after.duration_ns < before.duration_ns
-    at_most = max(finding.saved_ns for finding in found(tmp_path, before) if finding.kind == kind)
-    assert before.duration_ns - after.duration_ns <= at_most
-    assert kind not in [finding.kind for finding in found(tmp_path, after)]
-
-
 def found(folder, profile):
     with ProfileDB.open(str(folder / f"{profile.duration_ns}.db"), create=True) as db:
         add_profile(db, profile)
@@ -86,8 +76,7 @@ def found(folder, profile):
 def table() -> dict[str, tuple[set[str], set[str]]]:
     """Each rule's pairs, and the healthy programs and profiles that look like its fault."""
     tried = [(KINDS[name], name) for name in {*pairs.PAIRS, *pairs.MODULES.values()}]
-    tried += [(TRAININGS[mended.__name__][0], mended.__name__) for mended in gpu_mended.MENDED]
-    tried += [("kernel's code", name) for name in test_kernel_code.PAIRS]
+    tried += [(pair.kind, name) for name, pair in (try_pairs.PAIRS | try_pairs.CODE).items()]
     alike = [(kind, name) for kind, names in LOOK_ALIKES.items() for name in names]
     alike += [("kernel's code", name) for name in test_kernel_code.LOOK_ALIKES]
     alike += [("step time", name) for name in test_series.OTHER_STEPS]
@@ -113,14 +102,8 @@ def test_every_rule_has_two_look_alikes_and_two_pairs_or_gives_no_advice():
 def test_advice_is_given_where_a_twin_has_followed_it(name, tmp_path):
     kind, _ = TRAININGS[name]
     finding = next(one for one in found(tmp_path, getattr(gpu_faults, name)()) if one.kind == kind)
-    assert bool(finding.attempt) == (name in {mended.__name__ for mended in gpu_mended.MENDED})
-
-
-def test_what_no_gpu_has_run_says_so(tmp_path):
-    with ProfileDB.open(str(tmp_path / "t.db"), create=True) as db:
-        add_profile(db, gpu_faults.tiny_kernels())
-        first, *_ = report(db, db.latest()).judgement.findings
-    assert first.attempt.endswith("(not tried on a GPU)")
+    of_gpu = {rule.KIND for rule in RULES if "gpu" in rule.NEEDS}
+    assert bool(finding.attempt) == (kind in of_gpu)
 
 
 # --- one place, and only what was tried ------------------------------------------------

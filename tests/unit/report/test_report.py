@@ -61,7 +61,7 @@ def test_the_screen_says_what_ran_where_time_went_and_what_to_do(tmp_path, capsy
         "   times for 800 ms, from 1 place, most of it in end (train.py:1); afterwards\n"
         "   the GPU is idle, for 1.20 s in all\n"
         "   try: read results (.item(), .cpu(), prints) once in many steps, or a step\n"
-        "   later; use events for stopwatches (not tried on a GPU)\n"
+        "   later; use events for stopwatches\n"
         "2 rules gave no verdict: --json says why\n"
         "next: taupy report 1 -o report.html, taupy places 1 --all\n"
     )

@@ -1,0 +1,39 @@
+"""Advice on GPUs, tried on an H100 (`tests/gpu/pairs`): what was measured there, judged again."""
+
+from __future__ import annotations
+
+import json
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from tests.gpu.pairs.try_pairs import CODE, PAIRS, result, saved
+
+MEASURED = Path(__file__).parents[1] / "data" / "findings" / "h100_pairs.tar.xz"
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("h100")
+    with tarfile.open(MEASURED) as archive:
+        archive.extractall(folder, filter="data")
+    return folder
+
+
+@pytest.mark.parametrize("name", [*PAIRS, *CODE])
+def test_the_fault_is_named_and_its_twin_saves_no_more_than_the_finding_allows(name, measured):
+    got = result(measured / "pairs.db", name)
+    before_s, saved_s = saved(json.loads((measured / "seconds.json").read_text())[name])
+    assert got.place in (1, 2)
+    assert 0.1 * before_s < saved_s <= got.at_most_s
+    assert got.left_s < 0.1 * got.at_most_s
+
+
+@pytest.mark.parametrize(
+    "name", [name for name, pair in PAIRS.items() if pair.kind == "tensor cores unused"]
+)
+def test_start_and_end_of_a_program_are_no_fault(name, measured):
+    """These keep the GPU busy in their loops. To create a CUDA context takes half a second, in
+    which it is idle, and each waits for it once, at its end."""
+    assert result(measured / "pairs.db", name).others[0] in ([], ["step time"])
