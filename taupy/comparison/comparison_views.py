@@ -248,7 +248,7 @@ class _Layout:
             interval = f"{100 * self.confidence:g} %\nof ratio"
             if self.judged:
                 columns += [
-                    Column(f"interval{name}", "text", interval, "people"),
+                    Column(f"interval{name}", "range", interval, "people"),
                     Column(f"outcome{name}", "text", outcome, "people"),
                 ]
             columns += [

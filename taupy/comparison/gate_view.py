@@ -54,7 +54,7 @@ def gate_view(
         Column("unit", "text", audience="machines"),
         Column("change", "float", audience="machines"),
         Column("change_percent", "percent", "Change %", "people"),
-        Column("interval", "text", f"{100 * confidence:g} % of ratio", "people"),
+        Column("interval", "range", f"{100 * confidence:g} % of ratio", "people"),
         Column("ratio_low", "float", audience="machines"),
         Column("ratio_high", "float", audience="machines"),
         Column("p_adjusted", "tau_count", "p"),

@@ -99,8 +99,8 @@ def view(db: ProfileDB, trial_id: int, wall_ns: float, limit: int) -> View:
         Column("timer", audience="machines"),
         Column("time_ns", "time_ns", "Time"),
         Column("rule", heading="Rule"),
-        Column("finding", heading="The code has"),
-        Column("change", heading="What to change"),
+        Column("finding", heading="The code has", sentence=True),
+        Column("change", heading="What to change", sentence=True),
         Column("saved_ns", "time_ns", "Saved\nat most"),
         Column("speedup", "tau_count", "Speedup\nat most"),
     )

@@ -44,6 +44,7 @@ def _numeric(shown: Callable[[float], str]) -> Callable[[Cell], str]:
 FORMATS: dict[Kind, Callable[[Cell], str]] = {
     "any": _any,
     "text": _any,
+    "range": _any,
     "int": _any,
     "float": _numeric(units.number),
     "percent": _numeric(units.percent),

@@ -199,8 +199,8 @@ def advice(rows: Sequence[tuple[str, str, str, float | None]]) -> View:
     """Rule, finding, change, and an upper bound on the share of the kernel's time saved."""
     columns = (
         Column("rule", heading="Rule"),
-        Column("finding", heading="The code has"),
-        Column("change", heading="What to change"),
+        Column("finding", heading="The code has", sentence=True),
+        Column("change", heading="What to change", sentence=True),
         Column("saved_percent", "percent", "Saved at\nmost %"),
     )
     cells = [(*row[:3], None if row[3] is None else 100 * row[3]) for row in rows]

@@ -40,10 +40,24 @@ def _table(view: View, limit: int, paint: Painter | None, window: bool) -> Itera
     columns, positions = cells.seen_by(view, "people")
     formats = [cells.FORMATS[column.kind] for column in columns]
     headings = [cells.heading(column) for column in columns]
+    needed = _needed(view, positions, formats, headings)
+    below: list[int] = []
+    if limit and sum(needed) + len(needed) - 1 > limit:
+        # Empty columns are left out, and in a window sentences stand below their rows.
+        below = [at for at, column in enumerate(columns) if column.sentence and window]
+        empty = {
+            at
+            for at, position in enumerate(positions)
+            if view.rows and all(row[position] in (None, "") for row in view.rows)
+        }
+        kept = [at for at in range(len(columns)) if at not in (*below, *empty)]
+        below = [positions[at] for at in below]
+        columns, positions = [columns[at] for at in kept], [positions[at] for at in kept]
+        formats, headings = [formats[at] for at in kept], [headings[at] for at in kept]
+        needed = [needed[at] for at in kept]
     right = [
         cells.stands_right(column, view, at) for column, at in zip(columns, positions, strict=True)
     ]
-    needed = _needed(view, positions, formats, headings)
     widths = [max(column.width, wide) for column, wide in zip(columns, needed, strict=True)]
     notes = list(view.notes)
     longest = sum(widths) + len(widths) - 1
@@ -80,15 +94,18 @@ def _table(view: View, limit: int, paint: Painter | None, window: bool) -> Itera
         drawn = rich_table.lines(headings, zip(shown, styles, strict=True), widths, right)
         yield from itertools.islice(drawn, height)
         yield rule
-        yield from drawn
+        for line, row in zip(drawn, view.rows, strict=True):
+            yield line
+            yield from _below(row, below, limit)
     else:
         for above in zip(*headings, strict=True):
             yield _painted(_row(above, widths, right, limit), "bold", paint) + "\n"
         yield rule
         wraps = not window and any(column.sentence for column in columns)
-        for row, style in zip(shown, styles, strict=True):
-            for cells_of_line in _on_lines(row, columns, widths) if wraps else [row]:
-                yield _painted(_row(cells_of_line, widths, right, limit), style, paint) + "\n"
+        for cells_of_row, style, row in zip(shown, styles, view.rows, strict=True):
+            for on_line in _on_lines(cells_of_row, columns, widths) if wraps else [cells_of_row]:
+                yield _painted(_row(on_line, widths, right, limit), style, paint) + "\n"
+            yield from _below(row, below, limit)
     if notes:
         yield rule
     for note in notes:
@@ -122,6 +139,13 @@ def _wrapped(line: str, limit: int, breaks_words: bool = False) -> list[str]:
         break_long_words=breaks_words,
         break_on_hyphens=False,
     )
+
+
+def _below(row: Sequence[Cell], positions: Sequence[int], limit: int) -> Iterator[str]:
+    """The sentences of a row, each on lines of its own."""
+    for at in positions:
+        if row[at]:
+            yield from (f"{line}\n" for line in _wrapped(f"  {visible(str(row[at]))}", limit))
 
 
 def _on_lines(

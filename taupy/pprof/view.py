@@ -13,6 +13,7 @@ from typing import Literal
 Kind = Literal[
     "any",  # any value: a column of a user's own query
     "text",
+    "range",  # "1.2 .. 3.4": text that is not cut, as a number
     "int",
     "float",
     "percent",  # 0 to 100
@@ -45,7 +46,8 @@ class Column:
             JSON only (information that text has in the title).
         width: minimum width in text.
         spare: dropped first if the window is too narrow.
-        sentence: a reason or conclusion: cut in a window only; in a pipe or file it is wrapped.
+        sentence: a reason or conclusion, which is wrapped, never cut: in a window too narrow for
+            the table, below its row.
     """
 
     name: str

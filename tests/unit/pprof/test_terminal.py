@@ -7,6 +7,7 @@ import sys
 from dataclasses import replace
 
 import pytest
+from rich.table import Table
 
 from taupy.pprof import table, terminal, text
 from taupy.pprof.view import Column, View
@@ -117,6 +118,36 @@ def test_a_reason_is_wrapped_in_a_pipe_and_never_cut():
     assert ("because " * 50).strip() in shown(View("", columns, rows), "wide")
 
 
+@pytest.mark.parametrize("color", [False, True])
+def test_a_reason_stands_below_its_row_in_a_narrow_window_and_is_never_cut(color):
+    columns = [Column("name"), Column("why", sentence=True)]
+    view = View(
+        "", columns, [("a" * 20, "because " * 12), ("b" * 20, None), ("c" * 20, "so " * 30)]
+    )
+    lines = shown(view, width=60, color=color).splitlines()
+    assert color or max(map(text.width, lines)) <= 60
+    made = "\n".join(lines)
+    assert made.count("because") == 12 and made.count("so") == 30 and "…" not in made
+    places = [made.index(part) for part in ("a" * 20, "because", "b" * 20, "c" * 20, "so")]
+    assert places == sorted(places)
+
+
+def test_empty_columns_are_left_out_before_those_that_hold_something():
+    columns = [Column("name"), *(Column(f"number {at}", "int") for at in range(8))]
+    view = View("", columns, [("a" * 20, *[None] * 5, 1, 2, 3), ("b" * 20, *[None] * 5, 4, 5, 6)])
+    made = shown(view, width=60)
+    assert "number 7" in made and "number 0" not in made and "not shown" not in made
+    assert "number 0" in shown(view, width=120)
+
+
+def test_a_range_is_not_cut():
+    columns = [Column("name"), Column("other"), Column("ratio", "range"), Column("last")]
+    view = View("", columns, [("a" * 30, "b" * 20, "1.234 .. 5.678", "c" * 20)])
+    for window in range(20, 100):
+        made = shown(view, width=window)
+        assert ("1.234 .. 5.678" in made) != ("ratio" in made.partition("not shown")[2])
+
+
 def test_wide_text_is_not_cut_anywhere(monkeypatch):
     name = "n" * 500
     assert name in shown(one_text(name), "wide")
@@ -155,7 +186,8 @@ def test_a_terminal_shows_the_text_that_a_pipe_gets(rows, width):
 
 def test_small_tables_are_drawn_by_rich(monkeypatch):
     drawn = []
-    monkeypatch.setattr("rich.table.Table.add_row", lambda *a, **k: drawn.append(a))
+    add_row = Table.add_row
+    monkeypatch.setattr(Table, "add_row", lambda *a, **k: drawn.append(add_row(*a, **k)))
     for rows in (table.SMALL, table.SMALL + 1):
         shown(View("T", ROUTINES.columns, ROUTINES.rows[:1] * rows), color=True)
     assert len(drawn) == table.SMALL
