@@ -200,10 +200,14 @@ def _only_grows(text: str, name: str) -> bool:
     nowhere as a whole."""
     single: set[int] = set()
     values: list[ast.expr] = []
+    of_class: set[int] = set()
     for part in ast.walk(source.tree(text)):
-        if isinstance(part, ast.Assign | ast.AnnAssign) and part.value is not None:
+        if isinstance(part, ast.ClassDef):
+            of_class |= {id(statement) for statement in part.body}
+        elif isinstance(part, ast.Assign | ast.AnnAssign) and part.value is not None:
             targets = part.targets if isinstance(part, ast.Assign) else [part.target]
-            values += [part.value for target in targets if ast.unparse(target) == name]
+            short = _attribute(name) if id(part) in of_class else name
+            values += [part.value for target in targets if ast.unparse(target) == short]
         elif (isinstance(part, ast.Subscript) and not isinstance(part.ctx, ast.Del)) or (
             isinstance(part, ast.Attribute) and part.attr in _SINGLE
         ):
@@ -214,8 +218,20 @@ def _only_grows(text: str, name: str) -> bool:
             single |= {id(argument) for argument in part.args}
     reads = [part for part in ast.walk(source.tree(text))
              if isinstance(part, ast.Name | ast.Attribute) and isinstance(part.ctx, ast.Load)
-             and ast.unparse(part) == name]  # fmt: skip
+             and _is_same(part, name)]  # fmt: skip
     return len(values) == 1 and _is_empty(values[0]) and all(id(part) in single for part in reads)
+
+
+def _attribute(name: str) -> str:
+    return name.rpartition(".")[2]
+
+
+def _is_same(part: ast.Name | ast.Attribute, name: str) -> bool:
+    """Whether it may be the container. An attribute is reached by more than one name: `Net.seen`,
+    `self.seen`."""
+    if isinstance(part, ast.Attribute) and "." in name:
+        return part.attr == _attribute(name)
+    return ast.unparse(part) == name
 
 
 def _is_empty(value: ast.expr) -> bool:
