@@ -70,9 +70,9 @@ def _makers(trial: Trial, data: Sum) -> str:
         whole = sum(sums.ns for sums in work.values())
         cpu = sum(trial.cpu_ns.get(thread, 0) for thread in work)
         return (
-            f"which {several(len(work), 'worker')} make; {place(timer)} takes "
-            f"{percent(100 * ns / whole)} % of their time: {duration(ns)} in "
-            f"{count(_entries(trial, timer))} calls, while they use a CPU for {duration(cpu)}"
+            f"made by {several(len(work), 'worker')}, on a CPU for {duration(cpu)} of "
+            f"{duration(whole)}; {place(timer)} takes {percent(100 * ns / whole)} % of this time: "
+            f"{duration(ns)} in {count(_entries(trial, timer))} calls"
         )
     return f"in {place(calls.timer[calls.largest(data.rows)])}"
 
