@@ -14,7 +14,7 @@ from taupy.comparison import verdicts
 from taupy.comparison.comparison import BYS, STATISTICS
 from taupy.comparison.trial_values import VALUES
 from taupy.errors import UsageError
-from taupy.state.folder import open_named
+from taupy.model.project import read_toml
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -207,15 +207,11 @@ def match_table(file: str | None) -> NameTable | None:
         if table is None:
             return None
     else:
-        import tomllib
-
         source = file
         try:
-            with open_named(file) as stream:
-                table = tomllib.load(stream)
-        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as problem:
-            reason = getattr(problem, "strerror", None) or problem
-            raise UsageError(f"{source} cannot be read: {reason}") from None
+            table = read_toml(file)
+        except ValueError as problem:
+            raise UsageError(f"{source} cannot be read: {problem}") from None
         table = table.get("match", table)
     if not isinstance(table, dict):
         raise UsageError(f"{source} is not a table of names and patterns")

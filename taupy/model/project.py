@@ -21,6 +21,8 @@ NAMES = (
 )  # fmt: skip
 """All settings."""
 
+_LARGEST = 1 << 20
+
 
 def project_settings() -> dict[str, Any]:
     """The table [tool.taupy] of the nearest pyproject.toml, in this folder or above.
@@ -47,13 +49,32 @@ def project_file() -> str:
     return ""
 
 
-def _settings_in(file: str) -> dict[str, Any]:
+def read_toml(file: str) -> dict[str, Any]:
+    """The table in a file.
+
+    Raises:
+        ValueError: it cannot be read; the message says why.
+    """
     import tomllib
 
+    from taupy.state.folder import open_named
+
     try:
-        with open(file, encoding="utf-8") as text:
-            table = tomllib.loads(text.read()).get("tool", {})
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as problem:
+        with open_named(file) as stream:
+            data = stream.read(_LARGEST + 1)
+        if len(data) > _LARGEST:
+            raise ValueError(f"it has more than {_LARGEST} bytes")
+        return tomllib.loads(data.decode())
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+    except OSError as problem:
+        raise ValueError(problem.strerror or str(problem)) from None
+
+
+def _settings_in(file: str) -> dict[str, Any]:
+    try:
+        table = read_toml(file).get("tool", {})
+    except ValueError as problem:
         note(f"{file} cannot be read, so it sets nothing: {problem}")
         return {}
     table = table.get("taupy", {}) if isinstance(table, dict) else {}

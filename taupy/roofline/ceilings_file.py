@@ -81,14 +81,14 @@ def _precision(name: object) -> str:
 
 
 def _from_csv(path: str, text: str) -> list[Ceiling]:
-    rows = list(csv.DictReader(text.splitlines()))
-    columns = set(rows[0]) if rows else set()
     try:
+        rows = list(csv.DictReader(text.splitlines()))
+        columns = set(rows[0]) if rows else set()
         if {"peak_flops", "peak_bandwidth"} <= columns:
             return [peak for row in rows for peak in _peaks(path, row)]
         if {"kind", "name", "value"} <= columns:
             return [_row(path, row) for row in rows]
-    except (TypeError, ValueError, KeyError) as problem:
+    except (TypeError, ValueError, KeyError, csv.Error) as problem:
         raise FormatError(f"{path}: invalid row ({problem})") from None
     raise FormatError(
         f"{path} is not a file of ceilings: a CSV file needs the columns kind,name,value or "

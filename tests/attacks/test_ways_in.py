@@ -244,6 +244,27 @@ def test_each_way_of_a_notebook_leads_into_a_good_database(whole, tmp_path):
 # --- other things that are opened by name
 
 
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"a = " + b"[" * 20_000, "is nested too deeply"),
+        (b"a = " + b"9" * 5_000, "Exceeds the limit"),
+        (b"a = '\xff'", "can't decode"),
+        (b'"\\\\g<x>" = "/(.)/"', "unknown group name 'x'"),
+        (b'"\\u001b[2J" = 3', "is neither a pattern nor a list"),
+    ],
+)
+def test_a_hostile_table_of_names_is_one_line(whole, tmp_path, content, words):
+    (tmp_path / "table.toml").write_bytes(content)
+    for words_of in (("compare", "1", "2"), ("pivot", "routine")):
+        found = taupy(
+            *words_of, "--match-table", tmp_path / "table.toml", "--db", whole, cwd=tmp_path
+        )
+        assert found.returncode, found.stdout
+        (line,) = found.stderr.splitlines()
+        assert words in line and "\x1b" not in line, line
+
+
 @pytest.mark.parametrize("kind", [pipe, a_socket, device])
 def test_what_a_user_names_is_opened_only_if_it_is_a_file(tmp_path, whole, kind):
     folder = tmp_path / "named"

@@ -82,7 +82,7 @@ class Folder:
             self._files.read(MARK) as file,
         ):
             content = file.read(10_000)
-        with suppress(ValueError, KeyError, TypeError):
+        with suppress(ValueError, KeyError, TypeError, RecursionError):
             owner = json.loads(content)["store"]
         if owner != id:
             raise DatabaseError(

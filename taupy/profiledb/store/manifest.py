@@ -115,7 +115,7 @@ class Verified:
     def _read(self) -> dict[str, list[object]]:
         if not self._path:
             return {}
-        with suppress(OSError, ValueError):
+        with suppress(OSError, ValueError, RecursionError):
             flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
             with open(os.open(self._path, flags), encoding="utf-8") as file:
                 cached = json.loads(file.read(_LARGEST_CACHE))

@@ -65,7 +65,7 @@ def remember(store: str, place: str) -> None:
 
 def _remembered() -> dict[str, list[str]]:
     """The URLs that were used before, by store."""
-    with suppress(OSError, ValueError):
+    with suppress(OSError, ValueError, RecursionError):
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         path = os.path.join(cache_folder() or os.devnull, _NAME)
         with open(os.open(path, flags), encoding="utf-8") as file:

@@ -40,6 +40,9 @@ def test_the_database_is_relative_to_the_projects_folder(file):
     ("text", "said"),
     [
         ("[tool.taupy\ndb =", "cannot be read, so it sets nothing"),
+        ("a = " + "[" * 20_000, "sets nothing: it is nested too deeply"),
+        ("a = " + "9" * 5_000, "sets nothing: Exceeds the limit"),
+        ("#" * (1 << 20) + "\n", "sets nothing: it has more than"),
         ("tool = 3", ""),
         ("[tool]\ntaupy = 3", "is not a table"),
         ("[tool.taupy]\ndb = 3", "is not a string, and not used: 3"),

@@ -96,6 +96,7 @@ def test_a_table_of_ones_own(tmp_path):
         ("a.csv", "kind,name,value\nspeed,fp64,1\n", "invalid "),
         ("a.csv", "kind,name,value\ncompute,fp64,nan\n", "invalid "),
         ("a.csv", "", "kind,name,value"),
+        ("a.csv", f'kind,name,value\n"{"x" * 200_000}",b,3\n', "field larger than"),
     ],
 )
 def test_a_file_that_holds_no_ceilings_is_refused_in_one_line(tmp_path, name, text, words):
