@@ -51,10 +51,10 @@ class SiteRow(NamedTuple):
 class KernelRow(NamedTuple):
     """All launches of one kernel (or copy) of a trial on one GPU.
 
-    `percent` is the share of that GPU's total time, `mean_ns` and `stddev_ns` are over the timed
-    launches, `occupancy` is weighted by time, `routine` is the one that launched most of
-    the time, and `routines` the number of launching routines. `configurations` is their number,
-    None where they are not known.
+    `percent` is the share of that GPU's total time, launches without a time taken by the mean of
+    the kernel's others; `mean_ns` and `stddev_ns` are over the timed launches, `occupancy` is
+    weighted by time, `routine` is the one that launched most of the time, and `routines` the number
+    of launching routines. `configurations` is their number, None where they are not known.
     """
 
     node: int

@@ -91,7 +91,8 @@ class KernelWork:
     Attributes:
         timer: of the kernel.
         owners: timers of the call path above it, the nearest first.
-        time_ns: of all `calls`, as timed in the trial.
+        time_ns: of all `calls`, as timed in the trial; if only the counted ones were timed, by
+            their mean.
         values: metric -> sum over the counted launches.
         per_second: metric -> mean rate of launches of unknown duration.
     """

@@ -14,7 +14,7 @@ from taupy.pprof.view import Cell, Column, View
 SortKey = Literal["time", "launches", "mean", "max", "name"]
 
 _ORDERS: dict[SortKey, Callable[[KernelRow], float | str]] = {
-    "time": lambda row: -row.time_ns,
+    "time": lambda row: -row.percent,
     "launches": lambda row: -row.calls,
     "mean": lambda row: -row.mean_ns if row.mean_ns == row.mean_ns else 0.0,
     "max": lambda row: -(row.maximum_ns or 0),
@@ -166,7 +166,10 @@ def _others(place: tuple[int, int], rest: Sequence[KernelRow]) -> list[Cell]:
 def _notes(rows: Sequence[KernelRow]) -> list[str]:
     notes = []
     if untimed := sum(row.untimed for row in rows):
-        notes.append(f"{untimed} launches have no times from the GPU; means exclude them")
+        notes.append(
+            f"{untimed} launches have no times from the GPU: times and means exclude them, %GPU "
+            "takes the mean of others of the call path"
+        )
     without = sum(row.percent for row in rows if row.routine == NO_OWNER)
     if without:
         notes.append(f"{without:.1f} % of the GPU's time has no known launching routine")

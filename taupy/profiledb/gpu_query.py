@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -56,12 +56,16 @@ class Launched:
         table: by `WHERE_LAUNCHED` and `routine`, the nearest one above the launch.
         above: the call paths of the launches.
         whole: GPU -> total time of everything that ran there.
+        means: GPU and kernel -> mean time of the launches that have one [ns].
+        all_ns: GPU -> `whole`, and an estimate for each launch without a time.
         notes: on launches by step.
     """
 
     table: Table
     above: Ancestry
     whole: dict[tuple[int, int], int]
+    means: Mapping[tuple[tuple[int, int], TimerRow], float]
+    all_ns: Mapping[tuple[int, int], float]
     notes: Sequence[str] = ()
 
     def of_kernels(self, meant: Callable[[str, str], bool]) -> Launched:
@@ -118,7 +122,14 @@ def launched(
         table = table.taken([row for row, place in enumerate(places) if place in threads])
     above = Ancestry.of(db, table.labels["callpath"])
     whole = dict(_times(table.by("device"), "device"))
-    return Launched(_with_routines(table, above), above, whole, notes)
+    means: dict[tuple[tuple[int, int], TimerRow], float] = {}
+    by_timer = table.by("device", "timer")
+    labels = map(by_timer.row_labels, ("device", "timer"))
+    for gpu, timer, sums in zip(*labels, _sums(by_timer), strict=True):
+        if timed := sums.calls - sums.untimed:
+            means[gpu, timer] = sums.time_ns / timed
+    all_ns = _estimated(table, means, "device")
+    return Launched(_with_routines(table, above), above, whole, means, all_ns, notes)
 
 
 def _with_routines(table: Table, above: Ancestry) -> Table:
@@ -154,9 +165,10 @@ def kernels(launches: Launched, by: str = KERNEL) -> list[KernelRow]:
     Args:
         by: another dimension to sum by; steps are in order of time.
     """
-    table, whole = launches.table, launches.whole
+    table = launches.table
     by = "timer" if by == KERNEL else by
     summed = table.by("device", by)
+    estimated, whole = _estimated(table, launches.means, "device", by), launches.all_ns
     routines = _largest(table, by, "routine")
     configurations = _largest(table, by, "configuration")
     rows = []
@@ -169,7 +181,7 @@ def kernels(launches: Launched, by: str = KERNEL) -> list[KernelRow]:
         configuration, kinds = configurations[gpu, label]
         if by == STEP:
             kinds = None  # a trace has no configurations
-        percent = 100 * sums.time_ns / whole[gpu] if whole[gpu] else 0.0
+        percent = 100 * estimated[gpu, label] / whole[gpu] if whole[gpu] else 0.0
         mean, stddev = spread(sums.calls - sums.untimed, sums.time_ns, sums.squares)
         rows.append(
             KernelRow._make((*gpu, timer.timer, timer.short_name, timer.groups, percent, *sums[:5],
@@ -179,7 +191,23 @@ def kernels(launches: Launched, by: str = KERNEL) -> list[KernelRow]:
     if by == STEP:
         order = {written(by, label): at for at, label in enumerate(table.labels[by])}
         return sorted(rows, key=lambda row: (row.node, row.context, order[row.timer]))
-    return sorted(rows, key=lambda row: (row.node, row.context, -row.time_ns, row.timer))
+    return sorted(rows, key=lambda row: (row.node, row.context, -row.percent, row.timer))
+
+
+def _estimated(
+    table: Table, means: Mapping[tuple[tuple[int, int], TimerRow], float], *by: str
+) -> dict[Any, float]:
+    """The time of all launches by dimensions. Those without a time take the mean of others of the
+    same call path and configuration; if there are none, their kernel's."""
+    labels = [table.row_labels(name) for name in by]
+    keys = labels[0] if len(by) == 1 else zip(*labels, strict=True)
+    kernels = zip(*map(table.row_labels, ("device", "timer")), strict=True)
+    estimated: dict[Any, float] = {}
+    for key, kernel, sums in zip(keys, kernels, _sums(table), strict=True):
+        timed = sums.calls - sums.untimed
+        mean = sums.time_ns / timed if timed else means.get(kernel, 0.0)
+        estimated[key] = estimated.get(key, 0.0) + sums.time_ns + sums.untimed * mean
+    return estimated
 
 
 class _Sums(NamedTuple):

@@ -16,8 +16,10 @@ from taupy.model.rows import ThreadRow, TimerRow, TrialRow
 from taupy.model.table import Amount, Table
 from taupy.model.work import (
     BLAS_ALONE,
+    COUNTED_LAUNCHES,
     COUNTED_OPERATIONS,
     COUNTED_PROGRAM,
+    COUNTED_TIME,
     LEVEL_OF,
     METRICS,
     PER_SECOND,
@@ -236,6 +238,9 @@ class _Work:
                 _know_idle_tensor_cores(counted, has_own_pipe)
                 owners = self._places(self.above.up(callpath))[1:]
                 rate = rates.get((thread, callpath), {})
+                counts = counted.get(COUNTED_LAUNCHES, calls)
+                if 0 < counts < calls and counted.get(COUNTED_TIME) == time:
+                    time *= calls / counts  # the others were not timed
                 yield KernelWork(self.place[timer], owners, calls, time, counted, rate)
 
     def _has_own_pipe(self) -> bool:

@@ -349,7 +349,10 @@ def remarks(placements: Sequence[Placement], *, idle: bool = True) -> list[str]:
         if placement.point.is_known and 0 < placement.point.counted < placement.point.launches
     ]
     if partly:
-        notes.append(f"{len(partly)} counted in part of their launches: rates refer to those")
+        notes.append(
+            f"{len(partly)} counted in part of their launches: rates refer to those, "
+            "shares of the time to all"
+        )
     alone = [placement for placement in placements if placement.point.rates_alone]
     if alone:
         notes.append(f"{len(alone)} without a duration: rates from the file, no share of time")

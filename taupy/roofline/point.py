@@ -42,7 +42,8 @@ class Point:
         calls: launches of a kernel, calls of a routine.
         launches: all kernel launches in it; 0 on a CPU.
         counted: number of those launches that were counted.
-        run_time: seconds of all launches, as the trial (or the timing trial) timed them.
+        run_time: seconds of all launches, as the trial (or the timing trial) timed them;
+            those that were not timed by the mean of the others.
         time: seconds of the counted launches, used for rates.
         flop: precision -> flop of the counted launches.
         bytes: level -> bytes of the counted launches; a missing level was not measured.
