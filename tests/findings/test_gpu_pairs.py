@@ -8,6 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from taupy.profiledb import gpu_query, roofline_query
+from taupy.profiledb.database import ProfileDB
+from taupy.roofline.points import points
 from tests.gpu.pairs.try_pairs import CODE, PAIRS, result, saved
 
 MEASURED = Path(__file__).parents[1] / "data" / "findings" / "h100_pairs.tar.xz"
@@ -37,3 +40,18 @@ def test_start_and_end_of_a_program_are_no_fault(name, measured):
     """These keep the GPU busy in their loops. To create a CUDA context takes half a second, in
     which it is idle, and each waits for it once, at its end."""
     assert result(measured / "pairs.db", name).others[0] in ([], ["step time"])
+
+
+def test_shares_of_the_time_count_launches_that_were_not_counted(measured):
+    """Two launches of each kernel and call path were counted and timed, of thousands."""
+    with ProfileDB.open(str(measured / "pairs.db"), readonly=True) as db:
+        (trial,) = (trial for trial in db.trials() if trial.name == "layouts_changed-fault")
+        rows = gpu_query.kernels(gpu_query.launched(db, trial.id))
+        (work,) = roofline_query.trial_work(db, [trial])
+    assert sum(row.untimed for row in rows) > 10_000
+    assert sum(row.percent for row in rows) == pytest.approx(100)
+    copies = next(row for row in rows if "direct_copy_kernel" in row.timer)
+    assert copies.calls == 7206 and copies.percent == pytest.approx(67, abs=2)
+    shares = {one.name: 100 * one.share for one in points(work, "kernel")}
+    expected = {row.timer: row.percent for row in rows if "GPU_KERNEL" in row.groups}
+    assert shares == pytest.approx(expected, rel=0.05, abs=0.1)

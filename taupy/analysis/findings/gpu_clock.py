@@ -33,10 +33,6 @@ from taupy.model.question import LAUNCHES, Question
 from taupy.model.rows import ThreadRow, TimerRow
 from taupy.model.table import Table
 
-CACHED = 3
-"""How much longer a kernel may take than when it is counted: 1.6 times did on an H100 (copies that
-change the layout of 50 MB), whose L2 cache is 2.5 times as fast as its memory."""
-
 LAUNCH_NS = 2_000
 """No launch took the host less on an H100 or H200; 3.1 us were the least mean."""
 
@@ -183,6 +179,7 @@ class GpuClock:
         device: node and context.
         busy_ns: B.
         launches: the trial's launches by device, timer and call path.
+        launched_ns: the time of each row of `launches`; an estimate where some are not timed.
         exact: whether B is the union over the streams.
         counted: whether kernels were counted, so that the host waited for each: H is not known.
     """
@@ -192,6 +189,7 @@ class GpuClock:
     device: tuple[int, int]
     busy_ns: float
     launches: Table
+    launched_ns: list[float]
     exact: bool = False
     counted: bool = False
 
@@ -358,19 +356,26 @@ class GpuClock:
     def saved_ns(self, host: float = 0, gpu: float = 0, waits: float = 0) -> float:
         """Upper bound of the time saved by removing this much host, GPU and waiting time.
 
-        The host waits while the GPU works, so only the longer of `gpu` and `waits` counts. While a
-        kernel is counted, it finds in the L2 cache what it would read from memory otherwise.
+        The host waits while the GPU works, so only the longer of `gpu` and `waits` counts.
         """
-        if self.counted:
-            return min(self.busy_ns, gpu) * CACHED
         least = max(self.host_ns - host, self.busy_ns - gpu)
         return max(0.0, min(self.wall_ns - least, host + max(gpu, waits)))
 
 
-def of_all(launches: int, untimed: int, ns: float | None) -> float:
-    """The time of all launches; of those that are not timed, by the mean of the others."""
-    timed = launches - untimed
-    return (ns or 0) * launches / timed if timed else 0.0
+def _estimated(launches: Table) -> list[float]:
+    """The time of all launches of each row; those that are not timed take the mean of the others of
+    the row, or else of the kernel."""
+    timers = launches.row_labels("timer")
+    columns = map(launches.column, ("launch.count", "launch.untimed", "launch.time"))
+    rows = [(count, count - untimed, ns or 0) for count, untimed, ns in zip(*columns, strict=True)]
+    timed, times = Counter[TimerRow](), Counter[TimerRow]()
+    for timer, (_, number, ns) in zip(timers, rows, strict=True):
+        timed[timer] += number
+        times[timer] += ns
+    return [
+        ns * count / number if number else count * times[timer] / (timed[timer] or 1)
+        for timer, (count, number, ns) in zip(timers, rows, strict=True)
+    ]
 
 
 def gpu_clock(trial: Trial) -> GpuClock | None:
@@ -381,14 +386,22 @@ def gpu_clock(trial: Trial) -> GpuClock | None:
     )
     if not len(launches):
         return None
-    devices = launches.by("device")
-    columns = map(devices.column, ("launch.count", "launch.untimed", "launch.time"))
-    busy = dict(zip(devices.row_labels("device"), map(of_all, *columns), strict=True))
+    launched_ns = _estimated(launches)
+    busy: dict[tuple[int, int], float] = {}
+    for device, ns in zip(launches.row_labels("device"), launched_ns, strict=True):
+        busy[device] = busy.get(device, 0.0) + ns
     exact = trial.union_ns()
     busy |= exact
     clocks = [
         GpuClock(
-            trial, thread, device, busy[device] or 0, launches, device in exact, is_counted(trial)
+            trial,
+            thread,
+            device,
+            busy[device],
+            launches,
+            launched_ns,
+            device in exact,
+            is_counted(trial),
         )
         for thread in trial.calls.life_ns()
         for device in busy

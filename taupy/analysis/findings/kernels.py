@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from taupy.analysis.findings.gpu_clock import GpuClock, of_all
+from taupy.analysis.findings.gpu_clock import GpuClock
 from taupy.analysis.findings.trial import Trial
 from taupy.model.finding import Evidence
 from taupy.model.question import Condition
@@ -16,7 +16,7 @@ class Kernel(NamedTuple):
     """All launches of one kernel on the clock's device.
 
     Attributes:
-        timed: launches whose time is known; where some are not, `ns` is an estimate by the mean.
+        timed: launches whose time is known; where some are not, `ns` is an estimate.
     """
 
     timer: TimerRow
@@ -31,18 +31,20 @@ class Kernel(NamedTuple):
 
 def kernels(clock: GpuClock) -> list[Kernel]:
     """The kernels, the one with the longest time first."""
-    table = clock.launches.by("device", "timer")
+    table = clock.launches
     rows = zip(
-        *(table.row_labels("device"), table.row_labels("timer")),
-        *map(table.column, ("launch.count", "launch.untimed", "launch.time")),
+        *map(table.row_labels, ("device", "timer")),
+        *map(table.column, ("launch.count", "launch.untimed")),
+        clock.launched_ns,
         strict=True,
     )
-    kernels = [
-        Kernel(timer, count, count - untimed, of_all(count, untimed, ns))
-        for device, timer, count, untimed, ns in rows
-        if device == clock.device and "GPU_KERNEL" in timer.groups.split("|")
-    ]
-    return sorted(kernels, key=lambda kernel: (-kernel.ns, kernel.timer.timer))
+    sums: dict[TimerRow, Kernel] = {}
+    for device, timer, count, untimed, ns in rows:
+        if device == clock.device and "GPU_KERNEL" in timer.groups.split("|"):
+            so_far = sums.get(timer, Kernel(timer, 0, 0, 0.0))
+            launches, timed = so_far.launches + count, so_far.timed + count - untimed
+            sums[timer] = Kernel(timer, launches, timed, so_far.ns + ns)
+    return sorted(sums.values(), key=lambda kernel: (-kernel.ns, kernel.timer.timer))
 
 
 def evidence(trial: Trial, kernels: Sequence[Kernel]) -> Evidence:
