@@ -101,7 +101,8 @@ def _health(report: Report, width: int) -> Iterator[str]:
     )  # fmt: skip
     remarks = list(report.remarks.items())
     for name, remark in remarks[:_REMARKS]:
-        yield f"  note: {name}: {remark}"
+        what = "" if name.rstrip("0123456789") == "note" else f"{name}: "
+        yield f"  note: {what}{remark}"
     if len(remarks) > _REMARKS:
         yield f"  note: {several(len(remarks) - _REMARKS, 'more note')}: taupy trials show"
 

@@ -63,7 +63,8 @@ def sentence(placement: Placement) -> str:
             "limited by latency, too little parallelism or other instructions"
         )
     times = distance(placement) or 1.0
-    return f"{nothing}bound by {placement.limiter}, at {near} ({times:.3g}x faster at best)"
+    best = f"{times:.3g}x faster at best" if times > 1 else "as fast as its roof was measured"
+    return f"{nothing}bound by {placement.limiter}, at {near} ({best})"
 
 
 _NO_ROOF = "no roof known for its flop or bytes"
