@@ -6,17 +6,18 @@ import math
 from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Literal, NamedTuple
 
 from taupy.analysis import gate, sequential
 from taupy.analysis.comparable import Difference
 from taupy.analysis.compare import Row
 from taupy.analysis.gate import Candidate, Condition, Ruling
-from taupy.comparison import cpu_share
+from taupy.comparison import cpu_share, gate_work
 from taupy.comparison.comparison import ComparedTable, ComparisonOptions, answers, warnings
 from taupy.comparison.sides import Side, both_sided
 from taupy.comparison.verdicts import Rule
-from taupy.errors import UsageError
+from taupy.errors import MissingMetric, UsageError
 from taupy.escaping import visible
 from taupy.model.kernel_names import is_kernel
 from taupy.model.metric import CPU_TIME, Metric
@@ -116,8 +117,7 @@ def judge(
             condition.
 
     Raises:
-        UsageError: a pattern matches nothing.
-        MissingMetric: a trial lacks a condition's metric.
+        UsageError: a pattern matches nothing, or a trial lacks a condition's metric.
     """
     # A limit on the value itself is not tested statistically and cannot raise a false alarm.
     families = max(1, sum(condition.change for condition in conditions)) * (len(sides) - 1)
@@ -283,7 +283,13 @@ def _candidates(
         used = [side.cpu_ns for side in cpu_share.cpu_shares(db, sides) if side is not None]
         if len(used) == len(sides):
             return _There([Candidate("total on the host", *used)], CPU_TIME, [])
-    of_tables = answers(db, sides, _question_of(condition, question))
+    try:
+        of_tables = answers(db, sides, _question_of(condition, question))
+    except MissingMetric as problem:
+        stated = _of_noted(db, sides, condition)
+        if stated is None:
+            raise UsageError(f"--fail-on '{condition.text}': {problem}") from None
+        return stated
     names: dict[str, tuple[ComparedTable, Row[Hashable]]] = {}
     candidates: list[Candidate] = []
     kernels: list[str] = []
@@ -322,6 +328,22 @@ def _candidates(
         )
     apart = warnings(sides, of_tables)
     return _There(candidates, of_tables[0].metric, left, warnings=apart, kernels=kernels)
+
+
+def _of_noted(db: ProfileDB, sides: Sequence[Side], condition: Condition) -> _There | None:
+    """Flop or bytes that no counter counted."""
+    is_meant = None
+    if condition.pattern is not None:
+        is_meant = partial(_meant, name_test(condition.pattern), condition.pattern)
+    work = gate_work.noted(db, sides, condition, is_meant)
+    if work is None:
+        return None
+    if is_meant is not None and not work.rows and not work.left:
+        raise UsageError(
+            f"--fail-on '{condition.text}': no routine with {condition.metric} matches "
+            f"'{condition.pattern}'"
+        )
+    return _There(work.rows, work.metric, work.left)
 
 
 def _of_events(

@@ -476,7 +476,7 @@ def test_what_is_not_in_every_run_is_reported(run):
         (("1", "9"), 1, "no trial matches '9'"),
         (("1", "2", "--metric", "nope"), 1, "trial 1 has no metric 'nope'"),
         (("1", "2", "--fail-on", "soon"), 2, "'soon' is not a condition"),
-        (("1", "2", "--fail-on", "nope > +5%"), 1, "trial 1 has no metric 'nope'"),
+        (("1", "2", "--fail-on", "nope > +5%"), 2, "trial 1 has no metric 'nope'"),
         (("1", "2", "--by", "event"), 2, "no user event"),
         (("1", "2", "--by", "kernel"), 1, "no GPU was measured"),
         (("1", "2", "--match-table", "none.toml"), 2, "none.toml cannot be read"),
