@@ -83,7 +83,7 @@ def prepare(
         notes.append(
             f"{chip}: {len(metrics)} metrics in {passes} pass{'es' if passes != 1 else ''}: the "
             f"first {launches} launches of each kernel, grid and call path run "
-            f"{'that often' if passes > 1 else 'once'}, one at a time"
+            f"{'that often' if passes > 1 else 'once'}, one at a time; only these are timed"
         )
     if not lines:
         return PreparedGpu("", [*notes, f"{', '.join(names)}: no GPU here can count them"])
