@@ -34,6 +34,19 @@ def test_the_fault_is_named_and_its_twin_saves_no_more_than_the_finding_allows(n
 
 
 @pytest.mark.parametrize(
+    "name",
+    [
+        name
+        for name, pair in PAIRS.items()
+        if pair.kind in ("copies", "host slower than GPU", "synchronisation")
+    ],
+)
+def test_a_place_is_a_routine_of_the_program(name, measured):
+    """Most of the time is PyTorch's or CuPy's, and all calls of CUDA are."""
+    assert f"({name}.py:" in result(measured / "pairs.db", name).sentence
+
+
+@pytest.mark.parametrize(
     "name", [name for name, pair in PAIRS.items() if pair.kind == "tensor cores unused"]
 )
 def test_start_and_end_of_a_program_are_no_fault(name, measured):

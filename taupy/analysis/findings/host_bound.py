@@ -40,12 +40,12 @@ def find(trial: Trial) -> Iterator[Finding]:
     if python < LEAST_IDLE * clock.wall_ns:
         return  # what leaves the GPU idle is something else
     saved = clock.saved_ns(host=python)
-    timer = _largest(trial, clock, others)
     yield Finding(
         KIND,
         f"the GPU is idle for {'' if clock.exact else 'at least '}{duration(clock.idle_ns)}, "
         f"{percent(100 * clock.idle_ns / clock.wall_ns)} % of {clock.where}, while the "
-        f"host runs Python for {duration(python)}, most of it in {place(timer)}",
+        f"host runs Python for {duration(python)}, most of it in "
+        f"{_largest(trial, clock, others)}",
         saved,
         trial.wall_ns,
         (trial.evidence(("timer",), (Condition("thread", (_text(clock),)), HOST)),),
@@ -72,15 +72,24 @@ def _python(clock: GpuClock) -> tuple[float, set[int]]:
     return clock.loop_ns - taken - calls.by_thread(outside).get(clock.main, Sum()).ns, others
 
 
-def _largest(trial: Trial, clock: GpuClock, others: set[int]) -> TimerRow | None:
-    """The loop's routine with the longest exclusive time outside these rows."""
+def _largest(trial: Trial, clock: GpuClock, others: set[int]) -> str:
+    """The program's routine that took most of the loop's time outside these rows, libraries
+    included, and the library's routine that took most of it, if it is most of it."""
     calls = trial.calls
-    own: dict[TimerRow, float] = {}
+    by_place: dict[TimerRow | None, dict[TimerRow, float]] = {}
     for row in sorted(clock.loop.rows - others):
         timer = calls.timer[row]
         if calls.parent[row] >= 0 and not is_call(timer):
-            own[timer] = own.get(timer, 0) + calls.exclusive[row]
-    return max(own, key=lambda timer: own[timer], default=None)
+            nearest = timer if trial.is_own(timer) else trial.caller(row)
+            sums = by_place.setdefault(nearest, {})
+            sums[timer] = sums.get(timer, 0) + calls.exclusive[row]
+    if not by_place:
+        return place(None)
+    own, sums = max(by_place.items(), key=lambda pair: sum(pair[1].values()))
+    most = max(sums, key=lambda timer: sums[timer])
+    if most is own or sums[most] < sum(sums.values()) / 2:
+        return place(own)
+    return f"{place(own)}, there in {most.short_name}"
 
 
 def _text(clock: GpuClock) -> str:

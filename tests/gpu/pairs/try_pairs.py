@@ -115,12 +115,14 @@ class Result(NamedTuple):
     """What the reports of a program and of its twin say.
 
     Attributes:
+        sentence: of the finding; "" if it is not there.
         place: of the finding among those of the program, from 1; None if it is not there.
         at_most_s: what the finding says can be saved.
         left_s: what the same finding of the twin says; 0 if it is gone.
         others: kinds of all other findings, of the program and of the twin.
     """
 
+    sentence: str
     place: int | None
     at_most_s: float
     left_s: float
@@ -146,7 +148,8 @@ def result(database: Path, name: str) -> Result:
         [one.kind for one in findings if one not in chosen]
         for findings, chosen in zip(twins, meant, strict=True)
     ]
-    return Result(place, before, left, (others[0], others[1]))
+    sentence = meant[0][0].sentence if meant[0] else ""
+    return Result(sentence, place, before, left, (others[0], others[1]))
 
 
 def saved(seconds: dict[str, list[float]]) -> tuple[float, float]:
