@@ -45,7 +45,7 @@ def of_ranks(ranks: Sequence[Rank]) -> Ranks:
     members = {number for kept in every for number in listed(kept.ranks)}
     job = Ranks([*ranks], [], start, sorted(members - here))
     left = {rank.number: _left(rank, start) for rank in ranks}
-    job.clocks = clocks(left)
+    job.clocks = clocks(left, {rank.number: rank.host for rank in ranks})
     names = {kept.communicator: kept.is_pair for kept in every if len(kept)}
     for name, between_two in names.items():
         matched = _match(job, name)
@@ -305,6 +305,16 @@ def delays(job: Ranks) -> dict[int, float]:
         for row, rank in enumerate(matched.ranks):
             alone[rank].append(intervals[(last == row) & np.isfinite(came[-2]) & has_waited])
     return {rank: union(intervals) for rank, intervals in alone.items()}
+
+
+def longest_waits(job: Ranks) -> dict[int, float]:
+    """How long the rank that waited longest for a rank waited for it, by rank [ns]."""
+    waits = {rank.number: Counter[int]() for rank in job.ranks}
+    for matched in job.matched:
+        for row, rank in enumerate(matched.ranks):
+            took = np.nansum(matched.waited[:, matched.last == row], axis=1)
+            waits[rank].update(dict(zip(matched.ranks, took.tolist(), strict=True)))
+    return {rank: float(max(by.values(), default=0)) for rank, by in waits.items()}
 
 
 def after_warm_up(job: Ranks) -> tuple[list[RankTimes], int]:

@@ -92,8 +92,8 @@ def _why(
     if worst.rank in causes.unexplained:
         longest = duration(causes.unknown_waits[worst.rank])
         notes.append(
-            f"rank {worst.rank} may itself have waited for others, up to {longest} in receives: "
-            "what made it late is not known"
+            f"rank {worst.rank} may itself have waited for others, up to {longest} in receives "
+            "and other calls that are not matched: what made it late is not known"
         )
         return notes
     if worst.elsewhere_ns:

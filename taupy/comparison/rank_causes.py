@@ -17,7 +17,7 @@ import numpy as np
 
 from taupy.analysis.rank_data import Ranks
 from taupy.analysis.rank_stretches import LEFT_OUT, Longer, OwnTimes, longer
-from taupy.analysis.ranks import times
+from taupy.analysis.ranks import longest_waits
 from taupy.comparison.ranks import places, unknown_waits
 from taupy.model.collectives import THREAD_NAME
 from taupy.model.metric import ROOT_TIMER
@@ -103,9 +103,10 @@ class Causes:
 
     @cached_property
     def unexplained(self) -> set[int]:
-        """The ranks that may have waited themselves for as long as others waited for them."""
-        caused = {rank.rank: rank.caused_ns for rank in times(self._job)}
-        return {rank for rank, time in self.unknown_waits.items() if time >= caused[rank] > 0}
+        """The ranks that may have waited themselves for half as long as another waited for them,
+        or longer."""
+        missed = longest_waits(self._job)
+        return {rank for rank, time in self.unknown_waits.items() if 2 * time >= missed[rank] > 0}
 
     def of_rank(self, rank: int, step: int | None = None, after: int = 0) -> list[Cause]:
         """What took a rank longer, the largest first: before the collectives at which it arrived

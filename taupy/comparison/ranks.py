@@ -31,6 +31,8 @@ _INTERRUPTED = 3
 """A rank interrupted this many times as often as the others shares its processor."""
 _LEAST_INTERRUPTED = 100
 _RECEIVES = (":recv", ":recv_any_source", ":recvAnysource", ":irecv")
+_OF_MPI = "MPI."
+"""Start of the names of MPI's calls; those of `COMMUNICATION` are not matched."""
 _LEAST_RECEIVED = 0.05
 """Minimum share of the steps' time for receives to be mentioned."""
 
@@ -142,7 +144,8 @@ def _failed(facts: Mapping[int, Mapping[str, str]]) -> list[str]:
 
 def unknown_waits(db: ProfileDB, trial: int, job: Ranks) -> dict[int, float]:
     """How long each rank at most waited in receives that are not matched, or not waited for when
-    they were issued [ns]; ranks without any are left out."""
+    they were issued, and in calls of MPI that are not matched [ns]; ranks without any are left
+    out."""
     ranks = {rank.place: rank for rank in job.ranks}
     where = (Condition("group", ("COMMUNICATION",)),)
     table = values(db, Question((trial,), by=("thread", "timer"), where=where))
@@ -151,7 +154,8 @@ def unknown_waits(db: ProfileDB, trial: int, job: Ranks) -> dict[int, float]:
         table.row_labels("thread"), table.row_labels("timer"),
         table.column("exclusive", "time"), strict=True,
     ):  # fmt: skip
-        if thread.node in ranks and time and timer.timer.endswith(_RECEIVES):
+        may_wait = timer.timer.endswith(_RECEIVES) or timer.timer.startswith(_OF_MPI)
+        if thread.node in ranks and time and may_wait:
             number = ranks[thread.node].number
             took[number] = took.get(number, 0.0) + time
     for number, time in job.received_ns.items():
@@ -166,8 +170,8 @@ def receives(job: Ranks, took: Mapping[int, float]) -> str | None:
         return None
     least, most = (which(took, key=took.__getitem__) for which in (min, max))
     return (
-        "waiting in receives that are asynchronous, or not matched with a send, is unknown and "
-        "counts as compute: at most "
+        "waiting in sends, receives and other calls that are not matched, or asynchronous, is "
+        "unknown and counts as compute: at most "
         f"{duration(took[most])} on rank {most}, "
         + (f"{duration(took[least])} on rank {least}" if least != most else "only there")
         + " (from each call to the end of its wait(), over the whole run)"

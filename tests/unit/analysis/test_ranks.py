@@ -174,6 +174,17 @@ def test_ranks_of_one_host_are_left_as_they_are():
     assert job(([0, 50], [20, 70]), ([9, 59], [25, 76])).clocks == {}
 
 
+@pytest.mark.parametrize(("hosts", "differ"), [(("a", "a"), set()), (("a", "b"), {1})])
+def test_ranks_of_one_host_may_leave_one_after_the_other(hosts, differ):
+    """There are more of them than processors."""
+    ends = [10_000_000, 30_000_000, 50_000_000]
+    ranks = [
+        Rank(number, [collectives(ends, [end + 2_000_000 * number for end in ends])], host=host)
+        for number, host in enumerate(hosts)
+    ]
+    assert of_ranks(ranks).clocks.keys() == differ
+
+
 def test_one_collective_that_fails_does_not_make_clocks_differ():
     """A third rank was killed; these two noticed it 6 ms apart."""
     assert job(([0], [1_000_000_000]), ([8_000_000], [1_006_000_000])).clocks == {}
