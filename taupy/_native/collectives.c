@@ -64,6 +64,9 @@ static Table sums;
 static uint64_t kept_in_step, step_then, without_room;
 static Communicator *pairs[PAIRS];
 static unsigned pair_count;
+static Communicator *called[CALLED];
+static unsigned called_count;
+static uint64_t calls; /* collectives of these */
 static int has_lost[2]; /* receives, sends: some were not counted, so numbers would differ */
 
 /* The point-to-point operation that this thread is about to issue. */
@@ -125,7 +128,9 @@ static void forget(void)
         free(communicators[i]);
     for (unsigned i = 0; i < pair_count; i++)
         free(pairs[i]);
-    communicator_count = operation_count = owner_count = pair_count = 0;
+    for (unsigned i = 0; i < called_count; i++)
+        free(called[i]);
+    communicator_count = operation_count = owner_count = pair_count = called_count = 0;
     has_lost[0] = has_lost[1] = 0;
     operations = NULL;
     stack_clear(&records);
@@ -172,7 +177,7 @@ static void note_asked(Communicator *communicator, Node *cause, uint64_t now)
 /* Note the operations that the thread has issued, and the stretch before them. */
 static void note_all(Thread *thread, Node *cause)
 {
-    uint64_t now = clock_ticks(), asked = 0;
+    uint64_t now = clock_ticks(), asked = calls;
     for (unsigned i = 0; i < communicator_count; i++) {
         note_asked(communicators[i], cause, now);
         asked += communicators[i]->asked;
@@ -364,6 +369,33 @@ static Communicator *pair_here(const char *name)
     return pair != NULL && pair->sends == sends && !has_lost[sends] ? pair : NULL;
 }
 
+/* `is_alone`: it is recorded by itself, too. */
+static void operation_keep(Operation *operation, Communicator *communicator, int place, Ask ask,
+                           uint64_t bytes, int is_alone)
+{
+    CollectiveSum *sum = sum_of((uint32_t)communicator->record->place, (uint32_t)place, ask.cause);
+    if ((operation->sum = sum) != NULL) {
+        sum->count++;
+        if (bytes == COLLECTIVE_BYTES_UNKNOWN)
+            sum->unsized++;
+        else
+            sum->bytes += bytes;
+    } else
+        without_room++;
+    if (!is_alone)
+        return;
+    communicator->record->begun++;
+    CollectiveRecord *record = operation->record = record_new(communicator);
+    if (record != NULL) {
+        record->operation = (uint32_t)place;
+        record->bytes = bytes;
+        record->asked = ask.ticks;
+        record->begun = operation->begun;
+        record->cause = ask.cause;
+        __atomic_store_n(&record->is_used, 1, __ATOMIC_RELEASE); /* the record is complete */
+    }
+}
+
 /* `pair`: of a point-to-point operation; NULL: it is not recorded by itself. */
 static void operation_note(Operation *operation, Communicator *communicator, Communicator *pair,
                            const char *name, uint64_t asker, uint64_t bytes)
@@ -382,26 +414,8 @@ static void operation_note(Operation *operation, Communicator *communicator, Com
         communicator = pair;
         ask.ticks = issued.ticks;
     }
-    if (place < 0)
-        return;
-    CollectiveSum *sum = sum_of((uint32_t)communicator->record->place, (uint32_t)place, ask.cause);
-    if ((operation->sum = sum) != NULL) {
-        sum->count++;
-        sum->bytes += bytes;
-    } else
-        without_room++;
-    if (is_pair && pair == NULL)
-        return;
-    communicator->record->begun++;
-    CollectiveRecord *record = operation->record = record_new(communicator);
-    if (record != NULL) {
-        record->operation = (uint32_t)place;
-        record->bytes = bytes;
-        record->asked = ask.ticks;
-        record->begun = now;
-        record->cause = ask.cause;
-        __atomic_store_n(&record->is_used, 1, __ATOMIC_RELEASE); /* the record is complete */
-    }
+    if (place >= 0)
+        operation_keep(operation, communicator, place, ask, bytes, !is_pair || pair != NULL);
 }
 
 static void *operation_begins(const char *name, uint64_t asker, uint64_t bytes)
@@ -446,35 +460,39 @@ static void operation_ends(void *given)
 /* ---------------------------------------------------------------- groups */
 
 /* Append a range such as `0-3` to a list of ranks, or "..." if it does not fit. */
-static void ranks_add(CommunicatorRecord *record, long from, long to)
+static void ranks_add(char *ranks, size_t size, int from, int to)
 {
-    size_t used = strlen(record->ranks), room = sizeof record->ranks - used;
+    size_t used = strlen(ranks), room = size - used;
     const char *comma = used > 0 ? "," : "";
     if (room < 32)
-        snprintf(record->ranks + used, room, "%s", strstr(record->ranks, "...") ? "" : ",...");
+        snprintf(ranks + used, room, "%s", strstr(ranks, "...") ? "" : ",...");
     else if (from == to)
-        snprintf(record->ranks + used, room, "%s%ld", comma, from);
+        snprintf(ranks + used, room, "%s%d", comma, from);
     else
-        snprintf(record->ranks + used, room, "%s%ld-%ld", comma, from, to);
+        snprintf(ranks + used, room, "%s%d-%d", comma, from, to);
+}
+
+void collectives_list(const int *ranks, size_t count, char *text, size_t size)
+{
+    *text = 0;
+    for (size_t first = 0, next; first < count; first = next) {
+        for (next = first + 1; next < count && ranks[next] == ranks[next - 1] + 1;)
+            next++;
+        ranks_add(text, size, ranks[first], ranks[next - 1]);
+    }
 }
 
 static void ranks_write(PyObject *ranks, CommunicatorRecord *record)
 {
     PyObject *key, *value;
-    Py_ssize_t at = 0;
-    long from = -1, to = -1;
-    while (PyDict_Next(ranks, &at, &key, &value)) {
-        long rank = PyLong_CheckExact(key) ? PyLong_AsLong(key) : -1;
-        if (from >= 0 && rank != to + 1) {
-            ranks_add(record, from, to);
-            from = rank;
-        }
-        from = from < 0 ? rank : from;
-        to = rank;
-    }
-    if (from >= 0)
-        ranks_add(record, from, to);
-    record->size = (uint64_t)PyDict_Size(ranks);
+    Py_ssize_t at = 0, count = 0;
+    int *numbers = calloc((size_t)PyDict_Size(ranks) + 1, sizeof *numbers);
+    while (numbers != NULL && PyDict_Next(ranks, &at, &key, &value))
+        numbers[count++] = PyLong_CheckExact(key) ? (int)PyLong_AsLong(key) : -1;
+    if (numbers != NULL)
+        collectives_list(numbers, (size_t)count, record->ranks, sizeof record->ranks);
+    record->size = (uint64_t)count;
+    free(numbers);
 }
 
 static Communicator *communicator_named(const char *name)
@@ -605,6 +623,21 @@ static const char *library_begin(void)
     return begin(&host);
 }
 
+/* Whether there is room in the part. Needs the GIL. */
+static int has_operations(void)
+{
+    pthread_mutex_lock(&lock);
+    if (held_generation != generation)
+        forget();
+    if (operations == NULL) {
+        Block *block = part_block(part, BLOCK_OPERATIONS, 0, OPERATIONS * sizeof *operations);
+        operations = block != NULL ? (OperationRecord *)(block + 1) : NULL;
+        make_room();
+    }
+    pthread_mutex_unlock(&lock);
+    return operations != NULL;
+}
+
 static int is_ready(void)
 {
     static int works;
@@ -622,16 +655,7 @@ static int is_ready(void)
     }
     if (!works)
         return 0;
-    pthread_mutex_lock(&lock);
-    if (held_generation != generation)
-        forget();
-    if (operations == NULL) {
-        Block *block = part_block(part, BLOCK_OPERATIONS, 0, OPERATIONS * sizeof *operations);
-        operations = block != NULL ? (OperationRecord *)(block + 1) : NULL;
-        make_room();
-    }
-    pthread_mutex_unlock(&lock);
-    return operations != NULL;
+    return has_operations();
 }
 
 /* A global variable of PyTorch's module: borrowed, or NULL. */
@@ -679,12 +703,81 @@ void collectives_groups(void)
     PyErr_Clear();
 }
 
+/* ---------------------------------------------------------------- groups that are called */
+
+/* Their places come after those of PyTorch's groups and of pairs. */
+static Communicator *called_named(const CalledGroup *group)
+{
+    for (unsigned i = 0; i < called_count; i++)
+        if (strcmp(called[i]->record->name, group->name) == 0)
+            return called[i];
+    Communicator *communicator =
+        called_count < CALLED ? communicator_made(group->name, COMMUNICATORS + PAIRS + called_count)
+                              : NULL;
+    if (communicator == NULL)
+        return NULL;
+    communicator->record->size = group->size;
+    memcpy(communicator->record->ranks, group->ranks, sizeof group->ranks);
+    return called[called_count++] = communicator;
+}
+
+void *collectives_call_begins(Thread *thread, CalledGroup *group, const char *name, uint64_t bytes)
+{
+    uint64_t before = group->begun++;
+    if (!has_operations())
+        return NULL;
+    Operation *operation = calloc(1, sizeof *operation);
+    pthread_mutex_lock(&lock);
+    Communicator *communicator = operation != NULL && !is_over ? called_named(group) : NULL;
+    int place = communicator != NULL ? operation_place(name) : -1;
+    if (place >= 0) {
+        Node *cause = visible(thread);
+        make_room();
+        calls++;
+        note_all(thread, cause);
+        communicator->record->begun = before;
+        operation->generation = generation;
+        operation->begun = clock_ticks();
+        operation_keep(operation, communicator, place, (Ask){operation->begun, cause}, bytes, 1);
+    } else {
+        without_room += !is_over;
+        free(operation);
+        operation = NULL;
+    }
+    pthread_mutex_unlock(&lock);
+    return operation;
+}
+
+/* What has failed may not have been done: no other rank's collective of its number is the same. */
+void collectives_call_ends(void *given, int has_failed)
+{
+    Operation *operation = given;
+    CollectiveRecord *record = operation->generation == generation ? operation->record : NULL;
+    operation_ends(operation);
+    if (has_failed && record != NULL)
+        record->is_used = 0;
+}
+
+void collectives_calls_unsure(const char *name, long rank)
+{
+    size_t length = strlen(name);
+    pthread_mutex_lock(&lock);
+    for (unsigned i = 0; i < called_count && held_generation == generation; i++) {
+        CommunicatorRecord *record = called[i]->record;
+        size_t used = strlen(record->name);
+        if (strncmp(record->name, name, length) == 0 &&
+            (record->name[length] == 0 || record->name[length] == '#'))
+            snprintf(record->name + used, sizeof record->name - used, "@%ld", rank);
+    }
+    pthread_mutex_unlock(&lock);
+}
+
 /* ---------------------------------------------------------------- finish and fork */
 
 static void on_finish(int ends)
 {
     char text[200];
-    if (!is_listening())
+    if (held_generation != generation || communicator_count + called_count + without_room == 0)
         return;
     pthread_mutex_lock(&lock);
     is_over |= ends;
@@ -709,7 +802,7 @@ static void on_fork(const Thread *thread)
 {
     (void)thread;
     pthread_mutex_init(&lock, NULL); /* its owner does not exist in this process */
-    communicator_count = pair_count = 0; /* nor do the backends' threads */
+    communicator_count = pair_count = called_count = 0; /* nor do the backends' threads */
     issued.is_known = 0;
 }
 

@@ -22,7 +22,9 @@
 #define COLLECTIVES_TOGETHER 256
 #define COMMUNICATORS 64
 #define PAIRS 32 /* directions of point-to-point operations: peer, tag, and send or receive */
+#define CALLED 64 /* groups whose collectives are calls */
 #define OPERATIONS 32
+#define COLLECTIVE_BYTES_UNKNOWN UINT64_MAX
 
 /* A process group, as stored in the part. */
 typedef struct CommunicatorRecord {
@@ -40,14 +42,14 @@ typedef struct OperationRecord {
 typedef struct CollectiveRecord {
     uint32_t is_used, operation;
     uint64_t communicator, number; /* from 1 */
-    uint64_t bytes;
+    uint64_t bytes; /* COLLECTIVE_BYTES_UNKNOWN: unknown */
     uint64_t asked, begun, ended;  /* ticks; `ended` is 0 while it runs */
     Node *cause;
 } CollectiveRecord;
 
 typedef struct CollectiveSum {
     uint32_t communicator, operation;
-    uint64_t count, ended, ticks, longest, bytes, unused;
+    uint64_t count, ended, ticks, longest, bytes, unsized; /* `unsized`: of unknown bytes */
     Node *cause; /* NULL: unknown */
 } CollectiveSum;
 
@@ -57,6 +59,12 @@ typedef struct PairCall {
     long peer, tag;    /* the other rank's number in the job; -1: unknown */
     int sends, is_waited_for; /* the routine that issues it waits for its end */
 } PairCall;
+
+/* A group whose collectives are calls, as of MPI, which its library's module describes. */
+typedef struct CalledGroup {
+    uint64_t size, begun;
+    char name[64], ranks[160]; /* as in CommunicatorRecord */
+} CalledGroup;
 
 extern char *collectives_library; /* path of the compiled collectives_library.cpp; NULL: none */
 extern Listener collectives_listener;
@@ -74,6 +82,16 @@ void collectives_follow(Thread *thread);
 void collectives_pair(const PairCall *call);
 /* The thread has left the routine that issues it. */
 void collectives_pair_over(void);
+/* A collective of the group is called on this thread, inside a timer of its own; and returns: give back
+ * what the first one has returned, unless that is NULL. Needs the GIL. */
+void *collectives_call_begins(Thread *thread, CalledGroup *group, const char *operation,
+                              uint64_t bytes);
+void collectives_call_ends(void *operation, int has_failed);
+/* Which collectives of other ranks belong to those of the group, and of the groups with its name
+ * and a number, has become unknown. `rank`: here, in the group. Needs the GIL. */
+void collectives_calls_unsure(const char *name, long rank);
+/* Write numbers as `0-3,8`. */
+void collectives_list(const int *ranks, size_t count, char *text, size_t size);
 /* PyTorch's default group: a new reference, or NULL. Needs the GIL. */
 PyObject *collectives_default_group(void);
 /* What a dictionary of PyTorch's distributed module has of a group: borrowed, or NULL. Needs the GIL. */

@@ -25,6 +25,7 @@
 #include "layers.h"
 #include "memory.h"
 #include "metrics.h"
+#include "mpi.h"
 #include "natives.h"
 #include "operations.h"
 #include "options.h"
@@ -151,6 +152,7 @@ static void start_routines(const Options *options)
     plumbing_codes = options->plumbing;
     autograd_library = options->autograd;
     collectives_library = options->collectives;
+    mpi_wanted = options->mpi != 0;
     operators_library = options->operators;
     known_start(options->known);
     routine_watch_add(&selection_watch);

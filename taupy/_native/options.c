@@ -10,7 +10,7 @@ const char options_doc[] = PyDoc_STR(
 "start(options: dict) -> None\n\n"
 "Begin to record. Options: run_folder (bytes; absent: memory only), spill_prefix (bytes; of the\n"
 "path of a part that the folder has no room for), root_pid, ancestors\n"
-"(bytes: process ids up to the root's), c_calls, depth, include, exclude, our_files,\n"
+"(bytes: process ids up to the root's), c_calls, mpi (record collectives of mpi4py), depth, include, exclude, our_files,\n"
 "layers, plumbing (FILE:NAME of routines that call modules of networks, and of those between\n"
 "them and the modules' own code), known (\"ROLE KIND FIRST SECOND FILE:NAME\", see known.h),\n"
 "throttle,\n"
@@ -60,6 +60,7 @@ static const struct {
     OPTION(library_folders, TEXTS, 0),
     OPTION(root_pid, NUMBER, 0),
     OPTION(c_calls, NUMBER, 0),
+    OPTION(mpi, NUMBER, 0),
     OPTION(depth, NUMBER, 0),
     OPTION(max_callpaths, NUMBER, 8 << 20),
     OPTION(helper, NUMBER, 0),

@@ -28,7 +28,8 @@ static NamedTimer *timer_new(const char *name, const char *group)
                         begins_with(group, "PHASE") || strcmp(group, JIT_GROUP) == 0 ||
                         begins_with(group, "REGION") || begins_with(group, "TAUPY");
     timer->is_routine = strcmp(group, LAYER_GROUP) == 0 || strcmp(group, BACKWARD_GROUP) == 0 ||
-                        strcmp(group, AUTOGRAD_GROUP) == 0 || strcmp(group, JIT_GROUP) == 0;
+                        strcmp(group, AUTOGRAD_GROUP) == 0 || strcmp(group, JIT_GROUP) == 0 ||
+                        begins_with(group, COLLECTIVE_GROUP);
     if (strcmp(group, "REGION") == 0)
         timer->region = REGION_COUNTED;
     else if (timer->range == RANGE_RECORD_FUNCTION || strcmp(group, "PHASE") == 0)

@@ -13,6 +13,8 @@
 #define EVALUATION_GROUP "PHASE_VALIDATION"
 #define AUTOGRAD_GROUP "AUTOGRAD"
 #define STEP_GROUP "STEP"
+#define COLLECTIVE_GROUP "PHASE_COMMUNICATION" /* a call of a collective */
+#define WAITING_GROUP "PHASE_COMMUNICATION|COMMUNICATION" /* one of which it is unknown who waited */
 #define JIT_GROUP "JIT"
 #define EXIT_GROUP "EXIT"
 #define OVERHEAD_GROUP "TAUPY|OVERHEAD" /* work of our own */

@@ -12,6 +12,7 @@ docs/ranks.md.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
@@ -34,6 +35,7 @@ from taupy.profiledb.database import ProfileDB
 By = Literal["rank", "step", "collective", "layer", "layer_type", "phase"]
 
 _COLLECTIVES = 20
+_OF_MPI = "taupy.health.mpi"
 
 
 @dataclass(frozen=True)
@@ -62,7 +64,9 @@ def views(db: ProfileDB, trial: int, options: Options) -> list[View]:
     if job.matched:
         view = _view(db, trial, job, options)
     else:
-        reason = _nothing(trial, job, len(ranks_of(query.node_facts(db, trial))))
+        facts = query.trial_metadata(db, trial)
+        doubts = dict.fromkeys(value for _, name, value in facts if name == _OF_MPI)
+        reason = _nothing(trial, job, len(ranks_of(query.node_facts(db, trial))), doubts)
         alone = options.by == "rank" and options.step is None
         work = work_of_ranks(db, trial) if alone else None
         if work is None:
@@ -80,7 +84,7 @@ def _others(attempts: comparison.Attempts) -> list[str]:
     ]
 
 
-def _nothing(trial: int, job: Ranks, count: int) -> str:
+def _nothing(trial: int, job: Ranks, count: int, doubts: Collection[str]) -> str:
     missing = lines_of({1: job.missing}) if job.missing else []
     if any(rank.communicators for rank in job.ranks) and (job.missing or job.behind):
         reasons = [*missing, *job.behind]
@@ -89,6 +93,8 @@ def _nothing(trial: int, job: Ranks, count: int) -> str:
     if job.failed and not job.apart:
         reasons = [*missing, *job.failed]
         return f"no collective of trial {trial} is on two ranks: {'; '.join(reasons)}"
+    if doubts and not job.apart:
+        return f"no collective of trial {trial} is on two ranks: {'; '.join(doubts)}"
     if len(job.ranks) > 1 and not job.apart:
         return (
             f"trial {trial} has {len(job.ranks)} ranks, and no collective of two of them: measure "
@@ -99,8 +105,8 @@ def _nothing(trial: int, job: Ranks, count: int) -> str:
     if count > 1:
         return (
             f"trial {trial} has {count} ranks and no collectives: those of PyTorch's process "
-            "groups and of NCCL are recorded, those of other libraries, as MPI's through mpi4py, "
-            "are not; see docs/ranks.md"
+            "groups, of NCCL and of MPI through mpi4py are recorded, those of other libraries are "
+            "not; see docs/ranks.md"
         )
     return (
         f"trial {trial} has no collectives of several ranks: measure it under torchrun or "

@@ -137,6 +137,8 @@ def _torch_libraries(args: argparse.Namespace, folder: Any, settings: Any) -> No
     libraries for it were built, and the user has not turned that off."""
     by_layer = _is_wanted(args.autograd, "autograd")
     collectives = _is_wanted(args.collectives, "collectives", None)
+    if settings.engine == "native":
+        settings.engine_options["mpi"] = int(collectives is not False)
     if settings.engine == "native" and settings.gpu != "no" and collectives is not False:
         settings.engine_options["nccl"] = int(bool(collectives) or requested.has_gpu())
     if settings.engine != "native" or not settings.engine_options.get("layers"):

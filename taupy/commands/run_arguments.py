@@ -114,7 +114,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         what,
         "--collectives",
         "record the collectives of PyTorch's process groups (default: if `taupy setup torch` was "
-        "run)",
+        "run) and of MPI through mpi4py (default: yes)",
     )
     what.add_argument(
         "--cpu-time", action="store_true", help="also store the metric cpu_time for every routine"

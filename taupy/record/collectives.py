@@ -20,6 +20,9 @@ from taupy.record.engine_layout import COLLECTIVE, STRETCH, Array
 from taupy.record.part_collectives import PartCollectives
 from taupy.record.part_data import Part
 
+_UNKNOWN_BYTES = 2**64 - 1
+"""In the part; as a signed number, `UNKNOWN_BYTES`."""
+
 Find = Callable[[int], tuple[ThreadProfile, int] | None]
 """Maps an address in the process to the place of its call path."""
 
@@ -93,7 +96,8 @@ def _add_sum(
 ) -> int:
     name = part.operations[int(record["operation"])]
     time = int(record["ticks"] * part.clock.ns_per_tick)
-    count, moved = int(record["count"]), float(record["bytes"])
+    count = int(record["count"])
+    moved = 0.0 if record["unsized"] else float(record["bytes"])
     timer = Timer(name, groups=(GROUP, "PHASE_COMMUNICATION"))
     row = builder.add(place, owner, timer, Launch(0, count, time, 0, 0, 0.0, 0))
     if moved:
@@ -144,7 +148,7 @@ def _check(part: PartCollectives, sums: Array) -> None:
     numbers: list[Array] = []
     for rows in part.rows:
         places += rows["operation"].tolist()
-        numbers += [rows["number"], rows["bytes"]]
+        numbers += [rows["number"], rows["bytes"][rows["bytes"] != _UNKNOWN_BYTES]]
     for rows in part.stretches:
         numbers += [rows["start"], rows["end"], rows["own"]["ticks"].reshape(-1)]
     numbers += [sums["count"], sums["ticks"], sums["bytes"]]

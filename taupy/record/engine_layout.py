@@ -109,7 +109,7 @@ COLLECTIVE_SUM = np.dtype(
         ("ticks", "<u8"),
         ("longest", "<u8"),
         ("bytes", "<u8"),
-        ("unused", "<u8"),
+        ("unsized", "<u8"),
         ("cause", "<u8"),
     ]
 )
