@@ -27,6 +27,7 @@ from taupy.formats.stacks import (
     Timers,
     nothing_to_write,
     profile_of,
+    refuse_depth,
     routine_timer,
     unsummed,
 )
@@ -149,6 +150,7 @@ def write(profile: Profile, target: Path, progress: Progress) -> list[str]:
     metric = one_metric(profile)
     if metric is None:
         raise nothing_to_write("collapsed stacks hold values above 0", profile)
+    refuse_depth(profile)
     names = [_frame(timer.full_name) for timer in profile.timers]
     unit = "ns" if metric == TIME else _frame(f"{metric.name} {metric.unit or 'count'}")
     without = lines = 0

@@ -20,7 +20,15 @@ from taupy.formats import json_pieces, limits
 from taupy.formats.capabilities import VALUES
 from taupy.formats.json_pieces import Pieces
 from taupy.formats.registry import Format
-from taupy.formats.stacks import Stacks, Timers, joined_tree, profile_of, routine_timer, unsummed
+from taupy.formats.stacks import (
+    Stacks,
+    Timers,
+    joined_tree,
+    profile_of,
+    refuse_depth,
+    routine_timer,
+    unsummed,
+)
 from taupy.model.gpu import Activity
 from taupy.model.profile import TIME, Metric, Profile, Thread, ThreadProfile, Timer
 from taupy.model.progress import Progress
@@ -325,6 +333,7 @@ def _from_title(profile: _Profile, titles: set[str]) -> tuple[Thread, Metric | N
 
 
 def write(profile: Profile, target: Path, progress: Progress) -> list[str]:
+    refuse_depth(profile)
     lost = unsummed(profile, None, "exclusive")
     units = {metric.name: metric.unit for metric in profile.metrics}
     progress.begin(target.name, sum(len(thread.tree) for thread in profile.threads))

@@ -16,6 +16,9 @@ from taupy.model.profile import ROOT_TIMER, CallTree, Metric, Profile, ThreadPro
 _OUR_PLACE = re.compile(r"(.*) \[\{([^{}]+)\}\{([1-9][0-9]{0,8})\}\]", re.DOTALL)
 
 
+FRAMES_AT_MOST = 100_000_000
+
+
 class Timers:
     """A profile's timers without duplicates."""
 
@@ -131,6 +134,27 @@ def nothing_to_write(what: str, profile: Profile) -> FormatError:
         f"{what}, and this trial has none (its metrics: {metric_names}); json, tau, pprof and csv "
         "hold any metric"
     )
+
+
+def refuse_depth(profile: Profile) -> None:
+    """Refuse a profile whose stacks, each of which is written whole, would fill a disk.
+
+    Raises:
+        FormatError: recursion is too deep.
+    """
+    frames = deepest = 0
+    for measured in profile.threads:
+        depths: list[int] = []
+        for parent in measured.tree.parent:
+            depths.append(depths[parent] + 1 if parent >= 0 else 1)
+        frames += sum(depths)
+        deepest = max(deepest, *depths, 0)
+    if frames > FRAMES_AT_MOST:
+        raise FormatError(
+            f"call paths are up to {deepest} routines deep, and a stack for each would take "
+            f"{frames} frames: cut them off with --depth, or use a format that holds a tree "
+            "(pprof, hatchet)"
+        )
 
 
 def unsummed(profile: Profile, metric: str | None, kept: str) -> list[str]:

@@ -39,6 +39,14 @@ def test_a_deep_tree_can_be_written_in_every_format(tmp_path):
             assert (tmp_path / format.name).exists()
 
 
+@pytest.mark.parametrize("name", ["collapsed", "speedscope"])
+def test_a_tree_whose_stacks_would_fill_a_disk_is_refused(tmp_path, name):
+    target = tmp_path / "x"
+    with pytest.raises(FormatError, match=r"20000 .* take 200010000 frames"):
+        registry.writer(name).write(deep_profile(20_000), target, SILENT)
+    assert not target.exists()
+
+
 def test_packed_files_are_recognised_by_what_is_in_them(tmp_path):
     file = tmp_path / "x.gz"
     file.write_bytes(gzip.compress(b"main;f 1\nmain;g 2\n", mtime=0))
