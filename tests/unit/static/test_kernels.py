@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import lzma
 import re
 import subprocess
 import tarfile
@@ -68,6 +69,22 @@ def test_a_kernel_has_what_its_source_says(codes, name, chip):
     assert code.divergent == expected.divergent
     assert code.block_shared_bytes == expected.shared
     assert (code.unknown, code.spills, code.irreducible) == ([], 0, 0)
+
+
+def test_what_a_thread_keeps_in_local_memory_is_its_own(tmp_path):
+    """An address or a condition that comes from there is not the same in all threads, and a pointer
+    that was spilled keeps its stride."""
+    cubin = tmp_path / "own_memory.cubin"
+    cubin.write_bytes(lzma.decompress((KERNELS / "own_memory.cubin.xz").read_bytes()))
+    found = {code.name: code for code in reading.kernels([str(cubin)], reading.Request(), TOOLS)}
+    stores = {
+        name: {(one.pattern, one.stride) for one in code.accesses
+               if (one.what, one.space) == ("store", "global")}
+        for name, code in found.items()
+    }  # fmt: skip
+    assert stores["stack_index"] == {("unknown", None)}  # 36 bytes apart, if its loop has run
+    assert stores["spill_stride"] == {("strided", 64)}
+    assert found["stack_branch"].divergent > 0
 
 
 @pytest.mark.parametrize(("name", "opcode"), TENSOR.items())
