@@ -334,7 +334,9 @@ def _latency(bench: _Bench) -> Iterator[Ceiling]:
 # ------------------------------------------------------------------ a library's matmul
 
 _MATMUL = """
-import json, sys, time, torch
+import sys
+sys.path = sys.argv[2:]
+import json, time, torch
 device = torch.device("cuda", int(sys.argv[1]))
 torch.cuda.set_device(device)
 torch.backends.cuda.matmul.allow_tf32 = False
@@ -398,7 +400,7 @@ def _library(subject: Subject, gpu: Gpu, progress: Progress) -> Iterator[Ceiling
     progress("matrix products by PyTorch")
     try:
         done = subprocess.run(
-            [sys.executable, "-c", _MATMUL, str(gpu.ordinal)],
+            [sys.executable, "-I", "-c", _MATMUL, str(gpu.ordinal), *sys.path],
             capture_output=True,
             text=True,
             timeout=_LIBRARY_TIMEOUT_S,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from types import SimpleNamespace
 
 import pytest
 
@@ -62,6 +63,22 @@ def test_a_librarys_rates_are_there_whatever_went_wrong_with_ours(monkeypatch):
     with pytest.raises(CompileError, match="no compiler"):
         found += gpu.characterize(None, None, None)
     assert found == ["ours", "theirs"]
+
+
+def test_a_librarys_process_imports_nothing_from_the_current_folder(tmp_path, monkeypatch):
+    """Where PyTorch is installed, here a package of a path of its own."""
+    for name in ("json", "time", "torch"):
+        (tmp_path / f"{name}.py").write_text(f"open({str(tmp_path / 'mark')!r}, 'w')\n")
+    installed = tmp_path / "installed"
+    installed.mkdir()
+    (installed / "torch.py").write_text("raise SystemExit(print('{\"rates\": 3}'))\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(gpu.sys, "path", [str(installed), *gpu.sys.path])
+    monkeypatch.setattr(gpu.importlib.util, "find_spec", lambda name: name)
+    asked = []
+    with pytest.raises(KeyError, match="version"):  # it is the installed one that answers
+        list(gpu._library(None, SimpleNamespace(ordinal=0), asked.append))
+    assert asked and not (tmp_path / "mark").exists()
 
 
 def driver_of(log, status=0):
