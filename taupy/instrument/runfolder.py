@@ -345,6 +345,7 @@ def settings_of(record: Any) -> RunSettings:
     """
     from typing import Any, get_type_hints
 
+    from taupy.model.identifier import is_uuid
     from taupy.state.shape import fits
 
     hints = get_type_hints(RunSettings, localns={"Any": Any})
@@ -356,6 +357,8 @@ def settings_of(record: Any) -> RunSettings:
     options = record.get("engine_options")
     if not wrong and isinstance(options, dict):
         wrong = [name for name, hint in _OPTIONS.items() if not fits(options.get(name), hint)]
+    if not wrong and not is_uuid(record["uuid"]):  # it becomes a part of files' names
+        wrong = ["uuid"]
     if wrong:
         raise values.Damaged(f"a setting of the run is invalid: {wrong[0][:80]}")
     return RunSettings(**record)

@@ -478,6 +478,22 @@ def test_a_damaged_rescue_file_is_refused_in_one_line(runs, native, change, word
 
 
 @pytest.mark.slow
+def test_a_rescue_file_whose_uuid_is_none_is_refused(runs, native):
+    path = rescue_file(runs)
+    with zipfile.ZipFile(path) as archive:
+        settings = values.loads(archive.read("run"))
+    for number, uuid in enumerate(
+        ["../../../../tmp/evil", "", "a/b-00000000", "x" * 200, "\x1b[2J"]
+    ):
+        file = f"x{number}.taupy-run"
+        rezipped(path, runs.folder / file, run=values.dumps({**settings, "uuid": uuid}))
+        done = runs.taupy("import", "--db", str(runs.database), file)
+        assert done.returncode == 1 and not runs.database.exists()
+        assert "a setting of the run is invalid: uuid" in done.stderr
+        assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("compression", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
 def test_other_ways_of_packing_are_refused(runs, native, compression):
     path = rescue_file(runs)
