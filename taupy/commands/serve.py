@@ -156,6 +156,8 @@ def _serve(site: _Site, port: int, token: str, browser_page: Path | None) -> int
     from taupy.commands.serve_store import Copied, StoreDatabase
 
     pm.register(serve_plugin, name="taupy")
+    if (theirs := pm.get_plugin("datasette.handle_exception")) is not None:
+        pm.unregister(theirs)
 
     def entered() -> None:
         if browser_page is not None:

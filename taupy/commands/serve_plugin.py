@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine
 from itertools import islice
 from typing import Any
 
-from datasette import hookimpl
+from datasette import Response, hookimpl
 from datasette.database import Database
 from jinja2 import ChoiceLoader, DictLoader, Environment
 from markupsafe import Markup, escape
@@ -137,6 +137,10 @@ class TrialDatabase(Database):  # type: ignore[misc]  # Datasette has no types
         self._all_file_connections.append(connection)
         return connection
 
+    async def execute(self, sql: str, params: Any = None, **more: Any) -> Any:
+        """As Datasette's; what is wrong with a statement is said on the page only."""
+        return await super().execute(sql, params, **{**more, "log_sql_errors": False})
+
     async def execute_fn(self, fn: Callable[[Any], Any]) -> Any:
         """Like Datasette's method, with answers of limited size."""
         return await super().execute_fn(lambda connection: fn(_Bounded(connection)))
@@ -198,5 +202,27 @@ def extra_template_vars(
     return page_variables
 
 
-for _hook in (prepare_connection, prepare_jinja2_environment, render_cell, extra_template_vars):
+def handle_exception(
+    datasette: Any, request: Any, exception: Exception
+) -> Callable[[], Coroutine[Any, Any, Response]]:
+    """A page that says what is wrong. Datasette's own hook also prints a traceback with all that is
+    in memory to the terminal, and fails at it where the package `rich` is installed."""
+
+    async def answer() -> Response:
+        status: int = getattr(exception, "status", 500)
+        text = getattr(exception, "message", "") or str(exception) or type(exception).__name__
+        error = Markup(text) if getattr(exception, "message_is_html", False) else text
+        info = {"ok": False, "error": error, "status": status}
+        if request.path.endswith(".json"):
+            return Response.json(info, status=status)
+        more = {"title": getattr(exception, "title", None)}
+        templates = [f"{status}.html", "error.html"]
+        page = await datasette.render_template(templates, info | more, request=request)
+        return Response.html(page, status=status)
+
+    return answer
+
+
+for _hook in (prepare_connection, prepare_jinja2_environment, render_cell, extra_template_vars,
+              handle_exception):  # fmt: skip
     hookimpl(_hook)

@@ -374,6 +374,21 @@ def test_without_datasette_one_line_says_what_to_install(runs):
 
 
 @pytest.mark.slow
+def test_what_is_not_there_is_said_on_the_page_and_not_on_the_terminal(runs):
+    pytest.importorskip("datasette", reason="Datasette is an extra")
+    fill(runs.folder / "a.db")
+    with served(runs, "a.db") as (process, address):
+        for place, code in {
+            "a/nothing": 404, "nothing": 404, "a/nothing.json": 404, "/x": 404, "a/trial/%00": 404,
+            "a/top_routines?trial=%27": 200, "a?sql=SELEC": 400, "a.json?sql=SELECT+nothing": 400,
+            "-/report/nothing": 404, "../../etc/passwd": 404,
+        }.items():  # fmt: skip
+            assert status(address + place)[0] == code, place
+        process.terminate()
+        assert process.stderr.read() == ""
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["none.db", "text.txt"])
 def test_what_is_no_database_is_refused(runs, name):
     (runs.folder / "text.txt").write_text("x" * 200)
