@@ -102,7 +102,7 @@ def _health(report: Report, width: int) -> Iterator[str]:
     remarks = list(report.remarks.items())
     for name, remark in remarks[:_REMARKS]:
         what = "" if name.rstrip("0123456789") == "note" else f"{name}: "
-        yield f"  note: {what}{remark}"
+        yield f"  note: {what}{remark.replace(chr(10), '; ')}"
     if len(remarks) > _REMARKS:
         yield f"  note: {several(len(remarks) - _REMARKS, 'more note')}: taupy trials show"
 

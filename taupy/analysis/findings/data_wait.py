@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from taupy.analysis.findings.calls import Sum, phase, place
-from taupy.analysis.findings.gpu_clock import gpu_clock
+from taupy.analysis.findings.gpu_clock import gpu_clock, is_data_loading
 from taupy.analysis.findings.trial import HOST, Trial
 from taupy.analysis.known_routines import among
 from taupy.model.finding import Finding
@@ -29,7 +29,7 @@ _WORK = among(("torch/utils/data/_utils/fetch.py:_MapDatasetFetcher.fetch",
 
 def find(trial: Trial) -> Iterator[Finding]:
     calls = trial.calls
-    data = calls.longest(phase("data"))
+    data = calls.longest(is_data_loading)
     if not data.rows:
         return
     imports = calls.longest(phase("import")).ns

@@ -74,7 +74,7 @@ def concurrent(count, host_ns=1 * MS):
 
 def test_a_gpu_is_busy_while_any_of_its_streams_works(report):
     text = " ".join(report(*concurrent(50)).split())
-    assert "the GPU is idle for 50.0 ms, 50.0 % of the run" in text
+    assert "the GPU is idle for 50.0 ms, 50.0 % of the loop in main" in text
 
 
 @pytest.mark.parametrize("header", [{"deviceProperties": []}, {"deviceProperties": None}, {}])
@@ -110,6 +110,29 @@ def test_what_fills_the_gap_is_not_called_python_nor_tiny_kernels(report, filler
         events += [launch(at, n), made.kernel("k", at + 11_000, at + 13_000, n)]
     text = report(*events)
     assert "host slower than GPU" not in text and "tiny kernels" not in text
+
+
+LOADERS = (
+    ("python_function", "torch/utils/data/dataloader.py(700): __next__"),
+    ("user_annotation", "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"),
+)
+
+
+@pytest.mark.parametrize("loader", LOADERS)
+def test_waiting_for_data_is_found(report, loader):
+    events = [main(40 * MS)]
+    for n in range(40):
+        at = n * MS
+        events += [made.slice_(*loader, at, at + 900_000), launch(at + 920_000, n),
+                   made.kernel("k", at + 940_000, at + 960_000, n)]  # fmt: skip
+    assert "data wait, at most 36.0 ms (90.0 %)" in report(*events)
+
+
+def test_notes_of_the_import_are_one_line(report):
+    omitted = made.slice_("Trace", "PyTorch Profiler", 0, MS)
+    instant = {"ph": "i", "name": "Record Window End", "pid": 42, "tid": 42, "ts": 1}
+    text = report(main(MS), omitted, instant)
+    assert "note: import: omitted: 1 instants; omitted: 1 slices of the category Trace\n" in text
 
 
 def test_python_between_launches_is_still_found(report):
