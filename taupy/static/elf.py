@@ -6,6 +6,7 @@ Only headers, sections and symbols are read here; the disassembler reads instruc
 from __future__ import annotations
 
 import math
+import os
 import struct
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -129,6 +130,8 @@ class _Section(NamedTuple):
 
 
 def _at(stream: IO[bytes], at: int, size: int) -> bytes:
+    if at + size > os.fstat(stream.fileno()).st_size:
+        raise ValueError
     stream.seek(at)
     data = stream.read(size)
     if len(data) != size:

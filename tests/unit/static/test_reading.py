@@ -197,6 +197,28 @@ def test_a_cubin_without_names_says_so(cubin, tmp_path):
         elf.read(stripped)
 
 
+@pytest.mark.parametrize("number", [1 << 40, (1 << 64) - 1])
+def test_places_and_sizes_beyond_the_file_are_one_line(cubin, tmp_path, number):
+    """Also of a section that has nothing in the file, whose size means nothing."""
+    data, wrong = cubin.read_bytes(), tmp_path / "wrong.cubin"
+    start, count = int.from_bytes(data[40:48], "little"), int.from_bytes(data[60:62], "little")
+    headers = range(start, start + 64 * count, 64 * 4)
+    refused = 0
+    for at in (32, 40, *(header + field for header in headers for field in (24, 32))):
+        for kind in (None, 8) if at > 40 else (None,):
+            changed = bytearray(data)
+            changed[at : at + 8] = number.to_bytes(8, "little")
+            if kind is not None:
+                header = at - (at - start) % 64
+                changed[header + 4 : header + 8] = kind.to_bytes(4, "little")
+            wrong.write_bytes(changed)
+            try:
+                elf.read(wrong)
+            except FormatError as problem:
+                refused += "damaged or truncated" in str(problem)
+    assert refused > count / 4
+
+
 def test_without_the_tools_one_line_says_how_to_get_them(monkeypatch, cubin):
     monkeypatch.setattr(libraries, "programs", lambda name: iter(()))
     with pytest.raises(TaupyError, match=r"there is no nvdisasm .* pip install 'taupy-profiler"):
