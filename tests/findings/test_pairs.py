@@ -278,13 +278,20 @@ def test_what_looks_like_a_fault_is_none(text, tmp_path):
     assert [finding.sentence for finding in findings_of(tmp_path, text)] == []
 
 
-def test_the_lock_that_is_held_over_a_sleep_is_found(tmp_path):
-    (finding,) = findings_of(tmp_path, HELD)
+@pytest.mark.parametrize("way", ["with", "try"])
+def test_the_lock_that_is_held_over_a_sleep_is_found(way, tmp_path):
+    text = HELD if way == "with" else HELD.replace(*TRIED)
+    (finding,) = findings_of(tmp_path, text)
     assert finding.kind == "one thread busy while others wait"
     assert "the lock that work (program.py:3) takes" in finding.sentence
     assert "waits for sleep" in finding.sentence
 
 
+TRIED = (
+    "        with guard:\n            time.sleep(0.005)\n",
+    "        guard.acquire()\n        try:\n            time.sleep(0.005)\n"
+    "        finally:\n            guard.release()\n",
+)
 HELD = """\
 import threading, time
 guard = threading.RLock()

@@ -264,16 +264,27 @@ def _held(trial: Trial, timer: TimerRow, recorded: set[str]) -> str | None:
     if function is None:
         return None
     locks = _locks(trial.source(timer) or "")
-    blocks = [block for block in ast.walk(function) if isinstance(block, ast.With)
-              and any(_is_lock(item.context_expr, locks) for item in block.items)]  # fmt: skip
+    blocks = [block.body for block in ast.walk(function)
+              if isinstance(block, ast.With | ast.Try) and _holds(block, locks)]  # fmt: skip
     if not blocks:
         return None
-    under = {id(node) for block in blocks for part in block.body for node in ast.walk(part)}
+    under = {id(node) for block in blocks for part in block for node in ast.walk(part)}
     waits = [part for part in ast.walk(function) if isinstance(part, ast.Call)
              and source.called(part) not in recorded | _COMPUTING]  # fmt: skip
     if any(id(part) not in under for part in waits):
         return None
     return ", ".join(sorted({source.called(part) for part in waits}))
+
+
+def _holds(block: ast.With | ast.Try, locks: set[str]) -> bool:
+    """Whether a lock is held in its body: `with lock:`, or `try: ... finally: lock.release()`."""
+    if isinstance(block, ast.With):
+        return any(_is_lock(item.context_expr, locks) for item in block.items)
+    return any(
+        isinstance(part, ast.Call) and isinstance(part.func, ast.Attribute)
+        and part.func.attr == "release" and _is_lock(part.func.value, locks)
+        for statement in block.finalbody for part in ast.walk(statement)
+    )  # fmt: skip
 
 
 def _locks(text: str) -> set[str]:
