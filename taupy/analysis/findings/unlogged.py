@@ -33,6 +33,12 @@ _PRINTING = frozenset(
 """C functions and methods that convert a whole object to text, and those that call them."""
 
 
+_CONVERSIONS = frozenset({"__repr__", "__str__", "__format__"})
+"""Methods of the program's classes that an f-string or a formatting operator calls."""
+
+_CONVERTING = frozenset({"str", "repr", "ascii", "format", "print", "join", "write"})
+
+
 class Text(NamedTuple):
     """Text that a routine makes for messages that are not logged.
 
@@ -139,6 +145,22 @@ def _made(function: source.Function, levels: set[str]) -> _Made | None:
     only = for_messages - {source.called(call) for call in called if id(call) not in inside}
     lines = [call.lineno for call in called
              if id(call) in inside and source.called(call) in only | _PRINTING]  # fmt: skip
+    formatted = [part for part in ast.walk(function)
+                 if isinstance(part, ast.expr) and _converts(part)]  # fmt: skip
+    if formatted and all(id(part) in inside for part in formatted):
+        only |= _CONVERSIONS
+        lines += [part.lineno for part in formatted]
     if not lines:
         return None
     return _Made(min(lines), frozenset(only), frozenset(for_messages & _PRINTING))
+
+
+def _converts(part: ast.expr) -> bool:
+    """Whether it may call `__repr__`, `__str__` or `__format__`."""
+    if isinstance(part, ast.BinOp) and isinstance(part.op, ast.Mod):
+        return isinstance(part.left, ast.JoinedStr) or (
+            isinstance(part.left, ast.Constant) and isinstance(part.left.value, str)
+        )
+    name = part.id if isinstance(part, ast.Name) else part.attr if isinstance(
+        part, ast.Attribute) else ""  # fmt: skip
+    return isinstance(part, ast.FormattedValue) or name in _CONVERTING
