@@ -266,11 +266,27 @@ for thread in threads: thread.join()
 """
 
 
+FOUR_AT_A_TIME = """\
+import threading, time
+at_once = threading.Semaphore(4)
+def fetch():
+    for _ in range(10):
+        at_once.acquire()
+        try:
+            time.sleep(0.02)
+        finally:
+            at_once.release()
+threads = [threading.Thread(target=fetch) for _ in range(8)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+"""
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "text",
-    [LOADED, RESULTS, COLUMNS, CHUNKS, SLEEPERS],
-    ids=["loaded", "results", "columns", "chunks", "sleepers"],
+    [LOADED, RESULTS, COLUMNS, CHUNKS, SLEEPERS, FOUR_AT_A_TIME],
+    ids=["loaded", "results", "columns", "chunks", "sleepers", "four_at_a_time"],
 )
 def test_what_looks_like_a_fault_is_none(text, tmp_path):
     if "numpy" in text:

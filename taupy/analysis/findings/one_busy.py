@@ -65,7 +65,7 @@ _WAITING = frozenset(
 )  # fmt: skip
 """C functions that wait, and are called by nothing that computes."""
 
-_LOCKS = frozenset({"Lock", "RLock", "Semaphore", "BoundedSemaphore", "Condition"})
+_LOCKS = frozenset({"Lock", "RLock", "Condition"})
 
 LEAST_LOCKED = 0.2
 """Minimum share of the workers' time in which they wait for a lock."""
@@ -308,5 +308,5 @@ def _makes_lock(node: ast.Call | ast.keyword) -> bool:
 def _is_lock(entered: ast.expr, locks: set[str]) -> bool:
     names = source.names(entered)
     return bool(names & locks) or any(
-        word in name.lower() for name in names for word in ("lock", "mutex", "semaphore")
+        word in name.lower() for name in names for word in ("lock", "mutex")
     )
