@@ -17,6 +17,7 @@ from taupy import units
 from taupy.analysis.sweep import as_number
 from taupy.comparison.sweep import Sweep
 from taupy.comparison.swept_values import Where
+from taupy.drawing import import_matplotlib
 from taupy.errors import TaupyError, UsageError
 from taupy.escaping import html, page_head, visible
 
@@ -77,6 +78,7 @@ def write(sweep: Sweep, path: str, most: int = 8) -> None:
 
 def _drawn(sweep: Sweep, kind: str, most: int) -> bytes:
     try:
+        import_matplotlib()
         drawn = figure(sweep, most, title=kind != "html")
     except ImportError as problem:
         raise TaupyError(

@@ -12,6 +12,7 @@ import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from taupy.drawing import import_matplotlib
 from taupy.errors import UsageError
 from taupy.roofline.chart import Axis, Chart
 from taupy.roofline.lettering import Label, lettering, radius
@@ -71,6 +72,7 @@ def write_picture(
 
 def _figure(chart: Chart, theme: Theme, size: tuple[float, float] | None = None) -> Figure:
     try:
+        import_matplotlib()
         import matplotlib
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure

@@ -5,8 +5,11 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+
+import taupy
 
 TRAP = "import os\nopen({mark!r}, 'a').write(__name__ + ' ' + ' '.join(os.sys.orig_argv) + '\\n')\n"
 NAMES = (
@@ -85,3 +88,31 @@ print(open(folder + "/run", "rb").read().split(b"module_path")[1].split(b"librar
     runs.environment = {"PYTHONPATH": f"{runs.folder}:{runs.folder}/sub"}
     done = runs.taupy("run", "--db", "x.db", "sub/prog.py")
     assert done.returncode == 0 and str(runs.folder) not in done.stdout, done.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["file", "pipe"])
+def test_pictures_take_no_settings_from_the_current_folder(tmp_path, kind):
+    """LaTeX would run for each text of a picture, most of which are names from a database."""
+    pytest.importorskip("matplotlib")
+    (tmp_path / "latex").write_text(f"#!/bin/sh\necho run >>{tmp_path}/mark\nexit 1\n")
+    (tmp_path / "latex").chmod(0o755)
+    if kind == "pipe":
+        os.mkfifo(tmp_path / "matplotlibrc")
+    else:
+        (tmp_path / "matplotlibrc").write_text("text.usetex: True\n")
+    draw = "from matplotlib.figure import Figure; f = Figure(); f.suptitle('x'); f.savefig('x.png')"
+    code = f"from taupy.drawing import import_matplotlib as i; i(); import os; {draw}"
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=120,
+        env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "x.png").exists() and not (tmp_path / "mark").exists()
+
+
+def test_whatever_draws_imports_matplotlib_in_this_way():
+    sources = {file: file.read_text() for file in Path(taupy.__file__).parent.rglob("*.py")}
+    drawing = {file for file, text in sources.items() if "from matplotlib" in text}
+    assert len(drawing) == 2
+    assert all("        import_matplotlib()\n" in sources[file] for file in drawing)
