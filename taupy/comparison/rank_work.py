@@ -1,4 +1,4 @@
-"""Ranks whose collectives were not recorded: how long each spent in the program's own routines.
+"""Ranks whose collectives are not matched: how long each spent in the program's own routines.
 
 Without collectives nothing tells which rank the others waited for. But a routine that took one rank
 longer than the others is known, and that rank is the one to look at.
@@ -113,7 +113,7 @@ def _notes(longer: Mapping[int, Longer], whole: Mapping[int, float]) -> Sequence
             )
     else:
         notes.append("no routine of the program took a rank much longer than the others")
-    return [*notes, "collectives were not recorded: who waited for whom is not known"]
+    return [*notes, "no collectives were matched: who waited for whom is not known"]
 
 
 def _row(

@@ -62,7 +62,7 @@ SLOW = "work [{m.py}{3}] took rank 2 200 ms longer than the median of the other 
 def test_without_collectives_the_rank_whose_routine_took_longer_is_named(command, said):
     text = said(job([100, 100, 300, 100]), command)
     assert SLOW in text
-    assert "who waited for whom is not known" in text
+    assert "no collectives were matched: who waited for whom is not known" in text
 
 
 @pytest.mark.parametrize("words", [[], ["--by", "step"]])
