@@ -26,10 +26,11 @@ CHECKS = Timer("_verify_param_shape_across_processes", "torch/distributed/utils.
 SCALES = Timer("scale", "torch/amp/grad_scaler.py", 7)
 OWN = Timer("wait for a library", groups=("TAUPY",))
 RECEIVED = Timer("gloo:recv", groups=("COMMUNICATION",))
+OF_MPI = Timer("MPI.Comm.recv", groups=("PHASE_COMMUNICATION", "COMMUNICATION"))
 LAYER = Timer("head [Linear]", groups=("LAYER",), short="head")
 
 
-def rank(number: int, augment: int, asked: list[int], received: int = 0):
+def rank(number: int, augment: int, asked: list[int], received: int = 0, receive: Timer = RECEIVED):
     """Of 2 steps; rank 1 waits long for the other while groups are made, and for taupy.
 
     Args:
@@ -44,7 +45,7 @@ def rank(number: int, augment: int, asked: list[int], received: int = 0):
             call(BACKWARD, 2, 200 - augment, [call(REDUCES, 1)]),
         ]),
     ])  # fmt: skip
-    receiving = [host(call(RECEIVED, 1, received), number, 1)] if received else []
+    receiving = [host(call(receive, 1, received), number, 1)] if received else []
     profile = profile_of(host(tree, number), *receiving)
     measured = profile.threads[0]
     measured.collectives = [collectives(asked, [95, 195], ranks="0-2", size=3)]
@@ -165,11 +166,14 @@ def test_receives_are_said_to_count_as_compute(ask):
     assert "receives" not in ask("4")
 
 
+@pytest.mark.parametrize("receive", [RECEIVED, OF_MPI], ids=lambda timer: timer.name)
 @pytest.mark.parametrize(("received", "is_known"), [(62, True), (63, False)])
-def test_what_made_a_rank_late_that_may_have_waited_itself_is_not_known(ask, received, is_known):
+def test_what_made_a_rank_late_that_may_have_waited_itself_is_not_known(
+    ask, received, is_known, receive
+):
     """The other waited 125 ns for it."""
     with ProfileDB.open("taupy.db", readonly=False) as db:
-        for profile in (rank(0, 20, [20, 120]), rank(1, 160, [85, 180], received)):
+        for profile in (rank(0, 20, [20, 120]), rank(1, 160, [85, 180], received, receive)):
             add_profile(db, replace(profile, uuid="7" * 36))
     text = ask("3")
     assert "the others waited 125 ns for rank 1, 100 % of all waiting" in text
