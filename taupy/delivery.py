@@ -475,16 +475,15 @@ def _rescue(run: _Run, facts: Mapping[str, str]) -> Path | None:
     }
     masking = masking_of(run.folder, settings)
     files = {name: run.folder / name for name in run.folder.names() if is_kept(name)} | run.spilled
-    try:
-        members = {name: masked_copy(name, file, masking) for name, file in files.items()}
-    except OSError:
-        return None
+    members: dict[str, rescue.Member] = {
+        name: partial(masked_copy, name, file, masking) for name, file in files.items()
+    }
     members |= {"run": values.dumps(record), FACTS: values.dumps(dict(facts))}
     name = f"{run.database.name}-{settings.uuid}{rescue.SUFFIX}"
     for place in (run.database.parent, Path(settings.cwd), Path(run.folder.path).parent):
         try:
             rescue.pack(place / name, members)
-        except OSError:
+        except (OSError, MemoryError):
             continue
         run.remove(list(run.spilled.values()))
         return place / name

@@ -29,12 +29,15 @@ _DAMAGE = (
 Chosen = Callable[[str], bool]
 """Whether a file of this name belongs to a run."""
 
+Member = bytes | Callable[[], File | bytes]
+"""What a file of a run contains, or a function that returns it, or the file that has it."""
 
-def pack(target: Path, members: Mapping[str, File | bytes]) -> None:
+
+def pack(target: Path, members: Mapping[str, Member]) -> None:
     """Write a run into a new file, which only this user may read.
 
     Args:
-        members: files or their contents, by name.
+        members: by name; one at a time is in memory.
 
     Raises:
         OSError: it cannot be written, or exists already; no partial file remains.
@@ -47,10 +50,11 @@ def pack(target: Path, members: Mapping[str, File | bytes]) -> None:
             zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive,
         ):
             for name, member in members.items():
-                if isinstance(member, bytes):
-                    archive.writestr(name, member)
+                content = member if isinstance(member, bytes) else member()
+                if isinstance(content, bytes):
+                    archive.writestr(name, content)
                 else:
-                    _add(archive, name, member)
+                    _add(archive, name, content)
     except BaseException:
         os.unlink(target)
         raise
