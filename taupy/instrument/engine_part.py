@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 __builtins__ = {**vars(builtins)}  # type: ignore[assignment]
 VERSION = 4
 _open, _write, _close, _rename = posix.open, posix.write, posix.close, posix.rename
+_unlink = posix.unlink
 _clock, _getppid = time.perf_counter_ns, posix.getppid
 _stat, _fstat = posix.stat, posix.fstat
 _spawn, _waitpid, _OPEN = posix.posix_spawn, posix.waitpid, posix.POSIX_SPAWN_OPEN
@@ -113,7 +114,16 @@ def write(engine: "Any", path: bytes, state: str) -> bool:
             trace = trace.tb_next
         if trace is not None and not is_ours(trace.tb_frame.f_code.co_filename):
             raise
+        _remove(path + b".new")
         return False
+
+
+def _remove(path: bytes) -> None:
+    """Remove a file that could not be written whole, or not put in its place."""
+    try:
+        _unlink(path)
+    except OSError:
+        return
 
 
 def place_of(path: bytes) -> "tuple[int, int] | None":
