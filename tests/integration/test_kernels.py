@@ -257,8 +257,9 @@ def test_candidates_propose_what_the_code_says(with_code, database):
     done = taupy(with_code, "candidates", "1", "--metric", "code", "--json")
     assert done.returncode == 0, done.stderr
     rows = {row["rule"]: row for row in json.loads(done.stdout)["rows"]}
-    # Half of the traffic is used: at most half of gemm's 5000 ns.
-    assert rows["access"]["saved_ns"] == 2500
+    # Half of the traffic is used, and the rest may fit into the L2 cache, three times as fast: of
+    # gemm's 5000 ns, a sixth may be left.
+    assert rows["access"]["saved_ns"] == pytest.approx(5000 * 5 / 6)
     # 48 KiB of shared memory leave room for 4 blocks of 8 warps, half of 64; with 64 registers
     # no other block size has more.
     assert set(rows) == {"access"}
