@@ -31,6 +31,13 @@ int counter_descriptor_moved(int low)
     return high;
 }
 
+void counter_descriptors_begin(void)
+{
+    int high = counter_descriptor_moved(open("/", O_PATH | O_CLOEXEC));
+    if (high >= 0)
+        close(high);
+}
+
 int counter_open_event(const CounterEvent *event, int tid, int leader, int inherit)
 {
     struct perf_event_attr wanted;

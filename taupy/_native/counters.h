@@ -47,6 +47,10 @@ extern CounterGroup *_Atomic counter_groups;
 
 /* Move a descriptor to a high number, so that the program's own files get their usual ones. */
 int counter_descriptor_moved(int low);
+
+/* Let the table of descriptors grow as far as that. In a process with threads Linux waits for all
+ * processors (RCU) before it grows: 5 to 28 ms, in the program's first layer. */
+void counter_descriptors_begin(void);
 /* `inherit`: include all threads it will start, and theirs; events are then read one by one, not as
  * a group. */
 int counter_open_event(const CounterEvent *event, int tid, int leader, int inherit);

@@ -160,6 +160,7 @@ static void start_routines(const Options *options)
     routine_watch_add(&thread_names_watch);
     imports_start();
     steps_window_start((uint64_t)options->steps_first, (uint64_t)options->steps_last);
+    counter_descriptors_begin();
     layers_start();
     known_watch_start();
     phases_start();

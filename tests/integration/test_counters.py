@@ -8,6 +8,8 @@ cases are meant, and taken from this machine, with a reason for the skip, where 
 from __future__ import annotations
 
 import os
+import re
+import resource
 import signal
 import subprocess
 import sys
@@ -561,3 +563,12 @@ def test_instructions_of_a_longer_loop_are_more_in_proportion(runs):
     found = values(runs, "instructions")
     assert found["long"][0] == pytest.approx(3 * found["short"][0], rel=0.02)
     assert values(runs, "cycles")["long"][0] > 0
+
+
+def test_the_table_of_descriptors_is_large_enough_from_the_start(runs, native):
+    """Ours have high numbers. In a process with threads, Linux waits for all processors before the
+    table grows: 5 to 28 ms in the first layer of a program with PyTorch."""
+    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    done = runs.run("print(open('/proc/self/status').read())")
+    (size,) = re.findall(r"FDSize:\s+(\d+)", done.stdout)
+    assert int(size) > (4096 if limit > 8192 else limit // 2)
