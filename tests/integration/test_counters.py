@@ -8,7 +8,6 @@ cases are meant, and taken from this machine, with a reason for the skip, where 
 from __future__ import annotations
 
 import os
-import re
 import resource
 import signal
 import subprocess
@@ -569,6 +568,12 @@ def test_the_table_of_descriptors_is_large_enough_from_the_start(runs, native):
     """Ours have high numbers. In a process with threads, Linux waits for all processors before the
     table grows: 5 to 28 ms in the first layer of a program with PyTorch."""
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    done = runs.run("print(open('/proc/self/status').read())")
-    (size,) = re.findall(r"FDSize:\s+(\d+)", done.stdout)
-    assert int(size) > (4096 if limit > 8192 else limit // 2)
+    high = 4096 if limit > 8192 or limit < 0 else limit // 2
+    done = runs.run(f"""
+import fcntl, re
+def size(): return re.search("FDSize.*", open("/proc/self/status").read())[0]
+before = size()
+fcntl.fcntl(open("/proc/self/status"), fcntl.F_DUPFD, {high})
+print(before == size(), before)
+""")
+    assert done.stdout.startswith("True"), done.stdout
