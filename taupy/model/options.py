@@ -1,0 +1,108 @@
+"""Options that describe themselves: to the command that takes them, and to a notebook.
+
+A question of several words is a frozen dataclass derived from `Asked`, and each of its fields is
+made by `option` and the like. `commands/answering.py` makes arguments of a command from it; the
+same class checks what a notebook gives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import Field, dataclass, field, fields
+from typing import Any
+
+from taupy.errors import UsageError
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """How an option is given to a command.
+
+    Attributes:
+        choices: the words it may be; () for a number, a text or a switch.
+        renamed: old words, each with the present one.
+        least: the smallest number.
+        metavar: stands for the value in `--help`.
+        names: names other than the field's: `-n`, or `--all` for people, who else see less.
+        is_text: any text, such as a name.
+        repeated: may be given several times: a tuple of texts.
+        read: makes the value of the text that a command is given.
+        group: the heading in `--help` under which it stands.
+    """
+
+    help: str
+    choices: Sequence[str] = ()
+    renamed: Mapping[str, str] = field(default_factory=dict)
+    least: int = 0
+    metavar: str | None = None
+    names: Sequence[str] = ()
+    is_text: bool = False
+    repeated: bool = False
+    read: Callable[[str], object] | None = None
+    group: str = ""
+
+    def spelled(self, word: str) -> str:
+        return self.renamed.get(word, word)
+
+
+def option(default: object, help: str, **more: Any) -> Any:
+    """A field of a class derived from `Asked`."""
+    return field(default=default, metadata={"setting": Setting(help, **more)})
+
+
+def by(choices: Sequence[str], help: str, **more: Any) -> Any:
+    """The dimension of an answer; the first is the default."""
+    text = f"{help}: {', '.join(choices)} (default: {choices[0]})"
+    return option(choices[0], text, choices=choices, metavar="DIMENSION", **more)
+
+
+def texts(help: str, metavar: str, **more: Any) -> Any:
+    """Any number of texts. A notebook may give one without a list."""
+    return option((), help, metavar=metavar, repeated=True, is_text=True, **more)
+
+
+def whole(help: str, **more: Any) -> Any:
+    """Whether all rows are shown. Otherwise, those that people read first."""
+    return option(True, help, names=("--all",), **more)
+
+
+def limit(help: str = "show N rows", **more: Any) -> Any:
+    """The number of rows of each table; None for all."""
+    return option(None, help, names=("--limit", "-n"), metavar="N", **more)
+
+
+def settings(options: type[Asked]) -> Iterator[tuple[Field[Any], Setting]]:
+    """The fields that are options, and how each is given."""
+    for entry in fields(options):
+        if "setting" in entry.metadata:
+            yield entry, entry.metadata["setting"]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Options of a question.
+
+    Raises:
+        UsageError: a value is none of its choices, or too small.
+    """
+
+    @property
+    def alone(self) -> bool:
+        """Whether there is exactly one table, in JSON an object instead of a list."""
+        return False
+
+    def __post_init__(self) -> None:
+        for entry, setting in settings(type(self)):
+            value = getattr(self, entry.name)
+            if setting.repeated:
+                given = (value,) if isinstance(value, str) else tuple(value)
+                object.__setattr__(self, entry.name, given)
+            elif setting.choices:
+                value = setting.spelled(value)
+                object.__setattr__(self, entry.name, value)
+                if value not in (*setting.choices, entry.default):
+                    choices = ", ".join(setting.choices)
+                    raise UsageError(f"{entry.name} must be one of {choices}, not {value!r}")
+            elif value is not None and isinstance(entry.default, int | None):
+                if not setting.is_text and setting.read is None and value < setting.least:
+                    raise UsageError(f"{entry.name} must be at least {setting.least}")
