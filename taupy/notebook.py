@@ -22,12 +22,11 @@ from typing import TYPE_CHECKING, Any, TypeVar, get_args
 from taupy.analysis import gate as conditions
 from taupy.analysis.match import LEVELS, Level, NameTable
 from taupy.analysis.pivot import Across
+from taupy.analysis.significance import Correction
 from taupy.analysis.sweep import Scaling
-from taupy.answers import kernels, layers, memory, phases, places, ranks, steps, waiting
+from taupy.answers import compare, kernels, layers, memory, phases, places, ranks, steps, waiting
 from taupy.answers.answer import Asked, Nothing
 from taupy.comparison import (
-    comparison,
-    comparison_views,
     gate,
     gate_view,
     pivot,
@@ -36,7 +35,6 @@ from taupy.comparison import (
     verdicts,
 )
 from taupy.comparison.comparison import By, ComparisonOptions, Statistic
-from taupy.comparison.comparison_views import Shown
 from taupy.comparison.pivot import Layout
 from taupy.comparison.sweep import Across as SweepAcross
 from taupy.comparison.sweep import SweepOptions
@@ -286,6 +284,10 @@ class Database(api.Database):
         alpha: float = verdicts.ALPHA,
         min_effect: float = verdicts.MIN_EFFECT,
         min_share: float = verdicts.MIN_SHARE,
+        correction: Correction = "maxt",
+        sort: str = "impact",
+        reverse: bool = False,
+        limit: int | None = None,
     ) -> pd.DataFrame:
         """Compare trials; the row with the largest impact comes first.
 
@@ -304,50 +306,34 @@ class Database(api.Database):
         Raises:
             taupy.errors.NoSuchTrial, MissingMetric, UsageError: as for `taupy compare`.
         """
-        for what, choice, allowed in (
-            ("by", by, comparison.BYS),
-            ("match", match, LEVELS),
-            ("over", over, get_args(Over)),
-            ("value", value, (None, *VALUES, *comparison.STATISTICS)),
-        ):
-            _check(what, choice, allowed)
-        question = ComparisonOptions(
+        question = compare.Options(
+            baseline=None if baseline is None else str(baseline),
             by=by,
             metric=metric,
-            value=value or ("mean" if by == "event" else "exclusive"),
+            value=value,  # type: ignore[arg-type]  # None: the usual one
             over=over,
-            level=match,
+            match=match,
             table=NameTable(table) if table else None,
-            groups=_texts(group),
-            names=_texts(filter),
+            filter=filter,
+            group=group,
+            alpha=alpha,
+            min_effect=min_effect,
+            min_share=min_share,
+            correction=correction,
+            sort=sort,
+            reverse=reverse,
+            limit=limit,
         )
-        rule = Rule(alpha, min_effect, min_share)
         with self._opened() as db:
-            compared = sides.sides(
-                db, [str(trial) for trial in trials], None if baseline is None else str(baseline)
-            )
-            facts = sides.facts_of(db, compared)
-            apart, _ = sides.obstacles(compared, facts)
-            if by == "metadata":
-                frame = forms.frame([comparison_views.metadata_view(compared, facts, True)])
-                unit, apart_in_names = "", []
-            else:
-                answers = comparison.answers(db, compared, question)
-                apart_in_names = comparison.warnings(compared, answers)
-                views = []
-                for answer in answers:
-                    verdicts_of = [
-                        verdicts.verdicts(answer, at, rule) for at in range(1, len(compared))
-                    ]
-                    views.append(comparison_views.rows_view(answer, compared, verdicts_of, Shown()))
-                frame = forms.frame(views)
-                unit = answers[0].metric.unit
+            compared = compare.compared(db, list(map(str, trials)), question)
+            frame = forms.frame(compared.tables())
+        answers = compared.answers
         frame.attrs.update(
             metric=metric,
-            unit=unit,
-            sides={side.letter: [trial.id for trial in side.trials] for side in compared},
-            not_comparable=[difference.text for difference in apart],
-            warnings=apart_in_names,
+            unit=answers[0].metric.unit if answers else "",
+            sides={side.letter: [trial.id for trial in side.trials] for side in compared.sides},
+            not_comparable=[difference.text for difference in compared.apart],
+            warnings=compared.names_apart,
         )
         return frame
 

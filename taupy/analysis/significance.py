@@ -27,13 +27,14 @@ import math
 from collections.abc import Sequence
 from functools import lru_cache
 from itertools import combinations
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
 Correction = Literal["maxt", "holm", "bh", "none"]
+CORRECTIONS: tuple[Correction, ...] = get_args(Correction)
 
 MOST_SHUFFLES = 9_999
 ENOUGH = 5

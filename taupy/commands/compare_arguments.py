@@ -1,4 +1,4 @@
-"""The arguments of `taupy compare`, some of which other commands share."""
+"""Arguments that `taupy compare` shares with other commands: conditions, files of code."""
 
 from __future__ import annotations
 
@@ -6,13 +6,9 @@ import argparse
 import os
 import re
 
-from taupy.analysis import match
 from taupy.analysis.comparable import KINDS
 from taupy.analysis.match import NameTable
 from taupy.commands import options
-from taupy.comparison import verdicts
-from taupy.comparison.comparison import BYS, STATISTICS
-from taupy.comparison.trial_values import VALUES
 from taupy.errors import UsageError
 from taupy.model.project import read_toml
 
@@ -21,78 +17,6 @@ if TYPE_CHECKING:
     from taupy.comparison.gate import Conclusion, Judgement
 
 _CODE_FILE = re.compile(r".*\.(cubin|fatbin|ptx|a|so(\.\d+)*)", re.DOTALL)
-PEOPLE_ROWS = 25
-"""Default number of rows in tables for people."""
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    options.add_trials_argument(parser, "; two or more TRIALs")
-    parser.add_argument(
-        "--baseline", metavar="TRIAL", help="compare the others with this, such as tag:main"
-    )
-    options.add_reading_arguments(parser)
-    _add_question(parser)
-    _add_matching(parser)
-    _add_statistics(parser)
-    _add_gate(parser)
-    _add_output(parser)
-
-
-def _add_question(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("what to compare")
-    group.add_argument(
-        "--by", choices=BYS, default="routine", metavar="DIMENSION",
-        help=", ".join(BYS) + " (default: routine, with GPU work in a separate table)",
-    )  # fmt: skip
-    group.add_argument("--metric", default="time", metavar="NAME", help="default: time")
-    group.add_argument(
-        "--value", choices=(*VALUES, *STATISTICS), default=None, metavar="WHICH",
-        help=", ".join(VALUES) + " (default: exclusive); for user events "
-        + ", ".join(STATISTICS) + " (default: mean)",
-    )  # fmt: skip
-    group.add_argument(
-        "--over",
-        choices=("total", "mean", "max"),
-        default="total",
-        help="how to combine a trial's threads",
-    )
-    options.add_routines_arguments(group)
-
-
-def _add_matching(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("how to match names")
-    options.add_matching_arguments(
-        group,
-        match.LEVELS,
-        "kernels: by full names, shortened only until a match is found (auto), or all shortened "
-        "alike; exact: full names only, with line numbers for routines",
-        'a TOML file with lines such as "gemm" = ["*gemm*", "/sgemm_/"] (default: '
-        "[tool.taupy.match] of pyproject.toml)",
-    )
-
-
-def _add_statistics(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("repeated runs")
-    group.add_argument(
-        "--alpha", type=probability, default=verdicts.ALPHA, metavar="P",
-        help="the chance of any false alarm in a table (default: 0.05)",
-    )  # fmt: skip
-    group.add_argument(
-        "--min-effect", type=_part, default=verdicts.MIN_EFFECT, metavar="PERCENT",
-        help="ignore smaller changes (default: 5%%)",
-    )  # fmt: skip
-    group.add_argument(
-        "--min-share", type=_part, default=verdicts.MIN_SHARE, metavar="PERCENT",
-        help="do not test rows below this share of the whole (default: 1%%)",
-    )  # fmt: skip
-    group.add_argument(
-        "--correction", choices=("maxt", "holm", "bh", "none"), default="maxt",
-        help="correction for multiple comparisons (default: maxt, Westfall and Young's)",
-    )  # fmt: skip
-
-
-def _add_gate(parser: argparse.ArgumentParser) -> None:
-    add_gate_arguments(parser.add_argument_group("a gate for CI"))
 
 
 def add_gate_arguments(group: argparse._ArgumentGroup, required: bool = False) -> None:
@@ -135,33 +59,6 @@ def write_junit(path: str | None, judgement: Judgement, conclusion: Conclusion) 
             file.write(junit(judgement, conclusion))
     except OSError as problem:
         raise UsageError(f"--junit: {path} cannot be written: {problem.strerror}") from None
-
-
-def _add_output(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("output")
-    group.add_argument(
-        "--sort", choices=("impact", "difference", "ratio", "value", "name"), default="impact",
-        help="sort key (default: impact, the row's effect on the whole, up or down)",
-    )  # fmt: skip
-    group.add_argument("--reverse", "-r", action="store_true", help="reverse the order")
-    options.add_table_arguments(
-        group, f"rows per table (default: {PEOPLE_ROWS} for people, all in CSV and JSON)"
-    )
-
-
-def _part(text: str) -> float:
-    return options.percent(text) / 100
-
-
-def probability(text: str) -> float:
-    """An option's value between 0 and 1."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = -1.0
-    if not 0 < value < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a probability between 0 and 1")
-    return value
 
 
 def _kinds(text: str) -> tuple[str, ...]:

@@ -6,7 +6,6 @@ import argparse
 from collections.abc import Sequence
 
 from taupy.analysis.gate import Condition
-from taupy.analysis.match import NameTable
 from taupy.commands import bar
 from taupy.commands.compare_arguments import named, of_chip, write_junit
 from taupy.errors import UsageError
@@ -16,7 +15,7 @@ from taupy.units import several
 ROWS = 25
 
 
-def run(args: argparse.Namespace, parsed: Sequence[Condition], names: NameTable | None) -> int:
+def run(args: argparse.Namespace, parsed: Sequence[Condition]) -> int:
     """Compare two files; the exit code is the gate's."""
     from taupy.commands.static import read
     from taupy.comparison import gate_view, kernel_gate
@@ -33,9 +32,9 @@ def run(args: argparse.Namespace, parsed: Sequence[Condition], names: NameTable 
             codes, remarks = read([path], chips)
             sides.append(CodeSide(text, tuple(codes)))
             notes += remarks
-    pairs, more = kernel_gate.pairs(sides[0], sides[1], args.match, names)
+    pairs, more = kernel_gate.pairs(sides[0], sides[1], args.match, args.table)
     machines = args.form not in terminal.FOR_PEOPLE
-    limit = args.limit if args.limit is not None else None if machines or args.all else ROWS
+    limit = args.limit if args.limit is not None else None if machines or args.whole else ROWS
     views = [kernel_gate.table(pairs, (sides[0], sides[1]), [*notes, *more], limit)]
     code = 0
     if parsed:

@@ -30,13 +30,14 @@ from taupy import units
 from taupy.analysis import gate as conditions
 from taupy.analysis import sequential
 from taupy.analysis.gate import Condition
-from taupy.commands import compare_arguments, gate_metrics, options
+from taupy.commands import answering, compare_arguments, gate_metrics, options
 from taupy.commands.messages import say, tell
 from taupy.comparison import gate, gate_view, sides, verdicts
 from taupy.comparison.comparison import ComparisonOptions
 from taupy.comparison.sides import Side
 from taupy.comparison.verdicts import Rule
 from taupy.errors import DatabaseError, NoSuchTrial, TaupyError, UsageError
+from taupy.model.options import probability
 from taupy.pprof import terminal
 from taupy.pprof.view import View
 from taupy.profiledb import selector
@@ -70,7 +71,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"maximum number of pairs of runs (default: {MOST_PAIRS})",
     )  # fmt: skip
     parser.add_argument(
-        "--alpha", type=compare_arguments.probability, default=verdicts.ALPHA, metavar="P",
+        "--alpha", type=answering.argument(probability), default=verdicts.ALPHA, metavar="P",
         help="probability of a false failure, over all conditions and looks (default: 0.05)",
     )  # fmt: skip
     parser.add_argument("--quiet", "-q", action="store_true", help="do not report progress")

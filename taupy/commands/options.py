@@ -243,17 +243,6 @@ def traced(text: str) -> list[str]:
     return kinds
 
 
-def percent(text: str) -> float:
-    """An option's value from 0 to 100, with or without a percent sign: 5, 0.5%."""
-    try:
-        value = float(text.removesuffix("%"))
-    except ValueError:
-        value = -1.0
-    if not 0 <= value <= 100:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a percentage from 0 to 100")
-    return value
-
-
 class Renamed(argparse.Action):
     """An option under its old name, for one version: prints the new name.
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import argparse
 import re
 
-from taupy.commands import options, running
+from taupy.commands import answering, options, running
 from taupy.errors import UsageError
+from taupy.model.options import percentage
 from taupy.pprof import flat
 from taupy.pprof.figures import SORT_KEYS
 from taupy.profiledb.dimensions import WITHIN
@@ -113,7 +114,7 @@ def _add_views(parser: argparse.ArgumentParser) -> None:
     views.add_argument(
         "--min-share",
         "--min-percent",  # its old name
-        type=options.percent,
+        type=answering.argument(percentage),
         metavar="PERCENT",
         help="hide call paths below this share of the whole in a tree (default: "
         f"{TREE_MIN_PERCENT:g}%%; none in CSV and JSON)",

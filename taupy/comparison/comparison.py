@@ -14,7 +14,7 @@ from itertools import chain
 from typing import Literal, get_args
 
 from taupy.analysis.compare import Comparison, Row, compared
-from taupy.analysis.match import Key, Level, NameTable
+from taupy.analysis.match import LEVELS, Key, Level, NameTable
 from taupy.analysis.program_parts import is_import
 from taupy.comparison.calls import CallsOfPaths, Medians
 from taupy.comparison.layer_names import layer_keys
@@ -26,6 +26,7 @@ from taupy.errors import MissingMetric, UsageError
 from taupy.model import answer as values
 from taupy.model.metric import NOT_ROUTINES, Metric
 from taupy.model.names import one_name
+from taupy.model.options import Asked, option, texts
 from taupy.model.question import COUNTS
 from taupy.model.rows import TimerRow
 from taupy.pprof.selection import name_test
@@ -53,30 +54,74 @@ Statistic = Literal["mean", "samples", "minimum", "maximum", "sum"]
 STATISTICS: tuple[Statistic, ...] = get_args(Statistic)
 
 
-@dataclass(frozen=True, slots=True)
-class ComparisonOptions:
+_WHAT, _MATCHING = "what to compare", "how to match names"
+
+
+@dataclass(frozen=True)
+class ComparisonOptions(Asked):
     """What to compare, and how.
 
     Attributes:
         metric: measured or derived.
         value: which of the metric's values; for user events, a `Statistic`.
         over: how to combine a trial's threads.
-        level, table: how to match names (`analysis/match.py`).
-        groups, names: only timers in one of these groups, and whose names match one of these
+        match, table: how to match names (`analysis/match.py`).
+        group, filter: only timers in one of these groups, and whose names match one of these
             patterns; empty for all.
         imports: by routine, also those that are imports. They are shown in any case if groups or
             names are given.
     """
 
-    by: By = "routine"
-    metric: str = "time"
-    value: Value | Statistic = "exclusive"
-    over: Over = "total"
-    level: Level = "auto"
-    table: NameTable | None = None
-    groups: tuple[str, ...] = ()
-    names: tuple[str, ...] = ()
+    by: By = option(
+        "routine",
+        ", ".join(BYS) + " (default: routine, with GPU work in a separate table)",
+        choices=BYS,
+        metavar="DIMENSION",
+        group=_WHAT,
+    )
+    metric: str = option("time", "default: time", metavar="NAME", is_text=True, group=_WHAT)
+    value: Value | Statistic = option(
+        None,
+        ", ".join(VALUES) + " (default: exclusive); for user events "
+        + ", ".join(STATISTICS) + " (default: mean)",
+        choices=(*VALUES, *STATISTICS),
+        metavar="WHICH",
+        group=_WHAT,
+    )  # fmt: skip
+    over: Over = option(
+        "total", "how to combine a trial's threads", choices=get_args(Over), group=_WHAT
+    )
+    group: Sequence[str] = texts(
+        "only routines in this group: PYTHON, PHASE, ...", "NAME", group=_WHAT
+    )
+    filter: Sequence[str] = texts(
+        "only routines whose name contains TEXT, matches a pattern with * and ?, or /REGEX/",
+        "PATTERN",
+        group=_WHAT,
+    )
+    match: Level = option(
+        "auto",
+        "kernels: by full names, shortened only until a match is found (auto), or all shortened "
+        "alike; exact: full names only, with line numbers for routines",
+        choices=LEVELS,
+        group=_MATCHING,
+    )
+    table: NameTable | None = option(
+        None,
+        'a TOML file with lines such as "gemm" = ["*gemm*", "/sgemm_/"] (default: '
+        "[tool.taupy.match] of pyproject.toml)",
+        names=("--match-table",),
+        metavar="FILE",
+        is_text=True,
+        group=_MATCHING,
+    )
     imports: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.value is None:
+            usual: Value | Statistic = "mean" if self.by == "event" else "exclusive"
+            object.__setattr__(self, "value", usual)
 
 
 @dataclass(slots=True)
@@ -134,7 +179,7 @@ def answers(
         of_places = [comparing.answer(None)]
     if not any(answer.comparison.rows for answer in of_places):
         what = "routine or kernel" if question.by == "routine" else question.by
-        selected = " that was selected" if question.names or question.groups else ""
+        selected = " that was selected" if question.filter or question.group else ""
         raise UsageError(
             "these trials have no steps: see docs/steps.md"
             if question.by == "step"
@@ -150,7 +195,7 @@ def _check(question: ComparisonOptions) -> None:
         raise UsageError(
             f"rows by {question.by} have no value '{question.value}' (only: {', '.join(allowed)})"
         )
-    if question.by == "event" and (question.groups or question.metric != "time"):
+    if question.by == "event" and (question.group or question.metric != "time"):
         raise UsageError("user events have no groups and no metric: select them with --filter")
 
 
@@ -167,7 +212,7 @@ class _Comparing:
         of_steps = question.by == "step"
         values = TrialValues.of(db, ids, question.metric, value, of_steps=of_steps)
         self.values = replace(values, over=question.over)
-        self._limits = self.values.limits(question.groups, question.names)
+        self._limits = self.values.limits(question.group, question.filter)
 
     def has(self, where: Where) -> bool:
         """Does any trial have the metric on these threads?"""
@@ -194,7 +239,7 @@ class _Comparing:
             for timer in imports & side.keys():
                 del side[timer]
         keys_of = matched(
-            self.db, self._trials, timers_of_sides, self.question.level, self.question.table
+            self.db, self._trials, timers_of_sides, self.question.match, self.question.table
         )
         keys = {key.identity: key for side in keys_of for key in side.values()}
 
@@ -216,7 +261,7 @@ class _Comparing:
         named = _file_named if by == "file" else partial(written, by)
         names = {named(label) for answer in of_sides for label in answer.table.labels[by]}
         of_side: Sequence[Mapping[str, Key]] = [{} for _ in self.sides]
-        if by == "layer" and self.question.level != "exact":
+        if by == "layer" and self.question.match != "exact":
             of_side = layer_keys(self.values, self._trials)
         keys: dict[Hashable, Key] = {
             name: Key(name, name, name, None, None, "", "same") for name in names
@@ -234,7 +279,7 @@ class _Comparing:
 
     def _callpaths(self) -> ComparedTable:
         of_sides = self.values.answers("callpath", limits=self._limits)
-        paths = path_keys(self.db, self.sides, self.question.level, self.question.table)
+        paths = path_keys(self.db, self.sides, self.question.match, self.question.table)
 
         def keyed(side: int, answer: values.Answer) -> Sequence[Hashable]:
             return paths.keyed(side, answer.table.row_labels("callpath"))
@@ -271,7 +316,7 @@ class _Comparing:
             (question.value != "exclusive" and question.value != "inclusive")
             or question.table
             or self._limits
-            or question.level not in ("auto", "exact")
+            or question.match not in ("auto", "exact")
             or question.over != "total"
             or not self.values.is_measured
             or not trial_facts.have_equal_timers(self.db, self.values.trials)
@@ -382,7 +427,7 @@ def metric_shown(metric: Metric, value: str) -> Metric:
 
 def _events(db: ProfileDB, sides: Sequence[Side], question: ComparisonOptions) -> ComparedTable:
     statistic = _STATISTIC_OF[question.value]  # type: ignore[index]
-    tests = {pattern: name_test(pattern) for pattern in question.names}
+    tests = {pattern: name_test(pattern) for pattern in question.filter}
     keys: dict[Hashable, Key] = {}
     values: list[list[dict[Hashable, float]]] = []
     calls: list[list[dict[Hashable, float]]] = []

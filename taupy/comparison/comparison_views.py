@@ -29,12 +29,15 @@ LAST_ROUTINES = 3
 """Number of routines shown of a call path; CSV and JSON contain all."""
 
 
+SORTS = ("impact", "difference", "ratio", "value", "name")
+
+
 @dataclass(frozen=True, slots=True)
 class Shown:
     """Number and order of rows.
 
     Attributes:
-        sort: impact, difference, ratio, value or name.
+        sort: of `SORTS`.
         limit: number of rows; the others are summed below them. None for all.
         confidence: of the intervals of ratios.
     """

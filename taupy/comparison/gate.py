@@ -355,7 +355,7 @@ def _of_events(
 ) -> _There:
     del rule  # events are not parts of a whole
     assert condition.pattern is not None
-    of_condition = replace(question, by="event", value=condition.metric, names=())  # type: ignore[arg-type]
+    of_condition = replace(question, by="event", value=condition.metric, filter=())  # type: ignore[arg-type]
     (answer,) = answers(db, sides, of_condition)
     test = name_test(condition.pattern)
     rows: list[Candidate] = []
@@ -388,7 +388,7 @@ def _of_events(
 def _question_of(condition: Condition, question: ComparisonOptions) -> ComparisonOptions:
     """The default value: inclusive for routines named in a condition, exclusive for all."""
     value = condition.value or ("inclusive" if condition.pattern is not None else "exclusive")
-    of_condition = replace(question, by="routine", groups=(), names=(), imports=True)
+    of_condition = replace(question, by="routine", group=(), filter=(), imports=True)
     if condition.metric in gate.COUNTS:
         return replace(of_condition, metric="time", value=condition.metric)  # type: ignore[arg-type]
     return replace(of_condition, metric=condition.metric, value=value)

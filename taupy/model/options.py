@@ -103,6 +103,50 @@ class Asked:
                 if value not in (*setting.choices, entry.default):
                     choices = ", ".join(setting.choices)
                     raise UsageError(f"{entry.name} must be one of {choices}, not {value!r}")
-            elif value is not None and isinstance(entry.default, int | None):
-                if not setting.is_text and setting.read is None and value < setting.least:
-                    raise UsageError(f"{entry.name} must be at least {setting.least}")
+            elif value is None or setting.is_text or setting.read is not None:
+                continue
+            elif value < setting.least:
+                raise UsageError(f"{entry.name} must be at least {setting.least}")
+
+
+# --- what a command is given ---------------------------------------------------
+
+
+def percentage(text: str) -> float:
+    """A value from 0 to 100, with or without a percent sign: 5, 0.5%.
+
+    Raises:
+        UsageError: it is none.
+    """
+    value = _number(text.removesuffix("%"))
+    if not 0 <= value <= 100:
+        raise UsageError(f"{text!r} is not a percentage from 0 to 100")
+    return value
+
+
+def part(text: str) -> float:
+    """A percentage as a part of one.
+
+    Raises:
+        UsageError: it is none.
+    """
+    return percentage(text) / 100
+
+
+def probability(text: str) -> float:
+    """A value between 0 and 1.
+
+    Raises:
+        UsageError: it is none.
+    """
+    value = _number(text)
+    if not 0 < value < 1:
+        raise UsageError(f"{text!r} is not a probability between 0 and 1")
+    return value
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return -1.0

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Sequence
+from dataclasses import replace
 
 from taupy.analysis import gate as conditions
-from taupy.analysis.comparable import Difference
 from taupy.analysis.gate import Condition
 from taupy.analysis.match import Key
-from taupy.comparison import comparison, comparison_views, gate, gate_view, sides, verdicts
+from taupy.answers import compare
+from taupy.answers.compare import Compared, Options
+from taupy.comparison import comparison, comparison_views, gate, gate_view
 from taupy.comparison.comparison import By, ComparedTable, ComparisonOptions
-from taupy.comparison.comparison_views import Shown
 from taupy.comparison.path_names import PathsById
 from taupy.comparison.sides import Side
-from taupy.comparison.verdicts import Rule
 from taupy.errors import MissingMetric, UsageError
 from taupy.model.progress import SILENT, Progress
 from taupy.model.rows import TimerRow
-from taupy.pprof.view import View
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.dimensions import ids_of
 from taupy.report.contents import Contents, Part, Section, add_trees
@@ -26,29 +24,6 @@ from taupy.report.forest import VERDICTS, Aligned, Forest
 
 GATE = "time > +5%"
 """The default condition."""
-
-_RULE = Rule()
-
-
-@dataclass(frozen=True, slots=True)
-class _Compared:
-    """Two sides, how they differ, and the answers shown in all tables."""
-
-    db: ProfileDB
-    sides: Sequence[Side]
-    facts: Sequence[Sequence[Mapping[str, str]]]
-    apart: Sequence[Difference]
-    within: Sequence[tuple[str, Difference]]
-    routines: Sequence[ComparedTable]
-
-    @property
-    def few(self) -> str | None:
-        """Why no change can be distinguished from noise, if so."""
-        return verdicts.too_few([len(side.trials) for side in self.sides], _RULE.alpha)
-
-    def view(self, answer: ComparedTable) -> View:
-        judged = [verdicts.verdicts(answer, 1, _RULE)]
-        return comparison_views.rows_view(answer, self.sides, judged, Shown())
 
 
 def of_sides(
@@ -68,11 +43,9 @@ def of_sides(
         taupy.errors.NoSuchTrial, UsageError: as for `taupy compare`.
     """
     progress.begin("building the page", 4, "parts")
-    both = sides.sides(db, [first, second])
-    facts = sides.facts_of(db, both)
-    answers = comparison.answers(db, both, ComparisonOptions(by="routine"))
+    compared = compare.compared(db, [first, second], Options())
+    both = compared.sides
     progress.advance()
-    compared = _Compared(db, both, facts, *sides.obstacles(both, facts), answers)
     contents = Contents(f"{_name(both[0])} and {_name(both[1])}", _subtitle(both))
     _add_trees(compared, contents.forest)
     progress.advance()
@@ -82,7 +55,7 @@ def of_sides(
         Section("overview", "Overview", [judged, *_overview(compared)]),
         *_by(compared, "phases", "Phases", "phase"),
         *_by(compared, "layers", "Layers", "layer"),
-        Section("routines", "All routines", _parts(compared, answers)),
+        Section("routines", "All routines", _parts(compared, compared.answers)),
         Section("facts", "Facts that differ", _facts(compared)),
     ]
     progress.advance()
@@ -92,40 +65,40 @@ def of_sides(
 # --- the flame graph -----------------------------------------------------------
 
 
-def _add_trees(compared: _Compared, forest: Forest) -> None:
+def _add_trees(compared: Compared, forest: Forest) -> None:
     """Add both trees, merging what the comparison matches."""
     paths = None if compared.few else _of_paths(compared)
     for at, side in enumerate(compared.sides):
         trial = side.trials[-1]
-        verdict_of = {} if paths is None else _verdicts_of_paths(compared.db, paths, at, trial.id)
-        add_trees(compared.db, trial, forest, Aligned(at, _keys(compared.routines, at), verdict_of))
+        verdict_of = {} if paths is None else _verdicts_of_paths(compared, paths, at, trial.id)
+        add_trees(compared.db, trial, forest, Aligned(at, _keys(compared.answers, at), verdict_of))
     if paths is not None:
         forest.judged = True
-        for answer in compared.routines:
-            forest.judge(_words(answer))
+        for answer in compared.answers:
+            forest.judge(_words(compared, answer))
 
 
 def _keys(answers: Sequence[ComparedTable], side: int) -> dict[TimerRow, Key]:
     return {timer: key for answer in answers for timer, key in answer.of_timers[side].items()}
 
 
-def _of_paths(compared: _Compared) -> ComparedTable:
+def _of_paths(compared: Compared) -> ComparedTable:
     """The answer by call path and inclusive time, shown as boxes of the flame graph."""
     question = ComparisonOptions(by="callpath", value="inclusive")
     return comparison.answers(compared.db, compared.sides, question)[0]
 
 
 def _verdicts_of_paths(
-    db: ProfileDB, answer: ComparedTable, side: int, trial_id: int
+    compared: Compared, answer: ComparedTable, side: int, trial_id: int
 ) -> dict[int, int]:
-    words, keys = _words(answer), answer.keys
+    words, keys = _words(compared, answer), answer.keys
     assert isinstance(keys, PathsById)
-    ids = list(ids_of(db, "callpath", [trial_id]))
+    ids = list(ids_of(compared.db, "callpath", [trial_id]))
     return {id: words.get(key, 0) for id, key in zip(ids, keys.keyed(side, ids), strict=True)}
 
 
-def _words(answer: ComparedTable) -> dict[Hashable, int]:
-    judged = verdicts.verdicts(answer, 1, _RULE)
+def _words(compared: Compared, answer: ComparedTable) -> dict[Hashable, int]:
+    (judged,) = compared.verdicts(answer)
     return {identity: VERDICTS[verdict.word] for identity, verdict in judged.items()}
 
 
@@ -147,9 +120,10 @@ def _subtitle(compared: Sequence[Side]) -> str:
     return f"{' and '.join(runs)}; call trees are those of the last run of each"
 
 
-def _gate(compared: _Compared, fail_on: Sequence[Condition]) -> tuple[Part, int]:
+def _gate(compared: Compared, fail_on: Sequence[Condition]) -> tuple[Part, int]:
     try:
-        judgement = gate.judge(compared.db, compared.sides, fail_on, ComparisonOptions(), _RULE)
+        question = compared.options
+        judgement = gate.judge(compared.db, compared.sides, fail_on, question, question.rule)
     except MissingMetric as problem:
         return Part("Gate", [str(problem)], is_warning=True), conditions.UNDECIDED
     concluded = gate.concluded(
@@ -159,20 +133,20 @@ def _gate(compared: _Compared, fail_on: Sequence[Condition]) -> tuple[Part, int]
     return Part(views=[view]), concluded.code
 
 
-def _overview(compared: _Compared) -> list[Part]:
-    parts = [Part(views=[comparison_views.sides_view(compared.sides, compared.routines)])]
-    if compared.apart:
-        view = comparison_views.obstacles_view(compared.sides, compared.apart)
-        parts.insert(0, Part(views=[view], is_warning=True))
-    if names_apart := comparison.warnings(compared.sides, compared.routines):
-        parts.insert(0, Part(lines=names_apart, is_warning=True))
+def _overview(compared: Compared) -> list[Part]:
+    trials, *obstacles = compared.about()
+    parts = [
+        *([Part(lines=trials.warnings, is_warning=True)] if trials.warnings else []),
+        *(Part(views=[view], is_warning=True) for view in obstacles),
+        Part(views=[replace(trials, warnings=())]),
+    ]
     if compared.few:
         line = f"{compared.few}; so nothing is grey in the flame graph"
         parts.append(Part("Noise is unknown", [line]))
     return parts
 
 
-def _by(compared: _Compared, name: str, title: str, by: By) -> list[Section]:
+def _by(compared: Compared, name: str, title: str, by: By) -> list[Section]:
     """Side by side, if any of the trials has such rows."""
     try:
         answers = comparison.answers(compared.db, compared.sides, ComparisonOptions(by=by))
@@ -186,9 +160,9 @@ def _several(answers: Sequence[ComparedTable]) -> bool:
     return any(len(answer.comparison.rows) > 1 for answer in answers)
 
 
-def _parts(compared: _Compared, answers: Sequence[ComparedTable]) -> list[Part]:
-    return [Part(views=[compared.view(answer)]) for answer in answers]
+def _parts(compared: Compared, answers: Sequence[ComparedTable]) -> list[Part]:
+    return [Part(views=[view]) for view in compared.tables(answers)]
 
 
-def _facts(compared: _Compared) -> list[Part]:
+def _facts(compared: Compared) -> list[Part]:
     return [Part(views=[comparison_views.metadata_view(compared.sides, compared.facts, False)])]

@@ -144,9 +144,12 @@ def test_metadata_side_by_side(run):
     store(*runs("x", 1, 1, metadata={"a": "1", "b": "2"}), *runs("y", 1, 2, metadata={"a": "1"}))
     _, out, _ = run("compare", "1", "2", "--by", "metadata", "--json")
     found = {row["name"]: (row["a"], row["b"], row["same"]) for row in rows(out)["METADATA"]}
-    assert found == {"b": ("2", None, "no")}
-    _, out, _ = run("compare", "1", "2", "--by", "metadata", "--all", "--json")
-    assert {row["name"] for row in rows(out)["METADATA"]} >= {"a", "b", "Application", "State"}
+    assert found["b"] == ("2", None, "no")
+    assert {name for name, (*_, same) in found.items() if same == "no"} == {"b"}
+    assert found["a"] == ("1", "1", "yes") and {"Application", "State"} <= found.keys()
+    _, out, _ = run("compare", "1", "2", "--by", "metadata", "--markdown")
+    assert [line.split("|")[1].strip() for line in out.splitlines() if "| no" in line] == ["b"]
+    assert "| yes" not in out
 
 
 def test_kernels_of_two_gpus(run):

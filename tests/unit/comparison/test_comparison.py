@@ -200,11 +200,11 @@ def test_user_events(pair):
 
 
 def test_only_the_routines_that_were_asked_for_and_shares_of_the_whole(pair):
-    (answer,) = asked(pair, ["1", "2"], names=("g",))
+    (answer,) = asked(pair, ["1", "2"], filter=("g",))
     assert set(values(answer)) == {"g [{lib/g.py}{20}]"}
     assert answer.comparison.whole.values == (172, 192)
     with pytest.raises(UsageError, match="no routine matches"):
-        asked(pair, ["1", "2"], names=("nothing",))
+        asked(pair, ["1", "2"], filter=("nothing",))
 
 
 def test_a_table_of_patterns_joins_routines(pair):
@@ -216,7 +216,7 @@ def test_a_value_that_does_not_go_with_the_rows_is_refused(pair):
     with pytest.raises(UsageError, match="rows by routine have no value 'mean'"):
         asked(pair, ["1", "2"], value="mean")
     with pytest.raises(UsageError, match="rows by event have no value 'exclusive'"):
-        asked(pair, ["1", "2"], by="event")
+        asked(pair, ["1", "2"], by="event", value="exclusive")
 
 
 # --- GPUs and derived metrics --------------------------------------------------
