@@ -19,7 +19,7 @@ from random import Random
 from typing import Any
 
 from taupy.model.collectives import Collectives, Stretches
-from taupy.model.gpu import Activity, Device, Fact, Launch
+from taupy.model.gpu import Activity, Configuration, Device, Fact, Launch
 from taupy.model.profile import (
     ABSENT,
     TIME,
@@ -82,8 +82,8 @@ def host(root: Call, node: int = 0, thread: int = 0, events: Sequence[UserEvent]
 def event(name: str, values: Sequence[float], unit: str = "bytes") -> UserEvent:
     """The user event with these samples."""
     return UserEvent(
-        name,
-        unit,
+        name=name,
+        unit=unit,
         count=len(values),
         minimum=min(values),
         maximum=max(values),
@@ -248,26 +248,53 @@ def gpu_profile(number: int = 1, **more: Any) -> Profile:
         [0, 0, 0, 0, 4e6, ABSENT],
     )
     second = tree([(0, -1, 0, 0), (1, 0, 0, 0), (2, 1, 0, 0), (4, 2, 0, 0), (7, 3, 10, 2000)])
-    shape: dict[str, Any] = {
-        "block": (256, 1, 1),
-        "registers": 64,
-        "shared_static_bytes": 0,
-        "shared_dynamic_bytes": 49152,
-        "local_bytes": 0,
-        "occupancy": 0.5,
-        "limiter": "registers",
-    }
+    big = Configuration((128, 1, 1), (256, 1, 1), 64, 0, 49152, 0, 0.5, "registers")
+    small, flat = big._replace(grid=(64, 1, 1)), big._replace(grid=(64, 2, 1))
     launches = [
-        Launch(4, 8, 4400, 500, 600, 2_424_000.0, grid=(128, 1, 1), **shape),
-        Launch(4, 2, 600, 290, 310, 180_200.0, grid=(64, 1, 1), **shape),
-        Launch(5, 10, 800, 70, 90, 64_500.0, grid=(64, 2, 1), **shape),
+        Launch(
+            row=4,
+            count=8,
+            time_ns=4400,
+            minimum_ns=500,
+            maximum_ns=600,
+            sum_squares_ns2=2_424_000.0,
+            configuration=big,
+        ),
+        Launch(
+            row=4,
+            count=2,
+            time_ns=600,
+            minimum_ns=290,
+            maximum_ns=310,
+            sum_squares_ns2=180_200.0,
+            configuration=small,
+        ),
+        Launch(
+            row=5,
+            count=10,
+            time_ns=800,
+            minimum_ns=70,
+            maximum_ns=90,
+            sum_squares_ns2=64_500.0,
+            configuration=flat,
+        ),
     ]
     start = int(STARTED_AT * 1e9)
     activities = [
         Activity(4 + n % 2, "kernel", start + n * 1000, start + n * 1000 + 500 - n % 2 * 420, n + 1)
         for n in range(20)
     ]
-    copies = [Launch(4, 10, 2000, 190, 210, 400_900.0, bytes=40_960)]
+    copies = [
+        Launch(
+            row=4,
+            count=10,
+            time_ns=2000,
+            minimum_ns=190,
+            maximum_ns=210,
+            sum_squares_ns2=400_900.0,
+            bytes=40_960,
+        )
+    ]
     sizes = replace(event("Bytes copied from Host to Device", [4096.0] * 10), row=4)
     facts = (Fact("Multiprocessors", 132), Fact("Memory", 150_754_820_096, "B"))
     given: dict[str, Any] = {

@@ -177,7 +177,15 @@ def user_events(folder: Folder, ordinals: dict[str, int]) -> list[UserEvent]:
     if not fits(kept, dict[str, list[_Row]]):
         return []
     return [
-        UserEvent(f"GPU[{ordinals[uuid]}] {name}", unit, count, low, high, total / count, squares)
+        UserEvent(
+            name=f"GPU[{ordinals[uuid]}] {name}",
+            unit=unit,
+            count=count,
+            minimum=low,
+            maximum=high,
+            mean=total / count,
+            sum_squares=squares,
+        )
         for uuid, rows in sorted(kept.items())
         if uuid in ordinals
         for name, unit, count, low, high, total, squares in sorted(rows)

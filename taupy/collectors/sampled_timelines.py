@@ -129,7 +129,17 @@ def _read(kept: dict[str, Any], ordinals: dict[str, int] | None) -> GpuTimeline:
         if not count:
             continue
         name = f"GPU[{ordinal}] {channel}"
-        events.append(UserEvent(name, unit, int(count), low, high, total / count, squares))
+        events.append(
+            UserEvent(
+                name=name,
+                unit=unit,
+                count=int(count),
+                minimum=low,
+                maximum=high,
+                mean=total / count,
+                sum_squares=squares,
+            )
+        )
         start, end, points = (array("q", kept[column]) for column in ("start", "end", "count"))
         mean, low_at, high_at = (
             array("d", kept[column][number]) for column in ("mean", "low", "high")

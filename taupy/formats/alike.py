@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from taupy.formats import limits
-from taupy.model.gpu import NO_OWNER, Extent, Launch
+from taupy.model.gpu import NO_OWNER, Configuration, Extent, Launch
 from taupy.model.profile import ROOT_TIMER, CallTree, Thread, ThreadProfile, Timer, UserEvent
 from taupy.model.streams import Owner, StreamBuilder, summed
 from taupy.model.work import LAUNCHES_GROUP
@@ -39,7 +39,14 @@ class _Sample:
     def event(self, name: str, row: int) -> UserEvent:
         mean = self.total / self.count
         return UserEvent(
-            name, self.unit, self.count, self.smallest, self.largest, mean, self.squares, row
+            name=name,
+            unit=self.unit,
+            count=self.count,
+            minimum=self.smallest,
+            maximum=self.largest,
+            mean=mean,
+            sum_squares=self.squares,
+            row=row,
         )
 
 
@@ -59,7 +66,7 @@ class Alike:
     shortest: float | None
     longest: float | None
     mixed: bool = False
-    launches: dict[tuple[object, ...], Launch] = field(default_factory=dict)
+    launches: dict[Configuration, Launch] = field(default_factory=dict)
     values: dict[str, float] = field(default_factory=dict)
     samples: dict[str, _Sample] = field(default_factory=dict)
 
@@ -71,9 +78,8 @@ class Alike:
         return max(high, 1.0) / max(low, 1.0)
 
     def add(self, launch: Launch) -> None:
-        """Count launches; those with the same configuration are summed."""
-        shared = (launch.shared_static_bytes, launch.shared_dynamic_bytes)
-        key = (launch.grid, launch.block, launch.registers, *shared)
+        """Count launches; those that need the same resources are summed."""
+        key = launch.configuration._replace(local_bytes=None, occupancy=None, limiter=None)
         earlier = self.launches.get(key)
         self.launches[key] = launch if earlier is None else summed(earlier, launch)
 

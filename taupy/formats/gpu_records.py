@@ -12,7 +12,7 @@ from array import array
 from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
-from taupy.model.gpu import Activity, ActivityKind, Launch
+from taupy.model.gpu import UNCONFIGURED, Activity, ActivityKind, Configuration, Launch
 from taupy.model.profile import ROOT_TIMER, Thread, ThreadProfile, Timer, UserEvent
 from taupy.model.streams import Owner, StreamBuilder, merged_events
 
@@ -36,13 +36,7 @@ class Work(NamedTuple):
 
     timer: Timer
     kind: ActivityKind
-    grid: tuple[int, int, int] | None = None
-    block: tuple[int, int, int] | None = None
-    registers: int | None = None
-    shared_static_bytes: int | None = None
-    shared_dynamic_bytes: int | None = None
-    local_bytes: int | None = None
-    occupancy: float | None = None
+    configuration: Configuration = UNCONFIGURED
     moves: str | None = None  # the user event that gets the bytes of each record
 
 
@@ -164,14 +158,13 @@ class StreamRecords:
         for (code, work), place in self._places.items():
             summed = self._sums[place]
             launch = Launch(
-                0,
-                summed.count,
-                summed.time,
-                summed.smallest if summed.count > summed.untimed else 0,
-                summed.largest,
-                summed.squares,
-                summed.untimed,
-                *work[2:9],
+                count=summed.count,
+                time_ns=summed.time,
+                minimum_ns=summed.smallest if summed.count > summed.untimed else 0,
+                maximum_ns=summed.largest,
+                sum_squares_ns2=summed.squares,
+                untimed=summed.untimed,
+                configuration=work.configuration,
                 bytes=summed.bytes if summed.with_bytes else None,
             )
             at = None if code == NOWHERE else owner(code)
@@ -179,14 +172,14 @@ class StreamRecords:
             self.stamps.rows[place] = (row, work.kind)
             if work.moves and summed.with_bytes:
                 event = UserEvent(
-                    work.moves,
-                    "bytes",
-                    summed.with_bytes,
-                    summed.bytes_smallest,
-                    summed.bytes_largest,
-                    summed.bytes / summed.with_bytes,
-                    summed.bytes_squares,
-                    row,
+                    name=work.moves,
+                    unit="bytes",
+                    count=summed.with_bytes,
+                    minimum=summed.bytes_smallest,
+                    maximum=summed.bytes_largest,
+                    mean=summed.bytes / summed.with_bytes,
+                    sum_squares=summed.bytes_squares,
+                    row=row,
                 )
                 builder.add_user_events(self.thread, [event])
 
@@ -222,13 +215,13 @@ class Waits:
             yield (
                 code,
                 UserEvent(
-                    f"Wait: {name}",
-                    "ns",
-                    summed.count,
-                    summed.smallest,
-                    summed.largest,
-                    mean,
-                    summed.squares,
+                    name=f"Wait: {name}",
+                    unit="ns",
+                    count=summed.count,
+                    minimum=summed.smallest,
+                    maximum=summed.largest,
+                    mean=mean,
+                    sum_squares=summed.squares,
                 ),
             )
 

@@ -26,7 +26,7 @@ from taupy.formats.tracks import (
     process_name,
     tracks,
 )
-from taupy.model.gpu import Launch
+from taupy.model.gpu import UNCONFIGURED, Launch
 from taupy.model.profile import Profile
 from taupy.model.progress import Progress
 
@@ -171,11 +171,12 @@ class _Writer:
             timers, rows = self._profile.timers, track.measured.tree.timer
             path = " => ".join(timers[rows[row]].full_name for row in above[-100:])
             head += self._text("call path", path)
-        if launch is not None and launch.grid is not None and launch.block is not None:
-            head += self._text("grid", str(list(launch.grid)))
-            head += self._text("block", str(list(launch.block)))
-        if launch is not None and launch.registers is not None:
-            head += self._number("registers per thread", launch.registers)
+        grid, block, registers, *_ = launch.configuration if launch else UNCONFIGURED
+        if grid is not None and block is not None:
+            head += self._text("grid", str(list(grid)))
+            head += self._text("block", str(list(block)))
+        if registers is not None:
+            head += self._number("registers per thread", registers)
         return head
 
     def _more(self, track: Track, activity: Slice) -> bytes:

@@ -89,7 +89,7 @@ def thread_of(
         at = otherwise if call.code == NOWHERE else owner(call.code)
         timer = Timer(call.operation, groups=(GROUP, "PHASE_COMMUNICATION"))
         took = call.ended_ns - call.begun_ns
-        rows[key] = row = builder.add(place, at, timer, Launch(0, 1, took, 0, 0, 0.0, 0))
+        rows[key] = row = builder.add(place, at, timer, Launch(count=1, time_ns=took))
         if call.bytes != UNKNOWN_BYTES:
             sums.setdefault(row, []).append(call.bytes)
     builder.add_user_events(place, [_event(row, moved) for row, moved in sorted(sums.items())])
@@ -105,7 +105,16 @@ def thread_of(
 def _event(row: int, moved: Sequence[int]) -> UserEvent:
     squares = float(sum(size * size for size in moved))
     mean = sum(moved) / len(moved)
-    return UserEvent(BYTES, "bytes", len(moved), min(moved), max(moved), mean, squares, row)
+    return UserEvent(
+        name=BYTES,
+        unit="bytes",
+        count=len(moved),
+        minimum=min(moved),
+        maximum=max(moved),
+        mean=mean,
+        sum_squares=squares,
+        row=row,
+    )
 
 
 def _communicator(calls: Sequence[Call], rows: dict[tuple[str, int], int]) -> Collectives:

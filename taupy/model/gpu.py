@@ -11,8 +11,9 @@ Work without a known launching call path is placed under the timer `NO_OWNER`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 NO_OWNER = "(launched from an unknown place)"
 """Name of the timer (group GPU_NO_OWNER) above GPU work whose launch was not seen."""
@@ -25,28 +26,20 @@ Extent = tuple[int, int, int]
 ActivityKind = Literal["kernel", "copy", "memset", "api", "sync", "range"]
 
 
-@dataclass(frozen=True, slots=True)
-class Launch:
-    """All launches of one kernel or copy with one configuration under one call path.
+def extent(x: int | None, y: int | None, z: int | None) -> Extent | None:
+    """None if one of the sizes is unknown."""
+    return None if x is None or y is None or z is None else (x, y, z)
+
+
+class Configuration(NamedTuple):
+    """How a kernel was launched; None where unknown, or not applicable.
 
     Attributes:
-        row: its call path, a row of the thread's tree (the row of the kernel itself).
-        count: number of launches.
-        time_ns, minimum_ns, maximum_ns, sum_squares_ns2: GPU time, over the timed launches.
-        untimed: launches for which the GPU reported no times.
-        grid, block: extents in blocks and threads; None where not applicable.
+        grid, block: in blocks and threads.
         registers: per thread, as is `local_bytes`; shared memory is per block.
-        occupancy: theoretical, 0 to 1; limiter: what limits it. None where unknown.
-        bytes: total moved by copies or set by memsets.
+        occupancy: theoretical, 0 to 1; limiter: what limits it.
     """
 
-    row: int
-    count: int
-    time_ns: int
-    minimum_ns: int
-    maximum_ns: int
-    sum_squares_ns2: float
-    untimed: int = 0
     grid: Extent | None = None
     block: Extent | None = None
     registers: int | None = None
@@ -55,7 +48,63 @@ class Launch:
     local_bytes: int | None = None
     occupancy: float | None = None
     limiter: str | None = None
+
+    @classmethod
+    def of_columns(cls, *cells: Any) -> Configuration:
+        """From a row of the database, whose extents are three columns each."""
+        return cls(extent(*cells[:3]), extent(*cells[3:6]), *cells[6:])
+
+    def __str__(self) -> str:
+        """As `128x1x1 blocks of 256x1x1 threads, 64 registers, 49152 B shared`."""
+        extents = [
+            f"{'x'.join(map(str, extent))} {what}"
+            for extent, what in ((self.grid, "blocks"), (self.block, "threads"))
+            if extent is not None
+        ]
+        shared = [size for size in (self.shared_static_bytes, self.shared_dynamic_bytes) if size]
+        parts = [" of ".join(extents)] if extents else []
+        parts += [] if self.registers is None else [f"{self.registers} registers"]
+        parts += [f"{sum(shared)} B shared"] if shared else []
+        return ", ".join(parts) or "(no configuration)"
+
+
+UNCONFIGURED = Configuration()
+"""Of copies and memsets, and where nothing is known."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Launch:
+    """All launches of one kernel or copy with one configuration under one call path.
+
+    Attributes:
+        count: number of launches.
+        time_ns, minimum_ns, maximum_ns, sum_squares_ns2: GPU time, over the timed launches.
+        untimed: launches for which the GPU reported no times.
+        row: its call path, a row of the thread's tree (the row of the kernel itself).
+        bytes: total moved by copies or set by memsets.
+    """
+
+    count: int
+    time_ns: int = 0
+    minimum_ns: int = 0
+    maximum_ns: int = 0
+    sum_squares_ns2: float = 0.0
+    untimed: int = 0
+    row: int = 0
+    configuration: Configuration = UNCONFIGURED
     bytes: int | None = None
+
+    @classmethod
+    def of_times(cls, times_ns: Sequence[int], count: int) -> Launch:
+        """The sums of `count` launches, of which these were timed."""
+        return cls(
+            count=count,
+            time_ns=sum(times_ns),
+            minimum_ns=min(times_ns, default=0),
+            maximum_ns=max(times_ns, default=0),
+            sum_squares_ns2=float(sum(time_ns * time_ns for time_ns in times_ns)),
+            untimed=count - len(times_ns),
+        )
 
 
 class Activity(NamedTuple):

@@ -124,6 +124,11 @@ class UserEvent:
     sum_squares: float
     row: int | None = None
 
+    @classmethod
+    def once(cls, name: str, unit: str, value: float) -> UserEvent:
+        """A single sample of the thread as a whole."""
+        return cls(name, unit, 1, value, value, value, float(value) * value)
+
 
 @dataclass(frozen=True, slots=True)
 class Samples:

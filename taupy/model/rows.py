@@ -126,32 +126,6 @@ class Event(NamedTuple):
     unit: str
 
 
-class Configuration(NamedTuple):
-    """How a kernel was launched; None where unknown."""
-
-    grid: tuple[int, int, int] | None
-    block: tuple[int, int, int] | None
-    registers: int | None
-    shared_static_bytes: int | None
-    shared_dynamic_bytes: int | None
-    local_bytes: int | None
-    occupancy: float | None
-    limiter: str | None
-
-    def __str__(self) -> str:
-        """As `128x1x1 blocks of 256x1x1 threads, 64 registers, 49152 B shared`."""
-        extents = [
-            f"{'x'.join(map(str, extent))} {what}"
-            for extent, what in ((self.grid, "blocks"), (self.block, "threads"))
-            if extent is not None
-        ]
-        shared = [size for size in (self.shared_static_bytes, self.shared_dynamic_bytes) if size]
-        parts = [" of ".join(extents)] if extents else []
-        parts += [] if self.registers is None else [f"{self.registers} registers"]
-        parts += [f"{sum(shared)} B shared"] if shared else []
-        return ", ".join(parts) or "(no configuration)"
-
-
 class TimelineRow(NamedTuple):
     """One point of a user event's timeline; times in seconds since the trial's start."""
 

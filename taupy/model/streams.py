@@ -7,11 +7,11 @@ result is threads whose trees satisfy `invariants.py` (`gpu.py` describes such t
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from taupy.model.gpu import NO_OWNER, Activity, Launch
+from taupy.model.gpu import NO_OWNER, Activity, Configuration, Launch
 from taupy.model.profile import (
     ABSENT,
     ROOT_TIMER,
@@ -30,6 +30,21 @@ class Owner(NamedTuple):
     row: int
 
 
+class HostPath(NamedTuple):
+    """A call path of a host thread, as a row of its tree."""
+
+    measured: ThreadProfile
+    row: int
+
+    @property
+    def owner(self) -> Owner:
+        return Owner(self.measured.tree, self.row)
+
+
+FindPath = Callable[[int], HostPath | None]
+"""Finds a call path by its address in the measured process; None if there is none."""
+
+
 @dataclass(slots=True)
 class _Stream:
     """One stream under construction; lists are indexed by row."""
@@ -41,7 +56,7 @@ class _Stream:
     time_ns: list[int] = field(default_factory=list)
     children: dict[tuple[int, int], int] = field(default_factory=dict)
     owners: dict[tuple[int, int], int] = field(default_factory=dict)
-    launches: dict[Launch, Launch] = field(default_factory=dict)
+    launches: dict[tuple[int, Configuration, bool], Launch] = field(default_factory=dict)
     values: dict[str, dict[int, float]] = field(default_factory=dict)
     activities: list[Activity] = field(default_factory=list)
     user_events: list[UserEvent] = field(default_factory=list)
@@ -87,7 +102,7 @@ class StreamBuilder:
         row = stream.child(self._row_of(stream, owner), self._place(timer))
         stream.calls[row] += launch.count
         stream.time_ns[row] += launch.time_ns
-        key = _configuration(launch, row)
+        key = (row, launch.configuration, launch.bytes is None)
         earlier = stream.launches.get(key)
         stream.launches[key] = (
             replace(launch, row=row) if earlier is None else summed(earlier, launch)
@@ -152,22 +167,6 @@ class StreamBuilder:
                 row = stream.child(row, timer)
             stream.owners[key] = row
         return row
-
-
-def _configuration(launch: Launch, row: int) -> Launch:
-    """The key by which launches are merged: everything but counts and times."""
-    moved = None if launch.bytes is None else 0
-    return replace(
-        launch,
-        row=row,
-        count=0,
-        time_ns=0,
-        minimum_ns=0,
-        maximum_ns=0,
-        sum_squares_ns2=0.0,
-        untimed=0,
-        bytes=moved,
-    )
 
 
 def summed(launch: Launch, other: Launch) -> Launch:
@@ -246,13 +245,13 @@ def merged_events(events: list[UserEvent]) -> list[UserEvent]:
         count = earlier.count + event.count
         total = earlier.mean * earlier.count + event.mean * event.count
         merged[key] = UserEvent(
-            event.name,
-            event.unit,
-            count,
-            min(earlier.minimum, event.minimum),
-            max(earlier.maximum, event.maximum),
-            total / count,
-            earlier.sum_squares + event.sum_squares,
-            event.row,
+            name=event.name,
+            unit=event.unit,
+            count=count,
+            minimum=min(earlier.minimum, event.minimum),
+            maximum=max(earlier.maximum, event.maximum),
+            mean=total / count,
+            sum_squares=earlier.sum_squares + event.sum_squares,
+            row=event.row,
         )
     return list(merged.values())

@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from taupy.errors import UsageError
+from taupy.model.gpu import Configuration
 from taupy.model.names import NO_FILE, module_of
 from taupy.model.question import Condition
-from taupy.model.rows import Configuration, Event, ThreadRow, TimerRow
+from taupy.model.rows import Event, ThreadRow, TimerRow
 from taupy.network.layers import is_layer, layer_of, layer_type
 from taupy.network.phase_paths import phase_in
 from taupy.profiledb.database import ProfileDB
@@ -174,15 +175,6 @@ def _timer(name: str, short: str, file: str | None, line: int | None, *groups: s
     return TimerRow(name, short, file, line, "|".join(filter(None, groups)))
 
 
-def _configuration(*parts: Any) -> Configuration:
-    grid, block, rest = parts[:3], parts[3:6], parts[6:]
-    return Configuration(
-        None if grid[0] is None else (grid[0], grid[1], grid[2]),
-        None if block[0] is None else (block[0], block[1], block[2]),
-        *rest,
-    )
-
-
 def _nearest_layer(above: TimerRow | None, timer: TimerRow) -> TimerRow | None:
     """The timer of the nearest layer at or above a call path."""
     return timer if is_layer(timer.groups) else above
@@ -258,7 +250,9 @@ DIMENSIONS: dict[str, Dimension] = {
     "callpath": Dimension("callpath", across="equal timers from the root"),
     "parent": Dimension("callpath", across="equal timers from the root"),
     "depth": Dimension("callpath", across="equal numbers"),
-    "configuration": Dimension("launch", _CONFIGURATION, _configuration, across="all of it equal"),
+    "configuration": Dimension(
+        "launch", _CONFIGURATION, Configuration.of_columns, across="all of it equal"
+    ),
     "event": Dimension("event", _EVENT, Event, lambda label: getattr(label, "name", label)),
     "step": Dimension("step", across="equal kinds and numbers"),
 }

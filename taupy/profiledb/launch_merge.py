@@ -176,7 +176,8 @@ def _kernels(
         for launch in thread.launches:
             if launch.row in names:
                 kernel = kernels[*where, names[launch.row]]
-                kernel.configs[launch.grid, launch.block][number, launch.row] += launch.count
+                grid, block, *_ = launch.configuration
+                kernel.configs[grid, block][number, launch.row] += launch.count
         for activity in thread.activities:
             if activity.kind == "kernel" and activity.row in names:
                 kernel = kernels[*where, names[activity.row]]

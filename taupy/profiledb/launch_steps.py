@@ -13,8 +13,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from taupy.errors import UsageError
+from taupy.model.gpu import UNCONFIGURED
 from taupy.model.question import LAUNCHES, Question
-from taupy.model.rows import Configuration, ThreadRow
+from taupy.model.rows import ThreadRow
 from taupy.model.step_spans import NO_STEP, Spans, Stamped
 from taupy.model.table import Amount, Column, Table, merged
 from taupy.profiledb.database import ProfileDB, of_a_sound_file
@@ -43,7 +44,6 @@ NOT_STAMPED = "(not in the trace)"
 """In place of a step: launches of which only the sums over the run are known."""
 
 _PLACE = ("device", "thread", "timer", "callpath", "parent")
-_UNKNOWN = Configuration(*[None] * 8)  # a trace has none
 _COLUMNS = [column(value) for value in LAUNCHES]
 
 
@@ -238,7 +238,7 @@ def _table(run: Table, rows: _Rows, steps: TrialSteps) -> Table:
                 "configuration": [0] * len(rows.place),
                 "step": [codes[step] for step in rows.step],  # -1 and -2: the last two
             },
-            {**{name: run.labels[name] for name in _PLACE}, "configuration": [_UNKNOWN],
+            {**{name: run.labels[name] for name in _PLACE}, "configuration": [UNCONFIGURED],
              "step": names},
             numbers,
             len(rows.place),

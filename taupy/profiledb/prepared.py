@@ -270,14 +270,9 @@ class PreparedThread:
                     launch.minimum_ns,
                     launch.maximum_ns,
                     launch.sum_squares_ns2,
-                    *(launch.grid or nowhere),
-                    *(launch.block or nowhere),
-                    launch.registers,
-                    launch.shared_static_bytes,
-                    launch.shared_dynamic_bytes,
-                    launch.local_bytes,
-                    launch.occupancy,
-                    launch.limiter,
+                    *(launch.configuration.grid or nowhere),
+                    *(launch.configuration.block or nowhere),
+                    *launch.configuration[2:],
                     launch.bytes,
                 )
                 for launch in self.launches

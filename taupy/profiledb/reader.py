@@ -11,7 +11,7 @@ from itertools import groupby
 from typing import Any
 
 from taupy.model.forest import preorder
-from taupy.model.gpu import Activity, Device, Fact, Launch
+from taupy.model.gpu import Activity, Configuration, Device, Fact, Launch
 from taupy.model.profile import (
     CallTree,
     Metric,
@@ -168,19 +168,17 @@ def read_profile(db: ProfileDB, trial_id: int) -> Profile:
 
 
 def _launch(row: int, values: list[Any]) -> Launch:
-    count, time_ns, minimum_ns, maximum_ns, sum_squares, untimed, *more = values
-    grid, block, rest = more[:3], more[3:6], more[6:]
+    count, time_ns, minimum_ns, maximum_ns, sum_squares, untimed, *configuration, moved = values
     return Launch(
-        row,
-        count,
-        time_ns,
-        minimum_ns,
-        maximum_ns,
-        sum_squares,
-        untimed,
-        None if grid[0] is None else (grid[0], grid[1], grid[2]),
-        None if block[0] is None else (block[0], block[1], block[2]),
-        *rest,
+        row=row,
+        count=count,
+        time_ns=time_ns,
+        minimum_ns=minimum_ns,
+        maximum_ns=maximum_ns,
+        sum_squares_ns2=sum_squares,
+        untimed=untimed,
+        configuration=Configuration.of_columns(*configuration),
+        bytes=moved,
     )
 
 
@@ -256,7 +254,19 @@ def _user_events(
         )
         row = None if callpath is None else rows[thread_id].get(callpath)
         events.append(
-            (thread_id, UserEvent(name, unit, count, minimum, maximum, mean, sum_squares, row))
+            (
+                thread_id,
+                UserEvent(
+                    name=name,
+                    unit=unit,
+                    count=count,
+                    minimum=minimum,
+                    maximum=maximum,
+                    mean=mean,
+                    sum_squares=sum_squares,
+                    row=row,
+                ),
+            )
         )
     return events
 

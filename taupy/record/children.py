@@ -142,7 +142,15 @@ def _child(parent: int, note: str) -> Child | None:
         pid, began_ns, ended_ns = map(int, head.split())
     except ValueError:
         return None
-    return Child(parent, pid, began_ns, ended_ns, folder, executable, tuple(words))
+    return Child(
+        parent=parent,
+        pid=pid,
+        began_ns=began_ns,
+        ended_ns=ended_ns,
+        folder=folder,
+        executable=executable,
+        words=tuple(words),
+    )
 
 
 def without_command(name: str, note: str) -> str:

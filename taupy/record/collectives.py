@@ -6,7 +6,7 @@ Times on that thread are those of the backend's own threads, which may run sever
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from taupy.errors import FormatError
 from taupy.model.collectives import BYTES, GROUP, NOT_ENDED, THREAD_NAME, Collectives, Stretches
 from taupy.model.gpu import Launch
 from taupy.model.profile import Thread, ThreadProfile, Timer, UserEvent
-from taupy.model.streams import Owner, StreamBuilder
+from taupy.model.streams import FindPath, Owner, StreamBuilder
 from taupy.record.engine_layout import COLLECTIVE, STRETCH, Array
 from taupy.record.part_collectives import PartCollectives
 from taupy.record.part_data import Part
@@ -23,12 +23,9 @@ from taupy.record.part_data import Part
 _UNKNOWN_BYTES = 2**64 - 1
 """In the part; as a signed number, `UNKNOWN_BYTES`."""
 
-Find = Callable[[int], tuple[ThreadProfile, int] | None]
-"""Maps an address in the process to the place of its call path."""
-
 
 def thread_of(
-    threads: list[ThreadProfile], timers: list[Timer], part: Part, find: Find
+    threads: list[ThreadProfile], timers: list[Timer], part: Part, find: FindPath
 ) -> list[ThreadProfile]:
     """The thread of a process's collectives, after its other threads; empty if it has none.
 
@@ -63,7 +60,7 @@ def thread_of(
     return [measured]
 
 
-def _add_stretches(raw: PartCollectives, find: Find) -> None:
+def _add_stretches(raw: PartCollectives, find: FindPath) -> None:
     """Add to each thread its stretches between collectives."""
     records = np.concatenate(raw.stretches) if raw.stretches else np.empty(0, STRETCH)
     records = records[np.argsort(records["start"], kind="stable")]
@@ -75,10 +72,10 @@ def _add_stretches(raw: PartCollectives, find: Find) -> None:
         for at, (node, own_ns) in enumerate(
             zip(mine["own"]["node"].reshape(-1).tolist(), times, strict=True)
         ):
-            place = find(node) if node else None
-            if place is None or (owner is not None and owner is not place[0]):
+            path = find(node) if node else None
+            if path is None or (owner is not None and owner is not path.measured):
                 continue
-            owner, row = place
+            owner, row = path
             kept.stretch.append(at // STRETCH["own"].shape[0])
             kept.row.append(row)
             kept.own_ns.append(own_ns)
@@ -86,9 +83,9 @@ def _add_stretches(raw: PartCollectives, find: Find) -> None:
             owner.stretches = kept
 
 
-def _owner(threads: list[ThreadProfile], find: Find, cause: int) -> Owner:
-    asker = find(cause) if cause else None
-    return Owner(threads[0].tree, 0) if asker is None else Owner(asker[0].tree, asker[1])
+def _owner(threads: list[ThreadProfile], find: FindPath, cause: int) -> Owner:
+    path = find(cause) if cause else None
+    return Owner(threads[0].tree, 0) if path is None else path.owner
 
 
 def _add_sum(
@@ -99,10 +96,19 @@ def _add_sum(
     count = int(record["count"])
     moved = 0.0 if record["unsized"] else float(record["bytes"])
     timer = Timer(name, groups=(GROUP, "PHASE_COMMUNICATION"))
-    row = builder.add(place, owner, timer, Launch(0, count, time, 0, 0, 0.0, 0))
+    row = builder.add(place, owner, timer, Launch(count=count, time_ns=time))
     if moved:
         mean = moved / count  # the bytes of single collectives are unknown
-        event = UserEvent(BYTES, "bytes", count, mean, mean, mean, moved * mean, row)
+        event = UserEvent(
+            name=BYTES,
+            unit="bytes",
+            count=count,
+            minimum=mean,
+            maximum=mean,
+            mean=mean,
+            sum_squares=moved * mean,
+            row=row,
+        )
         builder.add_user_events(place, [event])
     return row
 

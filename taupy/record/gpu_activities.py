@@ -29,9 +29,9 @@ class Activities:
                     kind,
                     span.start,
                     span.end,
-                    span.correlation,
-                    span.bytes if kind in ("copy", "memset") else None,
-                    span.graph_node or None,
+                    correlation=span.correlation,
+                    bytes=span.bytes if kind in ("copy", "memset") else None,
+                    graph_node=span.graph_node or None,
                 )
 
 

@@ -8,8 +8,8 @@ launched them.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from math import isinf
 from pathlib import Path
 
@@ -18,15 +18,13 @@ from taupy.catalog.counters import COUNTED_LAUNCHES
 from taupy.collectors import cupti_errors
 from taupy.collectors.cupti_counters import TIME
 from taupy.errors import FormatError
-from taupy.model.gpu import Extent, Launch
-from taupy.model.kernel_names import demangled, short_name
-from taupy.model.profile import Metric, Profile, Thread, ThreadProfile, Timer
-from taupy.model.streams import Owner, StreamBuilder
+from taupy.model.gpu import Configuration, Extent, Launch
+from taupy.model.kernel_names import demangled, kernel_timer, short_name
+from taupy.model.profile import Metric, Profile, Thread
+from taupy.model.streams import FindPath, Owner, StreamBuilder
 from taupy.state.folder import File
 
 SUFFIX = ".gpucount"
-
-Find = Callable[[int], tuple[ThreadProfile, int] | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +32,7 @@ class Key:
     """What identical launches share: kernel, configuration and launching call path."""
 
     device: int
-    place: int  # address of the call path in the process; 0 if unknown
+    address: int  # of the call path in the process; 0 if unknown
     grid: Extent
     block: Extent
     kernel: str
@@ -174,7 +172,7 @@ _WHY = {
 
 
 def add_count_part(
-    profile: Profile, node: int, part: CountPart, names: Sequence[str], find: Find
+    profile: Profile, node: int, part: CountPart, names: Sequence[str], find: FindPath
 ) -> dict[str, str]:
     """Add a process's counters to its node, under the call paths that launched the kernels.
 
@@ -191,42 +189,34 @@ def add_count_part(
     for device, chip in part.chips.items():
         recipes[device] = spelling.plan([*names, TIME], chip).recipes
         units.update((counter.name, counter.unit) for counter in recipes[device])
+
+    def values_of(device: int, counted: list[list[float]]) -> list[dict[str, float]]:
+        return [*_values(counted, part.metrics.get(device, []), recipes.get(device))]
+
     for key in dict.fromkeys([*part.counted, *part.seen]):
-        launches = part.counted.get(key, [])
-        seen = max(part.seen.get(key, 0), len(launches))
-        rows = list(_values(launches, part.metrics.get(key.device, []), recipes.get(key.device)))
-        times = [round(row[TIME]) for row in rows if TIME in row]
-        name = demangled(key.kernel)
-        short = short_name(name)
-        timer = Timer(name, groups=("GPU_KERNEL",), short=short if short != name else None)
-        thread = Thread(node, 1 + key.device, 0, "stream", "counted launches")
-        place = find(key.place) if key.place else None
-        launch = Launch(
-            0, seen, sum(times), min(times, default=0), max(times, default=0),
-            float(sum(time * time for time in times)), seen - len(times), key.grid, key.block,
-        )  # fmt: skip
-        owner = None if place is None else Owner(place[0].tree, place[1])
-        row = builder.add(thread, owner, timer, launch)
+        counted = values_of(key.device, part.counted.get(key, []))
+        launch = _launch(counted, max(part.seen.get(key, 0), len(counted)))
+        launch = replace(launch, configuration=Configuration(key.grid, key.block))
+        path = find(key.address) if key.address else None
+        thread = _thread(node, key.device)
+        row = builder.add(thread, path and path.owner, kernel_timer(key.kernel), launch)
         sums: dict[str, float] = defaultdict(int)
-        for values in rows:
+        for values in counted:
             for metric, value in values.items():
                 sums[metric] += value
-        if rows:
-            builder.add_values(thread, row, {**sums, COUNTED_LAUNCHES: len(rows)})
+        if counted:
+            builder.add_values(thread, row, {**sums, COUNTED_LAUNCHES: len(counted)})
     for (device, address), regions in part.regions.items():
-        place = find(address)
-        if place is None or place[0].tree.parent[place[1]] < 0:
+        path = find(address)
+        if path is None or path.measured.tree.parent[path.row] < 0:
             continue
-        tree, at = place[0].tree, place[1]
-        rows = list(_values(regions, part.metrics.get(device, []), recipes.get(device)))
-        times = [round(reading[TIME]) for reading in rows if TIME in reading]
-        thread = Thread(node, 1 + device, 0, "stream", "counted launches")
-        square = float(sum(time * time for time in times))
-        launch = Launch(0, len(rows), sum(times), min(times, default=0), max(times, default=0),
-                        square, len(rows) - len(times))  # fmt: skip
-        owner = Owner(tree, tree.parent[at])
-        row = builder.add(thread, owner, profile.timers[tree.timer[at]], launch)
-        for values in rows:
+        tree = path.measured.tree
+        counted = values_of(device, regions)
+        owner = Owner(tree, tree.parent[path.row])
+        timer = profile.timers[tree.timer[path.row]]
+        thread = _thread(node, device)
+        row = builder.add(thread, owner, timer, _launch(counted, len(counted)))
+        for values in counted:
             builder.add_values(thread, row, values)
     profile.threads += builder.threads()
     metrics = {metric.name for metric in profile.metrics}
@@ -235,6 +225,15 @@ def add_count_part(
         profile.metadata[f"taupy.counters.gpu{device}"] = f"{part.chips[device]}, {passes} passes"
     profile.node_metadata.setdefault(node, {}).update(part.facts)
     return _health(part)
+
+
+def _thread(node: int, device: int) -> Thread:
+    return Thread(node, 1 + device, 0, "stream", "counted launches")
+
+
+def _launch(counted: list[dict[str, float]], count: int) -> Launch:
+    """The times of `count` launches, as far as they were counted."""
+    return Launch.of_times([round(values[TIME]) for values in counted if TIME in values], count)
 
 
 def _values(

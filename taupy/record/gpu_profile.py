@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 import uuid
 from array import array
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from taupy.collectors import gpu_layout
@@ -28,7 +28,7 @@ from taupy.model.profile import (
     Timer,
     UserEvent,
 )
-from taupy.model.streams import Owner, StreamBuilder, merged_events
+from taupy.model.streams import FindPath, Owner, StreamBuilder, merged_events
 from taupy.record.gpu_activities import Activities, Together
 from taupy.record.gpu_health import health
 from taupy.record.gpu_part import GpuPart, Trace
@@ -39,9 +39,6 @@ from taupy.record.gpu_work import (
     kernel_launch,
     launch_of,
 )
-
-Find = Callable[[int], tuple[ThreadProfile, int] | None]
-"""The thread and row of a call path, by its address in the measured process."""
 
 _UNIFIED = {
     1: ("Unified memory moved from Host to Device", "bytes"),
@@ -66,7 +63,7 @@ class _Node:
     profile: Profile
     number: int
     part: GpuPart
-    find: Find
+    find: FindPath
     ns_per_tick: float
     streams: StreamBuilder
     calls: HostCalls = field(default_factory=HostCalls)
@@ -96,7 +93,7 @@ class _Node:
 
 
 def add_gpu_part(
-    profile: Profile, node: int, part: GpuPart, find: Find, ns_per_tick: float
+    profile: Profile, node: int, part: GpuPart, find: FindPath, ns_per_tick: float
 ) -> dict[str, str]:
     """Add what a process did on its GPUs to its node of the profile.
 
@@ -154,9 +151,9 @@ def _devices(part: GpuPart, node: int) -> Iterator[Device]:
             node,
             device.ordinal,
             device.name,
-            f"GPU-{uuid.UUID(bytes=device.uuid)}" if any(device.uuid) else "",
-            f"{device.major}.{device.minor}" if device.major else "",
-            tuple(fact for fact in facts if fact.value),
+            uuid=f"GPU-{uuid.UUID(bytes=device.uuid)}" if any(device.uuid) else "",
+            compute_capability=f"{device.major}.{device.minor}" if device.major else "",
+            facts=tuple(fact for fact in facts if fact.value),
         )
 
 
@@ -165,11 +162,11 @@ def _modules(part: GpuPart, node: int) -> Iterator[Module]:
         hashed = module.flags & gpu_layout.MODULE_HASHED
         yield Module(
             node,
-            module.hash.hex() if hashed else None,
-            module.size,
-            module.loads,
-            module.loaded,
-            bool(module.flags & gpu_layout.MODULE_KEPT),
+            sha256=module.hash.hex() if hashed else None,
+            bytes=module.size,
+            loads=module.loads,
+            loaded_ns=module.loaded,
+            kept=bool(module.flags & gpu_layout.MODULE_KEPT),
         )
 
 
@@ -191,11 +188,11 @@ def _add_calls(taken: _Node) -> None:
             at = taken.calls.add(measured.tree, 0, timer, call.calls, time_ns)
             taken.bare_rows.setdefault((call.domain, call.callback_id), []).append((measured, at))
             continue
-        place = taken.find(call.place)
-        if place is None or "time" not in place[0].tree.inclusive:
+        path = taken.find(call.place)
+        if path is None or "time" not in path.measured.tree.inclusive:
             taken.placeless += call.calls
             continue
-        measured, row = place
+        measured, row = path
         at = taken.calls.add(measured.tree, row, timer, call.calls, time_ns)
         taken.call_rows[call.place, call.domain, call.callback_id] = measured, at
 
@@ -209,12 +206,12 @@ def _bare_thread(taken: _Node, number: int) -> ThreadProfile:
     following = 1 + max((host.thread.thread for host in taken.host_threads()), default=-1)
     root = Timer(ROOT_TIMER, groups=("TAUPY",))
     tree = CallTree(
-        array("q", [taken.timer(root)]),
-        array("q", [-1]),
-        array("q", [1]),
-        array("q", [0]),
-        {"time": array("q", [0])},
-        {"time": array("q", [0])},
+        timer=array("q", [taken.timer(root)]),
+        parent=array("q", [-1]),
+        calls=array("q", [1]),
+        subroutines=array("q", [0]),
+        inclusive={"time": array("q", [0])},
+        exclusive={"time": array("q", [0])},
     )
     thread = Thread(taken.number, 0, following, "host", f"native {name}".strip(), native_id)
     measured = taken.bare_threads[number] = ThreadProfile(thread, tree)
@@ -263,23 +260,23 @@ def _owner(taken: _Node, node: int) -> Owner | None:
     """The call path of a launch; for threads without call paths, the NVTX ranges around it."""
     if node >> 6 in taken.part.ranges:
         return _ranges(taken, node >> 6)
-    place = taken.find(node) if node else None
-    return Owner(place[0].tree, place[1]) if place is not None else None
+    path = taken.find(node) if node else None
+    return None if path is None else path.owner
 
 
 def _ranges(taken: _Node, number: int) -> Owner:
     if not taken.ranges:  # a call tree of its own, with one row per range after the root
-        ranges = taken.part.ranges
-        taken.ranges = {0: 0} | {
-            range_id: row for row, range_id in enumerate(sorted(ranges), start=1)
-        }
-        above = [taken.ranges.get(outer, 0) for _, (outer, _) in sorted(ranges.items())]
-        timers = [Timer(name, groups=("PHASE", "NVTX")) for _, (_, name) in sorted(ranges.items())]
-        root = taken.timer(Timer(ROOT_TIMER, groups=("TAUPY",)))
+        ranges = sorted(taken.part.ranges.items())
+        taken.ranges = {0: 0} | {id: row for row, (id, _) in enumerate(ranges, start=1)}
+        timer = array("q", [taken.timer(Timer(ROOT_TIMER, groups=("TAUPY",)))])
+        parent = array("q", [-1])
+        for _, (outer, name) in ranges:
+            timer.append(taken.timer(Timer(name, groups=("PHASE", "NVTX"))))
+            parent.append(taken.ranges.get(outer, 0))
         nothing = array("q", [0] * len(taken.ranges))
         taken.range_tree = CallTree(
-            timer=array("q", [root, *map(taken.timer, timers)]),
-            parent=array("q", [-1, *above]),
+            timer=timer,
+            parent=parent,
             calls=nothing,
             subroutines=nothing,
             inclusive={},
@@ -390,7 +387,16 @@ def _add_memory(taken: _Node, streams: list[ThreadProfile]) -> None:
 
 def _value_event(name: str, unit: str, work: Work, row: int | None) -> UserEvent:
     mean = work.time / work.launches if work.launches else 0.0
-    return UserEvent(name, unit, work.launches, work.minimum, work.maximum, mean, work.squares, row)
+    return UserEvent(
+        name=name,
+        unit=unit,
+        count=work.launches,
+        minimum=work.minimum,
+        maximum=work.maximum,
+        mean=mean,
+        sum_squares=work.squares,
+        row=row,
+    )
 
 
 def _live_events(live: Live) -> list[UserEvent]:
@@ -403,7 +409,4 @@ def _live_events(live: Live) -> list[UserEvent]:
             f"GPU memory in use, {kind}, peak": live.peak,
             f"GPU memory in use, {kind}, at the end": live.live,
         }
-    return [
-        UserEvent(name, "bytes", 1, value, value, value, float(value) * value)
-        for name, value in names.items()
-    ]
+    return [UserEvent.once(name, "bytes", value) for name, value in names.items()]

@@ -7,7 +7,7 @@ from dataclasses import replace
 from taupy.catalog.occupancy import occupancy
 from taupy.collectors import gpu_layout
 from taupy.collectors.gpu_layout import Work
-from taupy.model.gpu import Launch
+from taupy.model.gpu import Configuration, Launch
 from taupy.model.profile import (
     Timer,
     UserEvent,
@@ -34,13 +34,12 @@ def launch_of(work: Work) -> Launch:
     """The sums of all launches of a kernel or copy from one place [ns]."""
     timed = work.launches > work.untimed
     return Launch(
-        0,
-        work.launches,
-        work.time,
-        work.minimum if timed else 0,
-        work.maximum if timed else 0,
-        work.squares,
-        work.untimed,
+        count=work.launches,
+        time_ns=work.time,
+        minimum_ns=work.minimum if timed else 0,
+        maximum_ns=work.maximum if timed else 0,
+        sum_squares_ns2=work.squares,
+        untimed=work.untimed,
     )
 
 
@@ -55,8 +54,7 @@ def kernel_launch(work: Work, capability: str) -> Launch:
     threads = work.block[0] * work.block[1] * work.block[2]
     shared = work.static_shared + work.dynamic_shared
     fits = occupancy(capability, threads, work.registers, shared, work.shared_executed or None)
-    return replace(
-        launch_of(work),
+    configuration = Configuration(
         grid=work.grid,
         block=work.block,
         registers=work.registers,
@@ -66,6 +64,7 @@ def kernel_launch(work: Work, capability: str) -> Launch:
         occupancy=fits.share if fits else None,
         limiter=fits.limiter if fits else None,
     )
+    return replace(launch_of(work), configuration=configuration)
 
 
 def copy_timer(work: Work) -> Timer:
@@ -91,14 +90,14 @@ def bytes_events(work: Work, row: int) -> list[UserEvent]:
             names.append(f"Bytes copied from {source} to {target} memory")
     return [
         UserEvent(
-            name,
-            "bytes",
-            work.launches,
-            work.least_bytes,
-            work.most_bytes,
-            work.bytes / work.launches,
-            work.bytes_squares,
-            row,
+            name=name,
+            unit="bytes",
+            count=work.launches,
+            minimum=work.least_bytes,
+            maximum=work.most_bytes,
+            mean=work.bytes / work.launches,
+            sum_squares=work.bytes_squares,
+            row=row,
         )
         for name in names
     ]

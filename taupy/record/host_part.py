@@ -321,11 +321,21 @@ class _NativePart:
         sampled = []
         for start in blocks.samples[index]:
             record = _SAMPLE.unpack_from(self.data, start)
-            event, _, node, count, low, high, total, squares = record
+            event, _, node, count, least, most, total, squares = record
             name, unit = blocks.events.get(event, (f"event {event}", ""))
             if count:
-                row = self.row_at(rows, node) if node else None
-                sampled.append(Sampled(name, unit, row, count, low, high, total, squares))
+                sampled.append(
+                    Sampled(
+                        name=name,
+                        unit=unit,
+                        row=self.row_at(rows, node) if node else None,
+                        count=count,
+                        minimum=least,
+                        maximum=most,
+                        total=total,
+                        sum_squares=squares,
+                    )
+                )
         return sampled
 
     def rows(self, layout: np.dtype[Any], blocks: list[Block]) -> Iterator[Array]:
@@ -343,9 +353,11 @@ class _NativePart:
         for rows in self.rows(COMMUNICATOR, blocks[COMMUNICATORS]):
             record = rows[0]
             held.communicators[int(record["place"])] = Communicator(
-                _text(record["name"]),
-                _text(record["ranks"]),
-                *(int(record[name]) for name in ("size", "begun", "stride")),
+                name=_text(record["name"]),
+                ranks=_text(record["ranks"]),
+                size=int(record["size"]),
+                begun=int(record["begun"]),
+                stride=int(record["stride"]),
             )
         names = self.rows(np.dtype(f"S{OPERATION_BYTES}"), blocks[OPERATIONS])
         held.operations = [_text(name) for stretch in names for name in stretch if name]

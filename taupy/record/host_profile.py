@@ -35,7 +35,7 @@ from taupy.model.profile import (
     UserEvent,
 )
 from taupy.model.sampled import RESIDENT
-from taupy.model.streams import merged_events
+from taupy.model.streams import HostPath, merged_events
 from taupy.network import layers
 from taupy.network.phases import group_of
 from taupy.record import collectives, endings, host_health, part_layers
@@ -192,14 +192,13 @@ class HostPlaces:
     threads: list[ThreadProfile]
     row_of: list[Column]
 
-    def find(self, address: int) -> tuple[ThreadProfile, int] | None:
-        """The thread and row of the call path at an address in the process; None if there is
-        none."""
+    def find(self, address: int) -> HostPath | None:
+        """As `FindPath`."""
         place = self.part.places.find(address) if self.part.places is not None else None
         if place is None:
             return None
         thread, row = place
-        return self.threads[thread], int(self.row_of[thread][row])
+        return HostPath(self.threads[thread], int(self.row_of[thread][row]))
 
 
 def profile_of(
@@ -266,23 +265,22 @@ def _threads(
     settings: RunSettings, node: int, part: Part, timers: Timers, timer_of: list[int]
 ) -> HostPlaces:
     """The threads of a process, and the places of its call paths in them."""
-    here = HostPlaces(part, [], [])
+    places = HostPlaces(part, [], [])
     for number, thread in enumerate(part.threads):
         tree, row_of = _tree(thread, timer_of, timers, settings)
         events = [_user_event(sampled, row_of) for sampled in thread.samples]
         if thread.cpu_ns:
-            cpu = float(thread.cpu_ns)
-            events.append(UserEvent("Thread CPU Time", "ns", 1, cpu, cpu, cpu, cpu * cpu))
+            events.append(UserEvent.once("Thread CPU Time", "ns", float(thread.cpu_ns)))
         name = _thread_name(settings, part, number, thread.name)
         where = Thread(node, 0, number, "host", name, thread.native_id)
         measured = ThreadProfile(where, tree, events, steps=_steps(thread, settings))
         if thread.spans is not None:
             kept = np.array(timer_of)[thread.routine] == np.array(tree.timer)[row_of]
             measured.activities = thread.spans.activities(row_of, kept)
-        here.threads.append(measured)
-        here.row_of.append(row_of)
-    _resident_once(here.threads)
-    return here
+        places.threads.append(measured)
+        places.row_of.append(row_of)
+    _resident_once(places.threads)
+    return places
 
 
 def _steps(thread: PartThread, settings: RunSettings) -> list[Steps]:
@@ -316,16 +314,13 @@ def _facts(settings: RunSettings, part: Part) -> dict[str, str]:
 
 def _metrics(settings: RunSettings, parts: dict[int, Part]) -> list[Metric]:
     """The metrics of the profile, time first."""
+    threads = [thread for part in parts.values() for thread in part.threads]
     metrics = [TIME]
-    if any(
-        thread.counters and thread.refused is None
-        for part in parts.values()
-        for thread in part.threads
-    ):
+    if any(thread.counters and thread.refused is None for thread in threads):
         counters = settings.engine_options.get("counter_metrics", ())
         metrics += [Metric(name, unit) for name, unit in counters]
-    measured = (metric for part in parts.values() for of in part.threads for metric in of.metrics)
-    metrics += [Metric(metric.name, metric.unit) for metric in dict.fromkeys(measured)]
+    read_at_calls = dict.fromkeys(metric for thread in threads for metric in thread.metrics)
+    metrics += [Metric(metric.name, metric.unit) for metric in read_at_calls]
     if settings.compensate and settings.overhead:
         metrics.append(COMPENSATED)
     return metrics
@@ -364,14 +359,14 @@ def _exit_code(part: Part) -> int | None:
 def _user_event(sampled: Sampled, row_of: Column) -> UserEvent:
     row = None if sampled.row is None else int(row_of[sampled.row])
     return UserEvent(
-        sampled.name,
-        sampled.unit,
-        sampled.count,
-        sampled.minimum,
-        sampled.maximum,
-        sampled.total / sampled.count if sampled.count else 0.0,
-        sampled.sum_squares,
-        row or None,
+        name=sampled.name,
+        unit=sampled.unit,
+        count=sampled.count,
+        minimum=sampled.minimum,
+        maximum=sampled.maximum,
+        mean=sampled.total / sampled.count if sampled.count else 0.0,
+        sum_squares=sampled.sum_squares,
+        row=row or None,
     )
 
 
@@ -413,13 +408,13 @@ def _rows(
 ) -> tuple[Rows, Column]:
     """The thread's call paths by timer, and for each row of the part, its row among them."""
     rows = Rows(
-        np.array([*timer_of, timers.root], "i8")[thread.routine],  # -1 selects the last entry
-        thread.parent,
-        thread.calls,
-        thread.resumes,
-        thread.inclusive,
-        _further(thread, settings),
-        thread.counted,
+        timer=np.array([*timer_of, timers.root], "i8")[thread.routine],  # -1: the last entry
+        parent=thread.parent,
+        calls=thread.calls,
+        resumes=thread.resumes,
+        inclusive=thread.inclusive,
+        further=_further(thread, settings),
+        counted=thread.counted,
     )
     width = len(timers.timers)
     row_of = np.arange(len(rows))

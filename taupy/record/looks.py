@@ -4,7 +4,6 @@ profile; memory over time to the profile.
 
 from __future__ import annotations
 
-import math
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
@@ -19,7 +18,6 @@ from taupy.state.values import Damaged
 from taupy.watch.part_threads import identity
 
 _UNREAD = "taupy.health.watch_looks"
-_NUMBER = math.nan  # for values that are not recorded: minimum, maximum, squares
 
 
 def add_looks(folder: Folder, parts: Iterable[Part]) -> dict[str, str]:
@@ -28,20 +26,17 @@ def add_looks(folder: Folder, parts: Iterable[Part]) -> dict[str, str]:
     Returns:
         What could not be read, as metadata.
     """
-    by_name = {}
-    for part in parts:
-        if part.places is not None:
-            by_name[identity(part.name)] = part
+    by_process = {identity(part.name): part for part in parts if part.places is not None}
     try:
         threads, peaks = looks.read_threads(folder), looks.read_peaks(folder)
     except (Damaged, OSError) as problem:
         return {_UNREAD: f"what threads did cannot be read ({problem})"}
     for seen in threads:
-        if (its := by_name.get((seen.pid, seen.ticks))) is not None:
-            _add_states(its, seen)
+        if (part_seen := by_process.get((seen.pid, seen.ticks))) is not None:
+            _add_states(part_seen, seen)
     for peak in peaks:
-        if (its := by_name.get((peak.pid, peak.ticks))) is not None:
-            _add_peak(its, peak)
+        if (part_seen := by_process.get((peak.pid, peak.ticks))) is not None:
+            _add_peak(part_seen, peak)
     return {}
 
 
@@ -51,7 +46,7 @@ def _add_states(part: Part, seen: InPath) -> None:
     for state, count, time_ns in zip(STATES, seen.looks, seen.time_ns, strict=True):
         if count:
             part.threads[thread].samples.append(
-                Sampled(state, "ns", row, count, _NUMBER, _NUMBER, time_ns, _NUMBER)
+                Sampled(name=state, unit="ns", row=row, count=count, total=time_ns)
             )
 
 
@@ -62,7 +57,16 @@ def _add_peak(part: Part, peak: Peak) -> None:
             thread, row = place
             value = float(peak.kib)
             part.threads[thread].samples.append(
-                Sampled(PEAK, KIB, row, 1, value, value, value, value * value)
+                Sampled(
+                    name=PEAK,
+                    unit=KIB,
+                    row=row,
+                    count=1,
+                    minimum=value,
+                    maximum=value,
+                    total=value,
+                    sum_squares=value * value,
+                )
             )
 
 
@@ -103,10 +107,10 @@ def _series(event: str, rows: Sequence[Held], part: Part) -> Samples:
     return Samples(
         event,
         KIB,
-        array("q", [row.at_ns + epoch_ns for row in rows]),
-        array("q", [end + epoch_ns for end in ends]),
-        array("q", [1] * len(rows)),
-        array("d", [float(row.kib) for row in rows]),
-        array("d", [float(row.least_kib) for row in rows]),
-        array("d", [float(row.most_kib) for row in rows]),
+        start_ns=array("q", [row.at_ns + epoch_ns for row in rows]),
+        end_ns=array("q", [end + epoch_ns for end in ends]),
+        count=array("q", [1] * len(rows)),
+        mean=array("d", [float(row.kib) for row in rows]),
+        minimum=array("d", [float(row.least_kib) for row in rows]),
+        maximum=array("d", [float(row.most_kib) for row in rows]),
     )

@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from taupy.model.collective_calls import NOWHERE, Call, operation, thread_of
-from taupy.model.collectives import THREAD_NAME
+from taupy.model.collectives import THREAD_NAME, UNKNOWN_BYTES
 from taupy.model.profile import Profile, Thread
 from taupy.model.streams import Owner
 from taupy.record.engine_layout import Array
@@ -38,7 +38,7 @@ _MOST_BYTES: Final = 16 << 20
 
 def add_nccl(profile: Profile, places: Mapping[int, HostPlaces], folder: Folder) -> list[File]:
     """Add the NCCL collectives of each process; returns the files read."""
-    nodes = {str(here.part.pid): node for node, here in places.items()}
+    nodes = {str(process.part.pid): node for node, process in places.items()}
     done = []
     for file in folder.files(SUFFIX):
         node = nodes.get(file.name.partition("-")[0])
@@ -76,7 +76,7 @@ def _read(data: bytes) -> tuple[Any, Array]:
     return header, rows
 
 
-def _add(profile: Profile, here: HostPlaces, node: int, header: Any, rows: Array) -> None:
+def _add(profile: Profile, process: HostPlaces, node: int, header: Any, rows: Array) -> None:
     untimed = int((rows["ended_ns"] == 0).sum())
     notes = []
     if lost := int(header["lost"]):
@@ -88,13 +88,13 @@ def _add(profile: Profile, here: HostPlaces, node: int, header: Any, rows: Array
         )
     if notes:
         profile.metadata[f"{HEALTH}nccl.node{node}"] = "\n".join(notes)
-    owners = _Owners(here)
+    owners = _Owners(process)
     calls = [_call(header, row, owners) for row in rows[rows["ended_ns"] > 0]]
     kept = [call for call in calls if call is not None]
     if kept:
         mine = [other.thread.thread for other in profile.threads if _is_host(other.thread, node)]
         place = Thread(node, 0, 1 + max(mine), "host", THREAD_NAME)
-        top = Owner(here.threads[0].tree, 0)
+        top = Owner(process.threads[0].tree, 0)
         thread = thread_of(kept, place, profile.timers, owners.paths.__getitem__, top)
         profile.threads.append(thread)
         profile.threads.sort(key=lambda measured: measured.thread)
@@ -107,17 +107,17 @@ def _is_host(thread: Thread, node: int) -> bool:
 class _Owners:
     """Call paths that requested collectives, by a number per node of the engine's tree."""
 
-    def __init__(self, here: HostPlaces) -> None:
-        self._here = here
+    def __init__(self, process: HostPlaces) -> None:
+        self._process = process
         self._codes: dict[int, int] = {0: NOWHERE}
         self.paths: list[Owner] = []
 
     def code(self, cause: int) -> int:
         if cause not in self._codes:
-            asker = self._here.find(cause)
-            self._codes[cause] = NOWHERE if asker is None else len(self.paths)
-            if asker is not None:
-                self.paths.append(Owner(asker[0].tree, asker[1]))
+            path = self._process.find(cause)
+            self._codes[cause] = NOWHERE if path is None else len(self.paths)
+            if path is not None:
+                self.paths.append(path.owner)
         return self._codes[cause]
 
 
@@ -129,7 +129,14 @@ def _call(header: Any, row: Any, owners: _Owners) -> Call | None:
     name = communicator["name"].decode("utf-8", "replace")
     begun = max(int(row["begun_ns"]), int(row["asked_ns"]))
     return Call(
-        f"{name} {int(communicator['id']):x}".strip(), "", int(communicator["size"]), None, what,
-        max(int(row["bytes"]), -1), int(row["asked_ns"]), begun, max(int(row["ended_ns"]), begun),
-        owners.code(int(row["cause"])),
-    )  # fmt: skip
+        communicator=f"{name} {int(communicator['id']):x}".strip(),
+        ranks="",
+        size=int(communicator["size"]),
+        number=None,
+        operation=what,
+        bytes=max(int(row["bytes"]), UNKNOWN_BYTES),
+        asked_ns=int(row["asked_ns"]),
+        begun_ns=begun,
+        ended_ns=max(int(row["ended_ns"]), begun),
+        code=owners.code(int(row["cause"])),
+    )

@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from taupy.model.profile import LayerFacts
+from taupy.model.profile import ABSENT, LayerFacts
 from taupy.record.part_collectives import PartCollectives
 from taupy.record.part_spans import PartSpans
 from taupy.record.part_steps import PartSteps
@@ -37,18 +37,19 @@ class CallMetric(NamedTuple):
     at_calls: bool
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class Sampled:
-    """A user event in a part; `row` is None for the thread as a whole."""
+    """A user event in a part; `row` is None for the thread as a whole, numbers that are not
+    recorded are NaN."""
 
     name: str
     unit: str
     row: int | None
     count: int
-    minimum: float
-    maximum: float
+    minimum: float = ABSENT
+    maximum: float = ABSENT
     total: float
-    sum_squares: float
+    sum_squares: float = ABSENT
 
 
 def _column() -> Column:

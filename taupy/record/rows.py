@@ -55,13 +55,13 @@ class Rows:
             return sums
 
         return Rows(
-            self.timer[heads],
-            parent,
-            added(self.calls),
-            added(self.resumes),
-            added(self.inclusive),
-            {name: added(column) for name, column in self.further.items()},
-            None if self.counted is None else self.counted[heads],
+            timer=self.timer[heads],
+            parent=parent,
+            calls=added(self.calls),
+            resumes=added(self.resumes),
+            inclusive=added(self.inclusive),
+            further={name: added(column) for name, column in self.further.items()},
+            counted=None if self.counted is None else self.counted[heads],
         )
 
 
@@ -198,16 +198,16 @@ def whole_and_own_where_counted(
     A call path's exclusive value is its inclusive value minus those of the nearest counted call
     paths below it.
     """
-    values, up, here = inclusive.tolist(), parent.tolist(), counted.tolist()
+    values, above, is_counted = inclusive.tolist(), parent.tolist(), counted.tolist()
     below = [0] * len(values)
     whole, own = np.full(len(values), np.nan), np.full(len(values), np.nan)
     for row in range(len(values) - 1, -1, -1):
         value = below[row]
-        if here[row]:
+        if is_counted[row]:
             value = max(value, values[row])
             whole[row], own[row] = value, value - below[row]
         if row:
-            below[up[row]] += value
+            below[above[row]] += value
     return whole, own
 
 

@@ -159,8 +159,7 @@ def _row(profile: Profile, place: int, path: Sequence[Timer]) -> int:
 def _launch(row: int, work: Work) -> Launch:
     count = STEPS * work.count
     moved = None if work.bytes is None else count * work.bytes
-    return Launch(row, count, count * work.ns, work.ns, work.ns, float(count * work.ns**2),
-                  bytes=moved)  # fmt: skip
+    return replace(Launch.of_times([work.ns] * count, count), row=row, bytes=moved)
 
 
 def training(

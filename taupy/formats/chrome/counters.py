@@ -43,7 +43,14 @@ class Statistics:
     def event(self, name: str, unit: str, row: int | None = None) -> UserEvent:
         mean = self.total / self.count
         return UserEvent(
-            name, unit, self.count, self.smallest, self.largest, mean, self.squares, row
+            name=name,
+            unit=unit,
+            count=self.count,
+            minimum=self.smallest,
+            maximum=self.largest,
+            mean=mean,
+            sum_squares=self.squares,
+            row=row,
         )
 
 
@@ -116,7 +123,7 @@ class KernelCounters:
             for at, kernel_range in enumerate(
                 sorted(ranges, key=lambda kernel_range: kernel_range.start)
             ):
-                launch = Launch(0, 1, 0, 0, 0, 0.0, 1)
+                launch = Launch(count=1, time_ns=0, untimed=1)
                 owner = launches[at] if is_matched else None
                 row = builder.add(thread, owner, kernel_timer(kernel_range.kernel), launch)
                 counted = Counted(

@@ -19,7 +19,7 @@ from taupy.formats.gpu_records import (
     stream_threads,
 )
 from taupy.formats.launchers import Launchers
-from taupy.model.gpu import ActivityKind
+from taupy.model.gpu import ActivityKind, Configuration
 from taupy.model.profile import Thread, ThreadProfile, Timer
 from taupy.model.streams import Owner
 
@@ -273,27 +273,26 @@ def _stream_code(device: int | None, stream: int | None) -> int:
 
 
 def _config(kind: ActivityKind, name: str, args: dict[str, Any]) -> tuple[Any, ...]:
-    """A kernel's grid, block, registers, shared memory and occupancy; a copy's direction."""
+    """A kernel's `Configuration`; a copy's direction."""
     if kind == "copy":
         return (values.direction(name, args),)
     if kind != "kernel":
         return ()
     occupancy = values.real(args.get("est. achieved occupancy %"))
-    return (
-        values.extent(args.get("grid")),
-        values.extent(args.get("block")),
-        values.integer(args.get("registers per thread")),
-        values.integer(args.get("shared memory")),
-        None if occupancy is None or not 0 <= occupancy <= 100 else occupancy / 100,
+    return Configuration(
+        grid=values.extent(args.get("grid")),
+        block=values.extent(args.get("block")),
+        registers=values.integer(args.get("registers per thread")),
+        # The trace has the sum of static and dynamic shared memory only.
+        shared_dynamic_bytes=values.integer(args.get("shared memory")),
+        occupancy=None if occupancy is None or not 0 <= occupancy <= 100 else occupancy / 100,
     )
 
 
 def _work(name: str, kind: ActivityKind, config: tuple[Any, ...]) -> Work:
     timer = values.gpu_timer(name, kind)
     if kind == "kernel":
-        grid, block, registers, shared, occupancy = config
-        # The trace has the sum of static and dynamic shared memory only.
-        return Work(timer, kind, grid, block, registers, None, shared, None, occupancy)
+        return Work(timer, kind, Configuration(*config))
     if kind == "copy":
         (way,) = config
         if not name.startswith("Memcpy"):

@@ -248,18 +248,15 @@ def _micro(nanoseconds: int) -> str:
 def _config(launch: Launch | None) -> dict[str, Any]:
     if launch is None:
         return {}
-    config: dict[str, Any] = {}
-    if launch.grid is not None:
-        config["grid"] = list(launch.grid)
-    if launch.block is not None:
-        config["block"] = list(launch.block)
-    if launch.registers is not None:
-        config["registers per thread"] = launch.registers
-    if launch.shared_dynamic_bytes is not None:
-        config["shared memory"] = launch.shared_dynamic_bytes + (launch.shared_static_bytes or 0)
-    if launch.occupancy is not None:
-        config["est. achieved occupancy %"] = launch.occupancy * 100
-    return config
+    grid, block, registers, static, dynamic, _, occupancy, _ = launch.configuration
+    config = {
+        "grid": grid and list(grid),
+        "block": block and list(block),
+        "registers per thread": registers,
+        "shared memory": None if dynamic is None else dynamic + (static or 0),
+        "est. achieved occupancy %": None if occupancy is None else occupancy * 100,
+    }
+    return {name: value for name, value in config.items() if value is not None}
 
 
 def _properties(device: Any) -> dict[str, Any]:

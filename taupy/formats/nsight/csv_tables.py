@@ -11,7 +11,7 @@ from typing import ClassVar, Final
 from taupy.formats import limits, reading
 from taupy.formats.nsight.summed_tables import SummedTables, Times, work_of
 from taupy.formats.reading import refusal
-from taupy.model.gpu import Extent
+from taupy.model.gpu import Configuration, Extent
 from taupy.model.profile import Profile
 from taupy.model.progress import Progress
 
@@ -113,13 +113,14 @@ class TableReader:
         self.sums.name_device(ordinal, name)
         work = work_of(cells["Name"][: limits.LONGEST_NAME])
         if work.kind == "kernel":
-            work = work._replace(
+            configuration = Configuration(
                 grid=extent(cells.get(f"Grid {axis}") for axis in "XYZ"),
                 block=extent(cells.get(f"Block {axis}") for axis in "XYZ"),
                 registers=whole(cells.get("Registers Per Thread")),
                 shared_static_bytes=self._bytes(cells, "Static SMem"),
                 shared_dynamic_bytes=self._bytes(cells, "Dynamic SMem"),
             )
+            work = work._replace(configuration=configuration)
         key = (ordinal, whole(cells.get("Context")) or 0, whole(cells.get("Stream")) or 0)
         begin = round(start)
         moved = None if work.kind == "kernel" else self._bytes(cells, "Size")

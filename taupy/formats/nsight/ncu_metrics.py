@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import Final, TypedDict
+from dataclasses import dataclass, field
+from typing import Final
 
 from taupy.catalog import spelling
 from taupy.catalog.counters import BY_NAME, COUNTED_LAUNCHES
@@ -20,7 +20,7 @@ from taupy.formats.alike import Groups
 from taupy.formats.nsight import ncu_counters
 from taupy.formats.nsight.ncu_peaks import Peaks
 from taupy.formats.nsight.summed_tables import least_squares
-from taupy.model.gpu import Device, Extent, Launch
+from taupy.model.gpu import Configuration, Device, Extent, Launch
 from taupy.model.kernel_names import kernel_timer
 from taupy.model.launch_counts import LaunchCounts
 from taupy.model.profile import TIME, Metric, Profile, Thread, Timer
@@ -278,22 +278,20 @@ class CountedLaunches:
 def _launch(counted: Counted, time_ns: float | None) -> Launch:
     """The known durations in whole nanoseconds, with the resources that a launch needs."""
     if time_ns is None:
-        untimed = Launch(0, counted.count, 0, 0, 0, 0.0, counted.count, counted.grid, counted.block)
-        return replace(untimed, **_resources(counted.values))
+        return Launch(
+            count=counted.count, untimed=counted.count, configuration=_configuration(counted)
+        )
     shortest, longest = counted.ranges.get(ncu_counters.DURATION, (time_ns, time_ns))
     squares = counted.squares_ns2
     if squares is None:
         squares = least_squares(counted.count, round(time_ns), round(shortest), round(longest))
     return Launch(
-        row=0,
         count=counted.count,
         time_ns=round(time_ns * counted.count),
         minimum_ns=round(shortest),
         maximum_ns=round(longest),
         sum_squares_ns2=squares,
-        grid=counted.grid,
-        block=counted.block,
-        **_resources(counted.values),
+        configuration=_configuration(counted),
     )
 
 
@@ -319,17 +317,9 @@ def _is_sum(name: str) -> bool:
     return name.endswith(".sum")
 
 
-class _Resources(TypedDict):
-    """Resources of a multiprocessor that a launch needs, as in `Launch`."""
+def _configuration(counted: Counted) -> Configuration:
+    values = counted.values
 
-    registers: int | None
-    shared_static_bytes: int | None
-    shared_dynamic_bytes: int | None
-    occupancy: float | None
-    limiter: str | None
-
-
-def _resources(values: Mapping[str, float]) -> _Resources:
     def whole(name: str) -> int | None:
         value = values.get(name)
         return None if value is None or not 0 <= value < 1 << 40 else int(value)
@@ -340,7 +330,9 @@ def _resources(values: Mapping[str, float]) -> _Resources:
         for word in ("registers", "shared_mem", "warps", "blocks")
         if f"launch__occupancy_limit_{word}" in values
     }
-    return _Resources(
+    return Configuration(
+        grid=counted.grid,
+        block=counted.block,
         registers=whole("launch__registers_per_thread"),
         shared_static_bytes=whole("launch__shared_mem_per_block_static"),
         shared_dynamic_bytes=whole("launch__shared_mem_per_block_dynamic"),

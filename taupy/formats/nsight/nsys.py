@@ -31,6 +31,7 @@ from taupy.formats.nsight.nsys_host import Hosts
 from taupy.formats.nsight.nsys_tables import GPU_TABLES, WAITS, Tables
 from taupy.formats.reading import refusal
 from taupy.formats.registry import IMPORT_NOTES, Format
+from taupy.model.gpu import Configuration, extent
 from taupy.model.kernel_names import kernel_timer
 from taupy.model.profile import TIME, Metric, Profile, Thread, Timer
 from taupy.model.progress import Progress
@@ -230,16 +231,15 @@ def _numbered(
 
 def _kernel(tables: Tables, row: tuple[Any, ...]) -> Work:
     name, gx, gy, gz, bx, by, bz, registers, static, dynamic, local = row
-    return Work(
-        kernel_timer(tables.text(name, "(unnamed kernel)")),
-        "kernel",
-        (gx, gy, gz) if None not in (gx, gy, gz) else None,
-        (bx, by, bz) if None not in (bx, by, bz) else None,
-        registers,
-        static,
-        dynamic,
-        local,
+    configuration = Configuration(
+        grid=extent(gx, gy, gz),
+        block=extent(bx, by, bz),
+        registers=registers,
+        shared_static_bytes=static,
+        shared_dynamic_bytes=dynamic,
+        local_bytes=local,
     )
+    return Work(kernel_timer(tables.text(name, "(unnamed kernel)")), "kernel", configuration)
 
 
 def _copy(tables: Tables, row: tuple[Any, ...]) -> Work:

@@ -178,7 +178,17 @@ class _Metrics:
         limits = [_value(limit) for limit in (least, largest)]
         low, high = (number if limit is None else limit[0] for limit in limits)
         squares = least_squares(count, number, low, high)
-        self.samples.append(UserEvent(name, unit or "ratio", count, low, high, number, squares))
+        self.samples.append(
+            UserEvent(
+                name=name,
+                unit=unit or "ratio",
+                count=count,
+                minimum=low,
+                maximum=high,
+                mean=number,
+                sum_squares=squares,
+            )
+        )
 
     def sums(self) -> dict[str, float]:
         """Sums, under taupy's names for known counters, otherwise under nvprof's."""

@@ -26,7 +26,7 @@ from taupy.formats.gpu_records import (
 )
 from taupy.formats.registry import IMPORT_NOTES
 from taupy.formats.tau.names import CUT
-from taupy.model.gpu import Device, Extent, Launch
+from taupy.model.gpu import Configuration, Device, Extent, Launch
 from taupy.model.kernel_names import kernel_timer
 from taupy.model.profile import (
     TIME,
@@ -151,8 +151,15 @@ class SummedTables:
         """Add the kernels, copies or memsets of one row."""
         thread = self.stream(device)
         timer = work_of(name).timer
-        launch = Launch(0, took.number, took.total, took.shortest, took.longest, took.squares,
-                        took.number if untimed else 0, grid, block)  # fmt: skip
+        launch = Launch(
+            count=took.number,
+            time_ns=took.total,
+            minimum_ns=took.shortest,
+            maximum_ns=took.longest,
+            sum_squares_ns2=took.squares,
+            untimed=took.number if untimed else 0,
+            configuration=Configuration(grid, block),
+        )
         self._gpu.append((thread, timer, launch))
 
     def add_record(

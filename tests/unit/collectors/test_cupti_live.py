@@ -143,17 +143,18 @@ def test_kernels_and_copies_hang_under_the_python_that_launched_them(gpu):
     (stream,) = streams(profile).values()
     assert (stream.thread.name, stream.thread.native_id) == ("stream 7", 7)
     assert stream.tree.inclusive["time"][0] == 10 * 1000 + 10 * 500
-    (kernel,) = [launch for launch in stream.launches if launch.grid]
+    (kernel,) = [launch for launch in stream.launches if launch.configuration.grid]
     assert (kernel.count, kernel.time_ns, kernel.minimum_ns, kernel.maximum_ns) == (
         10,
         10_000,
         1000,
         1000,
     )
-    assert (kernel.grid, kernel.block, kernel.registers) == ((8, 1, 1), (128, 1, 1), 32)
-    assert (kernel.shared_static_bytes, kernel.shared_dynamic_bytes) == (1024, 2048)
+    config = kernel.configuration
+    assert (config.grid, config.block, config.registers) == ((8, 1, 1), (128, 1, 1), 32)
+    assert (config.shared_static_bytes, config.shared_dynamic_bytes) == (1024, 2048)
     # 64 KiB set aside, 4 KiB a block: 16 blocks of 4 warps, all 64 that a Hopper holds.
-    assert kernel.occupancy == 1.0
+    assert config.occupancy == 1.0
     timer = next(t for t in profile.timers if "GPU_KERNEL" in t.groups)
     assert (timer.name, timer.short) == ("vecadd(float*, int)", "vecadd")
     moved = {e.name: (e.count, e.mean, e.unit) for e in stream.user_events}

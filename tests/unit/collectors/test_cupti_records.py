@@ -21,6 +21,7 @@ from taupy.errors import FormatError
 from taupy.model.gpu import NO_OWNER
 from taupy.model.invariants import check
 from taupy.model.profile import ROOT_TIMER, CallTree, Profile, Thread, ThreadProfile, Timer
+from taupy.model.streams import HostPath
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.reader import read_profile
 from taupy.profiledb.writer import add_profile
@@ -240,7 +241,7 @@ def test_an_old_correlation_is_not_taken_for_a_new_one(collector, tmp_path):
     assert part.counters["lost"] == 1
 
 
-def host_profile() -> tuple[Profile, dict[int, tuple[ThreadProfile, int]]]:
+def host_profile() -> tuple[Profile, dict[int, HostPath]]:
     """A host thread that ran for 1000 ns: step (600) calls loss (200)."""
     timers = [Timer(ROOT_TIMER, groups=("TAUPY",)), Timer("step"), Timer("loss")]
     tree = CallTree(
@@ -250,7 +251,7 @@ def host_profile() -> tuple[Profile, dict[int, tuple[ThreadProfile, int]]]:
     )  # fmt: skip
     host = ThreadProfile(Thread(0, 0, 0, "host", "MainThread"), tree)
     profile = Profile("0190", "app", "exp", 1.0, 1000, timers, [host])
-    return profile, {STEP: (host, 1), LOSS: (host, 2)}
+    return profile, {STEP: HostPath(host, 1), LOSS: HostPath(host, 2)}
 
 
 def test_from_records_to_the_database_and_back(collector, tmp_path):

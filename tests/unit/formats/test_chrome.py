@@ -74,9 +74,10 @@ def test_a_kernel_hangs_under_call_operator_and_python_frame(tmp_path):
     host = paths(profile, (0, 0, 0))
     assert host["ProfilerStep* > step > aten::linear_2"] == (20, 50_000, 38_000)
     (streamed,) = [thread for thread in profile.threads if thread.thread.kind == "stream"]
-    launch = next(one for one in streamed.launches if one.grid is not None)
-    assert (launch.grid, launch.block, launch.registers) == ((8, 1, 1), (128, 1, 1), 32)
-    assert (launch.shared_dynamic_bytes, launch.occupancy) == (1024, 0.5)
+    launch = next(one for one in streamed.launches if one.configuration.grid is not None)
+    config = launch.configuration
+    assert (config.grid, config.block, config.registers) == ((8, 1, 1), (128, 1, 1), 32)
+    assert (config.shared_dynamic_bytes, config.occupancy) == (1024, 0.5)
     assert [event.name for event in streamed.user_events] == ["Bytes copied from Device to Host"]
     assert profile.devices[0].compute_capability == "9.0"
     assert min(activity.start_ns for activity in streamed.activities) == made.BASE_NS + 1100

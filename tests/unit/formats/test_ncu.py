@@ -114,7 +114,7 @@ def test_the_raw_page_has_a_column_for_each_metric(tmp_path):
         (1, 1, 7),
     ]
     first = profile.threads[0]
-    assert {launch.registers for launch in first.launches} == {32, None}
+    assert {launch.configuration.registers for launch in first.launches} == {32, None}
     assert "1 of 4 launches have no duration" in profile.metadata[IMPORT_NOTES]
 
 
@@ -354,8 +354,13 @@ def test_a_report_is_read_without_software_of_nvidia(tmp_path):
         "NVIDIA A100",
         "8.0",
     )
-    launch = next(one for measured in profile.threads for one in measured.launches if one.registers)
-    assert (launch.grid, launch.block, launch.registers) == ((8, 2, 1), (128, 1, 1), 32)
+    launch = next(
+        one
+        for measured in profile.threads
+        for one in measured.launches
+        if one.configuration.registers
+    )
+    assert launch.configuration[:3] == ((8, 2, 1), (128, 1, 1), 32)
     assert "1 of 2 launches failed" in profile.metadata[IMPORT_NOTES]
 
 

@@ -84,7 +84,12 @@ def test_a_summary_is_as_many_launches_as_it_sums_up(tmp_path):
     (gemm,) = [
         launch for measured in profile.threads for launch in measured.launches if launch.time_ns
     ]
-    assert (gemm.count, gemm.minimum_ns, gemm.maximum_ns, gemm.grid) == (4, 1000, 3000, (8, 1, 1))
+    assert (gemm.count, gemm.minimum_ns, gemm.maximum_ns, gemm.configuration.grid) == (
+        4,
+        1000,
+        3000,
+        (8, 1, 1),
+    )
     assert counted(profile, "copy")["calls"] == 2
     assert "not counted (n/a): dram__bytes.sum" in profile.metadata[IMPORT_NOTES]
     assert "standard deviations are the least" in profile.metadata[IMPORT_NOTES]
@@ -218,5 +223,7 @@ def test_ever_new_configurations_end_in_one_group(tmp_path):
     found = paths(profile)
     assert len(found) == 65
     assert found[0] == ("launches of further configurations", 136, 136 * 5000)
-    grids = {launch.grid for measured in profile.threads for launch in measured.launches}
+    grids = {
+        launch.configuration.grid for measured in profile.threads for launch in measured.launches
+    }
     assert len(grids) == 200

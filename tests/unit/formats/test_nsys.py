@@ -103,8 +103,9 @@ def test_launches_devices_user_events_and_metadata_come_along(small):
     (stream,) = [
         thread for thread in profile.threads if thread.thread.node == 0 and thread.thread.context
     ]
-    launch = next(one for one in stream.launches if one.grid == (8, 2, 1))
-    assert (launch.block, launch.registers, launch.shared_dynamic_bytes) == ((128, 1, 1), 16, 1024)
+    launch = next(one for one in stream.launches if one.configuration.grid == (8, 2, 1))
+    config = launch.configuration
+    assert (config.block, config.registers, config.shared_dynamic_bytes) == ((128, 1, 1), 16, 1024)
     assert {(e.name, e.count, e.mean) for e in stream.user_events} == {
         ("Bytes copied from Host to Device", 1, 4096.0),
         ("Bytes set", 1, 64.0),

@@ -82,9 +82,9 @@ def test_a_trace_of_nvprof_keeps_moments_and_configuration(tmp_path):
     assert rows(profile)["saxpy(int)"][0] == 1  # one on each stream
     found = {(thread.thread.context, thread.thread.native_id): thread for thread in profile.threads}
     assert set(found) == {(2, 7), (2, 8)}
-    launch = next(one for one in found[2, 7].launches if one.grid)
-    assert (launch.time_ns, launch.grid, launch.block) == (30_000, (64, 1, 1), (256, 2, 1))
-    assert (launch.registers, launch.shared_static_bytes) == (32, 1024)
+    launch = next(one for one in found[2, 7].launches if one.configuration.grid)
+    assert (launch.time_ns, *launch.configuration[:2]) == (30_000, (64, 1, 1), (256, 2, 1))
+    assert launch.configuration[2:4] == (32, 1024)
     assert [activity.start_ns for activity in found[2, 7].activities] == [100_000, 200_000]
     copy = next(one for one in found[2, 7].launches if one.bytes)
     assert copy.bytes == 2 << 20
@@ -128,7 +128,11 @@ def test_a_trace_of_nsys_stats(tmp_path):
     profile = read(nsys_stats, tmp_path / "t.csv", made.GPU_TRACE)
     assert rows(profile) == {"gemm(int)": (1, 300), "Memcpy HtoD": (1, 100)}
     gemm, copy = launches(profile)
-    assert (gemm.grid, gemm.registers, copy.bytes) == ((2, 1, 1), 24, 1_500_000)
+    assert (gemm.configuration.grid, gemm.configuration.registers, copy.bytes) == (
+        (2, 1, 1),
+        24,
+        1_500_000,
+    )
     assert profile.devices[0].name == "NVIDIA H100"
 
 

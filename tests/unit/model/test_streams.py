@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
-from taupy.model.gpu import NO_OWNER, Launch
+from taupy.model.gpu import NO_OWNER, Configuration, Launch
 from taupy.model.invariants import check
 from taupy.model.profile import ROOT_TIMER, Metric, Thread, ThreadProfile, Timer
 from taupy.model.streams import Owner, StreamBuilder
@@ -16,9 +17,9 @@ GEMM = Timer("gemm", groups=("GPU_KERNEL",))
 RELU = Timer("relu", groups=("GPU_KERNEL",))
 
 
-def launches(count, time_ns, **more):
-    each = time_ns // count
-    return Launch(0, count, time_ns, each, each, float(each * each * count), **more)
+def launches(count, time_ns, grid=None):
+    times = [time_ns // count] * count
+    return replace(Launch.of_times(times, count), configuration=Configuration(grid))
 
 
 def two_threads():
@@ -66,7 +67,7 @@ def test_another_grid_is_another_launch_of_the_same_kernel():
     builder.add(STREAM, owner, GEMM, launches(1, 20, grid=(1, 1, 1)))
     (stream,) = builder.threads()
     assert [
-        (launch.grid, launch.count, launch.minimum_ns, launch.maximum_ns)
+        (launch.configuration.grid, launch.count, launch.minimum_ns, launch.maximum_ns)
         for launch in stream.launches
     ] == [
         ((1, 1, 1), 2, 10, 20), ((2, 1, 1), 1, 30, 30),
@@ -76,7 +77,7 @@ def test_another_grid_is_another_launch_of_the_same_kernel():
 def test_an_untimed_launch_does_not_make_the_minimum_zero():
     builder = StreamBuilder([])
     builder.add(STREAM, None, GEMM, launches(1, 10))
-    builder.add(STREAM, None, GEMM, Launch(0, 1, 0, 0, 0, 0.0, untimed=1))
+    builder.add(STREAM, None, GEMM, Launch(count=1, time_ns=0, untimed=1))
     (stream,) = builder.threads()
     (one,) = stream.launches
     assert (one.count, one.untimed, one.minimum_ns, one.maximum_ns) == (2, 1, 10, 10)

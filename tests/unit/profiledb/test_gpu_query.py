@@ -53,7 +53,14 @@ def test_work_that_nobody_owns_and_nobody_timed_is_shown_as_such(db):
     builder = StreamBuilder(profile.timers)
     lost = Timer("lost", groups=("GPU_KERNEL",))
     stream = Thread(0, 1, 2, "stream", "stream 20", 20)
-    builder.add(stream, None, lost, Launch(0, 3, 200, 90, 110, 20_200.0, untimed=1))
+    builder.add(
+        stream,
+        None,
+        lost,
+        Launch(
+            count=3, time_ns=200, minimum_ns=90, maximum_ns=110, sum_squares_ns2=20_200.0, untimed=1
+        ),
+    )
     profile.threads += builder.threads()
     trial = add_profile(db, profile)
     launches = gpu_query.launched(db, trial)

@@ -7,7 +7,7 @@ from math import isnan
 
 import pytest
 
-from taupy.model.gpu import Activity, Launch
+from taupy.model.gpu import Activity, Configuration, Launch
 from taupy.model.launch_counts import LaunchCounts
 from taupy.model.profile import (
     ROOT_TIMER,
@@ -45,7 +45,7 @@ def trial(db, launches, traced=False):
     tree = host()
     builder = StreamBuilder(timers)
     for start, (row, kernel, grid) in enumerate(launches):
-        launch = Launch(0, 1, 10, 10, 10, 100.0, 0, (grid, 1, 1), BLOCK)
+        launch = Launch(count=1, time_ns=10, configuration=Configuration((grid, 1, 1), BLOCK))
         at = builder.add(STREAM, Owner(tree, row), kernel, launch)
         if traced:
             builder.add_activity(STREAM, Activity(at, "kernel", 100 * start, 100 * start + 10))

@@ -284,7 +284,13 @@ def gpu_run(uuid, api, launches, metrics=("time",), host_time=100):
     builder = StreamBuilder(timers)
     for stream, kernel, count, values in launches:
         thread = Thread(0, 1, stream, "stream", f"stream {stream}")
-        launch = Launch(0, count, 10 * count, 10, 10, 100.0 * count)
+        launch = Launch(
+            count=count,
+            time_ns=10 * count,
+            minimum_ns=10,
+            maximum_ns=10,
+            sum_squares_ns2=100.0 * count,
+        )
         timer = Timer(f"{kernel}(float*)", groups=("GPU_KERNEL",), short=kernel)
         row = builder.add(thread, Owner(host, len(host) - 1), timer, launch)
         if values:

@@ -129,7 +129,14 @@ def test_gpu_time_belongs_to_the_step_and_layers_of_the_launch(ask):
     gemm = Timer("gemm", groups=("GPU_KERNEL",))
     for row, launched, took in ((3, 16, 20), (3, 126, 30), (8, 90, 5)):
         owner = Owner(measured.tree, row)
-        kernel = builder.add(stream, owner, gemm, Launch(0, 1, took, took, took, took**2))
+        kernel = builder.add(
+            stream,
+            owner,
+            gemm,
+            Launch(
+                count=1, time_ns=took, minimum_ns=took, maximum_ns=took, sum_squares_ns2=took**2
+            ),
+        )
         begin = SAMPLED_FROM_NS + 300 + launched
         activity = Activity(kernel, "kernel", begin, begin + took, launched)
         builder.add_activity(stream, activity)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 
 from taupy.errors import UsageError
 from taupy.model.formula import bound
-from taupy.model.gpu import Device, Launch
+from taupy.model.gpu import Configuration, Device, Launch
 from taupy.model.profile import Thread, Timer, UserEvent
 from taupy.model.question import EVENTS, LAUNCHES, VALUES, Condition, Question
 from taupy.model.table import Column, Table, combine
@@ -300,17 +301,28 @@ def add_launches_and_events(thread, random):
         untimed = random.randrange(count + 1)
         times = [random.randrange(1, 99) for _ in range(count - untimed)]
         thread.launches.append(
-            Launch(
-                random.randrange(len(thread.tree)), count, sum(times), min(times, default=0),
-                max(times, default=0), float(sum(time * time for time in times)), untimed,
-                grid=(size, 1, 1), occupancy=random.choice([None, 0.25, 0.5]),
+            replace(
+                Launch.of_times(times, count),
+                row=random.randrange(len(thread.tree)),
+                configuration=Configuration(
+                    (size, 1, 1), occupancy=random.choice([None, 0.25, 0.5])
+                ),
                 bytes=random.choice([None, 8]),
             )
-        )  # fmt: skip
+        )
         row = random.choice([None, random.randrange(len(thread.tree))])
         mean = random.choice([random.random(), math.nan])
         thread.user_events.append(
-            UserEvent(random.choice(["loss", "batch"]), "", count, mean, mean, mean, mean, row)
+            UserEvent(
+                name=random.choice(["loss", "batch"]),
+                unit="",
+                count=count,
+                minimum=mean,
+                maximum=mean,
+                mean=mean,
+                sum_squares=mean,
+                row=row,
+            )
         )
 
 

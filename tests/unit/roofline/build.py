@@ -89,7 +89,13 @@ def gpu_trial(
     for kernel in kernels:
         timer = Timer(kernel.name, groups=("GPU_KERNEL",), short=kernel.short)
         each = kernel.time_ns // max(kernel.calls, 1)
-        launch = Launch(0, kernel.calls, kernel.time_ns, each, each, 0.0)
+        launch = Launch(
+            count=kernel.calls,
+            time_ns=kernel.time_ns,
+            minimum_ns=each,
+            maximum_ns=each,
+            sum_squares_ns2=0.0,
+        )
         row = builder.add(stream, Owner(tree, 2 + phases.index(kernel.phase)), timer, launch)
         builder.add_values(stream, row, kernel.counted())
     names = {metric for kernel in kernels for metric in kernel.counted()}
