@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from typing import NamedTuple
+
+from taupy.model.table import Table
 
 
 def spread(timed: int, time_ns: int, sum_squares_ns2: float) -> tuple[float, float]:
@@ -12,6 +15,27 @@ def spread(timed: int, time_ns: int, sum_squares_ns2: float) -> tuple[float, flo
         return math.nan, math.nan
     mean = time_ns / timed
     return mean, math.sqrt(max(0.0, sum_squares_ns2 / timed - mean * mean))
+
+
+def launched_times(table: Table) -> list[float]:
+    """The time of all launches of each row [ns]. Those that are not timed take the mean of the
+    others of the row or, if it has none, of the kernel on this GPU.
+
+    Args:
+        table: of `question.LAUNCHES`, by device, timer and any other dimensions.
+    """
+    kernels = list(zip(*map(table.row_labels, ("device", "timer")), strict=True))
+    columns = map(table.column, ("launch.count", "launch.untimed", "launch.time"))
+    rows = [(count, count - untimed, ns or 0) for count, untimed, ns in zip(*columns, strict=True)]
+    timed: Counter[object] = Counter()
+    times: Counter[object] = Counter()
+    for kernel, (_, number, ns) in zip(kernels, rows, strict=True):
+        timed[kernel] += number
+        times[kernel] += ns
+    return [
+        ns * count / number if number else count * times[kernel] / (timed[kernel] or 1)
+        for kernel, (count, number, ns) in zip(kernels, rows, strict=True)
+    ]
 
 
 class SiteRow(NamedTuple):

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from taupy.errors import TaupyError
 from taupy.escaping import visible
 from taupy.model.gpu import BUSY, NO_OWNER, Device, Fact
-from taupy.model.gpu_rows import BusyRow, KernelRow, SiteRow, spread
+from taupy.model.gpu_rows import BusyRow, KernelRow, SiteRow, launched_times, spread
 from taupy.model.question import LAUNCHES, Question
 from taupy.model.rows import TimerRow
 from taupy.model.table import Table
@@ -56,7 +56,6 @@ class Launched:
         table: by `WHERE_LAUNCHED` and `routine`, the nearest one above the launch.
         above: the call paths of the launches.
         whole: GPU -> total time of everything that ran there.
-        means: GPU and kernel -> mean time of the launches that have one [ns].
         all_ns: GPU -> `whole`, and an estimate for each launch without a time.
         notes: on launches by step.
     """
@@ -64,7 +63,6 @@ class Launched:
     table: Table
     above: Ancestry
     whole: dict[tuple[int, int], int]
-    means: Mapping[tuple[tuple[int, int], TimerRow], float]
     all_ns: Mapping[tuple[int, int], float]
     notes: Sequence[str] = ()
 
@@ -122,14 +120,8 @@ def launched(
         table = table.taken([row for row, place in enumerate(places) if place in threads])
     above = Ancestry.of(db, table.labels["callpath"])
     whole = dict(_times(table.by("device"), "device"))
-    means: dict[tuple[tuple[int, int], TimerRow], float] = {}
-    by_timer = table.by("device", "timer")
-    labels = map(by_timer.row_labels, ("device", "timer"))
-    for gpu, timer, sums in zip(*labels, _sums(by_timer), strict=True):
-        if timed := sums.calls - sums.untimed:
-            means[gpu, timer] = sums.time_ns / timed
-    all_ns = _estimated(table, means, "device")
-    return Launched(_with_routines(table, above), above, whole, means, all_ns, notes)
+    table, all_ns = _with_routines(table, above), _all_ns(table, "device")
+    return Launched(table, above, whole, {gpu: ns for (gpu,), ns in all_ns.items()}, notes)
 
 
 def _with_routines(table: Table, above: Ancestry) -> Table:
@@ -168,7 +160,7 @@ def kernels(launches: Launched, by: str = KERNEL) -> list[KernelRow]:
     table = launches.table
     by = "timer" if by == KERNEL else by
     summed = table.by("device", by)
-    estimated, whole = _estimated(table, launches.means, "device", by), launches.all_ns
+    estimated, whole = _all_ns(table, "device", by), launches.all_ns
     routines = _largest(table, by, "routine")
     configurations = _largest(table, by, "configuration")
     rows = []
@@ -194,20 +186,13 @@ def kernels(launches: Launched, by: str = KERNEL) -> list[KernelRow]:
     return sorted(rows, key=lambda row: (row.node, row.context, -row.percent, row.timer))
 
 
-def _estimated(
-    table: Table, means: Mapping[tuple[tuple[int, int], TimerRow], float], *by: str
-) -> dict[Any, float]:
-    """The time of all launches by dimensions. Those without a time take the mean of others of the
-    same call path and configuration; if there are none, their kernel's."""
-    labels = [table.row_labels(name) for name in by]
-    keys = labels[0] if len(by) == 1 else zip(*labels, strict=True)
-    kernels = zip(*map(table.row_labels, ("device", "timer")), strict=True)
-    estimated: dict[Any, float] = {}
-    for key, kernel, sums in zip(keys, kernels, _sums(table), strict=True):
-        timed = sums.calls - sums.untimed
-        mean = sums.time_ns / timed if timed else means.get(kernel, 0.0)
-        estimated[key] = estimated.get(key, 0.0) + sums.time_ns + sums.untimed * mean
-    return estimated
+def _all_ns(table: Table, *by: str) -> dict[tuple[Any, ...], float]:
+    """The time of all launches by dimensions, those without a time estimated."""
+    all_ns: dict[tuple[Any, ...], float] = {}
+    keys = zip(*map(table.row_labels, by), strict=True)
+    for key, ns in zip(keys, launched_times(table), strict=True):
+        all_ns[key] = all_ns.get(key, 0.0) + ns
+    return all_ns
 
 
 class _Sums(NamedTuple):

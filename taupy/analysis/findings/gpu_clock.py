@@ -29,6 +29,7 @@ from taupy.analysis.findings.calls import Calls, Sum, around, phase, place
 from taupy.analysis.findings.health import is_counted
 from taupy.analysis.findings.trial import Trial
 from taupy.analysis.known_routines import is_wait as is_library_wait
+from taupy.model.gpu_rows import launched_times
 from taupy.model.question import LAUNCHES, Question
 from taupy.model.rows import ThreadRow, TimerRow
 from taupy.model.table import Table
@@ -71,8 +72,6 @@ _WAITING = {
     "wait", "wait_for", "join", "get", "acquire", "select", "poll", "recv", "communicate",
     "_wait_for_tstate_lock",
 }  # fmt: skip
-_MOST, _ONCE = 0.9, 2
-"""A loop has this share of a thread's launches; what is called up to twice is not repeated."""
 _BLOCKING = {"sleep", "acquire", "select", "poll", "epoll", "wait", "waitpid", "recv"}
 
 
@@ -120,6 +119,10 @@ def is_allocation(timer: TimerRow) -> bool:
 
 def is_launch(timer: TimerRow) -> bool:
     return is_call(timer) and "launch" in timer.short_name.lower()
+
+
+_MOST, _ONCE = 0.9, 2
+"""A loop has this share of a thread's launches; what is called up to twice is not repeated."""
 
 
 class Loop(NamedTuple):
@@ -362,22 +365,6 @@ class GpuClock:
         return max(0.0, min(self.wall_ns - least, host + max(gpu, waits)))
 
 
-def _estimated(launches: Table) -> list[float]:
-    """The time of all launches of each row; those that are not timed take the mean of the others of
-    the row, or else of the kernel."""
-    timers = launches.row_labels("timer")
-    columns = map(launches.column, ("launch.count", "launch.untimed", "launch.time"))
-    rows = [(count, count - untimed, ns or 0) for count, untimed, ns in zip(*columns, strict=True)]
-    timed, times = Counter[TimerRow](), Counter[TimerRow]()
-    for timer, (_, number, ns) in zip(timers, rows, strict=True):
-        timed[timer] += number
-        times[timer] += ns
-    return [
-        ns * count / number if number else count * times[timer] / (timed[timer] or 1)
-        for timer, (count, number, ns) in zip(timers, rows, strict=True)
-    ]
-
-
 def gpu_clock(trial: Trial) -> GpuClock | None:
     """The clock of the process whose main thread took longest; None if no process has both GPU
     work and a measured main thread."""
@@ -386,7 +373,7 @@ def gpu_clock(trial: Trial) -> GpuClock | None:
     )
     if not len(launches):
         return None
-    launched_ns = _estimated(launches)
+    launched_ns = launched_times(launches)
     busy: dict[tuple[int, int], float] = {}
     for device, ns in zip(launches.row_labels("device"), launched_ns, strict=True):
         busy[device] = busy.get(device, 0.0) + ns
