@@ -70,7 +70,7 @@ test-all: test-environment
 OLDEST := .venv-oldest-$(VERSION)
 OLDEST_TESTS := $(addprefix tests/unit/,profiledb/test_api.py profiledb/test_bulk.py \
   profiledb/test_columns.py profiledb/test_commands.py comparison/test_notebook.py record \
-  pprof/test_terminal.py analysis/test_ranks.py test_bar.py)
+  pprof/test_terminal.py ranks/test_matching.py test_bar.py)
 
 oldest: test-environment
 	$(PYTHON) -m venv --clear $(OLDEST)

@@ -29,13 +29,14 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from taupy.comparison import comparison, pivot
+from taupy.comparison import comparison
 from taupy.comparison.comparison import Question
-from taupy.comparison.pivot import Layout
 from taupy.comparison.sides import sides
 from taupy.model.profile import CallTree, Metric, Profile, Thread, ThreadProfile
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.writer import add_profile
+from taupy.study import pivot
+from taupy.study.pivot import Layout
 from tests.builders import wide_profile
 
 METRICS = ("time", "inst_executed", "cycles", "bytes_dram", "gld")
@@ -297,7 +298,7 @@ def _command(arguments: list[str], rounds: int = 5) -> float:
 def gate(comparisons: int) -> None:
     """False alarms if nothing changed, and power if one routine did."""
     numpy = importlib.import_module("numpy")
-    from taupy.analysis.gate import Candidate, judged, parse
+    from taupy.study.conditions import Candidate, judged, parse
 
     random = numpy.random.default_rng(2017)
     condition = parse("time > +5%")

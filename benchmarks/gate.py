@@ -22,7 +22,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import taupy
-from taupy.analysis.sequential import decision
+from taupy.study.sequential import decision
 
 PROGRAM = """\
 def work():

@@ -25,11 +25,11 @@ from taupy.model.question import Condition, Question
 from taupy.model.table import Table
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.opening import opened
-from taupy.profiledb.store.create import create
-from taupy.profiledb.store.pull import pull
-from taupy.profiledb.store.push import push
 from taupy.profiledb.values import values
 from taupy.profiledb.writer import add_profile
+from taupy.store.create import create
+from taupy.store.pull import pull
+from taupy.store.push import push
 from tests.builders import wide_profile
 
 TOP = "SELECT callpath_id, exclusive FROM {files} ORDER BY exclusive DESC LIMIT {most}"

@@ -24,12 +24,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from taupy.model.question import Question
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.opening import opened
-from taupy.profiledb.store.catalogue import Store
-from taupy.profiledb.store.compact import compact
-from taupy.profiledb.store.create import create
-from taupy.profiledb.store.push import push
 from taupy.profiledb.values import values
 from taupy.profiledb.writer import add_profile
+from taupy.store.catalogue import Store
+from taupy.store.compact import compact
+from taupy.store.create import create
+from taupy.store.push import push
 from tests.builders import random_profile
 
 UUID = "01900000-0000-7000-8000-{:012d}"

@@ -20,13 +20,14 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from taupy.commands import command_parser, pprof
-from taupy.comparison import comparison, pivot, sides
-from taupy.comparison.pivot import Layout
+from taupy.comparison import comparison, sides
 from taupy.model.question import Question
 from taupy.profiledb import metrics
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.values import values
 from taupy.profiledb.writer import add_profile
+from taupy.study import pivot
+from taupy.study.pivot import Layout
 from tests.builders import wide_profile
 
 BARE = """

@@ -19,26 +19,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
-from taupy.analysis import gate as conditions
 from taupy.analysis.match import LEVELS, Level, NameTable
-from taupy.analysis.pivot import Across
 from taupy.analysis.significance import Correction
-from taupy.analysis.sweep import Scaling
-from taupy.answers import compare, kernels, layers, memory, phases, places, ranks, steps, waiting
+from taupy.answers import compare, kernels, layers, memory, phases, places, steps, waiting
 from taupy.answers.answer import Asked, Nothing
-from taupy.comparison import (
-    gate,
-    gate_view,
-    pivot,
-    pivot_view,
-    sides,
-    verdicts,
-)
+from taupy.comparison import sides, verdicts
 from taupy.comparison.comparison import By, ComparisonOptions, Statistic
-from taupy.comparison.pivot import Layout
-from taupy.comparison.sweep import Across as SweepAcross
-from taupy.comparison.sweep import SweepOptions
-from taupy.comparison.sweep_plot import DrawnSweep
 from taupy.comparison.trial_values import VALUES, Over, Value
 from taupy.comparison.verdicts import Rule
 from taupy.errors import UsageError
@@ -48,6 +34,14 @@ from taupy.pprof import forms
 from taupy.pprof.view import View
 from taupy.profiledb import api, selector
 from taupy.profiledb.database import ProfileDB
+from taupy.ranks import answer as ranks
+from taupy.study import conditions, gate, gate_view, pivot, pivot_view
+from taupy.study.pivot import Layout
+from taupy.study.pivot_cells import Across
+from taupy.study.scaling import Scaling
+from taupy.study.sweep import Across as SweepAcross
+from taupy.study.sweep import SweepOptions
+from taupy.study.sweep_plot import DrawnSweep
 from taupy.units import size
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ One module for each question, with
     views(db, trial, options)      the tables; raises `Nothing` if there are none
 
 and an entry in `ANSWERS`. `commands/answering.py` is its command, `notebook.Trial` a method,
-`report/contents.py` a tab.
+`report/contents.py` a tab. The module of `ranks` is in their own room.
 """
 
 ANSWERS = {

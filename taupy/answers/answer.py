@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from importlib import import_module
+from typing import Any
 
+from taupy.doors import door
 from taupy.errors import UsageError
 from taupy.model.options import Asked as Asked
 from taupy.model.options import by as by
@@ -15,6 +18,11 @@ from taupy.network.layers import LACKING
 from taupy.network.steps import UNSEEN
 from taupy.pprof.view import View
 from taupy.profiledb.database import ProfileDB
+
+
+def module(name: str) -> Any:
+    """The module of an answer in `ANSWERS`."""
+    return door("ranks.answer") if name == "ranks" else import_module(f"taupy.answers.{name}")
 
 
 class Nothing(UsageError):

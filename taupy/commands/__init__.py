@@ -112,9 +112,10 @@ def command_module(name: str) -> Any:
     from importlib import import_module
 
     if name in ANSWERS:
+        from taupy.answers.answer import module
         from taupy.commands.answering import Command
 
-        return Command(import_module(f"taupy.answers.{name}"))
+        return Command(module(name))
     return import_module(f"taupy.commands.{_MODULES.get(name, name)}")
 
 

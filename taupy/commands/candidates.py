@@ -20,19 +20,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from taupy import units
-from taupy.analysis import candidates
-from taupy.analysis.candidates import Candidate, Way
 from taupy.commands import options
 from taupy.commands.messages import say
 from taupy.comparison import kernel_proposals
-from taupy.comparison.candidates import (
-    DIMENSIONS,
-    STEP,
-    chosen_groups,
-    has_usual,
-    program,
-    usual_order,
-)
 from taupy.errors import MissingMetric, UsageError
 from taupy.model.kernel_names import is_kernel
 from taupy.model.rows import TrialRow
@@ -40,6 +30,16 @@ from taupy.pprof import terminal
 from taupy.pprof.view import Audience, Cell, Column, Kind, View
 from taupy.profiledb import metrics, query, selector
 from taupy.profiledb.database import ProfileDB
+from taupy.study import gains as candidates
+from taupy.study.candidates import (
+    DIMENSIONS,
+    STEP,
+    chosen_groups,
+    has_usual,
+    program,
+    usual_order,
+)
+from taupy.study.gains import Candidate, Way
 
 _OF_TIME = ("time_ns", "percent", "saved_ns", "saved_percent", "speedup")
 

@@ -21,8 +21,8 @@ from taupy.commands.messages import say
 from taupy.escaping import visible
 from taupy.instrument.runfolder import open_states, run_folders
 from taupy.instrument.torch_library import KINDS
-from taupy.profiledb.store.manifest import cache_folder
 from taupy.session import leftovers
+from taupy.store.manifest import cache_folder
 from taupy.units import several
 
 

@@ -23,7 +23,7 @@ from taupy.pprof import terminal
 from taupy.pprof.view import View
 
 if TYPE_CHECKING:  # imported only if there are conditions
-    from taupy.analysis.gate import Condition
+    from taupy.study.conditions import Condition
 
 __doc__ = compare.__doc__
 
@@ -68,7 +68,7 @@ def _conditions(args: argparse.Namespace) -> list[Condition]:
         if args.junit is not None:
             raise UsageError("--junit writes the rulings of --fail-on; add a condition")
         return []
-    from taupy.analysis import gate as conditions
+    from taupy.study import conditions
 
     return [conditions.parse(text) for text in args.fail_on]
 
@@ -77,7 +77,7 @@ def _judged(
     compared: Compared, parsed: Sequence[Condition], args: argparse.Namespace
 ) -> tuple[View, int]:
     """The rulings on the conditions, and the exit code."""
-    from taupy.comparison import gate, gate_view
+    from taupy.study import gate, gate_view
 
     question = compared.options
     judgement = gate.judge(compared.db, compared.sides, parsed, question, question.rule)

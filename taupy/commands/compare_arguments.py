@@ -14,7 +14,7 @@ from taupy.model.project import read_toml
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from taupy.comparison.gate import Conclusion, Judgement
+    from taupy.study.gate import Conclusion, Judgement
 
 _CODE_FILE = re.compile(r".*\.(cubin|fatbin|ptx|a|so(\.\d+)*)", re.DOTALL)
 
@@ -52,7 +52,7 @@ def write_junit(path: str | None, judgement: Judgement, conclusion: Conclusion) 
     """
     if path is None:
         return
-    from taupy.comparison.gate_junit import junit
+    from taupy.study.gate_junit import junit
 
     try:
         with open(path, "w", encoding="utf-8") as file:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 
-from taupy.analysis.gate import Condition
 from taupy.commands import bar
 from taupy.commands.compare_arguments import named, of_chip, write_junit
 from taupy.errors import UsageError
 from taupy.pprof import terminal
+from taupy.study.conditions import Condition
 from taupy.units import several
 
 ROWS = 25
@@ -18,8 +18,8 @@ ROWS = 25
 def run(args: argparse.Namespace, parsed: Sequence[Condition]) -> int:
     """Compare two files; the exit code is the gate's."""
     from taupy.commands.static import read
-    from taupy.comparison import gate_view, kernel_gate
-    from taupy.comparison.kernel_gate import CodeSide
+    from taupy.study import gate_view, kernel_gate
+    from taupy.study.kernel_gate import CodeSide
 
     texts = named(args)
     if len(texts) != 2:

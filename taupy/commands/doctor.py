@@ -196,7 +196,7 @@ def _torch() -> list[tuple[str, str, str]]:
 
 
 def _database(path: str) -> tuple[str, str, str]:
-    from taupy.profiledb.store.address import is_address
+    from taupy.profiledb.address import is_address
 
     if not is_address(path) and not os.path.exists(path):
         return "database", _OK, f"{path} (does not exist yet)"
@@ -214,7 +214,7 @@ def _other_users(database: str) -> tuple[str, str, str]:
     """Who else can change what taupy reads and writes here."""
     from taupy.instrument.runfolder import state_folders
     from taupy.model.project import project_file
-    from taupy.profiledb.store.address import is_address
+    from taupy.profiledb.address import is_address
     from taupy.state.changers import others
 
     places = {"the state folder": [*state_folders()][:1], "the settings": [project_file()]}

@@ -62,8 +62,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from taupy.comparison.host_times import offsets_ns
     from taupy.profiledb.reader import read_profile
+    from taupy.ranks.host_times import offsets_ns
 
     format = _format(args)
     folding = _folding(args, format)
@@ -98,7 +98,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _aligned(profile: Profile, offsets: Mapping[int, int]) -> list[str]:
     """Move times of hosts whose clocks differ to one clock, and say so."""
-    from taupy.comparison.host_times import move_to_one_clock
+    from taupy.ranks.host_times import move_to_one_clock
 
     move_to_one_clock(profile, offsets)
     by_offset: dict[int, list[int]] = {}

@@ -27,12 +27,9 @@ from dataclasses import replace
 from functools import partial
 
 from taupy import units
-from taupy.analysis import gate as conditions
-from taupy.analysis import sequential
-from taupy.analysis.gate import Condition
 from taupy.commands import answering, compare_arguments, gate_metrics, options
 from taupy.commands.messages import say, tell
-from taupy.comparison import gate, gate_view, sides, verdicts
+from taupy.comparison import sides, verdicts
 from taupy.comparison.comparison import ComparisonOptions
 from taupy.comparison.sides import Side
 from taupy.comparison.verdicts import Rule
@@ -42,6 +39,8 @@ from taupy.pprof import terminal
 from taupy.pprof.view import View
 from taupy.profiledb import selector
 from taupy.profiledb.database import ProfileDB
+from taupy.study import conditions, gate, gate_view, sequential
+from taupy.study.conditions import Condition
 
 MOST_PAIRS = 200
 BUDGET = "10m"

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from taupy.analysis import gate
-from taupy.analysis.gate import Condition
 from taupy.collectors import perf_events, requested
 from taupy.errors import UsageError
 from taupy.model import expression
 from taupy.model.metric import CPU_TIME
 from taupy.model.project import project_settings
 from taupy.profiledb import derived
+from taupy.study import conditions as gate
+from taupy.study.conditions import Condition
 
 
 def options(conditions: Iterable[Condition]) -> list[str]:

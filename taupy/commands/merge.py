@@ -21,8 +21,8 @@ from taupy.commands import bar, options
 from taupy.commands.messages import say
 from taupy.errors import UsageError
 from taupy.model import job
+from taupy.profiledb.address import is_address
 from taupy.profiledb.merged import Merged, MovedTrial, rest
-from taupy.profiledb.store.address import is_address
 from taupy.units import listing, several
 
 _MOST_NAMED = 8
@@ -73,9 +73,9 @@ def _copy(source: str, target: str, args: argparse.Namespace) -> None:
     """Copy trials into a store or out of it, or from one file of several into another."""
     from taupy.commands import push
     from taupy.profiledb.merge import merge
-    from taupy.profiledb.store.pull import pull
-    from taupy.profiledb.store.push import Pushed
-    from taupy.profiledb.store.push import push as pushing
+    from taupy.store.pull import pull
+    from taupy.store.push import Pushed
+    from taupy.store.push import push as pushing
 
     if args.move:
         raise UsageError("--move is for files; `taupy trials delete` deletes trials of a store")

@@ -38,7 +38,7 @@ class _TrustFiles(argparse.Action):
     """Sets a switch of the whole process."""
 
     def __call__(self, *_: object) -> None:
-        from taupy.profiledb.store.trusted import trust_files
+        from taupy.store.trusted import trust_files
 
         trust_files()
 
@@ -276,7 +276,7 @@ def seconds(text: str) -> float:
 def database_or_store(args: argparse.Namespace) -> str:
     """Path of the database or address of the store: from option, environment, project or default,
     in this order."""
-    from taupy.profiledb.store.address import is_address
+    from taupy.profiledb.address import is_address
 
     chosen = _chosen_database(getattr(args, "db", None)) or DEFAULT_DATABASE
     return chosen if is_address(chosen) else os.path.abspath(chosen)
@@ -284,7 +284,7 @@ def database_or_store(args: argparse.Namespace) -> str:
 
 def file_and_store(args: argparse.Namespace) -> tuple[str, str]:
     """The file into which a command stores, and the store to which it then pushes, or ""."""
-    from taupy.profiledb.store.address import checked, is_address
+    from taupy.profiledb.address import checked, is_address
 
     chosen = database_or_store(args)
     if is_address(chosen):
@@ -305,7 +305,7 @@ def trial_to_grow(args: argparse.Namespace, text: str) -> tuple[str, str]:
     with opened(store or file) as db:
         uuid = selector.trial(db, text).uuid
     if store:
-        from taupy.profiledb.store.pull import pull
+        from taupy.store.pull import pull
 
         pull(store, file, [uuid])
     return file, uuid
@@ -317,8 +317,8 @@ def opened(args: argparse.Namespace) -> ProfileDB:
     Raises:
         UsageError: a cluster is named, for a file.
     """
+    from taupy.profiledb.address import is_address
     from taupy.profiledb.opening import opened
-    from taupy.profiledb.store.address import is_address
 
     chosen, cluster = database_or_store(args), getattr(args, "cluster", None)
     if cluster and not is_address(chosen):
@@ -332,7 +332,7 @@ def store_address(given: str | None) -> str:
     Raises:
         UsageError: none is given, or it is not one.
     """
-    from taupy.profiledb.store.address import checked
+    from taupy.profiledb.address import checked
 
     chosen = _chosen_database(given)
     if not chosen:
@@ -341,7 +341,7 @@ def store_address(given: str | None) -> str:
 
 
 def _chosen_database(given: str | None) -> str | None:
-    from taupy.profiledb.store.address import is_address
+    from taupy.profiledb.address import is_address
 
     chosen = given or os.environ.get("TAUPY_DB")
     if chosen:

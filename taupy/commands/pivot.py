@@ -15,15 +15,15 @@ from __future__ import annotations
 import argparse
 
 from taupy.analysis.match import LEVELS
-from taupy.analysis.pivot import ACROSS
 from taupy.commands import bar, options
 from taupy.commands.compare_arguments import match_table
-from taupy.comparison import pivot, pivot_view
-from taupy.comparison.pivot import Layout
 from taupy.comparison.trial_values import VALUES
 from taupy.errors import NoSuchTrial, UsageError
 from taupy.pprof import terminal
 from taupy.profiledb import selector
+from taupy.study import pivot, pivot_view
+from taupy.study.pivot import Layout
+from taupy.study.pivot_cells import ACROSS
 
 PEOPLE_ROWS = 10
 """Default number of routines or kernels under each label of trials in tables for people."""

@@ -32,8 +32,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from taupy.profiledb.store.pull import pull
-    from taupy.profiledb.store.reading import StoreDB
+    from taupy.store.pull import pull
+    from taupy.store.reading import StoreDB
 
     file, meant = options.file_and_store(args)
     address = options.store_address(args.store or meant)

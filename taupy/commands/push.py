@@ -19,7 +19,7 @@ from taupy.profiledb.merged import rest
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from taupy.profiledb.store.push import Pushed
+    from taupy.store.push import Pushed
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -35,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from taupy.profiledb.store.push import Pushed, push
+    from taupy.store.push import Pushed, push
 
     file, store = options.file_and_store(args)
     address = options.store_address(args.to or store)

@@ -19,7 +19,7 @@ def pushed(database: str, address: str, trials: Sequence[int]) -> str:
     Raises:
         DatabaseError: they are not in the store; the message says how to push them later.
     """
-    from taupy.profiledb.store.push import push
+    from taupy.store.push import push
     from taupy.units import listing
 
     numbers: dict[int, int] = {}
@@ -47,7 +47,7 @@ def kept(database: str, address: str, what: str, modules: Collection[str] = ()) 
         DatabaseError: it is not in the store; the message says how to push it later.
     """
     from taupy.profiledb.merged import rest
-    from taupy.profiledb.store.push import push_unattached
+    from taupy.store.push import push_unattached
 
     try:
         done = push_unattached(database, address, modules)

@@ -86,8 +86,9 @@ def _contents(
     args: argparse.Namespace, trials: list[str], progress: Progress
 ) -> tuple[Contents, int]:
     """The contents of the page, and the exit code."""
-    from taupy.analysis import gate
-    from taupy.report import contents, versus
+    from taupy.report import contents
+    from taupy.study import conditions as gate
+    from taupy.study import versus
 
     conditions = [gate.parse(text) for text in args.fail_on]
     if len(trials) == 1:

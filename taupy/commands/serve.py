@@ -29,8 +29,8 @@ from taupy.commands.messages import say
 from taupy.errors import TaupyError, UsageError
 from taupy.escaping import html
 from taupy.profiledb import pages
+from taupy.profiledb.address import is_address
 from taupy.profiledb.opening import opened
-from taupy.profiledb.store.address import is_address
 from taupy.units import several
 
 _HOST = "127.0.0.1"
@@ -150,12 +150,12 @@ def _serve(site: _Site, port: int, token: str, browser_page: Path | None) -> int
     from datasette.app import Datasette
     from datasette.plugins import pm
 
-    from taupy.commands import serve_plugin
-    from taupy.commands.serve_guard import Guard
-    from taupy.commands.serve_reports import Reports
-    from taupy.commands.serve_store import Copied, StoreDatabase
+    from taupy.serve import plugin
+    from taupy.serve.guard import Guard
+    from taupy.serve.reports import Reports
+    from taupy.serve.store import Copied, StoreDatabase
 
-    pm.register(serve_plugin, name="taupy")
+    pm.register(plugin, name="taupy")
     if (theirs := pm.get_plugin("datasette.handle_exception")) is not None:
         pm.unregister(theirs)
 
@@ -167,7 +167,7 @@ def _serve(site: _Site, port: int, token: str, browser_page: Path | None) -> int
         datasette = Datasette([], settings={**_SETTINGS, "base_url": f"/{token}/"})
         datasette.remove_database("_memory")
         if copied is None:
-            database = serve_plugin.TrialDatabase(datasette, path=site.path)
+            database = plugin.TrialDatabase(datasette, path=site.path)
         else:
             database = StoreDatabase(datasette, copied)
         datasette.add_database(database, name=site.name)

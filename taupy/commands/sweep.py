@@ -16,15 +16,15 @@ from __future__ import annotations
 import argparse
 from dataclasses import replace
 
-from taupy.analysis.sweep import SCALINGS
 from taupy.commands import bar, options
 from taupy.commands.messages import say
-from taupy.comparison.sweep import ACROSS, PARTS, Part, Sweep, SweepOptions
 from taupy.errors import NoSuchTrial, UsageError
 from taupy.pprof import terminal
 from taupy.profiledb import selector
 from taupy.profiledb.dimensions import METADATA
 from taupy.profiledb.sweeps import last_parameter
+from taupy.study.scaling import SCALINGS
+from taupy.study.sweep import ACROSS, PARTS, Part, Sweep, SweepOptions
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -135,7 +135,7 @@ def run(args: argparse.Namespace) -> int:
             args.selector,
             SweepOptions(args.metric, args.scaling, args.across, args.baseline, args.all, args.of),
         )
-    from taupy.comparison.sweep_views import view
+    from taupy.study.sweep_views import view
 
     limit = None if args.all else args.limit
     people = args.form in terminal.FOR_PEOPLE
@@ -147,7 +147,7 @@ def run(args: argparse.Namespace) -> int:
     else:
         terminal.show_all(views, form=args.form)
     if args.plot:
-        from taupy.comparison.sweep_plot import write
+        from taupy.study.sweep_plot import write
     for path in args.plot:
         with bar.shown("drawing"):
             write(sweep, path, args.limit)

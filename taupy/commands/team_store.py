@@ -71,7 +71,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _create(address: str, args: argparse.Namespace) -> int:
-    from taupy.profiledb.store.create import create
+    from taupy.store.create import create
 
     if not args.files:
         raise UsageError("name a folder for the files that all machines see: --files FOLDER")
@@ -85,8 +85,8 @@ def _create(address: str, args: argparse.Namespace) -> int:
 
 
 def _check(address: str, args: argparse.Namespace) -> int:
-    from taupy.profiledb.store.catalogue import Store
-    from taupy.profiledb.store.check import check
+    from taupy.store.catalogue import Store
+    from taupy.store.check import check
 
     with bar.shown("checking"), Store.open(address) as store:
         checked = check(store, read=args.read, mend=args.mend)
@@ -105,8 +105,8 @@ def _check(address: str, args: argparse.Namespace) -> int:
 
 
 def _compact(address: str, args: argparse.Namespace) -> int:
-    from taupy.profiledb.store.catalogue import Store
-    from taupy.profiledb.store.compact import compact, planned
+    from taupy.store.catalogue import Store
+    from taupy.store.compact import compact, planned
 
     with Store.open(address) as store:
         if not args.yes:
@@ -126,8 +126,8 @@ def _compact(address: str, args: argparse.Namespace) -> int:
 
 
 def _retain(address: str, args: argparse.Namespace) -> int:
-    from taupy.profiledb.store.catalogue import Store
-    from taupy.profiledb.store.retain import delete, expired
+    from taupy.store.catalogue import Store
+    from taupy.store.retain import delete, expired
 
     if args.days is None:
         raise UsageError("say how long trials are kept: --days N")

@@ -34,9 +34,9 @@ from taupy.model.rows import TrialRow
 from taupy.pprof import terminal
 from taupy.pprof.view import Cell, Column, View
 from taupy.profiledb import query, search, selector
+from taupy.profiledb.address import is_address
 from taupy.profiledb.database import NOTE, ProfileDB
 from taupy.profiledb.opening import editable, opened
-from taupy.profiledb.store.address import is_address
 from taupy.units import listing, several
 
 _LIST_COLUMNS = (

@@ -22,10 +22,10 @@ from taupy.frames import frame
 from taupy.model.gpu_rows import SiteRow
 from taupy.model.rows import EventRow, FlatRow, ThreadRow, TimelineRow, TreeRow, TrialRow
 from taupy.profiledb import gpu_query, metrics, query, selector
+from taupy.profiledb.address import is_address
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.opening import opened
 from taupy.profiledb.sql import run_sql
-from taupy.profiledb.store.address import is_address
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from taupy.doors import door
+from taupy.profiledb.address import is_address
 from taupy.profiledb.database import ProfileDB
-from taupy.profiledb.store.address import is_address
 
 
 def editable(name: str) -> ProfileDB:
@@ -13,9 +14,8 @@ def editable(name: str) -> ProfileDB:
         DatabaseError: it cannot be opened.
     """
     if is_address(name):
-        from taupy.profiledb.store.editing import EditableStore
-
-        return EditableStore(name)
+        store: ProfileDB = door("store.editing").EditableStore(name)
+        return store
     return ProfileDB.open(name, readonly=False)
 
 
@@ -31,7 +31,6 @@ def opened(name: str, cluster: str | None = None) -> ProfileDB:
         DatabaseError: it cannot be opened.
     """
     if is_address(name):
-        from taupy.profiledb.store.reading import StoreDB
-
-        return StoreDB(name, cluster)
+        store: ProfileDB = door("store.reading").StoreDB(name, cluster)
+        return store
     return ProfileDB.open(name)

@@ -7,13 +7,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from importlib import import_module
 from typing import Any, Literal, TypeVar
 
-from taupy.answers import ANSWERS, memory, places, ranks, steps
-from taupy.answers.answer import Asked, Nothing
-from taupy.comparison import host_times
-from taupy.comparison.ranks import read_ranks
+from taupy.answers import ANSWERS, memory, places, steps
+from taupy.answers.answer import Asked, Nothing, module
+from taupy.doors import door
 from taupy.model.finding import Finding
 from taupy.model.kernel_names import is_kernel, told_apart
 from taupy.model.profile import Steps
@@ -29,9 +27,8 @@ from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.steps import steps_of
 from taupy.profiledb.values import values
 from taupy.report.forest import ALONE, DIMENSIONS, Aligned, Forest, source_of, thread_name
-from taupy.report.heat import HeatMap, heat_map
+from taupy.report.heat import HeatMap
 from taupy.report.report import Report, report
-from taupy.report.rooflines import roofline_page
 from taupy.report.timeline import MOST, Timeline
 from taupy.units import duration, percent, several
 
@@ -118,7 +115,7 @@ def of_trial(db: ProfileDB, trial: TrialRow, progress: Progress = SILENT) -> Con
     add_trees(db, trial, contents.forest)
     progress.advance()
     _add_activities(db, trial, contents.timeline)
-    contents.roofline = roofline_page(db, trial)
+    contents.roofline = door("roofline.tab").roofline_page(db, trial)
     progress.advance()
     answers: dict[str, list[Part]] = {}
     for name in ANSWERS:
@@ -148,7 +145,7 @@ def _add_activities(db: ProfileDB, trial: TrialRow, timeline: Timeline) -> None:
     timeline.count = activities.count(db, trial.id)
     if timeline.count:
         begun = datetime.fromisoformat(trial.started_at) - datetime.fromtimestamp(0, UTC)
-        ahead = host_times.offsets_ns(db, trial.id)
+        ahead = door("ranks.host_times").offsets_ns(db, trial.id)
         timeline.add(activities.longest(db, trial.id, MOST, ahead), begun // _MICROSECOND * 1000)
 
 
@@ -168,7 +165,7 @@ def _answer(db: ProfileDB, trial: TrialRow, name: str, contents: Contents) -> li
     """The tab of an answer; no parts if the trial lacks it."""
     if name in _DRAWN:
         return _DRAWN[name](db, trial, contents)
-    answer = import_module(f"taupy.answers.{name}")
+    answer = module(name)
     return [Part(views=[view]) for view in _views(db, trial, answer.views, *answer.PAGES)]
 
 
@@ -271,10 +268,11 @@ def _line(name: str, series: Steps, values: Sequence[float], kind: Kind) -> Seri
 
 def _ranks(db: ProfileDB, trial: TrialRow, contents: Contents) -> list[Part]:
     """The ranks, and which of them others waited for; sets the heat map of their steps."""
-    of_ranks = _views(db, trial, ranks.views, *ranks.PAGES)
+    answer = module("ranks")
+    of_ranks = _views(db, trial, answer.views, *answer.PAGES)
     if not of_ranks:
         return []
-    contents.heat = heat_map(read_ranks(db, trial.id)[0])
+    contents.heat = door("ranks.heat").of_trial(db, trial.id)
     return [Part(views=of_ranks)]
 
 

@@ -12,6 +12,7 @@ from taupy.analysis.findings import Judgement, judged
 from taupy.analysis.findings.health import remarks
 from taupy.analysis.findings.trial import Trial
 from taupy.answers import places
+from taupy.answers.answer import module
 from taupy.answers.places import GroupPlaces
 from taupy.model import command_line
 from taupy.model.job import is_rank
@@ -96,15 +97,8 @@ def _ranks(db: ProfileDB, trial: int, facts: Mapping[int, Mapping[str, str]]) ->
     """What `taupy ranks` concludes about a job of several ranks."""
     if sum(is_rank(node, mine) for node, mine in facts.items()) < 2:
         return ()
-    from taupy.comparison import rank_answers, rank_work
-    from taupy.comparison.rank_causes import Causes
-    from taupy.comparison.ranks import read_ranks
-
-    job, _ = read_ranks(db, trial)
-    if job.matched:
-        return rank_answers.of_ranks(job, Causes(db, trial, job)).notes
-    work = rank_work.work_of_ranks(db, trial)
-    return () if work is None else work.notes
+    conclusions: Sequence[str] = module("ranks").conclusions(db, trial)
+    return conclusions
 
 
 def _phases(trial: Trial, thread: ThreadRow | None) -> tuple[tuple[Phase, ...], int]:

@@ -13,10 +13,10 @@ from taupy.formats.tau.export import _folders
 from taupy.model.metric import Metric
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.merge import merge
-from taupy.profiledb.store.files import TrialKey
-from taupy.profiledb.store.manifest import is_of
-from taupy.profiledb.store.places import LocalPlace, place_of
 from taupy.profiledb.writer import add_profile
+from taupy.store.files import TrialKey
+from taupy.store.manifest import is_of
+from taupy.store.places import LocalPlace, place_of
 from tests.builders import UUID, small_profile
 from tests.in_process import taupy
 

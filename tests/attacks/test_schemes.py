@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from taupy.errors import DatabaseError
-from taupy.profiledb.store import places, trusted
-from taupy.profiledb.store.catalogue import Catalogue
+from taupy.store import places, trusted
+from taupy.store.catalogue import Catalogue
 
 pytestmark = pytest.mark.slow
 EVIL = "s3://evil/profiles"

@@ -8,8 +8,8 @@ import time
 import pytest
 
 from taupy.profiledb.database import ProfileDB
-from taupy.profiledb.store.catalogue import Catalogue
-from taupy.profiledb.store.files import Folder
+from taupy.store.catalogue import Catalogue
+from taupy.store.files import Folder
 from tests.builders import UUID
 from tests.in_process import taupy
 

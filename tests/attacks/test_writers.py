@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from taupy.profiledb.store.catalogue import Catalogue
-from taupy.profiledb.store.layout import tables
+from taupy.store.catalogue import Catalogue
+from taupy.store.layout import tables
 from tests.builders import UUID
 
 psycopg = pytest.importorskip("psycopg")

@@ -24,9 +24,9 @@ from taupy.profiledb.writer import add_profile
 from tests.builders import UUID, gpu_profile, random_profile, small_profile
 from tests.in_process import taupy
 from tests.unit.analysis.counted import counted_profile
-from tests.unit.comparison.test_ranks import rank
 from tests.unit.profiledb.test_ceilings import MEASURED
 from tests.unit.profiledb.test_dialects import training
+from tests.unit.ranks.test_command import rank
 
 UNPRIVILEGED = "nobody"
 """As whom the server runs where tests run as root, which it refuses."""

@@ -13,10 +13,10 @@ from taupy.errors import DatabaseError
 from taupy.model.question import VALUES, Question
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.opening import opened
-from taupy.profiledb.store import cluster
-from taupy.profiledb.store.catalogue import Catalogue
 from taupy.profiledb.values import values
 from taupy.profiledb.writer import add_profile
+from taupy.store import cluster
+from taupy.store.catalogue import Catalogue
 from tests.builders import random_profile
 
 distributed = pytest.importorskip("distributed")

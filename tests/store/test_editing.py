@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from taupy.profiledb.database import ProfileDB
-from taupy.profiledb.store import push as pushing
-from taupy.profiledb.store.catalogue import Store
-from taupy.profiledb.store.check import check
-from taupy.profiledb.store.reading import StoreDB
+from taupy.store import push as pushing
+from taupy.store.catalogue import Store
+from taupy.store.check import check
+from taupy.store.reading import StoreDB
 from tests.in_process import taupy
 
 pytestmark = pytest.mark.slow

@@ -11,12 +11,12 @@ from taupy.errors import DatabaseError
 from taupy.model.question import VALUES, Condition, Question
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.opening import opened
-from taupy.profiledb.store.catalogue import Catalogue
-from taupy.profiledb.store.create import create
-from taupy.profiledb.store.engines import Engines
-from taupy.profiledb.store.push import push
 from taupy.profiledb.values import values
 from taupy.profiledb.writer import add_profile
+from taupy.store.catalogue import Catalogue
+from taupy.store.create import create
+from taupy.store.engines import Engines
+from taupy.store.push import push
 from tests.builders import random_profile, small_profile
 from tests.unit.profiledb.test_dialects import QUESTIONS, fill
 

@@ -11,9 +11,9 @@ import pytest
 
 from taupy.errors import DatabaseError
 from taupy.profiledb.database import ProfileDB
-from taupy.profiledb.store.catalogue import Catalogue, Store
-from taupy.profiledb.store.check import check
 from taupy.profiledb.writer import add_profile
+from taupy.store.catalogue import Catalogue, Store
+from taupy.store.check import check
 from tests.builders import UUID, wide_profile
 from tests.store.conftest import UNPRIVILEGED, ended_at_random
 from tests.store.test_store import profiles

@@ -12,12 +12,12 @@ from taupy.profiledb import kernel_codes
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.opening import opened
 from taupy.profiledb.sql import run_sql
-from taupy.profiledb.store import reading
-from taupy.profiledb.store.create import create
-from taupy.profiledb.store.files import Folder
-from taupy.profiledb.store.layout import tables
-from taupy.profiledb.store.local import LocalCopy
 from taupy.profiledb.writer import add_profile
+from taupy.store import reading
+from taupy.store.create import create
+from taupy.store.files import Folder
+from taupy.store.layout import tables
+from taupy.store.local import LocalCopy
 from tests.builders import UUID, gpu_profile
 from tests.in_process import taupy
 from tests.unit.profiledb.test_dialects import READING, fill
@@ -132,7 +132,7 @@ JOINED = {
 
 @pytest.mark.parametrize("sql", JOINED)
 def test_shared_tables_are_copied_whole_only_where_they_stand_alone(both, sql):
-    from taupy.profiledb.store.users_sql import needs_of_text
+    from taupy.store.users_sql import needs_of_text
 
     file, address = both
     with opened(address) as store:

@@ -6,10 +6,10 @@ import os
 
 import pytest
 
-from taupy.profiledb.store import catalogue as catalogues
-from taupy.profiledb.store.catalogue import Catalogue
-from taupy.profiledb.store.layout import tables
-from taupy.profiledb.store.reading import StoreDB
+from taupy.store import catalogue as catalogues
+from taupy.store.catalogue import Catalogue
+from taupy.store.layout import tables
+from taupy.store.reading import StoreDB
 from tests.builders import UUID
 from tests.in_process import taupy
 

@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from taupy.profiledb.database import ProfileDB
-from taupy.profiledb.store.reading import StoreDB
+from taupy.store.reading import StoreDB
 from tests.integration.conftest import names_next
 
 pytestmark = pytest.mark.slow

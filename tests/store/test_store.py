@@ -14,14 +14,14 @@ import pytest
 from taupy.profiledb import kernel_codes
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.reader import read_profile
-from taupy.profiledb.store.catalogue import Catalogue, Store
-from taupy.profiledb.store.check import check
-from taupy.profiledb.store.reading import StoreDB
 from taupy.profiledb.writer import add_profile
+from taupy.store.catalogue import Catalogue, Store
+from taupy.store.check import check
+from taupy.store.reading import StoreDB
 from tests.builders import UUID, canonical, gpu_profile, random_profile, small_profile
 from tests.kernel_codes import access, code, count
 from tests.store.conftest import ended_at_random
-from tests.unit.comparison.test_ranks import rank
+from tests.unit.ranks.test_command import rank
 
 pytestmark = pytest.mark.slow
 
@@ -189,7 +189,7 @@ def test_pushes_that_are_killed_leave_trials_whole_or_absent(place):
 
 def test_a_connection_that_is_lost_ends_in_one_line(place, monkeypatch):
     """Just before the commit."""
-    from taupy.profiledb.store import push
+    from taupy.store import push
 
     written = push._catalogued
 

@@ -11,11 +11,11 @@ from taupy.errors import DatabaseError
 from taupy.model.question import VALUES, Question
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.opening import opened
-from taupy.profiledb.store import compact
-from taupy.profiledb.store.catalogue import Store
-from taupy.profiledb.store.check import check
 from taupy.profiledb.values import values
 from taupy.profiledb.writer import add_profile
+from taupy.store import compact
+from taupy.store.catalogue import Store
+from taupy.store.check import check
 from tests.builders import UUID, random_profile, small_profile
 from tests.store.conftest import ended_at_random
 from tests.store.test_store import profiles

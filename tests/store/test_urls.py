@@ -9,7 +9,7 @@ import pytest
 fsspec = pytest.importorskip("fsspec")
 from fsspec.implementations.memory import MemoryFileSystem  # noqa: E402
 
-from taupy.profiledb.store import places  # noqa: E402
+from taupy.store import places  # noqa: E402
 
 pytestmark = pytest.mark.slow
 

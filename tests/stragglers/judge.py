@@ -16,11 +16,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from taupy.analysis import ranks as analysis
-from taupy.comparison import ranks
-from taupy.comparison.rank_causes import Cause, Causes
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.query import trial_metadata
+from taupy.ranks import matching as analysis
+from taupy.ranks import reading as ranks
+from taupy.ranks.causes import Cause, Causes
 from tests.in_process import set_up_torch
 
 HERE = Path(__file__).parent

@@ -15,7 +15,7 @@ from taupy.profiledb.writer import add_profile
 from tests.builders import gpu_profile, small_profile
 from tests.findings import gpu_faults, gpu_healthy
 from tests.unit.profiledb.test_layers import known
-from tests.unit.report.test_report_ranks import job
+from tests.unit.ranks.test_report import job
 
 WIDTHS = (40, 60, 80, 120, 200)
 PROFILES = [

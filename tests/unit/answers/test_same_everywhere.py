@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import importlib
 import inspect
 import json
 from array import array
@@ -12,7 +11,8 @@ from dataclasses import replace
 import pytest
 
 import taupy.notebook
-from taupy.answers.answer import settings
+from taupy.answers import ANSWERS
+from taupy.answers.answer import module, settings
 from taupy.commands import main
 from taupy.errors import UsageError
 from taupy.model.sampled import GROWTH, KIB, PEAK, RESIDENT, STATES
@@ -32,8 +32,8 @@ from tests.builders import (
     small_profile,
     steps,
 )
-from tests.unit.comparison.test_ranks import rank
 from tests.unit.profiledb.test_layers import known
+from tests.unit.ranks.test_command import rank
 
 pd = pytest.importorskip("pandas")
 
@@ -144,7 +144,7 @@ def tab(path, name, trial):
 def every_option(name):
     """Keywords of the notebook's method, and the words of the command that mean the same."""
     yield {}, []
-    for entry, setting in settings(importlib.import_module(f"taupy.answers.{name}").Options):
+    for entry, setting in settings(module(name).Options):
         if entry.name == "whole":
             continue  # programs get all rows
         flag = [each for each in setting.names if each.startswith("--")]
@@ -223,7 +223,7 @@ def test_what_a_trial_has_not_is_no_tab_and_an_empty_frame(path, capsys, name):
 @pytest.mark.parametrize("name", ON_PAGE)
 def test_a_notebook_takes_the_options_of_the_command(name):
     """But for `--all`: programs always get all rows."""
-    answer = importlib.import_module(f"taupy.answers.{name}")
+    answer = module(name)
     of_method = inspect.signature(getattr(taupy.notebook.Trial, name)).parameters
     of_answer = inspect.signature(answer.Options).parameters
     assert {name: each.default for name, each in of_method.items() if name != "self"} == {
@@ -232,4 +232,4 @@ def test_a_notebook_takes_the_options_of_the_command(name):
 
 
 def test_every_answer_is_tested_here():
-    assert {*ON_PAGE} == {*importlib.import_module("taupy.answers").ANSWERS}
+    assert {*ON_PAGE} == {*ANSWERS}

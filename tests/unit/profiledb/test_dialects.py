@@ -32,10 +32,10 @@ from tests.builders import UUID, event, gpu_profile, samples, small_profile, ste
 from tests.in_process import taupy
 from tests.kernel_codes import code
 from tests.unit.analysis.counted import counted_profile
-from tests.unit.comparison.test_ranks import rank
 from tests.unit.profiledb.test_ceilings import MEASURED
 from tests.unit.profiledb.test_layers import network
 from tests.unit.profiledb.test_stamped import spanned
+from tests.unit.ranks.test_command import rank
 
 duckdb = pytest.importorskip("duckdb")
 sqlglot = pytest.importorskip("sqlglot")

@@ -1,4 +1,4 @@
-"""SQL of our own tables is in `profiledb` alone."""
+"""SQL of our own tables is in `profiledb` and `store` alone."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 ROOMS = Path(__file__).parents[3] / "taupy"
-# A format reads another tool's SQLite file.
-OTHERS = ("formats", "profiledb")
+# A format reads another tool's SQLite file, a store has tables of its own.
+OTHERS = ("formats", "profiledb", "store")
 STATEMENT = re.compile(r"\s*(SELECT|INSERT|UPDATE|DELETE|WITH RECURSIVE)\s[^a-z]*\b[a-z]\w*")
 
 

@@ -1,0 +1,1 @@
+"""Datasette in front of a database or a store, for `taupy serve`."""

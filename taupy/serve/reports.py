@@ -1,0 +1,72 @@
+"""The pages of `taupy report` for `taupy serve`, in front of Datasette.
+
+    /TOKEN/-/report/12              the page of a trial
+    /TOKEN/-/report?a=12&b=15       the page that compares two
+
+Each page is created on request. Datasette answers all other addresses.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from urllib.parse import parse_qs
+
+from taupy.errors import NoSuchTrial, TaupyError
+from taupy.profiledb import selector
+from taupy.profiledb.opening import opened
+from taupy.serve.guard import App, Receive, Scope, Send
+
+PLACE = "-/report"
+"""The path below the base address; Datasette does not use names that begin with `-`."""
+
+
+class Reports:
+    """An ASGI application that serves pages of reports.
+
+    Args:
+        app: handles all other requests.
+        base: the path of the start page, `/TOKEN/`.
+        path: the file of the database.
+    """
+
+    def __init__(self, app: App, base: str, path: str) -> None:
+        self._app = app
+        self._place = f"{base}{PLACE}"
+        self._path = path
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        place, _, trial = str(scope.get("path", "")).partition(f"{self._place}")
+        if scope["type"] != "http" or place or not self._is_here(scope["path"]):
+            await self._app(scope, receive, send)
+            return
+        query = parse_qs(scope["query_string"].decode("latin-1"))
+        trials = [trial.strip("/")] if trial else [query.get(side, [""])[0] for side in "ab"]
+        await _answer(send, *await asyncio.to_thread(self._page, trials))
+
+    def _is_here(self, path: str) -> bool:
+        return path == self._place or path.startswith(f"{self._place}/")
+
+    def _page(self, trials: list[str]) -> tuple[int, str, str]:
+        """Status, content type and text of the answer."""
+        from taupy.report import contents, page
+        from taupy.study import versus
+
+        try:
+            with opened(self._path) as db:
+                if len(trials) == 1:
+                    held = contents.of_trial(db, selector.trial(db, trials[0]))
+                else:
+                    held, _ = versus.of_sides(db, trials[0], trials[1])
+                return 200, "text/html", page.html_page(held)
+        except TaupyError as problem:
+            return 404 if isinstance(problem, NoSuchTrial) else 400, "text/plain", f"{problem}\n"
+
+
+async def _answer(send: Send, status: int, kind: str, text: str) -> None:
+    body = text.encode()
+    headers = [
+        (b"content-type", f"{kind}; charset=utf-8".encode()),
+        (b"content-length", str(len(body)).encode()),
+    ]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})

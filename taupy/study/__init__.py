@@ -1,0 +1,1 @@
+"""Questions over several trials: sweeps, pivots, gates for CI, candidates for tuning."""

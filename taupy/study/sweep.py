@@ -1,0 +1,540 @@
+"""A sweep: trials over a parameter, read from the database and analyzed by `scaling.py`.
+
+    sweep = taupy.open("taupy.db").sweep(over="batch_size")
+    sweep.totals(), sweep.routines(), sweep.phases(), sweep.imbalance()
+    sweep.correlation(), sweep.outliers(), sweep.top(10)
+    sweep.frame("routines")          any of them as a pandas frame
+
+Commands and notebooks use this; `sweep_views.py` makes tables, `sweep_plot.py` pictures.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from functools import cached_property
+from statistics import median
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
+
+from taupy import frames
+from taupy.analysis import comparable
+from taupy.comparison.matching import hardly_matching
+from taupy.errors import UsageError
+from taupy.escaping import visible
+from taupy.frames import Kind
+from taupy.model.metric import NOT_ROUTINES, TIME
+from taupy.profiledb.database import ProfileDB
+from taupy.profiledb.meaning import meant_in
+from taupy.profiledb.opening import opened
+from taupy.profiledb.sweeps import OWN, SweptTrials, swept_trials
+from taupy.study.scaling import (
+    SCALINGS,
+    Correlation,
+    Scaled,
+    Scaling,
+    as_number,
+    balance,
+    correlations,
+    in_order,
+    outliers,
+    scaled,
+)
+from taupy.study.sweep_rows import BalanceRow, OutlierRow, StepsRow, TimerRow, TopRow
+from taupy.study.swept_values import (
+    PROGRAM,
+    Measured,
+    SweptTimer,
+    TimerKey,
+    known_phases,
+    measured,
+    stepped,
+    totals,
+)
+from taupy.units import listing, several
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Across = Literal["max", "mean", "total"]
+ACROSS: tuple[Across, ...] = get_args(Across)
+
+Part = Literal[
+    "totals", "steps", "routines", "phases", "imbalance", "correlation", "outliers", "top"
+]
+PARTS: tuple[Part, ...] = get_args(Part)
+
+_TIMES = ("ns", "us", "ms", "s")
+_PHASE = "PHASE"
+_MOST_CORRELATED = 20
+_MAY_LACK = (
+    *("share", "cumulative", "speedup", "efficiency", "pearson", "spearman"),
+    *("samples_per_second", "tokens_per_second", "memory", "gpu_memory"),
+)
+
+
+def _mixed(selected: SweptTrials) -> list[str]:
+    """A note if trials with the same value of the parameter differ in other ways."""
+    together: dict[tuple[str, str], list[dict[str, str]]] = {}
+    for trial in selected.trials:
+        together.setdefault((trial.series, trial.value), []).append(selected.facts[trial.trial.id])
+    apart: dict[str, set[str]] = {}
+    for facts in together.values():
+        for fact in comparable.within(facts):
+            apart.setdefault(fact.name, set()).update(filter(None, fact.values))
+    if not apart:
+        return []
+    listed = [
+        f"{visible(name)} ({', '.join(map(visible, sorted(values)[:4]))})"
+        for name, values in apart.items()
+    ]
+    return [
+        f"trials with the same {visible(selected.over)} differ in {listing(listed, 4)}, but "
+        "are treated as repeated runs; select trials to exclude some"
+    ]
+
+
+class SweepOptions(NamedTuple):
+    """What a sweep measures; see `taupy sweep --help`.
+
+    Attributes:
+        failed: include failed and incomplete trials.
+    """
+
+    metric: str = "time"
+    scaling: Scaling | None = None
+    across: Across | None = None
+    baseline: str | None = None
+    failed: bool = False
+    of: str | None = None
+
+
+USUAL = SweepOptions()
+
+
+class Sweep:
+    """Trials over a parameter.
+
+    Attributes:
+        over: the parameter; `counted` if it was counted in the trials.
+        metric: the metric, with its unit.
+        scaling, across, baseline: see `taupy sweep --help`.
+        notes: what was omitted, and why.
+        warnings: values at which the names hardly match those at the baseline.
+    """
+
+    def __init__(
+        self,
+        db: ProfileDB,
+        over: str,
+        selectors: Sequence[str] = (),
+        choice: SweepOptions = USUAL,
+    ) -> None:
+        metric, scaling, across, baseline, failed, of = choice
+        if scaling is not None and scaling not in SCALINGS:
+            raise UsageError(f"scaling must be one of {', '.join(SCALINGS)}, not {scaling!r}")
+        if across is not None and across not in ACROSS:
+            raise UsageError(f"across must be one of {', '.join(ACROSS)}, not {across!r}")
+        selected = swept_trials(db, over, selectors, failed=failed)
+        self.over = over
+        self._path = db.path
+        self._of = of
+        self.counted = selected.counted
+        self.notes = list(selected.notes)
+        self.scaling: Scaling = scaling or ("strong" if selected.counted else "none")
+        self._facts = selected.facts
+        self.notes += _mixed(selected)
+        ids = [run.trial.id for run in selected.trials]
+        meant, problems = meant_in(db, ids, metric)
+        lacking = [id for id in ids if id in problems]
+        if not meant:
+            raise problems[lacking[-1]]
+        first_metric = meant[0].metric.metric
+        additive = all(values_meant.metric.additive for values_meant in meant)
+        self.metric = first_metric
+        is_time = first_metric.unit in _TIMES
+        self.across: Across = across or ("max" if additive and is_time else "total")
+        if not additive:
+            self.across = "total"
+            self.notes.append(
+                f"{visible(metric)} is a ratio: over threads it is the ratio of the sums, and it "
+                "has no shares"
+            )
+        self._additive = additive
+        if lacking:
+            self.notes.append(
+                f"omitted {several(len(lacking), 'trial')} without {visible(metric)} "
+                f"({', '.join(map(str, lacking[:10]))})"
+            )
+        swept = {run.trial.id: run for run in selected.trials}
+        read = [run for values_meant in meant for run in measured(db, values_meant, swept, of)]
+        self._measured = sorted(read, key=lambda run: ids.index(run.swept.trial.id))
+        self._note_part(of, selected)
+        for run in self._measured:
+            run.total = self._total(run)
+        self.values = in_order([run.swept.value for run in self._measured])
+        self.series = list(dict.fromkeys(run.swept.series for run in self._measured))
+        if len(self.values) < 2:
+            raise UsageError(f"only one value of {over} has {metric}: a sweep needs at least two")
+        if baseline is not None and baseline not in self.values:
+            raise UsageError(
+                f"no trial has {over} = {baseline} for a baseline (values: "
+                f"{', '.join(self.values)})"
+            )
+        self.baseline = baseline if baseline is not None else self.values[0]
+        self.warnings = self._names_apart() if additive else []
+
+    def _note_part(self, of: str | None, selected: SweptTrials) -> None:
+        """Note which part of the program is measured."""
+        if any(run.trimmed for run in self._measured):
+            self.notes.append(
+                f"without imports and start-up: --of {PROGRAM} includes them, --of NAME selects a "
+                "routine or phase"
+            )
+        elif of is not None and of != PROGRAM:
+            self.notes.append(f"only {visible(of)} and everything it calls")
+            having = {run.swept.trial.id for run in self._measured}
+            if left := [run.trial.id for run in selected.trials if run.trial.id not in having]:
+                self.notes.append(
+                    f"omitted {several(len(left), 'trial')} without {visible(of)} "
+                    f"({', '.join(map(str, left[:10]))})"
+                )
+
+    def _names_apart(self) -> list[str]:
+        texts = []
+        for series in self.series:
+            sums = {value: self._sums(series, value) for value in self.values}
+            for value in self.values:
+                sides = [f"{self.over}={self.baseline}", f"{self.over}={value}"]
+                first, other = sums[self.baseline], sums[value]
+                texts.append(hardly_matching(first, other, sides, self.metric.name))
+        return list(dict.fromkeys(filter(None, texts)))
+
+    def _sums(self, series: str, value: str) -> dict[Hashable, float]:
+        """The exclusive value of each timer at a value of the parameter, over all runs."""
+        sums: dict[Hashable, float] = {}
+        for run in self._runs(series, value):
+            for key, timer in run.timers.items():
+                if key[1] not in NOT_ROUTINES:
+                    sums[key] = sums.get(key, 0.0) + timer.exclusive.total
+        return sums
+
+    def __repr__(self) -> str:
+        return visible(
+            f"<sweep over {self.over}: {len(self._measured)} trials, "
+            f"{len(self.values)} values, {self.metric.name} [{self.metric.unit}]>"
+        )
+
+    # --- the operations -------------------------------------------------------
+
+    @cached_property
+    def _totals(self) -> dict[str, list[Scaled]]:
+        return {
+            series: scaled(
+                {value: [run.total for run in self._runs(series, value)] for value in self.values},
+                self.scaling,
+                self.baseline,
+                series,
+            )
+            for series in self.series
+        }
+
+    def totals(self) -> list[Scaled]:
+        """The whole program: median over runs, speed-up, relative efficiency."""
+        return [row for series in self.series for row in self._totals[series]]
+
+    def steps(self) -> list[StepsRow]:
+        """The steps of a training: their time, samples per second, memory."""
+        with opened(self._path) as db:
+            of_runs = {
+                run.swept.trial.id: stepped(db, run.swept.trial.id) for run in self._measured
+            }
+        rows = []
+        for series in self.series:
+            for value in self.values:
+                runs = [of_runs[run.swept.trial.id] for run in self._runs(series, value)]
+                columns = list(zip(*filter(None, runs), strict=True))
+                medians = [
+                    median(numbers) if (numbers := [x for x in column if x is not None]) else None
+                    for column in columns
+                ]
+                if columns:
+                    rows.append(StepsRow(series, value, len(columns[0]), *medians))  # type: ignore[arg-type]
+        return rows
+
+    def routines(self) -> list[TimerRow]:
+        """The same by routine, exclusive; the largest at any value come first."""
+        return self._by_timer("exclusive", phases=False)
+
+    def phases(self) -> list[TimerRow]:
+        """The same by phase, inclusive."""
+        return self._by_timer("inclusive", phases=True)
+
+    def top(self, most: int | None = 10) -> list[TopRow]:
+        """The largest routines at each value, summed over threads."""
+        rows = []
+        for series in self.series:
+            for value in self.values:
+                runs = self._runs(series, value)
+                keys = dict.fromkeys(key for run in runs for key in run.timers)
+                spent = {
+                    key: median(
+                        [
+                            run.timers[key].exclusive.total if key in run.timers else 0
+                            for run in runs
+                        ]
+                    )
+                    for key in keys
+                }
+                whole = (
+                    median([sum(t.exclusive.total for t in run.timers.values()) for run in runs])
+                    if runs
+                    else 0.0
+                )
+                longest = sorted(spent.items(), key=lambda item: (-item[1], item[0]))[:most]
+                cumulative = 0.0
+                for rank, (key, value_spent) in enumerate(longest, 1):
+                    is_share = self._additive and whole > 0
+                    cumulative += value_spent / whole if is_share else 0.0
+                    calls = [run.timers[key].calls for run in runs if key in run.timers]
+                    rows.append(
+                        TopRow(
+                            *(series, value, rank, key[1], key[0], median(calls), value_spent),
+                            *((value_spent / whole, cumulative) if is_share else (None, None)),
+                        )
+                    )
+        return rows
+
+    def imbalance(self) -> list[BalanceRow]:
+        """Load balance over host threads, nodes and GPUs: the program, then each routine.
+
+        Uses the median run of each value. A routine counts on the threads that ran it. Rows are
+        ordered by value, then by possible gain.
+        """
+        rows = []
+        for series in self.series:
+            for value in self.values:
+                runs = sorted(self._runs(series, value), key=lambda run: run.total)
+                if runs and self._additive:
+                    rows += self._balances(runs[(len(runs) - 1) // 2])
+        return rows
+
+    def correlation(self) -> list[Correlation]:
+        """Correlate metadata with the total, the largest routines, and other metrics' totals."""
+        names = sorted({name for facts in self._facts.values() for name in facts})
+        facts: dict[str, list[str | None]] = {
+            name: [self._facts[run.swept.trial.id].get(name) for run in self._measured]
+            for name in names
+            if name == self.over or (name not in OWN and not name.startswith("taupy."))
+        }
+        if self.counted:
+            facts[self.over] = [run.swept.value for run in self._measured]
+        values = [run.swept.value for run in self._measured]
+        facts = {
+            name: texts
+            for name, texts in facts.items()
+            if name == self.over or not _says_the_same(texts, values)
+        }
+        quantities: dict[str, list[float | None]] = {
+            "(total)": [run.total for run in self._measured]
+        }
+        largest = dict.fromkeys((row.where, row.timer) for row in self.routines())
+        for key in list(largest)[:_MOST_CORRELATED]:
+            quantities[key[1]] = [
+                run.timers[key].exclusive.joined(self.across) if key in run.timers else None
+                for run in self._measured
+            ]
+        quantities |= self._other_metrics()
+        return sorted(correlations(facts, quantities), key=lambda row: row.fact != self.over)
+
+    def outliers(self) -> list[OutlierRow]:
+        """Outliers among the runs of a value, and among the threads of a run."""
+        rows = []
+        for series in self.series:
+            for value in self.values:
+                runs = self._runs(series, value)
+                totals = [run.total for run in runs]
+                for place, score in outliers(totals):
+                    rows.append(
+                        OutlierRow(
+                            *(series, value, runs[place].swept.trial.id, "run", len(totals)),
+                            *(totals[place], median(totals), score),
+                        )
+                    )
+                for run in runs:
+                    threads = _alike(run.threads)
+                    spent = [total for _, total in threads]
+                    for place, score in outliers(spent):
+                        rows.append(
+                            OutlierRow(
+                                *(series, value, run.swept.trial.id),
+                                *(f"thread {threads[place][0]}", len(spent)),
+                                *(spent[place], median(spent), score),
+                            )
+                        )
+        return rows
+
+    # --- other forms ----------------------------------------------------------
+
+    def rows(self, part: Part) -> list[Any]:
+        """The rows of an operation, by its name."""
+        if part not in PARTS:
+            raise UsageError(f"unknown part {part!r}: use one of {', '.join(PARTS)}")
+        rows: list[Any] = getattr(self, part)()
+        return rows
+
+    def frame(self, part: Part = "totals") -> pd.DataFrame:
+        """An operation as a frame; its columns are the fields of its rows.
+
+        Values have the unit `attrs["unit"]`; shares and efficiencies are between 0 and 1.
+        """
+        names = _ROWS[part]._fields
+        kinds: dict[str, Kind] = {name: "real" for name in _MAY_LACK if name in names}
+        if "value" in names and all(as_number(value) is not None for value in self.values):
+            kinds["value"] = "number"
+        frame = frames.frame(self.rows(part), names, kinds, documented=False)
+        frame.attrs.update(over=self.over, metric=self.metric.name, unit=self.metric.unit)
+        return frame
+
+    # --- within ---------------------------------------------------------------
+
+    def _runs(self, series: str, value: str) -> list[Measured]:
+        return [
+            run for run in self._measured if run.swept.value == value and run.swept.series == series
+        ]
+
+    def _other_metrics(self) -> dict[str, list[float | None]]:
+        """Totals of all other metrics that were measured in every trial."""
+        ids = [run.swept.trial.id for run in self._measured]
+        with opened(self._path) as db:
+            metric_totals = totals(db, ids)
+        return {
+            f"total {name} [{unit}]" if unit else f"total {name}": [of_trial.get(id) for id in ids]
+            for (name, unit), of_trial in metric_totals.items()
+            if name != self.metric.name
+        }
+
+    def _total(self, run: Measured) -> float:
+        """Combine the values of a trial's threads."""
+        threads = run.threads or run.streams
+        if self.across == "max":
+            return float(max(threads.values(), default=0.0))
+        if self.across == "mean":
+            return sum(threads.values()) / max(len(threads), 1)
+        if self.metric.unit in _TIMES:
+            return float(sum(threads.values()))
+        # Counters of the GPU and the host are added.
+        return run.whole if run.whole == run.whole else 0.0
+
+    def _by_timer(
+        self, which: Literal["inclusive", "exclusive"], *, phases: bool
+    ) -> list[TimerRow]:
+        keys: dict[TimerKey, None] = {}
+        of_runs = {run.swept.trial.id: run.timers for run in self._measured}
+        if phases:
+            of_runs = {run.swept.trial.id: self._phases(run) for run in self._measured}
+        for timers in of_runs.values():
+            keys |= dict.fromkeys(timers)
+        by_time: list[tuple[float, list[TimerRow]]] = []
+        for key in keys:
+            rows: list[TimerRow] = []
+            for series in self.series:
+                rows += self._timer_rows(key, series, which, of_runs)
+            if rows and any(row.median for row in rows):
+                by_time.append((max(row.share or row.median for row in rows), rows))
+        by_time.sort(key=lambda pair: (-pair[0], pair[1][0].timer))
+        return [row for _, rows in by_time for row in rows]
+
+    def _phases(self, run: Measured) -> dict[TimerKey, SweptTimer]:
+        """The phases that the program named, and in times those of trainings."""
+        own = {key: timer for key, timer in run.timers.items() if _PHASE in timer.groups.split("|")}
+        if self.metric.name != TIME.name or self._of not in (None, PROGRAM):
+            return own
+        with opened(self._path) as db:
+            return known_phases(db, run.swept.trial.id) | own
+
+    def _timer_rows(
+        self,
+        key: TimerKey,
+        series: str,
+        which: Literal["inclusive", "exclusive"],
+        of_runs: Mapping[int, Mapping[TimerKey, SweptTimer]],
+    ) -> list[TimerRow]:
+        samples: dict[str, list[float]] = {}
+        calls: dict[str, list[int]] = {}
+        for run in self._measured:
+            timer = of_runs[run.swept.trial.id].get(key)
+            if run.swept.series == series and timer is not None:
+                values = timer.exclusive if which == "exclusive" else timer.inclusive
+                if values.threads:
+                    samples.setdefault(run.swept.value, []).append(values.joined(self.across))
+                    calls.setdefault(run.swept.value, []).append(timer.calls)
+        totals = {row.value: row.median for row in self._totals[series]}
+        baseline = self.baseline if self.baseline in samples else None
+        rows = []
+        for row in scaled(samples, self.scaling, self.baseline):
+            whole = totals.get(row.value, 0.0)
+            share = row.median / whole if whole > 0 and self._additive else None
+            rows.append(
+                TimerRow(
+                    *(series, key[1], key[0], row.value, row.runs, median(calls[row.value])),
+                    *(row.median, row.minimum, row.maximum, share),
+                    # A routine that did not run at the baseline has no reference.
+                    *((row.speedup, row.efficiency) if baseline else (None, None)),
+                )
+            )
+        return rows
+
+    def _balances(self, run: Measured) -> list[BalanceRow]:
+        rows: list[BalanceRow] = []
+
+        def add(over: str, timer: str, values: Sequence[float]) -> None:
+            shared = balance(values)
+            if shared is not None:
+                series, value, trial = run.swept.series, run.swept.value, run.swept.trial.id
+                rows.append(BalanceRow(series, value, trial, over, timer, *shared))
+
+        nodes: dict[int, float] = {}
+        for place, total in run.threads.items():
+            node = int(place.split(".")[0])
+            nodes[node] = nodes.get(node, 0.0) + total
+        add("threads", "", list(run.threads.values()))
+        add("nodes", "", list(nodes.values()))
+        for (where, name), timer in run.timers.items():
+            by_thread = [float(value) for _, _, value in timer.exclusive.threads]
+            by_place: dict[tuple[int, int], float] = {}
+            for node, context, value in timer.exclusive.threads:
+                place_of = (node, context)
+                by_place[place_of] = by_place.get(place_of, 0.0) + value
+            add("gpus" if where == "gpu" else "nodes", name, list(by_place.values()))
+            if where == "host":
+                add("threads", name, by_thread)
+        rows.sort(key=lambda row: (row.timer != "", -row.lost, row.timer, row.over))
+        return rows
+
+
+def _alike(threads: dict[str, float]) -> list[tuple[str, float]]:
+    """Comparable threads: if nodes have several, the first of each node, which waits for the
+    others, is omitted."""
+    firsts = [place for place in threads if place.endswith(".0.0")]
+    several = len(firsts) < len(threads)
+    return [
+        (place, total) for place, total in threads.items() if place not in firsts or not several
+    ]
+
+
+def _says_the_same(texts: Sequence[str | None], values: Sequence[str]) -> bool:
+    """Metadata that repeats the parameter, such as a command line with its value."""
+    pairs = set(zip(texts, values, strict=True))
+    same = len(pairs) == len(set(texts)) == len(set(values))
+    return same and any(text is None or as_number(text) is None for text in texts)
+
+
+_ROWS: dict[Part, Any] = {
+    "totals": Scaled,
+    "steps": StepsRow,
+    "routines": TimerRow,
+    "phases": TimerRow,
+    "imbalance": BalanceRow,
+    "correlation": Correlation,
+    "outliers": OutlierRow,
+    "top": TopRow,
+}

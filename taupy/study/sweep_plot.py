@@ -1,0 +1,471 @@
+"""The picture of a sweep: time, speed-up, where the time went, speed-up by routine.
+
+matplotlib draws it without a window; it is imported on demand. The HTML page contains the picture
+as SVG in the page's colours, so that it follows the reader's light or dark theme, and the tables.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+import os
+import warnings
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+from taupy import units
+from taupy.drawing import import_matplotlib
+from taupy.errors import TaupyError, UsageError
+from taupy.escaping import html, page_head, visible
+from taupy.study.scaling import as_number
+from taupy.study.sweep import Sweep
+from taupy.study.swept_values import Where
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+# Distinguishable with colour-vision deficiency, on white and on black (after Okabe and Ito).
+_COLORS = (
+    *("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00"),
+    *("#8f7fd8", "#7f9c2f", "#b07a4f", "#4fb0a5"),
+)
+_REST = "#9a9a9a"
+_INK, _SURFACE, _GRID = "#1b1f24", "#ffffff", "#d5d9de"
+_MARKERS = "osD^vP*X"
+_LONGEST_NAME = 44
+_CUT = 32
+_MOST_TICKS = 16
+_MOST_LABELS = 10
+_STEPS = (("s", 1e9), ("ms", 1e6), ("us", 1e3), ("ns", 1.0))
+
+
+class DrawnSweep(Sweep):
+    """A sweep with a picture, for notebooks."""
+
+    def plot(self, path: str | os.PathLike[str], most: int = 8) -> None:
+        """Write a picture of the sweep: PNG, SVG or a self-contained HTML page.
+
+        Args:
+            path: the suffix determines the format: .png, .svg or .html.
+            most: number of routines shown individually.
+
+        Raises:
+            UsageError, TaupyError: as `write`.
+        """
+        write(self, os.fspath(path), most)
+
+
+def write(sweep: Sweep, path: str, most: int = 8) -> None:
+    """Write the picture; the suffix determines the format.
+
+    Raises:
+        UsageError: the suffix is not .png, .svg or .html.
+        TaupyError: matplotlib is missing, or the file cannot be written.
+    """
+    kind = path.rpartition(".")[2].lower()
+    if kind not in ("png", "svg", "html"):
+        raise UsageError(f"the picture's file name must end in .png, .svg or .html, not {path!r}")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # about characters missing in its fonts
+        content = _drawn(sweep, kind, most)
+    try:
+        with open(path, "wb") as file:
+            file.write(content)
+    except OSError as problem:
+        raise TaupyError(f"{path} cannot be written: {problem.strerror}") from None
+
+
+def _drawn(sweep: Sweep, kind: str, most: int) -> bytes:
+    try:
+        import_matplotlib()
+        drawn = figure(sweep, most, title=kind != "html")
+    except ImportError as problem:
+        raise TaupyError(
+            f"pictures need matplotlib ({problem}): pip install 'taupy-profiler[plots]'"
+        ) from None
+    if kind == "png":
+        data = io.BytesIO()
+        drawn.savefig(data, format="png", dpi=150)
+        return data.getvalue()
+    text = _svg(drawn)
+    return (page(sweep, text, most) if kind == "html" else text).encode()
+
+
+def _svg(drawn: Figure) -> str:
+    import matplotlib
+
+    data = io.BytesIO()
+    # Without a date, so that the same sweep gives the same file.
+    with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "taupy"}):
+        drawn.savefig(data, format="svg", metadata={"Date": None, "Creator": "taupy"})
+    return data.getvalue().decode()
+
+
+# --- drawing -----------------------------------------------------------------
+
+
+def figure(sweep: Sweep, most: int = 8, *, title: bool = True) -> Figure:
+    """The sweep as a matplotlib figure; `title`: whether it has one."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    drawing = Figure(figsize=(11, 8.2), layout="constrained", facecolor=_SURFACE)
+    FigureCanvasAgg(drawing)
+    grid = drawing.subplots(2, 2)
+    if title:
+        above = f"{sweep.metric.name} over {sweep.over}"
+        drawing.suptitle(_text(above), color=_INK, fontsize=14, fontweight="bold")
+    _draw_totals(sweep, grid[0][0])
+    _draw_speedup(sweep, grid[0][1])
+    _draw_shares(sweep, grid[1][0], most)
+    _draw_routines(sweep, grid[1][1], most)
+    for axes in grid.flat:
+        _dress(axes)
+    return drawing
+
+
+def _dress(axes: Axes) -> None:
+    axes.set_facecolor(_SURFACE)
+    axes.grid(axis="y", color=_GRID, linewidth=0.7)
+    axes.set_axisbelow(True)
+    for name, spine in axes.spines.items():
+        spine.set_visible(name in ("left", "bottom"))
+        spine.set_color(_INK)
+    _draw_whole_markers(axes)
+    axes.tick_params(colors=_INK, labelsize=9)
+    axes.title.set_color(_INK)
+    axes.xaxis.label.set_color(_INK)
+    axes.yaxis.label.set_color(_INK)
+    legend = axes.get_legend()
+    if legend is not None:
+        legend.get_frame().set_facecolor(_SURFACE)
+        legend.get_frame().set_edgecolor(_GRID)
+        for text in legend.get_texts():
+            text.set_color(_INK)
+
+
+def _draw_whole_markers(axes: Axes) -> None:
+    """Draw markers at the edge of the axes whole; points beyond a cut axis stay hidden."""
+    low, high = sorted(axes.get_ylim())
+    for line in list(axes.get_lines()):
+        xs, ys = (list(map(float, values)) for values in line.get_data())  # type: ignore[arg-type]
+        points = list(zip(xs, ys, strict=True))
+        inside = [(x, y) for x, y in points if low <= y <= high]
+        if len(inside) == len(points):
+            line.set_clip_on(False)
+        elif inside:
+            (markers,) = axes.plot(*zip(*inside, strict=True), clip_on=False)
+            markers.update_from(line)
+            markers.set(linestyle="", clip_on=False, label="_markers")
+            line.set_marker("")
+
+
+def _places(sweep: Sweep, axes: Axes) -> dict[str, float]:
+    """Positions on the axis: numbers by size, powers evenly spaced, words in order."""
+    numbers = [as_number(value) for value in sweep.values]
+    axes.set_xlabel(_text(sweep.over))
+    if any(number is None for number in numbers):
+        places = {value: float(at) for at, value in enumerate(sweep.values)}
+    else:
+        places = dict(zip(sweep.values, numbers, strict=True))  # type: ignore[arg-type]
+        if _grows_by_factors(list(places.values())):
+            axes.set_xscale("log", base=2)
+            axes.minorticks_off()
+            axes.xaxis.set_major_formatter(lambda value, _: units.number(round(value, 4)))
+    if len(places) <= _MOST_TICKS:
+        axes.set_xticks(list(places.values()), [_text(value, 12) for value in places])
+        if any(len(value) > 5 for value in places):
+            axes.tick_params(axis="x", rotation=30)
+    return places
+
+
+def _grows_by_factors(values: list[float]) -> bool:
+    """1, 2, 4, 8 rather than 1, 2, 3, 4: the middle value is near the geometric mean."""
+    least, largest = min(values), max(values)
+    if least <= 0 or largest / least < 8:
+        return False
+    middle = math.log(median(values))
+    return abs(middle - math.log(least * largest) / 2) < abs(
+        middle - math.log((least + largest) / 2)
+    )
+
+
+def _scale(sweep: Sweep, largest: float) -> tuple[str, float]:
+    """The axis's unit and the divisor of values."""
+    if sweep.metric.unit != "ns":
+        return sweep.metric.unit or "count", 1.0
+    return next(((unit, step) for unit, step in _STEPS if largest >= step), ("ns", 1.0))
+
+
+def _draw_totals(sweep: Sweep, axes: Axes) -> None:
+    axes.set_title("The program")
+    places = _places(sweep, axes)
+    rows = sweep.totals()
+    unit, step = _scale(sweep, max((row.maximum for row in rows), default=1))
+    axes.set_ylabel(f"{_text(sweep.metric.name)} [{_text(unit)}]")
+    for number, series in enumerate(sweep.series):
+        own = [row for row in rows if row.series == series]
+        at = [places[row.value] for row in own]
+        color = _COLORS[number % len(_COLORS)]
+        axes.plot(
+            at,
+            [row.median / step for row in own],
+            color=color,
+            marker=_MARKERS[number % len(_MARKERS)],
+            markersize=5,
+            label=_text(series or "median"),
+        )
+        axes.vlines(
+            at,
+            [row.minimum / step for row in own],
+            [row.maximum / step for row in own],
+            color=color,
+            linewidth=4,
+            alpha=0.35,
+        )
+    axes.set_ylim(bottom=0)
+    if any(row.runs > 1 for row in rows):
+        axes.set_title("The program: median, minimum to maximum")
+    if len(sweep.series) > 1:
+        axes.legend(fontsize=8)
+
+
+def _draw_speedup(sweep: Sweep, axes: Axes) -> None:
+    places = _places(sweep, axes)
+    axes.set_title(f"Speed-up relative to {_text(sweep.over)}={_text(sweep.baseline, 16)}")
+    axes.set_ylabel("speed-up")
+    start = as_number(sweep.baseline)
+    if sweep.scaling != "none" and start is not None and start > 0:
+        at = sorted(places.values())
+        axes.plot(
+            at, [p / start for p in at], color=_INK, linestyle=":", linewidth=1.2, label="ideal"
+        )
+    else:
+        axes.axhline(1, color=_INK, linestyle=":", linewidth=1)
+    for number, series in enumerate(sweep.series):
+        own = [r for r in sweep.totals() if r.series == series and r.speedup is not None]
+        axes.plot(
+            [places[row.value] for row in own],
+            [row.speedup or 0 for row in own],
+            color=_COLORS[number % len(_COLORS)],
+            marker=_MARKERS[number % len(_MARKERS)],
+            markersize=5,
+            label=_text(series or "measured"),
+        )
+        if sweep.scaling != "none" and len(sweep.series) == 1:
+            for row in own[:: -(-len(own) // _MOST_LABELS)]:
+                if row.efficiency is not None:
+                    axes.annotate(
+                        f"{100 * row.efficiency:.0f} %",
+                        (places[row.value], row.speedup or 0),
+                        xytext=(0, 7),
+                        textcoords="offset points",
+                        ha="center",
+                        fontsize=8,
+                        color=_INK,
+                    )
+            axes.set_title(axes.get_title() + ", efficiency")
+    if sweep.scaling != "none" and axes.get_xscale() == "log":
+        axes.set_yscale("log", base=2)  # the ideal is a straight line
+        axes.minorticks_off()
+        axes.yaxis.set_major_formatter(lambda value, _: units.number(round(value, 4)))
+    else:
+        axes.set_ylim(bottom=0)
+    if sweep.scaling != "none" or len(sweep.series) > 1:
+        axes.legend(fontsize=8)
+
+
+def _draw_shares(sweep: Sweep, axes: Axes, most: int) -> None:
+    """Bars: exclusive values at each value, by routine, over all threads."""
+    series = sweep.series[0]
+    axes.set_title("By routine" + (f" ({_text(series, 30)})" if series else ", over threads"))
+    axes.set_xlabel(_text(sweep.over))
+    rows = [row for row in sweep.top(None) if row.series == series]
+    weight: dict[tuple[Where, str], float] = {}
+    whole: dict[str, float] = {}
+    for row in rows:
+        weight[row.where, row.timer] = max(
+            weight.get((row.where, row.timer), 0.0), row.share or row.median
+        )
+        whole[row.value] = whole.get(row.value, 0.0) + row.median
+    chosen = sorted(weight, key=lambda key: -weight[key])[:most]
+    spent = {(row.value, row.where, row.timer): row.median for row in rows}
+    values = [value for value in sweep.values if value in whole]
+    unit, step = _scale(sweep, max(whole.values(), default=1))
+    axes.set_ylabel(f"exclusive {_text(sweep.metric.name)} [{_text(unit)}]")
+    bottom = [0.0] * len(values)
+    at = range(len(values))
+    for number, (where, timer) in enumerate(chosen):
+        heights = [spent.get((value, where, timer), 0.0) / step for value in values]
+        axes.bar(
+            at,
+            heights,
+            0.65,
+            bottom=bottom,
+            color=_COLORS[number % len(_COLORS)],
+            label=_name(where, timer),
+        )
+        bottom = [low + height for low, height in zip(bottom, heights, strict=True)]
+    rest = [whole[value] / step - low for value, low in zip(values, bottom, strict=True)]
+    if any(height > 1e-9 for height in rest):
+        axes.bar(at, rest, 0.65, bottom=bottom, color=_REST, label="others")
+    every = -(-len(values) // _MOST_TICKS)
+    axes.set_xticks(list(at)[::every], [_text(value, 12) for value in values[::every]])
+    if any(len(value) > 5 for value in values):
+        axes.tick_params(axis="x", rotation=30)
+    handles, labels = axes.get_legend_handles_labels()
+    drawing = axes.get_figure()
+    assert drawing is not None
+    legend = drawing.legend(  # for both charts below
+        handles, labels, fontsize=8, loc="outside lower center", ncols=3, frameon=False
+    )
+    for text in legend.get_texts():
+        text.set_color(_INK)
+
+
+def _draw_routines(sweep: Sweep, axes: Axes, most: int) -> None:
+    """Lines: speed-up of each of the largest routines."""
+    series = sweep.series[0]
+    axes.set_title("Speed-up by routine" + (f" ({_text(series, 30)})" if series else ""))
+    axes.set_ylabel("speed-up")
+    places = _places(sweep, axes)
+    rows = [row for row in sweep.routines() if row.series == series]
+    weight: dict[tuple[Where, str], float] = {}
+    for row in sweep.top(None):
+        if row.series == series:
+            key = (row.where, row.timer)
+            weight[key] = max(weight.get(key, 0.0), row.share or row.median)
+    chosen = sorted(weight, key=lambda key: -weight[key])[:most]
+    axes.axhline(1, color=_INK, linestyle=":", linewidth=1)
+    drawn: list[float] = []
+    for number, key in enumerate(chosen):
+        own = [
+            row
+            for row in rows
+            if (row.where, row.timer) == key and row.speedup is not None and row.speedup > 0
+        ]
+        drawn += [row.speedup for row in own if row.speedup is not None]
+        axes.plot(
+            [places[row.value] for row in own],
+            [row.speedup or 0 for row in own],
+            color=_COLORS[number % len(_COLORS)],
+            marker=_MARKERS[number % len(_MARKERS)],
+            markersize=4,
+            linewidth=1.3,
+        )
+    low, high = min(drawn, default=1.0), max(drawn, default=1.0)
+    if high / low < 4:
+        axes.set_ylim(bottom=0)
+        return
+    axes.set_yscale("log", base=2)
+    axes.minorticks_off()
+    axes.yaxis.set_major_formatter(lambda value, _: units.number(round(value, 4)))
+    cut = max([_CUT, *(high for high in [_ideal(sweep)] if high is not None)])
+    if low < 1 / cut or high > cut:  # a routine that has almost vanished would hide the others
+        axes.set_ylim(max(low, 1 / cut) / 1.1, min(high, cut) * 1.1)
+        axes.set_title(axes.get_title() + f", cut at {units.number(cut)}")
+
+
+def _ideal(sweep: Sweep) -> float | None:
+    """The largest expected speed-up; None without a scaling."""
+    numbers = [as_number(value) for value in sweep.values]
+    start = as_number(sweep.baseline)
+    if sweep.scaling == "none" or start is None or start <= 0:
+        return None
+    return max((number or 0.0) / start for number in numbers)
+
+
+def _name(where: Where, timer: str) -> str:
+    # matplotlib hides names with a leading underscore from the legend.
+    return "\u200a" + _text(f"{timer} (GPU)" if where == "gpu" else timer)
+
+
+def _text(name: str, longest: int = _LONGEST_NAME) -> str:
+    """A name for matplotlib: one line, with `$` escaped."""
+    text = visible(name)
+    if len(text) > longest:
+        text = text[: longest - 3] + "..."
+    return text.replace("$", r"\$")
+
+
+# --- the page ----------------------------------------------------------------
+
+_STYLE = """
+:root { color-scheme: light dark; --ink: #1b1f24; --surface: #ffffff; --grid: #d5d9de;
+  --quiet: #57606a; }
+@media (prefers-color-scheme: dark) {
+  :root { --ink: #e6e9ee; --surface: #16191d; --grid: #3a4048; --quiet: #9aa4af; } }
+body { margin: 2rem auto; max-width: 72rem; padding: 0 1rem; color: var(--ink);
+  background: var(--surface); font: 15px/1.45 system-ui, sans-serif; }
+h1 { font-size: 1.5rem; } h2 { font-size: 1.1rem; margin-top: 2rem; }
+svg { width: 100%; height: auto; } svg text { font-family: inherit !important; }
+.wide { overflow-x: auto; }
+table { border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: 0.88rem; }
+th, td { padding: 0.25rem 0.7rem; border-bottom: 1px solid var(--grid); text-align: left;
+  white-space: nowrap; }
+th { vertical-align: bottom; }
+.number { text-align: right; }
+p.note { color: var(--quiet); margin: 0.4rem 0; }
+"""
+
+_PAGE = """{head}
+<body>
+<h1>{title}</h1>
+<p class="note">{lead}</p>
+{svg}
+{tables}
+</body>
+</html>
+"""
+
+
+def page(sweep: Sweep, svg: str, most: int) -> str:
+    """A self-contained HTML page."""
+    from taupy.pprof import cells
+    from taupy.study.sweep_views import view
+
+    drawing = svg[svg.index("<svg") :]
+    for color, variable in ((_INK, "ink"), (_SURFACE, "surface"), (_GRID, "grid")):
+        drawing = drawing.replace(color, f"var(--{variable})")
+    parts: list[Any] = ["totals", "routines", "phases", "imbalance"]
+    tables = []
+    for part in parts:
+        table = view(sweep, part, 2 * most, people=True)
+        if not table.rows:
+            continue
+        columns, positions = cells.seen_by(table, "people")
+        right = [
+            cells.stands_right(column, table, at)
+            for column, at in zip(columns, positions, strict=True)
+        ]
+        head = "".join(
+            f'<th class="number">{_lines(cells.heading(column))}</th>'
+            if side
+            else f"<th>{_lines(cells.heading(column))}</th>"
+            for column, side in zip(columns, right, strict=True)
+        )
+        body = []
+        for row in table.rows:
+            line = ""
+            for column, at, side in zip(columns, positions, right, strict=True):
+                text = html(cells.FORMATS[column.kind](row[at]))
+                line += f'<td class="number">{text}</td>' if side else f"<td>{text}</td>"
+            body.append(f"<tr>{line}</tr>")
+        notes = "".join(f'<p class="note">{html(note)}</p>' for note in table.notes)
+        tables.append(
+            f'<h2>{html(table.title)}</h2>\n<div class="wide"><table>'
+            f"<thead><tr>{head}</tr></thead>\n<tbody>{''.join(body)}</tbody></table></div>{notes}"
+        )
+    title = f"{sweep.metric.name} over {sweep.over}"
+    return _PAGE.format(
+        head=page_head(title, _STYLE),
+        title=html(title),
+        lead=html(repr(sweep)[1:-1]),
+        svg=drawing,
+        tables="\n".join(tables),
+    )
+
+
+def _lines(heading: list[str]) -> str:
+    return "<br>".join(map(html, heading))

@@ -1,0 +1,168 @@
+"""The contents of a page comparing two sides: differences, and both call trees merged."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import replace
+
+from taupy.analysis.match import Key
+from taupy.answers import compare
+from taupy.answers.compare import Compared, Options
+from taupy.comparison import comparison, comparison_views
+from taupy.comparison.comparison import By, ComparedTable, ComparisonOptions
+from taupy.comparison.path_names import PathsById
+from taupy.comparison.sides import Side
+from taupy.errors import MissingMetric, UsageError
+from taupy.model.progress import SILENT, Progress
+from taupy.model.rows import TimerRow
+from taupy.profiledb.database import ProfileDB
+from taupy.profiledb.dimensions import ids_of
+from taupy.report.contents import Contents, Part, Section, add_trees
+from taupy.report.forest import VERDICTS, Aligned, Forest
+from taupy.study import conditions, gate, gate_view
+from taupy.study.conditions import Condition
+
+GATE = "time > +5%"
+"""The default condition."""
+
+
+def of_sides(
+    db: ProfileDB,
+    first: str,
+    second: str,
+    fail_on: Sequence[Condition] = (),
+    progress: Progress = SILENT,
+) -> tuple[Contents, int]:
+    """The page of two sides, and the gate's exit code.
+
+    Args:
+        first, second: each is a selector that may match repeated runs.
+        fail_on: conditions of the gate; `GATE` if there are none.
+
+    Raises:
+        taupy.errors.NoSuchTrial, UsageError: as for `taupy compare`.
+    """
+    progress.begin("building the page", 4, "parts")
+    compared = compare.compared(db, [first, second], Options())
+    both = compared.sides
+    progress.advance()
+    contents = Contents(f"{_name(both[0])} and {_name(both[1])}", _subtitle(both))
+    _add_trees(compared, contents.forest)
+    progress.advance()
+    judged, code = _gate(compared, fail_on or [conditions.parse(GATE)])
+    progress.advance()
+    contents.sections = [
+        Section("overview", "Overview", [judged, *_overview(compared)]),
+        *_by(compared, "phases", "Phases", "phase"),
+        *_by(compared, "layers", "Layers", "layer"),
+        Section("routines", "All routines", _parts(compared, compared.answers)),
+        Section("facts", "Facts that differ", _facts(compared)),
+    ]
+    progress.advance()
+    return contents, code
+
+
+# --- the flame graph -----------------------------------------------------------
+
+
+def _add_trees(compared: Compared, forest: Forest) -> None:
+    """Add both trees, merging what the comparison matches."""
+    paths = None if compared.few else _of_paths(compared)
+    for at, side in enumerate(compared.sides):
+        trial = side.trials[-1]
+        verdict_of = {} if paths is None else _verdicts_of_paths(compared, paths, at, trial.id)
+        add_trees(compared.db, trial, forest, Aligned(at, _keys(compared.answers, at), verdict_of))
+    if paths is not None:
+        forest.judged = True
+        for answer in compared.answers:
+            forest.judge(_words(compared, answer))
+
+
+def _keys(answers: Sequence[ComparedTable], side: int) -> dict[TimerRow, Key]:
+    return {timer: key for answer in answers for timer, key in answer.of_timers[side].items()}
+
+
+def _of_paths(compared: Compared) -> ComparedTable:
+    """The answer by call path and inclusive time, shown as boxes of the flame graph."""
+    question = ComparisonOptions(by="callpath", value="inclusive")
+    return comparison.answers(compared.db, compared.sides, question)[0]
+
+
+def _verdicts_of_paths(
+    compared: Compared, answer: ComparedTable, side: int, trial_id: int
+) -> dict[int, int]:
+    words, keys = _words(compared, answer), answer.keys
+    assert isinstance(keys, PathsById)
+    ids = list(ids_of(compared.db, "callpath", [trial_id]))
+    return {id: words.get(key, 0) for id, key in zip(ids, keys.keyed(side, ids), strict=True)}
+
+
+def _words(compared: Compared, answer: ComparedTable) -> dict[Hashable, int]:
+    (judged,) = compared.verdicts(answer)
+    return {identity: VERDICTS[verdict.word] for identity, verdict in judged.items()}
+
+
+# --- sections ------------------------------------------------------------------
+
+
+def _name(side: Side) -> str:
+    trial = side.trials[-1]
+    return (
+        f"{side.letter}: trial {trial.id}, {trial.application} > {trial.experiment} > {trial.name}"
+    )
+
+
+def _subtitle(compared: Sequence[Side]) -> str:
+    runs = [
+        f"{len(side.trials)} run{'s' * (len(side.trials) > 1)} of {side.letter}"
+        for side in compared
+    ]
+    return f"{' and '.join(runs)}; call trees are those of the last run of each"
+
+
+def _gate(compared: Compared, fail_on: Sequence[Condition]) -> tuple[Part, int]:
+    try:
+        question = compared.options
+        judgement = gate.judge(compared.db, compared.sides, fail_on, question, question.rule)
+    except MissingMetric as problem:
+        return Part("Gate", [str(problem)], is_warning=True), conditions.UNDECIDED
+    concluded = gate.concluded(
+        compared.sides, judgement, (compared.apart, compared.within), (), None
+    )
+    view = gate_view.conclusion_view(fail_on, judgement, concluded, machines=False)
+    return Part(views=[view]), concluded.code
+
+
+def _overview(compared: Compared) -> list[Part]:
+    trials, *obstacles = compared.about()
+    parts = [
+        *([Part(lines=trials.warnings, is_warning=True)] if trials.warnings else []),
+        *(Part(views=[view], is_warning=True) for view in obstacles),
+        Part(views=[replace(trials, warnings=())]),
+    ]
+    if compared.few:
+        line = f"{compared.few}; so nothing is grey in the flame graph"
+        parts.append(Part("Noise is unknown", [line]))
+    return parts
+
+
+def _by(compared: Compared, name: str, title: str, by: By) -> list[Section]:
+    """Side by side, if any of the trials has such rows."""
+    try:
+        answers = comparison.answers(compared.db, compared.sides, ComparisonOptions(by=by))
+    except (MissingMetric, UsageError):
+        return []
+    return [Section(name, title, _parts(compared, answers))] if _several(answers) else []
+
+
+def _several(answers: Sequence[ComparedTable]) -> bool:
+    """Whether there are several rows; a single row means no phases or layers."""
+    return any(len(answer.comparison.rows) > 1 for answer in answers)
+
+
+def _parts(compared: Compared, answers: Sequence[ComparedTable]) -> list[Part]:
+    return [Part(views=[view]) for view in compared.tables(answers)]
+
+
+def _facts(compared: Compared) -> list[Part]:
+    return [Part(views=[comparison_views.metadata_view(compared.sides, compared.facts, False)])]
