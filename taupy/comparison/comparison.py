@@ -7,7 +7,7 @@ returns data; `comparison_views.py` turns that into tables.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
@@ -18,7 +18,7 @@ from taupy.analysis.match import LEVELS, Key, Level, NameTable
 from taupy.analysis.program_parts import is_import
 from taupy.comparison.calls import CallsOfPaths, Medians
 from taupy.comparison.layer_names import layer_keys
-from taupy.comparison.matching import hardly_matching, matched
+from taupy.comparison.matching import matched, names_apart, timers_of_sides
 from taupy.comparison.path_names import PathsById, path_keys
 from taupy.comparison.sides import Side
 from taupy.comparison.trial_values import VALUES, Over, Runs, TrialValues, Value, Where
@@ -227,20 +227,14 @@ class _Comparing:
 
     def _routines(self, where: Where | None) -> ComparedTable:
         of_sides = self.values.answers("timer", where=where, limits=self._limits)
-        timers_of = _timers_of_trials(of_sides)
-        timers_of_sides = [
-            {timer: timer for trial in side.trials for timer in timers_of.get(trial.id, ())}
-            for side in self.sides
-        ]
-        imports = {timer for side in timers_of_sides for timer in side if is_import(timer)}
-        if self.question.imports or self._limits or len(imports) == len({*chain(*timers_of_sides)}):
+        timers = timers_of_sides(of_sides, self._trials)
+        imports = {timer for side in timers for timer in side if is_import(timer)}
+        if self.question.imports or self._limits or len(imports) == len({*chain(*timers)}):
             imports = set()
-        for side in timers_of_sides:
+        for side in timers:
             for timer in imports & side.keys():
                 del side[timer]
-        keys_of = matched(
-            self.db, self._trials, timers_of_sides, self.question.match, self.question.table
-        )
+        keys_of = matched(self.db, self._trials, timers, self.question.match, self.question.table)
         keys = {key.identity: key for side in keys_of for key in side.values()}
 
         def keyed(side: int, answer: values.Answer) -> Sequence[Hashable]:
@@ -387,30 +381,18 @@ def _file_named(label: Hashable) -> str:
 
 def warnings(sides: Sequence[Side], of_places: Sequence[ComparedTable]) -> list[str]:
     """Where the names of two sides hardly match, so that most rows are on one side only."""
-    texts = []
+    texts: list[str] = []
     for answer in of_places:
         if answer.by not in _NAMED or not answer.comparison.additive:
             continue
         keys = answer.keys
         rows = [row for row in answer.comparison.rows if keys[row.key].timer not in NOT_ROUTINES]
-        values_of: list[dict[Hashable, float]] = [
-            {row.key: value for row in rows if (value := row.values[at]) is not None}
-            for at in range(len(sides))
-        ]
-        for side, of_side in zip(sides[1:], values_of[1:], strict=True):
-            names = (sides[0].letter, side.letter)
-            texts.append(hardly_matching(values_of[0], of_side, names, answer.metric.name))
-    return list(dict.fromkeys(filter(None, texts)))
-
-
-def _timers_of_trials(answers: Iterable[values.Answer]) -> dict[int, list[TimerRow]]:
-    timers: dict[int, list[TimerRow]] = {}
-    for answer in answers:
-        table = answer.table
-        pairs = dict.fromkeys(zip(table.codes["trial"], table.codes["timer"], strict=True))
-        for trial, timer in pairs:
-            timers.setdefault(table.labels["trial"][trial], []).append(table.labels["timer"][timer])
-    return timers
+        values_of: dict[str, dict[Hashable, float]] = {
+            side.letter: {row.key: value for row in rows if (value := row.values[at]) is not None}
+            for at, side in enumerate(sides)
+        }
+        texts += names_apart(values_of, answer.metric.name)
+    return list(dict.fromkeys(texts))
 
 
 def metric_shown(metric: Metric, value: str) -> Metric:

@@ -7,14 +7,15 @@ script and those that moved with it, are found here: the database knows where th
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from taupy.analysis import match
 from taupy.analysis.match import K, Key, Level, NameTable
+from taupy.model.answer import Answer
 from taupy.model.names import CELL, is_library, one_name
 from taupy.model.question import Condition, Question
-from taupy.model.rows import Named
+from taupy.model.rows import Named, TimerRow
 from taupy.profiledb import sources
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.values import values
@@ -35,16 +36,42 @@ def matched(
     return match.matched(sides, level, table, places)
 
 
-def hardly_matching(
-    first: Mapping[Hashable, float], other: Mapping[Hashable, float], names: Sequence[str], of: str
-) -> str | None:
-    """A warning if the names match in less than half of both sides' values; None if not.
+def timers_of_sides(
+    answers: Iterable[Answer], sides: Sequence[Collection[int]]
+) -> list[dict[TimerRow, TimerRow]]:
+    """The timers of each side's trials, for `matched`.
 
     Args:
-        first, other: each side's values by key, those of the whole program left out.
-        names: of the sides.
-        of: the name of the metric.
+        answers: by trial and timer.
     """
+    of_trials: dict[int, list[TimerRow]] = {}
+    for answer in answers:
+        table = answer.table
+        pairs = dict.fromkeys(zip(table.codes["trial"], table.codes["timer"], strict=True))
+        for trial, timer in pairs:
+            of_trials.setdefault(table.labels["trial"][trial], []).append(
+                table.labels["timer"][timer]
+            )
+    return [
+        {timer: timer for trial in side for timer in of_trials.get(trial, ())} for side in sides
+    ]
+
+
+def names_apart(sides: Mapping[str, Mapping[Hashable, float]], metric: str) -> list[str]:
+    """Warnings of sides whose names hardly match those of the first, if there are any.
+
+    Args:
+        sides: name -> values by key, those of the whole program left out.
+    """
+    first, *others = sides or ("",)
+    texts = [_hardly_matching(sides[first], sides[name], (first, name), metric) for name in others]
+    return list(dict.fromkeys(filter(None, texts)))
+
+
+def _hardly_matching(
+    first: Mapping[Hashable, float], other: Mapping[Hashable, float], names: Sequence[str], of: str
+) -> str | None:
+    """A warning if the names match in less than half of both sides' values; None if not."""
     shares = []
     for side in (first, other):
         whole = sum(side.values())

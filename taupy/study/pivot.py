@@ -12,7 +12,7 @@ from typing import NamedTuple
 from taupy.analysis.match import Key, Level, NameTable
 from taupy.comparison.comparison import metric_shown
 from taupy.comparison.layer_names import layer_keys, remarks
-from taupy.comparison.matching import hardly_matching, matched
+from taupy.comparison.matching import matched, names_apart, timers_of_sides
 from taupy.comparison.trial_values import Over, TrialValues, Value, Where
 from taupy.errors import MissingMetric, UsageError
 from taupy.escaping import visible
@@ -286,15 +286,15 @@ class _Cells:
             self._warn_of_names(columns)
 
     def _warn_of_names(self, columns: Mapping[Labels, Mapping[Hashable, float]]) -> None:
-        if not columns:
-            return
-        first, *others = (
-            (labels, {key: value for key, value in rows.items() if NOT_ROUTINES.isdisjoint(key)})  # type: ignore[arg-type]
+        sides = {
+            "/".join(labels): {
+                key: value
+                for key, value in rows.items()
+                if NOT_ROUTINES.isdisjoint(key)  # type: ignore[arg-type]
+            }
             for labels, rows in columns.items()
-        )
-        for labels, rows in others:
-            sides = ["/".join(first[0]), "/".join(labels)]
-            self.warnings += filter(None, [hardly_matching(first[1], rows, sides, self.name)])
+        }
+        self.warnings += names_apart(sides, self.name)
 
     @property
     def _where(self) -> Where | None:
@@ -339,15 +339,9 @@ class _Cells:
         for trial in self.trials:
             sides.setdefault(self._columns(trial.id), []).append(trial.id)
         side_of = {trial: at for at, ids in enumerate(sides.values()) for trial in ids}
-        timers_of_sides: list[dict[TimerRow, TimerRow]] = [{} for _ in sides]
-        for answer in of_sides:
-            pairs = zip(answer.table.codes["trial"], answer.table.codes["timer"], strict=True)
-            for code, timer in dict.fromkeys(pairs):
-                row = answer.table.labels["timer"][timer]
-                timers_of_sides[side_of[answer.table.labels["trial"][code]]][row] = row
-        keys = matched(
-            self.db, [*sides.values()], timers_of_sides, self.layout.level, self.layout.table
-        )
+        trials = [*sides.values()]
+        timers = timers_of_sides(of_sides, trials)
+        keys = matched(self.db, trials, timers, self.layout.level, self.layout.table)
         spelled = _spelled(key for side in keys for key in side.values())
         named = [{row: spelled[key.identity] for row, key in side.items()} for side in keys]
         return {trial: named[side_of[trial]] for trial in side_of}

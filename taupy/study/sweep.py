@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 from taupy import frames
 from taupy.analysis import comparable
-from taupy.comparison.matching import hardly_matching
+from taupy.comparison.matching import names_apart
 from taupy.errors import UsageError
 from taupy.escaping import visible
 from taupy.frames import Kind
@@ -199,14 +199,14 @@ class Sweep:
                 )
 
     def _names_apart(self) -> list[str]:
-        texts = []
+        texts: list[str] = []
         for series in self.series:
-            sums = {value: self._sums(series, value) for value in self.values}
-            for value in self.values:
-                sides = [f"{self.over}={self.baseline}", f"{self.over}={value}"]
-                first, other = sums[self.baseline], sums[value]
-                texts.append(hardly_matching(first, other, sides, self.metric.name))
-        return list(dict.fromkeys(filter(None, texts)))
+            sides = {
+                f"{self.over}={value}": self._sums(series, value)
+                for value in dict.fromkeys((self.baseline, *self.values))
+            }
+            texts += names_apart(sides, self.metric.name)
+        return list(dict.fromkeys(texts))
 
     def _sums(self, series: str, value: str) -> dict[Hashable, float]:
         """The exclusive value of each timer at a value of the parameter, over all runs."""

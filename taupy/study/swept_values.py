@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 from taupy.analysis import match, program_parts
-from taupy.comparison.matching import matched
+from taupy.comparison.matching import matched, timers_of_sides
 from taupy.model.answer import Answer
 from taupy.model.profile import Steps
 from taupy.model.question import Question
@@ -126,16 +126,13 @@ def _names(
 ) -> dict[int, dict[TimerRow, str]]:
     """Trial -> routine -> its name, the same for those that match at different values."""
     sides: dict[tuple[str, str], set[int]] = {}
-    timers: dict[tuple[str, str], dict[TimerRow, TimerRow]] = {}
-    table = answer.table
-    for code, timer in dict.fromkeys(zip(table.codes["trial"], table.codes["timer"], strict=True)):
-        trial, row = table.labels["trial"][code], table.labels["timer"][timer]
-        side = trials[trial].series, trials[trial].value
-        sides.setdefault(side, set()).add(trial)
-        timers.setdefault(side, {})
-        if not match.is_kernel(row):
-            timers[side][row] = row
-    keys = matched(db, [*sides.values()], [*timers.values()]) if sides else []
+    for trial in answer.table.labels["trial"]:
+        sides.setdefault((trials[trial].series, trials[trial].value), set()).add(trial)
+    timers = [
+        {row: row for row in of_side if not match.is_kernel(row)}
+        for of_side in timers_of_sides([answer], [*sides.values()])
+    ]
+    keys = matched(db, [*sides.values()], timers) if sides else []
     return {
         trial: {row: key.timer for row, key in of_side.items()}
         for side, of_side in zip(sides.values(), keys, strict=True)
