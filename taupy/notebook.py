@@ -17,17 +17,16 @@ import builtins
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from taupy.analysis.match import LEVELS, Level, NameTable
+from taupy.analysis.match import Level, NameTable
 from taupy.analysis.significance import Correction
 from taupy.answers import compare, kernels, layers, memory, phases, places, steps, waiting
 from taupy.answers.answer import Asked, Nothing
 from taupy.comparison import sides, verdicts
 from taupy.comparison.comparison import By, ComparisonOptions, Statistic
-from taupy.comparison.trial_values import VALUES, Over, Value
+from taupy.comparison.trial_values import Over, Value
 from taupy.comparison.verdicts import Rule
-from taupy.errors import UsageError
 from taupy.escaping import framed
 from taupy.model.profile import StepKind
 from taupy.pprof import forms
@@ -416,17 +415,21 @@ class Database(api.Database):
         over: Over = "total",
         across: Across = "median",
         baseline: str | None = None,
-        peak: bool | str = False,
+        peak: bool = False,
+        ceiling: str | None = None,
+        group: str | Sequence[str] = (),
+        filter: str | Sequence[str] = (),
         match: Level = "auto",
         table: Mapping[str, object] | None = None,
-        filter: str | Sequence[str] = (),
-        group: str | Sequence[str] = (),
+        limit: int | None = None,
     ) -> pd.DataFrame:
         """Tabulate many trials, as `taupy pivot` does.
 
         Args:
             trials: selectors; none for all trials.
-            peak: show percentages of each device's peak; a text names the peak.
+            peak: show percentages of each device's peak, which `ceiling` names.
+            table: name patterns, as for `compare`.
+            limit: routines or kernels under each label; None for all.
 
         Returns:
             The row labels as columns, then one column per column label. `attrs` has `metrics`
@@ -435,46 +438,27 @@ class Database(api.Database):
         Raises:
             taupy.errors.NoSuchTrial, MissingMetric, UsageError: as for `taupy pivot`.
         """
-        for what, choice, allowed in (
-            ("match", match, LEVELS),
-            ("over", over, get_args(Over)),
-            ("value", value, VALUES),
-            ("across", across, get_args(Across)),
-        ):
-            _check(what, choice, allowed)
         layout = Layout(
-            rows=_texts(rows),
-            columns=_texts(columns),
-            cells=_texts(cells),
+            rows=rows,
+            columns=columns,
+            cells=cells,
             value=value,
             over=over,
             across=across,
             baseline=baseline,
-            peak=bool(peak),
-            ceiling=peak if isinstance(peak, str) else None,
-            level=match,
+            peak=peak,
+            ceiling=ceiling,
+            group=group,
+            filter=filter,
+            match=match,
             table=NameTable(table) if table else None,
-            groups=_texts(group),
-            names=_texts(filter),
+            limit=limit,
         )
         with self._opened() as db:
-            selected = (
-                selector.many(db, [str(trial) for trial in trials]) if trials else db.trials()
-            )
-            answer = pivot.pivot_table(db, selected, layout)
+            answer = pivot.pivot_table(db, list(map(str, trials)), layout)
         frame = forms.frame([pivot_view.view(answer)])
         frame.attrs.update(
             metrics={name: metric.unit for name, metric in answer.metrics.items()},
             notes=[*answer.warnings, *answer.notes],
         )
         return frame
-
-
-def _texts(given: str | Sequence[str]) -> tuple[str, ...]:
-    return (given,) if isinstance(given, str) else tuple(given)
-
-
-def _check(what: str, choice: object, allowed: Sequence[object]) -> None:
-    if choice not in allowed:
-        names = ", ".join(str(value) for value in allowed if value is not None)
-        raise UsageError(f"{what} must be one of {names}, not {choice!r}")

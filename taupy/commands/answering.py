@@ -28,13 +28,14 @@ def add_options(
         if isinstance(field.default, bool):  # people get less unless they ask for all
             group.add_argument(*names, dest=field.name, action="store_true", help=setting.help)
             continue
+        repeated = isinstance(field.default, tuple) and setting.read is None
         group.add_argument(
             *names,
             dest=field.name,
-            action="append" if setting.repeated else "store",
+            action="append" if repeated else "store",
             type=_reader(setting),
             choices=setting.choices or None,
-            default=[] if setting.repeated else field.default,
+            default=None if repeated else field.default,
             metavar=setting.metavar,
             help=setting.help,
         )
@@ -67,9 +68,8 @@ def chosen(
     Args:
         short: forms in which not all rows are shown unless `--all` asks for them.
     """
-    given: dict[str, Any] = {
-        field.name: getattr(args, field.name) for field, _ in settings(question)
-    }
+    values = ((field.name, getattr(args, field.name)) for field, _ in settings(question))
+    given: dict[str, Any] = {name: value for name, value in values if value is not None}
     if "whole" in given:
         given["whole"] |= args.form not in short
     return question(**given)

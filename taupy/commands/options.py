@@ -189,31 +189,15 @@ def add_trials_argument(parser: argparse._ActionsContainer, text: str) -> None:
     )
 
 
-def add_routines_arguments(parser: argparse._ActionsContainer, what: str = "only routines") -> None:
-    """`--group` and `--filter`, which select routines, or routines and kernels."""
-    add_list_argument(parser, "--group", "NAME", f"{what} in this group: PYTHON, PHASE, ...")
+def add_routines_arguments(parser: argparse._ActionsContainer) -> None:
+    """`--group` and `--filter`, which select routines."""
+    add_list_argument(parser, "--group", "NAME", "only routines in this group: PYTHON, PHASE, ...")
     add_list_argument(
         parser,
         "--filter",
         "PATTERN",
-        f"{what} whose name contains TEXT, matches a pattern with * and ?, or /REGEX/",
+        "only routines whose name contains TEXT, matches a pattern with * and ?, or /REGEX/",
     )
-
-
-def add_matching_arguments(
-    parser: argparse._ActionsContainer, levels: Sequence[str], text: str, of_table: str
-) -> None:
-    """`--match` and `--match-table`: how names of different trials are matched."""
-    parser.add_argument("--match", choices=levels, default="auto", help=text)
-    parser.add_argument("--match-table", metavar="FILE", help=of_table)
-
-
-def add_table_arguments(parser: argparse._ActionsContainer, limit: str) -> None:
-    """Options for a table of trials: number of rows, form and colors."""
-    add_limit_argument(parser, limit)
-    parser.add_argument("--all", action="store_true", help="all rows")
-    add_form_arguments(parser)
-    add_color_argument(parser)
 
 
 def count(text: str) -> int:

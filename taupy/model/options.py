@@ -25,8 +25,8 @@ class Setting:
         metavar: stands for the value in `--help`.
         names: names other than the field's: `-n`, or `--all` for people, who else see less.
         is_text: any text, such as a name.
-        repeated: may be given several times: a tuple of texts.
-        read: makes the value of the text that a command is given.
+        read: makes the value of the text that a command is given. Without it, an option whose
+            default is a tuple may be given several times.
         group: the heading in `--help` under which it stands.
     """
 
@@ -37,7 +37,6 @@ class Setting:
     metavar: str | None = None
     names: Sequence[str] = ()
     is_text: bool = False
-    repeated: bool = False
     read: Callable[[str], object] | None = None
     group: str = ""
 
@@ -56,9 +55,9 @@ def by(choices: Sequence[str], help: str, **more: Any) -> Any:
     return option(choices[0], text, choices=choices, metavar="DIMENSION", **more)
 
 
-def texts(help: str, metavar: str, **more: Any) -> Any:
+def texts(help: str, metavar: str, default: Sequence[str] = (), **more: Any) -> Any:
     """Any number of texts. A notebook may give one without a list."""
-    return option((), help, metavar=metavar, repeated=True, is_text=True, **more)
+    return option(tuple(default), help, metavar=metavar, is_text=True, **more)
 
 
 def whole(help: str, **more: Any) -> Any:
@@ -94,9 +93,9 @@ class Asked:
     def __post_init__(self) -> None:
         for entry, setting in settings(type(self)):
             value = getattr(self, entry.name)
-            if setting.repeated:
-                given = (value,) if isinstance(value, str) else tuple(value)
-                object.__setattr__(self, entry.name, given)
+            if isinstance(entry.default, tuple):
+                given = (value,) if isinstance(value, str) else value
+                object.__setattr__(self, entry.name, tuple(dict.fromkeys(given)))
             elif setting.choices:
                 value = setting.spelled(value)
                 object.__setattr__(self, entry.name, value)

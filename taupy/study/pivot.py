@@ -1,32 +1,41 @@
-"""Pivots over the trials of a database: applications, kernels and the like by GPU.
+"""Tabulate many trials: applications, libraries and kernels by GPU.
 
-Queries labels of trials and values of timers; `pivot_cells.py` arranges them in cells.
+    taupy pivot                                        time of every application on every GPU
+    taupy pivot --rows application,library --columns gpu
+    taupy pivot --rows application,kernel --cell warps_per_inst --cell gld_per_inst
+    taupy pivot mnist --rows routine --columns meta.batch_size --baseline 16
+    taupy pivot --rows kernel --cell bytes_dram --peak
+
+Labels of trials: application, experiment, trial, id, gpu, tag, host, state, and any metadata by
+name. Labels within a trial: routine, kernel, group, file, module.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import NamedTuple, get_args
 
-from taupy.analysis.match import Key, Level, NameTable
+from taupy.analysis.match import LEVELS, Key, Level, NameTable
 from taupy.comparison.comparison import metric_shown
 from taupy.comparison.layer_names import layer_keys, remarks
 from taupy.comparison.matching import matched, names_apart, timers_of_sides
-from taupy.comparison.trial_values import Over, TrialValues, Value, Where
-from taupy.errors import MissingMetric, UsageError
+from taupy.comparison.trial_values import VALUES, Over, TrialValues, Value, Where
+from taupy.errors import MissingMetric, NoSuchTrial, UsageError
 from taupy.escaping import visible
+from taupy.model import options
 from taupy.model.answer import Answer
 from taupy.model.kernel_names import is_kernel
 from taupy.model.metric import NOT_ROUTINES, Metric
+from taupy.model.options import Asked, option, texts
 from taupy.model.question import COUNTS
 from taupy.model.rows import TimerRow, TrialRow
-from taupy.profiledb import trial_facts
+from taupy.profiledb import selector, trial_facts
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.dimensions import WITHIN, written
 from taupy.study import pivot_cells as pivot
 from taupy.study.peaks import Peaks
-from taupy.study.pivot_cells import Across, Entry, Labels, Pivot
+from taupy.study.pivot_cells import ACROSS, Across, Entry, Labels, Pivot
 from taupy.units import nearest
 
 ROW_DIMENSIONS = ("routine", *WITHIN, "step")
@@ -38,8 +47,21 @@ DURATION = "duration"
 NOTHING = "(none)"
 
 
-@dataclass(frozen=True, slots=True)
-class Layout:
+PEOPLE_ROWS = 10
+"""Default number of routines or kernels under each label of trials in tables for people."""
+
+_TABLE, _SELECTION, _OUTPUT = "the table", "selection of routines and kernels", "output"
+
+
+def _labels(text: str) -> tuple[str, ...]:
+    names = tuple(name.strip() for name in text.split(","))
+    if not all(names) or len(set(names)) < len(names):
+        raise UsageError(f"{text!r} is not a list of different labels")
+    return names
+
+
+@dataclass(frozen=True)
+class Layout(Asked):
     """Rows, columns and cells of a pivot.
 
     Attributes:
@@ -52,19 +74,94 @@ class Layout:
         ceiling: the roof for `peak`, None to derive it from the metric.
     """
 
-    rows: tuple[str, ...] = ("application",)
-    columns: tuple[str, ...] = ("gpu",)
-    cells: tuple[str, ...] = ("time",)
-    value: Value = "exclusive"
-    over: Over = "total"
-    across: Across = "median"
-    baseline: str | None = None
-    peak: bool = False
-    ceiling: str | None = None
-    level: Level = "auto"
-    table: NameTable | None = None
-    groups: tuple[str, ...] = ()
-    names: tuple[str, ...] = ()
+    rows: Sequence[str] = option(
+        ("application",),
+        "labels of rows, one or several, such as application,library,kernel (default: application)",
+        names=("--by", "--rows"),
+        read=_labels,
+        metavar="DIMENSIONS",
+        group=_TABLE,
+    )
+    columns: Sequence[str] = option(
+        ("gpu",), "default: gpu", read=_labels, metavar="DIMENSIONS", group=_TABLE
+    )
+    cells: Sequence[str] = texts(
+        "measured or derived, or duration (default: time); may be repeated",
+        "METRIC",
+        ("time",),
+        names=("--cell",),
+        group=_TABLE,
+    )
+    value: Value = option(
+        "exclusive",
+        ", ".join(VALUES) + " (default: exclusive)",
+        choices=VALUES,
+        metavar="WHICH",
+        group=_TABLE,
+    )
+    over: Over = option(
+        "total", "how to combine a trial's threads", choices=get_args(Over), group=_TABLE
+    )
+    across: Across = option(
+        "median",
+        "how to combine trials in one cell (default: median)",
+        choices=ACROSS,
+        group=_TABLE,
+    )
+    baseline: str | None = option(
+        None,
+        "divide by the cell in this column, such as K80",
+        metavar="LABEL",
+        is_text=True,
+        group=_TABLE,
+    )
+    peak: bool = option(
+        False, "in percent of each GPU's peak, measured or from its datasheet", group=_TABLE
+    )
+    ceiling: str | None = option(
+        None,
+        "peak for --peak: fp32, 'tensor bf16', DRAM ... (default: by the metric's name)",
+        metavar="NAME",
+        is_text=True,
+        group=_TABLE,
+    )
+    group: Sequence[str] = texts(
+        "only those in this group: PYTHON, PHASE, ...", "NAME", group=_SELECTION
+    )
+    filter: Sequence[str] = texts(
+        "only those whose name contains TEXT, matches a pattern with * and ?, or /REGEX/",
+        "PATTERN",
+        group=_SELECTION,
+    )
+    match: Level = option(
+        "auto",
+        "how to match kernels on different GPUs, as in taupy compare",
+        choices=LEVELS,
+        group=_SELECTION,
+    )
+    table: NameTable | None = option(
+        None,
+        "a table of patterns, as in taupy compare",
+        names=("--match-table",),
+        metavar="FILE",
+        is_text=True,
+        group=_SELECTION,
+    )
+    limit: int | None = options.limit(
+        f"routines or kernels under each label (default: {PEOPLE_ROWS} for people, all in CSV "
+        "and JSON)",
+        group=_OUTPUT,
+    )
+    whole: bool = options.whole("all rows", group=_OUTPUT)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if twice := {*self.rows} & {*self.columns}:
+            raise UsageError(f"{', '.join(sorted(twice))} cannot be in both rows and columns")
+        if self.ceiling and not self.peak:
+            raise UsageError("--ceiling chooses the peak for --peak: add --peak")
+        if self.peak and self.baseline is not None:
+            raise UsageError("--peak and --baseline are two scales: choose one")
 
     def with_metric(self) -> Layout:
         """With several cells, the dimension `metric` is added before the timers' labels."""
@@ -92,13 +189,17 @@ class PivotTable(NamedTuple):
     warnings: Sequence[str] = ()
 
 
-def pivot_table(db: ProfileDB, trials: Sequence[TrialRow], layout: Layout) -> PivotTable:
-    """Build the pivot of these trials.
+def pivot_table(db: ProfileDB, selectors: Sequence[str], layout: Layout) -> PivotTable:
+    """Build the pivot of these trials; without selectors, of all.
 
     Raises:
+        NoSuchTrial: there are none.
         MissingMetric: none of the trials has one of the metrics.
         UsageError: a label, peak or baseline does not exist.
     """
+    trials = selector.many(db, selectors) if selectors else db.trials()
+    if not trials:
+        raise NoSuchTrial(f"{db.path} has no trials; `taupy run SCRIPT` adds one")
     layout = layout.with_metric()
     labels = _Labels(db, trials, layout)
     entries: list[Entry] = []
@@ -197,9 +298,11 @@ class _Cells:
         self.name = name
         self.notes: list[str] = []
         self.warnings: list[str] = []
-        self.timer_names = [name for name in layout.rows + layout.columns if name in ROW_DIMENSIONS]
+        self.timer_names = [
+            name for name in (*layout.rows, *layout.columns) if name in ROW_DIMENSIONS
+        ]
         if name == DURATION:
-            if self.timer_names or layout.groups or layout.names:
+            if self.timer_names or layout.group or layout.filter:
                 raise UsageError("trials have a duration; routines and kernels do not: use time")
             self.trials = list(trials)
             self.metric = Metric(DURATION, "ns")
@@ -249,7 +352,7 @@ class _Cells:
         value: Value = self.layout.value if self.layout.value in COUNTS else "exclusive"
         whole = replace(self.values, value=value)
         numbers: dict[int, tuple[float, float | None]] = {}
-        limits = self.values.limits(self.layout.groups, self.layout.names)
+        limits = self.values.limits(self.layout.group, self.layout.filter)
         kinds: tuple[Where, ...] = ("host", "gpu")
         for where in kinds:
             if len(numbers) == len(self.trials):
@@ -264,7 +367,7 @@ class _Cells:
 
     def _of_timers(self) -> Iterator[Entry]:
         values, where = self.values, self._where
-        limits = values.limits(self.layout.groups, self.layout.names)
+        limits = values.limits(self.layout.group, self.layout.filter)
         named = where is not None
         own = [name for name in self.timer_names if name not in ("routine", "kernel")]
         of_sides = values.answers(*(["timer"] if named else []), *own, where=where, limits=limits)
@@ -327,7 +430,7 @@ class _Cells:
 
     def _layers(self) -> dict[int, dict[str, Key]]:
         """Trial -> layer -> its key, the same for layers that match."""
-        if self.layout.level == "exact":
+        if self.layout.match == "exact":
             return {}
         keys = layer_keys(self.values, [{trial.id} for trial in self.trials])
         self.notes += remarks(keys)
@@ -341,7 +444,7 @@ class _Cells:
         side_of = {trial: at for at, ids in enumerate(sides.values()) for trial in ids}
         trials = [*sides.values()]
         timers = timers_of_sides(of_sides, trials)
-        keys = matched(self.db, trials, timers, self.layout.level, self.layout.table)
+        keys = matched(self.db, trials, timers, self.layout.match, self.layout.table)
         spelled = _spelled(key for side in keys for key in side.values())
         named = [{row: spelled[key.identity] for row, key in side.items()} for side in keys]
         return {trial: named[side_of[trial]] for trial in side_of}

@@ -8,17 +8,14 @@ from taupy import units
 from taupy.escaping import visible
 from taupy.pprof.view import Cell, Column, Kind, View
 from taupy.study import pivot_cells as pivot
-from taupy.study.pivot import ROW_DIMENSIONS, PivotTable
+from taupy.study.pivot import PEOPLE_ROWS, ROW_DIMENSIONS, PivotTable
 from taupy.study.pivot_cells import Labels
 
 
-def view(answer: PivotTable, limit: int | None = None) -> View:
-    """The table. In text, a label that several rows share is shown once.
-
-    Args:
-        limit: number of rows, the largest, under the same labels of trials.
-    """
+def view(answer: PivotTable) -> View:
+    """The table. In text, a label that several rows share is shown once."""
     layout = answer.layout
+    limit = PEOPLE_ROWS if layout.limit is None and not layout.whole else layout.limit
     outer = next(
         (at for at, name in enumerate(layout.rows) if name in ROW_DIMENSIONS), len(layout.rows)
     )
@@ -59,7 +56,7 @@ def _what(answer: PivotTable, unit: str) -> str:
     names = [metric.name for metric in answer.metrics.values()]
     value = "" if names == ["duration"] or layout.value in names else f"{layout.value} "
     if value and not any(name in ROW_DIMENSIONS for name in (*layout.rows, *layout.columns)):
-        value = "total " if not layout.groups and not layout.names else "selected "
+        value = "total " if not layout.group and not layout.filter else "selected "
     what = f"{value}{', '.join(names)}"
     if layout.baseline is not None:
         return f"PIVOT: {what}, relative to {layout.baseline},"
