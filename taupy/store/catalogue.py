@@ -17,6 +17,7 @@ from taupy.errors import DatabaseError
 from taupy.escaping import visible
 from taupy.profiledb.address import checked
 from taupy.profiledb.migrations import SCHEMA_VERSION
+from taupy.state.sqlite import LONGEST_VALUE
 from taupy.store import roles
 from taupy.store.files import Folder
 from taupy.store.layout import StoredTable, physical, tables
@@ -30,10 +31,11 @@ OLDEST_SERVER = 150000
 """PostgreSQL 15, the first in which NULLs in a key can be treated as equal."""
 
 _TYPES = {"INTEGER": "bigint", "REAL": "double precision", "TEXT": 'text COLLATE "C"'}
-_FORM = 5
+_FORM = 6
 """Version of the store's own tables and files. 2: a trial lists its metrics with non-integer
 values; 3: a file may hold the rows of several trials; 4: projects; 5: what belongs to no
-trial says who pushed it, and names are checked."""
+trial says who pushed it, and names are checked; 6: timers say who pushed them, and
+rows are checked that every client would have to copy."""
 
 _TO_FORM_4 = """
 ALTER TABLE trial ADD COLUMN IF NOT EXISTS real_metrics bigint[];
@@ -91,6 +93,21 @@ ALTER TABLE file ADD CONSTRAINT name_is_below CHECK (name ~
     '^app=[A-Za-z0-9_.~%-]*/month=[A-Za-z0-9_.~%-]*/[0-9A-Za-z-]+[.][a-z_]+[.][0-9a-f]{8}[.]parquet$'
 ) NOT VALID;
 """
+
+_TO_FORM_6 = """
+ALTER TABLE trial DROP CONSTRAINT IF EXISTS state_is_known;
+ALTER TABLE trial ADD CONSTRAINT state_is_known
+    CHECK (state IN ('complete', 'incomplete')) NOT VALID;
+"""
+
+_TEXT_BYTES = """
+SELECT table_name, string_agg(format('coalesce(octet_length(%I), 0)', column_name), ' + ')
+  FROM information_schema.columns
+ WHERE (table_schema, data_type) = ('taupy', 'text') GROUP BY 1
+"""
+
+_LONGEST_ROW = LONGEST_VALUE - 4096
+"""How many bytes the texts of a row may have, so that SQLite can hold it."""
 
 
 class Unfit(DatabaseError):
@@ -318,12 +335,19 @@ class Catalogue:
                 connection.execute(f'ALTER TABLE {table.name} ADD COLUMN "{name}" {wanted[name]}')
         connection.execute(_TO_FORM_4)
         connection.execute(_TO_FORM_5)
+        connection.execute(_TO_FORM_6)
         for table in tables().values():
-            if not (table.in_files or table.of_a_trial or table.shared):
+            alone = not (table.in_files or table.of_a_trial or table.shared)
+            if alone or table.name == "timer":
                 connection.execute(
                     f"ALTER TABLE {table.name}"
                     " ADD COLUMN IF NOT EXISTS pushed_by text DEFAULT current_user"
                 )
+        for name, size in connection.execute(_TEXT_BYTES).fetchall():
+            connection.execute(
+                f"ALTER TABLE {name} DROP CONSTRAINT IF EXISTS row_is_bounded,"
+                f" ADD CONSTRAINT row_is_bounded CHECK ({size} <= {_LONGEST_ROW}) NOT VALID"
+            )
         if prefix:
             roles.secure(connection, prefix)
         for setting, value in (("schema", SCHEMA_VERSION), ("form", _FORM)):
@@ -336,13 +360,19 @@ class Catalogue:
     # --- rows ---------------------------------------------------------------------
 
     def insert(
-        self, table: StoredTable, rows: Iterable[Sequence[Any]], *, tell: bool = False
+        self,
+        table: StoredTable,
+        rows: Iterable[Sequence[Any]],
+        *,
+        where: str = "true",
+        tell: bool = False,
     ) -> list[tuple[Any, ...]]:
         """Copy rows into a table, skipping those whose keys exist already.
 
         Args:
             rows: with the columns of `physical(table)`, in the order of the key, so that two
                 pushes of the same timers wait for each other instead of deadlocking.
+            where: only rows of which this is true.
             tell: return the keys of the rows that were new.
         """
         columns = ", ".join(f'"{name}"' for name, _ in physical(table))
@@ -354,7 +384,7 @@ class Catalogue:
                     copy.write_row([_without_nul(cell) for cell in row])
             cursor.execute(
                 f"INSERT INTO {table.name} ({columns}) SELECT {columns} FROM arriving"
-                f" ORDER BY {order} ON CONFLICT DO NOTHING"
+                f" WHERE {where} ORDER BY {order} ON CONFLICT DO NOTHING"
                 + (f" RETURNING {order}" if tell else "")
             )
             inserted = cursor.fetchall() if tell else []

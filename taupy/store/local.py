@@ -215,10 +215,13 @@ def _counted(rows: Iterator[list[Any]], uuid: str, stored: StoredFile) -> Iterat
     number = 0
     for row in rows:
         number += 1
+        if number > stored.rows:
+            break  # a small file may hold rows without end
         yield row
     if number != stored.rows:
+        amount = "more than" if number > stored.rows else f"{number:,} of"
         raise DatabaseError(
-            f"trial {uuid} is damaged: {stored.name} has {number:,} of its {stored.rows:,} rows"
+            f"trial {uuid} is damaged: {stored.name} has {amount} its {stored.rows:,} rows"
         )
 
 

@@ -32,6 +32,7 @@ from taupy.store.files import TrialKey
 from taupy.store.layout import StoredTable, in_files, spread, tables
 from taupy.store.local import LocalCopy, temporary_folder
 from taupy.store.manifest import StoredFile
+from taupy.store.roles import OF_OWN_TIMERS
 
 _ATTEMPTS = 5
 """How often a push is retried because another one changed the same trial."""
@@ -289,7 +290,9 @@ def _catalogued(catalogue: Catalogue, rows: _Rows, replaced: int | None, result:
         if table.in_files or not (table.of_a_trial or table.shared):
             continue
         numbered = (replaced,) if table.of_a_trial else ()
-        catalogue.insert(table, (spread(table, (*numbered, *row)) for row in rows.of(table)))
+        where = OF_OWN_TIMERS if table.name == "timer_group" else "true"
+        added = (spread(table, (*numbered, *row)) for row in rows.of(table))
+        catalogue.insert(table, added, where=where)
     return replaced
 
 

@@ -13,12 +13,20 @@ from __future__ import annotations
 from hashlib import blake2b
 from typing import Any
 
+from taupy.profiledb.kernel_codes import PARTS, WHOLE
 from taupy.store.layout import tables
 
 ROLES = ("reader", "writer", "owner")
 
 _LONGEST = 63
 """Maximum length of a name in PostgreSQL, in bytes."""
+
+OF_OWN_TIMERS = "timer_id IN (SELECT id FROM taupy.timer WHERE pushed_by = current_user)"
+"""The groups that this user may add: those of other timers say what trials of others are."""
+
+_OF_OWN_KERNELS = (
+    f"(module, name) IN (SELECT module, name FROM taupy.{WHOLE} WHERE pushed_by = current_user)"
+)
 
 _HIDDEN = """
     SELECT application FROM taupy.project
@@ -60,7 +68,7 @@ def secure(connection: Any, prefix: str) -> None:
 
     A writer adds rows, and changes or deletes those of trials, and of ceilings, derived metrics and
     kernels, that this user has pushed. What trials share has ids derived from its content: it is
-    added, and never changed.
+    added, and never changed. What belongs to a timer or a kernel is added by who has pushed that.
     """
     reader, writer = (quoted(f"{prefix}_{what}") for what in ("reader", "writer"))
     every = "ON ALL TABLES IN SCHEMA taupy"
@@ -71,6 +79,9 @@ def secure(connection: Any, prefix: str) -> None:
     _by_row(connection, "trial", visible, f"pushed_by = current_user AND {visible}")
     connection.execute(f"GRANT INSERT, UPDATE, DELETE ON trial TO {writer}")
     of_trials = "trial_id IN (SELECT id FROM taupy.trial{})"
+    own = "pushed_by = current_user"
+    _by_row(connection, "timer", "true", own)
+    _by_row(connection, "timer_group", "true", OF_OWN_TIMERS)
     for table in (*tables().values(), None):
         if table is not None and table.in_files:
             continue
@@ -79,10 +90,10 @@ def secure(connection: Any, prefix: str) -> None:
             connection.execute(f"GRANT INSERT ON {name} TO {writer}")
             continue
         if table is None or table.of_a_trial:
-            own = of_trials.format(" WHERE pushed_by = current_user")
-            _by_row(connection, name, of_trials.format(""), own)
+            _by_row(connection, name, of_trials.format(""), of_trials.format(f" WHERE {own}"))
         else:
-            _by_row(connection, name, "true", "pushed_by = current_user")
+            of_own = f"{own} AND {_OF_OWN_KERNELS}" if name in PARTS else own
+            _by_row(connection, name, "true", of_own)
         connection.execute(f"GRANT INSERT, UPDATE, DELETE ON {name} TO {writer}")
 
 

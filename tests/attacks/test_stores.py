@@ -107,10 +107,11 @@ def test_a_damaged_file_is_named_and_gives_no_numbers(store):
     assert store("pprof", "1", "--tree", "--db", store.address) == store("pprof", "1", "--tree")
 
 
-def test_a_file_with_fewer_rows_than_the_manifest_says_is_damaged(store):
-    execute(store, "UPDATE file SET rows = rows + 1 WHERE trial_id = 2 AND holds = 'launch'")
+@pytest.mark.parametrize(("other", "words"), [("rows + 1", " of its "), ("0", " more than its 0 ")])
+def test_a_file_with_other_rows_than_the_manifest_says_is_damaged(store, other, words):
+    execute(store, f"UPDATE file SET rows = {other} WHERE trial_id = 2 AND holds = 'launch'")
     said = refused(store, "pull", "2", "--from", store.address, "--db", "b.db")
-    assert f"trial {UUID.format(2)} is damaged" in said and "rows" in said
+    assert f"trial {UUID.format(2)} is damaged" in said and words in said and "rows" in said
 
 
 def test_a_file_is_hashed_when_it_is_first_read_and_when_it_has_changed(store, monkeypatch):

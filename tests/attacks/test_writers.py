@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from taupy.profiledb.database import ProfileDB
+from taupy.profiledb.writer import add_profile
 from taupy.store.catalogue import Catalogue
 from taupy.store.layout import tables
 from tests.builders import UUID
+from tests.unit.profiledb.test_dialects import training
 
 psycopg = pytest.importorskip("psycopg")
 pytestmark = pytest.mark.slow
@@ -89,8 +92,6 @@ def test_no_statement_changes_rows_that_another_user_has_pushed(place, users, wh
 def test_the_second_writer_has_rights_to_rows_of_its_own(place, users):
     place("trials", "rename", "1", "mine", "--db", "taupy.db")
     place("pull", "1", "--from", users["first"], "--db", "b.db")
-    from taupy.profiledb.database import ProfileDB
-
     with ProfileDB.open(place.path / "b.db", readonly=False) as db, db.transaction() as inside:
         inside.execute("UPDATE trial SET uuid = ?", (UUID.format(9),))
     place("push", "--db", "b.db", "--to", users["second"])
@@ -101,6 +102,65 @@ def test_the_second_writer_has_rights_to_rows_of_its_own(place, users):
     place("trials", "rename", own, "other", "--db", users["second"])
     place("trials", "delete", own, "--yes", "--db", users["second"])
     place("store", "compact", "--yes", "--db", users["first"])
+
+
+def test_nothing_is_added_to_a_timer_or_kernel_that_another_user_has_pushed(place, users):
+    def add(who, *statements):
+        with Catalogue.open(users[who]) as catalogue:
+            for statement in statements:
+                catalogue.connection.execute(statement)
+
+    line = "INSERT INTO kernel_code_line (module, name, place) VALUES ('m', 'k', 'a.cu:{}')"
+    add("first", "INSERT INTO kernel_code (module, name) VALUES ('m', 'k')", line.format(1))
+    before = contents(place)
+    for statement in (
+        "INSERT INTO timer_group SELECT id, 'evil' FROM timer",
+        "INSERT INTO timer (id, name, short_name, pushed_by) VALUES (1, 'x', 'x', 'me')",
+        line.format(2),
+    ):
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            add("second", statement)
+    assert contents(place) == before
+    add("first", line.format(2))
+    place("push", "--to", users["second"])
+    assert contents(place)["timer_group"] == before["timer_group"]
+
+
+def test_the_groups_of_timers_that_another_user_has_pushed_are_those_of_all(place, users):
+    profile = training(9)
+    with ProfileDB.open(place.path / "b.db", create=True) as db:
+        add_profile(db, profile)
+    before = len(contents(place)["timer"])
+    place("push", "--db", "b.db", "--to", users["second"])
+    after = contents(place)
+    assert len(after["timer"]) == before, "they are the first writer's"
+    place("pull", profile.uuid, "--from", users["reader"], "--db", "c.db")
+    assert groups_in(place.path / "c.db") == groups_in(place.path / "b.db") != []
+
+
+def groups_in(path):
+    with ProfileDB.open(path) as db:
+        return db.rows(
+            "SELECT timer.name, timer_group.name FROM timer_group"
+            " JOIN timer ON timer.id = timer_id ORDER BY 1, 2"
+        )
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "trial SET state = 'nonsense'",
+        "trial SET source = repeat('x', 100 << 20)",
+        "metadata SET value = repeat('x', 100 << 20)",
+        "metadata SET name = repeat('x', 40 << 20), value = repeat('x', 40 << 20)",
+    ],
+)
+def test_a_row_that_no_client_can_copy_does_not_enter_a_catalogue(place, users, change):
+    with Catalogue.open(users["first"]) as catalogue:
+        with pytest.raises((psycopg.errors.CheckViolation, psycopg.errors.ProgramLimitExceeded)):
+            catalogue.connection.execute(f"UPDATE {change}")
+        catalogue.connection.execute("UPDATE metadata SET value = repeat('x', 1 << 20)")
+    place("trials", "--db", users["reader"])
 
 
 def test_commands_name_whose_trial_it_is(place, users):
