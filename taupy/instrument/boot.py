@@ -7,7 +7,8 @@ start, a line in the run folder says so, and the program is unharmed.
 
 Whoever sets taupy's variable chooses the program that stores the run. The variable therefore counts
 only if it names a folder of this user in which nobody else may write, and never in a process with
-more rights than the one that set it (`state/rights.py`). In an interpreter that ignores its
+more rights than the one that set it (`state/rights.py`), as far as ids tell and, in an interpreter
+that is guarded from its user (-I, -E, -s, -P), group and capabilities. In one that ignores its
 environment (-I, -E), this process must also descend from the program that the run measures.
 """
 
@@ -89,7 +90,9 @@ def _start(path: bytes) -> None:
 
 
 def _start_in(folder: Folder, path: bytes) -> None:
-    ignores_environment = sys.flags.isolated or sys.flags.ignore_environment
+    flags = sys.flags
+    ignores_environment = flags.isolated or flags.ignore_environment
+    is_wary = ignores_environment or flags.no_user_site or flags.safe_path
     try:
         settings = loads((folder / "run").read_record())
     except OSError:
@@ -98,8 +101,8 @@ def _start_in(folder: Folder, path: bytes) -> None:
         if not ignores_environment:
             _note(folder, "the run was launched by another version of taupy")
         return
-    if ignores_environment and rights.exceed(folder):
-        _note(folder, "it ignores its environment (-I, -E), and the user may lack its rights")
+    if is_wary and rights.exceed(folder):
+        _note(folder, "it is guarded from its user (-I, -E, -s, -P), who may lack its rights")
         return
     if ignores_environment and not _descends_from(settings):
         if _is_live(settings):

@@ -78,8 +78,11 @@ def _writers(place: str, status: posix.stat_result, me: int, spares: bool) -> st
         return f"{place} belongs to {name_of(status.st_uid)}"
     if status.st_mode & _OTHERS_WRITE:
         return f"all users may write to {place}"
-    if status.st_mode & _GROUP_WRITES and not (spares and _is_own_group(status.st_gid, me)):
-        return f"group {status.st_gid} may write to {place}"
+    if status.st_mode & _GROUP_WRITES:
+        if _has_acl(place):
+            return f"those in the access control list of {place} may write to it"
+        if not (spares and _is_own_group(status.st_gid, me)):
+            return f"group {status.st_gid} may write to {place}"
     return ""
 
 
@@ -93,6 +96,14 @@ def _replacers(
     if status.st_uid in trusted and status.st_mode & _STICKY and entry.st_uid in trusted:
         return ""
     return _writers(place, status, me, spares)
+
+
+def _has_acl(place: str) -> bool:
+    """Whether rights are given to users or groups by name, which the mode shows as the group's."""
+    try:
+        return bool(posix.getxattr(place, "system.posix_acl_access"))
+    except OSError:
+        return False  # it has none, or the file system knows none
 
 
 def _is_own_group(gid: int, me: int) -> bool:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 _AT_SECURE, _WORD = 23, 8 if sys.maxsize > 1 << 32 else 4
 _HARMLESS = 1 << 35  # CAP_WAKE_ALARM, which desktop sessions give to everybody
+_NAMESPACES = ("user", "mnt", "pid_for_children")
 _STATUS_BYTES = 1 << 17  # a process may have thousands of groups
 
 
@@ -40,11 +41,11 @@ def are_raised() -> bool:
 
 
 def now() -> "tuple[object, ...]":
-    """Root folder, ids and capabilities of this process: unequal to earlier ones if the program has
-    changed any."""
+    """Root folder, ids, namespaces and capabilities of this process: unequal to earlier ones if the
+    program has changed any."""
     root = posix.stat("/")
     ids = posix.getresuid(), posix.getresgid(), posix.getgroups()
-    return root.st_dev, root.st_ino, ids, _capabilities()
+    return root.st_dev, root.st_ino, ids, *map(_namespace, _NAMESPACES), _capabilities()
 
 
 def exceed(folder: "Folder") -> bool:
@@ -56,6 +57,14 @@ def exceed(folder: "Folder") -> bool:
     if posix.getegid() != posix.fstat(folder.descriptor).st_gid:
         return True
     return posix.geteuid() != 0 and bool(_capabilities() & ~_HARMLESS)
+
+
+def _namespace(kind: str) -> int:
+    """The number of a namespace of this process; 0 where there is no /proc."""
+    try:
+        return posix.stat(f"/proc/self/ns/{kind}").st_ino
+    except OSError:
+        return 0
 
 
 def _capabilities() -> int:

@@ -13,6 +13,7 @@ from taupy.state import rights
 from taupy.state.folder import open_run
 
 OTHER_GROUP = 65533
+OPTIONS = [("-I", "-E"), ("-s",), ("-P",)]
 WRAPPER = """
 #define _GNU_SOURCE
 #include <unistd.h>
@@ -29,9 +30,10 @@ import os, sys
 from taupy.instrument.runfolder import boot_id, make_run_folder, process_start, read_settings
 from taupy.instrument.runfolder import write_settings
 from taupy.state.folder import open_run
-left, mark, wrapper, how = sys.argv[1:]
+left, mark, wrapper, how, *options = sys.argv[1:]
 with open_run(left) as folder:
     settings = read_settings(folder)
+settings.engine = "native" if "-I" in options else "python"
 settings.root_pid, settings.root_start = os.getpid(), process_start(os.getpid())
 settings.boot_id = boot_id()
 settings.engine_options["storer_argv"] = [
@@ -43,7 +45,7 @@ with open_run(left) as folder:
             (folder / name).unlink()
     write_settings(folder, settings)
 os.environ["TAUPY_BOOT"] = left
-python = [sys.executable, "-I", "-E", "-c", "pass"]
+python = [sys.executable, *options, "-c", "pass"]
 os.execv(wrapper, [wrapper, how, *python]) if wrapper else os.execv(python[0], python)
 """
 
@@ -71,9 +73,9 @@ def set_group(tmp_path):
     return program
 
 
-def call(runs, left_over, wrapper, how):
+def call(runs, left_over, wrapper, how, *options):
     mark = runs.folder / "mark"
-    command = [sys.executable, "-c", CALLER, left_over, mark, wrapper, how]
+    command = [sys.executable, "-c", CALLER, left_over, mark, wrapper, how, *options]
     done = subprocess.run(command, env=runs.environ(), cwd="/", capture_output=True, timeout=60)
     assert (done.returncode, done.stderr) == (0, b"")
     return mark.exists()
@@ -94,13 +96,17 @@ def test_a_command_with_raised_rights_reads_no_variable_of_taupys(runs, set_grou
     assert "this run is not measured" in done.stderr
 
 
-def test_the_caller_itself_may_name_the_command(runs, left_over):
-    assert call(runs, left_over, "", "")
+@pytest.mark.parametrize("options", OPTIONS)
+def test_the_caller_itself_may_name_the_command(runs, left_over, options):
+    assert call(runs, left_over, "", "", *options)
 
 
+@pytest.mark.parametrize("options", OPTIONS)
 @pytest.mark.parametrize("how", ["as started", "equal ids"])
-def test_a_set_group_program_runs_no_command_of_its_caller(runs, left_over, set_group, how):
-    assert not call(runs, left_over, set_group, how)
+def test_a_set_group_program_runs_no_command_of_its_caller(
+    runs, left_over, set_group, how, options
+):
+    assert not call(runs, left_over, set_group, how, *options)
 
 
 @pytest.mark.parametrize("ids", [(1, 1, 2), (1, 2, 1), (2, 1, 1)])
@@ -144,6 +150,15 @@ def test_a_group_or_capabilities_that_the_owner_lacks_are_seen(monkeypatch, tmp_
     monkeypatch.setattr(rights.posix, "getegid", lambda: gid + 1)
     assert rights.exceed(folder)
     os.close(folder.descriptor)
+
+
+@pytest.mark.parametrize("kind", ["user", "mnt", "pid_for_children"])
+def test_another_namespace_is_a_change_of_rights(monkeypatch, kind):
+    before, real = rights.now(), os.stat
+    assert rights.now() == before
+    elsewhere = {f"/proc/self/ns/{kind}": "/"}
+    monkeypatch.setattr(rights.posix, "stat", lambda path: real(elsewhere.get(path, path)))
+    assert rights.now() != before
 
 
 def test_the_capabilities_are_those_of_the_kernel():

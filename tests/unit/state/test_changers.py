@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from struct import pack
 
 import pytest
 
@@ -49,6 +50,19 @@ def test_who_may_write_into_a_folder_above_can_replace_a_file(own, mode):
     (own / "a").chmod(mode)
     assert f"may write to {own}/a" in others(f"{own}/a/b/file")
     assert f"may write to {own}/a" in others(f"{own}/a/b")
+
+
+def test_a_group_of_ones_own_is_spared_but_not_a_list_of_others(own, monkeypatch):
+    own.chmod(0o775)
+    monkeypatch.setattr(changers, "_is_own_group", lambda gid, me: True)
+    assert others(f"{own}/file", spares_own_group=True) == ""
+    entries = (0x01, 7, -1), (0x02, 7, 4242), (0x04, 5, -1), (0x10, 7, -1), (0x20, 5, -1)
+    rights = pack("<I", 2) + b"".join(pack("<HHi", *entry) for entry in entries)
+    try:
+        os.setxattr(own, "system.posix_acl_access", rights)
+    except OSError as error:
+        pytest.skip(f"no access control lists here ({error})")
+    assert "list" in others(f"{own}/file", spares_own_group=True)
 
 
 def test_a_sticky_folder_is_safe_above_a_folder_but_not_as_one(own):
