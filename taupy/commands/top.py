@@ -130,13 +130,14 @@ def _training(profile: Profile, limit: int) -> Iterator[View]:
     kinds = {kind_of("|".join(timer.groups)) for timer in profile.timers}
     if kinds <= {None, "import", "exit"}:
         return
+    from taupy.answers import phases
     from taupy.commands.running import stored
-    from taupy.pprof import layers, phases
+    from taupy.pprof import layers
     from taupy.profiledb.database import ProfileDB
     from taupy.profiledb.values import values
 
     with stored(profile) as path, ProfileDB.open(path) as db:
-        of_phases = phases.views(values(db, phases.question(1)))
+        of_phases = phases.views(db, 1, phases.Options())
         of_layers = layers.views(values(db, layers.question(1)), layers.LayerOptions())
     views = [*of_phases[:1], *of_layers[:1]]
     for view in views:

@@ -20,8 +20,9 @@ from taupy.model.question import VALUES, Question
 from taupy.model.rows import ThreadRow, TimerRow
 from taupy.model.table import Table
 from taupy.network.layers import is_backward, is_call, is_layer, layer_of
+from taupy.network.phase_sums import row_phases
 from taupy.network.phases import kind_of
-from taupy.pprof import layer_facts, phases
+from taupy.pprof import layer_facts
 from taupy.pprof.layer_facts import Described
 from taupy.pprof.view import Cell, Column, View
 
@@ -209,7 +210,7 @@ class Layers:
     def _labelled(self, choice: LayerOptions) -> list[str]:
         """Each row's layer; or, without one, the kind of the nearest phase."""
         if choice.by == "phase":
-            return [f"({kind.strip('()')})" for kind in phases.of_rows(self.table)[0]]
+            return [f"({kind.strip('()')})" for kind in row_phases(self.table)[0]]
         labels = [_label(name, kind, choice) for name, kind in _names(self.table)]
         outside = [NO_LAYER] * len(labels)
         for row in self._order:

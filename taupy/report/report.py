@@ -18,8 +18,8 @@ from taupy.model import command_line
 from taupy.model.job import is_rank
 from taupy.model.question import Question
 from taupy.model.rows import ThreadRow, TrialRow
+from taupy.network import phase_sums
 from taupy.network.phases import APART, KINDS
-from taupy.pprof import phases
 from taupy.profiledb.database import ProfileDB
 from taupy.report.evidence import trial_of
 
@@ -106,11 +106,11 @@ def _phases(trial: Trial, thread: ThreadRow | None) -> tuple[tuple[Phase, ...], 
         return (), 0
     calls = trial.calls
     rows = [row for row, other in enumerate(calls.thread) if other == thread]
-    sums, steps = phases.by_kind(calls.table.taken(rows))
+    sums, steps = phase_sums.by_kind(calls.table.taken(rows))
     whole = sum(kind_sum.time for kind_sum in sums.values())
     shown = [
         Phase(kind, sums[kind].time, sums[kind].time / whole if whole else 0.0)
-        for kind in (*KINDS, *APART, phases.NO_PHASE)
+        for kind in (*KINDS, *APART, phase_sums.NO_PHASE)
         if kind in sums
     ]
     return tuple(shown), steps

@@ -15,7 +15,7 @@ from taupy.escaping import visible
 from taupy.model.finding import Finding
 from taupy.model.rows import TimerRow
 from taupy.model.thread_groups import MAIN
-from taupy.pprof.phases import NO_PHASE
+from taupy.network.phase_sums import NO_PHASE
 from taupy.report.report import Report
 from taupy.units import count, duration, percent, several, size
 

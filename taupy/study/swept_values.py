@@ -15,7 +15,8 @@ from taupy.model.question import Question
 from taupy.model.rows import TimerRow
 from taupy.model.sampled import CUDA_ALLOCATED, RESIDENT
 from taupy.model.step_times import step_times
-from taupy.pprof import phases, selection
+from taupy.network import phase_sums
+from taupy.pprof import selection
 from taupy.profiledb import metrics
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.meaning import Meant
@@ -185,8 +186,8 @@ def _add_threads(measured_of: Mapping[int, Measured], answer: Answer) -> None:
 def known_phases(db: ProfileDB, trial: int) -> dict[TimerKey, SweptTimer]:
     """The phases of `taupy phases`, such as forward and backward: their time on each host thread,
     with all that ran in them except other phases."""
-    table = values(db, phases.question(trial))
-    kinds, begins = phases.of_rows(table)
+    table = values(db, phase_sums.question(trial))
+    kinds, begins = phase_sums.row_phases(table)
     spent: dict[str, dict[tuple[int, int, int], float]] = {}
     calls: dict[str, int] = {}
     rows = zip(
@@ -194,7 +195,7 @@ def known_phases(db: ProfileDB, trial: int) -> dict[TimerKey, SweptTimer]:
         table.column("calls"), strict=True,
     )  # fmt: skip
     for kind, begun, thread, time, called in rows:
-        if kind != phases.NO_PHASE:
+        if kind != phase_sums.NO_PHASE:
             of_kind = spent.setdefault(kind, {})
             of_kind[thread[:3]] = of_kind.get(thread[:3], 0.0) + (time or 0.0)
             calls[kind] = calls.get(kind, 0) + (int(called or 0) if begun else 0)

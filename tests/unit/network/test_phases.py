@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from taupy.answers import phases
+from taupy.answers.answer import Nothing
 from taupy.model.profile import Timer
 from taupy.model.question import Question
 from taupy.network import phases as known
 from taupy.network import torch as pytorch
-from taupy.pprof import phases
 from taupy.profiledb.database import ProfileDB
-from taupy.profiledb.steps import steps_of
 from taupy.profiledb.values import values
 from taupy.profiledb.writer import add_profile
 from tests.builders import call, host, profile_of, steps
@@ -75,9 +75,8 @@ def _training(tmp_path, *series):
     profile.threads[0].steps = [*series]
     with ProfileDB.open(tmp_path / "t.db", create=True) as db:
         trial = add_profile(db, profile)
-        question = phases.question(trial)
         by_phase = values(db, Question((trial,), by=("phase",), values=("exclusive",)))
-        return phases.views(values(db, question), steps_of(db, trial)), dict(
+        return phases.views(db, trial, phases.Options()), dict(
             zip(by_phase.row_labels("phase"), by_phase.column("exclusive", "time"), strict=True)
         )
 
@@ -130,7 +129,7 @@ def test_tables_are_of_the_dimension_that_was_asked_for(tmp_path, by, forward):
     )
     with ProfileDB.open(tmp_path / "t.db", create=True) as db:
         trial = add_profile(db, profile)
-        views = phases.views(values(db, phases.question(trial, by)), by=by)
+        views = phases.views(db, trial, phases.Options(by))
     shown = {
         view.title.partition(":" if by == "thread" else " (")[0]: {
             row[-1]: row[[column.name for column in view.columns].index("time_ns")]
@@ -149,7 +148,7 @@ def test_the_phases_of_a_layer_begin_where_the_layer_does(tmp_path):
     root = _row("app", 1, 1, _row("validate", 1, 7, net, group="PHASE_VALIDATION"), net)
     with ProfileDB.open(tmp_path / "t.db", create=True) as db:
         trial = add_profile(db, profile_of(host(root)))
-        views = phases.views(values(db, phases.question(trial, "layer")), by="layer")
+        views = phases.views(db, trial, phases.Options("layer"))
     assert {view.title: {row[-1]: row[2:4] for row in view.rows} for view in views} == {
         "LAYER head (no steps: no optimizer of a known framework was called)": {
             "validation": (25 * MS, 4),
@@ -174,8 +173,9 @@ def test_the_phases_of_a_step_add_up_to_its_time(tmp_path):
     series.phases["import"] = array("q", [0, 90 * MS, *[0] * 18])
     profile.threads[0].steps = [series, steps([MS], "validation")]
     with ProfileDB.open(tmp_path / "t.db", create=True) as db:
-        of_trial = steps_of(db, add_profile(db, profile))
-    training, validation = phases.by_step(of_trial)
+        trial = add_profile(db, profile)
+        training, validation = phases.views(db, trial, phases.Options("step", True))
+        (shown, _) = phases.views(db, trial, phases.Options("step", False))
     assert [row[3:] for row in training.rows[:5]] == [
         [1, 2, pytest.approx(10), 10 * MS, 5 * MS, "data"],
         [1, 2, pytest.approx(90), 90 * MS, 45 * MS, "(no phase)"],
@@ -187,7 +187,6 @@ def test_the_phases_of_a_step_add_up_to_its_time(tmp_path):
         [0, 0, "validation", 1, pytest.approx(10), MS / 10, "data"],
         [0, 0, "validation", 1, pytest.approx(90), MS * 9 / 10, "(no phase)"],
     ]
-    (shown, _) = phases.by_step(of_trial, whole=False)
     assert [row[3] for row in shown.rows[::2]] == [1, 2, 3, 18, 19, 20]
     assert shown.notes == ["6 of 20 rows of steps are shown; --all shows them all"]
 
@@ -195,8 +194,8 @@ def test_the_phases_of_a_step_add_up_to_its_time(tmp_path):
 def test_a_thread_without_phases_has_no_table(tmp_path):
     with ProfileDB.open(tmp_path / "t.db", create=True) as db:
         trial = add_profile(db, profile_of(host(call(".taupy application", 10))))
-        question = phases.question(trial)
-        assert phases.views(values(db, question)) == []
+        with pytest.raises(Nothing, match="no known phases"):
+            phases.views(db, trial, phases.Options())
 
 
 def test_all_kinds_are_known():

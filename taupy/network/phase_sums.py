@@ -1,0 +1,79 @@
+"""Phases of call trees: the time in each kind of phase, and the phase of each call path.
+
+A moment belongs to the nearest phase above it, so the times of all kinds and of `(no phase)` add
+up to the thread's time. The forward pass inside a backward pass is a recomputation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from taupy.model import callpaths
+from taupy.model.forest import preorder
+from taupy.model.question import Condition, Label, Question
+from taupy.model.rows import TimerRow
+from taupy.model.table import Table
+from taupy.network.phase_paths import Within, phase_in
+from taupy.network.phases import STEP
+
+NO_PHASE = "(no phase)"
+_TREE = ("thread", "callpath", "parent", "timer")
+
+
+class Sum(NamedTuple):
+    """Time [ns] and entries of one kind; `calls` is None for time outside phases."""
+
+    time: float
+    calls: int | None
+
+
+def question(trial: int, by: str = "thread") -> Question:
+    """The call trees of all host threads, also by this dimension."""
+    host = Condition("kind", ("host",))
+    return Question((trial,), by=tuple({*_TREE, by}), where=(host,), values=("calls", "exclusive"))
+
+
+def by_kind(table: Table) -> tuple[dict[str, Sum], int]:
+    """The sums of each kind, and the number of steps, of one thread."""
+    return summed(table, *row_phases(table))
+
+
+def summed(
+    table: Table, phase: Sequence[str], begins: Sequence[bool]
+) -> tuple[dict[str, Sum], int]:
+    timers: Sequence[TimerRow] = table.labels["timer"]
+    numbers = {kind: number for number, kind in enumerate(dict.fromkeys((NO_PHASE, *phase)))}
+    groups = [numbers[kind] for kind in phase]
+    times = table.summed(groups, len(numbers))[table.named("exclusive", "time")]
+    entered = [group if begun else -1 for group, begun in zip(groups, begins, strict=True)]
+    calls = table.summed(entered, len(numbers))[table.named("calls")]
+    sums = {
+        kind: Sum(time or 0, None if kind == NO_PHASE else int(count or 0))
+        for kind, time, count in zip(numbers, times, calls, strict=True)
+    }
+    is_step = [timer.short_name.startswith(STEP) for timer in timers]
+    steps = table.taken([row for row, code in enumerate(table.codes["timer"]) if is_step[code]])
+    return sums, int(steps.by().column("calls")[0] or 0) if len(steps) else 0
+
+
+def row_phases(table: Table, labels: Sequence[Label] | None = None) -> tuple[list[str], list[bool]]:
+    """The phase of each row, and whether it begins there.
+
+    Args:
+        labels: of the rows; a phase also begins where another label does.
+    """
+    groups = [timer.groups for timer in table.labels["timer"]]
+    parent = callpaths.parents(table)
+    within: list[Within | None] = [None] * table.size
+    phase, begins = [NO_PHASE] * table.size, [False] * table.size
+    for row in preorder(parent):
+        above = parent[row]
+        around = within[above] if above >= 0 else None
+        within[row] = here = phase_in(around, groups[table.codes["timer"][row]])
+        if here is not None:
+            phase[row] = here.kind
+            begins[row] = around is None or here.kind != around.kind
+        if labels is not None and (above < 0 or labels[row] != labels[above]):
+            begins[row] = phase[row] != NO_PHASE
+    return phase, begins
