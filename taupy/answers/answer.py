@@ -16,7 +16,7 @@ from taupy.model.options import settings as settings
 from taupy.model.options import whole as whole
 from taupy.network.layers import LACKING
 from taupy.network.steps import UNSEEN
-from taupy.pprof.view import View
+from taupy.pprof.view import Column, View
 from taupy.profiledb.database import ProfileDB
 
 
@@ -27,6 +27,12 @@ def module(name: str) -> Any:
 
 class Nothing(UsageError):
     """The trial has nothing of what was asked, and why. A notebook shows an empty table instead."""
+
+
+def column_of(by: str) -> Column:
+    """The column with the labels of a dimension."""
+    heading = {"callpath": "Call path", "layer_type": "Class"}.get(by, by.capitalize())
+    return Column(by, heading=heading)
 
 
 def with_remarks(db: ProfileDB, trial: int, views: list[View]) -> list[View]:

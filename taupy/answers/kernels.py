@@ -16,12 +16,12 @@ from dataclasses import dataclass, replace
 
 from taupy.answers import answer
 from taupy.answers.answer import Nothing, option
+from taupy.answers.steps import notable
 from taupy.errors import UsageError
 from taupy.model.gpu_rows import KernelRow
 from taupy.model.step_spans import step_name
 from taupy.model.step_times import step_times
 from taupy.pprof import kernels, selection
-from taupy.pprof.steps import chosen as of_people
 from taupy.pprof.view import View
 from taupy.profiledb import gpu_query
 from taupy.profiledb.database import ProfileDB
@@ -101,7 +101,7 @@ def _for_people(
         names = [step_name(steps.kind, number, steps.count[row])
                  for row, number in enumerate(steps.number)]  # fmt: skip
         hidden.update(names)
-        shown.update(names[row] for row in of_people(steps, step_times(steps)))
+        shown.update(names[row] for row in notable(steps, step_times(steps)))
     hidden -= shown
     left = {row.timer for row in rows} & hidden
     return [row for row in rows if row.timer not in left], len(left)

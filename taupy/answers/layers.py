@@ -14,23 +14,46 @@ thread, or of the rank's threads; `(no layer)` is the time outside all layers.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
-from taupy.answers import answer
+from taupy.answers import answer, layer_facts
 from taupy.answers.answer import Nothing, option
-from taupy.model.question import EVENTS, Condition, Question
+from taupy.answers.layer_sums import Growth, Layers, calls_and_passes, is_of_layers
+from taupy.model.question import EVENTS, VALUES, Condition, Question
 from taupy.model.rows import ThreadRow
 from taupy.model.sampled import GROWTH
+from taupy.model.table import Table
 from taupy.network.layers import COUNTED, LACKING, OPERATORS, unknown_because
-from taupy.pprof import layers
-from taupy.pprof.view import View
+from taupy.pprof.view import Cell, Column, View
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.layers import facts_of
 from taupy.profiledb.trial_facts import metadata_values
 from taupy.profiledb.values import values
 
 _OF_A_STEP = 10
+TIMES = (
+    Column("share_percent", "percent", "%Own", width=5),
+    Column("own_ns", "time_ns", "Own", width=9),
+    Column("forward_ns", "time_ns", "Forward", width=9),
+    Column("validation_ns", "time_ns", "Validation", width=9, spare=True),
+    Column("backward_ns", "time_ns", "Backward", width=9),
+    Column("recompute_ns", "time_ns", "Recompute", width=9),
+    Column("gpu_ns", "time_ns", "GPU time", width=9),
+    Column("calls", "int", "Calls"),
+)
+"""The columns of a layer's times, and its calls."""
+_COLUMNS = (
+    *TIMES,
+    *layer_facts.COLUMNS,
+    Column("type", heading="Class"),
+)
+_OF_PHASES = ("node", "thread", "share_percent", "own_ns", "gpu_ns", "phase")
+_NAMED = {
+    "layer_type": Column("type", heading="Class"),
+    "phase": Column("phase", heading="Phase"),
+}
 
 By = Literal["layer", "layer_type", "phase", "rank", "step"]
 
@@ -66,19 +89,48 @@ def views(db: ProfileDB, trial: int, options: Options) -> list[View]:
     return answer.with_remarks(db, trial, tables)
 
 
+def question(trial: int, by: str = "layer") -> Question:
+    """The call trees of all threads, with their layers."""
+    tree = ("thread", "callpath", "parent", "timer", "layer", "layer_type")
+    return Question((trial,), by=(*tree, "rank") if by == "rank" else tree, values=VALUES)
+
+
 def _of_run(db: ProfileDB, trial: int, options: Options) -> list[View]:
-    assert options.by != "step"
-    table = values(db, layers.question(trial, options.by))
+    """One table for each host thread that called layers, by decreasing time in layers; or one for
+    each rank that did, by number."""
+    table = values(db, question(trial, options.by))
     why = ""
     if trial not in metadata_values(db, LACKING):  # which older versions did not store
         why = unknown_because(metadata_values(db, OPERATORS).get(trial, COUNTED))
-    beside = layers.Beside(facts_of(db, trial), _growth(db, trial), why)
-    choice = layers.LayerOptions(options.by, options.depth, options.tree)
-    return [view.first(options.limit) for view in layers.views(table, choice, beside)]
+    facts, growth = facts_of(db, trial), _growth(db, trial)
+    split = "rank" if options.by == "rank" else "thread"
+    kinds: list[str] = [thread.kind for thread in table.row_labels("thread")]
+    hosts, streams = (
+        table.taken([row for row, kind in enumerate(kinds) if kind == wanted])
+        for wanted in ("host", "stream")
+    )
+    counts = calls_and_passes(hosts)
+    gpus: list[tuple[ThreadRow, Table]] = [*streams.parts("thread").items()]
+    by_time: list[tuple[float, View]] = []
+    for label, part in hosts.parts(split).items():
+        if any(layer is not None for layer in part.row_labels("layer")):
+            threads: set[ThreadRow] = {*part.row_labels("thread")}
+            nodes = {thread.node for thread in threads}
+            layers = Layers(part, options.by, options.depth)
+            layers.know(threads, facts, growth, counts)
+            on_gpu = [
+                Layers(other, options.by, options.depth) for of, other in gpus if of.node in nodes
+            ]
+            view = _view(label, layers, on_gpu, options)
+            notes = [why] if why else view.notes
+            order = -layers.owned if split == "thread" else label
+            by_time.append((order, replace(view, notes=notes)))
+    by_time.sort(key=lambda pair: pair[0])
+    return [view.first(options.limit) for _, view in by_time]
 
 
 def _by_step(db: ProfileDB, trial: int, options: Options) -> list[View]:
-    from taupy.pprof import layer_steps
+    from taupy.answers import layer_steps
     from taupy.profiledb.launch_steps import with_streams
     from taupy.profiledb.stamped import stamped
 
@@ -88,13 +140,11 @@ def _by_step(db: ProfileDB, trial: int, options: Options) -> list[View]:
     spans = stamped(db, trial)
     layer_steps.check(trial, spans)
     spans = with_streams(db, trial, spans)
-    table = values(db, layers.question(trial))
-    choice = layers.LayerOptions("layer", options.depth, options.tree)
-    return layer_steps.views(table, spans, choice, limit, whole=options.whole)
+    table = values(db, question(trial))
+    return layer_steps.views(table, spans, options, limit)
 
 
-def _growth(db: ProfileDB, trial: int) -> dict[tuple[ThreadRow, str, str], float]:
-    """Growth of resident memory [bytes], by thread, layer and class."""
+def _growth(db: ProfileDB, trial: int) -> Growth:
     grown = Condition("event", (GROWTH,))
     by = ("thread", "layer", "layer_type")
     table = values(db, Question((trial,), (), by, where=(grown,), values=EVENTS))
@@ -104,3 +154,63 @@ def _growth(db: ProfileDB, trial: int) -> dict[tuple[ThreadRow, str, str], float
         for thread, layer, kind, kib in rows
         if layer is not None
     }
+
+
+def _view(
+    place: ThreadRow | int, layers: Layers, on_gpu: Sequence[Layers], options: Options
+) -> View:
+    """The table of a thread, or of a rank, given by its number."""
+    order = layers.nested() if options.tree else dict.fromkeys(layers.numbers, 0)
+    if not options.tree:
+        own = {label: layers.value(label, "exclusive") for label in order}
+        order = dict.fromkeys(sorted(order, key=own.__getitem__, reverse=True), 0)
+    named = _NAMED.get(options.by, Column("layer", heading="Layer"))
+    columns = _COLUMNS if named.name == "layer" else _COLUMNS[:-1]
+    title, names, numbers = _placed(place)
+    cells = [
+        (*numbers, *_cells(label, layers, on_gpu)[: len(columns)], "  " * around + label)
+        for label, around in order.items()
+    ]
+    where = [Column(name, "int", audience="machines") for name in names]
+    notes = layer_facts.notes([*layers.described.values()])
+    view = View(f"LAYERS OF {title}", (*where, *columns, named), cells, notes)
+    return _of_phases(view) if options.by == "phase" else view
+
+
+def _of_phases(view: View) -> View:
+    """Without the columns that only layers have."""
+    kept = [at for at, column in enumerate(view.columns) if column.name in _OF_PHASES]
+    columns = [view.columns[at] for at in kept]
+    return View(view.title, columns, [[row[at] for at in kept] for row in view.rows])
+
+
+def _placed(place: ThreadRow | int) -> tuple[str, tuple[str, ...], tuple[int, ...]]:
+    """The title of a thread or rank, and its columns with their values."""
+    if isinstance(place, int):
+        return f"RANK {place}", ("rank",), (place,)
+    return thread_title(place), ("node", "thread"), (place.node, place.thread)
+
+
+def thread_title(thread: ThreadRow) -> str:
+    """`NODE 0, CONTEXT 0, THREAD 0 (MainThread)`."""
+    name = f" ({thread.name})" if thread.name else ""
+    return f"NODE {thread.node}, CONTEXT {thread.context}, THREAD {thread.thread}{name}"
+
+
+def _cells(label: str, layers: Layers, on_gpu: Sequence[Layers]) -> tuple[Cell, ...]:
+    """The cells from the share on; time outside layers has own times only."""
+    own = layers.value(label, "exclusive")
+    share = 100 * own / layers.whole if layers.whole else None
+    if not is_of_layers(label):
+        on_gpus = sum(launches.value(label, "exclusive") for launches in on_gpu)
+        return share, own, *[None] * 4, on_gpus or None, *[None] * (len(_COLUMNS) - 7)
+    recompute = layers.value(label, "inclusive", layers.recomputed)
+    within = layers.within[label]
+    backward = sum(layers.value(inner, "exclusive", layers.backward) for inner in within)
+    forward = layers.value(label, "inclusive", layers.forward)
+    gpu = sum(launches.value(label, "inclusive") for launches in on_gpu) if on_gpu else None
+    calls, kind = layers.calls.get(label), layers.types.get(label)
+    validation = layers.value(label, "inclusive", layers.validation) or None
+    passes = forward, validation, backward or None, recompute or None
+    times = share, own, *passes, gpu, calls
+    return *times, *layers.described[label].cells(), kind

@@ -11,19 +11,18 @@ Growth is sampled: growth that cannot be charged to a routine has its own row.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from taupy.answers import answer
+from taupy.answers import answer, steps
 from taupy.answers.answer import Nothing, option
 from taupy.model.rows import TimelineRow
 from taupy.model.sampled import CUDA, CUDA_ALLOCATED, CUDA_RESERVED, HOST, RESIDENT, MemoryEvents
-from taupy.pprof import sampled, steps
 from taupy.pprof.view import Cell, Column, View
 from taupy.profiledb import query
 from taupy.profiledb.database import ProfileDB
-from taupy.profiledb.sampled import BY, Peak, peaks, sampled_by
+from taupy.profiledb.sampled import BY, Peak, Sampled, peaks, sampled_by
 from taupy.profiledb.steps import steps_of
 from taupy.units import duration, size
 
@@ -36,6 +35,21 @@ _SERIES = (
     Column("least_bytes", "bytes", "Least"),
     Column("most_bytes", "bytes", "Most"),
 )
+_BETWEEN_LOOKS = "(growth between looks)"
+_APART = {events.between: _BETWEEN_LOOKS for events in (HOST, CUDA)}
+"""Growth known only to lie within certain routines has a row of its own."""
+_GROWTH = (
+    Column("share_percent", "percent", "%Growth", width=7),
+    Column("growth_bytes", "bytes", "Growth", width=10),
+    Column("doubt_bytes", "bytes", "Of it\nin doubt", width=10),
+    Column("net_bytes", "bytes", "Net with\ncallees", width=10),
+    Column("looks", "int", "Looks"),
+)
+_TITLES = {
+    HOST: "GROWTH OF RESIDENT MEMORY (sampled)",
+    CUDA: "GROWTH OF WHAT PYTORCH HAS ALLOCATED ON GPUS (sampled)",
+}
+_MUCH = 0.1  # of the growth
 _KIB, _NS = 1024, 1_000_000_000
 _NODES_AT_MOST = 8
 _WHY = (
@@ -76,14 +90,52 @@ def views(db: ProfileDB, trial: int, options: Options) -> list[View]:
         if not series:
             raise Nothing(f"trial {trial} has no {title.lower()} over time: {why}")
         return [View(title, _SERIES, [_moment(row) for row in series]).first(options.limit)]
-    grown = sampled_by(db, trial, events.grown, options.by, sampled.APART)
+    grown = sampled_by(db, trial, events.grown, options.by, _APART)
     largest = peaks(db, trial, events.peak)
     if not grown and not largest and not series:
         raise Nothing(f"trial {trial} has no samples of {title.lower()}: {why}")
     notes = [*_peaks(series, largest, events)]
     if not grown and not options.gpu:
         notes.append("where it grew is not known: the plain engine cannot tell")
-    return [sampled.growth(grown, options.by, notes, events).first(options.limit)]
+    return [_growth(grown, options.by, notes, events).first(options.limit)]
+
+
+def _growth(
+    sums: Mapping[str, Sampled], by: str, notes: Sequence[str], of: MemoryEvents = HOST
+) -> View:
+    """Where memory grew, largest growth first.
+
+    Samples are in KiB, the table in bytes. Net growth is growth minus released memory.
+    """
+    added = (of.growth, of.between)
+    own = {label: sum(entry.own.get(name, 0) for name in added) for label, entry in sums.items()}
+    net = {
+        label: sum(entry.within.get(name, 0) for name in added) - entry.within.get(of.released, 0)
+        for label, entry in sums.items()
+    }
+    whole = sum(own.values())
+    between = sum(entry.own.get(of.between, 0) for entry in sums.values())
+    if between > _MUCH * whole:
+        notes = [
+            *notes,
+            f"{between / whole:.0%} of the growth could not be charged to a routine, because "
+            "short ones took turns: it is in the `Net` of their callers",
+        ]
+    rows: list[tuple[Cell, ...]] = []
+    for label in sorted(own, key=lambda label: (-own[label], -net[label], label)):
+        entry = sums[label]
+        doubt = entry.own.get(of.doubt)
+        rows.append(
+            (
+                100 * own[label] / whole if whole else None,
+                int(own[label] * _KIB),
+                None if doubt is None else int(doubt * _KIB),
+                None if label == _BETWEEN_LOOKS else int(net[label] * _KIB),
+                sum(entry.count.get(name, 0) for name in added),
+                label,
+            )
+        )
+    return View(_TITLES[of], (*_GROWTH, answer.column_of(by)), rows, notes)
 
 
 def _by_step(db: ProfileDB, trial: int, options: Options, why: str) -> list[View]:

@@ -18,6 +18,7 @@ from typing import Literal, get_args
 
 from taupy.answers import answer
 from taupy.answers.answer import Nothing
+from taupy.answers.steps import WHICH, notable, title
 from taupy.model.profile import Steps
 from taupy.model.question import Label
 from taupy.model.rows import ThreadRow
@@ -26,7 +27,6 @@ from taupy.model.table import Table
 from taupy.network import phase_sums
 from taupy.network.phase_sums import NO_PHASE, Sum
 from taupy.network.phases import APART, KINDS
-from taupy.pprof import steps as steps_views
 from taupy.pprof.view import Cell, Column, Kind, View
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.steps import steps_of
@@ -44,7 +44,7 @@ _COLUMNS = (
 )
 
 _STEP_COLUMNS = (
-    *steps_views.WHICH,
+    *WHICH,
     *(column for column in _COLUMNS if column.name in ("share_percent", "time_ns", "per_step_ns")),
     Column("phase", heading="Phase"),
 )
@@ -105,7 +105,7 @@ def _of_steps(thread: ThreadRow, steps: Steps, whole: bool) -> View:
     Args:
         whole: show all steps; otherwise the first, the last, and the slowest outliers.
     """
-    chosen = range(len(steps)) if whole else steps_views.chosen(steps, step_times(steps))
+    chosen = range(len(steps)) if whole else notable(steps, step_times(steps))
     rows = [
         (
             *(thread.node, thread.thread, steps.kind, steps.number[row], steps.count[row]),
@@ -121,7 +121,7 @@ def _of_steps(thread: ThreadRow, steps: Steps, whole: bool) -> View:
     several = max(steps.count, default=1) > 1
     kept = [at for at, column in enumerate(_STEP_COLUMNS) if several or not _of_several(column)]
     return View(
-        f"PHASES BY STEP, {steps_views.title(thread, steps)}",
+        f"PHASES BY STEP, {title(thread, steps)}",
         [_STEP_COLUMNS[at] for at in kept],
         [[row[at] for at in kept] for row in rows],
         notes,

@@ -12,19 +12,51 @@ docs/steps.md.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import get_args
 
 from taupy.answers import answer
 from taupy.answers.answer import Nothing, option
-from taupy.model.profile import TIME, Metric, StepKind, Steps
+from taupy.model.metric import CPU_TIME, RUN_DELAY
+from taupy.model.profile import TIME, UNKNOWN, Metric, StepKind, Steps
 from taupy.model.rows import ThreadRow
-from taupy.network.steps import TOKENS
-from taupy.pprof import steps
-from taupy.pprof.view import View
+from taupy.model.sampled import CUDA_ALLOCATED, RESIDENT
+from taupy.model.step_times import TOKENS, StepTimes, step_times
+from taupy.network import steps as recorded
+from taupy.network.phases import KINDS
+from taupy.pprof.view import Cell, Column, View
 from taupy.profiledb import metrics, query
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.steps import not_of_steps, steps_of
+from taupy.units import duration, rate
+
+_ENDS, _OUTLIERS = 3, 10
+"""Number of rows at either end, and of outliers, shown unless all are requested."""
+WHICH = (
+    Column("node", "int", audience="machines"),
+    Column("thread", "int", audience="machines"),
+    Column("kind", audience="machines"),
+    Column("step", "int", "Step"),
+    Column("steps", "int", "Steps"),
+)
+"""The columns that tell which step a row is, or which steps."""
+PLACE = (
+    *WHICH,
+    Column("start_ns", "int", audience="machines"),
+    Column("time_ns", "time_ns", "Time", width=9),
+    Column("longest_ns", "time_ns", audience="machines"),
+)
+_MEMORY = {
+    RESIDENT: Column("memory_bytes", "bytes", "Memory"),
+    CUDA_ALLOCATED: Column("gpu_memory_bytes", "bytes", "GPU memory"),
+}
+_RATES = (
+    Column("samples", "int", audience="machines"),
+    Column("samples_per_second", "rate", "Samples/s"),
+    Column("tokens_per_second", "rate", "Tokens/s"),
+)
 
 
 @dataclass(frozen=True)
@@ -58,10 +90,8 @@ def views(db: ProfileDB, trial: int, options: Options) -> list[View]:
     if metric != TIME:
         return _of_metric(metric, chosen)
     facts = {fact.name: str(fact.value) for fact in query.trial_metadata(db, trial)}
-    return [
-        steps.view(*of_thread, whole=options.whole, tokens=facts.get(TOKENS, ""))
-        for of_thread in chosen
-    ]
+    tokens = facts.get(recorded.TOKENS, "")
+    return [_view(*of_thread, whole=options.whole, tokens=tokens) for of_thread in chosen]
 
 
 def _of_metric(metric: Metric, chosen: list[tuple[ThreadRow, Steps]]) -> list[View]:
@@ -69,4 +99,178 @@ def _of_metric(metric: Metric, chosen: list[tuple[ThreadRow, Steps]]) -> list[Vi
     if metric.name not in measured:
         raise not_of_steps(metric.name, measured)
     having = [of for of in chosen if metric.name in of[1].metrics]
-    return [steps.of_metric(*of_thread, metric) for of_thread in having]
+    return [_metric_view(*of_thread, metric) for of_thread in having]
+
+
+def _view(thread: ThreadRow, steps: Steps, *, whole: bool = True, tokens: str = "") -> View:
+    """The table of one series.
+
+    Args:
+        whole: show all rows; otherwise the first, the last, and the slowest outliers.
+        tokens: what was counted as tokens.
+    """
+    times = step_times(steps)
+    rows = range(len(steps)) if whole else notable(steps, times)
+    columns = (*_columns(steps), Column("mark", heading="Mark"))
+    cells = [[*_cells(thread, steps, row), times.marks[row]] for row in rows]
+    shown = [at for at, column in enumerate(columns) if _is_shown(column, cells, at)]
+    return View(
+        title(thread, steps),
+        [columns[at] for at in shown],
+        [[row[at] for at in shown] for row in cells],
+        [*_notes(steps, times, len(rows)), *_of_tokens(steps, tokens)],
+    )
+
+
+def title(thread: ThreadRow, steps: Steps) -> str:
+    """What the steps of a series are, and of which thread."""
+    place = f"{thread.node}.{thread.context}.{thread.thread}: {thread.name}"
+    return f"{steps.kind.upper()} OF THREAD {place}"
+
+
+def _metric_view(thread: ThreadRow, steps: Steps, metric: Metric) -> View:
+    """What the thread used in each step, of a metric that is known of some."""
+    place = thread.node, thread.thread, steps.kind
+    values = map(_amount, steps.metrics[metric.name])
+    times = steps.start_ns, steps.time_ns, steps.longest_ns
+    rows = zip(steps.number, steps.count, *times, values, strict=True)
+    cells: list[list[Cell]] = [[*place, *row] for row in rows]
+    columns = [*PLACE, _metric_column(metric.name, metric.unit)]
+    shown = [at for at, column in enumerate(columns) if _is_shown(column, cells, at)]
+    return View(
+        f"{metric.name.upper()} OF {title(thread, steps)}",
+        [columns[at] for at in shown],
+        [[row[at] for at in shown] for row in cells],
+    )
+
+
+def _metric_column(name: str, unit: str = "") -> Column:
+    if name in (CPU_TIME.name, RUN_DELAY.name):
+        return Column(f"{name}_ns", "time_ns", name.replace("_", " ").capitalize(), width=9)
+    return Column(name, "tau_count", f"{name}\n{unit}".strip())
+
+
+def memory(thread: ThreadRow, steps: Steps, event: str) -> View:
+    """The memory of each step, an event of `_MEMORY`, and its growth since the previous step."""
+    whole = _view(thread, steps)
+    place = [column.name for column in PLACE if column.name in _OF_MEMORY]
+    at = [number for number, column in enumerate(whole.columns) if column.name in place]
+    amounts = [_bytes(value) for value in steps.values[event]]
+    rows: list[list[Cell]] = []
+    for cells, before, amount in zip(whole.rows, [None, *amounts], amounts, strict=False):
+        more = None if before is None or amount is None else amount - before
+        rows.append([*(cells[number] for number in at), amount, more])
+    columns = [whole.columns[number] for number in at]
+    columns += [_MEMORY[event], Column("growth_bytes", "bytes", "More")]
+    return View(f"MEMORY OF {whole.title}", columns, rows)
+
+
+_OF_MEMORY = ("node", "thread", "kind", "step", "steps", "start_ns", "time_ns")
+
+
+def _columns(steps: Steps) -> list[Column]:
+    phases = [
+        Column(f"{kind}_ns", "time_ns", kind.capitalize(), width=9, spare=kind in _SPARE)
+        for kind in KINDS
+        if kind in steps.phases
+    ]
+    other = Column("other_ns", "time_ns", "Other", width=9)
+    memory = [column for name, column in _MEMORY.items() if name in steps.values]
+    used = [replace(_metric_column(name), audience="machines") for name in steps.metrics]
+    taken = {column.name for column in (*PLACE, *phases, other, *memory, *_RATES, *used)}
+    taken |= {"mark"}
+    values = [
+        Column(f"logged {name}" if name in taken else name, "tau_count", name, spare=at >= 3)
+        for at, name in enumerate(_value_names(steps))
+    ]
+    return [*PLACE, *phases, other, *_RATES, *memory, *values, *used]
+
+
+_SPARE = frozenset(("loss", "recompute", "scaling", "communication", "checkpoint", "compile"))
+
+
+def _value_names(steps: Steps) -> list[str]:
+    """Losses first, then in the order in which they were logged."""
+    names = (name for name in steps.values if name not in _MEMORY)
+    return sorted(names, key=lambda name: "loss" not in name.lower())
+
+
+def _is_shown(column: Column, cells: list[list[Cell]], at: int) -> bool:
+    if column.name == "steps":
+        return any(row[at] != 1 for row in cells)
+    optional = column.name in ("samples", "mark") or column.name.endswith("_per_second")
+    return not optional or any(row[at] not in (None, "") for row in cells)
+
+
+def _cells(thread: ThreadRow, steps: Steps, row: int) -> list[Cell]:
+    time = steps.time_ns[row]
+    phases = [column[row] for kind in KINDS if (column := steps.phases.get(kind)) is not None]
+    samples = None if steps.samples[row] == UNKNOWN else steps.samples[row]
+    tokens = steps.values.get(TOKENS)
+    return [
+        *(thread.node, thread.thread, steps.kind, steps.number[row], steps.count[row]),
+        *(steps.start_ns[row], time, steps.longest_ns[row]),
+        *(phase or None for phase in phases),
+        max(0, time - sum(phases)),
+        *(samples, _rate(samples, time), _rate(None if tokens is None else tokens[row], time)),
+        *(_bytes(steps.values[name][row]) for name in _MEMORY if name in steps.values),
+        *(_number(steps.values[name][row]) for name in _value_names(steps)),
+        *(_amount(column[row]) for column in steps.metrics.values()),
+    ]
+
+
+def _bytes(value: float) -> int | None:
+    return None if math.isnan(value) else int(value)
+
+
+def _number(value: float) -> float | None:
+    return None if math.isnan(value) else value
+
+
+def _amount(value: float) -> float | None:
+    """A metric's value; nanoseconds and events are whole."""
+    return int(value) if value.is_integer() else _number(value)
+
+
+def _rate(amount: float | None, time_ns: float) -> float | None:
+    is_known = amount is not None and not math.isnan(amount) and time_ns > 0
+    return amount / time_ns * 1e9 if is_known and amount is not None else None
+
+
+def notable(steps: Steps, times: StepTimes, among: Sequence[int] | None = None) -> list[int]:
+    """The rows that people see: the first, the last, and the slowest outliers.
+
+    Args:
+        among: choose from these rows, in their order; None for all.
+    """
+    rows = range(len(steps)) if among is None else among
+    outliers = [row for row in rows if times.marks[row] == "outlier"]
+    slowest = sorted(outliers, key=lambda row: -steps.time_ns[row])[:_OUTLIERS]
+    return sorted({*rows[:_ENDS], *rows[-_ENDS:], *slowest})
+
+
+def _of_tokens(steps: Steps, tokens: str) -> list[str]:
+    return [f"tokens: {tokens}"] if tokens and TOKENS in steps.values else []
+
+
+def _notes(steps: Steps, times: StepTimes, shown: int) -> list[str]:
+    count, warm = sum(steps.count), times.marks.count("warm-up")
+    outliers = times.marks.count("outlier")
+    text = f"{count} steps in {duration(sum(steps.time_ns))}"
+    text += f": median {duration(times.median_ns)}, 95 % within {duration(times.p95_ns)}"
+    if times.per_second:
+        text += f"; {rate(times.per_second)} steps/s"
+    if times.samples_per_second:
+        text += f", {rate(times.samples_per_second)} samples/s"
+    if times.tokens_per_second:
+        text += f", {rate(times.tokens_per_second)} tokens/s"
+    text += f", without {warm} of warm-up" if warm else ""
+    notes = [text + (f"; outliers: {outliers}" if outliers else "")]
+    if shown < len(steps):
+        notes.append(f"{shown} of {len(steps)} rows are shown; --all shows them all")
+    if max(steps.count) > 1:
+        notes.append(
+            f"a row covers up to {max(steps.count)} steps, with the sum of their times: there "
+            "were more than 16384; median and 95 % are of their means"
+        )
+    return notes

@@ -14,6 +14,7 @@ import sys
 import time
 from bisect import bisect_left
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from taupy.commands import options
@@ -130,18 +131,15 @@ def _training(profile: Profile, limit: int) -> Iterator[View]:
     kinds = {kind_of("|".join(timer.groups)) for timer in profile.timers}
     if kinds <= {None, "import", "exit"}:
         return
-    from taupy.answers import phases
+    from taupy.answers import layers, phases
+    from taupy.answers.answer import Nothing
     from taupy.commands.running import stored
-    from taupy.pprof import layers
     from taupy.profiledb.database import ProfileDB
-    from taupy.profiledb.values import values
 
     with stored(profile) as path, ProfileDB.open(path) as db:
-        of_phases = phases.views(db, 1, phases.Options())
-        of_layers = layers.views(values(db, layers.question(1)), layers.LayerOptions())
-    views = [*of_phases[:1], *of_layers[:1]]
-    for view in views:
-        yield view.first(limit)
+        for answer in (phases, layers):
+            with suppress(Nothing):
+                yield answer.views(db, 1, answer.Options())[0].first(limit)
 
 
 def _processes(run: LiveRun, now: SoFar) -> Iterator[tuple[Cell, ...]]:

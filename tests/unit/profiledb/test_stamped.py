@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from taupy.answers import layer_steps, layers
 from taupy.commands import main
 from taupy.model.gpu import Activity, Launch
 from taupy.model.profile import Thread, Timer
 from taupy.model.step_spans import NO_STEP
 from taupy.model.streams import Owner, StreamBuilder
-from taupy.pprof import layer_steps, layers
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.stamped import StepRows, stamped
 from taupy.profiledb.values import values
@@ -154,7 +154,7 @@ def test_gpu_time_belongs_to_the_step_and_layers_of_the_launch(ask):
     }
 
 
-CHOICES = [layers.LayerOptions(), layers.LayerOptions("layer_type"), layers.LayerOptions(depth=1)]
+CHOICES = [layers.Options(), layers.Options("layer_type"), layers.Options(depth=1)]
 
 
 @pytest.mark.parametrize("choice", CHOICES)
@@ -163,7 +163,7 @@ def test_the_steps_add_up_to_the_run(tmp_path, choice):
     with ProfileDB.open(tmp_path / "t.db", create=True) as db:
         trial = add_profile(db, training())
         table = values(db, layers.question(trial))
-        whole = layers.views(table, choice)
+        whole = layers.views(db, trial, choice)
         divided = layer_steps.views(table, stamped(db, trial), choice)
     assert len(whole) == len(divided) == 2
     for run, parts in zip(whole, divided, strict=True):

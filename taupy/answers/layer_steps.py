@@ -1,4 +1,4 @@
-"""Layers step by step: `layers.py` for the spans of a trace, instead of sums over the run.
+"""Layers step by step: `layer_sums.py` for the spans of a trace, instead of sums over the run.
 
 The spans of a call path add up to its inclusive time. Own times are therefore those of a path's
 spans without the spans right below it, and the rows of a step add up to the step's time.
@@ -12,6 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from taupy.answers.layer_sums import NO_LAYER, Layers, is_of_layers
+from taupy.answers.layers import TIMES, Options, thread_title
+from taupy.answers.steps import notable
 from taupy.errors import UsageError
 from taupy.model.forest import outermost, preorder
 from taupy.model.rows import ThreadRow
@@ -19,8 +22,6 @@ from taupy.model.step_spans import NO_STEP, Spans, Stamped, Step
 from taupy.model.step_times import step_times
 from taupy.model.table import Table
 from taupy.network.steps import BRIEF
-from taupy.pprof import steps as steps_views
-from taupy.pprof.layers import NO_LAYER, TIMES, LayerOptions, Layers, is_of_layers, thread_title
 from taupy.pprof.view import Cell, Column, View
 from taupy.units import listing, several
 
@@ -59,17 +60,14 @@ def check(trial: int, stamped: Stamped) -> None:
 def views(
     table: Table,
     stamped: Stamped,
-    choice: LayerOptions,
+    options: Options,
     limit: int | None = None,
-    *,
-    whole: bool = True,
 ) -> list[View]:
     """One table for each host thread that called layers: a row per step and layer.
 
     Args:
         table: the answer to `layers.question`.
         limit: layers of each step, those with the largest own time.
-        whole: show all steps; otherwise the first, the last, and the slowest outliers.
     """
     by_time, left = [], []
     for thread, part in table.parts("thread").items():
@@ -77,15 +75,15 @@ def views(
         if thread.kind == "host" and has_layers and thread not in stamped.spans:
             left.append(f"{thread.node}.{thread.context}.{thread.thread} ({thread.name})")
         elif thread.kind == "host" and has_layers:
-            layers = Layers(part, choice)
+            layers = Layers(part, options.by, options.depth)
             on_gpus = [
-                (Layers(other, choice), stamped.streams[stream])
+                (Layers(other, options.by, options.depth), stamped.streams[stream])
                 for stream, other in table.parts("thread").items()
                 if stream in stamped.streams and stream.node == thread.node
             ]
             divided = _Divided(thread, layers, stamped, on_gpus)
-            shown = divided.recorded if whole else _shown(stamped, divided.recorded)
-            by_time.append((divided.layers.owned, _view(thread, divided, shown, choice, limit)))
+            shown = divided.recorded if options.whole else _shown(stamped, divided.recorded)
+            by_time.append((divided.layers.owned, _view(thread, divided, shown, options, limit)))
     by_time.sort(key=lambda pair: -pair[0])
     tables = [view for _, view in by_time]
     notes = [f"threads without a trace: {listing(left, 4)}"] if left else []
@@ -101,7 +99,7 @@ def _shown(stamped: Stamped, recorded: set[int]) -> set[int]:
         mine = {
             stamped.steps[row].at: row for row in recorded if stamped.steps[row].series == place
         }
-        chosen = steps_views.chosen(series, step_times(series), sorted(mine)) if mine else []
+        chosen = notable(series, step_times(series), sorted(mine)) if mine else []
         shown |= {mine[at] for at in chosen}
     return shown
 
@@ -257,11 +255,11 @@ def _nearest(parent: Sequence[int], rows: _Numbers) -> _Numbers:
 
 
 def _view(
-    thread: ThreadRow, divided: _Divided, shown: set[int], choice: LayerOptions, limit: int | None
+    thread: ThreadRow, divided: _Divided, shown: set[int], options: Options, limit: int | None
 ) -> View:
     labels, types = [*divided.layers.numbers], divided.layers.types
-    order = {label: at for at, label in enumerate(divided.layers.nested())} if choice.tree else {}
-    depth = divided.layers.nested() if choice.tree else {}
+    order = {label: at for at, label in enumerate(divided.layers.nested())} if options.tree else {}
+    depth = divided.layers.nested() if options.tree else {}
     by_step: dict[int, list[int]] = {}
     seen = np.isin(divided.step, [*shown, NO_STEP]) & divided.sums.any(axis=0)
     for at in np.flatnonzero(seen).tolist():
