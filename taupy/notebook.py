@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from taupy.analysis.match import Level, NameTable
 from taupy.analysis.significance import Correction
-from taupy.answers import compare, kernels, layers, memory, phases, places, steps, waiting
+from taupy.answers import compare, kernel, kernels, layers, memory, phases, places, steps, waiting
 from taupy.answers.answer import Asked, Nothing
 from taupy.comparison import sides, verdicts
 from taupy.comparison.comparison import By, ComparisonOptions, Statistic
@@ -217,6 +217,19 @@ class Trial(api.Trial):
                 no kernel has the name.
         """
         return self._answer(kernels.views, kernels.Options(by, kernel, activity, limit))
+
+    def kernel(self, name: str) -> pd.DataFrame:
+        """One kernel: a row for each launch site and configuration on each stream.
+
+        Columns: those of `taupy kernel --csv`; kernels with stored code have rows for it, too.
+
+        Args:
+            name: of the kernel, part of it, or a pattern.
+
+        Raises:
+            taupy.errors.UsageError: no kernel has the name.
+        """
+        return self._answer(kernel.views, kernel.Options(name))
 
     def waiting(self, by: str = "routine", limit: int | None = None) -> pd.DataFrame:
         """What threads did: compute, wait for a processor, sleep, wait for a disk (sampled).

@@ -63,3 +63,16 @@ def best(code: KernelCode, chip: str | None = None, dynamic: int | None = None) 
     fitting = [fit for fit in fits(code, [chip or code.chip], blocks, dynamic) if fit.occupancy]
     return max(fitting, key=lambda fit: (fit.occupancy.share if fit.occupancy else 0, -fit.block),
                default=None)  # fmt: skip
+
+
+def fitting(
+    code: KernelCode, block: int | None = None, dynamic: int | None = None
+) -> tuple[int | None, float | None, str]:
+    """Block size, occupancy [%] and limiter with this block size, or else with the best one."""
+    if block:
+        fit = at(code, block, dynamic=dynamic)
+        return (block, 100 * fit.share, fit.limiter) if fit else (block, None, "")
+    chosen = best(code, dynamic=dynamic)
+    if chosen is None or chosen.occupancy is None:
+        return None, None, ""
+    return chosen.block, 100 * chosen.occupancy.share, chosen.occupancy.limiter

@@ -18,6 +18,7 @@ ANSWERS = {
     "steps": ("Steps", "show the steps of a training: time, phases, loss, samples per second"),
     "ranks": ("Ranks", "show what the ranks of a job did, and which one the others waited for"),
     "kernels": ("Kernels", "show what ran on the GPUs: kernels, copies, and who launched them"),
+    "kernel": ("", "show one GPU kernel with its launch sites"),
     "memory": ("Memory", "show when memory was largest, and where it grew"),
     "waiting": (
         "Waiting",
@@ -25,3 +26,9 @@ ANSWERS = {
     ),
 }
 """In the order of the page's tabs: the title of the tab, and what the command does."""
+
+EXCEPTIONS = {
+    ("kernel", "page"): "a page cannot be asked for a kernel by its name",
+    ("kernel", "command"): "commands/kernel.py: stored code of a kernel that no trial has",
+}
+"""What has no tab, and whose command is another module than `commands/answering.py`; and why."""

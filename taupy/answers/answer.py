@@ -13,6 +13,7 @@ from taupy.model.options import by as by
 from taupy.model.options import limit as limit
 from taupy.model.options import option as option
 from taupy.model.options import settings as settings
+from taupy.model.options import subject as subject
 from taupy.model.options import whole as whole
 from taupy.network.layers import LACKING
 from taupy.network.steps import UNSEEN

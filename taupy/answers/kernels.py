@@ -11,24 +11,65 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from taupy.answers import answer
 from taupy.answers.answer import Nothing, option
 from taupy.answers.steps import notable
 from taupy.errors import UsageError
-from taupy.model.gpu_rows import KernelRow
+from taupy.model.gpu import NO_OWNER
+from taupy.model.gpu_rows import BusyRow, KernelRow
+from taupy.model.kernel_names import is_kernel
 from taupy.model.step_spans import step_name
 from taupy.model.step_times import step_times
-from taupy.pprof import kernels, selection
-from taupy.pprof.view import View
+from taupy.pprof import selection
+from taupy.pprof.view import Cell, Column, View
 from taupy.profiledb import gpu_query
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.dimensions import OF_LAUNCHES
 from taupy.profiledb.steps import steps_of
 from taupy.units import several
 
+TIMES = (
+    Column("time_ns", "time_ns", "GPU time", width=9),
+    Column("launches", "int", "Launches"),
+    Column("untimed", "int", audience="machines"),
+    Column("mean_ns", "time_ns", "Mean", width=9),
+    Column("minimum_ns", "time_ns", "Min", width=9),
+    Column("maximum_ns", "time_ns", "Max", width=9),
+    Column("stddev_ns", "time_ns", "Std. Dev.", width=9),
+)
+_COLUMNS = (
+    Column("node", "int", audience="machines"),
+    Column("context", "int", audience="machines"),
+    Column("percent", "percent", "%GPU", width=5),
+    *TIMES,
+    Column("occupancy_percent", "percent", "Occ.\n%"),
+    Column("limiter", audience="machines"),
+    Column("bytes", "bytes", "Bytes"),
+    Column("configurations", "int", audience="machines"),
+    Column("short_name", audience="machines"),
+    Column("name", heading="Kernel", audience="people"),
+    Column("launched", heading="Launched from", audience="people"),
+    Column("kernel", audience="machines"),
+    Column("groups", audience="machines"),
+    Column("routine", audience="machines"),
+    Column("routines", "int", audience="machines"),
+)
+_BUSY_COLUMNS = (
+    Column("node", "int", "Node"),
+    Column("context", "int", "Context"),
+    Column("device", heading="GPU"),
+    Column("kernel_ns", "time_ns", "Kernels"),
+    Column("copy_ns", "time_ns", "Copies"),
+    Column("busy_ns", "time_ns", "Busy"),
+    Column("busy_percent", "percent", "Busy\n%"),
+    Column("overlap_ns", "time_ns", "Copies\nbeside kernels"),
+    Column("gaps", "int", "Gaps"),
+    Column("longest_gap_ns", "time_ns", "Longest\ngap"),
+    Column("without_owner_percent", "percent", "Without\nowner %"),
+)
 _LARGEST = 8
 
 
@@ -55,37 +96,86 @@ def views(db: ProfileDB, trial: int, options: Options) -> list[View]:
     Raises:
         UsageError: no kernel has such a name; by step, of a trial that has no steps or no trace.
     """
-    more = [] if options.by == gpu_query.KERNEL else [options.by]
-    try:
-        launches = gpu_query.launched(db, trial, more=more)
-    except gpu_query.NothingRan as nothing:
-        raise Nothing(str(nothing)) from nothing
+    names = () if options.kernel is None else (options.kernel,)
+    return tables(db, trial, launched(db, trial, options.by), options, names)
+
+
+def tables(
+    db: ProfileDB,
+    trial: int,
+    launches: gpu_query.Launched,
+    options: Options,
+    names: Sequence[str] = (),
+    sort: str = "",
+    reverse: bool = False,
+) -> list[View]:
+    """The same of these launches, as `taupy pprof --kernels` selects and sorts them.
+
+    Args:
+        names: of kernels, in place of the options' one; () for all.
+        sort: a key of `_ORDERS`; with any other, the largest time first, steps in order.
+    """
     if options.activity:
-        source = db.trial(trial).source
-        return [kernels.busy(gpu_query.busy(db, trial, launches), source)]
-    chosen = launches
-    if options.kernel is not None:
-        chosen = of_name(launches, trial, options.kernel)
+        return [_busy(gpu_query.busy(db, trial, launches), db.trial(trial).source)]
+    chosen = of_names(launches, trial, names) if names else launches
     rows = gpu_query.kernels(chosen, options.by)
     notes = list(launches.notes)
     if options.by == gpu_query.STEP and not options.whole:
         rows, hidden = _for_people(db, trial, rows)
         notes += [f"{several(hidden, 'step')} more: --all shows them"] if hidden else []
-    tables = kernels.table(rows, by=options.by, sort=None, limit=options.limit)
-    return [*tables[:-1], replace(tables[-1], notes=[*tables[-1].notes, *notes])]
+    if sort in _ORDERS:
+        rows.sort(key=_ORDERS[sort])
+    views = _views(rows[::-1] if reverse else rows, options)
+    return [*views[:-1], replace(views[-1], notes=[*views[-1].notes, *notes])]
 
 
-def of_name(launches: gpu_query.Launched, trial: int, name: str) -> gpu_query.Launched:
-    """The launches of kernels of this name.
+def _mean_first(row: KernelRow) -> float:
+    return -row.mean_ns if row.mean_ns == row.mean_ns else 0.0
+
+
+_ORDERS: Mapping[str, Callable[[KernelRow], float | str]] = {
+    "calls": lambda row: -row.calls,
+    "inclusive-per-call": _mean_first,
+    "exclusive-per-call": _mean_first,
+    "name": lambda row: row.timer,
+}
+
+
+def launched(
+    db: ProfileDB,
+    trial: int,
+    by: str = gpu_query.KERNEL,
+    threads: Container[str] | None = None,
+) -> gpu_query.Launched:
+    """What ran on the GPUs.
+
+    Args:
+        threads: streams, such as "0.1.0"; None for all.
+
+    Raises:
+        Nothing: nothing did.
+    """
+    try:
+        launches = gpu_query.launched(db, trial, threads, [] if by == gpu_query.KERNEL else [by])
+    except gpu_query.NothingRan as nothing:
+        raise Nothing(str(nothing)) from nothing
+    if not len(launches.table):
+        raise Nothing(f"nothing of trial {trial} ran on a GPU for these threads")
+    return launches
+
+
+def of_names(launches: gpu_query.Launched, trial: int, names: Sequence[str]) -> gpu_query.Launched:
+    """The launches of kernels of any of these names.
 
     Raises:
         UsageError: there is none; the message names the largest.
     """
-    chosen = launches.of_kernels(selection.name_test(name))
+    tests = [selection.name_test(name) for name in names]
+    chosen = launches.of_kernels(lambda *name: any(test(*name) for test in tests))
     if not chosen.table:
         largest = [row.short_name for row in gpu_query.kernels(launches)[:_LARGEST]]
         raise UsageError(
-            f"no kernel of trial {trial} matches {name!r}; the largest are "
+            f"no kernel of trial {trial} matches {' or '.join(map(repr, names))}; the largest are "
             + ", ".join(dict.fromkeys(largest))
         )
     return chosen
@@ -105,3 +195,132 @@ def _for_people(
     hidden -= shown
     left = {row.timer for row in rows} & hidden
     return [row for row in rows if row.timer not in left], len(left)
+
+
+def _views(rows: Sequence[KernelRow], options: Options) -> list[View]:
+    """One table per GPU: its kernels and copies with their share of its time; those beyond a limit
+    are summed as `-others-`."""
+    views = []
+    for place in sorted({(row.node, row.context) for row in rows}):
+        chosen = [row for row in rows if (row.node, row.context) == place]
+        shown, rest = chosen, []
+        if options.limit is not None:
+            shown, rest = chosen[: options.limit], chosen[options.limit :]
+        cells = [_cells(row) for row in shown]
+        if rest:
+            cells.append(_others(place, rest))
+        what = "KERNELS" if options.by == "kernel" else f"GPU WORK BY {options.by.upper()}"
+        title = f"{what} OF NODE {place[0]}, CONTEXT {place[1]}"
+        names = [row.timer for row in shown if is_kernel(row.groups)]
+        views.append(View(title, _columns(options.by), cells, _notes(chosen), kernels=names))
+    return views
+
+
+def _columns(by: str) -> list[Column]:
+    """The columns of a table by kernel, or by another dimension."""
+    return [
+        replace(column, heading=by.capitalize()) if column.name == "name" else column
+        for column in _COLUMNS
+    ]
+
+
+def _cells(row: KernelRow) -> list[Cell]:
+    more = f" (+{row.routines - 1} more)" if row.routines > 1 else ""
+    return [
+        row.node,
+        row.context,
+        row.percent,
+        row.time_ns,
+        row.calls,
+        row.untimed,
+        *spread_cells(row.mean_ns, row.minimum_ns, row.maximum_ns, row.stddev_ns),
+        None if row.occupancy is None else 100 * row.occupancy,
+        row.limiter,
+        row.bytes,
+        row.configurations,
+        row.short_name,
+        row.timer,
+        row.routine + more,
+        row.timer,
+        row.groups,
+        row.routine,
+        row.routines,
+    ]
+
+
+def spread_cells(mean: float, minimum: Cell, maximum: Cell, stddev: float) -> list[Cell]:
+    """None if no launch was timed: unknown is not 0."""
+    return [mean, minimum, maximum, stddev] if mean == mean else [None] * 4
+
+
+def _others(place: tuple[int, int], rest: Sequence[KernelRow]) -> list[Cell]:
+    cells: list[Cell] = [None] * len(_COLUMNS)
+    at = {column.name: place for place, column in enumerate(_COLUMNS)}
+    cells[at["node"]], cells[at["context"]] = place
+    cells[at["percent"]] = sum(row.percent for row in rest)
+    cells[at["time_ns"]] = sum(row.time_ns for row in rest)
+    cells[at["launches"]] = sum(row.calls for row in rest)
+    cells[at["untimed"]] = sum(row.untimed for row in rest)
+    cells[at["short_name"]] = cells[at["name"]] = cells[at["kernel"]] = "-others-"
+    return cells
+
+
+def _notes(rows: Sequence[KernelRow]) -> list[str]:
+    notes = []
+    if untimed := sum(row.untimed for row in rows):
+        notes.append(
+            f"{untimed} launches have no times from the GPU: times and means exclude them, %GPU "
+            "takes the mean of others of the call path"
+        )
+    without = sum(row.percent for row in rows if row.routine == NO_OWNER)
+    if without:
+        notes.append(f"{without:.1f} % of the GPU's time has no known launching routine")
+    return notes
+
+
+def _busy(rows: Sequence[BusyRow], source: str = "") -> View:
+    """Utilization of each GPU: kernels, copies, gaps and overlap.
+
+    Args:
+        source: file that the trial was imported from; empty if taupy measured it.
+    """
+    notes = []
+    if any(row.busy_ns is None for row in rows):
+        timed = any(row.kernel_ns or row.copy_ns for row in rows)
+        notes.append(f"busy time, gaps and overlap need {_way_to_stamps(source, timed)}")
+    cells = [_busy_cells(row) for row in rows]
+    return View("GPU ACTIVITY", _BUSY_COLUMNS, cells, notes)
+
+
+def _way_to_stamps(source: str, timed: bool) -> str:
+    """How to get start and end times of single launches into the trial."""
+    imported, _, file = source.partition(": ")
+    format = imported.removeprefix("import ")
+    if format == imported:
+        return "start and end times of single launches: record them with `taupy run --trace`"
+    if timed and format in ("nsys", "chrome", "perfetto"):
+        import shlex
+
+        return (
+            "start and end times of single launches: import them with "
+            f"`taupy import --trace {shlex.quote(file)}`"
+        )
+    return "start and end times of single launches, which the imported file does not have"
+
+
+def _busy_cells(row: BusyRow) -> list[Cell]:
+    total = row.kernel_ns + row.copy_ns
+    share = 100 * row.busy_ns / row.span_ns if row.busy_ns is not None and row.span_ns else None
+    return [
+        row.node,
+        row.context,
+        row.device,
+        row.kernel_ns,
+        row.copy_ns,
+        row.busy_ns,
+        share,
+        row.overlap_ns,
+        row.gaps,
+        row.longest_gap_ns,
+        100 * row.without_owner_ns / total if total else None,
+    ]

@@ -8,7 +8,7 @@ import signal
 import sys
 
 from taupy import __version__
-from taupy.answers import ANSWERS
+from taupy.answers import ANSWERS, EXCEPTIONS
 from taupy.commands import options
 from taupy.commands.messages import say
 from taupy.errors import NOTICES, TaupyError, UsageError
@@ -24,7 +24,6 @@ COMMANDS = {
     "report": "say what to do: findings by the seconds that could be saved, on one screen",
     "pprof": "show where a trial spent its time",
     **{name: does for name, (_, does) in ANSWERS.items()},
-    "kernel": "show one GPU kernel with its launch sites",
     "static": "show what the machine code of GPU kernels says, without a GPU",
     "top": "show the runs that are under way: their processes, hottest routines, phases and layers",
     "trials": "list, search, show, rename, tag and delete trials, and note facts about them",
@@ -111,7 +110,7 @@ def command_module(name: str) -> Any:
     some, `parse`."""
     from importlib import import_module
 
-    if name in ANSWERS:
+    if name in ANSWERS and (name, "command") not in EXCEPTIONS:
         from taupy.answers.answer import module
         from taupy.commands.answering import Command
 

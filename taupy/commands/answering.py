@@ -5,12 +5,14 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Sequence
+from dataclasses import MISSING
 from typing import Any, TypeVar
 
 from taupy.commands import bar, options, running
 from taupy.errors import UsageError
 from taupy.model.options import Asked, Setting, settings
 from taupy.pprof import terminal
+from taupy.profiledb import selector
 
 _Asked = TypeVar("_Asked", bound=Asked)
 
@@ -24,6 +26,9 @@ def add_options(
         if setting.group not in groups:
             groups[setting.group] = parser.add_argument_group(setting.group)
         group = groups[setting.group]
+        if field.default is MISSING:
+            group.add_argument(field.name, metavar=field.name.upper(), help=setting.help)
+            continue
         names = setting.names or (f"--{field.name.replace('_', '-')}",)
         if isinstance(field.default, bool):  # people get less unless they ask for all
             group.add_argument(*names, dest=field.name, action="store_true", help=setting.help)
@@ -87,7 +92,12 @@ class Command:
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """The trial, the options of the answer, the database and the form."""
-        running.add_trial_argument(parser)
+        if any(field.default is MISSING for field, _ in settings(self._options)):
+            parser.add_argument(
+                "--trial", dest="selector", default=selector.LATEST, help="default: latest"
+            )
+        else:
+            running.add_trial_argument(parser)
         add_options(parser, self._options)
         options.add_database_argument(parser)
         options.add_form_arguments(parser)

@@ -1,82 +1,48 @@
-"""Show one GPU kernel: its launch sites, launch configurations and times.
-
-    taupy kernel NAME                 in the trial stored last
-    taupy kernel NAME --trial 12
-
-Machine code stored by `taupy static --store` is shown beside the measurements, or alone if the
-trial has none of the kernel. `taupy kernels` shows all kernels, and sums them by other dimensions.
-
-NAME is a kernel's short or full name, a part of it, a pattern with * and ?, or /REGEX/.
-"""
+"""`taupy kernel`: the answer, or else the stored code of a kernel that was not measured."""
 
 from __future__ import annotations
 
 import argparse
 
-from taupy.answers.kernels import of_name
-from taupy.commands import options, static
-from taupy.comparison import kernel_beside
+from taupy.analysis.kernel_occupancy import fitting
+from taupy.answers import kernel
+from taupy.commands import options
+from taupy.commands.answering import Command
 from taupy.errors import DatabaseError, TaupyError
 from taupy.model.kernel_names import short_name
-from taupy.pprof import code as code_views
-from taupy.pprof import kernels, selection, terminal
+from taupy.pprof import code, selection, terminal
 from taupy.pprof.view import View
-from taupy.profiledb import gpu_query, kernel_codes, selector
-from taupy.profiledb.database import ProfileDB
+from taupy.profiledb import kernel_codes, selector
 
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("name", metavar="NAME", help="see above")
-    parser.add_argument("--trial", default=selector.LATEST, help="default: latest")
-    options.add_database_argument(parser)
-    options.add_form_arguments(parser)
+_ANSWER = Command(kernel)
+__doc__ = kernel.__doc__
+add_arguments = _ANSWER.add_arguments
 
 
 def run(args: argparse.Namespace) -> int:
-    with options.opened(args) as db:
-        try:
-            views = _measured(db, args)
-        except DatabaseError:
+    try:
+        return _ANSWER.run(args)
+    except DatabaseError:
+        raise
+    except TaupyError as problem:
+        views = _at_rest(args, str(problem))
+        if not views:
             raise
-        except TaupyError as problem:
-            views = _at_rest(db, args, str(problem))
-            if not views:
-                raise
     terminal.show_all(views, args.form)
     return 0
 
 
-def _measured(db: ProfileDB, args: argparse.Namespace) -> list[View]:
-    """What the trial says of the kernel, beside its code.
-
-    Raises:
-        TaupyError: there is no such trial, or it has no such kernel.
-    """
-    trial = selector.trial(db, args.trial)
-    launches = of_name(gpu_query.launched(db, trial.id), trial.id, args.name)
-    return _views(db, trial.id, launches)
-
-
-def _at_rest(db: ProfileDB, args: argparse.Namespace, problem: str) -> list[View]:
+def _at_rest(args: argparse.Namespace, problem: str) -> list[View]:
     """The stored code of kernels that were not measured; none for a trial that was named."""
-    if args.trial != selector.LATEST:
+    if args.selector != selector.LATEST:
         return []
     test = selection.name_test(args.name)
-    codes = kernel_codes.stored(db, lambda full, chip: test(full, short_name(full)))
+    with options.opened(args) as db:
+        codes = kernel_codes.stored(db, lambda full, chip: test(full, short_name(full)))
     if not codes:
         return []
-    rows = [(code, static.fitting(code)) for code in codes]
+    rows = [(stored, fitting(stored)) for stored in codes]
     return [
-        code_views.table(rows, [f"the stored code only: {problem}"]),
-        *(view for code in codes for view in static.details(code)),
+        code.table(rows, [f"the stored code only: {problem}"]),
+        *(view for stored in codes for view in code.details(stored)),
     ]
-
-
-def _views(db: ProfileDB, trial_id: int, launches: gpu_query.Launched) -> list[View]:
-    """The launch sites of each kernel, and its code if `taupy static --store` has stored it."""
-    sites = gpu_query.sites(launches)
-    views = []
-    for name in dict.fromkeys(row.timer for row in gpu_query.kernels(launches)):
-        own = [site for site in sites if site.timer == name]
-        views += [kernels.sites(own, name), *kernel_beside.views(db, trial_id, name, own)]
-    return views

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from taupy.commands import bar, options, running
-from taupy.commands.pprof_arguments import PEOPLE_ROWS, STEP, TREE_MIN_PERCENT, check
+from taupy.commands.pprof_arguments import PEOPLE_ROWS, TREE_MIN_PERCENT, check
 from taupy.commands.pprof_arguments import add_arguments as add_arguments
 from taupy.errors import TaupyError, UsageError
 from taupy.model import job
@@ -34,10 +34,9 @@ from taupy.profiledb import metrics, query
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.dimensions import following
 from taupy.profiledb.meaning import Resolved
-from taupy.units import no_such
 
 if TYPE_CHECKING:  # these views are imported only when they are shown
-    from taupy.pprof import kernels, tree
+    from taupy.pprof import tree
 
 _REMARKS = ("taupy.health.", "taupy.invariants")
 """Prefix of metadata that describes problems of the measurement."""
@@ -235,46 +234,18 @@ class Request:
         return [view.first(self.args.limit) for view in views_of.values()]
 
     def _kernels(self, threads: Sequence[ThreadRow]) -> list[View]:
-        from taupy.pprof import kernels
-        from taupy.profiledb import gpu_query
+        """What `taupy kernels` shows, of these threads; for people, also how busy the GPUs were."""
+        from taupy.answers import kernels
 
+        args = self.args
         places = [".".join(map(str, thread[:3])) for thread in threads]
-        by = self.args.by or "kernel"
-        launches = gpu_query.launched(self.db, self.trial_id, places, [by])
-        tests = [selection.name_test(pattern) for pattern in self.args.filter]
-        sorts: dict[str, kernels.SortKey | None] = {
-            "calls": "launches",
-            "inclusive-per-call": "mean",
-            "exclusive-per-call": "mean",
-            "name": "name",
-        }
-        chosen = launches
-        if tests:
-            chosen = launches.of_kernels(lambda *name: any(test(*name) for test in tests))
-        usual: kernels.SortKey | None = None if by == STEP else "time"
-        tables = kernels.table(
-            gpu_query.kernels(chosen, by),
-            sort=sorts.get(self.args.sort, usual),
-            reverse=self.args.reverse,
-            limit=self.limit,
-            by=by,
-        )
-        if not tables:
-            raise TaupyError(
-                f"nothing of trial {self.trial_id} ran on a GPU for these threads"
-                if not tests
-                else f"trial {self.trial_id} on these threads: "
-                + no_such(
-                    "kernel",
-                    ", ".join(self.args.filter),
-                    {timer.short_name for timer in launches.table.row_labels("timer")},
-                )
-            )
-        tables[-1] = replace(tables[-1], notes=[*tables[-1].notes, *launches.notes])
-        if tests or terminal.holds_rows_only(self.args.form):
-            return tables
-        source = self.db.trial(self.trial_id).source
-        return [*tables, kernels.busy(gpu_query.busy(self.db, self.trial_id, launches), source)]
+        choice = kernels.Options(args.by or "kernel", limit=self.limit)
+        launches = kernels.launched(self.db, self.trial_id, choice.by, places)
+        of = self.db, self.trial_id, launches
+        views = kernels.tables(*of, choice, args.filter, args.sort, args.reverse)
+        if args.filter or terminal.holds_rows_only(args.form):
+            return views
+        return [*views, *kernels.tables(*of, kernels.Options(activity=True))]
 
     def _flat(self, threads: Sequence[ThreadRow], name: str) -> Answer:
         """The flat profile of these threads, with libraries folded on request."""

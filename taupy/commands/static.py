@@ -20,6 +20,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from taupy.analysis import kernel_advice, kernel_bound, kernel_occupancy
+from taupy.analysis.kernel_occupancy import fitting
 from taupy.catalog import datasheets
 from taupy.catalog.architectures import chip as chip_of
 from taupy.catalog.datasheets import Datasheet
@@ -32,7 +33,6 @@ from taupy.model.kernel_names import demangled, short_name
 from taupy.model.progress import SILENT, Progress
 from taupy.pprof import code as code_views
 from taupy.pprof import selection, terminal
-from taupy.pprof.code import Fitting
 from taupy.pprof.view import View
 
 OTHER_CHIPS = ("7.5", "8.0", "8.6", "8.9", "9.0", "10.0", "12.0")
@@ -179,22 +179,11 @@ def _sheet(args: argparse.Namespace) -> Datasheet | None:
     return sheets[0]
 
 
-def fitting(code: KernelCode, block: int | None = None, dynamic: int | None = None) -> Fitting:
-    """The occupancy with this block size, or else with the best one."""
-    if block:
-        fit = kernel_occupancy.at(code, block, dynamic=dynamic)
-        return (block, 100 * fit.share, fit.limiter) if fit else (block, None, "")
-    best = kernel_occupancy.best(code, dynamic=dynamic)
-    if best is None or best.occupancy is None:
-        return None, None, ""
-    return best.block, 100 * best.occupancy.share, best.occupancy.limiter
-
-
 def _views(
     code: KernelCode, args: argparse.Namespace, sheet: Datasheet | None
 ) -> Iterator[View]:  # fmt: skip
     yield code_views.table([(code, fitting(code, args.block, args.dynamic_shared))])
-    yield from details(code)
+    yield from code_views.details(code)
     if code.is_kernel:
         yield code_views.occupancies(_occupancies(code, args), code)
     yield code_views.advice(kernel_advice.advice(code, args.block, args.dynamic_shared))
@@ -206,13 +195,6 @@ def _views(
             yield code_views.estimate(bound, args.threads, args.trips)
     if args.source:
         yield code_views.lines(code)
-
-
-def details(code: KernelCode) -> Iterator[View]:
-    """What the code holds: instructions, memory accesses, control flow."""
-    yield code_views.mix(code)
-    yield code_views.memory(code)
-    yield code_views.loops(code)
 
 
 def _occupancies(

@@ -49,6 +49,11 @@ def option(default: object, help: str, **more: Any) -> Any:
     return field(default=default, metadata={"setting": Setting(help, **more)})
 
 
+def subject(help: str) -> Any:
+    """What is asked about: the command's argument, in place of the trial, which is an option."""
+    return field(metadata={"setting": Setting(help, is_text=True)})
+
+
 def by(choices: Sequence[str], help: str, **more: Any) -> Any:
     """The dimension of an answer; the first is the default."""
     text = f"{help}: {', '.join(choices)} (default: {choices[0]})"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from taupy.catalog.opcodes import KINDS
 from taupy.escaping import visible
@@ -77,6 +77,13 @@ def _row(code: KernelCode, fitting: Fitting) -> tuple[Cell, ...]:
         len(code.loops), depth, code.branches, code.divergent, len(code.calls),
         int(code.indirect), code.peak_at, code.compiler, code.module, code.file,
     )  # fmt: skip
+
+
+def details(code: KernelCode) -> Iterator[View]:
+    """What the code holds: instructions, memory accesses, control flow."""
+    yield mix(code)
+    yield memory(code)
+    yield loops(code)
 
 
 def mix(code: KernelCode) -> View:

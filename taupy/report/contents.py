@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal, TypeVar
 
-from taupy.answers import ANSWERS, memory, places, steps
+from taupy.answers import ANSWERS, EXCEPTIONS, memory, places, steps
 from taupy.answers.answer import Asked, Nothing, module
 from taupy.doors import door
 from taupy.model.finding import Finding
@@ -119,12 +119,13 @@ def of_trial(db: ProfileDB, trial: TrialRow, progress: Progress = SILENT) -> Con
     progress.advance()
     answers: dict[str, list[Part]] = {}
     for name in ANSWERS:
-        answers[name] = _answer(db, trial, name, contents)
+        if (name, "page") not in EXCEPTIONS:
+            answers[name] = _answer(db, trial, name, contents)
         progress.advance()
     of_phases = [view for part in answers["phases"] for view in part.views]
     sections = (
         Section("overview", "Overview", _overview(report(db, trial), contents.forest, of_phases)),
-        *(Section(name, title, answers[name]) for name, (title, _) in ANSWERS.items()),
+        *(Section(name, ANSWERS[name][0], parts) for name, parts in answers.items()),
         Section("routines", "All routines", [Part(views=[_routines(db, trial)])]),
         Section("events", "User events", _events(db, trial)),
         Section("machine", "Machine and run", _metadata(db, trial)),

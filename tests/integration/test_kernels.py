@@ -171,17 +171,17 @@ def test_without_steps_or_trace_launches_have_no_step(tmp_path, with_steps, said
     ("arguments", "code", "says"),
     [
         (("kernel", "softmax", "--trial", "1"), 2, "the largest are gemm, Memcpy HtoD, relu"),
-        (("kernel", "gemm", "--trial", "2"), 1, "nothing of trial 2 ran on a GPU"),
+        (("kernel", "gemm", "--trial", "2"), 2, "nothing of trial 2 ran on a GPU"),
         (("pprof", "1", "--kernels", "--tree"), 2, "choose one"),
         (
-            ("pprof", "1", "--kernels", "--filter", "nope"),
-            1,
-            "no kernel 'nope' (there are: Memcpy HtoD",
+            ("pprof", "1", "--kernels", "--filter", "nope", "--filter", "none"),
+            2,
+            "no kernel of trial 1 matches 'nope' or 'none'; the largest are gemm",
         ),
         (
             ("pprof", "1", "--kernels", "--thread", "0.0.0"),
-            1,
-            "nothing of trial 1 ran on a GPU",
+            2,
+            "nothing of trial 1 ran on a GPU for these threads",
         ),
     ],
 )

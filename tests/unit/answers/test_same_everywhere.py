@@ -11,9 +11,9 @@ from dataclasses import replace
 import pytest
 
 import taupy.notebook
-from taupy.answers import ANSWERS
+from taupy.answers import ANSWERS, EXCEPTIONS
 from taupy.answers.answer import module, settings
-from taupy.commands import main
+from taupy.commands import command_module, main
 from taupy.errors import UsageError
 from taupy.model.sampled import GROWTH, KIB, PEAK, RESIDENT, STATES
 from taupy.model.step_times import TOKENS as TOKENS_OF_A_STEP
@@ -37,20 +37,14 @@ from tests.unit.ranks.test_command import rank
 
 pd = pytest.importorskip("pandas")
 
-ON_PAGE = {
-    "places": [[]],
-    "layers": [["--tree"]],
-    "phases": [[]],
-    "steps": [[]],
-    "ranks": [[], ["--by", "step", "--limit", "100"]],
-    "kernels": [[], ["--activity"]],
-    "memory": [["--by", by] for by in ("routine", "phase", "layer", "callpath", "thread")],
-    "waiting": [["--by", by] for by in ("thread", "routine", "phase")],
-}
-"""Each answer, with the options of its command for the tables on the page."""
+ON_PAGE = [name for name in ANSWERS if (name, "page") not in EXCEPTIONS]
+TEXTS = {"steps": "cpu_time", "kernels": "gemm"}
+"""The option of an answer that takes any text."""
+SUBJECTS = {"kernel": {"name": "gemm"}}
+"""What is asked about, of answers that are about something."""
 WITHOUT = {"places": 4}
 """The trial that lacks an answer, where that is not trial 2."""
-WITH = {"ranks": 5, "kernels": 3}
+WITH = {"ranks": 5, "kernels": 3, "kernel": 3}
 """The trial that has an answer, where that is not trial 1."""
 
 
@@ -113,26 +107,43 @@ def together(tables):
     return columns, rows
 
 
-def of_command(capsys, name, asked):
-    tables = []
-    for words in asked:
-        assert main([name, trial_with(name), "--csv", *words]) == 0
-        blocks = [block.splitlines() for block in capsys.readouterr().out.split("\n\n")]
-        tables += [[*csv.reader(block)] for block in blocks]
-    return together(comparable(header, rows) for header, *rows in tables)
+def words(name, options):
+    """The command that asks for these options."""
+    given = []
+    for entry, setting in settings(type(options)):
+        value = getattr(options, entry.name)
+        if entry.name in SUBJECTS.get(name, ()):
+            given.append(value)
+        elif value != entry.default:
+            flag = [each for each in setting.names if each.startswith("--")]
+            given += flag or [f"--{entry.name.replace('_', '-')}"]
+            given += [] if value is True else [str(value)]
+    trial = ["--trial", trial_with(name)] if name in SUBJECTS else [trial_with(name)]
+    return [name, *trial, *given]
+
+
+def of_command(capsys, name, options):
+    assert main([*words(name, options), "--csv"]) == 0
+    blocks = [block.splitlines() for block in capsys.readouterr().out.split("\n\n")]
+    tables = [[*csv.reader(block)] for block in blocks]
+    return [comparable(header, rows) for header, *rows in tables]
+
+
+def notes_of_command(capsys, name, options):
+    assert main([*words(name, options), "--json"]) == 0
+    tables = json.loads(capsys.readouterr().out)
+    return [note for table in ([tables] if isinstance(tables, dict) else tables)
+            for note in table["notes"]]  # fmt: skip
 
 
 def trial_with(name):
     return str(WITH.get(name, 1))
 
 
-def of_views(views):
-    tables = []
-    for view in views:
-        columns, positions = seen_by(view, "machines")
-        rows = [[row[at] for at in positions] for row in view.rows]
-        tables.append(comparable([column.name for column in columns], rows))
-    return together(tables)
+def of_view(view):
+    columns, positions = seen_by(view, "machines")
+    rows = [[row[at] for at in positions] for row in view.rows]
+    return comparable([column.name for column in columns], rows)
 
 
 def tab(path, name, trial):
@@ -141,95 +152,102 @@ def tab(path, name, trial):
     return [part for section in sections if section.name == name for part in section.parts]
 
 
-def every_option(name):
-    """Keywords of the notebook's method, and the words of the command that mean the same."""
-    yield {}, []
-    for entry, setting in settings(module(name).Options):
-        if entry.name == "whole":
+def choices(name):
+    """The options: all by default, and each of them with each of its values."""
+    ask, subject = module(name).Options, SUBJECTS.get(name, {})
+    yield ask(**subject)
+    for entry, setting in settings(ask):
+        if entry.name == "whole" or entry.name in subject:
             continue  # programs get all rows
-        flag = [each for each in setting.names if each.startswith("--")]
-        flag = (flag or [f"--{entry.name.replace('_', '-')}"])[0]
-        texts = ["cpu_time"] if setting.is_text else [1]
+        texts = [TEXTS[name]] if setting.is_text else [1]
         for value in [True] if entry.default is False else setting.choices or texts:
-            yield {entry.name: value}, [flag] if value is True else [flag, str(value)]
+            yield ask(**subject, **{entry.name: value})
+
+
+def keywords(options):
+    names = [entry.name for entry, _ in settings(type(options)) if entry.name != "whole"]
+    return {name: getattr(options, name) for name in names}
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ON_PAGE)
-def test_a_command_and_a_notebook_say_the_same(path, capsys, name):
-    """With each option, one at a time."""
+@pytest.mark.parametrize("name", ANSWERS)
+def test_a_command_a_notebook_and_the_page_say_the_same(path, capsys, name):
+    """With each option, one at a time: its columns, its cells, and its notes."""
     method = getattr(taupy.open(path).trial(trial_with(name)), name)
     shown = 0
-    for keywords, words in every_option(name):
-        if main([name, trial_with(name), "--csv", *words]):
+    for options in choices(name):
+        if main([*words(name, options), "--csv"]):
             said = capsys.readouterr().err
             try:
-                assert method(**keywords).empty, words
+                assert method(**keywords(options)).empty, options
             except UsageError as refused:
                 assert str(refused) in said
             continue
         capsys.readouterr()
-        frame = method(**keywords)
+        frame = method(**keywords(options))
         rows = frame.itertuples(index=False, name=None)
-        assert comparable([*frame.columns], rows) == of_command(capsys, name, [words]), words
+        tables = of_command(capsys, name, options)
+        assert comparable([*frame.columns], rows) == together(tables), options
+        with ProfileDB.open(path) as db:
+            views = module(name).views(db, int(trial_with(name)), options)
+        assert together(map(of_view, views)) == together(tables)
+        drawn = [note for view in views for note in page._table(view)["notes"]]
+        assert drawn == notes_of_command(capsys, name, options)
+        for view in map(with_short_kernels, views):  # what the page draws are these cells
+            (_, positions), rows = seen_by(view, "people"), page._table(view)["rows"]
+            assert rows == [[row[at] for at in positions] for row in view.rows]
         shown += 1
-    assert shown >= 2
+    assert shown >= (1 if name in SUBJECTS else 2)
 
 
-@pytest.mark.parametrize("name", ON_PAGE)
+@pytest.mark.parametrize("name", ANSWERS)
 def test_a_parquet_file_holds_the_frame_of_the_notebook(path, tmp_path, name):
     pytest.importorskip("pyarrow")
-    frame = getattr(taupy.open(path).trial(trial_with(name)), name)()
+    subject = SUBJECTS.get(name, {})
+    frame = getattr(taupy.open(path).trial(trial_with(name)), name)(**subject)
     assert not frame.empty
-    assert main([name, trial_with(name), "--parquet", str(tmp_path / "a.parquet")]) == 0
+    asked = words(name, module(name).Options(**subject))
+    assert main([*asked, "--parquet", str(tmp_path / "a.parquet")]) == 0
     pd.testing.assert_frame_equal(pd.read_parquet(tmp_path / "a.parquet"), frame)
 
 
-@pytest.mark.parametrize(("name", "asked"), ON_PAGE.items())
-def test_a_command_and_the_page_say_the_same(path, capsys, name, asked):
-    views = [view for part in tab(path, name, int(trial_with(name))) for view in part.views]
-    assert of_views(views) == of_command(capsys, name, asked)
-    for view in views:  # and what the page draws are these cells
-        view = with_short_kernels(view)
-        (_, positions), drawn = seen_by(view, "people"), page._table(view)["rows"]
-        assert drawn == [[row[at] for at in positions] for row in view.rows]
-
-
-@pytest.mark.parametrize(("name", "asked"), ON_PAGE.items())
-def test_the_page_has_the_notes_of_the_command(path, capsys, name, asked):
-    notes = []
-    for words in asked:
-        assert main([name, trial_with(name), "--json", *words]) == 0
-        tables = json.loads(capsys.readouterr().out)
-        notes += [note for table in ([tables] if isinstance(tables, dict) else tables)
-                  for note in table["notes"]]  # fmt: skip
-    assert notes or name in ("phases", "places", "kernels")
-    shown = [note for part in tab(path, name, int(trial_with(name)))
+@pytest.mark.parametrize("name", ON_PAGE)
+def test_the_page_has_the_tables_of_the_command(path, capsys, name):
+    parts = tab(path, name, int(trial_with(name)))
+    asked = module(name).PAGES
+    tables = [table for options in asked for table in of_command(capsys, name, options)]
+    assert together(of_view(view) for part in parts for view in part.views) == together(tables)
+    notes = [note for options in asked for note in notes_of_command(capsys, name, options)]
+    shown = [note for part in parts
              for notes in (part.lines, *(view.notes for view in part.views))
              for note in notes]  # fmt: skip
     assert [*dict.fromkeys(shown)] == [*dict.fromkeys(notes)]
 
 
-@pytest.mark.parametrize("name", ON_PAGE)
+@pytest.mark.parametrize("name", ANSWERS)
 def test_what_a_trial_has_not_is_no_tab_and_an_empty_frame(path, capsys, name):
-    trial = WITHOUT.get(name, 2)
-    assert main([name, str(trial)]) == 2
+    trial, subject = WITHOUT.get(name, 2), SUBJECTS.get(name, {})
+    assert main([name, *subject.values(), *(["--trial"] if subject else []), str(trial)]) == 2
     said = capsys.readouterr().err
     assert said.startswith((f"taupy: trial {trial} has no", f"taupy: nothing of trial {trial} ran"))
-    assert getattr(taupy.open(path).trial(trial), name)().empty
+    assert getattr(taupy.open(path).trial(trial), name)(**subject).empty
     assert tab(path, name, trial) == []
 
 
-@pytest.mark.parametrize("name", ON_PAGE)
+@pytest.mark.parametrize("name", ANSWERS)
 def test_a_notebook_takes_the_options_of_the_command(name):
     """But for `--all`: programs always get all rows."""
-    answer = module(name)
     of_method = inspect.signature(getattr(taupy.notebook.Trial, name)).parameters
-    of_answer = inspect.signature(answer.Options).parameters
+    of_answer = inspect.signature(module(name).Options).parameters
     assert {name: each.default for name, each in of_method.items() if name != "self"} == {
         name: each.default for name, each in of_answer.items() if name != "whole"
     }
 
 
-def test_every_answer_is_tested_here():
-    assert {*ON_PAGE} == {*ANSWERS}
+def test_each_exception_is_one():
+    for (name, where), reason in EXCEPTIONS.items():
+        assert reason
+        if where == "page":
+            assert not ANSWERS[name][0] and not hasattr(module(name), "PAGES")
+        else:
+            assert command_module(name).__name__ == "taupy.commands." + name
