@@ -21,7 +21,19 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from taupy.analysis.match import Level, NameTable
 from taupy.analysis.significance import Correction
-from taupy.answers import compare, kernel, kernels, layers, memory, phases, places, steps, waiting
+from taupy.answers import (
+    compare,
+    events,
+    kernel,
+    kernels,
+    layers,
+    memory,
+    phases,
+    places,
+    routines,
+    steps,
+    waiting,
+)
 from taupy.answers.answer import Asked, Nothing
 from taupy.comparison import sides, verdicts
 from taupy.comparison.comparison import By, ComparisonOptions, Statistic
@@ -257,6 +269,34 @@ class Trial(api.Trial):
             limit: rows of each table; None for all.
         """
         return self._answer(memory.views, memory.Options(by, series, gpu, limit))
+
+    def routines(self, metric: str | None = None) -> pd.DataFrame:
+        """The flat profile: every routine on every thread, the largest exclusive value first.
+
+        Columns: those of `taupy pprof --csv`; `profile` has the same values by plain names.
+
+        Args:
+            metric: None for time, or for the trial's only metric.
+
+        Raises:
+            taupy.errors.MissingMetric: the trial does not have the metric.
+        """
+        return self._answer(routines.views, routines.Options(metric))
+
+    def events(
+        self, callpaths: bool = False, event: str | None = None, limit: int | None = None
+    ) -> pd.DataFrame:
+        """User events, thread by thread: samples, maximum, minimum, mean, stddev, event, unit.
+
+        Args:
+            callpaths: call path by call path, as `user_events`.
+            event: only events of this name, part of a name, or pattern.
+            limit: rows of each thread; None for all.
+
+        Raises:
+            taupy.errors.UsageError: no event has the name.
+        """
+        return self._answer(events.views, events.Options(callpaths, event, limit))
 
     def _answer(
         self, views: Callable[[ProfileDB, int, _Options], list[View]], options: _Options

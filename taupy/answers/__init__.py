@@ -24,11 +24,14 @@ ANSWERS = {
         "Waiting",
         "show what threads did: compute, wait for a processor, sleep, wait for a disk",
     ),
+    "routines": ("All routines", ""),
+    "events": ("User events", "show user events: statistics of values that were noted"),
 }
 """In the order of the page's tabs: the title of the tab, and what the command does."""
 
 EXCEPTIONS = {
     ("kernel", "page"): "a page cannot be asked for a kernel by its name",
     ("kernel", "command"): "commands/kernel.py: stored code of a kernel that no trial has",
+    ("routines", "command"): "commands/pprof.py: the same rows, thread by thread, and sums",
 }
 """What has no tab, and whose command is another module than `commands/answering.py`; and why."""

@@ -6,14 +6,13 @@ spans without the spans right below it, and the rows of a step add up to the ste
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from taupy.answers.layer_sums import NO_LAYER, Layers, is_of_layers
-from taupy.answers.layers import TIMES, Options, thread_title
+from taupy.answers.layer_sums import NO_LAYER, TIMES, Layers, is_of_layers, thread_title
 from taupy.answers.steps import notable
 from taupy.errors import UsageError
 from taupy.model.forest import outermost, preorder
@@ -60,14 +59,19 @@ def check(trial: int, stamped: Stamped) -> None:
 def views(
     table: Table,
     stamped: Stamped,
-    options: Options,
+    layers_of: Callable[[Table], Layers],
+    tree: bool = False,
     limit: int | None = None,
+    whole: bool = True,
 ) -> list[View]:
     """One table for each host thread that called layers: a row per step and layer.
 
     Args:
         table: the answer to `layers.question`.
+        layers_of: the sums of a thread's part of the table.
+        tree: in the order of calls, indented; otherwise the largest own time first.
         limit: layers of each step, those with the largest own time.
+        whole: show all steps; otherwise the first, the last, and the slowest outliers.
     """
     by_time, left = [], []
     for thread, part in table.parts("thread").items():
@@ -75,15 +79,15 @@ def views(
         if thread.kind == "host" and has_layers and thread not in stamped.spans:
             left.append(f"{thread.node}.{thread.context}.{thread.thread} ({thread.name})")
         elif thread.kind == "host" and has_layers:
-            layers = Layers(part, options.by, options.depth)
+            layers = layers_of(part)
             on_gpus = [
-                (Layers(other, options.by, options.depth), stamped.streams[stream])
+                (layers_of(other), stamped.streams[stream])
                 for stream, other in table.parts("thread").items()
                 if stream in stamped.streams and stream.node == thread.node
             ]
             divided = _Divided(thread, layers, stamped, on_gpus)
-            shown = divided.recorded if options.whole else _shown(stamped, divided.recorded)
-            by_time.append((divided.layers.owned, _view(thread, divided, shown, options, limit)))
+            shown = divided.recorded if whole else _shown(stamped, divided.recorded)
+            by_time.append((divided.layers.owned, _view(thread, divided, shown, tree, limit)))
     by_time.sort(key=lambda pair: -pair[0])
     tables = [view for _, view in by_time]
     notes = [f"threads without a trace: {listing(left, 4)}"] if left else []
@@ -255,11 +259,11 @@ def _nearest(parent: Sequence[int], rows: _Numbers) -> _Numbers:
 
 
 def _view(
-    thread: ThreadRow, divided: _Divided, shown: set[int], options: Options, limit: int | None
+    thread: ThreadRow, divided: _Divided, shown: set[int], tree: bool, limit: int | None
 ) -> View:
     labels, types = [*divided.layers.numbers], divided.layers.types
-    order = {label: at for at, label in enumerate(divided.layers.nested())} if options.tree else {}
-    depth = divided.layers.nested() if options.tree else {}
+    order = {label: at for at, label in enumerate(divided.layers.nested())} if tree else {}
+    depth = divided.layers.nested() if tree else {}
     by_step: dict[int, list[int]] = {}
     seen = np.isin(divided.step, [*shown, NO_STEP]) & divided.sums.any(axis=0)
     for at in np.flatnonzero(seen).tolist():

@@ -22,10 +22,23 @@ from taupy.model.table import Table
 from taupy.network.layers import is_backward, is_call, is_layer, layer_of
 from taupy.network.phase_sums import row_phases
 from taupy.network.phases import kind_of
+from taupy.pprof.view import Column
 
 NO_LAYER = "(no layer)"
 _BACKWARD = ("_engine_run_backward", "run_backward")
 
+
+TIMES = (
+    Column("share_percent", "percent", "%Own", width=5),
+    Column("own_ns", "time_ns", "Own", width=9),
+    Column("forward_ns", "time_ns", "Forward", width=9),
+    Column("validation_ns", "time_ns", "Validation", width=9, spare=True),
+    Column("backward_ns", "time_ns", "Backward", width=9),
+    Column("recompute_ns", "time_ns", "Recompute", width=9),
+    Column("gpu_ns", "time_ns", "GPU time", width=9),
+    Column("calls", "int", "Calls"),
+)
+"""The columns of a layer's times, and its calls."""
 
 Counts = Mapping[tuple[int, str], Sequence[int]]
 """Calls and backward passes by node and timer of the calls."""
@@ -226,6 +239,12 @@ def _with_numbers(label: str) -> list[str | tuple[int, str]]:
     parts = re.split(r"([0-9]+)", label)
     names = [(int(part), part) if at % 2 else part for at, part in enumerate(parts)]
     return ["1" if label.startswith("(") else "0", *names]
+
+
+def thread_title(thread: ThreadRow) -> str:
+    """`NODE 0, CONTEXT 0, THREAD 0 (MainThread)`."""
+    name = f" ({thread.name})" if thread.name else ""
+    return f"NODE {thread.node}, CONTEXT {thread.context}, THREAD {thread.thread}{name}"
 
 
 def is_of_layers(label: str) -> bool:

@@ -16,11 +16,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Literal, get_args
 
 from taupy.answers import answer, layer_facts
 from taupy.answers.answer import Nothing, option
-from taupy.answers.layer_sums import Growth, Layers, calls_and_passes, is_of_layers
+from taupy.answers.layer_sums import (
+    TIMES,
+    Growth,
+    Layers,
+    calls_and_passes,
+    is_of_layers,
+    thread_title,
+)
 from taupy.model.question import EVENTS, VALUES, Condition, Question
 from taupy.model.rows import ThreadRow
 from taupy.model.sampled import GROWTH
@@ -33,17 +41,6 @@ from taupy.profiledb.trial_facts import metadata_values
 from taupy.profiledb.values import values
 
 _OF_A_STEP = 10
-TIMES = (
-    Column("share_percent", "percent", "%Own", width=5),
-    Column("own_ns", "time_ns", "Own", width=9),
-    Column("forward_ns", "time_ns", "Forward", width=9),
-    Column("validation_ns", "time_ns", "Validation", width=9, spare=True),
-    Column("backward_ns", "time_ns", "Backward", width=9),
-    Column("recompute_ns", "time_ns", "Recompute", width=9),
-    Column("gpu_ns", "time_ns", "GPU time", width=9),
-    Column("calls", "int", "Calls"),
-)
-"""The columns of a layer's times, and its calls."""
 _COLUMNS = (
     *TIMES,
     *layer_facts.COLUMNS,
@@ -141,7 +138,8 @@ def _by_step(db: ProfileDB, trial: int, options: Options) -> list[View]:
     layer_steps.check(trial, spans)
     spans = with_streams(db, trial, spans)
     table = values(db, question(trial))
-    return layer_steps.views(table, spans, options, limit)
+    layers_of = partial(Layers, by=options.by, depth=options.depth)
+    return layer_steps.views(table, spans, layers_of, options.tree, limit, options.whole)
 
 
 def _growth(db: ProfileDB, trial: int) -> Growth:
@@ -189,12 +187,6 @@ def _placed(place: ThreadRow | int) -> tuple[str, tuple[str, ...], tuple[int, ..
     if isinstance(place, int):
         return f"RANK {place}", ("rank",), (place,)
     return thread_title(place), ("node", "thread"), (place.node, place.thread)
-
-
-def thread_title(thread: ThreadRow) -> str:
-    """`NODE 0, CONTEXT 0, THREAD 0 (MainThread)`."""
-    name = f" ({thread.name})" if thread.name else ""
-    return f"NODE {thread.node}, CONTEXT {thread.context}, THREAD {thread.thread}{name}"
 
 
 def _cells(label: str, layers: Layers, on_gpu: Sequence[Layers]) -> tuple[Cell, ...]:

@@ -23,7 +23,7 @@ COMMANDS = {
     "run": "run a program and store its profile as a trial",
     "report": "say what to do: findings by the seconds that could be saved, on one screen",
     "pprof": "show where a trial spent its time",
-    **{name: does for name, (_, does) in ANSWERS.items()},
+    **{name: does for name, (_, does) in ANSWERS.items() if does},
     "static": "show what the machine code of GPU kernels says, without a GPU",
     "top": "show the runs that are under way: their processes, hottest routines, phases and layers",
     "trials": "list, search, show, rename, tag and delete trials, and note facts about them",

@@ -16,17 +16,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from taupy.answers import events, routines
 from taupy.commands import bar, options, running
 from taupy.commands.pprof_arguments import PEOPLE_ROWS, TREE_MIN_PERCENT, check
 from taupy.commands.pprof_arguments import add_arguments as add_arguments
 from taupy.errors import TaupyError, UsageError
 from taupy.model import job
 from taupy.model.answer import Answer
-from taupy.model.metric import TIME
 from taupy.model.rows import ThreadRow
 from taupy.model.sampled import STATES
 from taupy.model.thread_groups import groups_of
-from taupy.pprof import events, figures, flat, selection, terminal
+from taupy.pprof import figures, flat, selection, terminal
 from taupy.pprof.figures import Order
 from taupy.pprof.selection import Test
 from taupy.pprof.view import View
@@ -123,7 +123,7 @@ class Request:
             return self._events(threads)
         if args.kernels:
             return self._kernels(threads)
-        name = args.metric or self._usual_metric()
+        name = args.metric or routines.usual_metric(self.db, self.trial_id)
         metric = metrics.resolve(self.db, self.trial_id, name)
         self.chosen = self._where(threads)
         views = self._of_metric(threads, metric)
@@ -133,21 +133,6 @@ class Request:
             kinds = self._kinds(threads)
             views = [beside.with_metrics(view, others, self.args.plain, kinds) for view in views]
         return views if metric.additive else [figures.without_shares(view) for view in views]
-
-    def _usual_metric(self) -> str:
-        """`time`, or the trial's only metric, such as samples.
-
-        Raises:
-            UsageError: the trial has several metrics, none of them `time`.
-        """
-        names_of_metrics = [metric.name for metric in query.metrics(self.db, self.trial_id)]
-        if len(names_of_metrics) > 1 and TIME.name not in names_of_metrics:
-            names = ", ".join(names_of_metrics)
-            raise UsageError(
-                f"trial {self.trial_id} has no metric 'time'; choose one with "
-                f"--metric NAME (it has: {names})"
-            )
-        return names_of_metrics[0] if len(names_of_metrics) == 1 else TIME.name
 
     def _others(self, threads: Sequence[ThreadRow]) -> list[Answer]:
         """The metrics of --also."""
@@ -218,20 +203,9 @@ class Request:
         return test
 
     def _events(self, threads: Sequence[ThreadRow]) -> list[View]:
-        tests = [selection.name_test(pattern) for pattern in self.args.filter]
-        rows = query.user_events(self.db, self.trial_id)
-        views_of = events.views(
-            rows,
-            threads,
-            (lambda name, event: any(test(name, event) for test in tests)) if tests else None,
-        )
-        if not views_of:
-            names = ", ".join(sorted({row.event for row in rows})[:8]) or "none"
-            raise TaupyError(
-                f"trial {self.trial_id} has no matching user event on these threads "
-                f"(its user events: {names})"
-            )
-        return [view.first(self.args.limit) for view in views_of.values()]
+        """What `taupy events --callpaths` shows, of these threads."""
+        choice = events.Options(callpaths=True, limit=self.args.limit)
+        return events.tables(self.db, self.trial_id, threads, choice, self.args.filter)
 
     def _kernels(self, threads: Sequence[ThreadRow]) -> list[View]:
         """What `taupy kernels` shows, of these threads; for people, also how busy the GPUs were."""
@@ -266,7 +240,7 @@ class Request:
         if meant is None and not terminal.holds_rows_only(args.form):
             every = query.user_events(self.db, self.trial_id)
             shown = [row for row in every if row.event not in STATES]  # `taupy waiting` has them
-            events_of = events.views(events.over_callpaths(shown), threads)
+            events_of = events.by_thread(events.over_callpaths(shown), threads)
         choice = flat.FlatOptions(
             sort=args.sort,
             reverse=args.reverse,

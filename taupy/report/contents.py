@@ -13,20 +13,18 @@ from taupy.answers import ANSWERS, EXCEPTIONS, memory, places, steps
 from taupy.answers.answer import Asked, Nothing, module
 from taupy.doors import door
 from taupy.model.finding import Finding
-from taupy.model.kernel_names import is_kernel, told_apart
 from taupy.model.profile import Steps
 from taupy.model.progress import SILENT, Progress
 from taupy.model.question import VALUES, Question
-from taupy.model.rows import ThreadRow, TimerRow, TrialRow
+from taupy.model.rows import ThreadRow, TrialRow
 from taupy.model.sampled import CUDA_ALLOCATED, RESIDENT
 from taupy.model.step_times import per_step
-from taupy.pprof import events
 from taupy.pprof.view import Column, Kind, View
 from taupy.profiledb import activities, query, sources
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.steps import steps_of
 from taupy.profiledb.values import values
-from taupy.report.forest import ALONE, DIMENSIONS, Aligned, Forest, source_of, thread_name
+from taupy.report.forest import ALONE, DIMENSIONS, Aligned, Forest
 from taupy.report.heat import HeatMap
 from taupy.report.report import Report, report
 from taupy.report.timeline import MOST, Timeline
@@ -38,16 +36,6 @@ _MICROSECOND = timedelta(microseconds=1)
 _MOST_LINES = 8
 """Maximum number of processes whose memory is drawn."""
 
-_ROUTINES = (
-    Column("thread", heading="Thread"),
-    Column("share_percent", "percent", "%Own"),
-    Column("own_ns", "time_ns", "Own"),
-    Column("time_ns", "time_ns", "Time"),
-    Column("calls", "int", "Calls"),
-    Column("routine", heading="Routine"),
-    Column("place", heading="Source"),
-    Column("groups", heading="Groups"),
-)
 _FACTS = (Column("name", heading="What"), Column("value", heading="Value"))
 
 
@@ -126,8 +114,6 @@ def of_trial(db: ProfileDB, trial: TrialRow, progress: Progress = SILENT) -> Con
     sections = (
         Section("overview", "Overview", _overview(report(db, trial), contents.forest, of_phases)),
         *(Section(name, ANSWERS[name][0], parts) for name, parts in answers.items()),
-        Section("routines", "All routines", [Part(views=[_routines(db, trial)])]),
-        Section("events", "User events", _events(db, trial)),
         Section("machine", "Machine and run", _metadata(db, trial)),
     )
     contents.sections = [section for section in sections if section.parts]
@@ -307,39 +293,6 @@ def _over_time(view: View) -> list[Series]:
             moment = (cell["start_ns"] + cell["end_ns"]) / 2e9
             lines.setdefault(cell["node"], []).append((moment, cell["resident_bytes"]))
     return [Series(f"process {node}", points, "bytes") for node, points in lines.items()]
-
-
-def _events(db: ProfileDB, trial: TrialRow) -> list[Part]:
-    rows = events.over_callpaths(query.user_events(db, trial.id))
-    views = events.views(rows, query.threads(db, trial.id))
-    return [Part(views=[view]) for view in views.values()]
-
-
-def _routines(db: ProfileDB, trial: TrialRow) -> View:
-    table = values(db, Question((trial.id,), by=("thread", "timer"), values=VALUES))
-    own = table.column("exclusive", "time")
-    whole: dict[object, float] = {}
-    for thread, value in zip(table.codes["thread"], own, strict=True):
-        whole[thread] = whole.get(thread, 0) + (value or 0)
-    rows = []
-    timers: Sequence[TimerRow] = table.labels["timer"]
-    short = told_apart(timer.timer for timer in timers if is_kernel(timer.groups))
-    for row in sorted(range(table.size), key=lambda row: -(own[row] or 0)):
-        thread = table.labels["thread"][table.codes["thread"][row]]
-        timer = timers[table.codes["timer"][row]]
-        total = whole[table.codes["thread"][row]]
-        mine = own[row]
-        rows.append((
-            thread_name(thread),
-            None if mine is None or not total else 100 * mine / total,
-            mine,
-            table.column("inclusive", "time")[row],
-            table.column("calls")[row],
-            short.get(timer.timer, timer.short_name),
-            source_of(timer),
-            timer.groups,
-        ))  # fmt: skip
-    return View("", _ROUTINES, rows)
 
 
 def _metadata(db: ProfileDB, trial: TrialRow) -> list[Part]:

@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from taupy.answers import events
 from taupy.model.rows import EventRow, FlatRow
-from taupy.pprof import events, flat, terminal
+from taupy.pprof import flat, terminal
 from tests.unit.pprof.build import answer, thread
 
 SHARED = os.environ.get("TAUPY_SHARED_DATA")
@@ -139,7 +140,7 @@ def test_the_whole_page_is_taus_but_for_short_times_per_call():
 
 def test_user_events_are_those_of_taus_pprof():
     _, found = profile("py311_pytau_api")
-    (view,) = events.views(found, [thread()]).values()
+    (view,) = events.by_thread(found, [thread()]).values()
     ours = [line.split(None, 5) for line in shown([view]).split("\n")[4:] if line]
     text = (FOLDER / "py311_pytau_api" / "pprof" / "a.txt").read_text()
     table = text[text.index("Event Name") :].split("\n")[2:]

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from taupy.answers import layer_steps, layers
+from taupy.answers.layer_sums import Layers
 from taupy.commands import main
 from taupy.model.gpu import Activity, Launch
 from taupy.model.profile import Thread, Timer
@@ -164,7 +165,9 @@ def test_the_steps_add_up_to_the_run(tmp_path, choice):
         trial = add_profile(db, training())
         table = values(db, layers.question(trial))
         whole = layers.views(db, trial, choice)
-        divided = layer_steps.views(table, stamped(db, trial), choice)
+        divided = layer_steps.views(
+            table, stamped(db, trial), lambda part: Layers(part, choice.by, choice.depth)
+        )
     assert len(whole) == len(divided) == 2
     for run, parts in zip(whole, divided, strict=True):
         assert totals(run) == totals(parts)

@@ -1,18 +1,35 @@
-"""USER EVENTS: statistics of sampled values, one table per thread."""
+"""Show user events: statistics of values that the program or taupy has noted, thread by thread.
+
+    taupy events                      the trial stored last
+    taupy events 12 --callpaths       call path by call path, as TAU's context events
+    taupy events --event loss         only those whose name matches
+
+`taupy pprof` shows them below the routines of each thread.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 
+from taupy.answers import answer
+from taupy.answers.answer import Nothing, option
+from taupy.errors import UsageError
 from taupy.model.rows import EventRow, ThreadRow
 from taupy.model.sampled import OF_PROCESSES, PEAKS
-from taupy.pprof import figures
+from taupy.pprof import figures, selection
 from taupy.pprof.selection import Place, place_of
 from taupy.pprof.view import Column, View
+from taupy.profiledb import query
+from taupy.profiledb.database import ProfileDB
+from taupy.units import listing
 
 LONGEST_PATH = 3
 """Number of routines shown of a call path, counted from its end."""
+
+_NAMED = 8
+"""Number of events that an error message names."""
 
 _COLUMNS = (
     *figures.THREAD_COLUMNS,
@@ -28,25 +45,73 @@ _COLUMNS = (
 )
 
 
-def views(
-    rows: Sequence[EventRow],
+@dataclass(frozen=True)
+class Options(answer.Asked):
+    callpaths: bool = option(False, "call path by call path")
+    event: str | None = option(
+        None,
+        "only events of this name: a part, a pattern with * and ?, or /REGEX/",
+        metavar="NAME",
+        is_text=True,
+    )
+    limit: int | None = answer.limit()
+
+
+PAGES = (Options(),)
+
+
+def views(db: ProfileDB, trial: int, options: Options) -> list[View]:
+    """One table for each thread that has events.
+
+    Raises:
+        UsageError: no event has such a name.
+    """
+    names = () if options.event is None else (options.event,)
+    return tables(db, trial, query.threads(db, trial), options, names)
+
+
+def tables(
+    db: ProfileDB,
+    trial: int,
     threads: Sequence[ThreadRow],
-    meant: Callable[[str, str], bool] | None = None,
-) -> dict[Place, View]:
-    """One table for each of these threads that has events.
+    options: Options,
+    names: Sequence[str] = (),
+) -> list[View]:
+    """The same of these threads.
 
     Args:
-        meant: predicate on the name as shown and on the event's own name.
+        names: of events, in place of the options' one; () for all.
     """
-    by_thread: dict[Place, list[EventRow]] = {place_of(thread): [] for thread in threads}
+    rows = query.user_events(db, trial)
+    if not rows:
+        raise Nothing(f"trial {trial} has no user events")
+    tests = [selection.name_test(name) for name in names]
+    chosen = [
+        row for row in rows if not tests or any(test(row_name(row), row.event) for test in tests)
+    ]
+    event_names = listing(sorted({row.event for row in rows}), _NAMED)
+    if not chosen:
+        patterns = " or ".join(map(repr, names))
+        raise UsageError(
+            f"no user event of trial {trial} matches {patterns} (it has: {event_names})"
+        )
+    of_threads = by_thread(chosen if options.callpaths else over_callpaths(chosen), threads)
+    if not of_threads:
+        raise UsageError(
+            f"no user event of trial {trial} is on these threads (it has: {event_names})"
+        )
+    return [view.first(options.limit) for view in of_threads.values()]
+
+
+def by_thread(rows: Sequence[EventRow], threads: Sequence[ThreadRow]) -> dict[Place, View]:
+    """One table for each of these threads that has events."""
+    of_threads: dict[Place, list[EventRow]] = {place_of(thread): [] for thread in threads}
     for row in rows:
-        place = place_of(row)
-        if place in by_thread and (meant is None or meant(event_name(row), row.event)):
-            by_thread[place].append(row)
+        of_threads.get(place_of(row), []).append(row)
     return {
-        place_of(thread): _view(thread, of_thread)
+        place_of(thread): _view(thread, mine)
         for thread in threads
-        if (of_thread := by_thread[place_of(thread)])
+        if (mine := of_threads[place_of(thread)])
     }
 
 
@@ -54,7 +119,7 @@ def _view(thread: ThreadRow, rows: Sequence[EventRow]) -> View:
     place = place_of(thread)
     cells = [
         ("event", *place, thread.name, row.count, row.maximum, row.minimum, row.mean,
-         row.stddev, event_name(row), row.event, row.unit, row.callpath)
+         row.stddev, row_name(row), row.event, row.unit, row.callpath)
         for row in rows
     ]  # fmt: skip
     return View(
@@ -104,7 +169,7 @@ def _summed(rows: Sequence[EventRow]) -> EventRow:
     )
 
 
-def event_name(row: EventRow) -> str:
+def row_name(row: EventRow) -> str:
     """TAU's notation for an event in a call path, with its unit if it has one.
 
     Only the end of a long call path is shown.

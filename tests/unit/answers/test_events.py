@@ -1,8 +1,8 @@
 import math
 
+from taupy.answers import events
 from taupy.model.rows import EventRow
 from taupy.model.sampled import PEAK, RESIDENT
-from taupy.pprof import events
 from tests.unit.pprof.build import thread
 
 THREADS = [thread(), thread(0, 0, 1, "worker")]
@@ -13,7 +13,7 @@ def event(name, count, low, high, mean, stddev, *, callpath=None, unit="", numbe
 
 
 def test_every_thread_with_events_has_a_table():
-    made = events.views([event("loss", 2, 1.0, 3.0, 2.0, 1.0, number=1)], THREADS)
+    made = events.by_thread([event("loss", 2, 1.0, 3.0, 2.0, 1.0, number=1)], THREADS)
     assert list(made) == [(0, 0, 1)]
     view = made[0, 0, 1]
     assert view.title == "USER EVENTS Profile :NODE 0, CONTEXT 0, THREAD 1"
@@ -24,14 +24,14 @@ def test_every_thread_with_events_has_a_table():
 
 def test_events_of_other_threads_and_other_names_are_left_out():
     rows = [event("loss", 1, 0, 0, 0, 0), event("bytes", 1, 0, 0, 0, 0)]
-    made = events.views(rows, THREADS, lambda name, _: name == "loss")
-    assert [line[-3] for line in made[0, 0, 0].rows] == ["loss"]
-    assert events.views(rows, THREADS[1:]) == {}
+    made = events.by_thread(rows, THREADS)
+    assert [line[-3] for line in made[0, 0, 0].rows] == ["loss", "bytes"]
+    assert events.by_thread(rows, THREADS[1:]) == {}
 
 
 def test_an_event_is_named_with_its_unit_and_the_end_of_its_call_path():
     spelled = [
-        events.event_name(event("heap", 1, 0, 0, 0, 0, unit="KiB", callpath=path))
+        events.row_name(event("heap", 1, 0, 0, 0, 0, unit="KiB", callpath=path))
         for path in (None, "a => b => c", "a => b => c => d")
     ]
     assert spelled == ["heap (KiB)", "heap (KiB) : a => b => c", "heap (KiB) : ... => b => c => d"]
