@@ -386,44 +386,37 @@ class Database(api.Database):
     def sweep(
         self,
         *trials: str | int,
-        over: str,
+        over: str | None = None,
+        of: str | None = None,
         metric: str = "time",
         scaling: Scaling | None = None,
-        across: SweepAcross | None = None,
         baseline: str | int | float | None = None,
-        of: str | None = None,
+        across: SweepAcross | None = None,
     ) -> DrawnSweep:
         """The effect of a parameter: speed-up, efficiency, load imbalance, correlations.
 
         Args:
             trials: selectors; the default is the last sweep over the parameter.
-            over: name of metadata, or `threads`, `nodes` or `gpus`, counted in the trials.
-            scaling: "strong", "weak" or "none"; by default strong if the parameter is counted.
-            across: how to combine threads: "max", "mean" or "total".
-            baseline: value that the others are compared with; None for the first.
+            over: name of metadata, or `threads`, `nodes` or `gpus`, counted in the trials; by
+                default the first parameter of the last `taupy run --sweep`.
             of: a routine or phase with everything it calls, or "program"; by default the
                 program without imports and start-up.
+            scaling: "strong", "weak" or "none"; by default strong if the parameter is counted.
+            baseline: value that the others are compared with; None for the first.
+            across: how to combine threads: "max", "mean" or "total".
 
         Returns:
-            A `DrawnSweep` with `frame("totals")`, `frame("routines")` and others, and `plot(FILE)`;
-            docs/sweeps.md describes the columns.
+            A `DrawnSweep` with `frame("totals")`, `frame("routines")` and others, the tables of
+            `taupy sweep --show`, and `plot(FILE)`.
 
         Raises:
             taupy.errors.NoSuchTrial, MissingMetric, UsageError: as for `taupy sweep`.
         """
+        question = SweepOptions(
+            over, of, metric, scaling, None if baseline is None else str(baseline), across
+        )
         with self._opened() as db:
-            return DrawnSweep(
-                db,
-                over,
-                [str(trial) for trial in trials],
-                SweepOptions(
-                    metric=metric,
-                    scaling=scaling,
-                    across=across,
-                    baseline=None if baseline is None else str(baseline),
-                    of=of,
-                ),
-            )
+            return DrawnSweep(db, list(map(str, trials)), question)
 
     def gate(
         self,

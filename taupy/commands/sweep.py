@@ -1,70 +1,30 @@
-"""Show the effect of a parameter: speed-up, efficiency, load imbalance, correlations.
-
-    taupy run --sweep batch_size=16,32,64 -- train.py {batch_size}
-    taupy sweep                                      the last sweep
-    taupy sweep --by batch_size
-    taupy sweep --by threads --scaling strong --show all
-    taupy sweep --by batch_size meta.gpu=H200 --plot sweep.html
-    taupy sweep --block 64,128,256 --kernel gemm     block sizes, ranked by the kernel's stored code
-
-The parameter is metadata of the trials, or `threads`, `nodes` or `gpus`, which are counted.
-Select trials as for `taupy trials`.
-"""
+"""The command `taupy sweep`: `study/sweep.py`."""
 
 from __future__ import annotations
 
 import argparse
 from dataclasses import replace
 
-from taupy.commands import bar, options
+from taupy.commands import answering, bar, options
 from taupy.commands.messages import say
 from taupy.errors import NoSuchTrial, UsageError
 from taupy.pprof import terminal
 from taupy.profiledb import selector
 from taupy.profiledb.dimensions import METADATA
-from taupy.profiledb.sweeps import last_parameter
-from taupy.study.scaling import SCALINGS
-from taupy.study.sweep import ACROSS, PARTS, Part, Sweep, SweepOptions
+from taupy.study import sweep as study
+from taupy.study.sweep import PARTS, Part, Sweep, SweepOptions
+
+__doc__ = study.__doc__
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("selector", nargs="*", metavar="TRIAL", help="which trials")
-    parser.add_argument("--over", dest="by", action=options.Renamed, help=argparse.SUPPRESS)
-    parser.add_argument(
-        "--by",
-        metavar="DIMENSION",
-        help="the parameter: a metadata name, or threads, nodes, gpus (default: the first one of "
-        "the last `taupy run --sweep`)",
-    )
-    parser.add_argument(
-        "--of",
-        metavar="NAME",
-        help="a routine or phase with everything it calls, or `program` (default: the program "
-        "without imports and start-up)",
-    )
-    parser.add_argument("--metric", default="time", metavar="NAME", help="default: time")
+    answering.add_options(parser, SweepOptions)
     parser.add_argument(
         "--show",
         metavar="WHAT",
         help=f"{', '.join(PARTS)}, several with commas, or all (default: totals, steps of a "
         "training, routines)",
-    )
-    parser.add_argument(
-        "--scaling",
-        choices=SCALINGS,
-        default=None,
-        help="strong: constant work; weak: work grows with the parameter; none: no efficiency "
-        "(default: strong for threads, nodes and gpus, else none)",
-    )
-    parser.add_argument(
-        "--baseline", metavar="VALUE", help="reference for speed-up (default: the first value)"
-    )
-    parser.add_argument(
-        "--across",
-        choices=ACROSS,
-        default=None,
-        help="how to combine threads: the longest, the mean or the sum "
-        "(default: max for times, total for other metrics)",
     )
     options.add_limit_argument(parser, "routines shown (default: 10)", default=10)
     parser.add_argument(
@@ -122,19 +82,9 @@ def run(args: argparse.Namespace) -> int:
     for path in args.plot:
         if path.rpartition(".")[2].lower() not in ("png", "svg", "html"):
             raise UsageError(f"--plot takes a file ending in .png, .svg or .html, got {path!r}")
+    question = replace(answering.chosen(args, SweepOptions), failed=args.all)
     with options.opened(args) as db, bar.shown("reading the trials"):
-        over = args.by.removeprefix(METADATA) if args.by else last_parameter(db)
-        if over is None:
-            raise UsageError(
-                "name the parameter: taupy sweep --by NAME, with NAME a metadata name, or "
-                "threads, nodes, gpus (no trial comes from `taupy run --sweep`)"
-            )
-        sweep = Sweep(
-            db,
-            over,
-            args.selector,
-            SweepOptions(args.metric, args.scaling, args.across, args.baseline, args.all, args.of),
-        )
+        sweep = Sweep(db, args.selector, question)
     from taupy.study.sweep_views import view
 
     limit = None if args.all else args.limit

@@ -1,31 +1,39 @@
-"""A sweep: trials over a parameter, read from the database and analyzed by `scaling.py`.
+"""Show the effect of a parameter: speed-up, efficiency, load imbalance, correlations.
 
-    sweep = taupy.open("taupy.db").sweep(over="batch_size")
-    sweep.totals(), sweep.routines(), sweep.phases(), sweep.imbalance()
-    sweep.correlation(), sweep.outliers(), sweep.top(10)
-    sweep.frame("routines")          any of them as a pandas frame
+    taupy run --sweep batch_size=16,32,64 -- train.py {batch_size}
+    taupy sweep                                      the last sweep
+    taupy sweep --by batch_size
+    taupy sweep --by threads --scaling strong --show all
+    taupy sweep --by batch_size meta.gpu=H200 --plot sweep.html
+    taupy sweep --block 64,128,256 --kernel gemm     block sizes, ranked by the kernel's stored code
 
-Commands and notebooks use this; `sweep_views.py` makes tables, `sweep_plot.py` pictures.
+The parameter is metadata of the trials, or `threads`, `nodes` or `gpus`, which are counted.
+Select trials as for `taupy trials`.
+
+In a notebook, `taupy.open("taupy.db").sweep(over="batch_size")` has methods of these names, such as
+`totals()`, and `frame("routines")`. `sweep_views.py` makes tables, `sweep_plot.py` pictures.
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from statistics import median
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
-from taupy import frames
 from taupy.analysis import comparable
 from taupy.comparison.matching import names_apart
+from taupy.comparison.trial_values import TrialValues
 from taupy.errors import UsageError
 from taupy.escaping import visible
-from taupy.frames import Kind
 from taupy.model.metric import NOT_ROUTINES, TIME
+from taupy.model.options import Asked, option
+from taupy.pprof import forms
 from taupy.profiledb.database import ProfileDB
-from taupy.profiledb.meaning import meant_in
+from taupy.profiledb.dimensions import METADATA
 from taupy.profiledb.opening import opened
-from taupy.profiledb.sweeps import OWN, SweptTrials, swept_trials
+from taupy.profiledb.sweeps import OWN, SweptTrials, last_parameter, swept_trials
 from taupy.study.scaling import (
     SCALINGS,
     Correlation,
@@ -65,10 +73,6 @@ PARTS: tuple[Part, ...] = get_args(Part)
 _TIMES = ("ns", "us", "ms", "s")
 _PHASE = "PHASE"
 _MOST_CORRELATED = 20
-_MAY_LACK = (
-    *("share", "cumulative", "speedup", "efficiency", "pearson", "spearman"),
-    *("samples_per_second", "tokens_per_second", "memory", "gpu_memory"),
-)
 
 
 def _mixed(selected: SweptTrials) -> list[str]:
@@ -92,19 +96,51 @@ def _mixed(selected: SweptTrials) -> list[str]:
     ]
 
 
-class SweepOptions(NamedTuple):
-    """What a sweep measures; see `taupy sweep --help`.
+@dataclass(frozen=True)
+class SweepOptions(Asked):
+    """What a sweep measures.
 
     Attributes:
+        over: the parameter: a metadata name, or threads, nodes, gpus; None for the first one of
+            the last `taupy run --sweep`.
         failed: include failed and incomplete trials.
     """
 
-    metric: str = "time"
-    scaling: Scaling | None = None
-    across: Across | None = None
-    baseline: str | None = None
+    over: str | None = option(
+        None,
+        "the parameter: a metadata name, or threads, nodes, gpus (default: the first one of "
+        "the last `taupy run --sweep`)",
+        names=("--by", "--over"),
+        metavar="DIMENSION",
+        is_text=True,
+    )
+    of: str | None = option(
+        None,
+        "a routine or phase with everything it calls, or `program` (default: the program "
+        "without imports and start-up)",
+        metavar="NAME",
+        is_text=True,
+    )
+    metric: str = option("time", "default: time", metavar="NAME", is_text=True)
+    scaling: Scaling | None = option(
+        None,
+        "strong: constant work; weak: work grows with the parameter; none: no efficiency "
+        "(default: strong for threads, nodes and gpus, else none)",
+        choices=SCALINGS,
+    )
+    baseline: str | None = option(
+        None,
+        "reference for speed-up (default: the first value)",
+        metavar="VALUE",
+        is_text=True,
+    )
+    across: Across | None = option(
+        None,
+        "how to combine threads: the longest, the mean or the sum "
+        "(default: max for times, total for other metrics)",
+        choices=ACROSS,
+    )
     failed: bool = False
-    of: str | None = None
 
 
 USUAL = SweepOptions()
@@ -122,50 +158,45 @@ class Sweep:
     """
 
     def __init__(
-        self,
-        db: ProfileDB,
-        over: str,
-        selectors: Sequence[str] = (),
-        choice: SweepOptions = USUAL,
+        self, db: ProfileDB, selectors: Sequence[str] = (), question: SweepOptions = USUAL
     ) -> None:
-        metric, scaling, across, baseline, failed, of = choice
-        if scaling is not None and scaling not in SCALINGS:
-            raise UsageError(f"scaling must be one of {', '.join(SCALINGS)}, not {scaling!r}")
-        if across is not None and across not in ACROSS:
-            raise UsageError(f"across must be one of {', '.join(ACROSS)}, not {across!r}")
-        selected = swept_trials(db, over, selectors, failed=failed)
+        metric, of, baseline = question.metric, question.of, question.baseline
+        over = question.over.removeprefix(METADATA) if question.over else last_parameter(db)
+        if over is None:
+            raise UsageError(
+                "name the parameter: taupy sweep --by NAME, with NAME a metadata name, or "
+                "threads, nodes, gpus (no trial comes from `taupy run --sweep`)"
+            )
+        selected = swept_trials(db, over, selectors, failed=question.failed)
         self.over = over
         self._path = db.path
         self._of = of
         self.counted = selected.counted
         self.notes = list(selected.notes)
-        self.scaling: Scaling = scaling or ("strong" if selected.counted else "none")
+        self.scaling: Scaling = question.scaling or ("strong" if selected.counted else "none")
         self._facts = selected.facts
         self.notes += _mixed(selected)
         ids = [run.trial.id for run in selected.trials]
-        meant, problems = meant_in(db, ids, metric)
-        lacking = [id for id in ids if id in problems]
-        if not meant:
-            raise problems[lacking[-1]]
-        first_metric = meant[0].metric.metric
-        additive = all(values_meant.metric.additive for values_meant in meant)
-        self.metric = first_metric
-        is_time = first_metric.unit in _TIMES
-        self.across: Across = across or ("max" if additive and is_time else "total")
-        if not additive:
+        values = TrialValues.of(db, ids, metric, lenient=True)
+        self.metric = values.metric
+        self._additive = values.additive
+        is_time = self.metric.unit in _TIMES
+        self.across: Across = question.across or ("max" if is_time else "total")
+        if not self._additive:
             self.across = "total"
             self.notes.append(
                 f"{visible(metric)} is a ratio: over threads it is the ratio of the sums, and it "
                 "has no shares"
             )
-        self._additive = additive
-        if lacking:
+        if values.missing:
             self.notes.append(
-                f"omitted {several(len(lacking), 'trial')} without {visible(metric)} "
-                f"({', '.join(map(str, lacking[:10]))})"
+                f"omitted {several(len(values.missing), 'trial')} without {visible(metric)} "
+                f"({', '.join(map(str, values.missing[:10]))})"
             )
         swept = {run.trial.id: run for run in selected.trials}
-        read = [run for values_meant in meant for run in measured(db, values_meant, swept, of)]
+        read = [
+            run for values_meant in values.meant for run in measured(db, values_meant, swept, of)
+        ]
         self._measured = sorted(read, key=lambda run: ids.index(run.swept.trial.id))
         self._note_part(of, selected)
         for run in self._measured:
@@ -180,7 +211,7 @@ class Sweep:
                 f"{', '.join(self.values)})"
             )
         self.baseline = baseline if baseline is not None else self.values[0]
-        self.warnings = self._names_apart() if additive else []
+        self.warnings = self._names_apart() if self._additive else []
 
     def _note_part(self, of: str | None, selected: SweptTrials) -> None:
         """Note which part of the program is measured."""
@@ -374,24 +405,26 @@ class Sweep:
 
     # --- other forms ----------------------------------------------------------
 
-    def rows(self, part: Part) -> list[Any]:
-        """The rows of an operation, by its name."""
+    def frame(self, part: Part = "totals") -> pd.DataFrame:
+        """One of the tables, as `taupy sweep --csv` gives it.
+
+        `attrs` has `over`, `metric`, `unit` of the values, and `notes`.
+
+        Raises:
+            UsageError: there is no such table.
+        """
+        from taupy.study.sweep_views import view
+
         if part not in PARTS:
             raise UsageError(f"unknown part {part!r}: use one of {', '.join(PARTS)}")
-        rows: list[Any] = getattr(self, part)()
-        return rows
-
-    def frame(self, part: Part = "totals") -> pd.DataFrame:
-        """An operation as a frame; its columns are the fields of its rows.
-
-        Values have the unit `attrs["unit"]`; shares and efficiencies are between 0 and 1.
-        """
-        names = _ROWS[part]._fields
-        kinds: dict[str, Kind] = {name: "real" for name in _MAY_LACK if name in names}
-        if "value" in names and all(as_number(value) is not None for value in self.values):
-            kinds["value"] = "number"
-        frame = frames.frame(self.rows(part), names, kinds, documented=False)
-        frame.attrs.update(over=self.over, metric=self.metric.name, unit=self.metric.unit)
+        table = view(self, part, None, people=False)
+        frame = forms.frame([table])
+        frame.attrs.update(
+            over=self.over,
+            metric=self.metric.name,
+            unit=self.metric.unit,
+            notes=[*self.warnings, *table.notes],
+        )
         return frame
 
     # --- within ---------------------------------------------------------------
@@ -526,15 +559,3 @@ def _says_the_same(texts: Sequence[str | None], values: Sequence[str]) -> bool:
     pairs = set(zip(texts, values, strict=True))
     same = len(pairs) == len(set(texts)) == len(set(values))
     return same and any(text is None or as_number(text) is None for text in texts)
-
-
-_ROWS: dict[Part, Any] = {
-    "totals": Scaled,
-    "steps": StepsRow,
-    "routines": TimerRow,
-    "phases": TimerRow,
-    "imbalance": BalanceRow,
-    "correlation": Correlation,
-    "outliers": OutlierRow,
-    "top": TopRow,
-}

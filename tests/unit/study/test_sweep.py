@@ -205,7 +205,7 @@ def test_failed_trials_and_those_without_the_parameter_are_left_out_and_named():
         "1 trial that failed or are incomplete left out (3)",
     ]
     with ProfileDB.open("taupy.db") as db:
-        assert Sweep(db, "n", choice=SweepOptions(failed=True)).totals()[1].runs == 3
+        assert Sweep(db, question=SweepOptions("n", failed=True)).totals()[1].runs == 3
 
 
 @pytest.mark.slow
@@ -377,7 +377,7 @@ def test_every_table_has_every_form_and_a_frame(strong, capsys, part):
     assert main(["sweep", "--over", "n", "--show", part, "--json", "--all"]) == 0
     rows = json.loads(capsys.readouterr().out)["rows"]
     found = sweep(over="n")
-    assert len(rows) == len(found.rows(part))
+    assert len(rows) == len(getattr(found, part)())
     pandas = pytest.importorskip("pandas")
     frame = found.frame(part)
     assert len(frame) == len(rows)
@@ -463,10 +463,38 @@ def test_the_database_gives_sweeps(strong):
     found = taupy.open("taupy.db").sweep("app", over="n", scaling="strong")
     assert repr(found) == "<sweep over n: 5 trials, 3 values, time [ns]>"
     totals = found.frame("totals")
-    assert totals["median"].tolist() == [1300, 900, 410]
+    assert totals["median_ns"].tolist() == [1300, 900, 410]
+    notes = totals.attrs.pop("notes")
     assert totals.attrs == {"over": "n", "metric": "time", "unit": "ns"}
-    without = taupy.open("taupy.db").sweep("app", over="n").frame("totals")
-    assert without["efficiency"].isna().all() and without["efficiency"].dtype == float
+    assert notes[0].startswith("the longest thread of each run; speed-up: median at n=1 divided by")
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_a_frame_is_the_table_of_the_command(strong, capsys, part):
+    import csv
+
+    import taupy
+    from taupy.commands import main
+
+    found = taupy.open("taupy.db").sweep("app", over="n", scaling="strong").frame(part)
+    arguments = ["sweep", "app", "--by", "n", "--scaling", "strong", "--show", part, "--csv"]
+    assert main([*arguments, "--all"]) == 0
+    header, *rows = csv.reader(capsys.readouterr().out.splitlines())
+    assert [*found.columns] == header and len(rows) == len(found)
+    assert [_cells(row) for row in rows] == [
+        _cells(row) for row in found.itertuples(index=False, name=None)
+    ]
+
+
+def _cells(row):
+    """Numbers as numbers; "" for what is absent."""
+    cells = []
+    for cell in row:
+        try:
+            cells.append("" if float(cell) != float(cell) else float(cell))
+        except (TypeError, ValueError):
+            cells.append(cell or "")
+    return cells
 
 
 def with_gpus(number, count):
