@@ -34,4 +34,8 @@ EXCEPTIONS = {
     ("kernel", "command"): "commands/kernel.py: stored code of a kernel that no trial has",
     ("routines", "command"): "commands/pprof.py: the same rows, thread by thread, and sums",
 }
-"""What has no tab, and whose command is another module than `commands/answering.py`; and why."""
+"""What has no tab, and whose command is another module than `commands/answering.py`; and why.
+
+A page, which cannot be asked, shows an answer with the options of its `PAGES`. Programs, such as
+notebooks, get all rows: they have no `whole`.
+"""

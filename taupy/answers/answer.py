@@ -15,8 +15,6 @@ from taupy.model.options import option as option
 from taupy.model.options import settings as settings
 from taupy.model.options import subject as subject
 from taupy.model.options import whole as whole
-from taupy.network.layers import LACKING
-from taupy.network.steps import UNSEEN
 from taupy.pprof.view import Column, View
 from taupy.profiledb.database import ProfileDB
 
@@ -39,6 +37,8 @@ def column_of(by: str) -> Column:
 def with_remarks(db: ProfileDB, trial: int, views: list[View]) -> list[View]:
     """The same views; the last one notes what the trial lacks: details of steps outside a window,
     and what no library was built for."""
+    from taupy.network.layers import LACKING
+    from taupy.network.steps import UNSEEN
     from taupy.profiledb.trial_facts import metadata_values
 
     stored = (metadata_values(db, name).get(trial) for name in (UNSEEN, LACKING))

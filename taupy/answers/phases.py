@@ -196,8 +196,7 @@ def _view(
             *_percentiles(training, kind),
             kind,
         )
-        for kind in (*KINDS, *APART, NO_PHASE)
-        if (sums_of_kind := sums.get(kind)) is not None
+        for kind, sums_of_kind in sums.items()
     ]
     count = f"{steps} steps" if steps else "no steps: no optimizer of a known framework was called"
     kind: Kind = "text" if by in ("layer", "layer_type") else "int"

@@ -15,7 +15,7 @@ from taupy.model.question import Condition, Label, Question
 from taupy.model.rows import TimerRow
 from taupy.model.table import Table
 from taupy.network.phase_paths import Within, phase_in
-from taupy.network.phases import STEP
+from taupy.network.phases import APART, KINDS, STEP
 
 NO_PHASE = "(no phase)"
 _TREE = ("thread", "callpath", "parent", "timer")
@@ -35,7 +35,7 @@ def question(trial: int, by: str = "thread") -> Question:
 
 
 def by_kind(table: Table) -> tuple[dict[str, Sum], int]:
-    """The sums of each kind, and the number of steps, of one thread."""
+    """The sums of each kind, in the order of kinds, and the number of steps, of one thread."""
     return summed(table, *row_phases(table))
 
 
@@ -49,8 +49,9 @@ def summed(
     entered = [group if begun else -1 for group, begun in zip(groups, begins, strict=True)]
     calls = table.summed(entered, len(numbers))[table.named("calls")]
     sums = {
-        kind: Sum(time or 0, None if kind == NO_PHASE else int(count or 0))
-        for kind, time, count in zip(numbers, times, calls, strict=True)
+        kind: Sum(times[at] or 0, None if kind == NO_PHASE else int(calls[at] or 0))
+        for kind in (*KINDS, *APART, NO_PHASE)
+        if (at := numbers.get(kind)) is not None
     }
     is_step = [timer.short_name.startswith(STEP) for timer in timers]
     steps = table.taken([row for row, code in enumerate(table.codes["timer"]) if is_step[code]])

@@ -19,7 +19,6 @@ from taupy.model.job import is_rank
 from taupy.model.question import Question
 from taupy.model.rows import ThreadRow, TrialRow
 from taupy.network import phase_sums
-from taupy.network.phases import APART, KINDS
 from taupy.profiledb.database import ProfileDB
 from taupy.report.evidence import trial_of
 
@@ -108,11 +107,10 @@ def _phases(trial: Trial, thread: ThreadRow | None) -> tuple[tuple[Phase, ...], 
     rows = [row for row, other in enumerate(calls.thread) if other == thread]
     sums, steps = phase_sums.by_kind(calls.table.taken(rows))
     whole = sum(kind_sum.time for kind_sum in sums.values())
-    shown = [
-        Phase(kind, sums[kind].time, sums[kind].time / whole if whole else 0.0)
-        for kind in (*KINDS, *APART, phase_sums.NO_PHASE)
-        if kind in sums
-    ]
+    shown = (
+        Phase(kind, of_kind.time, of_kind.time / whole if whole else 0.0)
+        for kind, of_kind in sums.items()
+    )
     return tuple(shown), steps
 
 

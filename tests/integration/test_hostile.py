@@ -57,6 +57,7 @@ ARGUMENTS: dict[str, list[list[str]] | None] = {
     "places": [["1"], ["2"], ["6", "--all"], ["{evil}"]],
     "report": [["1"], ["2"], ["6"], ["{evil}"]],
     "waiting": [["1"], ["{evil}"]],
+    "events": [["1"], ["5", "--callpaths"], ["1", "--event", "{evil}"], ["{evil}"]],
     "static": [["{evil}"]],
     "top": None,
     "trials": [[], ["show", "1"], ["show", "2"], ["tag", "1", "{evil}"], ["rename", "3", "{evil}"]],

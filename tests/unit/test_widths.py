@@ -28,7 +28,7 @@ READING = (
     *("pprof --list", "phases", "phases --by layer", "phases --by step", "steps", "ranks"),
     *("layers", "layers --tree", "layers --by layer_type", "layers --by step", "memory"),
     *("memory --by step", "memory --series", "waiting", "kernels", "kernels --activity"),
-    *("kernel gemm", "trials show", "candidates"),
+    *("kernel gemm", "events", "trials show", "candidates"),
     *(
         "roofline",
         "pprof --callers main",

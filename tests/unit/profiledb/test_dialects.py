@@ -228,6 +228,7 @@ READING = [
     "pprof 4 --by phase",
     "pivot 4 5 --by step,phase --columns trial",
     "pprof 1 --events",
+    "events 1",
     "pprof 3 --metric warps_per_inst",
     "phases 4",
     "phases 6 --by rank",
