@@ -10,6 +10,7 @@ Entrance = Literal[
     "ranks.heat",  # the page's map of ranks and steps
     "ranks.host_times",  # the clocks of hosts, for the page's timeline
     "roofline.tab",  # the page's chart
+    "study.candidates",  # an answer, too
     "store.reading",  # a database at an address, for reading
     "store.editing",  # ... and for changes
 ]

@@ -46,7 +46,8 @@ from taupy.pprof.view import View
 from taupy.profiledb import api, selector
 from taupy.profiledb.database import ProfileDB
 from taupy.ranks import answer as ranks
-from taupy.study import conditions, gate, gate_view, pivot, pivot_view
+from taupy.study import candidates, conditions, gate, gate_view, pivot, pivot_view
+from taupy.study.gains import Way
 from taupy.study.pivot import Layout
 from taupy.study.pivot_cells import Across
 from taupy.study.scaling import Scaling
@@ -297,6 +298,32 @@ class Trial(api.Trial):
             taupy.errors.UsageError: no event has the name.
         """
         return self._answer(events.views, events.Options(callpaths, event, limit))
+
+    def candidates(
+        self,
+        metric: str | None = None,
+        by: str = "routine",
+        order: Way | None = None,
+        target: float | None = None,
+        group: str | Sequence[str] = (),
+        ceilings: str | Sequence[str] = (),
+        limit: int = 10,
+    ) -> pd.DataFrame:
+        """The routines worth tuning, the largest possible gain first.
+
+        Columns: those of `taupy candidates --csv`.
+
+        Args:
+            metric: what ranks; None for the first usual ratio of the trial, else its roofs.
+            order: "product", "shortfall" or "value", as in `taupy candidates --help`.
+            target: attainable value for "shortfall"; None for the best one.
+            ceilings: roofs for `metric="roofline"`; none for the machine's own.
+
+        Raises:
+            taupy.errors.MissingMetric, UsageError: as for `taupy candidates`.
+        """
+        question = candidates.Options(metric, by, order, target, group, ceilings, limit)
+        return self._answer(candidates.views, question)
 
     def _answer(
         self, views: Callable[[ProfileDB, int, _Options], list[View]], options: _Options

@@ -8,7 +8,8 @@ One module for each question, with
     views(db, trial, options)      the tables; raises `Nothing` if there are none
 
 and an entry in `ANSWERS`. `commands/answering.py` is its command, `notebook.Trial` a method,
-`report/contents.py` a tab. The module of `ranks` is in their own room.
+`report/contents.py` a tab. The modules of `ranks` and `candidates` are in
+rooms of their own.
 """
 
 ANSWERS = {
@@ -26,10 +27,12 @@ ANSWERS = {
     ),
     "routines": ("All routines", ""),
     "events": ("User events", "show user events: statistics of values that were noted"),
+    "candidates": ("", "rank routines by potential gain from tuning"),
 }
 """In the order of the page's tabs: the title of the tab, and what the command does."""
 
 EXCEPTIONS = {
+    ("candidates", "page"): "the page's findings say what to tune, each with its gain",
     ("kernel", "page"): "a page cannot be asked for a kernel by its name",
     ("kernel", "command"): "commands/kernel.py: stored code of a kernel that no trial has",
     ("routines", "command"): "commands/pprof.py: the same rows, thread by thread, and sums",

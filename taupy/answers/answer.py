@@ -21,7 +21,9 @@ from taupy.profiledb.database import ProfileDB
 
 def module(name: str) -> Any:
     """The module of an answer in `ANSWERS`."""
-    return door("ranks.answer") if name == "ranks" else import_module(f"taupy.answers.{name}")
+    if name in ("ranks", "candidates"):
+        return door("ranks.answer" if name == "ranks" else "study.candidates")
+    return import_module(f"taupy.answers.{name}")
 
 
 class Nothing(UsageError):

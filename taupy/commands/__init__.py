@@ -34,7 +34,6 @@ COMMANDS = {
     "roofline": "compare kernels, routines and phases with the machine's limits",
     "avail": "list counters and counter sets of this machine or any chip",
     "derive": "list, define and show metrics computed from others",
-    "candidates": "rank routines by potential gain from tuning",
     "import": "read profiles of other tools into the database",
     "export": "write a trial to a file that other tools can read",
     "sweep": "show the effect of a parameter: speed-up, efficiency, load imbalance",

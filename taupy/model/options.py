@@ -149,6 +149,17 @@ def probability(text: str) -> float:
     return value
 
 
+def number(text: str) -> float:
+    """
+    Raises:
+        UsageError: it is none.
+    """
+    try:
+        return float(text)
+    except ValueError:
+        raise UsageError(f"{text!r} is not a number") from None
+
+
 def _number(text: str) -> float:
     try:
         return float(text)

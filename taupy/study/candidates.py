@@ -1,237 +1,305 @@
-"""The routines of a trial with time, values and evidence, from which candidates are chosen.
+"""Rank the routines worth tuning, with the largest possible gain of each.
 
-Queries the database; `gains.py` ranks.
+    taupy candidates                        by the first usual ratio in the trial, else by roofs
+    taupy candidates --metric warps_per_inst    as in TAU: ratio times time, largest first
+    taupy candidates --metric ipc               larger is better: time lost against the best value
+    taupy candidates --metric ipc --target 2    time lost against 2
+    taupy candidates --metric gld --order value by the metric itself
+    taupy candidates --metric roofline          time lost against the roofs of the machine
+    taupy candidates --metric code              what the kernels' stored code proposes
+    taupy candidates --metric time --by file
+
+Any metric can rank, measured or derived (`taupy derive` lists derived ones). Each candidate comes
+with its evidence and a bound by Amdahl's law: the gain if that time dropped to zero.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
-from typing import NamedTuple
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
-from taupy.catalog.ratios import RATIOS
+from taupy import units
+from taupy.answers.answer import Nothing
 from taupy.comparison import kernel_proposals
-from taupy.errors import MissingMetric, TaupyError, UsageError
-from taupy.model.answer import Answer
-from taupy.model.gpu import NO_OWNER
-from taupy.model.rows import TimerRow
-from taupy.profiledb import gpu_query, metrics
+from taupy.errors import MissingMetric, UsageError
+from taupy.model.kernel_names import is_kernel
+from taupy.model.options import Asked, number, option, texts
+from taupy.model.rows import TrialRow
+from taupy.pprof.view import Audience, Cell, Column, Kind, View
+from taupy.profiledb import metrics, query
 from taupy.profiledb.database import ProfileDB
-from taupy.profiledb.dimensions import OF_TIMERS, written
 from taupy.study import gains as candidates
-from taupy.study.gains import Routine, Way
-from taupy.units import no_such
+from taupy.study.gains import WAYS, Candidate, Way
+from taupy.study.tunable import (
+    DIMENSIONS,
+    STEP,
+    chosen_groups,
+    has_usual,
+    program,
+    usual_order,
+)
 
-USUAL = ("warps_per_inst", "ipc", "occupancy", "cpu_ipc")
-"""Ratios to rank by; the first one in the trial is the default."""
-
-_EVIDENCE = ("warps_per_inst", "gld_per_inst", "gst_per_inst", "ipc", "occupancy", "divergence",
-             "intensity_dram", "flop_rate", "cpu_ipc", "cache_miss_rate")  # fmt: skip
-STEP, RANK = "step", "rank"
-DIMENSIONS = ("routine", *OF_TIMERS, "layer", "layer_type", "phase", STEP, RANK)
-"""The dimensions of which candidates can be made."""
-
-_NOT_CODE = {"GPU_NO_OWNER", "TAUPY", "GPU_SYNC", "IMPORT", "EXIT"}
-_KERNELS = "GPU_KERNEL"
+ROOFLINE = "roofline"
+_OF_TIME = ("time_ns", "percent", "saved_ns", "saved_percent", "speedup")
 
 
-class Program(NamedTuple):
-    """The routines of a trial, and how long it took.
+@dataclass(frozen=True)
+class Options(Asked):
+    metric: str | None = option(
+        None, "rank by a metric, by `time`, `roofline` or `code`", metavar="NAME", is_text=True
+    )
+    by: str = option(
+        "routine",
+        f"rank by {', '.join(DIMENSIONS)} (default: routine)",
+        choices=DIMENSIONS,
+        metavar="DIMENSION",
+    )
+    order: Way | None = option(
+        None,
+        "metric x time; time lost against --target; or the metric itself (default: product "
+        "if smaller is better, shortfall if larger is better)",
+        choices=WAYS,
+    )
+    target: float | None = option(
+        None, "attainable value (default: the best one)", metavar="VALUE", read=number
+    )
+    group: Sequence[str] = texts(
+        "routines of this group (default: GPU_KERNEL where it has the metric, else all)", "NAME"
+    )
+    ceilings: Sequence[str] = texts(
+        "roofs for --metric roofline, as for `taupy roofline` (default: the machine's own)", "WHAT"
+    )
+    limit: int = option(10, "default: 10", names=("--limit", "-n"), metavar="N")
 
-    Attributes:
-        wall_ns: time of the longest host thread, or else of the GPU.
-        remark: which of the two; `{}` is replaced by the time.
-    """
+    @property
+    def alone(self) -> bool:
+        return True
 
-    routines: list[Routine]
-    wall_ns: float
-    remark: str
-
-
-def has_usual(db: ProfileDB, trial_id: int) -> str | None:
-    """The first usual ratio that the trial has."""
-    for name in USUAL:
-        try:
-            if len(metrics.flat_profile(db, trial_id, name)):
-                return name
-        except MissingMetric:
-            continue
-    return None
-
-
-def usual_order(metric: str) -> Way:
-    """The default order, which depends on whether smaller or larger values are better."""
-    better = next((ratio.better for ratio in RATIOS if ratio.name == metric), "")
-    if metric == "time":
-        return "value"
-    return "shortfall" if better == "high" else "product"
-
-
-def chosen_groups(db: ProfileDB, trial_id: int, metric: str, requested: Sequence[str]) -> list[str]:
-    """The groups to rank: those requested, or kernels if they have the metric.
-
-    Raises:
-        UsageError: no routine of a group has the metric.
-    """
-    profile = metrics.flat_profile(db, trial_id, metric)
-    measured_groups = {name for timer in profile.timers for name in timer.groups.split("|")}
-    for group in requested:
-        if group.upper() not in measured_groups:
-            raise UsageError(no_such(f"group with {metric}", group, measured_groups))
-    if requested:
-        return [group.upper() for group in requested]
-    return [_KERNELS] if _KERNELS in measured_groups else []
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.ceilings and self.metric not in (None, ROOFLINE):
+            raise UsageError("--ceilings needs --metric roofline")
+        if self.metric == ROOFLINE or self.ceilings:
+            if self.order or self.target is not None:
+                raise UsageError("--order and --target cannot be combined with --metric roofline")
+            if self.by != "routine":
+                raise UsageError("--by cannot be combined with --metric roofline: name a --metric")
+        if self.by == STEP and self.group:
+            raise UsageError("--group cannot be combined with --by step: steps are not in groups")
 
 
-def program(
-    db: ProfileDB,
-    trial_id: int,
-    groups: Sequence[str],
-    ranking: str | None = None,
-    by: str = "routine",
-) -> Program:
-    """The routines of these groups (none: all code) with their evidence.
-
-    Args:
-        ranking: the metric to rank by, if any.
-        by: one of `DIMENSIONS`: what is ranked in place of routines, such as their files.
+def views(db: ProfileDB, trial_id: int, options: Options) -> list[View]:
+    """One table, the largest gain first.
 
     Raises:
-        TaupyError: no routine of these groups has the metric to rank by.
+        MissingMetric: the trial has nothing to rank by.
     """
-    if by == RANK:
-        return _ranks(db, trial_id, ranking or "time", groups)
-    times = _if_measured(db, trial_id, "time", ("thread", "node", "timer"))
+    trial = db.trial(trial_id)
+    metric = options.metric or (ROOFLINE if options.ceilings else _usual(db, trial, options.by))
+    if metric == ROOFLINE:
+        return [_by_roofline(db, trial, options)]
+    if metric == "code":
+        _, wall, _ = program(db, trial.id, ["GPU_KERNEL"])
+        return [kernel_proposals.view(db, trial.id, wall, options.limit)]
+    return [_by_metric(db, trial, metric, options)]
+
+
+# --- by a metric -------------------------------------------------------------
+
+
+def _by_metric(db: ProfileDB, trial: TrialRow, name: str, options: Options) -> View:
+    of_steps = options.by == STEP
+    metric = metrics.resolve(db, trial.id, name, of_steps=of_steps)
+    usual: Way = "value" if of_steps and metric.unit == "ns" else usual_order(metric.name)
+    order: Way = options.order or usual
+    groups = [] if of_steps else chosen_groups(db, trial.id, metric.name, options.group)
+    routines, wall, remark = program(db, trial.id, groups, metric.name, options.by)
+    if not any(routine.time_ns for routine in routines) and order != "value":
+        if options.order:
+            raise MissingMetric(f"trial {trial.id} has no time to rank by; use --order value")
+        order = "value"
+    ranked = candidates.ranked(routines, order, wall, options.target)
+    target = options.target
+    if order == "shortfall" and target is None:
+        target = max(
+            (routine.value for routine in routines if routine.value is not None), default=0.0
+        )
+    what, score, kind = _score(order, metric.name, metric.unit, target)
+    notes = [*_notes(ranked, options.limit, wall, remark)]
+    rows = [
+        _row(rank, candidate, _scored(order, metric.unit, candidate.score), order)
+        for rank, candidate in enumerate(ranked[: options.limit], 1)
+    ]
+    shown_as: Kind = "any" if order == "value" else "tau_count"
+    if metric.unit == "ns":
+        shown_as = "time_ns"
+    seen: Audience = "machines" if metric.name == "time" else "all"
+    unit = "" if shown_as == "time_ns" else metric.unit  # a cell of time has its unit
+    value = Column("value", shown_as, f"{metric.name}\n{unit}", seen)
+    timed = any(routine.time_ns for routine in routines)
+    columns = _columns(value, score, kind, timed, options.by.replace("_", " ").capitalize())
+    return View(f"TUNING CANDIDATES of trial {trial.id} by {what}:", columns, rows, notes)
+
+
+def _usual(db: ProfileDB, trial: TrialRow, by: str) -> str:
+    """The first usual ratio that the trial has; otherwise the roofs, otherwise the time."""
     if by == STEP:
-        return Program(_steps(db, trial_id, ranking or "time"), *_wall(times))
-    more = () if by == "routine" else (by,)
-    values = None
-    if ranking is not None:
-        values = _of_groups(_profile(db, trial_id, ranking, ("timer", *more)), groups)
-        if not len(values):
-            raise TaupyError(
-                f"trial {trial_id} has no {ranking} for routines in "
-                f"{' or '.join(groups) or 'any group'}"
-            )
-    evidence = {}
-    for name in _EVIDENCE:
-        if name != ranking:
-            answer = _if_measured(db, trial_id, name, ("timer", *more))
-            if answer is not None:
-                evidence[name] = _of_groups(answer, groups)
-    of_groups = None
-    if times is not None:
-        whole = _profile(db, trial_id, "time", ("node", "timer", *more)) if more else times
-        of_groups = _of_groups(whole, groups)
-    if more:
-        of_groups = None if of_groups is None else _named(of_groups, by)
-        values = None if values is None else _named(values, by)
-        evidence = {name: _named(answer, by) for name, answer in evidence.items()}
-    routines = candidates.routines(of_groups, values, evidence)
-    if [*groups] == [_KERNELS] and by == "routine":
-        _add_launches(db, trial_id, routines)
-    return Program(routines, *_wall(times))
+        return "time"
+    if (ratio := has_usual(db, trial.id)) is not None:
+        return ratio
+    metric_names = {metric.name for metric in query.metrics(db, trial.id)}
+    if any(name.startswith("flop") for name in metric_names):
+        from taupy.roofline.choice import Wishes
+        from taupy.study.known_roofs import of_trial
 
-
-def _steps(db: ProfileDB, trial_id: int, ranking: str) -> list[Routine]:
-    """The steps of a training or validation in place of routines.
-
-    Raises:
-        TaupyError: the trial has none.
-    """
-    times = _named(_profile(db, trial_id, "time", ("node", STEP)), STEP)
-    if not len(times):
-        raise TaupyError(f"trial {trial_id} has no steps: see docs/steps.md")
-    if ranking == "time":
-        return candidates.routines(times, times, {})
-    return candidates.routines(
-        times, _named(_profile(db, trial_id, ranking, ("node", STEP)), STEP), {}
+        try:
+            if any(placement.roof_share is not None for placement in of_trial(db, trial, Wishes())):
+                return ROOFLINE
+        except MissingMetric:
+            pass
+    if "time" in metric_names:
+        return "time"
+    if not metric_names:
+        raise Nothing(f"trial {trial.id} has no times and no other metrics to rank by")
+    names = ", ".join(sorted(metric_names))
+    raise MissingMetric(
+        f"trial {trial.id} has none of the usual ratios; choose one with --metric (it has: {names})"
     )
 
 
-def _ranks(db: ProfileDB, trial_id: int, ranking: str, groups: Sequence[str]) -> Program:
-    """The ranks of a trial in place of routines."""
-    from taupy.study.rank_candidates import rank_routines
-
-    times = _if_measured(db, trial_id, "time", ("thread", "node", "timer", RANK))
-    walls = {}
-    if times is not None:
-        for rank, part in times.table.parts(RANK).items():
-            walls[rank], _ = _wall(replace(times, table=part))
-    values = _of_groups(_profile(db, trial_id, ranking, ("timer", RANK)), groups).by(RANK)
-    wall, remark = _wall(times)
-    remark += "; a rank can save the time in which only it was missing at a collective"
-    return Program(rank_routines(db, trial_id, walls, values), wall, remark)
-
-
-def _profile(db: ProfileDB, trial_id: int, name: str, by: Sequence[str] = ("timer",)) -> Answer:
-    answer = metrics.answer(db, trial_id, name, by)
-    return answer.taken([row for row, here in enumerate(answer.measured()) if here])
+def _score(
+    order: Way, name: str, unit: str, target: float | None
+) -> tuple[str, str, str]:  # fmt: skip
+    """A description of the ranking; heading and unit of the score's column."""
+    if order == "product":
+        return f"{name} x time", f"{name} x time\n{unit}*us", "any"
+    if order == "shortfall":
+        return (
+            f"time lost against {name} = {units.tau_count(target or 0)} {unit}",
+            "lost",
+            "time_ns",
+        )
+    return name, "", ""
 
 
-def _if_measured(
-    db: ProfileDB, trial_id: int, name: str, by: Sequence[str] = ("timer",)
-) -> Answer | None:
-    try:
-        return _profile(db, trial_id, name, by)
-    except MissingMetric:
-        return None
+def _scored(order: Way, unit: str, score: float) -> float:
+    return score / 1000 if order == "product" else score
 
 
-def _of_groups(answer: Answer, groups: Sequence[str]) -> Answer:
+# --- by the roofs ------------------------------------------------------------
+
+
+def _by_roofline(db: ProfileDB, trial: TrialRow, options: Options) -> View:
+    from taupy.roofline.choice import Wishes
+    from taupy.study.known_roofs import of_trial
+
+    placed = of_trial(db, trial, Wishes([*options.ceilings]))
+    with_roof = [under_roof for under_roof in placed if under_roof.roof_share is not None]
+    if not with_roof:
+        processors = ", ".join(
+            dict.fromkeys(under_roof.point.processor or "?" for under_roof in placed)
+        )
+        raise MissingMetric(
+            f"no roofs known for {processors}: measure them with `taupy ceilings`, or "
+            "choose a GPU, such as --ceilings H100"
+        )
+    of_kernels = with_roof[0].point.of == "kernel"
+    groups = ["GPU_KERNEL"] if of_kernels else [group.upper() for group in options.group]
+    routines, wall, remark = program(db, trial.id, groups)
+    by_name = {under_roof.point.name: under_roof for under_roof in with_roof}
+    shares = {
+        name: under_roof.roof_share
+        for name, under_roof in by_name.items()
+        if under_roof.roof_share is not None
+    }
+    ranked = candidates.under_roofs(routines, shares, wall)
     rows = []
-    for row, timer in enumerate(answer.timers):
-        own = set(timer.groups.split("|"))
-        if own & set(groups) if groups else not own & _NOT_CODE:
-            rows.append(row)
-    return answer.taken(rows)
+    for rank, candidate in enumerate(ranked[: options.limit], 1):
+        placement = by_name[candidate.routine.name]
+        where = f"bound by {placement.limiter}" if placement.limiter else "bound unknown"
+        if placement.point.uncounted:
+            where = f"at most: {', '.join(placement.point.uncounted)} not counted"
+        row = _row(rank, candidate, candidate.score, "shortfall", where)
+        rows.append((*row[:7], 100 * (candidate.routine.value or 0), *row[8:]))
+    notes = _notes(ranked, options.limit, wall, remark)
+    above = [name for name, under_roof in by_name.items() if under_roof.above_roof]
+    if above:
+        notes.append(f"above the roof: a count or a roof is wrong: {', '.join(above[:5])}")
+    columns = _columns(Column("roof_percent", "percent", "% of\nroof"), "lost", "time_ns")
+    title = f"TUNING CANDIDATES of trial {trial.id} by time lost against the roof:"
+    return View(title, columns, rows, notes)
 
 
-def _named(answer: Answer, by: str) -> Answer:
-    """The labels of a dimension in place of timers; what has none is left out."""
-    labelled = [label is not None or by == "group" for label in answer.table.row_labels(by)]
-    table = answer.taken([row for row, here in enumerate(labelled) if here]).table
-    labels = [written(by, label) for label in table.labels[by]]
-    codes = {**table.codes, "timer": table.codes[by]}
-    timers = [TimerRow(name, name, None, None, "") for name in labels]
-    return replace(
-        answer, table=replace(table, codes=codes, labels={**table.labels, "timer": timers})
+# --- the table ---------------------------------------------------------------
+
+
+def _columns(
+    value: Column, score: str, kind: str, timed: bool = True, of: str = "Routine"
+) -> list[Column]:
+    columns = [
+        Column("rank", "int", "#"),
+        Column("routine", heading=of, audience="people"),
+        Column("timer", audience="machines"),
+        Column("groups", audience="machines"),
+        Column("calls", "int", "#Call"),
+        Column("time_ns", "time_ns", "Time"),
+        Column("percent", "percent", "%Time"),
+        value,
+    ]
+    if kind == "time_ns":
+        columns.append(Column("lost_ns", "time_ns", "Time lost"))
+    else:
+        # With `--order value` the score repeats the value, which has a column already.
+        audience = "all" if score else "machines"
+        columns.append(Column("score", "tau_count", score, audience=audience))  # type: ignore[arg-type]
+    columns += [
+        Column("saved_ns", "time_ns", "Saved\nat most"),
+        Column("saved_percent", "percent", "% of\nprogram"),
+        Column("speedup", "tau_count", "Speedup\nat most"),
+        Column("evidence", heading="Evidence", sentence=True),
+    ]
+    if not timed:
+        columns = [
+            replace(column, audience="machines") if column.name in _OF_TIME else column
+            for column in columns
+        ]
+    return columns
+
+
+def _row(
+    rank: int, candidate: Candidate, score: float, order: Way, remark: str = ""
+) -> tuple[Cell, ...]:  # fmt: skip
+    routine = candidate.routine
+    parts = [remark] if remark else []
+    parts += routine.remarks
+    parts += [
+        f"{name} {value:.4g}" + (f" {unit}" if unit != "ratio" else "")
+        for name, (value, unit) in routine.evidence.items()
+    ]
+    return (
+        rank,
+        routine.name if is_kernel(routine.groups) else routine.short,
+        routine.name,
+        routine.groups,
+        routine.calls,
+        routine.time_ns,
+        None if candidate.share is None else 100 * candidate.share,
+        routine.value,
+        score,
+        candidate.saved_ns,
+        None if candidate.saved_share is None else 100 * candidate.saved_share,
+        candidate.speedup,
+        "; ".join(parts),
     )
 
 
-def _wall(times: Answer | None) -> tuple[float, str]:
-    """The program's duration: the longest host thread, or else the GPU's total time."""
-    on_host, on_gpu = 0.0, dict[int, float]()
-    if times is not None:
-        whole, own = times.values("inclusive"), times.values("exclusive")
-        for thread, inclusive, exclusive in zip(times.threads, whole, own, strict=True):
-            if thread.context == 0 and inclusive == inclusive:
-                on_host = max(on_host, inclusive)
-            on_gpu[thread.node] = on_gpu.get(thread.node, 0.0) + exclusive
-    if on_host > 0:
-        return on_host, "the program took {}"
-    return max(on_gpu.values(), default=0.0), "the GPU was busy for {}; the host was not timed"
-
-
-def _add_launches(db: ProfileDB, trial_id: int, routines: Iterable[Routine]) -> None:
-    """Add to kernels the routines that launch them, the occupancy that their launches allow, and
-    the advice from their stored code."""
-    try:
-        launches = gpu_query.launched(db, trial_id)
-    except TaupyError:  # a trial can have counters without launches
-        return
-    remarks: dict[str, list[str]] = {}
-    for row in gpu_query.kernels(launches):
-        if row.timer in remarks:
-            continue  # with several GPUs, the first one listed
-        texts = remarks[row.timer] = []
-        if row.routine and row.routine != NO_OWNER:
-            more = f" and {row.routines - 1} more" if row.routines > 1 else ""
-            texts.append(f"launched by {row.routine}{more}")
-        if row.occupancy is not None:
-            why = f", by {row.limiter}" if row.limiter else ""
-            texts.append(f"occupancy limited to {row.occupancy:.2g}{why}")
-    proposed = kernel_proposals.remarks(db, trial_id)
-    for routine in routines:
-        routine.remarks += remarks.get(routine.name, [])
-        routine.remarks += proposed.get(routine.name, [])
+def _notes(ranked: Sequence[Candidate], limit: int, wall: float, remark: str) -> list[str]:
+    notes = []
+    if wall > 0:
+        notes.append(
+            remark.format(units.duration(wall)) + "; the saving is an upper bound (Amdahl): "
+            "work that overlaps other work may gain less"
+        )
+    if len(ranked) > limit:
+        notes.append(f"{len(ranked) - limit} more; --limit N shows them")
+    return notes

@@ -13,12 +13,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 from taupy.model.answer import Answer
 from taupy.model.finding import amdahl
 
 Way = Literal["product", "shortfall", "value"]
+WAYS: tuple[Way, ...] = get_args(Way)
 
 
 @dataclass(slots=True)

@@ -14,7 +14,7 @@ import taupy.notebook
 from taupy.answers import ANSWERS, EXCEPTIONS
 from taupy.answers.answer import module, settings
 from taupy.commands import command_module, main
-from taupy.errors import UsageError
+from taupy.errors import TaupyError
 from taupy.model.sampled import GROWTH, KIB, PEAK, RESIDENT, STATES
 from taupy.model.step_times import TOKENS as TOKENS_OF_A_STEP
 from taupy.network.steps import TOKENS
@@ -38,13 +38,16 @@ from tests.unit.ranks.test_command import rank
 pd = pytest.importorskip("pandas")
 
 ON_PAGE = [name for name in ANSWERS if (name, "page") not in EXCEPTIONS]
-TEXTS = {"steps": "cpu_time", "kernels": "gemm", "events": "Memory", "routines": "time"}
+TEXTS = {
+    "steps": "cpu_time", "kernels": "gemm", "events": "Memory", "routines": "time",
+    "candidates": "time",
+}  # fmt: skip
 """The option of an answer that takes any text."""
 COMMANDS = {"routines": ["pprof", "--sort", "exclusive"]}
 """Commands that show more than their answers: those rows thread by thread, then sums."""
 SUBJECTS = {"kernel": {"name": "gemm"}}
 """What is asked about, of answers that are about something."""
-WITHOUT = {"places": 4, "events": 4, "routines": 6}
+WITHOUT = {"places": 4, "events": 4, "routines": 6, "candidates": 6}
 """The trial that lacks an answer, where that is not trial 2."""
 WITH = {"ranks": 5, "kernels": 3, "kernel": 3}
 """The trial that has an answer, where that is not trial 1."""
@@ -119,8 +122,9 @@ def words(name, options):
             given.append(value)
         elif value != entry.default:
             flag = [each for each in setting.names if each.startswith("--")]
-            given += flag or [f"--{entry.name.replace('_', '-')}"]
-            given += [] if value is True else [str(value)]
+            flag = flag or [f"--{entry.name.replace('_', '-')}"]
+            for each in value if isinstance(value, tuple) else [value]:
+                given += flag if each is True else [*flag, str(each)]
     trial = ["--trial", trial_with(name)] if name in SUBJECTS else [trial_with(name)]
     return [*COMMANDS.get(name, [name]), *trial, *given]
 
@@ -188,7 +192,7 @@ def test_a_command_a_notebook_and_the_page_say_the_same(path, capsys, name):
             said = capsys.readouterr().err
             try:
                 assert method(**keywords(options)).empty, options
-            except UsageError as refused:
+            except TaupyError as refused:
                 assert str(refused) in said
             continue
         capsys.readouterr()

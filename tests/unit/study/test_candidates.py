@@ -13,8 +13,8 @@ from taupy.profiledb.ceilings import add_ceilings
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.writer import add_profile
 from taupy.study import gains as candidates
-from taupy.study.candidates import program
 from taupy.study.gains import Routine
+from taupy.study.tunable import program
 from tests.builders import call, gpu_profile, host, profile_of
 from tests.unit.analysis.counted import counted_profile
 
@@ -215,17 +215,6 @@ def test_csv_and_text_have_the_same_rows(database, capsys):
     text = capsys.readouterr().out
     assert [row["rank"] for row in rows] == ["1", "2"]
     assert "relu" in text and "Speedup" in text
-
-
-def test_the_old_spelling_works_and_says_the_new_one(database, capsys):
-    new = shown(capsys, "--metric", "flop_rate")
-    assert main(["candidates", "--json", "--by", "flop_rate"]) == 0
-    told = capsys.readouterr()
-    assert json.loads(told.out) == new
-    assert told.err == (
-        "taupy: --by takes a dimension (routine, file, module, group, kernel, layer, layer_type, "
-        "phase, step, rank); a metric is now --metric\n"
-    )
 
 
 def test_candidates_are_files_or_groups_where_these_are_asked_for(database, capsys):
