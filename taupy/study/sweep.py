@@ -20,7 +20,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from statistics import median
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import Literal, get_args
 
 from taupy.analysis import comparable
 from taupy.comparison.matching import names_apart
@@ -29,7 +29,6 @@ from taupy.errors import UsageError
 from taupy.escaping import visible
 from taupy.model.metric import NOT_ROUTINES, TIME
 from taupy.model.options import Asked, option
-from taupy.pprof import forms
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.dimensions import METADATA
 from taupy.profiledb.opening import opened
@@ -58,9 +57,6 @@ from taupy.study.swept_values import (
     totals,
 )
 from taupy.units import listing, several
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 Across = Literal["max", "mean", "total"]
 ACROSS: tuple[Across, ...] = get_args(Across)
@@ -402,30 +398,6 @@ class Sweep:
                             )
                         )
         return rows
-
-    # --- other forms ----------------------------------------------------------
-
-    def frame(self, part: Part = "totals") -> pd.DataFrame:
-        """One of the tables, as `taupy sweep --csv` gives it.
-
-        `attrs` has `over`, `metric`, `unit` of the values, and `notes`.
-
-        Raises:
-            UsageError: there is no such table.
-        """
-        from taupy.study.sweep_views import view
-
-        if part not in PARTS:
-            raise UsageError(f"unknown part {part!r}: use one of {', '.join(PARTS)}")
-        table = view(self, part, None, people=False)
-        frame = forms.frame([table])
-        frame.attrs.update(
-            over=self.over,
-            metric=self.metric.name,
-            unit=self.metric.unit,
-            notes=[*self.warnings, *table.notes],
-        )
-        return frame
 
     # --- within ---------------------------------------------------------------
 

@@ -17,11 +17,14 @@ from taupy import units
 from taupy.drawing import import_matplotlib
 from taupy.errors import TaupyError, UsageError
 from taupy.escaping import html, page_head, visible
+from taupy.pprof import forms
 from taupy.study.scaling import as_number
-from taupy.study.sweep import Sweep
+from taupy.study.sweep import PARTS, Part, Sweep
+from taupy.study.sweep_views import view
 from taupy.study.swept_values import Where
 
 if TYPE_CHECKING:
+    import pandas as pd
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
@@ -41,7 +44,27 @@ _STEPS = (("s", 1e9), ("ms", 1e6), ("us", 1e3), ("ns", 1.0))
 
 
 class DrawnSweep(Sweep):
-    """A sweep with a picture, for notebooks."""
+    """A sweep with frames and a picture, for notebooks."""
+
+    def frame(self, part: Part = "totals") -> pd.DataFrame:
+        """One of the tables, as `taupy sweep --csv` gives it.
+
+        `attrs` has `over`, `metric`, `unit` of the values, and `notes`.
+
+        Raises:
+            UsageError: there is no such table.
+        """
+        if part not in PARTS:
+            raise UsageError(f"unknown part {part!r}: use one of {', '.join(PARTS)}")
+        table = view(self, part, None, people=False)
+        frame = forms.frame([table])
+        frame.attrs.update(
+            over=self.over,
+            metric=self.metric.name,
+            unit=self.metric.unit,
+            notes=[*self.warnings, *table.notes],
+        )
+        return frame
 
     def plot(self, path: str | os.PathLike[str], most: int = 8) -> None:
         """Write a picture of the sweep: PNG, SVG or a self-contained HTML page.
@@ -423,7 +446,6 @@ _PAGE = """{head}
 def page(sweep: Sweep, svg: str, most: int) -> str:
     """A self-contained HTML page."""
     from taupy.pprof import cells
-    from taupy.study.sweep_views import view
 
     drawing = svg[svg.index("<svg") :]
     for color, variable in ((_INK, "ink"), (_SURFACE, "surface"), (_GRID, "grid")):
