@@ -31,8 +31,7 @@ NEVER = 1 << 63
 _SAVE_NS = 1_000_000_000
 _STARTS = ("__main__", "runpy")
 _UNSUPPORTED = ("c_calls", "throttle", "metrics")
-_MISSED = ("audit", "callpaths", "dynamo", "forks", "part", "profile_hook", "recursion", "threads")
-_DYNAMO = "torch._C._dynamo.eval_frame"
+_MISSED = ("audit", "callpaths", "forks", "part", "profile_hook", "recursion", "threads")
 _RESUMABLE = 0x20 | 0x80 | 0x200  # CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR
 _RESUME = compile("0", "", "eval").co_code[:2]
 _RETURNS = (compile("x", "", "eval").co_code[-2], compile("pass", "", "exec").co_code[-2])
@@ -99,15 +98,12 @@ class Engine:
         self.places = {path: engine_part.place_of(path) for path in (self.path, self.spill)}
         self.running, self.waiting, self.due = True, True, 0
         self.exit_status: int | None = None
-        self.main_ended = self.main_raised = self.written_last = self.hidden = False
+        self.main_ended = self.main_raised = self.written_last = False
         self.row_count, self.missed = 0, dict.fromkeys(_MISSED, 0)
 
     def add_routine(self, key: "tuple[str, str, int, object]", frame: "FrameType") -> int:
         """Number the routine of a code object that is new."""
         self.reach_threads()
-        if sys.version_info < (3, 12) and not self.hidden and _DYNAMO in _modules:
-            self.hidden = True
-            self.missed["dynamo"] += not _hide_from_dynamo(_attributes(_modules[_DYNAMO]))
         file, name, line, _ = key
         module = dict.get(frame.f_globals, "__name__")
         with self.numbering:
@@ -440,25 +436,6 @@ def _start_offset(code: "CodeType") -> int:
     """Where in the bytecode the body begins; a generator that is resumed is past it."""
     words = code.co_code
     return next((at for at in range(0, len(words), 2) if words[at : at + 2] == _RESUME), 0)
-
-
-def _hide_from_dynamo(frames: "dict[str, Any]") -> bool:
-    """Up to Python 3.11, TorchDynamo sees the frames of a profile function. Mark ours as code that
-    it runs as it is; False if this version of PyTorch cannot be told."""
-    try:
-        mark = frames.get("skip_code")
-        if mark is None:
-            skip, otherwise = frames["_FrameAction"].SKIP, frames["_FrameAction"].DEFAULT
-            strategy = frames["_FrameExecStrategy"](skip, otherwise)
-            mark = lambda code: frames["set_code_exec_strategy"](code, strategy)  # noqa: E731
-        codes = [thing.__code__ for thing in _objects() if type(thing) is type(_attributes)]
-        for code in codes:
-            if engine_part.is_ours(code.co_filename):
-                mark(code)
-                codes += [inner for inner in code.co_consts if type(inner) is type(code)]
-        return True
-    except Exception:
-        return False
 
 
 def _status_of(code: object) -> int:

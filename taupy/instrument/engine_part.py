@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 # The program may replace built-in functions; these stay what they are.
 __builtins__ = {**vars(builtins)}  # type: ignore[assignment]
 VERSION = 4
+_SEEN_BY_DYNAMO = sys.version_info < (3, 12)  # later, it leaves out frames of profile functions
 _open, _write, _close, _rename = posix.open, posix.write, posix.close, posix.rename
 _unlink = posix.unlink
 _clock, _getppid = time.perf_counter_ns, posix.getppid
@@ -62,7 +63,11 @@ def document(engine: "Any", state: str) -> "dict[str, Any]":
         "threads": threads,
         "routines": tuple([routine[at] for routine in routines] for at in range(3)),
         "unsupported": engine.unsupported,
-        "missed": {**engine.missed, "greenlets": int("greenlet" in sys.modules)},
+        "missed": {
+            **engine.missed,
+            "greenlets": int("greenlet" in sys.modules),
+            "dynamo": int(_SEEN_BY_DYNAMO and "torch._dynamo" in sys.modules),
+        },
     }
 
 

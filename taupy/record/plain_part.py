@@ -30,8 +30,8 @@ _MISSED = {
     "audit": "an audit hook of the program refuses what measuring needs: counts are lower bounds",
     "callpaths": "{} calls on call paths beyond the limit, and all calls below them, were folded "
     "into their callers; raise it with --max-callpaths",
-    "dynamo": "this version of PyTorch cannot be told to pass over the plain engine: torch.compile "
-    "may count its frames",
+    "dynamo": "up to Python 3.11, torch.compile looks at the plain engine's functions, too, and "
+    "counts them among the program's",
     "forks": "forked processes that were not measured: {}",
     "greenlets": "the program imported greenlet: call paths and times of greenlets are wrong",
     "part": "the profile could not always be written during the run",
@@ -43,7 +43,6 @@ _MISSED = {
     "own hook in threading.setprofile, and are missing",
 }
 _OPTIONS = {"c_calls": "--c-calls", "throttle": "--throttle", "metrics": "--cpu-time"}
-_COLUMN = list[int]
 _FIELDS: dict[str, Any] = {
     "pid": int,
     "ppid": int,
@@ -57,18 +56,12 @@ _FIELDS: dict[str, Any] = {
     "unsupported": list[str],
     "missed": dict[str, int],
 }
-_THREAD_COLUMNS = ("routine", "parent", "calls", "resumes", "inclusive_ns")
+_COLUMNS = ("routine", "parent", "calls", "resumes", "inclusive_ns")
 _THREAD: dict[str, Any] = {
     "native_id": int,
     "name": str,
     "cpu_ns": int,
-    "routine": _COLUMN,
-    "parent": _COLUMN,
-    "calls": _COLUMN,
-    "resumes": _COLUMN,
-    "inclusive_ns": _COLUMN,
-    "open": _COLUMN,
-    "entered_ns": _COLUMN,
+    **dict.fromkeys((*_COLUMNS, "open", "entered_ns"), list[int]),
 }
 
 
@@ -144,12 +137,15 @@ def _check(name: str, values: object, hints: dict[str, Any]) -> None:
 
 def _thread(name: str, item: Any) -> PartThread:
     _check(name, item, _THREAD)
-    columns: Any = (np.array(item[name], "i8") for name in _THREAD_COLUMNS)
-    thread = PartThread(
+    routine, parent, calls, resumes, inclusive = (np.array(item[at], "i8") for at in _COLUMNS)
+    return PartThread(
         item["native_id"],
         item["name"],
         item["cpu_ns"],
-        *columns,
+        routine=routine,
+        parent=parent,
+        calls=calls,
+        resumes=resumes,
+        inclusive=inclusive,
+        open=[*zip(item["open"], item["entered_ns"], strict=True)][::-1],
     )
-    thread.open = [*zip(item["open"], item["entered_ns"], strict=True)][::-1]
-    return thread
