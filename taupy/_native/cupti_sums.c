@@ -271,6 +271,33 @@ static void add_device(Sums *sums, const DeviceRecord *record)
         snprintf(device->name, sizeof device->name, "%s", record->name);
 }
 
+typedef struct Launched {
+    uint32_t device, context, stream, graph;
+    Span span;
+} Launched;
+
+/* What the records of kernels, copies and memsets have in common. */
+#define LAUNCHED(record, bytes)                                                                   \
+    (Launched){(record)->device, (record)->context, (record)->stream, (record)->graph,            \
+               {(record)->start, (record)->end, bytes, (record)->graph_node, (record)->correlation}}
+
+static uint32_t copy_name(uint8_t copy_kind, uint8_t source_kind, uint8_t target_kind,
+                          uint8_t flags)
+{
+    return copy_kind | source_kind << 8 | target_kind << 16 | (flags & 1u) << 24;
+}
+
+static void add_launched(Sums *sums, GpuWork *key, Launched launched, NodeOf node_of)
+{
+    int known = 1;
+    key->node = node_of(launched.span.correlation, &known);
+    key->device = launched.device;
+    key->context = launched.context;
+    key->stream = launched.stream;
+    sums->counters->lost += !known;
+    add_time(sums, key, launched.span, launched.graph ? GPU_IN_GRAPH : 0);
+}
+
 void sums_add(Sums *sums, const void *record, NodeOf node_of)
 {
     GpuWork key = {0};
@@ -282,11 +309,7 @@ void sums_add(Sums *sums, const void *record, NodeOf node_of)
     case RECORD_CONCURRENT_KERNEL: {
         const KernelRecord *kernel = record;
         key.kind = RECORD_CONCURRENT_KERNEL;
-        key.node = node_of(kernel->correlation, &known);
         key.name = kernel_name(&sums->names, kernel->name);
-        key.device = kernel->device;
-        key.context = kernel->context;
-        key.stream = kernel->stream;
         memcpy(key.grid, kernel->grid, sizeof key.grid);
         memcpy(key.block, kernel->block, sizeof key.block);
         key.registers = kernel->registers;
@@ -297,53 +320,26 @@ void sums_add(Sums *sums, const void *record, NodeOf node_of)
         key.launch_type = kernel->launch_type;
         sums->counters->kernels++;
         sums->counters->arrived += kernel->graph == 0;
-        sums->counters->lost += !known;
-        add_time(sums, &key,
-                 (Span){kernel->start, kernel->end, 0, kernel->graph_node, kernel->correlation},
-                 kernel->graph ? GPU_IN_GRAPH : 0);
+        add_launched(sums, &key, LAUNCHED(kernel, 0), node_of);
         break;
     }
     case RECORD_MEMCPY: {
         const MemcpyRecord *copy = record;
-        key.node = node_of(copy->correlation, &known);
-        key.name = copy->copy_kind | copy->source_kind << 8 | copy->target_kind << 16 |
-                   (copy->flags & 1u) << 24;
-        key.device = copy->device;
-        key.context = copy->context;
-        key.stream = copy->stream;
-        sums->counters->lost += !known;
-        add_time(sums, &key,
-                 (Span){copy->start, copy->end, copy->bytes, copy->graph_node, copy->correlation},
-                 copy->graph ? GPU_IN_GRAPH : 0);
+        key.name = copy_name(copy->copy_kind, copy->source_kind, copy->target_kind, copy->flags);
+        add_launched(sums, &key, LAUNCHED(copy, copy->bytes), node_of);
         break;
     }
     case RECORD_MEMCPY2: {
         const PeerCopyRecord *copy = record;
-        key.kind = RECORD_MEMCPY2;
-        key.node = node_of(copy->correlation, &known);
-        key.name = copy->copy_kind | copy->source_kind << 8 | copy->target_kind << 16 |
-                   (copy->flags & 1u) << 24;
-        key.device = copy->device;
-        key.context = copy->context;
-        key.stream = copy->stream;
+        key.name = copy_name(copy->copy_kind, copy->source_kind, copy->target_kind, copy->flags);
         key.unused = copy->source_device << 16 | (copy->target_device & 0xffff);
-        sums->counters->lost += !known;
-        add_time(sums, &key,
-                 (Span){copy->start, copy->end, copy->bytes, copy->graph_node, copy->correlation},
-                 copy->graph ? GPU_IN_GRAPH : 0);
+        add_launched(sums, &key, LAUNCHED(copy, copy->bytes), node_of);
         break;
     }
     case RECORD_MEMSET: {
         const MemsetRecord *set = record;
-        key.node = node_of(set->correlation, &known);
         key.name = (uint32_t)set->memory_kind << 8 | (set->flags & 1u) << 24;
-        key.device = set->device;
-        key.context = set->context;
-        key.stream = set->stream;
-        sums->counters->lost += !known;
-        add_time(sums, &key,
-                 (Span){set->start, set->end, set->bytes, set->graph_node, set->correlation},
-                 set->graph ? GPU_IN_GRAPH : 0);
+        add_launched(sums, &key, LAUNCHED(set, set->bytes), node_of);
         break;
     }
     case RECORD_DRIVER:
