@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from taupy.model.gpu import NO_OWNER, Activity, Configuration, Launch
+from taupy.model.gpu import NO_OWNER, Configuration, Launch
 from taupy.model.profile import (
     ABSENT,
     ROOT_TIMER,
@@ -58,7 +58,6 @@ class _Stream:
     owners: dict[tuple[int, int], int] = field(default_factory=dict)
     launches: dict[tuple[int, Configuration, bool], Launch] = field(default_factory=dict)
     values: dict[str, dict[int, float]] = field(default_factory=dict)
-    activities: list[Activity] = field(default_factory=list)
     user_events: list[UserEvent] = field(default_factory=list)
 
     def child(self, parent: int, timer: int) -> int:
@@ -96,7 +95,7 @@ class StreamBuilder:
                 configuration under one call path are merged.
 
         Returns:
-            The row of the kernel, for `add_values`, `add_activity` and user events.
+            The row of the kernel, for `add_values`, activities and user events.
         """
         stream = self._stream(thread)
         row = stream.child(self._row_of(stream, owner), self._place(timer))
@@ -115,10 +114,6 @@ class StreamBuilder:
         for metric, value in values.items():
             column = stream.values.setdefault(metric, {})
             column[row] = column.get(row, 0) + value
-
-    def add_activity(self, thread: Thread, activity: Activity) -> None:
-        """Keep one activity with its start and end; its row must come from `add`."""
-        self._stream(thread).activities.append(activity)
 
     def add_user_events(self, thread: Thread, events: Iterable[UserEvent]) -> None:
         """Keep user events of a stream; their rows must come from `add`."""
@@ -210,7 +205,6 @@ def _thread(stream: _Stream) -> ThreadProfile:
         tree,
         stream.user_events,
         list(stream.launches.values()),
-        stream.activities,
     )
 
 

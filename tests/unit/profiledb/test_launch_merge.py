@@ -44,12 +44,15 @@ def trial(db, launches, traced=False):
     timers = [Timer(ROOT_TIMER, groups=("TAUPY",)), Timer("forward"), Timer("backward")]
     tree = host()
     builder = StreamBuilder(timers)
+    activities = []
     for start, (row, kernel, grid) in enumerate(launches):
         launch = Launch(count=1, time_ns=10, configuration=Configuration((grid, 1, 1), BLOCK))
         at = builder.add(STREAM, Owner(tree, row), kernel, launch)
         if traced:
-            builder.add_activity(STREAM, Activity(at, "kernel", 100 * start, 100 * start + 10))
-    threads = [ThreadProfile(Thread(0, 0, 0, name="MainThread"), tree), *builder.threads()]
+            activities.append(Activity(at, "kernel", 100 * start, 100 * start + 10))
+    (stream,) = builder.threads()
+    stream.activities = activities
+    threads = [ThreadProfile(Thread(0, 0, 0, name="MainThread"), tree), stream]
     return add_profile(db, Profile("u", "app", "default", 1e9, 1000, timers, threads, [TIME]))
 
 

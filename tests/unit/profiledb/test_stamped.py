@@ -126,24 +126,19 @@ def test_gpu_time_belongs_to_the_step_and_layers_of_the_launch(ask):
     """Kernels of `body.0` and the optimizer that run after the last step."""
     profile = training()
     measured, stream = profile.threads[0], Thread(0, 1, 0, "stream", "stream 7", 7)
-    builder = StreamBuilder(profile.timers)
+    builder, activities = StreamBuilder(profile.timers), []
     gemm = Timer("gemm", groups=("GPU_KERNEL",))
     for row, launched, took in ((3, 16, 20), (3, 126, 30), (8, 90, 5)):
         owner = Owner(measured.tree, row)
-        kernel = builder.add(
-            stream,
-            owner,
-            gemm,
-            Launch(
-                count=1, time_ns=took, minimum_ns=took, maximum_ns=took, sum_squares_ns2=took**2
-            ),
-        )
+        kernel = builder.add(stream, owner, gemm, Launch.of_times([took], 1))
         begin = SAMPLED_FROM_NS + 300 + launched
         activity = Activity(kernel, "kernel", begin, begin + took, launched)
-        builder.add_activity(stream, activity)
+        activities.append(activity)
         call = SAMPLED_FROM_NS + launched
         measured.activities.append(Activity(row, "api", call, call + 1, launched))
-    profile.threads += builder.threads()
+    (on_stream,) = builder.threads()
+    on_stream.activities = activities
+    profile.threads.append(on_stream)
     rows = ask(profile, "--csv")
     on_gpu = {(row["step"], row["layer"]): row["gpu_ns"] for row in rows if row["thread"] == "0"}
     assert {key: time for key, time in on_gpu.items() if time} == {
