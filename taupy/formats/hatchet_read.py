@@ -141,9 +141,7 @@ class _Reading:
     def profile(self) -> Profile:
         if not self._threads:
             raise refusal(self._source, "dataframe", "contains no row")
-        threads = sorted(
-            self._threads, key=lambda thread: (thread.node, thread.context, thread.thread)
-        )
+        threads = sorted(self._threads, key=lambda thread: thread.place)
         thread_profiles = [ThreadProfile(thread, self._tree(thread)) for thread in threads]
         metrics = list(self._metrics.values())
         profile = profile_of(self._source, self._timers, thread_profiles, metrics)

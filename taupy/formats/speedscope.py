@@ -284,7 +284,7 @@ def _all_ours(profiles: list[_Profile]) -> list[tuple[Thread, Metric | None]] | 
         if own_place is None:
             return None
         thread, metric = own_place
-        place = (thread.node, thread.context, thread.thread)
+        place = thread.place
         places.append((threads.setdefault(place, thread), metric))
     return places
 

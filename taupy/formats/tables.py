@@ -148,7 +148,7 @@ def _units(profile: Profile) -> dict[str, str]:
 
 
 def _place(thread: Thread) -> tuple[int, int, int, str]:
-    return thread.node, thread.context, thread.thread, thread.name
+    return *thread.place, thread.name
 
 
 def _timer(timer: Timer) -> tuple[Any, ...]:

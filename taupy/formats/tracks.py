@@ -39,7 +39,7 @@ def process_name(profile: Profile, node: int) -> str:
     names = (
         measured.thread.name
         for measured in profile.threads
-        if (measured.thread.node, measured.thread.context, measured.thread.thread) == (node, 0, 0)
+        if measured.thread.place == (node, 0, 0)
     )
     return next(filter(_OF_PROCESSES.fullmatch, names), profile.application)
 

@@ -73,9 +73,9 @@ def mended(profile: Profile) -> Profile:
     threads = []
     for measured in profile.threads:
         thread = measured.thread
-        while (thread.node, thread.context, thread.thread) in taken:
+        while thread.place in taken:
             thread = replace(thread, thread=thread.thread + 1)
-        taken.add((thread.node, thread.context, thread.thread))
+        taken.add(thread.place)
         tree, moved = _mended_tree(measured.tree, len(profile.timers))
         events = [
             replace(event, row=None if event.row is None else moved.get(event.row))

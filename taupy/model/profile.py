@@ -80,6 +80,11 @@ class Thread:
     name: str = ""
     native_id: int = 0
 
+    @property
+    def place(self) -> tuple[int, int, int]:
+        """What identifies it in a trial."""
+        return self.node, self.context, self.thread
+
 
 def _column() -> array[int]:
     return array("q")

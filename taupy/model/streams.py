@@ -124,10 +124,9 @@ class StreamBuilder:
         return [_thread(stream) for _, stream in sorted(self._streams.items())]
 
     def _stream(self, thread: Thread) -> _Stream:
-        place = (thread.node, thread.context, thread.thread)
-        stream = self._streams.get(place)
+        stream = self._streams.get(thread.place)
         if stream is None:
-            stream = self._streams[place] = _Stream(thread)
+            stream = self._streams[thread.place] = _Stream(thread)
         return stream
 
     def _place(self, timer: Timer) -> int:

@@ -18,7 +18,7 @@ from taupy.model.profile import Metric, Profile
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.identity import timer_ids
 from taupy.profiledb.metrics_merge import RunsDiffer, add_facts, metric_ids, with_values
-from taupy.profiledb.prepared import PreparedThread
+from taupy.profiledb.prepared import PreparedThread, thread_ids
 from taupy.profiledb.reader import read_profile
 
 LEAST_SHARE = 0.9
@@ -225,19 +225,9 @@ def _write(
     metrics = [Metric(name, units.get(name, "")) for name in match.metrics]
     with db.transaction() as connection:
         numbers = metric_ids(connection, metrics)
-        stored = {
-            (node, context, thread): number
-            for number, node, context, thread in connection.execute(
-                "SELECT id, node, context, thread FROM thread WHERE trial_id = ?", (trial,)
-            )
-        }
-        for prepared_thread in prepared:
-            place = (
-                prepared_thread.thread.node,
-                prepared_thread.thread.context,
-                prepared_thread.thread.thread,
-            )
-            prepared_thread.add_values(connection, trial, stored[place], numbers)
+        stored = thread_ids(connection, trial)
+        for thread in prepared:
+            thread.add_values(connection, trial, stored[thread.measured.thread.place], numbers)
         facts = {"taupy.counters.joined": str(match)}
         for at, note in enumerate(match.notes()):
             facts[f"taupy.health.counters_joined{at or ''}"] = note

@@ -18,7 +18,7 @@ from taupy.errors import TaupyError
 from taupy.model.profile import ABSENT, CallTree, Metric, Profile, ThreadProfile
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.identity import callpath_ids, timer_ids
-from taupy.profiledb.prepared import PreparedThread
+from taupy.profiledb.prepared import PreparedThread, thread_ids
 from taupy.profiledb.reader import read_profile
 from taupy.profiledb.steps import join_metrics
 from taupy.profiledb.text import storable
@@ -120,8 +120,7 @@ def merge_metrics(db: ProfileDB, trial: int, profile: Profile, least: float = LE
             f"trial {trial} has {', '.join(doubled)} already; add other metrics or use another "
             "trial"
         )
-    ids = {id(side): timer_ids(side.timers) for side in (target, profile)}
-    of_first, of_second = ids[id(target)], ids[id(profile)]
+    of_first, of_second = timer_ids(target.timers), timer_ids(profile.timers)
     hosts = [thread for thread in mine if thread.thread.kind == "host"]
     second = [thread for thread in profile.threads if thread.thread.kind == "host"]
     pairs, alone = _paired(hosts, second, of_first, of_second)
@@ -132,7 +131,15 @@ def merge_metrics(db: ProfileDB, trial: int, profile: Profile, least: float = LE
     matched = sum(len(set(pair.second_ids) & set(pair.first_ids)) for pair in timed)
     native = [thread for thread in alone if not _is_timed(thread)]
     lost = tuple(_name(thread) for thread in alone if _is_timed(thread))
-    match = Match(share, callpaths, matched, len(timed), lost, metrics, homeless)
+    match = Match(
+        share=share,
+        callpaths=callpaths,
+        matched=matched,
+        threads=len(timed),
+        alone=lost,
+        metrics=metrics,
+        kernels=homeless,
+    )
     if share < least:
         raise RunsDiffer(
             f"this run differs from trial {trial}: only {100 * share:.1f} % of the time is on "
@@ -147,18 +154,11 @@ def merge_metrics(db: ProfileDB, trial: int, profile: Profile, least: float = LE
     rows = [PreparedThread.of(_renumbered(thread, target), of_second) for thread in native]
     with db.transaction() as connection:
         numbers = metric_ids(connection, [m for m in profile.metrics if m.name in metrics])
-        threads = dict(
-            (tuple(place), number)
-            for number, *place in connection.execute(
-                "SELECT id, node, context, thread FROM thread WHERE trial_id = ?", (trial,)
-            )
-        )
+        threads = thread_ids(connection, trial)
         for row in joined:
-            place = (row.thread.node, row.thread.context, row.thread.thread)
-            row.add_values(connection, trial, threads[place], numbers)
+            row.add_values(connection, trial, threads[row.measured.thread.place], numbers)
         for pair in pairs:
-            where = pair.first.thread
-            key = trial, threads[where.node, where.context, where.thread]
+            key = trial, threads[pair.first.thread.place]
             join_metrics(connection, key, pair.first.steps, pair.second.steps, metrics)
         _add_timers_of(connection, trial, profile, native, of_second)
         for row in rows:

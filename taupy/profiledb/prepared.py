@@ -8,18 +8,18 @@ from __future__ import annotations
 import math
 import sqlite3
 from array import array
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from taupy.model.collectives import Collectives, Stretches
 from taupy.model.flat import flat_sums
-from taupy.model.gpu import Activity, Launch
-from taupy.model.profile import CallTree, Samples, Steps, Thread, ThreadProfile, UserEvent
+from taupy.model.profile import CallTree, ThreadProfile, UserEvent
 from taupy.profiledb import bulk, columns
 from taupy.profiledb.collectives import add_collectives, add_stretches
 from taupy.profiledb.flat_rows import FlatRows
-from taupy.profiledb.identity import callpath_ids, user_event_id
+from taupy.profiledb.identity import callpath_ids
+from taupy.profiledb.records import add_activities, add_launches, add_samples, add_user_events
 from taupy.profiledb.steps import add_steps
 from taupy.profiledb.text import storable
 
@@ -30,28 +30,20 @@ _ROWS_A_LEVEL = 50
 
 @dataclass(slots=True)
 class PreparedThread:
-    """A thread's rows, ready for the database."""
+    """A thread whose rows are ready for the database."""
 
-    thread: Thread
-    tree: CallTree
+    measured: ThreadProfile
     timers: array[int]  # ids, one per row
     callpaths: array[int]  # ids, one per row
     depth: array[int]
     order: array[int]  # rows by call-path id, the order of the tables' keys
     flat: FlatRows
     is_wide: bool  # inserted as whole columns
-    user_events: list[UserEvent]
-    launches: list[Launch]
-    activities: Iterable[Activity]
-    samples: list[Samples]
-    steps: list[Steps]
-    collectives: list[Collectives]
-    stretches: Stretches | None
 
     @classmethod
     def of(cls, measured: ThreadProfile, timers: list[int]) -> PreparedThread:
         """Prepare a thread; `timers` are the ids of its profile's timers."""
-        tree, user_events = measured.tree, measured.user_events
+        tree = measured.tree
         timer_column = array("q", map(timers.__getitem__, tree.timer))
         is_wide = columns.wide(tree)
         depth = _depth(tree.parent, is_wide)
@@ -62,7 +54,7 @@ class PreparedThread:
             once = replace(
                 measured,
                 tree=tree,
-                user_events=[_moved(event, moved) for event in user_events],
+                user_events=[_moved(event, moved) for event in measured.user_events],
                 launches=[replace(launch, row=moved[launch.row]) for launch in measured.launches],
                 activities=(
                     activity._replace(row=moved[activity.row]) for activity in measured.activities
@@ -72,33 +64,25 @@ class PreparedThread:
             )
             return cls.of(once, timers)
         return cls(
-            measured.thread,
-            tree,
-            timer_column,
-            callpaths,
-            depth,
-            order,
-            _flat(tree, timer_column, measured.thread.kind == "stream", is_wide),
-            is_wide,
-            user_events,
-            measured.launches,
-            measured.activities,
-            measured.samples,
-            measured.steps,
-            measured.collectives,
-            measured.stretches,
+            measured,
+            timers=timer_column,
+            callpaths=callpaths,
+            depth=depth,
+            order=order,
+            flat=_flat(tree, timer_column, measured.thread.kind == "stream", is_wide),
+            is_wide=is_wide,
         )
 
     def add(self, connection: sqlite3.Connection, trial: int, metrics: dict[str, int]) -> None:
         """Insert the thread's rows; its timers must exist; `metrics` maps names to metric ids."""
-        thread = self._add_thread(connection, trial)
+        measured, thread = self.measured, self._add_thread(connection, trial)
         self._add_callpaths(connection)
         self._insert(
             connection,
             "INSERT INTO call (trial_id, callpath_id, thread_id, calls, subroutines)",
             f"({trial}, ?, {thread}, ?, ?)",
-            self.tree.calls,
-            self.tree.subroutines,
+            measured.tree.calls,
+            measured.tree.subroutines,
         )
         bulk.insert(
             connection,
@@ -107,22 +91,24 @@ class PreparedThread:
             self.flat.counted(),
         )
         self.add_values(connection, trial, thread, metrics)
-        self._add_user_events(connection, trial, thread)
-        self._add_launches(connection, trial, thread)
-        self._add_activities(connection, trial, thread)
-        self._add_samples(connection, trial, thread)
-        for series in self.steps:
-            add_steps(connection, (trial, thread), series)
-        for of_group in self.collectives:
-            add_collectives(connection, (trial, thread), of_group, self.callpaths)
-        if self.stretches is not None:
-            add_stretches(connection, (trial, thread), self.stretches, self.callpaths)
+        key = trial, thread
+        add_user_events(connection, key, measured.user_events, self.callpaths)
+        add_launches(connection, key, measured.launches, self.callpaths)
+        add_activities(connection, key, measured.activities, self.callpaths)
+        add_samples(connection, key, measured.samples)
+        for series in measured.steps:
+            add_steps(connection, key, series)
+        for in_communicator in measured.collectives:
+            add_collectives(connection, key, in_communicator, self.callpaths)
+        if measured.stretches is not None:
+            add_stretches(connection, key, measured.stretches, self.callpaths)
 
     def add_values(
         self, connection: sqlite3.Connection, trial: int, thread: int, metrics: dict[str, int]
     ) -> None:
         """Insert the values of all its metrics; `thread` and its calls must exist."""
-        for name, inclusive in self.tree.inclusive.items():
+        tree = self.measured.tree
+        for name, inclusive in tree.inclusive.items():
             metric = metrics[name]
             self._insert(
                 connection,
@@ -130,7 +116,7 @@ class PreparedThread:
                 " (trial_id, metric_id, callpath_id, thread_id, inclusive, exclusive)",
                 f"({trial}, {metric}, ?, {thread}, ?, ?)",
                 inclusive,
-                self.tree.exclusive[name],
+                tree.exclusive[name],
             )
             bulk.insert(
                 connection,
@@ -158,7 +144,7 @@ class PreparedThread:
             )
             bulk.insert(connection, insert, row, cells, ending)
             return
-        ids, parent = columns.whole(self.callpaths), columns.whole(self.tree.parent)
+        ids, parent = columns.whole(self.callpaths), columns.whole(self.measured.tree.parent)
         order = columns.whole(self.order)
         is_root = parent[order] < 0
         roots = (
@@ -204,11 +190,11 @@ class PreparedThread:
 
     def _parents(self) -> Iterator[int | None]:
         for row in self.order:
-            above = self.tree.parent[row]
+            above = self.measured.tree.parent[row]
             yield self.callpaths[above] if above >= 0 else None
 
     def _add_thread(self, connection: sqlite3.Connection, trial: int) -> int:
-        thread = self.thread
+        thread = self.measured.thread
         cursor = connection.execute(
             "INSERT INTO thread (trial_id, node, context, thread, kind, name, native_id)"
             " VALUES (?, ?, ?, ?, ?, ?, ?)",
@@ -225,101 +211,13 @@ class PreparedThread:
         assert cursor.lastrowid is not None
         return cursor.lastrowid
 
-    def _add_user_events(self, connection: sqlite3.Connection, trial: int, thread: int) -> None:
-        ids = [user_event_id(event.name, event.unit) for event in self.user_events]
-        connection.executemany(
-            "INSERT INTO user_event (id, name, unit) VALUES (?, ?, ?) ON CONFLICT DO NOTHING",
-            (
-                (id, storable(event.name), storable(event.unit))
-                for id, event in zip(ids, self.user_events, strict=True)
-            ),
-        )
-        connection.executemany(
-            "INSERT INTO user_event_value (trial_id, thread_id, user_event_id, callpath_id,"
-            " count, minimum, maximum, mean, sum_squares)"
-            f" VALUES ({trial}, {thread}, ?, ?, ?, ?, ?, ?, ?)",
-            (
-                (
-                    id,
-                    None if event.row is None else self.callpaths[event.row],
-                    event.count,
-                    event.minimum,
-                    event.maximum,
-                    event.mean,
-                    event.sum_squares,
-                )
-                for id, event in zip(ids, self.user_events, strict=True)
-            ),
-        )
 
-    def _add_launches(self, connection: sqlite3.Connection, trial: int, thread: int) -> None:
-        nowhere = (None, None, None)
-        connection.executemany(
-            "INSERT INTO launch (trial_id, thread_id, callpath_id, count, untimed, time_ns,"
-            " minimum_ns, maximum_ns, sum_squares_ns2, grid_x, grid_y, grid_z, block_x, block_y,"
-            " block_z, registers, shared_static_bytes, shared_dynamic_bytes, local_bytes,"
-            " occupancy, limiter, bytes)"
-            f" VALUES ({trial}, {thread}, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?,"
-            " ?)",
-            (
-                (
-                    self.callpaths[launch.row],
-                    launch.count,
-                    launch.untimed,
-                    launch.time_ns,
-                    launch.minimum_ns,
-                    launch.maximum_ns,
-                    launch.sum_squares_ns2,
-                    *(launch.configuration.grid or nowhere),
-                    *(launch.configuration.block or nowhere),
-                    *launch.configuration[2:],
-                    launch.bytes,
-                )
-                for launch in self.launches
-            ),
-        )
-
-    def _add_activities(self, connection: sqlite3.Connection, trial: int, thread: int) -> None:
-        connection.executemany(
-            "INSERT INTO activity (trial_id, thread_id, callpath_id, kind, start_ns, end_ns,"
-            f" correlation, bytes, graph_node) VALUES ({trial}, {thread}, ?, ?, ?, ?, ?, ?, ?)",
-            (
-                (
-                    self.callpaths[activity.row],
-                    activity.kind,
-                    activity.start_ns,
-                    activity.end_ns,
-                    activity.correlation,
-                    activity.bytes,
-                    activity.graph_node,
-                )
-                for activity in self.activities
-            ),
-        )
-
-    def _add_samples(self, connection: sqlite3.Connection, trial: int, thread: int) -> None:
-        for sample in sorted(
-            self.samples, key=lambda sample: user_event_id(sample.name, sample.unit)
-        ):
-            event = user_event_id(sample.name, sample.unit)
-            connection.execute(
-                "INSERT INTO user_event (id, name, unit) VALUES (?, ?, ?) ON CONFLICT DO NOTHING",
-                (event, storable(sample.name), storable(sample.unit)),
-            )
-            connection.executemany(
-                "INSERT INTO sample (trial_id, thread_id, user_event_id, start_ns, end_ns, count,"
-                f" mean, minimum, maximum) VALUES ({trial}, {thread}, {event}, ?, ?, ?, ?, ?, ?)"
-                " ON CONFLICT DO NOTHING",
-                zip(
-                    sample.start_ns,
-                    sample.end_ns,
-                    sample.count,
-                    sample.mean,
-                    sample.minimum,
-                    sample.maximum,
-                    strict=True,
-                ),
-            )
+def thread_ids(connection: sqlite3.Connection, trial: int) -> dict[tuple[int, int, int], int]:
+    """The ids of the trial's threads by `Thread.place`."""
+    rows = connection.execute(
+        "SELECT id, node, context, thread FROM thread WHERE trial_id = ?", (trial,)
+    )
+    return {(node, context, thread): id for id, node, context, thread in rows}
 
 
 def _repeats(callpaths: array[int], order: array[int], is_wide: bool) -> bool:

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime
 from itertools import groupby
-from typing import Any
 
 from taupy.model.forest import preorder
-from taupy.model.gpu import Activity, Configuration, Device, Fact, Launch
+from taupy.model.gpu import Activity, Device, Fact
 from taupy.model.profile import (
     CallTree,
     Metric,
     Profile,
-    Samples,
     Thread,
     ThreadProfile,
     Timer,
@@ -26,12 +23,18 @@ from taupy.profiledb.collectives import read_collectives, read_stretches
 from taupy.profiledb.database import ProfileDB, of_a_sound_file
 from taupy.profiledb.layers import layers_of
 from taupy.profiledb.modules import modules_of
+from taupy.profiledb.records import (
+    read_activities,
+    read_launches,
+    read_samples,
+    read_user_events,
+)
 from taupy.profiledb.steps import read_steps
 from taupy.profiledb.tree import StoredTree, stored_trees
 
 _TIMERS = """
-    SELECT timer.id, timer.short_name, timer.file, timer.line, trial_timer.path,
-           timer.name, timer_group.name
+    SELECT timer.id, timer.name, timer.short_name, timer.file, timer.line, trial_timer.path,
+           timer_group.name
       FROM trial_timer
       JOIN timer ON timer.id = trial_timer.timer_id
       LEFT JOIN timer_group ON timer_group.timer_id = timer.id
@@ -51,35 +54,6 @@ _THREADS = """
 """
 
 _THREAD_METRICS = "SELECT thread_id, metric_id FROM thread_metric WHERE trial_id = ?"
-
-_EVENTS = """
-    SELECT value.thread_id, user_event.name, user_event.unit, value.callpath_id,
-           value.count, value.minimum, value.maximum, value.mean, value.sum_squares
-      FROM user_event_value AS value
-      JOIN user_event ON user_event.id = value.user_event_id
-     WHERE value.trial_id = ?
-     ORDER BY value.id
-"""
-
-_LAUNCHES = """
-    SELECT thread_id, callpath_id, count, time_ns, minimum_ns, maximum_ns, sum_squares_ns2,
-           untimed, grid_x, grid_y, grid_z, block_x, block_y, block_z, registers,
-           shared_static_bytes, shared_dynamic_bytes, local_bytes, occupancy, limiter, bytes
-      FROM launch WHERE trial_id = ? ORDER BY id
-"""
-
-_ACTIVITIES = """
-    SELECT thread_id, callpath_id, kind, start_ns, end_ns, correlation, bytes, graph_node
-      FROM activity WHERE trial_id = ? ORDER BY thread_id, start_ns, id
-"""
-
-_SAMPLES = """
-    SELECT sample.thread_id, user_event.name, user_event.unit, sample.start_ns, sample.end_ns,
-           sample.count, sample.mean, sample.minimum, sample.maximum
-      FROM sample JOIN user_event ON user_event.id = sample.user_event_id
-     WHERE sample.trial_id = ?
-     ORDER BY sample.thread_id, user_event.name, user_event.unit, sample.start_ns
-"""
 
 _DEVICES = """
     SELECT id, node, ordinal, name, uuid, compute_capability
@@ -114,24 +88,24 @@ def read_profile(db: ProfileDB, trial_id: int) -> Profile:
         has = {id: metric.name for id, metric in metrics.items() if (thread_id, id) in measured}
         tree, rows[thread_id] = call_tree_of(stored, position, has)
         threads[thread_id] = ThreadProfile(Thread(*thread), tree)
-    for thread_id, event in _user_events(db, trial_id, rows):
+    for thread_id, event in read_user_events(db, trial_id, rows):
         threads[thread_id].user_events.append(event)
     for thread_profile in threads.values():
         thread_profile.user_events.sort(key=_event_order)
-    for thread_id, callpath, *values in db.rows(_LAUNCHES, (trial_id,)):
-        threads[thread_id].launches.append(_launch(rows[thread_id][callpath], values))
+    for thread_id, launch in read_launches(db, trial_id, rows):
+        threads[thread_id].launches.append(launch)
     activities: dict[int, list[Activity]] = {}
-    for thread_id, callpath, *values in db.stream(_ACTIVITIES, (trial_id,)):
-        activities.setdefault(thread_id, []).append(Activity(rows[thread_id][callpath], *values))
-    for thread_id, of_thread in activities.items():
-        threads[thread_id].activities = of_thread
-    for thread_id, series in _samples(db, trial_id):
+    for thread_id, activity in read_activities(db, trial_id, rows):
+        activities.setdefault(thread_id, []).append(activity)
+    for thread_id, on_thread in activities.items():
+        threads[thread_id].activities = on_thread
+    for thread_id, series in read_samples(db, trial_id):
         threads[thread_id].samples.append(series)
     for thread_id, steps in read_steps(db, trial_id):
         threads[thread_id].steps.append(steps)
-    for thread_id, of_group, callpaths in read_collectives(db, trial_id):
-        of_group.row = array("q", (rows[thread_id][callpath] for callpath in callpaths))
-        threads[thread_id].collectives.append(of_group)
+    for thread_id, collectives, callpaths in read_collectives(db, trial_id):
+        collectives.row = array("q", (rows[thread_id][callpath] for callpath in callpaths))
+        threads[thread_id].collectives.append(collectives)
     for thread_id, stretches, callpaths in read_stretches(db, trial_id):
         stretches.row = array("q", (rows[thread_id][callpath] for callpath in callpaths))
         threads[thread_id].stretches = stretches
@@ -167,47 +141,20 @@ def read_profile(db: ProfileDB, trial_id: int) -> Profile:
     )
 
 
-def _launch(row: int, values: list[Any]) -> Launch:
-    count, time_ns, minimum_ns, maximum_ns, sum_squares, untimed, *configuration, moved = values
-    return Launch(
-        row=row,
-        count=count,
-        time_ns=time_ns,
-        minimum_ns=minimum_ns,
-        maximum_ns=maximum_ns,
-        sum_squares_ns2=sum_squares,
-        untimed=untimed,
-        configuration=Configuration.of_columns(*configuration),
-        bytes=moved,
-    )
-
-
 def _timers(db: ProfileDB, trial_id: int) -> dict[int, Timer]:
-    timers: dict[int, tuple[tuple[Any, ...], list[str]]] = {}
-    for id, short_name, file, line, path, full_name, group in db.rows(_TIMERS, (trial_id,)):
-        _, groups = timers.setdefault(id, ((full_name, short_name, file, line, path), []))
-        if group is not None:
-            groups.append(group)
-    ordered = sorted(timers.items(), key=lambda item: (item[1][0][0], item[1][1]))
-    return {
-        id: _timer(full_name, short_name, file, line, tuple(groups), path)
-        for id, ((full_name, short_name, file, line, path), groups) in ordered
-    }
-
-
-def _timer(
-    full_name: str,
-    short_name: str,
-    file: str | None,
-    line: int | None,
-    groups: tuple[str, ...],
-    path: str | None,
-) -> Timer:
-    """The database stores the full name, and a separate short one for timers without a file."""
-    plain = Timer(short_name, file, line, groups, path)
-    if plain.full_name == full_name:
-        return plain
-    return Timer(full_name, file, line, groups, path, short=short_name)
+    """The trial's timers by id, sorted by full name and groups."""
+    timers: dict[int, Timer] = {}
+    full_names: dict[int, str] = {}
+    for (id, full_name, short_name, file, line, path), rows in groupby(
+        db.rows(_TIMERS, (trial_id,)), key=lambda row: row[:-1]
+    ):
+        groups = tuple(group for *_, group in rows if group is not None)
+        timer = Timer(short_name, file, line, groups, path)
+        if timer.full_name != full_name:  # without a file: a short name is stored beside it
+            timer = timer._replace(name=full_name, short=short_name)
+        timers[id], full_names[id] = timer, full_name
+    ordered = sorted(timers, key=lambda id: (full_names[id], timers[id].groups))
+    return {id: timers[id] for id in ordered}
 
 
 def call_tree_of(
@@ -242,50 +189,6 @@ def _column(values: list[float], order: list[int]) -> array[int]:
         return array("q", chosen)  # type: ignore[arg-type]
     except TypeError:
         return array("d", chosen)  # type: ignore[return-value]
-
-
-def _user_events(
-    db: ProfileDB, trial_id: int, rows: dict[int, dict[int, int]]
-) -> list[tuple[int, UserEvent]]:
-    events = []
-    for thread_id, name, unit, callpath, count, *values in db.rows(_EVENTS, (trial_id,)):
-        minimum, maximum, mean, sum_squares = (
-            math.nan if value is None else value for value in values
-        )
-        row = None if callpath is None else rows[thread_id].get(callpath)
-        events.append(
-            (
-                thread_id,
-                UserEvent(
-                    name=name,
-                    unit=unit,
-                    count=count,
-                    minimum=minimum,
-                    maximum=maximum,
-                    mean=mean,
-                    sum_squares=sum_squares,
-                    row=row,
-                ),
-            )
-        )
-    return events
-
-
-def _samples(db: ProfileDB, trial_id: int) -> Iterator[tuple[int, Samples]]:
-    for (thread_id, name, unit), rows in groupby(
-        db.stream(_SAMPLES, (trial_id,)), key=lambda row: row[:3]
-    ):
-        samples = Samples(name, unit, array("q"), array("q"), array("q"),
-                        array("d"), array("d"), array("d"))  # fmt: skip
-        for _, _, _, start_ns, end_ns, count, *values in rows:
-            samples.start_ns.append(start_ns)
-            samples.end_ns.append(end_ns)
-            samples.count.append(count)
-            for column, value in zip(
-                (samples.mean, samples.minimum, samples.maximum), values, strict=True
-            ):
-                column.append(math.nan if value is None else value)
-        yield thread_id, samples
 
 
 def _event_order(event: UserEvent) -> tuple[str, str, int]:

@@ -83,7 +83,7 @@ def add_profile(db: ProfileDB, profile: Profile) -> int:
     prepared = [PreparedThread.of(measured, timers) for measured in profile.threads]
     with db.transaction() as connection:
         trial, new_nodes = _trial(connection, profile)
-        prepared = [thread for thread in prepared if thread.thread.node in new_nodes]
+        prepared = [thread for thread in prepared if thread.measured.thread.node in new_nodes]
         _add_metadata(connection, trial, profile, broken, new_nodes)
         settle_exit_code(connection, trial)
         settle_duration(connection, trial)
