@@ -6,23 +6,23 @@ from collections.abc import Callable, Iterable
 
 from taupy.model.rows import TimerRow
 
-Meant = Callable[[TimerRow], bool]
+Matches = Callable[[TimerRow], bool]
 
 
-def among(places: Iterable[str]) -> Meant:
+def among(places: Iterable[str]) -> Matches:
     """Timers of these routines, each as FILE:NAME with the last parts of the file's path."""
     names: dict[str, list[str]] = {}
     for place in places:
         file, _, name = place.rpartition(":")
         names.setdefault(name, []).append(file)
 
-    def meant(timer: TimerRow) -> bool:
+    def matches(timer: TimerRow) -> bool:
         file = timer.file or ""
         return any(
             file == end or file.endswith(f"/{end}") for end in names.get(timer.short_name, ())
         )
 
-    return meant
+    return matches
 
 
 JOINS = (

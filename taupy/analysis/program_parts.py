@@ -26,10 +26,10 @@ def is_import(timer: Named) -> bool:
     return timer.file in _IMPORTING or "IMPORT" in timer.groups.split("|")
 
 
-def below(answer: Answer, meant: Callable[[Named], bool]) -> Answer:
+def below(answer: Answer, matches: Callable[[Named], bool]) -> Answer:
     """The selected routines and everything that ran below them."""
     parent = _parents(answer.table)
-    inside = _reached(answer, parent, meant)
+    inside = _reached(answer, parent, matches)
     return _by_timer(answer, parent, inside)
 
 
@@ -58,9 +58,9 @@ def _parents(table: Table) -> list[int]:
     return callpaths.parents(replace(table, codes={**table.codes, "thread": apart}))
 
 
-def _reached(answer: Answer, parent: Sequence[int], meant: Callable[[Named], bool]) -> list[bool]:
+def _reached(answer: Answer, parent: Sequence[int], matches: Callable[[Named], bool]) -> list[bool]:
     """For each row, whether it belongs to a selected timer or is below one."""
-    fits = [meant(timer) for timer in answer.table.labels["timer"]]
+    fits = [matches(timer) for timer in answer.table.labels["timer"]]
     fits_below = [fits[code] for code in answer.table.codes["timer"]]
     for row in preorder(parent):
         if parent[row] >= 0 and fits_below[parent[row]]:

@@ -37,8 +37,18 @@ _ITERATIONS = 20_000  # of a loop of ten instructions
 _LINES = 1 << 16  # 4 MiB
 _PAGES = 256
 
+
+class PerfEvent(NamedTuple):
+    """An event that the engine opens; `metric`: the position of the metric that it adds to."""
+
+    type: int
+    config: int
+    weight: int
+    metric: int
+
+
 At = Literal["auto", "calls", "regions"]
-Try = Callable[[list[tuple[int, int, int, int]], str, int, int, bool], dict[str, Any] | None]
+Try = Callable[[Sequence[tuple[int, int, int, int]], str, int, int, bool], dict[str, Any] | None]
 
 
 class Counter(NamedTuple):
@@ -55,7 +65,6 @@ class Prepared:
     """The counters that the engine reads.
 
     Attributes:
-        events: (type, config, weight, position in `metrics`) of each event.
         metrics: (name, unit) of each metric.
         at_calls: read at every call; else at regions and phases only.
         by_rdpmc: the kernel lets the program read its counters directly.
@@ -66,7 +75,7 @@ class Prepared:
         facts: metadata of the trial.
     """
 
-    events: list[tuple[int, int, int, int]] = field(default_factory=list)
+    events: list[PerfEvent] = field(default_factory=list)
     metrics: list[tuple[str, str]] = field(default_factory=list)
     at_calls: bool = False
     by_rdpmc: bool = False
@@ -80,7 +89,7 @@ class Prepared:
         if not self.events:
             return {}
         return {
-            "counters": self.events,
+            "counters": [tuple(event) for event in self.events],
             "counter_metrics": self.metrics,
             "counters_at_calls": int(self.at_calls),
             "counters_by_rdpmc": int(self.by_rdpmc),
@@ -161,9 +170,9 @@ def prepare(
     return _described(wanted, at, cpu, try_, notes, tested)
 
 
-def _events(metrics: Sequence[CpuMetric]) -> list[tuple[int, int, int, int]]:
+def _events(metrics: Sequence[CpuMetric]) -> list[PerfEvent]:
     return [
-        (event.type, event.config, event.weight, number)
+        PerfEvent(event.type, event.config, event.weight, number)
         for number, metric in enumerate(metrics)
         for event in metric.events
     ]
@@ -234,7 +243,7 @@ def _failing(
         if not isinstance(problem.filename, int):
             notes.append(f"{', '.join(metric.name for metric in metrics)}: {problem}")
             return {metric.name for metric in metrics}
-        metric = metrics[events[problem.filename][3]]
+        metric = metrics[events[problem.filename].metric]
         alike = {metric.name}
         none_at_all = problem.errno in _ABSENT and not _has_pmu()
         if _on_processor(metric) and (problem.errno in _FORBIDDEN or none_at_all):
@@ -254,7 +263,7 @@ class _Probe:
     """
 
     metrics: list[CpuMetric]
-    events: list[tuple[int, int, int, int]]
+    events: list[PerfEvent]
     notes: list[str]
     tested: dict[str, str]
 
@@ -303,9 +312,9 @@ def _doubted(
         low, expected, high = limits
         sums = [
             sum(
-                value * event[2]
+                value * event.weight
                 for value, event in zip(values, probe.events, strict=True)
-                if event[3] == number
+                if event.metric == number
             )
             for values in rounds
         ]
@@ -408,13 +417,13 @@ def _described(
         facts["taupy.counters.not_self_tested"] = ", ".join(untested)
     return Prepared(
         events,
-        [(metric.name, metric.unit) for metric in metrics],
-        at_calls,
-        by_rdpmc,
-        whole,
-        reading_ns,
-        notes,
-        facts,
+        metrics=[(metric.name, metric.unit) for metric in metrics],
+        at_calls=at_calls,
+        by_rdpmc=by_rdpmc,
+        whole=whole,
+        reading_ns=reading_ns,
+        notes=notes,
+        facts=facts,
     )
 
 

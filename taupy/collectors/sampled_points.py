@@ -10,11 +10,29 @@ MOST_POINTS = 32_768
 
 
 @dataclass(slots=True)
+class Sums:
+    """Of all samples of a channel."""
+
+    count: int = 0
+    low: float = float("inf")
+    high: float = float("-inf")
+    total: float = 0.0
+    squares: float = 0.0
+
+    def add(self, value: float) -> None:
+        self.count += 1
+        self.low = min(self.low, value)
+        self.high = max(self.high, value)
+        self.total += value
+        self.squares += value * value
+
+
+@dataclass(slots=True)
 class Points:
     """Samples of some channels, in at most `most` points; beyond that, neighbours are merged.
 
     Attributes:
-        sums: count, minimum, maximum, sum and sum of squares of all samples, by channel.
+        sums: by channel.
         gaps_ns: total time between successive samples where some are missing.
     """
 
@@ -26,24 +44,20 @@ class Points:
     mean: list[array[float]] = field(default_factory=list)
     low: list[array[float]] = field(default_factory=list)
     high: list[array[float]] = field(default_factory=list)
-    sums: list[list[float]] = field(default_factory=list)
+    sums: list[Sums] = field(default_factory=list)
     gaps_ns: int = 0
     samples_a_point: int = 1
 
     def __post_init__(self) -> None:
         for columns in (self.mean, self.low, self.high):
             columns += [array("d") for _ in range(self.channels)]
-        self.sums += [[0, float("inf"), float("-inf"), 0.0, 0.0] for _ in range(self.channels)]
+        self.sums += [Sums() for _ in range(self.channels)]
 
     def add(self, start: int, end: int, values: Sequence[float]) -> None:
         """Add a sample, which begins when the last one ended, or later."""
         for sums, value in zip(self.sums, values, strict=True):
             if value == value:  # NaN: nothing was counted
-                sums[0] += 1
-                sums[1] = min(sums[1], value)
-                sums[2] = max(sums[2], value)
-                sums[3] += value
-                sums[4] += value * value
+                sums.add(value)
         if self.end and start - self.end[-1] > (end - start) // 2:
             self.gaps_ns += start - self.end[-1]
         if self.count and self.count[-1] < self.samples_a_point:

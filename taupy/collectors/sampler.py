@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import astuple
 from math import isfinite, nan
 from typing import Any
 
@@ -144,7 +145,7 @@ class Sampled:
             "said": list(self.problems),
             "channels": [(channel.name, channel.unit) for channel in self.channels],
             "samples_a_point": points.samples_a_point,
-            "sums": points.sums,
+            "sums": [[*astuple(sums)] for sums in points.sums],
             **{name: getattr(points, name).tobytes() for name in ("start", "end", "count")},
             **{
                 name: [column.tobytes() for column in getattr(points, name)]

@@ -165,12 +165,13 @@ class _Reading:
         at: list[int] = []  # the tree's row of each node
         row_of: dict[tuple[int, int], int] = {}
         for key, above, first in order:
-            place = (at[above] if above >= 0 else shift - 1, self._nodes[key][0])
-            row = row_of.setdefault(place, len(rows))
+            parent_row = at[above] if above >= 0 else shift - 1
+            own_timer = self._nodes[key][0]
+            row = row_of.setdefault((parent_row, own_timer), len(rows))
             at.append(row)
             if row == len(rows):  # frames that become one timer are summed
-                parent.append(place[0])
-                timer.append(place[1])
+                parent.append(parent_row)
+                timer.append(own_timer)
                 rows.append([])
             if first and (values := self._values.get(key, {}).get(thread)):
                 rows[row].append(values)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import marshal
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -188,7 +189,7 @@ def _application(source: Path, stats: list[tuple[Key, Stat, dict[Key, Stat]]]) -
 def write(profile: Profile, target: Path, progress: Progress) -> list[str]:
     """Write the sums of all host threads: the format has no threads."""
     progress.begin(target.name, sum(len(thread.tree) for thread in profile.threads))
-    totals: dict[Key, list[Any]] = {}
+    totals: dict[Key, _Totals] = {}
     host = [thread for thread in profile.threads if thread.thread.kind == "host"]
     keys = [_our_key(timer) for timer in profile.timers]
     cut = {n for n, timer in enumerate(profile.timers) if timer == CUT}
@@ -197,21 +198,41 @@ def write(profile: Profile, target: Path, progress: Progress) -> list[str]:
         progress.advance(len(measured.tree))
     if not totals:
         raise nothing_to_write("pstats holds times of routines on host threads", profile)
-    stats = {
-        key: (
-            *_seconds(values[:4]),
-            {caller: _seconds([part[1], part[0], *part[2:]]) for caller, part in values[4].items()},
-        )
-        for key, values in totals.items()
-    }
+    stats = {}
+    for key, sums in totals.items():
+        callers = {
+            caller: (part.calls, part.primitive, part.own_ns / 1e9, part.whole_ns / 1e9)
+            for caller, part in sums.by_caller.items()
+        }
+        times = sums.own_ns / 1e9, sums.whole_ns / 1e9
+        stats[key] = (sums.primitive, sums.calls, *times, callers)
     with open(target, "wb") as out:
         marshal.dump(stats, out)
     return []
 
 
-def _add_thread(
-    totals: dict[Key, list[Any]], tree: CallTree, keys: list[Key], cut: set[int]
-) -> None:
+@dataclass(slots=True)
+class _Sums:
+    """Of some calls; `primitive`: those that were not made by a call of the same routine."""
+
+    primitive: int = 0
+    calls: int = 0
+    own_ns: float = 0
+    whole_ns: float = 0
+
+    def add(self, other: _Sums) -> None:
+        self.primitive += other.primitive
+        self.calls += other.calls
+        self.own_ns += other.own_ns
+        self.whole_ns += other.whole_ns
+
+
+@dataclass(slots=True)
+class _Totals(_Sums):
+    by_caller: dict[Key, _Sums] = field(default_factory=dict)
+
+
+def _add_thread(totals: dict[Key, _Totals], tree: CallTree, keys: list[Key], cut: set[int]) -> None:
     inclusive, exclusive = tree.inclusive.get(TIME.name), tree.exclusive.get(TIME.name)
     if inclusive is None or exclusive is None:
         return
@@ -224,23 +245,15 @@ def _add_thread(
         own = exclusive[row] if exclusive[row] == exclusive[row] else 0
         whole = inclusive[row] if row in top and inclusive[row] == inclusive[row] else 0
         primitive = tree.calls[row] if row in top else 0
-        part = (primitive, tree.calls[row], own, whole)
-        if not any(part):
+        calls = tree.calls[row]
+        if not (primitive or calls or own or whole):
             continue
-        values = totals.setdefault(keys[timer], [0, 0, 0, 0, {}])
-        _add(values, part)
+        part = _Sums(primitive, calls, own, whole)
+        sums = totals.setdefault(keys[timer], _Totals())
+        sums.add(part)
         above = tree.parent[row]
         if above >= 0 and tree.timer[above] not in cut:
-            _add(values[4].setdefault(keys[tree.timer[above]], [0, 0, 0, 0]), part)
-
-
-def _add(values: list[Any], part: tuple[Any, ...]) -> None:
-    for place, amount in enumerate(part):
-        values[place] += amount
-
-
-def _seconds(values: list[Any]) -> tuple[int, int, float, float]:
-    return values[0], values[1], values[2] / 1e9, values[3] / 1e9
+            sums.by_caller.setdefault(keys[tree.timer[above]], _Sums()).add(part)
 
 
 def _our_key(timer: Timer) -> Key:

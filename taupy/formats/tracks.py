@@ -161,9 +161,9 @@ def _counters(profile: Profile) -> Iterator[Counter]:
     for measured in profile.threads:
         thread = measured.thread
         for samples in measured.samples:
-            of_a_gpu = _OF_A_GPU.fullmatch(samples.name)
-            if of_a_gpu:
-                yield Counter(thread.node, 1 + int(of_a_gpu[1]), of_a_gpu[2], samples)
+            if match := _OF_A_GPU.fullmatch(samples.name):
+                ordinal, name = match.groups()
+                yield Counter(thread.node, 1 + int(ordinal), name, samples)
             else:
                 yield Counter(thread.node, thread.context, samples.name, samples)
 

@@ -332,7 +332,7 @@ def set_node(number: int) -> None:
         _engine.set_node(int(number))
 
 
-_ROUTINE, _TIMER, _FULL_NAME = range(3)  # kinds: the last item of a row of the engines' flat()
+_ROUTINE, _TIMER, _FULL_NAME = range(3)  # kinds of rows
 
 
 def timer_names() -> "list[str]":
@@ -340,10 +340,10 @@ def timer_names() -> "list[str]":
 
     A routine that has the same name as a timer is listed by its full name.
     """
-    rows = _rows()
-    names = {row[0] for row in rows if row[4] != _FULL_NAME}
-    timers = {row[0] for row in rows if row[4] == _TIMER}
-    return sorted(names.union(row[0] for row in rows if row[0].rpartition(" [{")[0] in timers))
+    kinds = [(name, kind) for name, *_, kind in _rows()]
+    names = {name for name, kind in kinds if kind != _FULL_NAME}
+    timers = {name for name, kind in kinds if kind == _TIMER}
+    return sorted(names.union(name for name, _ in kinds if name.rpartition(" [{")[0] in timers))
 
 
 def timer_values(name: str) -> "TimerValues | None":
@@ -354,12 +354,13 @@ def timer_values(name: str) -> "TimerValues | None":
             routines of that name together; if one calls another, the inner call adds no
             inclusive time. A full name, `load [{train.py}{3}]`, means a single Python routine.
     """
-    own_rows = {row[4]: row for row in _rows() if row[0] == name}
+    values_of = {kind: values for own_name, *values, kind in _rows() if own_name == name}
     for kind in (_TIMER, _ROUTINE, _FULL_NAME):
-        if kind in own_rows:
-            return TimerValues(*own_rows[kind][1:4])
+        if kind in values_of:
+            return TimerValues(*values_of[kind])
     return None
 
 
 def _rows() -> "Any":
+    """(name, calls, inclusive_ns, exclusive_ns, kind) of all timers and routines so far."""
     return [] if _engine is None else _engine.flat()

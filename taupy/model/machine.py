@@ -64,8 +64,16 @@ def reported(processor: str, facts: Iterable[Fact], reference: str) -> list[Ceil
     clock = numeric.get(CLOCK_FACT)
     return [
         Ceiling(
-            *("report", "", processor, "", "bandwidth" if fact.unit == "B/s" else "compute"),
-            *(name.removeprefix(ROOF_FACT), "peak at its clock", 0, float(fact.value), fact.unit),
+            characterization="report",
+            machine="",
+            processor=processor,
+            device_uuid="",
+            kind="bandwidth" if fact.unit == "B/s" else "compute",
+            name=name.removeprefix(ROOF_FACT),
+            pattern="peak at its clock",
+            threads=0,
+            value=float(fact.value),
+            unit=fact.unit,
             source="report",
             clock_hz=None if clock is None else float(clock.value),
             reference=reference,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sqlite3
-from array import array
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
@@ -79,16 +78,19 @@ def read_collectives(db: ProfileDB, trial: int) -> Iterator[tuple[int, Collectiv
     }
     for thread, name, ranks, size, begun, stride in db.rows(_COMMUNICATORS, (trial,)):
         collectives = Collectives(name, ranks, size, begun, stride)
-        columns = [*zip(*rows.get((thread, name), ()), strict=True)]
-        if not columns:
-            yield thread, collectives, []
-            continue
-        collectives.number, collectives.bytes = array("q", columns[2]), array("q", columns[3])
-        collectives.asked_ns, collectives.begun_ns = array("q", columns[4]), array("q", columns[5])
-        collectives.ended_ns = array("q", (NOT_ENDED if end is None else end for end in columns[6]))
-        collectives.operation = [*columns[8]]
-        collectives.row = array("q", bytes(8 * len(collectives.number)))
-        yield thread, collectives, [*columns[7]]
+        paths = []
+        for _, _, number, moved, asked, begun_ns, ended, path, operation in rows.get(
+            (thread, name), ()
+        ):
+            collectives.number.append(number)
+            collectives.bytes.append(moved)
+            collectives.asked_ns.append(asked)
+            collectives.begun_ns.append(begun_ns)
+            collectives.ended_ns.append(NOT_ENDED if ended is None else ended)
+            collectives.operation.append(operation)
+            collectives.row.append(0)
+            paths.append(path)
+        yield thread, collectives, paths
 
 
 def add_stretches(

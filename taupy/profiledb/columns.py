@@ -167,16 +167,16 @@ def flat_rows(tree: CallTree, timers: Sequence[int], on_stream: bool) -> FlatRow
     all_numbers = (calls, subroutines, *inclusive.values(), *exclusive.values())
     ran = calls > 0 if on_stream else np.any(all_numbers, axis=0)
 
-    def of_those(numbers: Column) -> array[int]:
+    def of_timers_that_ran(numbers: Column) -> array[int]:
         return array("q", numbers[ran].tobytes())
 
     return FlatRows(
-        of_those(keys[order][starts]),
-        of_those(calls),
-        of_those(subroutines),
-        {name: of_those(numbers) for name, numbers in inclusive.items()},
-        {name: of_those(numbers) for name, numbers in exclusive.items()},
-        {name: int(numbers.max()) for name, numbers in inclusive.items()},
+        of_timers_that_ran(keys[order][starts]),
+        calls=of_timers_that_ran(calls),
+        subroutines=of_timers_that_ran(subroutines),
+        inclusive={name: of_timers_that_ran(numbers) for name, numbers in inclusive.items()},
+        exclusive={name: of_timers_that_ran(numbers) for name, numbers in exclusive.items()},
+        largest={name: int(numbers.max()) for name, numbers in inclusive.items()},
     )
 
 

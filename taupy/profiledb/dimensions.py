@@ -314,7 +314,9 @@ def ids_of(db: ProfileDB, what: Id, trials: Sequence[int]) -> list[int]:
         return list(trials)
     if what == "callpath":
         sql = f"{_CALLPATHS} WHERE call.trial_id IN ({listed(trials)})"
-        columns = db.columns(Reading(sql, _CALLPATHS, "callpath", trials, (), 1, 1))
+        columns = db.columns(
+            Reading(sql, _CALLPATHS, "callpath", trials, metrics=(), columns=1, keys=1)
+        )
         return list(columns[0]) if columns else []
     rows = db.rows(_IDS[what].replace("{trials}", listed(trials)))
     return list(dict.fromkeys(id for (id,) in rows))
@@ -328,11 +330,13 @@ def ids_where(
     for condition in where:
         if condition.relation != "in" or dimension(condition.dimension).of != what:
             continue
-        meant = dimension(condition.dimension)
-        wanted = {meant.spelling(label) for label in condition.labels}
+        definition = dimension(condition.dimension)
+        wanted = {definition.spelling(label) for label in condition.labels}
         ids = ids_of(db, what, trials) if matching is None else matching
         of_id = labels(db, condition.dimension, ids)
-        matching = [id for id in ids if any(meant.spelling(part) in wanted for part in of_id[id])]
+        matching = [
+            id for id in ids if any(definition.spelling(part) in wanted for part in of_id[id])
+        ]
     return matching
 
 
@@ -341,20 +345,20 @@ def labels(db: ProfileDB, name: str, ids: Sequence[Any]) -> dict[Any, tuple[Any,
 
     None may also be an id: a user event may lack a call path and timer.
     """
-    meant = dimension(name)
-    if meant.inherited is not None:
-        return _inherited(db, meant.inherited, meant.label, ids)
-    if meant.is_id:
+    definition = dimension(name)
+    if definition.inherited is not None:
+        return _inherited(db, definition.inherited, definition.label, ids)
+    if definition.is_id:
         return {id: (id,) for id in ids}
     label_of: dict[Any, tuple[Any, ...]] = {None: (None,)}
     present = [id for id in ids if id is not None]
-    for id, parts in _by_id(rows_of_ids(db, meant.sql, present)):
-        if meant.several:
-            label_of[id] = tuple(meant.label(*part) for part in parts)
+    for id, parts in _by_id(rows_of_ids(db, definition.sql, present)):
+        if definition.several:
+            label_of[id] = tuple(definition.label(*part) for part in parts)
         else:
             # The rows of one id differ only in their last part.
-            label_of[id] = (meant.label(*parts[0], *(part[-1] for part in parts[1:])),)
-    if meant.several or meant.of == "trial":
+            label_of[id] = (definition.label(*parts[0], *(part[-1] for part in parts[1:])),)
+    if definition.several or definition.of == "trial":
         return {id: label_of.get(id, (None,)) for id in ids}
     return {id: label_of[id] for id in ids}
 

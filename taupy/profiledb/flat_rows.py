@@ -33,20 +33,20 @@ class FlatRows:
         Args:
             on_stream: whether the thread is a GPU stream; see `FlatSums.has_run`.
         """
-        ran = sorted((id, of_timer) for id, of_timer in sums.items() if of_timer.has_run(on_stream))
-        rows = [of_timer for _, of_timer in ran]
+        timers = sorted(id for id, row in sums.items() if row.has_run(on_stream))
+        rows = [sums[id] for id in timers]
         names = list(metrics)
         measured = {
             name: [row.inclusive[name] for row in sums.values() if name in row.inclusive]
             for name in names
         }
         return cls(
-            [id for id, _ in ran],
-            [row.calls for row in rows],
-            [row.subroutines for row in rows],
-            {name: [row.inclusive.get(name) for row in rows] for name in names},
-            {name: [row.exclusive.get(name) for row in rows] for name in names},
-            {name: max(values, default=0) for name, values in measured.items()},
+            timers,
+            calls=[row.calls for row in rows],
+            subroutines=[row.subroutines for row in rows],
+            inclusive={name: [row.inclusive.get(name) for row in rows] for name in names},
+            exclusive={name: [row.exclusive.get(name) for row in rows] for name in names},
+            largest={name: max(values, default=0) for name, values in measured.items()},
         )
 
     def counted(self) -> Iterator[tuple[int, int, int]]:

@@ -66,10 +66,10 @@ class Launched:
     all_ns: Mapping[tuple[int, int], float]
     notes: Sequence[str] = ()
 
-    def of_kernels(self, meant: Callable[[str, str], bool]) -> Launched:
-        """Only the launches of kernels for whose full and short names `meant` is true."""
+    def of_kernels(self, matches: Callable[[str, str], bool]) -> Launched:
+        """Only the launches of kernels for whose full and short names `matches` is true."""
         timers = enumerate(self.table.row_labels("timer"))
-        rows = [row for row, timer in timers if meant(timer.timer, timer.short_name)]
+        rows = [row for row, timer in timers if matches(timer.timer, timer.short_name)]
         return replace(self, table=self.table.taken(rows))
 
 
@@ -281,9 +281,9 @@ def union_ns(db: ProfileDB, trial_id: int) -> dict[tuple[int, int], int]:
     return union | whole
 
 
-def _time_of(table: Table, name: str, meant: Callable[[Any], bool]) -> dict[Any, int]:
-    """GPU -> time of the launches for whose label `meant` is true."""
-    rows = [row for row, label in enumerate(table.row_labels(name)) if meant(label)]
+def _time_of(table: Table, name: str, matches: Callable[[Any], bool]) -> dict[Any, int]:
+    """GPU -> time of the launches for whose label `matches` is true."""
+    rows = [row for row, label in enumerate(table.row_labels(name)) if matches(label)]
     return dict(_times(table.taken(rows).by("device"), "device"))
 
 

@@ -93,10 +93,10 @@ def has_any(db: ProfileDB) -> bool:
 
 
 @of_a_sound_file
-def stored(db: ProfileDB, meant: Callable[[str, str], bool]) -> list[KernelCode]:
-    """The kernels for whose full name and chip `meant` is true."""
+def stored(db: ProfileDB, matches: Callable[[str, str], bool]) -> list[KernelCode]:
+    """The kernels for whose full name and chip `matches` is true."""
     rows = db.rows(_NAMES)
-    return [_read(db, module, name) for module, name, full, chip in rows if meant(full, chip)]
+    return [_read(db, module, name) for module, name, full, chip in rows if matches(full, chip)]
 
 
 def _read(db: ProfileDB, module: str, name: str) -> KernelCode:
@@ -117,8 +117,8 @@ def _read(db: ProfileDB, module: str, name: str) -> KernelCode:
         calls=tuple(calls.split("\n")) if calls else (),
         counts=tuple(map(Count._make, db.rows(_COUNTS, key))),
         accesses=tuple(
-            Access._make((*access[:6], bool(access[6]), access[7]))
-            for access in db.rows(_ACCESSES, key)
+            access._replace(spill=bool(access.spill))
+            for access in map(Access._make, db.rows(_ACCESSES, key))
         ),
         loops=tuple(map(Loop._make, db.rows(_LOOPS, key))),
         lines=tuple(map(Line._make, db.rows(_LINES, key))),

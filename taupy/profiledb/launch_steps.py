@@ -191,13 +191,13 @@ class _Stream:
             "launch.squares": np.bincount(group, time.astype(float) ** 2),
         }
         listed: dict[str, list[Amount]] = {name: sum.tolist() for name, sum in sums.items()}
-        for name, how, initial, amount, meant in (
+        for name, how, initial, amount, has_amount in (
             ("launch.shortest", np.minimum, _LARGEST, time, timed),
             ("launch.longest", np.maximum, -1, time, timed),
             ("launch.bytes", np.add, 0, moved, moved >= 0),
         ):
-            gathered = _gathered(how, initial, group[meant], amount[meant], len(keys))
-            measured = np.bincount(group[meant], minlength=len(keys)) > 0
+            gathered = _gathered(how, initial, group[has_amount], amount[has_amount], len(keys))
+            measured = np.bincount(group[has_amount], minlength=len(keys)) > 0
             pairs = zip(gathered.tolist(), measured.tolist(), strict=True)
             listed[name] = [number if is_known else None for number, is_known in pairs]
         rows.extend((keys & 0xFFFFFFFF).tolist(), ((keys >> 32) - 1).tolist(), listed)

@@ -161,15 +161,15 @@ class TrialMetrics:
         definition = self.definitions[metric]
         node = self.tree(metric)
         formula = bound(node, {**COUNTS, **self.units}, definition.unit)
-        meant = Resolved(
+        resolved = Resolved(
             metric,
             formula.unit,
             formula.additive,
-            definition.source,
-            definition.expression,
-            definition.description,
+            source=definition.source,
+            expression=definition.expression,
+            description=definition.description,
         )
-        return meant, formula
+        return resolved, formula
 
     def tree(self, metric: str) -> Node:
         """The expression of a metric, over measured metrics only."""

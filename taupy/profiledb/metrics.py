@@ -245,8 +245,8 @@ def _shown(tree: Answer, least: float | None, deepest: int | None) -> Answer:
     return tree.taken(
         [
             row
-            for row, here in enumerate(kept)
-            if here
+            for row, is_kept in enumerate(kept)
+            if is_kept
             and (deepest is None or depth[row] <= deepest)
             and (least is None or inclusive[row] >= least)
         ]

@@ -137,14 +137,16 @@ def user_events(db: ProfileDB, trial_id: int) -> list[EventRow]:
         events.append(
             EventRow(
                 *places[thread],
-                name,
-                unit,
-                None if callpath is None else " => ".join(above.names(callpath, LONGEST_PATH)),
-                count,
-                minimum,
-                maximum,
-                mean,
-                math.sqrt(abs(sum_squares / count - mean * mean)) if count else 0.0,
+                event=name,
+                unit=unit,
+                callpath=None
+                if callpath is None
+                else " => ".join(above.names(callpath, LONGEST_PATH)),
+                count=count,
+                minimum=minimum,
+                maximum=maximum,
+                mean=mean,
+                stddev=math.sqrt(abs(sum_squares / count - mean * mean)) if count else 0.0,
             )
         )
     events.sort(key=lambda row: (row[:3], row.event, row.callpath or ""))

@@ -90,7 +90,11 @@ def _read(
     measured = {trial: frozenset(names) for trial, names in metrics_of(db, ids).items()}
     every = frozenset[str]().union(*measured.values())
     metrics = tuple(name for name in ("time", *METRICS) if name in every)
-    questions = (_of_kernels(ids, metrics), _of_routines(ids, metrics), _of_events(ids))
+    questions = (
+        _kernels_asked(ids, metrics),
+        _routines_asked(ids, metrics),
+        _stated_work_asked(ids),
+    )
     kernels, routines, events = (
         values(db, replace(question, by=(*question.by, *more))) for question in questions
     )
@@ -102,19 +106,19 @@ def _read(
         yield facts, of_kernels, of_routines, of_events
 
 
-def _of_kernels(trials: tuple[int, ...], metrics: tuple[str, ...]) -> Question:
+def _kernels_asked(trials: tuple[int, ...], metrics: tuple[str, ...]) -> Question:
     """By call path, including kernels without measured values, because they were launched."""
     by = ("trial", "thread", "callpath", "timer")
     return Question(trials, ("calls", *metrics), by, _KERNELS)
 
 
-def _of_routines(trials: tuple[int, ...], metrics: tuple[str, ...]) -> Question:
+def _routines_asked(trials: tuple[int, ...], metrics: tuple[str, ...]) -> Question:
     by = ("trial", "thread", "timer")
     counted: tuple[Value, ...] = ("calls", "inclusive", "exclusive")
     return Question(trials, metrics, by, (_HOST,), values=counted)
 
 
-def _of_events(trials: tuple[int, ...]) -> Question:
+def _stated_work_asked(trials: tuple[int, ...]) -> Question:
     by, stated = ("trial", "thread", "callpath", "event"), Condition("event", (*_STATED, *_RATES))
     return Question(trials, (), by, (stated,), values=("event.count", "event.total"))
 
@@ -260,7 +264,13 @@ class _Work:
                     continue
                 inclusive, exclusive = clean[thread, timer]
             yield RoutineWork(
-                self.place[timer], thread[:3], int(calls or 0), exclusive, inclusive, own, whole
+                self.place[timer],
+                thread[:3],
+                calls=int(calls or 0),
+                exclusive_ns=exclusive,
+                inclusive_ns=inclusive,
+                exclusive=own,
+                inclusive=whole,
             )
 
     def _clean_times(self) -> dict[tuple[ThreadRow, TimerRow], tuple[float, float]] | None:

@@ -80,11 +80,11 @@ class Statement:
         return Reading(
             self.sql,
             elsewhere,
-            "timer" if self.level == "timer" else "callpath",
-            self.trials or (),
-            self._ids,
-            keys + counts + len(self.sums) * (len(self.values) - counts),
-            len(self.keys) if self.rows else keys,
+            level="timer" if self.level == "timer" else "callpath",
+            trials=self.trials or (),
+            metrics=self._ids,
+            columns=keys + counts + len(self.sums) * (len(self.values) - counts),
+            keys=len(self.keys) if self.rows else keys,
         )
 
     @property

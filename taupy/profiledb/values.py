@@ -210,17 +210,17 @@ def _of_trees(db: ProfileDB, translation: Translation) -> Table:
         whole = replace(whole, columns=coverage.together(whole, parent, streams))
     if _over_threads(translation):
         whole, parent = coverage.called(whole, parent, streams)
-    meant = _meant(translation, whole, streams)
+    is_asked = _meeting(translation, whole, streams)
     names, choices = _choices(db, whole, translation.question.by)
     wanted = translation.columns(translation.question.values)
     if translation.by_path:
-        taken = whole.taken([row for row, here in enumerate(meant) if here])
+        taken = whole.taken([row for row, asked in enumerate(is_asked) if asked])
         own: dict[Column, Sequence[Any]] = {name: taken.columns[name] for name in wanted}
         return _labelled(db, replace(taken, columns=own), translation.question.by)
     numbers: dict[tuple[int, ...], int] = {}
     groups = [
-        [numbers.setdefault(codes, len(numbers)) for codes in mine] if here else []
-        for here, mine in zip(meant, _groups(whole, choices), strict=True)
+        [numbers.setdefault(codes, len(numbers)) for codes in of_row] if asked else []
+        for asked, of_row in zip(is_asked, _groups(whole, choices), strict=True)
     ]
     columns = callpaths.grouped(whole, parent, groups, len(numbers))
     codes = list(zip(*numbers, strict=True)) or [()] * len(names)
@@ -232,8 +232,8 @@ def _of_trees(db: ProfileDB, translation: Translation) -> Table:
     )
 
 
-def _meant(translation: Translation, whole: Table, streams: Sequence[bool]) -> list[bool]:
-    """Which rows count; the others are only their ancestors."""
+def _meeting(translation: Translation, whole: Table, streams: Sequence[bool]) -> list[bool]:
+    """Which rows meet the question's conditions; the others are only their ancestors."""
     kept = [True] * whole.size
     if translation.timers is not None:
         timers = set(translation.timers)
@@ -242,24 +242,25 @@ def _meant(translation: Translation, whole: Table, streams: Sequence[bool]) -> l
     if translation.callpaths is not None:
         chosen = set(translation.callpaths)
         kept = [
-            here and id in chosen
-            for here, id in zip(kept, whole.row_labels("callpath"), strict=True)
+            is_kept and id in chosen
+            for is_kept, id in zip(kept, whole.row_labels("callpath"), strict=True)
         ]
     if (depth := translation.between("depth")) is not None:
         levels = whole.row_labels("depth")
         kept = [
-            here and depth[0] <= level <= depth[1] for here, level in zip(kept, levels, strict=True)
+            is_kept and depth[0] <= level <= depth[1]
+            for is_kept, level in zip(kept, levels, strict=True)
         ]
     if translation.by_path:
         return kept
     measured = coverage.measured(whole)
-    kept = [here and is_measured for here, is_measured in zip(kept, measured, strict=True)]
+    kept = [is_kept and is_measured for is_kept, is_measured in zip(kept, measured, strict=True)]
     if "timer" in translation.question.by:
         # On a stream, host routines are only the launch sites of kernels.
         calls = whole.column("calls")
         kept = [
-            here and not (stream and not count)
-            for here, stream, count in zip(kept, streams, calls, strict=True)
+            is_kept and not (stream and not count)
+            for is_kept, stream, count in zip(kept, streams, calls, strict=True)
         ]
     return kept
 

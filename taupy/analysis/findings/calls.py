@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
-from taupy.analysis.known_routines import Meant
+from taupy.analysis.known_routines import Matches
 from taupy.model import callpaths
 from taupy.model.rows import ThreadRow, TimerRow
 from taupy.model.table import Table
@@ -48,20 +48,14 @@ class Calls:
     @classmethod
     def of(cls, table: Table) -> Calls:
         """From the answer to a question by `TREE`; missing values count as 0."""
-        columns = (
-            table.column("calls"), table.column("inclusive", "time"),
-            table.column("exclusive", "time"),
-        )  # fmt: skip
-        calls, inclusive, exclusive = ([value or 0 for value in column] for column in columns)
-        parent = callpaths.parents(table)
         return cls(
-            parent,
-            table.row_labels("timer"),
-            table.row_labels("thread"),
-            calls,
-            inclusive,
-            exclusive,
-            table,
+            parent=callpaths.parents(table),
+            timer=table.row_labels("timer"),
+            thread=table.row_labels("thread"),
+            calls=[value or 0 for value in table.column("calls")],
+            inclusive=[value or 0 for value in table.column("inclusive", "time")],
+            exclusive=[value or 0 for value in table.column("exclusive", "time")],
+            table=table,
         )
 
     def __len__(self) -> int:
@@ -111,10 +105,10 @@ class Calls:
             rows[code].append(row)
         return rows
 
-    def rows(self, meant: Meant) -> list[int]:
+    def rows(self, matches: Matches) -> list[int]:
         """The rows of these timers."""
         return sorted(
-            row for code, timer in enumerate(self.timers) if meant(timer)
+            row for code, timer in enumerate(self.timers) if matches(timer)
             for row in self._rows_of[code]
         )  # fmt: skip
 
@@ -130,9 +124,9 @@ class Calls:
     def _codes(self) -> dict[TimerRow, int]:
         return {timer: code for code, timer in enumerate(self.timers)}
 
-    def outermost(self, meant: Meant) -> list[int]:
+    def outermost(self, matches: Matches) -> list[int]:
         """The rows of these timers that are not below another of them."""
-        chosen = set(self.rows(meant))
+        chosen = set(self.rows(matches))
         inside: list[int] = []
         for row in chosen:
             above = self.parent[row]
@@ -150,17 +144,17 @@ class Calls:
             sums[self.thread[row]] = sums.get(self.thread[row], Sum()).plus(own)
         return sums
 
-    def longest(self, meant: Meant) -> Sum:
+    def longest(self, matches: Matches) -> Sum:
         """The sum of the thread in which these timers were active longest: an upper bound of the
         saving."""
-        return max(self.by_thread(self.outermost(meant)).values(), default=Sum())
+        return max(self.by_thread(self.outermost(matches)).values(), default=Sum())
 
     def largest(self, rows: Iterable[int]) -> int:
         """The row with the largest inclusive time."""
         return max(rows, key=self.inclusive.__getitem__)
 
 
-def phase(kind: str) -> Meant:
+def phase(kind: str) -> Matches:
     """Timers that are phases of this kind."""
     return lambda timer: kind_of(timer.groups) == kind
 

@@ -59,12 +59,13 @@ def _from_pageable(clock: GpuClock, copies: Sequence[_Copy]) -> Iterator[Finding
         KIND,
         f"{size(moved)} are copied from or to pageable memory in {duration(gpu)} "
         f"({size(moved / gpu * 1e9)}/s), {_where(clock, copies)}; the host waits meanwhile",
-        clock.saved_ns(gpu=gpu, waits=clock.blocking_copies.ns),
-        trial.wall_ns,
-        (_evidence(trial, copies),),
-        "high",
-        "copy from and to pinned memory: pin_memory=True and .to(device, non_blocking=True)",
-        "the same copies are as slow from pinned memory",
+        saved_ns=clock.saved_ns(gpu=gpu, waits=clock.blocking_copies.ns),
+        wall_ns=trial.wall_ns,
+        evidence=(_evidence(trial, copies),),
+        confidence="high",
+        attempt="copy from and to pinned memory: pin_memory=True and "
+        ".to(device, non_blocking=True)",
+        refuted_by="the same copies are as slow from pinned memory",
     )
 
 
@@ -79,12 +80,12 @@ def _small(clock: GpuClock, copies: Sequence[_Copy]) -> Iterator[Finding]:
         KIND,
         f"{count(number)} copies of {size(mean)} on average take the host "
         f"{duration(host)}, {_where(clock, copies)}",
-        clock.saved_ns(host=host, gpu=gpu),
-        trial.wall_ns,
-        (_evidence(trial, copies),),
-        "high",
-        "combine related data in one buffer and copy that",
-        "what is copied is only known piece by piece",
+        saved_ns=clock.saved_ns(host=host, gpu=gpu),
+        wall_ns=trial.wall_ns,
+        evidence=(_evidence(trial, copies),),
+        confidence="high",
+        attempt="combine related data in one buffer and copy that",
+        refuted_by="what is copied is only known piece by piece",
     )
 
 

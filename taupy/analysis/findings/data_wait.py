@@ -42,13 +42,13 @@ def find(trial: Trial) -> Iterator[Finding]:
         KIND,
         f"the training waits {duration(data.ns)} for its data, "
         f"{percent(100 * data.ns / trial.wall_ns)} % of the run, {_makers(trial, data)}",
-        saved,
-        trial.wall_ns,
-        (trial.evidence(("thread", "timer"), (Condition("timer", timers), HOST),
+        saved_ns=saved,
+        wall_ns=trial.wall_ns,
+        evidence=(trial.evidence(("thread", "timer"), (Condition("timer", timers), HOST),
                         ("inclusive", "calls")),),
-        "high",
-        "",
-        "the loader's time per batch stays the same with data that is already in memory",
+        confidence="high",
+        attempt="",
+        refuted_by="the loader's time per batch stays the same with data that is already in memory",
     )  # fmt: skip
 
 

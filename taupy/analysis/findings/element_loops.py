@@ -116,10 +116,10 @@ def _finding(trial: Trial, work: Mapped, confidence: Confidence = "high") -> Fin
     return Finding(
         KIND,
         work.sentence,
-        work.ns,
-        trial.wall_ns,
-        (trial.evidence(("thread", "timer"), where, ("inclusive", "exclusive", "calls")),),
-        confidence,
-        work.attempt,
-        "the elements are not numbers in an array",
+        saved_ns=work.ns,
+        wall_ns=trial.wall_ns,
+        evidence=(trial.evidence(("thread", "timer"), where, ("inclusive", "exclusive", "calls")),),
+        confidence=confidence,
+        attempt=work.attempt,
+        refuted_by="the elements are not numbers in an array",
     )

@@ -223,10 +223,10 @@ class GpuClock:
         """T."""
         return max(self.loop_ns, self.busy_ns)
 
-    def of_host(self, meant: Callable[[TimerRow], bool]) -> Sum:
+    def host_calls(self, matches: Callable[[TimerRow], bool]) -> Sum:
         """The main thread's time in these timers, in the loop."""
         calls = self.trial.calls
-        rows = [row for row in calls.outermost(meant) if row in self.loop.rows]
+        rows = [row for row in calls.outermost(matches) if row in self.loop.rows]
         return calls.by_thread(rows).get(self.main, Sum())
 
     @cached_property
@@ -244,9 +244,9 @@ class GpuClock:
         outside = {paths[row] for row in mine - self.loop.rows}
         return frozenset(path for path, above in self._above.items() if above in outside)
 
-    def loop_rows(self, meant: Callable[[TimerRow], bool]) -> set[int]:
+    def loop_rows(self, matches: Callable[[TimerRow], bool]) -> set[int]:
         """The loop's call paths of these timers."""
-        return set(self.loop.rows.intersection(self.trial.calls.rows(meant)))
+        return set(self.loop.rows.intersection(self.trial.calls.rows(matches)))
 
     def made_ns(self, rows: set[int]) -> float:
         """The time of these calls of CUDA, and of the Python that makes them: of a routine's own
@@ -263,7 +263,7 @@ class GpuClock:
         )
         return own + sum(calls.inclusive[row] for row in rows)
 
-    def starts(self, work: Iterable[int], meant: Callable[[TimerRow], bool]) -> list[int]:
+    def starts(self, work: Iterable[int], matches: Callable[[TimerRow], bool]) -> list[int]:
         """The main thread's calls of this sort that started this work, given by its call paths.
 
         Work stands below the routine that started it, beside the call; in profiles of some other
@@ -274,17 +274,17 @@ class GpuClock:
         above = {self._above.get(path) for path in work}
         return [
             row
-            for row in calls.rows(meant)
+            for row in calls.rows(matches)
             if calls.thread[row] == self.main
             and (paths[row] in above or paths[calls.parent[row]] in above)
         ]
 
-    def _slow(self, meant: Callable[[TimerRow], bool]) -> Sum:
+    def _slow(self, matches: Callable[[TimerRow], bool]) -> Sum:
         """The main thread's calls in the loop that take `BLOCKS_NS` or more on average."""
         calls = self.trial.calls
         rows = [
             row
-            for row in self.loop_rows(meant)
+            for row in self.loop_rows(matches)
             if calls.inclusive[row] >= BLOCKS_NS * max(calls.calls[row], 1)
         ]
         return calls.by_thread(rows).get(self.main, Sum())
@@ -292,7 +292,7 @@ class GpuClock:
     @cached_property
     def waits_ns(self) -> float:
         """Time in calls that wait for the GPU."""
-        waiting = self.of_host(lambda timer: is_wait(timer) or is_allocation(timer)).ns
+        waiting = self.host_calls(lambda timer: is_wait(timer) or is_allocation(timer)).ns
         return waiting + self.blocking_copies.ns
 
     @cached_property
@@ -309,12 +309,12 @@ class GpuClock:
     @cached_property
     def filled_ns(self) -> float:
         """Time in which the host did nothing that it could do faster between launches."""
-        others = self.of_host(
+        others = self.host_calls(
             lambda timer: is_allocation(timer) or is_code_loading(timer)
             or is_data_loading(timer) or is_other_wait(timer)
         ).ns  # fmt: skip
         # Waits for the GPU end when it is idle, so only what exceeds its work fills a gap.
-        excess = max(0.0, self.of_host(is_wait).ns + self.blocking_copies.ns - self.busy_ns)
+        excess = max(0.0, self.host_calls(is_wait).ns + self.blocking_copies.ns - self.busy_ns)
         return others + self.slow_launches_ns + excess
 
     @property
@@ -349,7 +349,7 @@ class GpuClock:
         ]  # fmt: skip
         waits = (row for row in calls.rows(is_wait) if calls.thread[row] in others)
         waited = sum(map(self._beyond, others)) + sum(calls.inclusive[row] for row in waits)
-        return min(self.of_host(phase("backward")).ns, waited)
+        return min(self.host_calls(phase("backward")).ns, waited)
 
     @property
     def idle_ns(self) -> float:
@@ -382,13 +382,13 @@ def gpu_clock(trial: Trial) -> GpuClock | None:
     clocks = [
         GpuClock(
             trial,
-            thread,
-            device,
-            busy[device],
-            launches,
-            launched_ns,
-            device in exact,
-            is_counted(trial),
+            main=thread,
+            device=device,
+            busy_ns=busy[device],
+            launches=launches,
+            launched_ns=launched_ns,
+            exact=device in exact,
+            counted=is_counted(trial),
         )
         for thread in trial.calls.life_ns()
         for device in busy

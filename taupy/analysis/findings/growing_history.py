@@ -56,13 +56,18 @@ def find(trial: Trial) -> Iterator[Finding]:
             f"{place(timer)} processes all of {kept}, which grows with each of "
             f"{count(longest.calls)} calls: {duration(longest.ns)}, "
             f"{percent(100 * longest.ns / trial.wall_ns)} % of the run, and the share grows",
-            longest.ns,
-            trial.wall_ns,
-            (trial.evidence(("thread", "timer"), (Condition("timer", (timer.timer,)), HOST),
-                            ("inclusive", "calls")),),
-            "medium",
-            _attempt(trial, timer, function, kept),
-            "what is kept stays small",
+            saved_ns=longest.ns,
+            wall_ns=trial.wall_ns,
+            evidence=(
+                trial.evidence(
+                    ("thread", "timer"),
+                    (Condition("timer", (timer.timer,)), HOST),
+                    ("inclusive", "calls"),
+                ),
+            ),
+            confidence="medium",
+            attempt=_attempt(trial, timer, function, kept),
+            refuted_by="what is kept stays small",
         )  # fmt: skip
 
 

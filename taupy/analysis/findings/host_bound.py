@@ -34,7 +34,7 @@ def find(trial: Trial) -> Iterator[Finding]:
     if clock is None or clock.host_bound_ns < LEAST_IDLE * clock.wall_ns:
         return
     python, others = _python(clock)
-    launching = clock.of_host(is_call).ns - clock.waits_ns
+    launching = clock.host_calls(is_call).ns - clock.waits_ns
     if python + launching <= clock.busy_ns:
         return  # apart from data, checkpoints and waits, the host keeps up
     if python < LEAST_IDLE * clock.wall_ns:
@@ -46,13 +46,14 @@ def find(trial: Trial) -> Iterator[Finding]:
         f"{percent(100 * clock.idle_ns / clock.wall_ns)} % of {clock.where}, while the "
         f"host runs Python for {duration(python)}, most of it in "
         f"{_largest(trial, clock, others)}",
-        saved,
-        trial.wall_ns,
-        (trial.evidence(("timer",), (Condition("thread", (_text(clock),)), HOST)),),
-        "high",
-        "do less in Python between launches: batch it, move it to the GPU, or capture the step in "
-        "a CUDA graph or with torch.compile",
-        "the GPU's busy time in a trace (taupy run --trace) is longer than the sum of its kernels",
+        saved_ns=saved,
+        wall_ns=trial.wall_ns,
+        evidence=(trial.evidence(("timer",), (Condition("thread", (_text(clock),)), HOST)),),
+        confidence="high",
+        attempt="do less in Python between launches: batch it, move it to the GPU, or capture the "
+        "step in a CUDA graph or with torch.compile",
+        refuted_by="the GPU's busy time in a trace (taupy run --trace) is longer than the sum of "
+        "its kernels",
     )
 
 
@@ -62,8 +63,8 @@ def _python(clock: GpuClock) -> tuple[float, set[int]]:
     calls = clock.trial.calls
     others: set[int] = set()
     taken = 0.0
-    for meant in (*map(phase, _OTHERS), is_data_loading, is_other_wait):
-        inside = clock.of_host(meant)
+    for matches in (*map(phase, _OTHERS), is_data_loading, is_other_wait):
+        inside = clock.host_calls(matches)
         fresh = [row for row in inside.rows if row not in others]
         taken += sum(calls.inclusive[row] for row in fresh)
         for row in fresh:

@@ -63,14 +63,15 @@ def _of_workers(trial: Trial, work: TimerRow, sharing: list[Worker]) -> Iterator
         KIND,
         f"of {several(len(sharing), 'worker')} that run {place(work)}, one works for "
         f"{duration(longest.ns)}, all of them for {duration(even)} on average",
-        saved,
-        trial.wall_ns,
-        (trial.evidence(("thread",), (Condition("timer", (work.timer,)), HOST),
+        saved_ns=saved,
+        wall_ns=trial.wall_ns,
+        evidence=(trial.evidence(("thread",), (Condition("timer", (work.timer,)), HOST),
                         ("inclusive", "calls")),),
-        "high",
-        "divide the work by cost, not by count: smaller pieces, the largest first, handed "
+        confidence="high",
+        attempt="divide the work by cost, not by count: smaller pieces, the largest first, handed "
         "out as workers become free",
-        "the longest piece cannot be divided, or workers are started one after the other",
+        refuted_by="the longest piece cannot be divided, or workers are started one after "
+        "the other",
     )  # fmt: skip
 
 
@@ -125,11 +126,11 @@ def _of_ranks(trial: Trial, ranks: Mapping[int, int]) -> Iterator[Finding]:
         KIND,
         f"rank {slowest} works for {duration(own[slowest])} outside collectives, all "
         f"{several(len(own), 'rank')} for {duration(even)} on average: the others wait for it",
-        saved,
-        trial.wall_ns,
-        (trial.evidence(("rank", "timer"), (Condition("timer", names), HOST),
+        saved_ns=saved,
+        wall_ns=trial.wall_ns,
+        evidence=(trial.evidence(("rank", "timer"), (Condition("timer", names), HOST),
                         ("inclusive", "calls")),),
-        "high",
-        "",
-        "another rank is the slowest in the next run",
+        confidence="high",
+        attempt="",
+        refuted_by="another rank is the slowest in the next run",
     )  # fmt: skip

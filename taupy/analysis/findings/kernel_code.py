@@ -32,12 +32,12 @@ def find(trial: Trial) -> Iterator[Finding]:
             KIND,
             f"{kernel.timer.short_name} takes {duration(kernel.ns)} of the GPU; its code says: "
             f"{advice.finding}",
-            clock.saved_ns(gpu=kernel.ns * advice.saved),
-            trial.wall_ns,
-            (kernels.evidence(trial, [kernel]),),
-            "low",
-            advice.change,
-            "the kernel waits for something else, as its counters would show "
+            saved_ns=clock.saved_ns(gpu=kernel.ns * advice.saved),
+            wall_ns=trial.wall_ns,
+            evidence=(kernels.evidence(trial, [kernel]),),
+            confidence="low",
+            attempt=advice.change,
+            refuted_by="the kernel waits for something else, as its counters would show "
             "(`taupy kernel` sets them beside its code)",
         )
 

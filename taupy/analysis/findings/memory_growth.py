@@ -86,12 +86,12 @@ def _finding(trial: Trial, timer: TimerRow, grown: float, holder: _Holder) -> Fi
         f"memory grows by {size(grown / calls)} with each call of {place(timer)}, by "
         f"{size(grown)} in {count(calls)} calls, and still at the end: {holder.name} holds it "
         f"(line {holder.line}), and nothing is removed from it",
-        0,
-        trial.wall_ns,
-        (trial.evidence(("timer", "event"), where, ("event.total", "event.count"), ()),),
-        "medium",
-        "remove what is not read again, or limit its size",
-        "the program needs all of it",
+        saved_ns=0,
+        wall_ns=trial.wall_ns,
+        evidence=(trial.evidence(("timer", "event"), where, ("event.total", "event.count"), ()),),
+        confidence="medium",
+        attempt="remove what is not read again, or limit its size",
+        refuted_by="the program needs all of it",
         saved_bytes=int(grown),
     )
 

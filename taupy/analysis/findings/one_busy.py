@@ -113,12 +113,12 @@ def _taking(trial: Trial, lives: list[Life]) -> Iterator[Finding]:
         f"of the run, for what {maker.thread.name or 'another thread'} hands over; that thread "
         f"uses a CPU for {duration(maker.cpu_ns or 0)} of its {duration(maker.whole_ns)}"
         f", most of it in {place(most)}: {duration(ns)}",
-        taken.ns,
-        trial.wall_ns,
-        (_of_threads(trial),),
-        "high",
-        "",
-        "the maker itself waits for something that cannot be divided, such as a network",
+        saved_ns=taken.ns,
+        wall_ns=trial.wall_ns,
+        evidence=(_of_threads(trial),),
+        confidence="high",
+        attempt="",
+        refuted_by="the maker itself waits for something that cannot be divided, such as a network",
     )
 
 
@@ -160,12 +160,12 @@ def _interpreter(trial: Trial, lives: list[Life]) -> Iterator[Finding]:
         f"{several(len(turns), 'thread')} are ready to run for {duration(ready)} in "
         f"{duration(span)}, but use one CPU together, for {duration(used)}: one runs while the "
         f"others wait, as for the GIL, most of them in {place(most)}",
-        span - used / min(len(turns), cores),
-        trial.wall_ns,
-        (_of_threads(trial),),
-        "medium",
-        "use processes (concurrent.futures.ProcessPoolExecutor)",
-        "the same threads take as long in a free-threaded Python",
+        saved_ns=span - used / min(len(turns), cores),
+        wall_ns=trial.wall_ns,
+        evidence=(_of_threads(trial),),
+        confidence="medium",
+        attempt="use processes (concurrent.futures.ProcessPoolExecutor)",
+        refuted_by="the same threads take as long in a free-threaded Python",
     )
 
 
@@ -248,12 +248,12 @@ def _locked(trial: Trial, lives: list[Life]) -> Iterator[Finding]:
             f"{several(len(threads), 'thread')} wait {duration(waited)} in all for the lock that "
             f"{place(timer)} takes, while one of them "
             f"{f'holds it and waits for {held}' if held else 'works'}",
-            min(longest, waited / (len(threads) - 1)),
-            trial.wall_ns,
-            (trial.evidence(("thread",), (Condition("timer", (timer.timer,)), HOST)),),
-            "medium",
-            "do the slow part outside the lock",
-            "the work under the lock must not run concurrently",
+            saved_ns=min(longest, waited / (len(threads) - 1)),
+            wall_ns=trial.wall_ns,
+            evidence=(trial.evidence(("thread",), (Condition("timer", (timer.timer,)), HOST)),),
+            confidence="medium",
+            attempt="do the slow part outside the lock",
+            refuted_by="the work under the lock must not run concurrently",
         )
 
 

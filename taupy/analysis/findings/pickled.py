@@ -76,12 +76,14 @@ def find(trial: Trial) -> Iterator[Finding]:
             f"{place(timer)} sends {', '.join(names)} to other processes with each job: "
             f"{count(pickled.calls)} jobs are pickled in {duration(pickled.ns)}, and a worker "
             f"waits for its jobs and unpickles them for {waited}",
-            max(longest.ns, in_vain),
-            trial.wall_ns,
-            (trial.evidence(("thread", "timer"), (_OF_PICKLING, HOST), ("inclusive", "calls")),),
-            "high",
-            f"send {names[0]} once: Pool(initializer=..., initargs=...)",
-            "it is small, or differs from job to job",
+            saved_ns=max(longest.ns, in_vain),
+            wall_ns=trial.wall_ns,
+            evidence=(
+                trial.evidence(("thread", "timer"), (_OF_PICKLING, HOST), ("inclusive", "calls")),
+            ),
+            confidence="high",
+            attempt=f"send {names[0]} once: Pool(initializer=..., initargs=...)",
+            refuted_by="it is small, or differs from job to job",
         )
         return
 

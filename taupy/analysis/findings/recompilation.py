@@ -39,29 +39,43 @@ _is_around = among(
 
 def find(trial: Trial) -> Iterator[Finding]:
     calls = trial.calls
-    yield from _of_kind(
-        trial, calls.outermost(phase("compile")), GRAPHS, "a model is compiled",
-        "; TORCH_LOGS=recompiles says why", "", "each of the graphs is used many times",
-    )  # fmt: skip
+    yield from _repeated(
+        trial,
+        "a model is compiled",
+        calls.outermost(phase("compile")),
+        GRAPHS,
+        hint="; TORCH_LOGS=recompiles says why",
+        refuted_by="each of the graphs is used many times",
+    )
     functions = [row for row in calls.outermost(_FUNCTIONS) if _entered(trial, row) > GRAPHS]
-    yield from _of_kind(
-        trial, functions, GRAPHS, "code is compiled", "", "",
-        "each compiled function is used many times",
-    )  # fmt: skip
+    yield from _repeated(
+        trial,
+        "code is compiled",
+        functions,
+        GRAPHS,
+        refuted_by="each compiled function is used many times",
+    )
     templates = calls.outermost(_TEMPLATES)
     if 2 * _number(calls, templates) > _number(calls, calls.outermost(_RENDERS)):
-        yield from _of_kind(
-            trial, templates, GRAPHS, "a template is compiled", "",
-            "compile once and keep the result", "all templates are different",
-        )  # fmt: skip
+        yield from _repeated(
+            trial,
+            "a template is compiled",
+            templates,
+            GRAPHS,
+            attempt="compile once and keep the result",
+            refuted_by="all templates are different",
+        )
     by_request = {row for top in calls.outermost(_KEPT) for row in calls.below(top)}
     patterns = [row for row in calls.outermost(_PATTERNS)
                 if row not in by_request or _entered(trial, row) > 1]  # fmt: skip
-    yield from _of_kind(
-        trial, patterns, PATTERNS, "a regular expression is compiled", "",
-        "compile each pattern once with re.compile and keep it",
-        "all patterns are different, and each is used once",
-    )  # fmt: skip
+    yield from _repeated(
+        trial,
+        "a regular expression is compiled",
+        patterns,
+        PATTERNS,
+        attempt="compile each pattern once with re.compile and keep it",
+        refuted_by="all patterns are different, and each is used once",
+    )
 
 
 def _number(calls: Calls, rows: Iterable[int]) -> float:
@@ -75,10 +89,17 @@ def _entered(trial: Trial, row: int) -> float:
     return 1 if own is None else trial.calls.entries(own)
 
 
-def _of_kind(
-    trial: Trial, rows: Iterable[int], most: int, what: str, more: str, attempt: str,
+def _repeated(
+    trial: Trial,
+    what: str,
+    rows: Iterable[int],
+    most: int,
+    *,
+    hint: str = "",
+    attempt: str = "",
     refuted_by: str,
-) -> Iterator[Finding]:  # fmt: skip
+) -> Iterator[Finding]:
+    """The routines that compile more often than `most`."""
     calls = trial.calls
     for timer, compiled in trial.by_place(rows):
         if compiled.calls <= most:
@@ -88,15 +109,18 @@ def _of_kind(
         whole = sum(calls.inclusive[row] for row in around)
         yield Finding(
             KIND,
-            f"{what} {count(compiled.calls)} times in {duration(whole)} for {place(timer)}{more}",
-            whole * (1 - 1 / compiled.calls),
-            trial.wall_ns,
-            (trial.evidence(("thread", "timer"), (Condition("timer", names), HOST),
-                            ("inclusive", "calls")),),
-            "medium",
-            attempt,
-            refuted_by,
-        )  # fmt: skip
+            f"{what} {count(compiled.calls)} times in {duration(whole)} for {place(timer)}{hint}",
+            saved_ns=whole * (1 - 1 / compiled.calls),
+            wall_ns=trial.wall_ns,
+            evidence=(
+                trial.evidence(
+                    ("thread", "timer"), (Condition("timer", names), HOST), ("inclusive", "calls")
+                ),
+            ),
+            confidence="medium",
+            attempt=attempt,
+            refuted_by=refuted_by,
+        )
 
 
 def _with_around(calls: Calls, row: int) -> int:

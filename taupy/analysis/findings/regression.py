@@ -50,12 +50,14 @@ def find(trial: Trial) -> Iterator[Finding | Abstention]:
         f"{several(len(longer.earlier), 'earlier trial')}, {duration(longer.usual)} (at most "
         f"{duration(longer.most)}); {place(timer)} grew most, by {duration(more)} "
         f"(taupy compare {earlier[-1]} {trial.id})",
-        longer.now - longer.usual,
-        trial.wall_ns,
-        (trial.evidence(("trial",), (_MAIN, HOST), ("exclusive",), trials=(*earlier, trial.id)),),
-        "high",
-        "",
-        "the machine was busier, or the input larger: taupy compare names what differs",
+        saved_ns=longer.now - longer.usual,
+        wall_ns=trial.wall_ns,
+        evidence=(
+            trial.evidence(("trial",), (_MAIN, HOST), ("exclusive",), trials=(*earlier, trial.id)),
+        ),
+        confidence="high",
+        attempt="",
+        refuted_by="the machine was busier, or the input larger: taupy compare names what differs",
     )
 
 

@@ -14,7 +14,7 @@ from taupy.analysis.findings import source, unlogged
 from taupy.analysis.findings.calls import Sum, phase, place
 from taupy.analysis.findings.source import Function
 from taupy.analysis.findings.trial import HOST, Trial
-from taupy.analysis.known_routines import Meant, among
+from taupy.analysis.known_routines import Matches, among
 from taupy.model.finding import Finding
 from taupy.model.question import Condition
 from taupy.model.rows import TimerRow
@@ -82,13 +82,13 @@ def _saved(trial: Trial) -> Iterator[Finding]:
         yield Finding(
             KIND,
             f"{place(where)} saves state {count(sums.calls)} times in {_share(trial, sums.ns)}",
-            sums.ns + _around(trial, where, sums),
-            trial.wall_ns,
-            (trial.evidence(("thread", "timer"), (Condition("timer", names), HOST),
+            saved_ns=sums.ns + _around(trial, where, sums),
+            wall_ns=trial.wall_ns,
+            evidence=(trial.evidence(("thread", "timer"), (Condition("timer", names), HOST),
                             ("inclusive", "calls")),),
-            "medium",
-            "save less often" if kept else "",
-            "writing these files is what the program is for",
+            confidence="medium",
+            attempt="save less often" if kept else "",
+            refuted_by="writing these files is what the program is for",
         )  # fmt: skip
 
 
@@ -103,15 +103,15 @@ def _around(trial: Trial, timer: TimerRow | None, saves: Sum) -> float:
                if calls.thread[row] == thread and row not in saves.rows)  # fmt: skip
 
 
-def _saving(own: set[TimerRow]) -> Meant:
+def _saving(own: set[TimerRow]) -> Matches:
     """Calls that save: of frameworks, of libraries, and the program's own routines that do little
     else."""
 
-    def meant(timer: TimerRow) -> bool:
+    def matches(timer: TimerRow) -> bool:
         loads = any(word in timer.short_name.lower() for word in ("load", "restore"))
         return timer in own or _is_saved(timer) or (_is_checkpoint(timer) and not loads)
 
-    return meant
+    return matches
 
 
 def _often(trial: Trial) -> Iterator[TimerRow]:
@@ -265,13 +265,13 @@ def _logged(trial: Trial) -> Iterator[Finding]:
             KIND,
             f"{place(timer)} logs {count(longest.calls)} messages in "
             f"{_share(trial, longest.ns)}",
-            longest.ns,
-            trial.wall_ns,
-            (trial.evidence(("thread", "timer"), (Condition("timer", names), HOST),
+            saved_ns=longest.ns,
+            wall_ns=trial.wall_ns,
+            evidence=(trial.evidence(("thread", "timer"), (Condition("timer", names), HOST),
                             ("inclusive", "calls")),),
-            "medium",
-            "log less often, or raise the level",
-            "the log is what the program is for",
+            confidence="medium",
+            attempt="log less often, or raise the level",
+            refuted_by="the log is what the program is for",
         )  # fmt: skip
 
 
@@ -287,11 +287,11 @@ def _unlogged(trial: Trial) -> Iterator[Finding]:
             f"{place(text.timer)} makes text for {count(text.calls)} messages that are not "
             f"logged (line {text.line}): {measured}, "
             f"{percent(100 * text.ns / trial.wall_ns)} % of the run",
-            text.ns,
-            trial.wall_ns,
-            (trial.evidence(("thread", "timer"),
+            saved_ns=text.ns,
+            wall_ns=trial.wall_ns,
+            evidence=(trial.evidence(("thread", "timer"),
                             (Condition("timer", (text.timer.timer,)), HOST)),),
-            "high" if text.what else "low",
-            "check log.isEnabledFor(level) before the text is made",
-            "the routine computes for longer than it makes text",
+            confidence="high" if text.what else "low",
+            attempt="check log.isEnabledFor(level) before the text is made",
+            refuted_by="the routine computes for longer than it makes text",
         )  # fmt: skip

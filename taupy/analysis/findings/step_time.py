@@ -66,12 +66,12 @@ def _outliers(
         f"{count(number)} of {several(sum(steps.count), 'step')} take {duration(saved)} more than "
         f"the median of {duration(usual)}, most of it in {_phase(steps, rows)}; the longest is "
         f"step {steps.number[max(rows, key=times.__getitem__)]} (taupy steps {trial.selector})",
-        saved,
-        trial.wall_ns,
-        (_evidence(trial, thread),),
-        "medium",
-        "",
-        "these steps have more to do: longer sequences, a validation",
+        saved_ns=saved,
+        wall_ns=trial.wall_ns,
+        evidence=(_evidence(trial, thread),),
+        confidence="medium",
+        attempt="",
+        refuted_by="these steps have more to do: longer sequences, a validation",
     )
 
 
@@ -88,12 +88,12 @@ def _drift(trial: Trial, thread: ThreadRow, steps: Steps, rows: Sequence[int]) -
         f"steps take longer and longer: {duration(first)} in the first third of the training, "
         f"{duration(last)} in the last, most of it in {_phase(steps, thirds[-1], thirds[0])} "
         f"(taupy steps {trial.selector})",
-        saved,
-        trial.wall_ns,
-        (_evidence(trial, thread),),
-        "medium",
-        "",
-        "later steps have more to do: longer sequences, larger batches",
+        saved_ns=saved,
+        wall_ns=trial.wall_ns,
+        evidence=(_evidence(trial, thread),),
+        confidence="medium",
+        attempt="",
+        refuted_by="later steps have more to do: longer sequences, larger batches",
     )
 
 

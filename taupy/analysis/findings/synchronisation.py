@@ -25,14 +25,14 @@ def find(trial: Trial) -> Iterator[Finding]:
     clock = gpu_clock(trial)
     if clock is None:
         return
-    for meant, what, attempt in (
+    for matches, what, attempt in (
         (is_wait, "waits for the GPU",
          "read results (.item(), .cpu(), prints) once in many steps, or a step later; use events "
          "for stopwatches"),
         (is_allocation, "allocates and frees GPU memory, which waits for the GPU,",
          "keep the memory and use it again, or allocate from a pool (cudaMallocAsync)"),
     ):  # fmt: skip
-        waits = clock.of_host(meant)
+        waits = clock.host_calls(matches)
         saved = clock.saved_ns(waits=waits.ns)
         if saved < LEAST * clock.wall_ns:
             continue
@@ -44,12 +44,12 @@ def find(trial: Trial) -> Iterator[Finding]:
             f"the host {what} {count(waits.calls)} times for {duration(waits.ns)}, from "
             f"{several(len(places), 'place')}, most of it in {place(most)}; afterwards the GPU "
             f"is idle, for {duration(clock.idle_ns)} in all",
-            saved,
-            trial.wall_ns,
-            (trial.evidence(("callpath", "timer"), (Condition("timer", names), HOST)),),
-            "high" if len(places) == 1 else "medium",
-            attempt,
-            "the results are needed by the host before it can launch anything else",
+            saved_ns=saved,
+            wall_ns=trial.wall_ns,
+            evidence=(trial.evidence(("callpath", "timer"), (Condition("timer", names), HOST)),),
+            confidence="high" if len(places) == 1 else "medium",
+            attempt=attempt,
+            refuted_by="the results are needed by the host before it can launch anything else",
         )
 
 

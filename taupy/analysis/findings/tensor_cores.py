@@ -71,12 +71,13 @@ def find(trial: Trial) -> Iterator[Finding]:
             f"products in {kind.name} take {duration(gpu)} of the GPU, "
             f"{percent(100 * gpu / clock.busy_ns)} % of its time, {kind.how}, most of it "
             f"in {plain[0].timer.short_name}",
-            clock.saved_ns(gpu=gone),
-            trial.wall_ns,
-            (kernels.evidence(trial, plain),),
-            "medium",
-            kind.attempt,
-            "the products need all of FP32's bits, or are limited by memory and not by arithmetic",
+            saved_ns=clock.saved_ns(gpu=gone),
+            wall_ns=trial.wall_ns,
+            evidence=(kernels.evidence(trial, plain),),
+            confidence="medium",
+            attempt=kind.attempt,
+            refuted_by="the products need all of FP32's bits, or are limited by memory and not by "
+            "arithmetic",
         )
 
 

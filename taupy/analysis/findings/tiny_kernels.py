@@ -22,7 +22,7 @@ def find(trial: Trial) -> Iterator[Finding]:
     clock = gpu_clock(trial)
     if clock is None or clock.host_bound_ns < LEAST_IDLE * clock.wall_ns:
         return
-    launching = clock.of_host(is_launch)
+    launching = clock.host_calls(is_launch)
     every = kernels.kernels(clock)
     number = sum(kernel.launches for kernel in every)
     if not number or not launching.calls:
@@ -39,15 +39,16 @@ def find(trial: Trial) -> Iterator[Finding]:
         f"{count(launches)} of {count(number)} kernels run for {duration(busy / launches)} on "
         f"average and take the host {duration(each_ns)} each to launch: {duration(busy)} of work "
         f"for {duration(each_ns * launches)} of launches, most of it {tiny[0].timer.short_name}",
-        clock.saved_ns(
+        saved_ns=clock.saved_ns(
             host=(clock.made_ns(clock.loop_rows(is_launch)) - clock.slow_launches_ns)
             * launches
             / number,
             gpu=busy,
         ),
-        trial.wall_ns,
-        (kernels.evidence(trial, tiny),),
-        "high",
-        "fuse them: torch.compile, a fused optimizer (fused=True), CUDA graphs, or larger batches",
-        "the GPU is not idle between these kernels in a trace (taupy run --trace)",
+        wall_ns=trial.wall_ns,
+        evidence=(kernels.evidence(trial, tiny),),
+        confidence="high",
+        attempt="fuse them: torch.compile, a fused optimizer (fused=True), CUDA graphs, or larger "
+        "batches",
+        refuted_by="the GPU is not idle between these kernels in a trace (taupy run --trace)",
     )

@@ -53,13 +53,13 @@ def find(trial: Trial) -> Iterator[Finding | Abstention]:
         KIND,
         f"{percent(100 * gpu / whole)} % of the GPU's time, {duration(gpu)}{part}, is in "
         f"kernels that compute nothing, most of it in {idle[0].timer.short_name}",
-        clock.saved_ns(gpu=gpu),
-        trial.wall_ns,
-        (kernels.evidence(trial, idle),),
-        "medium",
-        "keep one memory layout (channels_last, contiguous), fuse conversions into the kernels "
-        "that use them (torch.compile)",
-        "the kernels move data that has to be moved: gathers, embeddings, sorting",
+        saved_ns=clock.saved_ns(gpu=gpu),
+        wall_ns=trial.wall_ns,
+        evidence=(kernels.evidence(trial, idle),),
+        confidence="medium",
+        attempt="keep one memory layout (channels_last, contiguous), fuse conversions into the "
+        "kernels that use them (torch.compile)",
+        refuted_by="the kernels move data that has to be moved: gathers, embeddings, sorting",
     )
 
 

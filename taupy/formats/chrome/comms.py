@@ -117,11 +117,18 @@ class Comms:
             code = NOWHERE if id is None else host.operators.get(id, NOWHERE)
             calls.append(
                 Call(
-                    group, ranks, size, number if number is not None and number > 0 else None,
-                    what, _bytes(args), base + start, base + max(begun, start),
-                    base + max(ended, start), code,
+                    communicator=group,
+                    ranks=ranks,
+                    size=size,
+                    number=number if number is not None and number > 0 else None,
+                    operation=what,
+                    bytes=_bytes(args),
+                    asked_ns=base + start,
+                    begun_ns=base + max(begun, start),
+                    ended_ns=base + max(ended, start),
+                    code=code,
                 )
-            )  # fmt: skip
+            )
         return calls
 
     def _of_ranges(self, host: Host, header: Header) -> list[Call]:
@@ -131,12 +138,20 @@ class Comms:
         base = header.base_ns or 0
         return [
             Call(
-                only, spans(ranks), len(ranks), None, what, UNKNOWN_BYTES, base + start,
-                base + start, base + start + duration, host.operators.get(id or 0, NOWHERE),
+                communicator=only,
+                ranks=spans(ranks),
+                size=len(ranks),
+                number=None,
+                operation=what,
+                bytes=UNKNOWN_BYTES,
+                asked_ns=base + start,
+                begun_ns=base + start,
+                ended_ns=base + start + duration,
+                code=host.operators.get(id or 0, NOWHERE),
             )
             for start, duration, id, backend, name in self._ranges
             if (what := operation(backend, name)) is not None
-        ]  # fmt: skip
+        ]
 
 
 def _members(args: dict[str, Any], header: Header, group: str) -> tuple[str, int]:

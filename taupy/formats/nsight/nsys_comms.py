@@ -47,20 +47,28 @@ class Comms:
             code, process, _, _, stream = key[:5]
             calls.setdefault(process, []).extend(
                 Call(
-                    f"stream {stream}", "", 0, None, self.kernels[key], UNKNOWN_BYTES,
-                    base_ns + start, base_ns + start, base_ns + end, code,
+                    communicator=f"stream {stream}",
+                    ranks="",
+                    size=0,
+                    number=None,
+                    operation=self.kernels[key],
+                    bytes=UNKNOWN_BYTES,
+                    asked_ns=base_ns + start,
+                    begun_ns=base_ns + start,
+                    ended_ns=base_ns + end,
+                    code=code,
                 )
                 for start, end in times
-            )  # fmt: skip
+            )
         result = []
-        for process, of_process in sorted(calls.items()):
+        for process, calls_of_process in sorted(calls.items()):
             node = hosts.node(process)
             mine = [thread for thread in threads if thread.thread.node == node]
             if mine:
                 number = 1 + max(thread.thread.thread for thread in mine)
                 place = Thread(node, 0, number, "host", THREAD_NAME)
                 top = Owner(mine[0].tree, 0)
-                result.append(thread_of(of_process, place, hosts.timers, hosts.owner, top))
+                result.append(thread_of(calls_of_process, place, hosts.timers, hosts.owner, top))
         if result:
             notes.append("collectives are NCCL's kernels, numbered by stream: groups and bytes of "
                          "them are not in the file")  # fmt: skip

@@ -159,12 +159,12 @@ def events(measured: ThreadProfile, flat: Flat, lost: Lost) -> list[Event]:
     for user_event in measured.user_events:
         name = one_line(tau_names.event_name(user_event.name, user_event.unit), lost)
         event = Event(
-            name,
-            user_event.count,
-            user_event.maximum,
-            user_event.minimum,
-            user_event.mean,
-            user_event.sum_squares,
+            name=name,
+            count=user_event.count,
+            maximum=user_event.maximum,
+            minimum=user_event.minimum,
+            mean=user_event.mean,
+            sum_squares=user_event.sum_squares,
         )
         path = None if user_event.row is None else flat.path(user_event.row)
         _add(totals, event)
@@ -188,12 +188,12 @@ def _add(events: dict[str, Event], event: Event) -> None:
 def _together(first: Event, other: Event) -> Event:
     count = first.count + other.count
     return Event(
-        first.name,
-        count,
-        max(first.maximum, other.maximum),
-        min(first.minimum, other.minimum),
-        (first.mean * first.count + other.mean * other.count) / count if count else math.nan,
-        first.sum_squares + other.sum_squares,
+        name=first.name,
+        count=count,
+        maximum=max(first.maximum, other.maximum),
+        minimum=min(first.minimum, other.minimum),
+        mean=(first.mean * first.count + other.mean * other.count) / count if count else math.nan,
+        sum_squares=first.sum_squares + other.sum_squares,
     )
 
 

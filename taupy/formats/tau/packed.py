@@ -262,7 +262,16 @@ def _user_events(data: _Data, events: list[str]) -> list[Event]:
         id, count, minimum, maximum, mean, squares = _EVENT.unpack(data.take(_EVENT.size))
         if not 0 <= id < len(events):
             raise data.refusal(f"user event {id} of {len(events)}")
-        listed.append(Event(events[id], count, maximum, minimum, mean, squares))
+        listed.append(
+            Event(
+                name=events[id],
+                count=count,
+                maximum=maximum,
+                minimum=minimum,
+                mean=mean,
+                sum_squares=squares,
+            )
+        )
     return listed
 
 

@@ -174,7 +174,9 @@ class _Thread:
         name = self.own.events.get(number) or self.common.events.get(number)
         if name is None:
             raise self.refusal(f"user event {number} is not defined")
-        return Event(name, count, maximum, minimum, mean, squares)
+        return Event(
+            name=name, count=count, maximum=maximum, minimum=minimum, mean=mean, sum_squares=squares
+        )
 
 
 def _count(text: str) -> int:

@@ -207,7 +207,16 @@ class _Reader:
                 math.nan if value is None else float(self._number(value, name)) for value in values
             )
             number = round(self._number(count, name))
-            events.append(Event(str(name), number, maximum, minimum, mean, squares))
+            events.append(
+                Event(
+                    name=str(name),
+                    count=number,
+                    maximum=maximum,
+                    minimum=minimum,
+                    mean=mean,
+                    sum_squares=squares,
+                )
+            )
         return events
 
     def _number(self, value: Any, what: Any) -> Number:

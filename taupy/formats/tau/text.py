@@ -284,7 +284,14 @@ def _event(lines: _Lines, what: str) -> Event:
         if any("_" in value for value in values):
             raise ValueError
         maximum, minimum, mean, sum_squares = map(float, values)
-        return Event(name, _whole(count), maximum, minimum, mean, sum_squares)
+        return Event(
+            name=name,
+            count=_whole(count),
+            maximum=maximum,
+            minimum=minimum,
+            mean=mean,
+            sum_squares=sum_squares,
+        )
     except (ValueError, OverflowError):
         raise lines.refusal(f"{what} has invalid numbers") from None
 

@@ -105,12 +105,21 @@ def _rest(total: Event, parts: Sequence[Event]) -> Event | None:
     mean = (total.mean * total.count - sum(part.mean * part.count for part in parts)) / count
     squares = max(0.0, total.sum_squares - sum(part.sum_squares for part in parts))
     if count == 1:
-        return Event(total.name, 1, mean, mean, mean, squares)
+        return Event(
+            name=total.name, count=1, maximum=mean, minimum=mean, mean=mean, sum_squares=squares
+        )
     above = all(part.maximum < total.maximum for part in parts)
     below = all(part.minimum > total.minimum for part in parts)
     highest = total.maximum if above else math.nan
     lowest = total.minimum if below else math.nan
-    return Event(total.name, count, highest, lowest, mean, squares)
+    return Event(
+        name=total.name,
+        count=count,
+        maximum=highest,
+        minimum=lowest,
+        mean=mean,
+        sum_squares=squares,
+    )
 
 
 def _context(name: str, events: dict[str, Event], places: Places) -> tuple[str, int] | None:
@@ -136,12 +145,12 @@ def _added_up(events: Iterable[Event]) -> dict[str, Event]:
             count = event.count + other.count
             mean = event.mean * event.count + other.mean * other.count
             event = Event(
-                event.name,
-                count,
-                max(event.maximum, other.maximum),
-                min(event.minimum, other.minimum),
-                mean / count if count else 0.0,
-                event.sum_squares + other.sum_squares,
+                name=event.name,
+                count=count,
+                maximum=max(event.maximum, other.maximum),
+                minimum=min(event.minimum, other.minimum),
+                mean=mean / count if count else 0.0,
+                sum_squares=event.sum_squares + other.sum_squares,
             )
         sums[event.name] = event
     return sums

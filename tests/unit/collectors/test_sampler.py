@@ -1,6 +1,7 @@
 """Points of a timeline: how samples are summed up, joined and read back."""
 
 import math
+from dataclasses import astuple
 from pathlib import Path
 
 import pytest
@@ -40,8 +41,9 @@ def test_neighbours_become_one_point_when_there_are_too_many(count):
         assert points.mean[0][n] == pytest.approx(sum(expected) / size)
         assert (points.low[0][n], points.high[0][n]) == (expected[0], expected[-1])
         at += size
-    assert points.sums[0][:3] == [count, 0, count - 1]
-    assert points.sums[0][3] == count * (count - 1) / 2
+    sums = points.sums[0]
+    assert (sums.count, sums.low, sums.high) == (count, 0, count - 1)
+    assert sums.total == count * (count - 1) / 2
 
 
 def test_the_mean_of_a_point_is_by_time():
@@ -53,8 +55,8 @@ def test_the_mean_of_a_point_is_by_time():
 
 def test_what_is_no_number_is_left_out():
     points = filled(4, 2, lambda n: [math.nan if n % 2 else 4.0, math.nan])
-    assert list(points.mean[0]) == [4.0, 4.0] and points.sums[0][0] == 2
-    assert all(math.isnan(one) for one in points.mean[1]) and points.sums[1][0] == 0
+    assert list(points.mean[0]) == [4.0, 4.0] and points.sums[0].count == 2
+    assert all(math.isnan(one) for one in points.mean[1]) and points.sums[1].count == 0
 
 
 def test_gaps_are_added_up():
@@ -100,7 +102,7 @@ def gpu(points, channels, uuid="GPU-1", ordinal=0):
         "said": [],
         "channels": channels,
         "samples_a_point": 1,
-        "sums": points.sums,
+        "sums": [[*astuple(sums)] for sums in points.sums],
         **{name: getattr(points, name).tobytes() for name in ("start", "end", "count")},
         **{n: [one.tobytes() for one in getattr(points, n)] for n in ("mean", "low", "high")},
     }
