@@ -212,7 +212,17 @@ class _Run:
         alone = not collected.running and not was_stored
         parts = [] if alone and never_began(settings, collected.parts) else collected.parts
         target = Path(database or settings.database)
-        return cls(folder, settings, target, facts, now, spilled, collected, was_stored, parts)
+        return cls(
+            folder,
+            settings,
+            database=target,
+            facts=facts,
+            clock_now=now,
+            spilled=spilled,
+            collected=collected,
+            was_stored=was_stored,
+            parts=parts,
+        )
 
     @property
     def running(self) -> int:

@@ -6,6 +6,7 @@ alone does not give one. It is reached only if the kernel waits for nothing else
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -122,11 +123,10 @@ def ranked(
 def _spills(code: KernelCode) -> Iterator[Advice]:
     if not code.spills:
         return
-    by_depth = {
-        depth: sum(access.number for access in code.accesses
-                   if access.spill and access.depth == depth)
-        for depth in {access.depth for access in code.accesses if access.spill}
-    }  # fmt: skip
+    by_depth: Counter[int] = Counter()
+    for access in code.accesses:
+        if access.spill:
+            by_depth[access.depth] += access.number
     deepest = max(by_depth)
     loops = "a loop" if deepest == 1 else f"{deepest} nested loops"
     where = f", {by_depth[deepest]} of them in {loops}" if deepest else ""

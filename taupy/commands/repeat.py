@@ -17,6 +17,7 @@ import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
+from typing import NamedTuple
 
 from taupy.commands import options
 from taupy.commands.feeder import Feeder, wait
@@ -66,11 +67,12 @@ def run(args: argparse.Namespace, once: Once, target: list[str], job: Job) -> in
         for place, setting in enumerate(values):
             for repeat in range(1, repeats + 1):
                 number = place * repeats + repeat
-                own = _arguments(args, setting, (number, repeat, repeats), target, job, identity)
+                which = _Which(setting, number, runs, repeat, repeats)
+                own = _arguments(args, which, target, job, identity)
                 if not quiet:
                     took = time.monotonic() - began
                     remains = _remains(done + len(failed), runs - number + 1, took)
-                    say(_announcement(number, runs, setting, repeat, repeats) + remains)
+                    say(f"{which}{remains}")
                 code = run_once(partial(_become_setting, setting, own, once), passing, feeder)
                 done += code == 0
                 failed += [code] if code else []
@@ -92,16 +94,27 @@ def run(args: argparse.Namespace, once: Once, target: list[str], job: Job) -> in
     return failed[0] if failed else (130 if passing.ended else 0)
 
 
+class _Which(NamedTuple):
+    """One of all runs."""
+
+    setting: Setting
+    number: int
+    runs: int
+    repeat: int
+    repeats: int
+
+    def __str__(self) -> str:
+        parts = [str(self.setting)] if self.setting.values else []
+        if self.repeats > 1 and parts:
+            parts.append(f"repeat {self.repeat} of {self.repeats}")
+        return f"run {self.number} of {self.runs}" + (": " + ", ".join(parts) if parts else "")
+
+
 def _arguments(
-    args: argparse.Namespace,
-    setting: Setting,
-    which: tuple[int, int, int],
-    target: list[str],
-    job: Job,
-    identity: str,
+    args: argparse.Namespace, which: _Which, target: list[str], job: Job, identity: str
 ) -> argparse.Namespace:
     """The arguments of one run: a new trial of the experiment, with its position as metadata."""
-    number, repeat, repeats = which
+    setting, number, _, repeat, repeats = which
     names = list(setting.metadata)
     facts = dict(setting.metadata)
     given = {text.partition("=")[0] for text in args.meta}
@@ -274,13 +287,6 @@ def same_input(runs: int) -> Iterator[Feeder | None]:
 
 
 # --- messages ----------------------------------------------------------------
-
-
-def _announcement(number: int, runs: int, setting: Setting, repeat: int, repeats: int) -> str:
-    parts = [str(setting)] if setting.values else []
-    if repeats > 1 and parts:
-        parts.append(f"repeat {repeat} of {repeats}")
-    return f"run {number} of {runs}" + (": " + ", ".join(parts) if parts else "")
 
 
 def _remains(ended: int, left: int, seconds: float) -> str:

@@ -31,10 +31,13 @@ def duration_ns(facts: Mapping[int, Mapping[str, str]]) -> int | None:
     if len(hosts) < 2:
         return None
     longest: dict[int, int] = {}
-    for (_, attempt), (start, end) in spans.items():
+    begins: dict[str, int] = {}
+    ends: dict[str, int] = {}
+    for (host, attempt), (start, end) in spans.items():
         longest[attempt] = max(longest.get(attempt, 0), end - start)
-    of_hosts = [[span for (name, _), span in spans.items() if name == host] for host in hosts]
-    whole = max(max(end for _, end in own) - min(start for start, _ in own) for own in of_hosts)
+        begins[host] = min(begins.get(host, start), start)
+        ends[host] = max(ends.get(host, end), end)
+    whole = max(ends[host] - begins[host] for host in hosts)
     return max(whole, sum(longest.values())) * 1000
 
 
@@ -42,11 +45,11 @@ def offsets_ns(facts: Mapping[int, Mapping[str, str]]) -> dict[int, int]:
     """How far the clocks of nodes are ahead of the one that is furthest behind, at least roughly:
     as if all processes of an attempt had begun together. Nodes whose clocks may agree are omitted.
     """
-    of_host = _offsets(_spans(facts))
+    ahead = _offsets(_spans(facts))
     return {
-        node: of_host[own[job.HOST]] * 1000
+        node: ahead[own[job.HOST]] * 1000
         for node, own in facts.items()
-        if of_host.get(own.get(job.HOST, ""))
+        if ahead.get(own.get(job.HOST, ""))
     }
 
 

@@ -16,7 +16,7 @@ KIB = "KiB"
 CUDA_ALLOCATED, CUDA_RESERVED = "PyTorch CUDA Memory Allocated", "PyTorch CUDA Memory Reserved"
 
 
-def of_gpu(name: str, device: int) -> str:
+def on_gpu(name: str, device: int) -> str:
     """The event's name for one GPU."""
     return f"{name}, GPU {device}"
 

@@ -79,12 +79,12 @@ def read_collectives(db: ProfileDB, trial: int) -> Iterator[tuple[int, Collectiv
     for thread, name, ranks, size, begun, stride in db.rows(_COMMUNICATORS, (trial,)):
         collectives = Collectives(name, ranks, size, begun, stride)
         paths = []
-        for _, _, number, moved, asked, begun_ns, ended, path, operation in rows.get(
+        for _, _, number, moved, asked_ns, begun_ns, ended, path, operation in rows.get(
             (thread, name), ()
         ):
             collectives.number.append(number)
             collectives.bytes.append(moved)
-            collectives.asked_ns.append(asked)
+            collectives.asked_ns.append(asked_ns)
             collectives.begun_ns.append(begun_ns)
             collectives.ended_ns.append(NOT_ENDED if ended is None else ended)
             collectives.operation.append(operation)

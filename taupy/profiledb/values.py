@@ -210,17 +210,17 @@ def _of_trees(db: ProfileDB, translation: Translation) -> Table:
         whole = replace(whole, columns=coverage.together(whole, parent, streams))
     if _over_threads(translation):
         whole, parent = coverage.called(whole, parent, streams)
-    is_asked = _meeting(translation, whole, streams)
+    meeting = _meeting(translation, whole, streams)
     names, choices = _choices(db, whole, translation.question.by)
     wanted = translation.columns(translation.question.values)
     if translation.by_path:
-        taken = whole.taken([row for row, asked in enumerate(is_asked) if asked])
+        taken = whole.taken([row for row, is_met in enumerate(meeting) if is_met])
         own: dict[Column, Sequence[Any]] = {name: taken.columns[name] for name in wanted}
         return _labelled(db, replace(taken, columns=own), translation.question.by)
     numbers: dict[tuple[int, ...], int] = {}
     groups = [
-        [numbers.setdefault(codes, len(numbers)) for codes in of_row] if asked else []
-        for asked, of_row in zip(is_asked, _groups(whole, choices), strict=True)
+        [numbers.setdefault(codes, len(numbers)) for codes in of_row] if is_met else []
+        for is_met, of_row in zip(meeting, _groups(whole, choices), strict=True)
     ]
     columns = callpaths.grouped(whole, parent, groups, len(numbers))
     codes = list(zip(*numbers, strict=True)) or [()] * len(names)

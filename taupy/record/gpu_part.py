@@ -12,6 +12,7 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from taupy.collectors import gpu_layout
 from taupy.collectors.gpu_layout import Call, DeviceFacts, Live, LoadedModule, Span, Work
@@ -90,23 +91,30 @@ def read_gpu_part(path: Path | File, trace: File | None = None) -> GpuPart | Non
 
 def _take(part: GpuPart, kind: int, file: Container, start: int, end: int) -> None:
     data = file.data
+
+    def items(layout: struct.Struct) -> Iterator[tuple[Any, ...]]:
+        """The complete items of the block."""
+        whole = start + (end - start) // layout.size * layout.size
+        return layout.iter_unpack(memoryview(data)[start:whole])
+
     if kind == gpu_layout.WORK:
-        whole = start + (end - start) // gpu_layout.WORK_ITEM.size * gpu_layout.WORK_ITEM.size
-        for item in gpu_layout.WORK_ITEM.iter_unpack(memoryview(data)[start:whole]):
-            if item[1] == 0:
+        for item in items(gpu_layout.WORK_ITEM):
+            above, grid, block, below = item[:7], item[7:10], item[10:13], item[13:-1]
+            work = Work._make((*above, grid, block, *below))
+            if work.kind == 0:
                 break  # not used yet
-            part.work.append(Work._make([*item[:7], item[7:10], item[10:13], *item[13:-1]]))
+            part.work.append(work)
     elif kind == gpu_layout.CALLS:
-        for key, calls, ticks, _ in gpu_layout.CALL.iter_unpack(memoryview(data)[start:end]):
+        for key, calls, ticks, _ in items(gpu_layout.CALL):
             if key and calls:
                 place = key >> 14
                 part.calls.append(
                     Call(
-                        place << 6 if place >= 1000 else place,
-                        key >> 12 & 3,
-                        key & 0xFFF,
-                        calls,
-                        ticks,
+                        place=place << 6 if place >= 1000 else place,
+                        domain=key >> 12 & 3,
+                        callback_id=key & 0xFFF,
+                        calls=calls,
+                        ticks=ticks,
                     )
                 )
     elif kind in (gpu_layout.NAME, gpu_layout.CALL_NAME, gpu_layout.RANGE):
@@ -119,16 +127,13 @@ def _take(part: GpuPart, kind: int, file: Container, start: int, end: int) -> No
         else:
             part.call_names[number >> 12, number & 0xFFF] = text
     elif kind == gpu_layout.THREADS:
-        whole = start + (end - start) // gpu_layout.THREAD.size * gpu_layout.THREAD.size
-        for number, (native_id, name) in enumerate(
-            gpu_layout.THREAD.iter_unpack(memoryview(data)[start:whole])
-        ):
+        for number, (native_id, name) in enumerate(items(gpu_layout.THREAD)):
             if native_id:
                 part.threads[number] = native_id, _text(name.split(b"\0", 1)[0])
     elif kind == gpu_layout.DEVICE:
-        item = gpu_layout.DEVICE_ITEM.unpack_from(data, start)
-        name = _text(item[-1].split(b"\0", 1)[0])
-        part.devices[item[0]] = DeviceFacts._make([*item[:-2], name])
+        *facts, _, name = gpu_layout.DEVICE_ITEM.unpack_from(data, start)
+        device = DeviceFacts._make((*facts, _text(name.split(b"\0", 1)[0])))
+        part.devices[device.ordinal] = device
     elif kind == gpu_layout.LIVE:
         for inuse, *live in gpu_layout.LIVE_ITEM.iter_unpack(
             memoryview(data)[start : start + 128 * gpu_layout.LIVE_ITEM.size]

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 
 from taupy.model.profile import Profile, Samples
-from taupy.model.sampled import CUDA_ALLOCATED, CUDA_RESERVED, KIB, PEAK, RESIDENT, STATES, of_gpu
+from taupy.model.sampled import CUDA_ALLOCATED, CUDA_RESERVED, KIB, PEAK, RESIDENT, STATES, on_gpu
 from taupy.record.part_data import Part, Sampled
 from taupy.state import looks
 from taupy.state.folder import Folder
@@ -96,7 +96,7 @@ def _event(memory: Memory) -> str:
     if kind == looks.RESIDENT:
         return RESIDENT
     name = {looks.ALLOCATED: CUDA_ALLOCATED, looks.RESERVED: CUDA_RESERVED}.get(kind)
-    return of_gpu(name, device) if name else ""
+    return on_gpu(name, device) if name else ""
 
 
 def _series(event: str, rows: Sequence[Held], part: Part) -> Samples:

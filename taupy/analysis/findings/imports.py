@@ -228,4 +228,13 @@ def _finding(
 ) -> Finding:
     where = (Condition("timer", tuple(timer.timer for timer in timers)), HOST)
     evidence = trial.evidence(("timer",), where, ("inclusive", "calls"))
-    return Finding(KIND, sentence, saved_ns, trial.wall_ns, (evidence,), *advice)
+    return Finding(
+        KIND,
+        sentence,
+        saved_ns=saved_ns,
+        wall_ns=trial.wall_ns,
+        evidence=(evidence,),
+        confidence=advice.confidence,
+        attempt=advice.attempt,
+        refuted_by=advice.refuted_by,
+    )

@@ -8,7 +8,7 @@ import pytest
 
 from taupy.commands import main
 from taupy.model.question import Condition, Question
-from taupy.model.sampled import CUDA_ALLOCATED, KIB, RESIDENT, of_gpu
+from taupy.model.sampled import CUDA_ALLOCATED, KIB, RESIDENT, on_gpu
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.values import values
 from taupy.profiledb.writer import add_profile
@@ -168,8 +168,8 @@ def test_a_step_has_the_memory_that_was_seen_during_it(tmp_path, monkeypatch, ca
     main_thread.steps = [steps([1500, 1500, 1500])]
     main_thread.samples = [
         samples(RESIDENT, KIB, [100.0, 300.0, 200.0]),
-        samples(of_gpu(CUDA_ALLOCATED, 0), KIB, [10.0, 20.0]),
-        samples(of_gpu(CUDA_ALLOCATED, 1), KIB, [1.0, 2.0]),
+        samples(on_gpu(CUDA_ALLOCATED, 0), KIB, [10.0, 20.0]),
+        samples(on_gpu(CUDA_ALLOCATED, 1), KIB, [1.0, 2.0]),
     ]
     with ProfileDB.open("taupy.db", create=True) as db:
         add_profile(db, profile)
