@@ -12,12 +12,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from taupy.analysis.kernel_beside import (
+    COUNTERS,
+    Beside,
+    Measured,
+    beside,
+    disagreements,
+    error_of_estimate,
+)
 from taupy.answers import answer
 from taupy.answers.kernels import TIMES, launched, of_names, spread_cells
-from taupy.comparison import kernel_beside
+from taupy.catalog.datasheets import datasheet
+from taupy.comparison.kernel_beside import codes_of, extent
+from taupy.errors import MissingMetric
 from taupy.model.gpu_rows import SiteRow, spread
+from taupy.model.kernel_code import KernelCode
 from taupy.pprof.view import Cell, Column, View
-from taupy.profiledb import gpu_query
+from taupy.profiledb import gpu_query, metrics
 from taupy.profiledb.database import ProfileDB
 
 _COLUMNS = (
@@ -58,7 +69,7 @@ def views(db: ProfileDB, trial: int, options: Options) -> list[View]:
     views = []
     for name in dict.fromkeys(row.timer for row in gpu_query.kernels(launches)):
         own = [site for site in sites if site.timer == name]
-        views += [_sites(own, name), *kernel_beside.views(db, trial, name, own)]
+        views += [_sites(own, name), *_code_views(db, trial, name, own)]
     return views
 
 
@@ -96,3 +107,67 @@ def _cells(row: SiteRow) -> list[Cell]:
 
 def _extent(extent: tuple[int, int, int] | None) -> str | None:
     return None if extent is None else "x".join(map(str, extent))
+
+
+def _code_views(db: ProfileDB, trial_id: int, timer: str, sites: Sequence[SiteRow]) -> list[View]:
+    """One table per stored code of a kernel; none if there is no code."""
+    codes, doubt = codes_of(db, trial_id, timer)
+    if not codes:
+        return []
+    measured = _measured(db, trial_id, timer, max(sites, key=lambda site: site.time_ns))
+    return [_code_view(code, beside(code, measured), doubt) for code in codes]
+
+
+def _measured(db: ProfileDB, trial_id: int, timer: str, site: SiteRow) -> Measured:
+    timed = site.calls - site.untimed
+    device = next(
+        (gpu for gpu in gpu_query.devices(db, trial_id) if gpu.ordinal == site.context - 1), None
+    )
+    reached = _counted(db, trial_id, timer, "occupancy")
+    return Measured(
+        threads=extent(site.block),
+        grid=extent(site.grid),
+        registers=site.registers,
+        shared_static=site.shared_static_bytes,
+        shared_dynamic=site.shared_dynamic_bytes,
+        local=site.local_bytes,
+        occupancy=site.occupancy,
+        mean_ns=site.time_ns / timed if timed else None,
+        counters={
+            name: value
+            for name in COUNTERS
+            if (value := _counted(db, trial_id, timer, name)) is not None
+        },
+        reached=reached,
+        gpu=datasheet(device.name) if device else None,
+    )
+
+
+def _counted(db: ProfileDB, trial_id: int, timer: str, name: str) -> float | None:
+    """A metric of one kernel; None if it was not measured."""
+    try:
+        answer = metrics.answer(db, trial_id, name, ("timer",))
+    except MissingMetric:
+        return None
+    pairs = zip(answer.timers, answer.values("exclusive"), strict=True)
+    return next((value for row, value in pairs if row.timer == timer and value == value), None)
+
+
+def _code_view(code: KernelCode, rows: Sequence[Beside], doubt: str) -> View:
+    columns = (
+        Column("what", heading="What"),
+        Column("unit", heading="Unit"),
+        Column("code", "tau_count", "In the code"),
+        Column("expected", "tau_count", "Code x\nexecuted"),
+        Column("measured", "tau_count", "Measured"),
+        Column("disagrees", heading="Disagrees"),
+    )
+    cells: list[tuple[Cell, ...]] = [tuple(row) for row in rows]
+    notes = [
+        f"code at rest of {code.file}, module {code.module[:12]}, {code.compiler}".rstrip(", ")
+    ]
+    notes += [doubt] if doubt else []
+    if error_note := error_of_estimate(rows):
+        notes.append(error_note)
+    notes += [f"disagrees: {text}" for text in disagreements(rows)]
+    return View(f"CODE AND MEASUREMENT of {code.full_name} on {code.chip}:", columns, cells, notes)

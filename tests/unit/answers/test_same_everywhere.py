@@ -266,3 +266,13 @@ def test_each_exception_is_one():
             command, *_ = COMMANDS.get(name, [name])
             assert reason.startswith(f"commands/{command}.py: ")
             assert command_module(command).__name__ == f"taupy.commands.{command}"
+
+
+def test_the_flat_profile_by_plain_names_has_the_same_values(path):
+    trial = taupy.open(path).trial(1)
+    routines, profile = trial.routines(), trial.profile()
+    both = routines.merge(profile, on=["node", "context", "thread", "timer"])
+    assert len(both) == len(routines) == len(profile) > 5
+    for name in ("exclusive", "inclusive"):
+        assert both[f"{name}_ns"].tolist() == both[name].tolist()
+    assert both["calls_x"].tolist() == both["calls_y"].tolist()

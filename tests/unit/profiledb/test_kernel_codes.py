@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from taupy.answers import kernel
 from taupy.comparison import kernel_beside
 from taupy.errors import FormatError
 from taupy.model.gpu import Module
 from taupy.model.kernel_code import LaunchLimits, Line, Loop
-from taupy.profiledb import gpu_query, kernel_codes
+from taupy.profiledb import kernel_codes
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.reader import read_profile
 from taupy.profiledb.writer import add_profile
@@ -124,8 +125,7 @@ def joined(db, *modules):
     trial = add_profile(db, listing(*modules))
     timer = "void gemm<float, 128>(float*, int)"
     codes, doubt = kernel_beside.codes_of(db, trial, timer)
-    sites = [site for site in gpu_query.sites(gpu_query.launched(db, trial)) if site.timer == timer]
-    views = kernel_beside.views(db, trial, timer, sites)
+    _, *views = kernel.views(db, trial, kernel.Options(timer))
     assert len(views) == len(codes)
     assert all((doubt in view.notes) == bool(doubt) for view in views)
     return [found.registers for found in codes], doubt
