@@ -291,10 +291,8 @@ def _view(
     hidden = len(divided.recorded - shown)
     notes = _notes([steps[row] for row in in_time if row != NO_STEP], hidden, limit)
     has_gpus = divided.sums[_GPU].any()
-    kept = [at for at, column in enumerate(_COLUMNS) if has_gpus or column.name != "gpu_ns"]
-    shown_cells = [[row[at] for at in kept] for row in rows]
-    title = f"LAYERS BY STEP OF {thread_title(thread)}"
-    return View(title, [_COLUMNS[at] for at in kept], shown_cells, notes)
+    view = View(f"LAYERS BY STEP OF {thread_title(thread)}", _COLUMNS, rows, notes)
+    return view.only(lambda column, _: bool(has_gpus) or column.name != "gpu_ns")
 
 
 def _notes(steps: Sequence[Step], hidden: int, limit: int | None) -> list[str]:

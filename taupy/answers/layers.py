@@ -172,14 +172,9 @@ def _view(
     where = [Column(name, "int", audience="machines") for name in names]
     notes = layer_facts.notes([*layers.described.values()])
     view = View(f"LAYERS OF {title}", (*where, *columns, named), cells, notes)
-    return _of_phases(view) if options.by == "phase" else view
-
-
-def _of_phases(view: View) -> View:
-    """Without the columns that only layers have."""
-    kept = [at for at, column in enumerate(view.columns) if column.name in _OF_PHASES]
-    columns = [view.columns[at] for at in kept]
-    return View(view.title, columns, [[row[at] for at in kept] for row in view.rows])
+    if options.by != "phase":
+        return view
+    return replace(view, notes=()).only(lambda column, _: column.name in _OF_PHASES)
 
 
 def _placed(place: ThreadRow | int) -> tuple[str, tuple[str, ...], tuple[int, ...]]:

@@ -119,18 +119,12 @@ def _of_steps(thread: ThreadRow, steps: Steps, whole: bool) -> View:
     if len(chosen) < len(steps):
         notes.append(f"{len(chosen)} of {len(steps)} rows of steps are shown; --all shows them all")
     several = max(steps.count, default=1) > 1
-    kept = [at for at, column in enumerate(_STEP_COLUMNS) if several or not _of_several(column)]
-    return View(
-        f"PHASES BY STEP, {title(thread, steps)}",
-        [_STEP_COLUMNS[at] for at in kept],
-        [[row[at] for at in kept] for row in rows],
-        notes,
-    )
+    view = View(f"PHASES BY STEP, {title(thread, steps)}", _STEP_COLUMNS, rows, notes)
+    return view.only(lambda column, _: several or column.name not in _OF_SEVERAL)
 
 
-def _of_several(column: Column) -> bool:
-    """Whether it says something only of rows that stand for several steps."""
-    return column.name in ("steps", "per_step_ns")
+_OF_SEVERAL = ("steps", "per_step_ns")
+"""Columns that say something only of rows that stand for several steps."""
 
 
 def _of_step(steps: Steps, row: int) -> Iterator[tuple[str, int]]:

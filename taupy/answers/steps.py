@@ -13,7 +13,7 @@ docs/steps.md.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import get_args
 
@@ -113,13 +113,8 @@ def _view(thread: ThreadRow, steps: Steps, *, whole: bool = True, tokens: str = 
     rows = range(len(steps)) if whole else notable(steps, times)
     columns = (*_columns(steps), Column("mark", heading="Mark"))
     cells = [[*_cells(thread, steps, row), times.marks[row]] for row in rows]
-    shown = [at for at, column in enumerate(columns) if _is_shown(column, cells, at)]
-    return View(
-        title(thread, steps),
-        [columns[at] for at in shown],
-        [[row[at] for at in shown] for row in cells],
-        [*_notes(steps, times, len(rows)), *_of_tokens(steps, tokens)],
-    )
+    notes = [*_notes(steps, times, len(rows)), *_of_tokens(steps, tokens)]
+    return View(title(thread, steps), columns, cells, notes).only(is_shown)
 
 
 def title(thread: ThreadRow, steps: Steps) -> str:
@@ -136,12 +131,7 @@ def _metric_view(thread: ThreadRow, steps: Steps, metric: Metric) -> View:
     rows = zip(steps.number, steps.count, *times, values, strict=True)
     cells: list[list[Cell]] = [[*place, *row] for row in rows]
     columns = [*PLACE, _metric_column(metric.name, metric.unit)]
-    shown = [at for at, column in enumerate(columns) if _is_shown(column, cells, at)]
-    return View(
-        f"{metric.name.upper()} OF {title(thread, steps)}",
-        [columns[at] for at in shown],
-        [[row[at] for at in shown] for row in cells],
-    )
+    return View(f"{metric.name.upper()} OF {title(thread, steps)}", columns, cells).only(is_shown)
 
 
 def _metric_column(name: str, unit: str = "") -> Column:
@@ -195,11 +185,15 @@ def _value_names(steps: Steps) -> list[str]:
     return sorted(names, key=lambda name: "loss" not in name.lower())
 
 
-def _is_shown(column: Column, cells: list[list[Cell]], at: int) -> bool:
+def is_shown(column: Column, cells: Iterator[Cell]) -> bool:
+    """Whether a column of a table of steps says anything."""
     if column.name == "steps":
-        return any(row[at] != 1 for row in cells)
-    optional = column.name in ("samples", "mark") or column.name.endswith("_per_second")
-    return not optional or any(row[at] not in (None, "") for row in cells)
+        return any(cell != 1 for cell in cells)
+    optional = column.name in _OPTIONAL or column.name.endswith("_per_second")
+    return not optional or any(cell not in (None, "") for cell in cells)
+
+
+_OPTIONAL = ("samples", "mark", "runnable_ns")
 
 
 def _cells(thread: ThreadRow, steps: Steps, row: int) -> list[Cell]:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 
 from taupy.answers import answer
 from taupy.answers.answer import Nothing
-from taupy.answers.steps import PLACE, notable, title
+from taupy.answers.steps import PLACE, is_shown, notable, title
 from taupy.model.metric import CPU_TIME, RUN_DELAY
 from taupy.model.profile import Steps
 from taupy.model.rows import ThreadRow
@@ -161,18 +161,13 @@ def _step_view(thread: ThreadRow, steps: Steps, *, whole: bool = True) -> View:
         ]
         for row in (range(len(steps)) if whole else notable(steps, times))
     ]
-    shown = [at for at, column in enumerate(_STEP_COLUMNS) if _is_shown(column.name, rows, at)]
     notes = [_sums(steps, parts)]
     if all(runnable is None for _, runnable, _ in parts):
         notes.append(_NO_DELAY)
     if len(rows) < len(steps):
         notes.append(f"{len(rows)} of {len(steps)} rows are shown; --limit N shows the first N")
-    return View(
-        f"WORKING OR WAITING: {title(thread, steps)}",
-        [_STEP_COLUMNS[at] for at in shown],
-        [[row[at] for at in shown] for row in rows],
-        notes,
-    )
+    name = f"WORKING OR WAITING: {title(thread, steps)}"
+    return View(name, _STEP_COLUMNS, rows, notes).only(is_shown)
 
 
 _Parts = tuple[int | None, int | None, int | None]
@@ -202,9 +197,3 @@ def _sums(steps: Steps, parts: list[_Parts]) -> str:
         for part, name in zip(sums, ("on a CPU", "runnable", "waiting"), strict=True)
     )
     return f"{several(number, 'step')} in {duration(time)}: {shares}"
-
-
-def _is_shown(name: str, rows: list[list[Cell]], at: int) -> bool:
-    if name == "steps":
-        return any(row[at] != 1 for row in rows)
-    return name not in ("runnable_ns", "mark") or any(row[at] not in (None, "") for row in rows)

@@ -219,15 +219,11 @@ def without_shares(view: View) -> View:
 
     Where a ratio is undefined, the cell is empty.
     """
-    kept = [
-        at
-        for at, column in enumerate(view.columns)
-        if column.name != "percent" and not column.name.endswith("_per_call")
-    ]
+    view = view.only(
+        lambda column, _: column.name != "percent" and not column.name.endswith("_per_call")
+    )
     return replace(
-        view,
-        columns=[view.columns[at] for at in kept],
-        rows=[[row[at] if row[at] == row[at] else None for at in kept] for row in view.rows],
+        view, rows=[[cell if cell == cell else None for cell in row] for row in view.rows]
     )
 
 

@@ -6,7 +6,7 @@ Every reading command produces views. A view does not depend on terminals, files
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -84,10 +84,17 @@ class View:
 
     def filled(self, first: int = 0) -> View:
         """The view without columns that are empty in all rows; the first ones stay in any case."""
+        always = {column.name for column in self.columns[:first]}
+        return self.only(
+            lambda column, cells: column.name in always or any(cell is not None for cell in cells)
+        )
+
+    def only(self, is_shown: Callable[[Column, Iterator[Cell]], bool]) -> View:
+        """The view without the columns of which that is false, given each column's cells."""
         kept = [
             at
-            for at in range(len(self.columns))
-            if at < first or any(row[at] is not None for row in self.rows)
+            for at, column in enumerate(self.columns)
+            if is_shown(column, (row[at] for row in self.rows))
         ]
         columns = [self.columns[at] for at in kept]
         return replace(self, columns=columns, rows=[[row[at] for at in kept] for row in self.rows])
