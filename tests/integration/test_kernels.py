@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from array import array
 
@@ -35,6 +36,23 @@ def test_the_kernel_table_shows_share_launches_and_owner(database):
     assert gemm.split()[0] == "64.1"
     assert gemm.endswith("step [{train.py}{5}]")
     assert any("GPU ACTIVITY" in line for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("options", "kernels"),
+    [
+        ((), ["gemm", "Memcpy HtoD", "relu"]),
+        (("--reverse",), ["relu", "Memcpy HtoD", "gemm"]),
+        (("--sort", "name"), ["Memcpy HtoD", "relu", "gemm"]),
+        (("--limit", "1"), ["gemm", "'-others-"]),
+        (("--filter", "relu", "--filter", "gemm"), ["gemm", "relu"]),
+    ],
+)
+def test_kernels_are_sorted_and_chosen(database, options, kernels):
+    done = taupy(database, "pprof", "1", "--kernels", "--csv", *options)
+    rows = [*csv.DictReader(done.stdout.splitlines())]
+    assert [row["short_name"] for row in rows] == kernels
+    assert done.stdout.count("short_name") == 1  # and nothing of how busy the GPU was
 
 
 def test_the_shares_of_a_stream_are_of_all_its_work(database):
