@@ -75,7 +75,9 @@ _LARGEST = 8
 
 @dataclass(frozen=True)
 class Options(answer.Asked):
-    by: str = answer.by((gpu_query.KERNEL, *OF_LAUNCHES, gpu_query.STEP), "one row for each")
+    by: str = answer.by(
+        tuple(dict.fromkeys((gpu_query.KERNEL, *OF_LAUNCHES, gpu_query.STEP))), "one row for each"
+    )
     kernel: str | None = option(
         None,
         "only kernels of this name: short or full, a part, a pattern with * and ?, or /REGEX/",

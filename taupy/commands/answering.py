@@ -94,7 +94,11 @@ class Command:
         """The trial, the options of the answer, the database and the form."""
         if any(field.default is MISSING for field, _ in settings(self._options)):
             parser.add_argument(
-                "--trial", dest="selector", default=selector.LATEST, help="default: latest"
+                "--trial",
+                dest="selector",
+                metavar="TRIAL",
+                default=selector.LATEST,
+                help="default: latest",
             )
         else:
             running.add_trial_argument(parser)
