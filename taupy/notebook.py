@@ -35,10 +35,9 @@ from taupy.answers import (
     waiting,
 )
 from taupy.answers.answer import Asked, Nothing
-from taupy.comparison import sides, verdicts
-from taupy.comparison.comparison import By, ComparisonOptions, Statistic
+from taupy.comparison import verdicts
+from taupy.comparison.comparison import By, Statistic
 from taupy.comparison.trial_values import Over, Value
-from taupy.comparison.verdicts import Rule
 from taupy.escaping import framed
 from taupy.model.profile import StepKind
 from taupy.pprof import forms
@@ -400,14 +399,14 @@ class Database(api.Database):
         with self._opened() as db:
             compared = compare.compared(db, list(map(str, trials)), question)
             frame = forms.frame(compared.tables())
-        answers = compared.answers
-        frame.attrs.update(
-            metric=metric,
-            unit=answers[0].metric.unit if answers else "",
-            sides={side.letter: [trial.id for trial in side.trials] for side in compared.sides},
-            not_comparable=[difference.text for difference in compared.apart],
-            warnings=compared.names_apart,
-        )
+            answers = compared.answers
+            frame.attrs.update(
+                metric=metric,
+                unit=answers[0].metric.unit if answers else "",
+                sides={side.letter: [trial.id for trial in side.trials] for side in compared.sides},
+                not_comparable=[difference.text for difference in compared.apart],
+                warnings=compared.names_apart,
+            )
         return frame
 
     def sweep(
@@ -465,16 +464,16 @@ class Database(api.Database):
             taupy.errors.UsageError: a condition is invalid, or its pattern matches nothing.
         """
         parsed = [conditions.parse(text) for text in fail_on]
+        question = compare.Options(baseline=str(baseline), alpha=alpha, min_share=min_share)
         with self._opened() as db:
-            compared = sides.sides(db, [str(trial) for trial in trials], str(baseline))
-            facts = sides.facts_of(db, compared)
-            apart = sides.obstacles(compared, facts)[0]
-            rule = Rule(alpha=alpha, min_share=min_share)
-            judgement = gate.judge(db, compared, parsed, ComparisonOptions(), rule)
-        rulings = [(judged.ruling, judged.metric) for judged in judgement.judged]
-        frame = forms.frame([gate_view.gate_view(rulings, "", (), machines=True)])
+            compared = compare.compared(db, list(map(str, trials)), question)
+            judgement = gate.judge(compared, parsed)
+            conclusion = gate.concluded(compared, judgement)
+        table = gate_view.conclusion_view(parsed, judgement, conclusion, True, 1 - alpha)
+        frame = forms.frame([table])
         frame.attrs.update(
-            exit_code=judgement.exit_code, not_comparable=[difference.text for difference in apart]
+            exit_code=judgement.exit_code,
+            not_comparable=[difference.text for difference in compared.apart],
         )
         return frame
 

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from taupy.analysis.comparable import Difference
 from taupy.analysis.significance import CORRECTIONS, Correction
@@ -91,6 +92,10 @@ class Options(ComparisonOptions):
     )
     whole: bool = options.whole("all rows", group=_OUTPUT)
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _ = self.rule  # checks its values
+
     @property
     def rule(self) -> Rule:
         return Rule(self.alpha, self.min_effect, self.min_share, self.correction)
@@ -103,22 +108,41 @@ class Options(ComparisonOptions):
 
 @dataclass(frozen=True)
 class Compared:
-    """Trials side by side.
-
-    Attributes:
-        facts: how each trial of each side was measured.
-        apart: in what the sides differ, so that they may not be comparable.
-        within: the same inside a side, whose letter stands first.
-        answers: the values; none by metadata.
-    """
+    """Trials side by side; what is asked of the database is asked when it is needed."""
 
     db: ProfileDB
     sides: Sequence[Side]
     options: Options
-    facts: Sequence[Sequence[Mapping[str, str]]]
-    apart: Sequence[Difference]
-    within: Sequence[tuple[str, Difference]]
-    answers: Sequence[ComparedTable]
+
+    @cached_property
+    def facts(self) -> Sequence[Sequence[Mapping[str, str]]]:
+        """How each trial of each side was measured."""
+        return sides.facts_of(self.db, self.sides)
+
+    @cached_property
+    def _obstacles(self) -> tuple[list[Difference], list[tuple[str, Difference]]]:
+        return sides.obstacles(self.sides, self.facts)
+
+    @property
+    def apart(self) -> Sequence[Difference]:
+        """In what the sides differ, so that they may not be comparable."""
+        return self._obstacles[0]
+
+    @property
+    def within(self) -> Sequence[tuple[str, Difference]]:
+        """The same inside a side, whose letter stands first."""
+        return self._obstacles[1]
+
+    @cached_property
+    def answers(self) -> Sequence[ComparedTable]:
+        """The values; none by metadata.
+
+        Raises:
+            MissingMetric, UsageError: a trial lacks them.
+        """
+        if self.options.by == "metadata":
+            return []
+        return comparison.answers(self.db, self.sides, self.options)
 
     @property
     def few(self) -> str | None:
@@ -193,11 +217,9 @@ def compared(db: ProfileDB, trials: Sequence[str], chosen: Options) -> Compared:
     """Compare what these arguments select.
 
     Raises:
-        NoSuchTrial, MissingMetric, UsageError: a side or a value does not exist.
+        NoSuchTrial, UsageError: a side does not exist.
     """
     both = sides.sides(db, trials, chosen.baseline)
     if chosen.by == "metadata" and (chosen.group or chosen.filter or chosen.metric != "time"):
         raise UsageError("--by metadata takes no --group, --filter or --metric")
-    facts = sides.facts_of(db, both)
-    answers = [] if chosen.by == "metadata" else comparison.answers(db, both, chosen)
-    return Compared(db, both, chosen, facts, *sides.obstacles(both, facts), answers)
+    return Compared(db, both, chosen)

@@ -79,13 +79,10 @@ def _judged(
     """The rulings on the conditions, and the exit code."""
     from taupy.study import gate, gate_view
 
-    question = compared.options
-    judgement = gate.judge(compared.db, compared.sides, parsed, question, question.rule)
-    conclusion = gate.concluded(
-        compared.sides, judgement, (compared.apart, compared.within), allowed(args), args.undecided
-    )
+    judgement = gate.judge(compared, parsed)
+    conclusion = gate.concluded(compared, judgement, allowed(args), args.undecided)
     write_junit(args.junit, judgement, conclusion)
     view = gate_view.conclusion_view(
-        parsed, judgement, conclusion, args.form == "json", 1 - question.alpha
+        parsed, judgement, conclusion, args.form == "json", 1 - compared.options.alpha
     )
     return view, conclusion.code

@@ -27,12 +27,10 @@ from dataclasses import replace
 from functools import partial
 
 from taupy import units
+from taupy.answers.compare import Compared, Options
 from taupy.commands import answering, compare_arguments, gate_metrics, options
 from taupy.commands.messages import say, tell
 from taupy.comparison import sides, verdicts
-from taupy.comparison.comparison import ComparisonOptions
-from taupy.comparison.sides import Side
-from taupy.comparison.verdicts import Rule
 from taupy.errors import DatabaseError, NoSuchTrial, TaupyError, UsageError
 from taupy.model.options import probability
 from taupy.pprof import terminal
@@ -144,7 +142,6 @@ class _Session:
         self._commands = commands
         self._uuid = uuid
         self._database, self._store = options.file_and_store(args)
-        self._rule = Rule(alpha=args.alpha)
         self._metrics = gate_metrics.options(parsed)
         self._progress = _Progress(args.quiet)
         self._advised = False
@@ -210,19 +207,17 @@ class _Session:
         if self.pairs > 1 and self.pairs < self._first_look and not self._progress.due:
             return False
         with ProfileDB.open(self._database) as db:
-            compared = self._sides(db)
-            judgement = self._judgement(db, compared)
+            compared = self._compared(db)
+            judgement = self._judgement(compared)
             waiting = _waiting(judgement)
             self._progress.show(self.pairs, judgement, len(self._conditions), waiting)
             if self.pairs >= _PATIENCE and not self._advised and waiting:
                 self._advised = True
-                for line in self._cpu_advice(db, compared, judgement):
+                for line in self._cpu_advice(compared, judgement):
                     self._progress.say(line)
         return not waiting
 
-    def _cpu_advice(
-        self, db: ProfileDB, compared: Sequence[Side], judgement: gate.Judgement
-    ) -> list[str]:
+    def _cpu_advice(self, compared: Compared, judgement: gate.Judgement) -> list[str]:
         """What CPU time says of the conditions on elapsed time that are undecided."""
         undecided = [
             judged.ruling.condition
@@ -234,7 +229,7 @@ class _Session:
             instead = gate.on_cpu_time(condition)
             if instead.text in {given.text for given in self._conditions}:
                 continue
-            spreads = gate.spreads(db, compared)
+            spreads = gate.spreads(compared)
             if spreads is None or spreads[1] >= spreads[0]:
                 continue
             noise = (
@@ -243,7 +238,7 @@ class _Session:
             )
             how = f"--fail-on '{instead.text}' judges CPU time, which counts no waiting: {noise}"
             if condition.scope == "total":
-                ruling = self._judgement(db, compared, [instead]).judged[0].ruling
+                ruling = self._judgement(compared, [instead]).judged[0].ruling
                 words = {"passes": "would have passed", "fails": "would have failed"}
                 says = words.get(ruling.verdict, "would be undecided")
                 how += f"; it {says} ({ruling.why})"
@@ -252,23 +247,15 @@ class _Session:
             lines.append(f"'{condition.text}' is undecided after {self.pairs} pairs; {how}")
         return lines
 
-    def _sides(self, db: ProfileDB) -> list[Side]:
+    def _compared(self, db: ProfileDB) -> Compared:
         """The runs of whole pairs: a signal may have ended one of the last."""
         texts = [f"meta.gate={self._uuid},meta.gate.side={side}" for side in _SIDES]
         both = sides.sides(db, texts[1:], texts[0])
-        return [replace(side, trials=side.trials[: self.pairs]) for side in both]
+        whole = [replace(side, trials=side.trials[: self.pairs]) for side in both]
+        return Compared(db, whole, Options(alpha=self._args.alpha))
 
-    def _judgement(
-        self, db: ProfileDB, compared: Sequence[Side], parsed: Sequence[Condition] = ()
-    ) -> gate.Judgement:
-        return gate.judge(
-            db,
-            compared,
-            parsed or self._conditions,
-            ComparisonOptions(),
-            self._rule,
-            sequential.judged,
-        )
+    def _judgement(self, compared: Compared, parsed: Sequence[Condition] = ()) -> gate.Judgement:
+        return gate.judge(compared, parsed or self._conditions, sequential.judged)
 
     def push(self) -> None:
         """Push the runs, if they are meant for a store; a failure does not change the outcome."""
@@ -288,25 +275,18 @@ class _Session:
     def conclusion(self) -> tuple[View, int]:
         """The gate's view and exit code."""
         with ProfileDB.open(self._database) as db:
-            compared = self._sides(db)
-            apart, inside = sides.obstacles(compared, sides.facts_of(db, compared))
+            compared = self._compared(db)
+            judgement = self._judgement(compared)
+            advice = self._cpu_advice(compared, judgement)
             # The commands are meant to differ.
-            apart = [difference for difference in apart if difference.kind != "arguments"]
-            judgement = self._judgement(db, compared)
-            advice = self._cpu_advice(db, compared, judgement)
-        conclusion = gate.concluded(
-            compared,
-            judgement,
-            (apart, inside),
-            compare_arguments.allowed(self._args),
-            self._args.undecided,
-        )
+            allowed = {*compare_arguments.allowed(self._args), "arguments"}
+            conclusion = gate.concluded(compared, judgement, allowed, self._args.undecided)
         conclusion.notes.extend(advice)
         compare_arguments.write_junit(self._args.junit, judgement, conclusion)
         if self.stopped:
             conclusion.notes.insert(0, f"stopped after {units.several(self.pairs, 'pair')}")
         view = gate_view.conclusion_view(
-            self._conditions, judgement, conclusion, self._args.form == "json", 1 - self._rule.alpha
+            self._conditions, judgement, conclusion, self._args.form == "json", 1 - self._args.alpha
         )
         return view, STOPPED if self.stopped else conclusion.code
 

@@ -9,18 +9,16 @@ from dataclasses import replace
 from functools import partial
 from typing import Literal, NamedTuple
 
-from taupy.analysis.comparable import Difference
 from taupy.analysis.compare import Row
+from taupy.answers.compare import Compared
 from taupy.comparison import cpu_share
 from taupy.comparison.comparison import ComparedTable, ComparisonOptions, answers, warnings
 from taupy.comparison.sides import Side, both_sided
-from taupy.comparison.verdicts import Rule
 from taupy.errors import MissingMetric, UsageError
 from taupy.escaping import visible
 from taupy.model.kernel_names import is_kernel
 from taupy.model.metric import CPU_TIME, Metric
 from taupy.pprof.selection import name_test
-from taupy.profiledb.database import ProfileDB
 from taupy.study import conditions as gate
 from taupy.study import gate_work, sequential
 from taupy.study.conditions import Candidate, Condition, Ruling
@@ -102,45 +100,41 @@ class _There(NamedTuple):
 
 
 def judge(
-    db: ProfileDB,
-    sides: Sequence[Side],
-    conditions: Sequence[Condition],
-    question: ComparisonOptions,
-    rule: Rule,
-    judged_rows: Judge = gate.judged,
+    compared: Compared, conditions: Sequence[Condition], judged_rows: Judge = gate.judged
 ) -> Judgement:
     """Test every condition for every side, compared with the first.
 
     Args:
+        compared: its options say how to match names and combine threads; metric and value come
+            from the condition.
         judged_rows: judges the rows of one condition: `gate.judged` for finished measurements,
             `sequential.judged` for pairs of runs as they complete.
-        question: how to match names and combine threads; metric and value come from the
-            condition.
 
     Raises:
         UsageError: a pattern matches nothing, or a trial lacks a condition's metric.
     """
+    sides, alpha = compared.sides, compared.options.alpha
     # A limit on the value itself is not tested statistically and cannot raise a false alarm.
     families = max(1, sum(condition.change for condition in conditions)) * (len(sides) - 1)
     judged: list[Judged] = []
     apart: list[str] = []
     names_apart: list[str] = []
     kernels: list[str] = []
-    shares = cpu_share.cpu_shares(db, sides)
+    shares = cpu_share.cpu_shares(compared.db, sides)
     for condition in conditions:
         for at in range(1, len(sides)):
             pair = [sides[0], sides[at]]
             find = _of_events if condition.of_event else _candidates
-            candidates = find(db, pair, condition, question, rule)
+            candidates = find(replace(compared, sides=pair), condition)
             rulings = judged_rows(
-                condition, candidates.rows, candidates.metric.unit, rule.alpha, families
+                condition, candidates.rows, candidates.metric.unit, alpha, families
             )
             if is_elapsed(candidates.metric):
                 slowed = cpu_share.slowed(pair[0], pair[1], (shares[0], shares[at]))
                 if slowed != (1.0, 1.0):
                     free = judged_rows(
                         condition, [_unslowed(row, slowed) for row in candidates.rows],
-                        candidates.metric.unit, rule.alpha, families,
+                        candidates.metric.unit, alpha, families,
                     )  # fmt: skip
                     why = _why_busy(pair, (shares[0], shares[at]), slowed)
                     rulings = _that_stand(rulings, free, why)
@@ -168,10 +162,10 @@ def on_cpu_time(condition: Condition) -> Condition:
     )
 
 
-def spreads(db: ProfileDB, sides: Sequence[Side]) -> tuple[float, float] | None:
+def spreads(compared: Compared) -> tuple[float, float] | None:
     """By how much elapsed and CPU time of the whole program differ from pair to pair, relative to
     their medians. None if unknown."""
-    first, second = cpu_share.cpu_shares(db, sides)
+    first, second = cpu_share.cpu_shares(compared.db, compared.sides)
     if first is None or second is None:
         return None
     used = list(zip(first.cpu_ns, second.cpu_ns, strict=False))
@@ -227,31 +221,28 @@ def _why_busy(
 
 
 def concluded(
-    sides: Sequence[Side],
+    compared: Compared,
     judgement: Judgement,
-    obstacles: tuple[Sequence[Difference], Sequence[tuple[str, Difference]]],
-    allowed: Collection[str],
-    undecided: Literal["pass", "fail"] | None,
+    allowed: Collection[str] = (),
+    undecided: Literal["pass", "fail"] | None = None,
 ) -> Conclusion:
     """The outcome of the judgement, given how the trials were measured.
 
     Args:
-        obstacles: differences between the sides, and within one of them.
         allowed: permitted kinds of differences, or "all".
         undecided: how to treat an undecided gate.
     """
-    between, within = obstacles
-    against = [(difference, difference.text) for difference in between]
+    against = [(difference, difference.text) for difference in compared.apart]
     against += [
         (difference, f"the trials of {letter} differ: {difference.text}")
-        for letter, difference in within
+        for letter, difference in compared.within
     ]
     forbidden = [
         (difference, text)
         for difference, text in against
         if not {difference.kind, "all"} & {*allowed}
     ]
-    twice = both_sided(sides)
+    twice = both_sided(compared.sides)
     code = judgement.exit_code
     notes = []
     if forbidden or twice:
@@ -270,13 +261,8 @@ def concluded(
     return Conclusion(word, [judgement.summary, *notes, *judgement.apart], code)
 
 
-def _candidates(
-    db: ProfileDB,
-    sides: Sequence[Side],
-    condition: Condition,
-    question: ComparisonOptions,
-    rule: Rule,
-) -> _There:
+def _candidates(pair: Compared, condition: Condition) -> _There:
+    db, sides = pair.db, pair.sides
     if condition.metric == gate.DURATION:
         runs = [tuple(float(trial.duration_ns) for trial in side.trials) for side in sides]
         return _There([Candidate("duration", *runs)], Metric("duration", "ns"), [])
@@ -285,9 +271,9 @@ def _candidates(
         if len(used) == len(sides):
             return _There([Candidate("total on the host", *used)], CPU_TIME, [])
     try:
-        of_tables = answers(db, sides, _question_of(condition, question))
+        of_tables = answers(db, sides, _question_of(condition, pair.options))
     except MissingMetric as problem:
-        stated = _of_noted(db, sides, condition)
+        stated = _of_noted(pair, condition)
         if stated is None:
             raise UsageError(f"--fail-on '{condition.text}': {problem}") from None
         return stated
@@ -303,7 +289,7 @@ def _candidates(
             candidates.append(Candidate(label, *comparison.whole.runs))
         if condition.scope == "total":
             continue
-        least = _least(answer, rule) if test is None else 0.0
+        least = _least(answer, pair.options.min_share) if test is None else 0.0
         for row in comparison.rows:
             key = answer.keys[row.key]
             if test is not None and not _meant(test, condition.pattern, key.timer, key.short_name):
@@ -331,12 +317,12 @@ def _candidates(
     return _There(candidates, of_tables[0].metric, left, warnings=apart, kernels=kernels)
 
 
-def _of_noted(db: ProfileDB, sides: Sequence[Side], condition: Condition) -> _There | None:
+def _of_noted(pair: Compared, condition: Condition) -> _There | None:
     """Flop or bytes that no counter counted."""
     is_meant = None
     if condition.pattern is not None:
         is_meant = partial(_meant, name_test(condition.pattern), condition.pattern)
-    work = gate_work.noted(db, sides, condition, is_meant)
+    work = gate_work.noted(pair.db, pair.sides, condition, is_meant)
     if work is None:
         return None
     if is_meant is not None and not work.rows and not work.left:
@@ -347,17 +333,10 @@ def _of_noted(db: ProfileDB, sides: Sequence[Side], condition: Condition) -> _Th
     return _There(work.rows, work.metric, work.left)
 
 
-def _of_events(
-    db: ProfileDB,
-    sides: Sequence[Side],
-    condition: Condition,
-    question: ComparisonOptions,
-    rule: Rule,
-) -> _There:
-    del rule  # events are not parts of a whole
+def _of_events(pair: Compared, condition: Condition) -> _There:
     assert condition.pattern is not None
-    of_condition = replace(question, by="event", value=condition.metric, filter=())  # type: ignore[arg-type]
-    (answer,) = answers(db, sides, of_condition)
+    of_condition = replace(pair.options, by="event", value=condition.metric, filter=())  # type: ignore[arg-type]
+    (answer,) = answers(pair.db, pair.sides, of_condition)
     test = name_test(condition.pattern)
     rows: list[Candidate] = []
     left: list[str] = []
@@ -403,12 +382,12 @@ def _meant(test: object, pattern: str | None, timer: str, short_name: str) -> bo
     return pattern in (timer, short_name) or short_name.endswith("." + pattern)
 
 
-def _least(answer: ComparedTable, rule: Rule) -> float:
+def _least(answer: ComparedTable, min_share: float) -> float:
     totals = answer.comparison.totals
     if not totals:
         return 0.0
     values = [value for side in totals for value in side]
-    return rule.min_share * sum(values) / len(values)
+    return min_share * sum(values) / len(values)
 
 
 def _nothing(condition: Condition, of_tables: Sequence[ComparedTable]) -> str:

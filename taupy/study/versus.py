@@ -122,13 +122,10 @@ def _subtitle(compared: Sequence[Side]) -> str:
 
 def _gate(compared: Compared, fail_on: Sequence[Condition]) -> tuple[Part, int]:
     try:
-        question = compared.options
-        judgement = gate.judge(compared.db, compared.sides, fail_on, question, question.rule)
+        judgement = gate.judge(compared, fail_on)
     except MissingMetric as problem:
         return Part("Gate", [str(problem)], is_warning=True), conditions.UNDECIDED
-    concluded = gate.concluded(
-        compared.sides, judgement, (compared.apart, compared.within), (), None
-    )
+    concluded = gate.concluded(compared, judgement)
     view = gate_view.conclusion_view(fail_on, judgement, concluded, machines=False)
     return Part(views=[view]), concluded.code
 
