@@ -262,8 +262,8 @@ def _view(
     thread: ThreadRow, divided: _Divided, shown: set[int], tree: bool, limit: int | None
 ) -> View:
     labels, types = [*divided.layers.numbers], divided.layers.types
-    order = {label: at for at, label in enumerate(divided.layers.nested())} if tree else {}
     depth = divided.layers.nested() if tree else {}
+    order = {label: at for at, label in enumerate(depth)}
     by_step: dict[int, list[int]] = {}
     seen = np.isin(divided.step, [*shown, NO_STEP]) & divided.sums.any(axis=0)
     for at in np.flatnonzero(seen).tolist():

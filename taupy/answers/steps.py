@@ -142,17 +142,14 @@ def _metric_column(name: str, unit: str = "") -> Column:
 
 def memory(thread: ThreadRow, steps: Steps, event: str) -> View:
     """The memory of each step, an event of `_MEMORY`, and its growth since the previous step."""
-    whole = _view(thread, steps)
-    place = [column.name for column in PLACE if column.name in _OF_MEMORY]
-    at = [number for number, column in enumerate(whole.columns) if column.name in place]
+    place = _view(thread, steps).only(lambda column, _: column.name in _OF_MEMORY)
     amounts = [_bytes(value) for value in steps.values[event]]
     rows: list[list[Cell]] = []
-    for cells, before, amount in zip(whole.rows, [None, *amounts], amounts, strict=False):
+    for cells, before, amount in zip(place.rows, [None, *amounts], amounts, strict=False):
         more = None if before is None or amount is None else amount - before
-        rows.append([*(cells[number] for number in at), amount, more])
-    columns = [whole.columns[number] for number in at]
-    columns += [_MEMORY[event], Column("growth_bytes", "bytes", "More")]
-    return View(f"MEMORY OF {whole.title}", columns, rows)
+        rows.append([*cells, amount, more])
+    columns = (*place.columns, _MEMORY[event], Column("growth_bytes", "bytes", "More"))
+    return View(f"MEMORY OF {place.title}", columns, rows)
 
 
 _OF_MEMORY = ("node", "thread", "kind", "step", "steps", "start_ns", "time_ns")
