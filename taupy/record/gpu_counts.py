@@ -84,79 +84,74 @@ def read_count_part(path: Path | File) -> CountPart:
     for line in text.splitlines(keepends=True):
         if line.endswith("\n"):
             try:
-                _take(part, line[:-1].split("\t"))
+                kind, *cells = line[:-1].split("\t")
+                _take(part, kind, cells)
             except (ValueError, IndexError):
                 raise FormatError(f"{path}: an invalid line: {line[:80]!r}") from None
     return part
 
 
-def _take(part: CountPart, cell: list[str]) -> None:
-    match cell[0]:
+_NOTES = {
+    "region doubtful": "a region was not counted cleanly and is left out",
+    "missing": "CUPTI does not know {0}: left out",
+    "reduced": "{0}: CUPTI cannot count metrics that need modified machine code here (`sass` in "
+    "their names: operations by precision): left out",
+    "unsupported": "CUPTI says that {0} cannot be profiled fully here ({1})",
+    "no metrics": "{0}: not the chip that the launcher saw: not counted",
+    "open": "CUPTI could not be opened: {1}",
+    "unwatched": "{0} launches in the meantime are neither counted nor included in the calls",
+}
+"""By the kind of line; its cells are put in."""
+
+
+def _take(part: CountPart, kind: str, cells: list[str]) -> None:
+    match kind:
         case "count":
-            key, rest = _key(cell)
-            part.counted[key].append([float(value) for value in rest])
+            key, values = _key(cells)
+            part.counted[key].append([float(value) for value in values])
         case "seen":
-            key, rest = _key(cell)
+            key, (seen, *_) = _key(cells)
             if key.device >= 0:
-                part.seen[key] = int(rest[0])
+                part.seen[key] = int(seen)
         case "doubtful":
-            part.doubtful[_key(cell)[0]] += 1
+            key, _ = _key(cells)
+            part.doubtful[key] += 1
         case "region":
-            part.regions[int(cell[1]), int(cell[2], 16)].append([float(word) for word in cell[3:]])
-        case "region doubtful":
-            part.notes.append("a region was not counted cleanly and is left out")
+            device, address, *values = cells
+            part.regions[int(device), int(address, 16)].append([float(value) for value in values])
         case "device":
-            device = int(cell[1])
-            part.chips[device], part.passes[device] = cell[2], int(cell[3])
-            part.metrics[device] = cell[4:]
+            device, chip, passes, *metrics = cells
+            part.chips[int(device)], part.passes[int(device)] = chip, int(passes)
+            part.metrics[int(device)] = metrics
         case "refused":
-            part.refused[cell[1]] = cell[2]
+            kernel, why, *_ = cells
+            part.refused[kernel] = why
         case "cupti":
-            part.facts["CUPTI Library"] = cell[1]
-            part.facts["CUPTI API Version"] = cell[2]
-        case "missing":
-            part.notes.append(f"CUPTI does not know {cell[1]}: left out")
-        case "reduced":
-            part.notes.append(
-                f"{cell[1]}: CUPTI cannot count metrics that need modified machine code here "
-                "(`sass` in their names: operations by precision): left out"
-            )
-        case "unsupported":
-            part.notes.append(
-                f"CUPTI says that {cell[1]} cannot be profiled fully here ({cell[2]})"
-            )
-        case "no metrics":
-            part.notes.append(f"{cell[1]}: not the chip that the launcher saw: not counted")
-        case "open":
-            part.notes.append(f"CUPTI could not be opened: {cell[2]}")
+            part.facts["CUPTI Library"], part.facts["CUPTI API Version"], *_ = cells
         case "error":
-            code = int(cell[2])
-            part.notes.append(f"{cell[1]}: {cupti_errors.cause(code, cell[3])}")
+            step, code, text, *_ = cells
+            part.notes.append(f"{step}: {cupti_errors.cause(int(code), text)}")
         case "state":
-            code = int(cell[2])
-            words = f" ({cell[3]})" if cell[3] else ""
-            part.notes.append(
-                f"CUPTI had an internal {cell[1]}{words}: {cupti_errors.cause(code, '')}"
-            )
+            state, code, text, *_ = cells
+            words = f" ({text})" if text else ""
+            cause = cupti_errors.cause(int(code), "")
+            part.notes.append(f"CUPTI had an internal {state}{words}: {cause}")
         case "stuck":
+            kernel, seconds, *_ = cells
             part.notes.append(
-                f"{short_name(demangled(cell[1]))} had not ended after {cell[2]} s of counting: "
-                "it waits for a kernel on another GPU or in another process, or takes very long "
+                f"{short_name(demangled(kernel))} had not ended after {seconds} s of counting: it "
+                "waits for a kernel on another GPU or in another process, or takes very long "
                 "(gpu_end_ms)"
-            )
-        case "unwatched":
-            part.notes.append(
-                f"{cell[1]} launches in the meantime are neither counted nor included in the calls"
             )
         case "ended":
             part.ended = True
+        case _ if kind in _NOTES:
+            part.notes.append(_NOTES[kind].format(*cells))
 
 
-def _key(cell: list[str]) -> tuple[Key, list[str]]:
-    return (
-        Key(int(cell[1]), int(cell[2], 16), _extent(cell[3]), _extent(cell[4]), cell[5]),
-        cell[6:],
-    )
+def _key(cells: list[str]) -> tuple[Key, list[str]]:
+    device, address, grid, block, kernel, *rest = cells
+    return Key(int(device), int(address, 16), _extent(grid), _extent(block), kernel), rest
 
 
 def _extent(text: str) -> Extent:
