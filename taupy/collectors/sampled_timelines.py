@@ -140,12 +140,24 @@ def _read(kept: dict[str, Any], ordinals: dict[str, int] | None) -> GpuTimeline:
                 sum_squares=squares,
             )
         )
-        start, end, points = (array("q", kept[column]) for column in ("start", "end", "count"))
-        mean, low_at, high_at = (
-            array("d", kept[column][number]) for column in ("mean", "low", "high")
+        samples.append(
+            Samples(
+                name,
+                unit,
+                start_ns=array("q", kept["start"]),
+                end_ns=array("q", kept["end"]),
+                count=array("q", kept["count"]),
+                mean=array("d", kept["mean"][number]),
+                minimum=array("d", kept["low"][number]),
+                maximum=array("d", kept["high"][number]),
+            )
         )
-        samples.append(Samples(name, unit, start, end, points, mean, low_at, high_at))
     return GpuTimeline(
-        kept["uuid"], ordinal, kept["facts"], kept["said"], events, samples,
-        kept["samples_a_point"],
-    )  # fmt: skip
+        kept["uuid"],
+        ordinal,
+        facts=kept["facts"],
+        problems=kept["said"],
+        events=events,
+        samples=samples,
+        samples_a_point=kept["samples_a_point"],
+    )

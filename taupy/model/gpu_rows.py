@@ -118,8 +118,8 @@ class BusyRow(NamedTuple):
     kernel_ns: int
     copy_ns: int
     without_owner_ns: int
-    span_ns: int | None
-    busy_ns: int | None
-    overlap_ns: int | None
-    gaps: int | None
-    longest_gap_ns: int | None
+    span_ns: int | None = None
+    busy_ns: int | None = None
+    overlap_ns: int | None = None
+    gaps: int | None = None
+    longest_gap_ns: int | None = None

@@ -49,7 +49,8 @@ def longest(db: ProfileDB, trial_id: int, most: int, ahead: Mapping[int, int]) -
         ahead: how far the clocks of nodes are ahead [ns]; their times are corrected.
     """
     rows = []
-    for row in db.rows(_LONGEST, {"trial": trial_id, "most": most}):
-        start, end = (moment - ahead.get(row[0], 0) for moment in row[7:])
-        rows.append(ActivityRow(ThreadRow(*row[:5]), row[5], row[6], start, end))
+    for *thread, timer, kind, start, end in db.rows(_LONGEST, {"trial": trial_id, "most": most}):
+        place = ThreadRow(*thread)
+        offset = ahead.get(place.node, 0)
+        rows.append(ActivityRow(place, timer, kind, start - offset, end - offset))
     return rows

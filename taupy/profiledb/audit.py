@@ -309,11 +309,21 @@ def _trial_faults(db: ProfileDB, trial: int) -> Iterator[Finding]:
         prepared = PreparedThread.of(measured, ids)
         texts = [] if set(prepared.callpaths) == set(stored.callpath) else [_NO_TREES]
         texts += _Summary(db, trial, id, prepared.flat, metrics).faults(stored.inclusive)
-        number = f"{place[0]}.{place[1]}.{place[2]}"
+        number = ".".join(map(str, measured.thread.place))
         for text in texts:
             yield Finding("PROBLEM", "summary", trial, f"thread {number}: {text}")
         stored.row.clear()
-    faults = invariants.check(Profile("", "", "", 0.0, 0, timers, threads))
+    faults = invariants.check(
+        Profile(
+            uuid="",
+            application="",
+            experiment="",
+            started_at=0.0,
+            duration_ns=0,
+            timers=timers,
+            threads=threads,
+        )
+    )
     yield from _laws(db, trial, faults)
 
 

@@ -246,22 +246,29 @@ def busy(db: ProfileDB, trial_id: int, launches: Launched) -> list[BusyRow]:
     names = {(device.node, 1 + device.ordinal): device.name for device in devices(db, trial_id)}
     spans: dict[tuple[int, int], _Spans] = {}
     for node, context, kind, start, end in db.stream(_SPANS, (trial_id,)):
-        spans.setdefault((node, context), _Spans()).add(kind == "kernel", start, end)
+        spans.setdefault((node, context), _Spans(start, start)).add(kind == "kernel", start, end)
     table, whole = launches.table, launches.whole
-    of_kernels = _time_of(table, "timer", lambda timer: "GPU_KERNEL" in timer.groups.split("|"))
+    kernels_ns = _time_of(table, "timer", lambda timer: "GPU_KERNEL" in timer.groups.split("|"))
     without_owner = _time_of(table, "routine", lambda routine: routine == NO_OWNER)
-    return [
-        BusyRow(
+    rows = []
+    for gpu, whole_ns in sorted(whole.items()):
+        row = BusyRow(
             *gpu,
-            names.get(gpu, ""),
-            kernel_ns,
-            whole[gpu] - kernel_ns,
-            without_owner.get(gpu, 0),
-            *(spans[gpu] if gpu in spans else _Spans()).figures(),
+            device=names.get(gpu, ""),
+            kernel_ns=kernels_ns.get(gpu, 0),
+            copy_ns=whole_ns - kernels_ns.get(gpu, 0),
+            without_owner_ns=without_owner.get(gpu, 0),
         )
-        for gpu in sorted(whole)
-        for kernel_ns in [of_kernels.get(gpu, 0)]
-    ]
+        if joined := spans.get(gpu):
+            row = row._replace(
+                span_ns=joined.until - joined.first,
+                busy_ns=joined.busy,
+                overlap_ns=joined.overlap,
+                gaps=joined.gaps,
+                longest_gap_ns=joined.longest,
+            )
+        rows.append(row)
+    return rows
 
 
 @of_a_sound_file
@@ -275,7 +282,7 @@ def union_ns(db: ProfileDB, trial_id: int) -> dict[tuple[int, int], int]:
     }
     spans: dict[tuple[int, int], _Spans] = {}
     for node, context, kind, start, end in db.stream(_SPANS, (trial_id,)):
-        spans.setdefault((node, context), _Spans()).add(kind == "kernel", start, end)
+        spans.setdefault((node, context), _Spans(start, start)).add(kind == "kernel", start, end)
     timed = {(node, context): number for node, context, number in db.rows(_TIMED, (trial_id,))}
     whole = {gpu: of_gpu.busy for gpu, of_gpu in spans.items() if of_gpu.number == timed.get(gpu)}
     return union | whole
@@ -291,9 +298,9 @@ def _time_of(table: Table, name: str, matches: Callable[[Any], bool]) -> dict[An
 class _Spans:
     """Intervals, which are added in order of their starts and merged as they arrive."""
 
-    first: int | None = None
+    first: int
+    until: int
     number: int = 0
-    until: int = 0
     busy: int = 0
     gaps: int = 0
     longest: int = 0
@@ -302,8 +309,6 @@ class _Spans:
 
     def add(self, is_kernel: bool, start: int, end: int) -> None:
         self.number += 1
-        if self.first is None:
-            self.first = self.until = start
         if start > self.until:
             self.gaps += 1
             self.longest = max(self.longest, start - self.until)
@@ -313,12 +318,6 @@ class _Spans:
         mine, other = self.ends[is_kernel], self.ends[not is_kernel]
         self.overlap += max(0, min(end, other) - max(start, mine))
         self.ends[is_kernel] = max(mine, end)
-
-    def figures(self) -> tuple[int | None, int | None, int | None, int | None, int | None]:
-        """span, busy, overlap, gaps, longest gap; None where there is no interval."""
-        if self.first is None:
-            return None, None, None, None, None
-        return self.until - self.first, self.busy, self.overlap, self.gaps, self.longest
 
 
 def _routine(above: Ancestry, callpath: int | None) -> str:

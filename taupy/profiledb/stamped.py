@@ -152,8 +152,11 @@ class TrialSteps:
             if after is not None:
                 # Steps in one row may have pauses between them, of which only the sum is known.
                 end = after if series.count[at] > 1 else min(end, after)
-            which = series.kind, series.number[at], series.count[at]
-            self.rows.append(Step(thread, *which, begin, end, place, at))
+            self.rows.append(
+                Step(
+                    thread, series.kind, series.number[at], series.count[at], begin, end, place, at
+                )
+            )
         ends = [step.end_ns for step in self.rows[first:]]
         numbers = np.arange(first, len(self.rows))
         self._of_thread[thread] = StepRows(_whole(begins), _whole(ends), numbers)

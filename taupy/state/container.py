@@ -187,7 +187,15 @@ def read(name: str, data: bytes, layout: Layout) -> Container | None:
         raise FormatError(f"{name} is damaged: its chunks do not follow each other")
     blocks, lost = _blocks(name, data, head, offsets, missing, layout)
     addresses = [address for address, _ in chunks]
-    return Container(name, data, head, addresses, offsets, blocks, lost)
+    return Container(
+        name,
+        data,
+        head,
+        chunk_addresses=addresses,
+        chunk_offsets=offsets,
+        blocks=blocks,
+        lost_bytes=lost,
+    )
 
 
 def _blocks(

@@ -67,7 +67,15 @@ class Module:
         for function in cubin.functions:
             symbols.setdefault(function.section, {})[function.name] = function.offset
         noted = notes.dynamic_shared(cubin.path)
-        return cls(cubin, shown, toolset, digest, facts.resources(usage), symbols, noted)
+        return cls(
+            cubin,
+            shown,
+            toolset,
+            digest=digest,
+            usage=facts.resources(usage),
+            symbols=symbols,
+            noted=noted,
+        )
 
 
 class Part:

@@ -88,8 +88,16 @@ def flow(code: Sequence[Instruction], symbols: Mapping[str, int]) -> Flow:
     order = _reachable(blocks, starts)
     above = _dominators(blocks, order, starts)
     loops, irreducible = _loops(blocks, order, above)
-    return Flow(blocks, order, above, loops, irreducible, indirect, names,
-                {name: number[place] for name, place in routines.items()})  # fmt: skip
+    return Flow(
+        blocks,
+        order=order,
+        above=above,
+        loops=loops,
+        irreducible=irreducible,
+        indirect=indirect,
+        calls=names,
+        routines={name: number[place] for name, place in routines.items()},
+    )
 
 
 def target(instruction: Instruction) -> int | None:

@@ -235,18 +235,21 @@ def _lines(
 ) -> tuple[Line, ...]:
     """Instructions by source line, in line order."""
     spilled = _spilled([code[place] for place in depth])
-    number: dict[str, list[int]] = {}
+    by_place: dict[str, Line] = {}
     for place, around in depth.items():
         instruction = code[place]
         if where := lines.get(instruction.offset):
-            row = number.setdefault(where, [0, 0, 0, 0])
-            row[0] = max(row[0], around)
-            row[1] += 1
-            row[2] += what(instruction, table).kind in _MEMORY
-            row[3] += instruction.offset in spilled
-    return tuple(Line(where, *row) for where, row in sorted(number.items(), key=_by_place))
+            line = by_place.get(where) or Line(where, 0, 0, 0, 0)
+            by_place[where] = Line(
+                where,
+                depth=max(line.depth, around),
+                instructions=line.instructions + 1,
+                accesses=line.accesses + (what(instruction, table).kind in _MEMORY),
+                spills=line.spills + (instruction.offset in spilled),
+            )
+    return tuple(sorted(by_place.values(), key=_in_source))
 
 
-def _by_place(item: tuple[str, list[int]]) -> tuple[str, int]:
-    file, _, line = item[0].rpartition(":")
-    return file, int(line)
+def _in_source(line: Line) -> tuple[str, int]:
+    file, _, number = line.place.rpartition(":")
+    return file, int(number)

@@ -142,13 +142,15 @@ def _instructions(function: _Function) -> list[Instruction]:
 def _instruction(offset: int, entry: _Entry) -> Instruction:
     notes = entry.annotations
     header = entry.attributes
+    name, modifiers = _opcode(entry.opcode)
     return Instruction(
         offset,
-        *_opcode(entry.opcode),
-        arguments(entry.operands),
-        entry.predicate.lstrip("@"),
-        frozenset(key for key, value in header.items() if value) if header else _NOTHING,
-        bool(notes) and any(note.info == "SpillRefill" for note in notes),
+        name,
+        modifiers=modifiers,
+        arguments=arguments(entry.operands),
+        predicate=entry.predicate.lstrip("@"),
+        attributes=frozenset(key for key, value in header.items() if value) if header else _NOTHING,
+        spill=bool(notes) and any(note.info == "SpillRefill" for note in notes),
     )
 
 

@@ -146,7 +146,13 @@ class CountedLaunches:
         node = self._nodes.setdefault(launch.process, len(self._nodes))
         short = timer.short or timer.name
         return LaunchCounts(
-            timer.name, short, node, launch.device, launch.grid, launch.block, values
+            kernel=timer.name,
+            short=short,
+            node=node,
+            device=launch.device,
+            grid=launch.grid,
+            block=launch.block,
+            values=values,
         )
 
     @property

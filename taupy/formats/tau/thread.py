@@ -93,8 +93,16 @@ def _user_events(events: Sequence[Event], places: Places) -> list[UserEvent]:
 
 def _user_event(event: Event, row: int | None) -> UserEvent:
     name, unit = tau_names.event(event.name)
-    values = (event.minimum, event.maximum, event.mean, event.sum_squares)
-    return UserEvent(name, unit, event.count, *values, row)
+    return UserEvent(
+        name,
+        unit,
+        count=event.count,
+        minimum=event.minimum,
+        maximum=event.maximum,
+        mean=event.mean,
+        sum_squares=event.sum_squares,
+        row=row,
+    )
 
 
 def _rest(total: Event, parts: Sequence[Event]) -> Event | None:

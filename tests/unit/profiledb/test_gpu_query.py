@@ -126,15 +126,15 @@ def test_joined_spans_agree_with_counting_every_nanosecond(seed):
         (start, start + random.randrange(0, 12), random.random() < 0.5)
         for start in (random.randrange(60) for _ in range(random.randrange(1, 15)))
     )
-    joined = _Spans()
+    joined = _Spans(spans[0][0], spans[0][0])
     for start, end, is_kernel in spans:
         joined.add(is_kernel, start, end)
     kernels = {at for start, end, is_kernel in spans if is_kernel for at in range(start, end)}
     copies = {at for start, end, is_kernel in spans if not is_kernel for at in range(start, end)}
-    span, busy, overlap, gaps, longest = joined.figures()
-    assert span == max(end for _, end, _ in spans) - spans[0][0]
-    assert busy == len(kernels | copies)
-    assert overlap == len(kernels & copies)
-    idle = sorted(set(range(spans[0][0], spans[0][0] + span)) - kernels - copies)
-    assert (longest == 0) == (gaps == 0)
-    assert longest <= len(idle)
+    assert joined.first == spans[0][0]
+    assert joined.until == max(end for _, end, _ in spans)
+    assert joined.busy == len(kernels | copies)
+    assert joined.overlap == len(kernels & copies)
+    idle = sorted(set(range(joined.first, joined.until)) - kernels - copies)
+    assert (joined.longest == 0) == (joined.gaps == 0)
+    assert joined.longest <= len(idle)
