@@ -1,0 +1,131 @@
+"""Answers about several trials are the same from a command and in a notebook, for every option.
+
+Not compared: `--all`, since programs get all rows; the rulings of `compare --fail-on`, which a CSV
+file does not hold; and options of commands that are no part of the question (`--show` and pictures
+of a sweep, which are `frame(NAME)` and `plot(FILE)` in a notebook).
+"""
+
+from __future__ import annotations
+
+import csv
+import inspect
+
+import pytest
+
+import taupy.notebook
+from taupy.answers import compare
+from taupy.commands import main
+from taupy.errors import TaupyError
+from taupy.model.options import settings
+from taupy.study.pivot import Layout
+from taupy.study.sweep import SweepOptions
+from tests.differential.outputs import _small as make
+
+pd = pytest.importorskip("pandas")
+
+TRIALS = {"compare": ["runs/base", "runs/new"], "pivot": ["runs/base", "runs/new"],
+          "sweep": ["runs/base"]}  # fmt: skip
+OPTIONS = {"compare": compare.Options, "pivot": Layout, "sweep": SweepOptions}
+ALWAYS = {"compare": {}, "pivot": {}, "sweep": {"over": "n"}}
+"""The options that are given in any case."""
+VALUES = {
+    "metric": "time", "group": "PHASE", "filter": "work", "table": None, "baseline": None,
+    "alpha": 0.2, "min_effect": 0.5, "min_share": 0.4, "limit": 2, "rows": "routine",
+    "columns": "experiment", "cells": "time", "ceiling": None, "peak": None, "over": "n",
+    "of": "epoch",
+}  # fmt: skip
+"""One value of each option that is not a choice; None: tested by itself."""
+AS_PERCENT = ("min_effect", "min_share")
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory):
+    path = tmp_path_factory.mktemp("several") / "taupy.db"
+    make(path)
+    return path
+
+
+@pytest.fixture(autouse=True)
+def chosen(path, tmp_path, monkeypatch):
+    monkeypatch.setenv("TAUPY_DB", str(path))
+    monkeypatch.setenv("TAUPY_STATE_DIR", str(tmp_path))
+
+
+def questions(name):
+    """The keywords of each question: the options that are always given, and each other one with
+    each of its values."""
+    yield {}
+    for entry, setting in settings(OPTIONS[name]):
+        if entry.name == "whole" or entry.name in ALWAYS[name]:
+            continue
+        values = setting.choices or ([True] if entry.default is False else [VALUES[entry.name]])
+        yield from ({entry.name: value} for value in values if value is not None)
+
+
+def words(name, keywords):
+    given = []
+    for entry, setting in settings(OPTIONS[name]):
+        value = keywords.get(entry.name)
+        if value is not None:
+            flag = [*filter(lambda each: each.startswith("--"), setting.names)]
+            given += (flag or [f"--{entry.name.replace('_', '-')}"])[:1]
+            if value is not True:
+                given.append(str(100 * value if entry.name in AS_PERCENT else value))
+    return given
+
+
+def frame(path, name, keywords):
+    found = getattr(taupy.open(path), name)(*TRIALS[name], **keywords)
+    return found.frame("routines") if name == "sweep" else found
+
+
+def cells(row):
+    numbers = []
+    for cell in row:
+        try:
+            numbers.append("" if float(cell) != float(cell) else float(cell))
+        except (TypeError, ValueError):
+            numbers.append("" if pd.isna(cell) else cell.removeprefix("'"))  # a formula's guard
+    return numbers
+
+
+def as_rows(columns, rows):
+    """The cells that are not empty: a table of several kinds of rows has columns that one lacks."""
+    return [
+        {name: cell for name, cell in zip(columns, cells(row), strict=True) if cell != ""}
+        for row in rows
+    ]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", OPTIONS)
+def test_a_command_and_a_notebook_say_the_same(path, capsys, name):
+    shown = 0
+    for chosen in questions(name):
+        keywords = {**ALWAYS[name], **chosen}
+        parts = ["--show", "routines", "--all"] if name == "sweep" else []
+        asked = [name, *TRIALS[name], *words(name, keywords), *parts, "--csv"]
+        if main(asked):
+            refusal = capsys.readouterr().err
+            with pytest.raises(TaupyError) as problem:
+                frame(path, name, keywords)
+            assert str(problem.value) in refusal
+            continue
+        printed = capsys.readouterr().out.split("\n\n")
+        tables = [[*csv.reader(block.splitlines())] for block in printed]
+        found = frame(path, name, keywords)
+        rows = as_rows(found.columns, found.itertuples(index=False, name=None))
+        assert rows == [row for header, *lines in tables for row in as_rows(header, lines)], asked
+        assert {*found.columns} == {column for header, *_ in tables for column in header}
+        shown += bool(rows)
+    assert shown > 5
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_a_notebook_takes_the_options_of_the_command(name):
+    taken = inspect.signature(getattr(taupy.notebook.Database, name)).parameters
+    declared = {entry.name: entry.default for entry, _ in settings(OPTIONS[name])}
+    declared.pop("whole", None)
+    assert {
+        each.name: each.default for each in taken.values() if each.kind == each.KEYWORD_ONLY
+    } == declared
