@@ -75,11 +75,6 @@ export default [
     rules,
   },
   {
-    files: ["taupy/roofline/*.js"],
-    languageOptions: { sourceType: "script", globals: readonly(browser) },
-    rules: { ...rules, "max-lines": ["error", 500] },
-  },
-  {
     files: ["tests/**/*.mjs"],
     languageOptions: { sourceType: "module", globals: readonly(["console", "process"]) },
     rules,

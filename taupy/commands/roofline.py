@@ -24,7 +24,6 @@ from typing import get_args
 from taupy.commands import options
 from taupy.commands.messages import say
 from taupy.commands.roofline_files import ENDINGS, EXPORTS, write, write_export
-from taupy.commands.roofline_view import points_view, roof_lines
 from taupy.errors import MissingMetric, UsageError
 from taupy.model.work import LEVELS, UNCOUNTED, TrialWork
 from taupy.pprof import terminal
@@ -41,6 +40,7 @@ from taupy.roofline.naming import aliased
 from taupy.roofline.placement import Placement
 from taupy.roofline.point import Of, Point
 from taupy.roofline.verdict import verdict
+from taupy.roofline.view import points_view, roof_lines
 from taupy.study.known_roofs import known_ceilings
 from taupy.units import listing
 

@@ -39,10 +39,10 @@ def write(paths: Sequence[str], drawing: Drawing) -> None:
 def _write(path: str, ending: str, drawing: Drawing) -> list[Chart]:
     """Write a picture or a page; returns its charts."""
     if ending == ".html":
-        from taupy.roofline.page import html_page
+        from taupy.roofline.tab import html_page
 
         charts_drawn = drawing.all_charts()
-        _save(path, html_page(charts_drawn, drawing.theme))
+        _save(path, html_page(charts_drawn, drawing))
         return charts_drawn
     level = drawing.first_level()
     usual: list[charts.Kind] = ["classic"]

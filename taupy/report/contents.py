@@ -84,7 +84,8 @@ class Contents:
     """Everything on a page.
 
     Attributes:
-        roofline: a separate page, shown in a frame; "" if there is none.
+        roofline: what `static/roofline.js` draws on the tab `roofline`; None for nothing.
+        theme: "light" or "dark"; "" to follow the reader's system.
     """
 
     title: str
@@ -92,8 +93,9 @@ class Contents:
     sections: list[Section] = field(default_factory=list)
     forest: Forest = field(default_factory=Forest)
     timeline: Timeline = field(default_factory=Timeline)
-    roofline: str = ""
+    roofline: Mapping[str, Any] | None = None
     heat: HeatMap = field(default_factory=HeatMap)
+    theme: str = ""
 
 
 def of_trial(db: ProfileDB, trial: TrialRow, progress: Progress = SILENT) -> Contents:
@@ -103,7 +105,7 @@ def of_trial(db: ProfileDB, trial: TrialRow, progress: Progress = SILENT) -> Con
     add_trees(db, trial, contents.forest)
     progress.advance()
     _add_activities(db, trial, contents.timeline)
-    contents.roofline = door("roofline.tab").roofline_page(db, trial)
+    roofline = Section("roofline", "Roofline", door("roofline.tab").tab(db, trial, contents))
     progress.advance()
     answers: dict[str, list[Part]] = {}
     for name in ANSWERS:
@@ -113,12 +115,20 @@ def of_trial(db: ProfileDB, trial: TrialRow, progress: Progress = SILENT) -> Con
     of_phases = [view for part in answers["phases"] for view in part.views]
     sections = (
         Section("overview", "Overview", _overview(report(db, trial), contents.forest, of_phases)),
-        *(Section(name, ANSWERS[name][0], parts) for name, parts in answers.items()),
+        *_tabs(answers, roofline),
         Section("machine", "Machine and run", _metadata(db, trial)),
     )
     contents.sections = [section for section in sections if section.parts]
     progress.advance()
     return contents
+
+
+def _tabs(answers: Mapping[str, Sequence[Part]], roofline: Section) -> Iterator[Section]:
+    """Those of the answers, with the roofline next to the kernels."""
+    for name, parts in answers.items():
+        yield Section(name, ANSWERS[name][0], parts)
+        if name == "kernels":
+            yield roofline
 
 
 def add_trees(db: ProfileDB, trial: TrialRow, forest: Forest, aligned: Aligned = ALONE) -> None:

@@ -20,8 +20,8 @@ from taupy.pprof.view import Cell, View
 from taupy.report.contents import Contents, Part, Section
 
 MODULES = (
-    *("numbers", "address", "table", "chart", "columns", "forest", "flame_tree", "change", "flame"),
-    *("timeline", "timeline_panel", "heat", "heat_panel", "page"),
+    *("numbers", "address", "table", "tip", "chart", "columns", "forest", "flame_tree", "change"),
+    *("flame", "timeline", "timeline_panel", "heat", "heat_panel", "roofline", "page"),
 )
 """Each module follows those that it imports."""
 
@@ -88,6 +88,20 @@ _PAGE = """{head}
   <p class="note" data-part="note" hidden>A column is several steps: the longest of them.</p>
   <p class="note">A row is a rank. Grey: not known. Arrows walk.</p>
 </div></template>
+<template id="roofline"><div>
+  <div class="controls">
+    <label>chart <select data-part="kind"></select></label>
+    <label data-part="levels">level <select data-part="level"></select></label>
+    <label><input type="checkbox" data-part="equal"> equal decades</label>
+  </div>
+  <h2 data-part="title"></h2>
+  <div class="roofline">
+    <svg data-part="plane" role="group"></svg>
+    <ul data-part="legend"></ul>
+  </div>
+  <ul class="warnings" data-part="warnings"></ul>
+  <ul class="note" data-part="notes"></ul>
+</div></template>
 <script type="application/octet-stream" id="contents">{contents}</script>
 <script type="application/octet-stream" id="forest">{forest}</script>
 <script type="application/octet-stream" id="activities">{activities}</script>
@@ -108,14 +122,15 @@ def html_page(contents: Contents) -> str:
     heats, heat_widths = contents.heat.packed()
     layout = {
         "sections": [_section(section) for section in contents.sections],
-        "forest": contents.forest.layout(widths),
+        "forest": contents.forest.layout(widths) if contents.forest.names else None,
         "roofline": contents.roofline,
         "timeline": contents.timeline.layout(activity_widths) if contents.timeline.count else None,
         "heat": contents.heat.layout(heat_widths) if contents.heat.ranks else None,
+        "theme": contents.theme,
     }
     script = _script()
     return _PAGE.format(
-        head=_head(contents, script),
+        head=page_head(contents.title, _static("page.css"), [script]),
         title=html(contents.title),
         subtitle=html(contents.subtitle),
         contents=_packed(json.dumps(layout, allow_nan=False, separators=(",", ":")).encode()),
@@ -124,13 +139,6 @@ def html_page(contents: Contents) -> str:
         heats=_packed(heats),
         script=script,
     )
-
-
-def _head(contents: Contents, script: str) -> str:
-    """The head of the page; a frame is also subject to the policy of the page that contains it."""
-    framed = re.findall(r"<script>(.*?)</script>", contents.roofline, re.DOTALL)
-    images = "img-src data: blob:" if framed else ""
-    return page_head(contents.title, _static("page.css"), [script, *framed], images)
 
 
 def _static(name: str) -> str:

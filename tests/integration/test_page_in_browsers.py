@@ -367,13 +367,26 @@ def test_a_line_says_its_values_where_one_points(opened):
     assert words.text_content() == "step 38: time of a step of training: 38.0 ms"
 
 
-def test_the_roofline_stands_in_a_frame_of_the_same_theme(opened):
+def test_the_roofline_tells_the_numbers_of_a_point_and_keeps_what_it_shows(opened):
     page = opened("counted", "tab=roofline&theme=dark")
-    inside = page.frame_locator("#tab-roofline iframe")
-    inside.locator("html[data-theme=dark]").wait_for(timeout=LONG)
-    assert "gemm" in inside.locator("#legend").text_content()
+    symbol = page.locator("#tab-roofline .symbol")
+    dark = symbol.get_attribute("fill")
+    assert "gemm" in page.locator("#tab-roofline [data-part=legend]").text_content()
+    symbol.hover()
+    assert page.locator("#tip div").all_text_contents()[:3] == [
+        "gemm, DRAM", "10 calls", "1.00 ms, 100.0 % of the time in kernels",
+    ]  # fmt: skip
+    page.mouse.move(1, 1)
+    assert page.locator("#tip").is_hidden()
+    symbol.focus()
+    assert page.locator("#tip").is_visible()
     page.click("#theme")
-    inside.locator("html[data-theme=light]").wait_for(timeout=LONG)
+    assert symbol.get_attribute("fill") != dark
+    page.locator("#tab-roofline [data-part=kind]").select_option("combined")
+    page.check("#tab-roofline [data-part=equal]")
+    again = opened("counted", settled(page, "equal=1")[1:])
+    assert again.locator("#tab-roofline .symbol").count() == 2
+    assert again.locator("#tab-roofline h2").text_content().startswith("Time-based roofline")
 
 
 def test_a_hostile_trial_is_text(opened):

@@ -427,6 +427,7 @@ def test_the_page_draws_in_a_browser_without_network(folder, capsys):
         done = subprocess.run(
             [
                 *(browser, "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom"),
+                "--virtual-time-budget=60000",
                 *(
                     "--user-data-dir=" + str(folder / "browser"),
                     "--host-resolver-rules=MAP * ~NOTFOUND",

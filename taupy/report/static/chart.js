@@ -5,7 +5,7 @@ const [WIDTH, HEIGHT, LEFT, BOTTOM] = [900, 220, 90, 24];
 const SVG = "http://www.w3.org/2000/svg";
 const COLORS = ["#0b57a4", "#b54708", "#2e7d32", "#7b3fa0", "#a8326e", "#00737a", "#6d6d00", "#555"];
 
-function svg(name, attributes, text) {
+export function svg(name, attributes, text) {
   const node = document.createElementNS(SVG, name);
   for (const [key, value] of Object.entries(attributes)) node.setAttribute(key, value);
   if (text !== undefined) node.textContent = text;

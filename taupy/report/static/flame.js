@@ -1,6 +1,7 @@
 // A flame graph on a canvas: the root at the top, callees below, without boxes narrower than a
 // pixel. It draws a tree of flame_tree.js from the node that it is zoomed to.
 import { count, duration, percent } from "./numbers.js";
+import { showTip } from "./tip.js";
 
 const HEIGHT = 18; // of a row, in pixels
 const NARROWEST = 1;
@@ -228,16 +229,7 @@ export class Flame {
 
   point(event) {
     const node = this.at(event);
-    this.tip.hidden = node === null;
-    if (node === null) return;
-    this.tip.replaceChildren(...this.described(node).map((line) => {
-      const row = document.createElement("div");
-      row.textContent = line;
-      return row;
-    }));
-    const left = Math.min(event.clientX + 14, window.innerWidth - this.tip.offsetWidth - 8);
-    this.tip.style.left = `${Math.max(left, 4)}px`;
-    this.tip.style.top = `${event.clientY + 16}px`;
+    showTip(this.tip, node && this.described(node), event.clientX, event.clientY);
   }
 
   click(event) {

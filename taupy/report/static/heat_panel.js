@@ -2,6 +2,7 @@
 import { labelled } from "./heat.js";
 import { duration } from "./numbers.js";
 import { element } from "./table.js";
+import { showTip } from "./tip.js";
 
 const LEFT = 56; // for the ranks' numbers
 const TOP = 16; // for the steps' numbers
@@ -60,12 +61,7 @@ export class HeatPanel {
 
   move(event) {
     const cell = this.cell(event.offsetX, event.offsetY);
-    this.tip.hidden = cell === null;
-    if (cell === null) return;
-    this.tip.replaceChildren(...this.described(cell).map((line) => element("div", line)));
-    const left = Math.min(event.clientX + 14, window.innerWidth - this.tip.offsetWidth - 8);
-    this.tip.style.left = `${Math.max(left, 4)}px`;
-    this.tip.style.top = `${event.clientY + 16}px`;
+    showTip(this.tip, cell && this.described(cell), event.clientX, event.clientY);
   }
 
   key(event) {

@@ -9,6 +9,7 @@ import { Forest } from "./forest.js";
 import { Heat } from "./heat.js";
 import { HeatPanel } from "./heat_panel.js";
 import { duration, percent } from "./numbers.js";
+import { RooflinePanel } from "./roofline.js";
 import { element, SortedTable } from "./table.js";
 import { Timeline } from "./timeline.js";
 import { TimelinePanel } from "./timeline_panel.js";
@@ -268,26 +269,13 @@ async function addHeat(layout) {
   shown.draw();
 }
 
-/** The charts of another page, in a frame of their height. */
-function addRoofline(text) {
-  const panel = element("div");
-  const frame = element("iframe", undefined, { title: "roofline", srcdoc: text });
-  const fit = () => {
-    const inside = frame.contentDocument?.documentElement; // null within a notebook's sandbox
-    const button = frame.contentDocument?.getElementById("theme"); // null until it is loaded
-    if (!button || !inside.scrollHeight) return;
-    if (inside.dataset.theme !== (isDark() ? "dark" : "light")) button.click();
-    button.hidden = true; // it follows the theme of this page
-    frame.style.height = `${inside.scrollHeight + 4}px`;
-  };
-  frame.addEventListener("load", fit);
-  window.addEventListener("resize", fit);
-  panel.append(frame);
-  addTab("roofline", "Roofline", panel, byId("of-kernels") ? tabPlace("kernels") + 1 : Infinity);
-}
-
-function tabPlace(name) {
-  return [...byId("tabs").children].indexOf(byId(`of-${name}`));
+/** Above the table of its points. */
+function addRoofline(data) {
+  const panel = byId("roofline").content.cloneNode(true).firstElementChild;
+  const { chart, level, equal } = settings;
+  const shown = new RooflinePanel(data, { panel, tip: byId("tip"), chart, level, equal, isDark, keep: remember });
+  byId("tab-roofline").prepend(panel);
+  shown.draw();
 }
 
 function isDark() {
@@ -296,7 +284,7 @@ function isDark() {
 
 async function begin() {
   const layout = JSON.parse(new TextDecoder().decode(await unpacked(byId("contents").textContent)));
-  document.documentElement.dataset.theme = settings.theme ?? "";
+  document.documentElement.dataset.theme = settings.theme ?? layout.theme;
   layout.sections.forEach((section) => addTab(section.name, section.title, panelOf(section)));
   showTab(settings.tab); // the contents may have to wait for the call paths
   if (layout.forest) {

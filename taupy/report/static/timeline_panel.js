@@ -2,6 +2,7 @@
 import { duration } from "./numbers.js";
 import { element } from "./table.js";
 import { after, spans, within } from "./timeline.js";
+import { showTip } from "./tip.js";
 
 const ROW = 14;
 const LANE = 22; // the title of a lane
@@ -98,12 +99,7 @@ export class TimelinePanel {
       this.look([from + far, to + far]);
     }
     const lines = this.described(event.offsetX, event.offsetY);
-    this.tip.hidden = lines === null;
-    if (lines === null) return;
-    this.tip.replaceChildren(...lines.map((line) => element("div", line)));
-    const left = Math.min(event.clientX + 14, window.innerWidth - this.tip.offsetWidth - 8);
-    this.tip.style.left = `${Math.max(left, 4)}px`;
-    this.tip.style.top = `${event.clientY + 16}px`;
+    showTip(this.tip, lines, event.clientX, event.clientY);
   }
 
   /** A description of the position on the canvas, or null. */

@@ -9,6 +9,7 @@ import { foldedRows, Inverted, outermostWhere, TopDown } from "../../../taupy/re
 import { Forest } from "../../../taupy/report/static/forest.js";
 import { Heat, labelled } from "../../../taupy/report/static/heat.js";
 import { after, spans, Timeline, within } from "../../../taupy/report/static/timeline.js";
+import { outline, scales } from "../../../taupy/report/static/roofline.js";
 import { count } from "../../../taupy/report/static/numbers.js";
 import { arranged } from "../../../taupy/report/static/table.js";
 
@@ -241,4 +242,19 @@ test("labels have room", () => {
   assert.deepEqual(labelled(4, 10), [0, 1, 2, 3]);
   assert.deepEqual(labelled(100, 6), [0, 20, 40, 60, 80]);
   assert.deepEqual(labelled(3, 0), [0]);
+});
+
+test("decades are equally long on a logarithmic axis", () => {
+  const axes = { x: { low: 1, high: 100 }, y: { low: 1e9, high: 1e12 } };
+  const { across, up } = scales(axes, { left: 50, right: 250, top: 10, bottom: 310 });
+  assert.deepEqual([1, 10, 100].map((value) => Math.round(across(value))), [50, 150, 250]);
+  assert.deepEqual([1e9, 1e10, 1e12].map((value) => Math.round(up(value))), [310, 210, 10]);
+  assert.equal(Math.round(across(30, { low: 3, high: 300 })), 150);
+});
+
+test("each of ten markers has an outline of its own", () => {
+  const outlines = Array.from({ length: 10 }, (_, marker) => outline(marker, 8));
+  assert.equal(new Set(outlines).size, 10);
+  assert.ok(outlines.every((path) => /^M[-\d.,LaHVZ ]+Z$/.test(path)));
+  assert.equal(outline(12, 8), outlines[2]);
 });

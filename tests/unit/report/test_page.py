@@ -238,19 +238,41 @@ def test_a_notebook_shows_the_page_in_a_frame(database, tmp_path):
     assert (tmp_path / "a.html").read_text("utf-8") == page.text
 
 
-def test_the_roofline_stands_on_the_page_with_scripts_that_its_policy_names(tmp_path):
+def test_the_roofline_is_a_tab_beside_the_kernels(tmp_path):
     kernel = Kernel("gemm", 10, 1_000_000, {"flop_fp32": 4e9, "bytes_dram": 2e8})
     with ProfileDB.open(tmp_path / "a.db", create=True) as db:
         add_profile(db, gpu_trial(kernel))
         held = contents.of_trial(db, db.trial(1))
-    assert "gemm" in held.roofline
-    text = page.html_page(held)
-    (script,) = re.findall(r"<script>(.*?)</script>", held.roofline, re.DOTALL)
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    policy = re.search(r'Policy" content="([^"]*)"', text)[1]
-    assert policy.count("sha256-") == 2 and digest in policy  # a frame inherits it
+    names = [section.name for section in held.sections]
+    assert names[names.index("kernels") + 1] == "roofline"
+    (roofline,) = [section for section in held.sections if section.name == "roofline"]
+    (view,) = roofline.parts[0].views
+    assert view.rows[0][1] == "gemm"
+    assert "iframe" not in page.html_page(held)
+
+
+def test_a_point_of_the_roofline_tells_its_numbers(tmp_path):
+    kernel = Kernel("gemm", 10, 1_000_000, {"flop_fp32": 4e9, "bytes_dram": 2e8})
+    with ProfileDB.open(tmp_path / "a.db", create=True) as db:
+        add_profile(db, gpu_trial(kernel))
+        (told,) = contents.of_trial(db, db.trial(1)).roofline["points"]
+    assert told == [
+        "gemm",
+        "10 calls",
+        "1.00 ms, 100.0 % of the time in kernels",
+        "fp32: 4.00 Gflop",
+        "DRAM: 200 MB, 20.0 flop/B, 200 GB/s",
+        "performance: 4.00 Tflop/s",
+        "of its roof: 25.5 %",
+        "bound by compute (fp32)",
+        "launch overhead: 42.0 us",
+        "flop are measured, bytes measured",
+        "on Tesla V100-SXM2-16GB (trial 1)",
+    ]
 
 
 def test_without_operations_or_bytes_there_is_no_roofline(database):
     with ProfileDB.open(database) as db:
-        assert [contents.of_trial(db, db.trial(trial)).roofline for trial in (1, 2)] == ["", ""]
+        both = [contents.of_trial(db, db.trial(trial)) for trial in (1, 2)]
+    assert [held.roofline for held in both] == [None, None]
+    assert not [section for held in both for section in held.sections if section.name == "roofline"]

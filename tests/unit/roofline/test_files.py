@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import base64
 import csv
 import io
 import json
 import os
 import re
+import zlib
 from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
@@ -17,9 +19,10 @@ from taupy.errors import FormatError, UsageError
 from taupy.roofline import chart as charts
 from taupy.roofline import classic, export, timebased
 from taupy.roofline.ceilings_file import ert_json, read_ceilings
-from taupy.roofline.page import html_page
+from taupy.roofline.drawing import Drawing
 from taupy.roofline.picture import _figure, write_picture
 from taupy.roofline.placement import place
+from taupy.roofline.tab import html_page
 from taupy.roofline.ticks import tick_label, ticks
 from tests.unit.roofline.test_charts import build, many
 from tests.unit.roofline.test_placement import point, roofs
@@ -240,13 +243,23 @@ def test_a_picture_has_the_size_that_was_asked_for(tmp_path):
 def test_a_page_needs_no_network_and_takes_names_as_text():
     bad = "</script><script>alert(1)</script>"
     placed = [place(point({"fp32": 8e9}, {"DRAM": 1e9}, name=bad, short=bad), roofs())]
-    page = html_page([classic.classic(placed, "DRAM")])
+    drawing = Drawing(placed)
+    page = html_page([classic.classic(placed, "DRAM")], drawing)
     assert bad not in page
-    assert page.count("<script") == 2
+    assert page.count("<script") == 5
     assert "default-src 'none'" in page
     assert not re.findall(r"""(?:src|href)=["']?http|@import|url\(http""", page)
-    data = json.loads(re.search(r'id="data">(.*?)</script>', page, re.DOTALL)[1])
+    packed = re.search(r'id="contents">([^<]*)</script>', page)[1]
+    data = json.loads(zlib.decompress(base64.b64decode(packed)))["roofline"]
     labels = {label["text"] for label in data["charts"][0]["planes"]["usual"]["labels"]}
     assert labels == {"DRAM 829 GB/s (measured)", "fp32 15.2 Tflop/s (measured)"}
-    assert data["points"][0]["name"] == bad
+    assert data["points"][0][0] == bad
     assert "points" not in data["charts"][0]
+
+
+def test_a_page_takes_the_theme_that_was_asked_for():
+    placed = [place(point({"fp32": 8e9}, {"DRAM": 1e9}), roofs())]
+    for theme, kept in ((None, ""), ("dark", "dark")):
+        page = html_page([classic.classic(placed, "DRAM")], Drawing(placed, theme=theme))
+        packed = re.search(r'id="contents">([^<]*)</script>', page)[1]
+        assert json.loads(zlib.decompress(base64.b64decode(packed)))["theme"] == kept
