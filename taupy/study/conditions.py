@@ -185,7 +185,7 @@ def _unquoted(text: str | None) -> str | None:
     return text[1:-1] if text and len(text) > 1 and text[0] == text[-1] == '"' else text
 
 
-class Candidate(NamedTuple):
+class RowRuns(NamedTuple):
     """A row that a condition applies to: its name, and each side's runs."""
 
     name: str
@@ -218,7 +218,7 @@ class Ruling(NamedTuple):
 
 def judged(
     condition: Condition,
-    rows: Iterable[Candidate],
+    rows: Iterable[RowRuns],
     unit: str,
     alpha: float = 0.05,
     families: int = 1,
@@ -250,7 +250,7 @@ def in_order(rulings: Iterable[Ruling]) -> list[Ruling]:
     )
 
 
-def exact_ruling(condition: Condition, row: Candidate, amount: float) -> Ruling | None:
+def exact_ruling(condition: Condition, row: RowRuns, amount: float) -> Ruling | None:
     """The ruling without a test: on a value itself, or on counts that agree in all runs.
 
     None if noise must be distinguished from a change.
@@ -285,7 +285,7 @@ class _Tests:
         amount: float,
         alpha: float,
         families: int,
-        rows: Sequence[Candidate],
+        rows: Sequence[RowRuns],
     ) -> None:
         self.alpha = alpha
         self.level = alpha / families
@@ -305,12 +305,12 @@ class _Tests:
             )
             self._p = {id(row): p for row, p in zip(to_test, result.adjusted, strict=True)}
 
-    def p(self, row: Candidate) -> float | None:
+    def p(self, row: RowRuns) -> float | None:
         """The probability that chance alone puts a row so far from the limit, corrected for all
         rows."""
         return self._p.get(id(row))
 
-    def place(self, row: Candidate, rises: bool, confidence: float) -> Place:
+    def place(self, row: RowRuns, rises: bool, confidence: float) -> Place:
         """Where the interval of the change lies, as seen from the limit."""
         apart = significance.difference_interval(self._limit[id(row)], row.second, confidence)
         if apart is None:
@@ -319,7 +319,7 @@ class _Tests:
         return "beyond" if low > 0 else "within" if high <= 0 else "across"
 
 
-def _ruling(condition: Condition, row: Candidate, amount: float, tests: _Tests) -> Ruling:
+def _ruling(condition: Condition, row: RowRuns, amount: float, tests: _Tests) -> Ruling:
     from taupy.analysis.compare import median
 
     if (ruling := exact_ruling(condition, row, amount)) is not None:
@@ -347,7 +347,7 @@ def _ruling(condition: Condition, row: Candidate, amount: float, tests: _Tests) 
     return Ruling(condition, row.name, first, second, change, interval, p, verdict, why)
 
 
-def _exact(condition: Condition, row: Candidate) -> bool:
+def _exact(condition: Condition, row: RowRuns) -> bool:
     """Whether this is a count without noise: all runs of each side agree."""
     return condition.counted and len(set(row.first)) == 1 and len(set(row.second)) == 1
 

@@ -21,13 +21,13 @@ from taupy.model.metric import CPU_TIME, Metric
 from taupy.pprof.selection import name_test
 from taupy.study import conditions as gate
 from taupy.study import gate_work, sequential
-from taupy.study.conditions import Candidate, Condition, Ruling
+from taupy.study.conditions import Condition, RowRuns, Ruling
 from taupy.units import listing
 
 _WHERE = {"host": "on the host", "gpu": "on the GPU", None: ""}
 
 
-Judge = Callable[[Condition, Sequence[Candidate], str, float, int], list[Ruling]]
+Judge = Callable[[Condition, Sequence[RowRuns], str, float, int], list[Ruling]]
 
 
 class Judged(NamedTuple):
@@ -91,7 +91,7 @@ class _There(NamedTuple):
         kernels: full names of the kernels among the rows.
     """
 
-    rows: list[Candidate]
+    rows: list[RowRuns]
     metric: Metric
     left: list[str]
     own: Mapping[str, Metric] = {}
@@ -183,11 +183,11 @@ def is_elapsed(metric: Metric) -> bool:
     return metric.unit == "ns" and metric.name != CPU_TIME.name
 
 
-def _unslowed(row: Candidate, slowed: tuple[float, float]) -> Candidate:
+def _unslowed(row: RowRuns, slowed: tuple[float, float]) -> RowRuns:
     """The row as if both sides had had the same share of the CPU; twice over, because others do
     not slow every routine alike."""
     first, second = (factor**2 for factor in slowed)
-    return Candidate(
+    return RowRuns(
         row.name,
         tuple(value / first for value in row.first),
         tuple(value / second for value in row.second),
@@ -265,11 +265,11 @@ def _candidates(pair: Compared, condition: Condition) -> _There:
     db, sides = pair.db, pair.sides
     if condition.metric == gate.DURATION:
         runs = [tuple(float(trial.duration_ns) for trial in side.trials) for side in sides]
-        return _There([Candidate("duration", *runs)], Metric("duration", "ns"), [])
+        return _There([RowRuns("duration", *runs)], Metric("duration", "ns"), [])
     if condition.metric == CPU_TIME.name and condition.scope == "total":
         used = [side.cpu_ns for side in cpu_share.cpu_shares(db, sides) if side is not None]
         if len(used) == len(sides):
-            return _There([Candidate("total on the host", *used)], CPU_TIME, [])
+            return _There([RowRuns("total on the host", *used)], CPU_TIME, [])
     try:
         of_tables = answers(db, sides, _question_of(condition, pair.options))
     except MissingMetric as problem:
@@ -278,7 +278,7 @@ def _candidates(pair: Compared, condition: Condition) -> _There:
             raise UsageError(f"--fail-on '{condition.text}': {problem}") from None
         return stated
     names: dict[str, tuple[ComparedTable, Row[Hashable]]] = {}
-    candidates: list[Candidate] = []
+    candidates: list[RowRuns] = []
     kernels: list[str] = []
     left: list[str] = []
     test = name_test(condition.pattern) if condition.pattern is not None else None
@@ -286,7 +286,7 @@ def _candidates(pair: Compared, condition: Condition) -> _There:
         comparison = answer.comparison
         if condition.scope in ("all", "total") and comparison.whole is not None:
             label = f"total {_WHERE[answer.where]}".strip()
-            candidates.append(Candidate(label, *comparison.whole.runs))
+            candidates.append(RowRuns(label, *comparison.whole.runs))
         if condition.scope == "total":
             continue
         least = _least(answer, pair.options.min_share) if test is None else 0.0
@@ -305,7 +305,7 @@ def _candidates(pair: Compared, condition: Condition) -> _There:
             if sum(values) / len(values) >= least:
                 names[name] = (answer, row)
                 kernels += [key.timer] if is_kernel(key.groups) else []
-                candidates.append(Candidate(name, *row.runs))
+                candidates.append(RowRuns(name, *row.runs))
     if test is not None and not candidates and not left:
         raise UsageError(_nothing(condition, of_tables))
     if not candidates and condition.scope == "total":
@@ -338,7 +338,7 @@ def _of_events(pair: Compared, condition: Condition) -> _There:
     of_condition = replace(pair.options, by="event", value=condition.metric, filter=())  # type: ignore[arg-type]
     (answer,) = answers(pair.db, pair.sides, of_condition)
     test = name_test(condition.pattern)
-    rows: list[Candidate] = []
+    rows: list[RowRuns] = []
     left: list[str] = []
     own: dict[str, Metric] = {}
     for row in answer.comparison.rows:
@@ -350,7 +350,7 @@ def _of_events(pair: Compared, condition: Condition) -> _There:
             name = f"{name} [{unit}]"
         own[name] = Metric(condition.metric, "count" if condition.counted else unit)
         if all(math.isfinite(value) for side in row.runs for value in side):
-            rows.append(Candidate(name, *row.runs))
+            rows.append(RowRuns(name, *row.runs))
         else:
             left.append(name)
     if not own:

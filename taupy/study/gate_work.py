@@ -11,7 +11,7 @@ from taupy.model.metric import Metric
 from taupy.model.work import LEVEL_OF, PRECISION_OF, TrialWork
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.roofline_query import trial_work
-from taupy.study.conditions import Candidate, Condition
+from taupy.study.conditions import Condition, RowRuns
 
 _UNITS = {"flop": "flop", "bytes": "B"}
 _STATED = {
@@ -23,7 +23,7 @@ _STATED = {
 class Noted(NamedTuple):
     """The rows of a condition, and the names that not every run has."""
 
-    rows: list[Candidate]
+    rows: list[RowRuns]
     metric: Metric
     left: list[str]
 
@@ -54,7 +54,7 @@ def noted(
             left.append(name)
         else:
             label = name or "total on the host"
-            rows.append(Candidate(label, tuple(values[:first]), tuple(values[first:])))
+            rows.append(RowRuns(label, tuple(values[:first]), tuple(values[first:])))
     return Noted(rows, Metric(condition.metric, _UNITS[condition.metric]), left)
 
 

@@ -22,7 +22,7 @@ from collections.abc import Iterable, Sequence
 
 from taupy.analysis.compare import median
 from taupy.analysis.significance import Interval
-from taupy.study.conditions import Candidate, Condition, Ruling, Verdict, exact_ruling, in_order
+from taupy.study.conditions import Condition, RowRuns, Ruling, Verdict, exact_ruling, in_order
 
 FEWEST_EXACT = 3
 """Minimum number of pairs for equal counts to be considered exact."""
@@ -100,7 +100,7 @@ def median_sequence(values: Sequence[float], alpha: float) -> Interval | None:
 
 def judged(
     condition: Condition,
-    rows: Iterable[Candidate],
+    rows: Iterable[RowRuns],
     unit: str,
     alpha: float = 0.05,
     families: int = 1,
@@ -119,7 +119,7 @@ def judged(
     return in_order([_ruling(condition, row, amount, level) for row in candidates])
 
 
-def _ruling(condition: Condition, row: Candidate, amount: float, level: float) -> Ruling:
+def _ruling(condition: Condition, row: RowRuns, amount: float, level: float) -> Ruling:
     ruling = exact_ruling(condition, row, amount)
     if ruling is not None and len(row.first) >= FEWEST_EXACT:
         return ruling

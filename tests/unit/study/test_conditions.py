@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from taupy.errors import UsageError
-from taupy.study.conditions import FAILED, UNDECIDED, Candidate, judged, outcome, parse
+from taupy.study.conditions import FAILED, UNDECIDED, RowRuns, judged, outcome, parse
 
 BASE = (100.0, 101.0, 99.0, 100.5, 99.5)
 
@@ -100,11 +100,11 @@ def test_amounts_in_units():
 
 def test_an_interval_wholly_beyond_the_limit_fails_and_one_wholly_within_passes():
     rows = [
-        Candidate("same", BASE, times(1.001)),
-        Candidate("slower", BASE, times(1.2)),
-        Candidate("faster", BASE, times(0.8)),
-        Candidate("a little slower", BASE, times(1.02)),
-        Candidate("at the limit", BASE, times(1.05)),
+        RowRuns("same", BASE, times(1.001)),
+        RowRuns("slower", BASE, times(1.2)),
+        RowRuns("faster", BASE, times(0.8)),
+        RowRuns("a little slower", BASE, times(1.02)),
+        RowRuns("at the limit", BASE, times(1.05)),
     ]
     assert verdicts("time > +5%", rows) == {
         "same": "passes",
@@ -121,7 +121,7 @@ def test_an_interval_wholly_beyond_the_limit_fails_and_one_wholly_within_passes(
 
 
 def test_a_limit_within_the_interval_is_undecided():
-    rows = [Candidate("noisy", (50.0, 200, 90, 150, 80), (60.0, 90, 220, 160, 140))]
+    rows = [RowRuns("noisy", (50.0, 200, 90, 150, 80), (60.0, 90, 220, 160, 140))]
     (ruling,) = judged(parse("time > +5%"), rows, "ns")
     assert ruling.second > ruling.first * 1.05
     assert ruling.interval.low < 1.05 < ruling.interval.high
@@ -143,21 +143,21 @@ def test_a_limit_within_the_interval_is_undecided():
 def test_a_change_in_the_metrics_own_unit_is_judged_by_its_interval(text, expected):
     # The differences of all pairs lie from 2.8 to 3.2 ms.
     first = tuple(10e6 + 0.05e6 * run for run in range(5))
-    rows = [Candidate("f", first, tuple(value + 3e6 for value in first))]
+    rows = [RowRuns("f", first, tuple(value + 3e6 for value in first))]
     assert verdicts(text, rows) == {"f": expected}
 
 
 def test_a_row_of_zeros_is_judged_by_its_difference():
-    rows = [Candidate("f", (0.0,) * 5, (0.0, 1e6, 2e6, 1e6, 2e6))]
+    rows = [RowRuns("f", (0.0,) * 5, (0.0, 1e6, 2e6, 1e6, 2e6))]
     (ruling,) = judged(parse("time > +5%"), rows, "ns")
     assert (ruling.verdict, ruling.interval, ruling.change) == ("undecided", None, None)
-    rows = [Candidate("f", (0.0,) * 5, tuple(map(float, range(10, 15))))]
+    rows = [RowRuns("f", (0.0,) * 5, tuple(map(float, range(10, 15))))]
     assert verdicts("time > +5%", rows) == {"f": "fails"}
 
 
 @pytest.mark.parametrize("runs", [1, 2, 3])
 def test_too_few_runs_are_undecided_whatever_they_show(runs):
-    rows = [Candidate("f", times(1, runs), times(9, runs))]
+    rows = [RowRuns("f", times(1, runs), times(9, runs))]
     (ruling,) = judged(parse("time > +5%"), rows, "ns")
     assert ruling.verdict == "undecided"
     assert f"the smallest achievable p-value of {runs} against {runs} is" in ruling.why
@@ -165,23 +165,23 @@ def test_too_few_runs_are_undecided_whatever_they_show(runs):
 
 
 def test_counts_on_which_all_runs_agree_need_no_repetition():
-    rows = [Candidate("f", (7.0,), (8.0,)), Candidate("g", (7.0,), (7.0,))]
+    rows = [RowRuns("f", (7.0,), (8.0,)), RowRuns("g", (7.0,), (7.0,))]
     assert verdicts("calls > +0", rows, "call") == {"f": "fails", "g": "passes"}
     assert verdicts("calls > +20%", rows, "call") == {"f": "passes", "g": "passes"}
 
 
 def test_counts_that_vary_are_tested_like_times():
-    rows = [Candidate("f", (7.0, 9.0), (8.0, 11.0))]
+    rows = [RowRuns("f", (7.0, 9.0), (8.0, 11.0))]
     assert verdicts("calls > +0", rows, "call") == {"f": "undecided"}
 
 
 def test_a_limit_on_the_value_itself_needs_no_baseline():
-    rows = [Candidate("f", (1.0,), (25e6,)), Candidate("g", (99e6,), (19e6,))]
+    rows = [RowRuns("f", (1.0,), (25e6,)), RowRuns("g", (99e6,), (19e6,))]
     assert verdicts("time > 20 ms", rows) == {"f": "fails", "g": "passes"}
 
 
 def test_several_conditions_share_the_chance_of_a_false_alarm():
-    rows = [Candidate("f", BASE, times(1.2))]  # p = 0.0079
+    rows = [RowRuns("f", BASE, times(1.2))]  # p = 0.0079
     assert verdicts("time > +5%", rows, families=6) == {"f": "fails"}
     (ruling,) = judged(parse("time > +5%"), rows, "ns", families=7)
     assert ruling.verdict == "undecided"  # 0.05 / 7 is out of reach of five runs per side
@@ -189,9 +189,9 @@ def test_several_conditions_share_the_chance_of_a_false_alarm():
 
 
 def test_the_exit_code():
-    good = judged(parse("time > +5%"), [Candidate("f", BASE, BASE)], "ns")
-    bad = judged(parse("time > +5%"), [Candidate("f", BASE, times(2))], "ns")
-    open_ = judged(parse("time > +5%"), [Candidate("f", BASE[:1], BASE[:1])], "ns")
+    good = judged(parse("time > +5%"), [RowRuns("f", BASE, BASE)], "ns")
+    bad = judged(parse("time > +5%"), [RowRuns("f", BASE, times(2))], "ns")
+    open_ = judged(parse("time > +5%"), [RowRuns("f", BASE[:1], BASE[:1])], "ns")
     assert outcome(good) == 0
     assert outcome(good + open_) == UNDECIDED == 4
     assert outcome(good + open_ + bad) == FAILED == 3
@@ -206,7 +206,7 @@ def test_a_thousand_comparisons_of_a_program_with_itself():
     for _ in range(1000):
         times = numpy.exp(random.normal(0, 0.03, (40, 10)) + random.normal(0, 0.02, (1, 10)))
         times *= numpy.where(random.random((40, 10)) < 0.3, 1.1, 1.0)  # two speeds
-        rows = [Candidate(f"r{at}", tuple(row[:5]), tuple(row[5:])) for at, row in enumerate(times)]
+        rows = [RowRuns(f"r{at}", tuple(row[:5]), tuple(row[5:])) for at, row in enumerate(times)]
         alarms += any(one.verdict == "fails" for one in judged(condition, rows, "ns"))
     # 5 % were promised: 50, and three standard deviations of chance. Slower ones are about half.
     assert alarms <= 50 + 3 * (1000 * 0.05 * 0.95) ** 0.5

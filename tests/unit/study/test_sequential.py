@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from taupy.study.conditions import Candidate, parse
+from taupy.study.conditions import RowRuns, parse
 from taupy.study.sequential import (
     fewest_pairs,
     judged,
@@ -15,7 +15,7 @@ from taupy.study.sequential import (
 
 
 def verdict(text, first, second, unit="ns", **more):
-    (ruling,) = judged(parse(text), [Candidate("f", tuple(first), tuple(second))], unit, **more)
+    (ruling,) = judged(parse(text), [RowRuns("f", tuple(first), tuple(second))], unit, **more)
     return ruling
 
 
@@ -48,9 +48,9 @@ def test_seven_pairs_are_the_fewest_that_decide_at_five_percent():
 
 def test_conditions_and_rows_share_the_chance_of_a_false_failure():
     assert verdict("time > +5%", [1.0] * 7, [2.0] * 7, families=2).verdict == "undecided"
-    rows = [Candidate(name, (1.0,) * 8, (2.0,) * 8) for name in "fgh"]
+    rows = [RowRuns(name, (1.0,) * 8, (2.0,) * 8) for name in "fgh"]
     assert {one.verdict for one in judged(parse("time > +5%"), rows, "ns")} == {"undecided"}
-    rows = [Candidate(name, (1.0,) * 9, (2.0,) * 9) for name in "fgh"]
+    rows = [RowRuns(name, (1.0,) * 9, (2.0,) * 9) for name in "fgh"]
     assert {one.verdict for one in judged(parse("time > +5%"), rows, "ns")} == {"fails"}
 
 
