@@ -139,24 +139,15 @@ def table(trials: Sequence[TrialRow], notes: Sequence[str] = ()) -> View:
 
 
 def _rows(trials: Sequence[TrialRow]) -> list[tuple[Cell, ...]]:
-    return [
-        (
-            trial.id,
-            trial.uuid,
-            trial.application,
-            trial.experiment,
-            trial.name,
-            trial.started_at[:19].replace("T", " "),
-            trial.started_at,
-            trial.duration_ns,
-            trial.ending,
-            trial.exit_code,
-            trial.state,
-            trial.source,
-            ", ".join(trial.tags),
-        )
-        for trial in reversed(trials)
-    ]
+    rows = []
+    for trial in reversed(trials):
+        cells = trial._asdict() | {
+            "started": trial.started_at[:19].replace("T", " "),
+            "ending": trial.ending,
+            "tags": ", ".join(trial.tags),
+        }
+        rows.append(tuple(cells[column.name] for column in _LIST_COLUMNS))
+    return rows
 
 
 def _selected(db: ProfileDB, words: Sequence[str]) -> list[TrialRow]:

@@ -106,7 +106,7 @@ def joined_tree(parts: Sequence[tuple[Metric, Stacks]], timers: Timers) -> CallT
     rows = len(whole.timer)
     for values in weights.values():
         values += [0] * (rows - len(values))
-    skip = int(whole.parent.count(0) == 1 and not any(v[0] for v in weights.values()))
+    skip = int(whole.parent.count(0) == 1 and not any(of_row[0] for of_row in weights.values()))
     timer = whole.timer[skip:]
     if not skip:
         timer[0] = timers.place(Timer(ROOT_TIMER, groups=("TAUPY",)))
@@ -122,7 +122,14 @@ def joined_tree(parts: Sequence[tuple[Metric, Stacks]], timers: Timers) -> CallT
         subroutines[parent[row]] += calls[row]
         for column in inclusive.values():
             column[parent[row]] += column[row]
-    return CallTree(timer, parent, calls, subroutines, inclusive, exclusive)
+    return CallTree(
+        timer=timer,
+        parent=parent,
+        calls=calls,
+        subroutines=subroutines,
+        inclusive=inclusive,
+        exclusive=exclusive,
+    )
 
 
 def nothing_to_write(what: str, profile: Profile) -> FormatError:

@@ -144,7 +144,7 @@ def bound(node: Node, unit_of: Mapping[str, str], unit: str = "") -> Formula:
         UsageError: different units are added or compared, or `unit` does not fit.
     """
     binder = _Binder(unit_of)
-    evaluate, quantity, linear = binder.bind(node)
+    evaluate, quantity, kind = binder.bind(node)
     text, factor = dimension.spelled(quantity)
     if unit:
         wanted = dimension.dimension(unit)
@@ -154,8 +154,8 @@ def bound(node: Node, unit_of: Mapping[str, str], unit: str = "") -> Formula:
     sums = tuple(binder.sums)
     if factor != 1:
         scaled = lambda parts: evaluate(parts) * factor  # noqa: E731
-        return Formula(sums, text, linear == 1, scaled, quantity)
-    return Formula(sums, text, linear == 1, evaluate, quantity)
+        return Formula(sums, text, kind == _ADDITIVE, scaled, quantity)
+    return Formula(sums, text, kind == _ADDITIVE, evaluate, quantity)
 
 
 def degree(node: Node) -> int | None:
@@ -183,19 +183,29 @@ def _finite(evaluate: Evaluate, parts: Sequence[float]) -> float:
     return value if abs(value) < math.inf else math.nan
 
 
+_CONSTANT, _ADDITIVE, _NEITHER = range(3)
+
+
+class _Bound(NamedTuple):
+    """A node that can be computed; `kind`: constant, additive, or neither."""
+
+    evaluate: Evaluate
+    unit: Dimension
+    kind: int
+
+
 class _Binder:
-    """Binds nodes bottom-up; each yields its function, dimension and whether it is constant (0),
-    additive (1) or neither (2)."""
+    """Binds nodes bottom-up."""
 
     def __init__(self, unit_of: Mapping[str, str]) -> None:
         self._unit_of = unit_of
         self.sums: list[Sum] = []
 
-    def bind(self, node: Node) -> tuple[Evaluate, Dimension, int]:
+    def bind(self, node: Node) -> _Bound:
         if isinstance(node, Number):
-            meant = dimension.dimension(node.unit)
-            value = node.value * meant.scale
-            return (lambda parts: value), meant, 0
+            unit = dimension.dimension(node.unit)
+            value = node.value * unit.scale
+            return _Bound(lambda parts: value, unit, _CONSTANT)
         if isinstance(node, Name):
             return self._sum("", [node.name], node)
         if isinstance(node, Function):
@@ -208,9 +218,7 @@ class _Binder:
             return self._extreme(node)
         return self._binary(node)
 
-    def _sum(
-        self, lenient: str, metrics: Sequence[str], node: Node
-    ) -> tuple[Evaluate, Dimension, int]:
+    def _sum(self, lenient: str, metrics: Sequence[str], node: Node) -> _Bound:
         units = [dimension.dimension(self._unit_of[name]) for name in metrics]
         for name, other in zip(metrics, units, strict=True):
             self._same(node, metrics[0], units[0], name, other)
@@ -218,48 +226,43 @@ class _Binder:
         if wanted not in self.sums:
             self.sums.append(wanted)
         at = self.sums.index(wanted)
-        return (lambda parts: parts[at]), Dimension(units[0].powers), 1
+        return _Bound(lambda parts: parts[at], Dimension(units[0].powers), _ADDITIVE)
 
-    def _extreme(self, node: Function) -> tuple[Evaluate, Dimension, int]:
+    def _extreme(self, node: Function) -> _Bound:
         operands = [self.bind(argument) for argument in node.arguments]
-        first = node.arguments[0]
-        for argument, (_, other, _) in zip(node.arguments, operands, strict=True):
-            self._same(node, written(first), operands[0][1], written(argument), other)
-        functions = [evaluate for evaluate, _, _ in operands]
+        first, texts = operands[0], [written(argument) for argument in node.arguments]
+        for text, operand in zip(texts, operands, strict=True):
+            self._same(node, texts[0], first.unit, text, operand.unit)
         choose = min if node.function == "min" else max
 
         def evaluate(parts: Sequence[float]) -> float:
-            values = [function(parts) for function in functions]
+            values = [operand.evaluate(parts) for operand in operands]
             return math.nan if any(value != value for value in values) else choose(values)
 
-        return (
-            evaluate,
-            Dimension(operands[0][1].powers),
-            operands[0][2] if len(operands) == 1 else 2,
-        )
+        kind = first.kind if len(operands) == 1 else _NEITHER
+        return _Bound(evaluate, Dimension(first.unit.powers), kind)
 
-    def _binary(self, node: Binary) -> tuple[Evaluate, Dimension, int]:
-        left, left_unit, linear = self.bind(node.left)
-        right, right_unit, other = self.bind(node.right)
+    def _binary(self, node: Binary) -> _Bound:
+        left, right = self.bind(node.left), self.bind(node.right)
+        first, second = left.evaluate, right.evaluate
         if node.operator in "+-":
-            self._same(node, written(node.left), left_unit, written(node.right), right_unit)
-            kind = linear if linear == other else 2
+            self._same(node, written(node.left), left.unit, written(node.right), right.unit)
+            unit = Dimension(left.unit.powers)
+            kind = left.kind if left.kind == right.kind else _NEITHER
             if node.operator == "+":
-                return (lambda parts: left(parts) + right(parts)), Dimension(left_unit.powers), kind
-            return (lambda parts: left(parts) - right(parts)), Dimension(left_unit.powers), kind
+                return _Bound(lambda parts: first(parts) + second(parts), unit, kind)
+            return _Bound(lambda parts: first(parts) - second(parts), unit, kind)
         if node.operator == "*":
-            kind = linear + other if linear + other < 2 else 2
-            return (
-                (lambda parts: left(parts) * right(parts)),
-                dimension.product(left_unit, right_unit),
-                kind,
-            )
+            kind = min(left.kind + right.kind, _NEITHER)
+            unit = dimension.product(left.unit, right.unit)
+            return _Bound(lambda parts: first(parts) * second(parts), unit, kind)
 
         def divide(parts: Sequence[float]) -> float:
-            below = right(parts)
-            return left(parts) / below if below else math.nan
+            below = second(parts)
+            return first(parts) / below if below else math.nan
 
-        return divide, dimension.product(left_unit, right_unit, -1), linear if other == 0 else 2
+        unit = dimension.product(left.unit, right.unit, -1)
+        return _Bound(divide, unit, left.kind if right.kind == _CONSTANT else _NEITHER)
 
     def _same(
         self, node: Node, left: str, left_unit: Dimension, right: str, right_unit: Dimension

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from taupy.catalog import architectures, spelling
@@ -218,19 +218,23 @@ def _recipes(names: frozenset[str], capability: str) -> tuple[spelling.Recipe, .
     recipes = []
     for counter in COUNTERS:
         for wanted in _spellings(counter.name, capability):
-            terms = [
-                spelling.Term(term.weight, name)
-                for term in wanted
-                if (
-                    name := next(
-                        (name_here for name_here in _alike(term.metric) if name_here in names), None
-                    )
-                )
-            ]
-            if len(terms) == len(wanted):
-                recipes.append(spelling.Recipe(counter.name, counter.unit, tuple(terms)))
+            if terms := _in_file(wanted, names):
+                recipes.append(spelling.Recipe(counter.name, counter.unit, terms))
                 break
     return tuple(recipes)
+
+
+def _in_file(
+    wanted: Sequence[spelling.Term], names: frozenset[str]
+) -> tuple[spelling.Term, ...] | None:
+    """The terms with metrics of the file; None if it lacks one."""
+    terms = []
+    for term in wanted:
+        name = next((alike for alike in _alike(term.metric) if alike in names), None)
+        if name is None:
+            return None
+        terms.append(spelling.Term(term.weight, name))
+    return tuple(terms)
 
 
 def _spellings(name: str, capability: str) -> list[tuple[spelling.Term, ...]]:

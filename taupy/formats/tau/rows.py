@@ -173,7 +173,7 @@ class Rows:
         for name, values in waiting:
             row, routines = self._caller_of(name)
             for routine in routines:
-                id = self._meant(routine)
+                id = self._known_id(routine)
                 row = self._below(row, self._id(routine) if id is None else id)
             self._at(row, values[0]).add(*values)
             if self._arrows_in_names:
@@ -183,14 +183,14 @@ class Rows:
         """The trie row of a path; None if there is none. Call `settle` first."""
         row, routines = self._caller_of(path)
         for routine in routines:
-            id = self._meant(routine)
+            id = self._known_id(routine)
             below = None if id is None else self._children.get((row, id))
             if below is None:
                 return None
             row = below
         return row
 
-    def _meant(self, routine: str) -> int | None:
+    def _known_id(self, routine: str) -> int | None:
         """The id of a routine as spelled in a path, where TAU may append a blank."""
         id = self.ids.get(routine)
         return self._trimmed.get(routine.strip()) if id is None else id
@@ -226,7 +226,7 @@ class Rows:
             pieces = path.split(ARROW)
             for end in range(len(pieces) - 1, max(0, len(pieces) - limits.TAU_ARROWS), -1):
                 routine, above = ARROW.join(pieces[end:]), ARROW.join(pieces[:end])
-                if self._meant(routine) is not None:
+                if self._known_id(routine) is not None:
                     caller = self._placed.get(above) or self._plain_row(above)
                     if caller:
                         return caller, [routine]
@@ -236,7 +236,7 @@ class Rows:
         """The row of a path in the file whose routines contain no arrows; 0 if there is none."""
         row = 0
         for routine in path.split(ARROW):
-            id = self._meant(routine)
+            id = self._known_id(routine)
             row = self._children.get((row, -1 if id is None else id), 0)
             if not row:
                 return 0
