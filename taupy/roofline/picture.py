@@ -268,11 +268,11 @@ def _labels(axes: Axes, labels: Sequence[Label], colors: dict[str, str]) -> None
             transform=axes.transAxes,
             rotation=label.angle,
             rotation_mode="anchor",
-            ha="center",
+            ha="left" if label.anchor == "start" else "right",
             va="center_baseline",
             fontsize=label.size,
             color=colors[label.color],
-            zorder=5,
+            zorder=3.5,
             bbox=_ground(colors),
         )
 

@@ -115,10 +115,13 @@ export class RooflinePanel {
     const clip = svg("clipPath", { id: "roofline-plane" });
     clip.append(this.frame(box, {}));
     const inside = svg("g", { "clip-path": "url(#roofline-plane)" });
-    inside.append(...this.boxes(chart, box, place), ...this.lines(chart, place), ...this.symbols(chart, place));
+    inside.append(
+      ...this.boxes(chart, box, place), ...this.lines(chart, place), ...this.labels(box),
+      ...this.symbols(chart, place),
+    );
     plane.replaceChildren(
-      clip, ...this.axes(chart, box, place), inside, ...this.labels(box),
-      ...this.strips(chart, box, below), this.frame(box, { class: "frame" }),
+      clip, ...this.axes(chart, box, place), this.frame(box, { class: "frame" }), inside,
+      ...this.strips(chart, box, below),
     );
     legend.replaceChildren(...chart.legend.map((entry) => this.entry(entry)));
     warnings.replaceChildren(...chart.warnings.map((text) => element("li", text)));
@@ -212,9 +215,9 @@ export class RooflinePanel {
   }
 
   labels({ left, right, top, bottom, labels }) {
-    return labels.map(({ text, color, x, y, angle, size }) => svg("text", {
+    return labels.map(({ text, color, x, y, anchor, angle, size }) => svg("text", {
       transform: `translate(${left + x * (right - left)} ${bottom - y * (bottom - top)}) rotate(${-angle})`,
-      dy: ".35em", "font-size": size, fill: this.color(color), class: "middle label",
+      dy: ".35em", "font-size": size, fill: this.color(color), "text-anchor": anchor, class: "label",
     }, text));
   }
 
