@@ -30,8 +30,8 @@ OURS = -2  # this engine and the in-code API: ignored
 NEVER = 1 << 63
 _SAVE_NS = 1_000_000_000
 _STARTS = ("__main__", "runpy")
-_UNSUPPORTED = ("c_calls", "throttle", "metrics")
-_MISSED = ("audit", "callpaths", "forks", "part", "profile_hook", "recursion", "threads")
+_UNSUPPORTED = ("c_calls", "throttle", "metrics", "depth", "max_callpaths")
+_MISSED = ("audit", "forks", "part", "profile_hook", "recursion", "threads")
 _RESUMABLE = 0x20 | 0x80 | 0x200  # CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR
 _RESUME = compile("0", "", "eval").co_code[:2]
 _RETURNS = (compile("x", "", "eval").co_code[-2], compile("pass", "", "exec").co_code[-2])
@@ -72,8 +72,6 @@ class Engine:
     """
 
     def __init__(self, options: "dict[str, Any]") -> None:
-        self.depth = int(options.get("depth") or 0)
-        self.max_callpaths = int(options.get("max_callpaths") or 8 << 20)
         self.unsupported = [name for name in _UNSUPPORTED if options.get(name)]
         patterns = options.get("include") or [], options.get("exclude") or []
         self.selection, self.has_patterns = Selection(*patterns), any(patterns)
@@ -87,19 +85,16 @@ class Engine:
         self.by_ident: dict[int, ThreadTree] = {}
         self.hook: Any = self.begin_thread  # always the same object, to be compared
         self.storer = options.get("storer_argv"), options.get("storer_env") or []
-        self.stderr, self.rights = engine_part.identity_of_stderr(), rights.now()
+        self.stderr, self.rights = engine_part.identity(2), rights.now()
         self.root_pid = int(options.get("root_pid") or 0)
         self.pid, self.process_start = _getpid(), options.get("process_start") or 0
         self.started_at, self.start_ns = time.time(), _clock()
-        name = b"%d-%x.pypart" % (self.pid, self.start_ns)
-        self.path = options["run_folder"] + b"/" + name
-        # Beside the database, for the last part if there is no room in the run folder.
-        self.spill = (options.get("spill_prefix") or options["run_folder"] + b"/") + name
-        self.places = {path: engine_part.place_of(path) for path in (self.path, self.spill)}
+        self.path = options["run_folder"] + b"/%d-%x.pypart" % (self.pid, self.start_ns)
+        self.place = engine_part.identity(options["run_folder"])
         self.running, self.waiting, self.due = True, True, 0
         self.exit_status: int | None = None
         self.main_ended = self.main_raised = self.written_last = False
-        self.row_count, self.missed = 0, dict.fromkeys(_MISSED, 0)
+        self.missed = dict.fromkeys(_MISSED, 0)
 
     def add_routine(self, key: "tuple[str, str, int, object]", frame: "FrameType") -> int:
         """Number the routine of a code object that is new."""
@@ -198,10 +193,7 @@ class Engine:
                 self.name_threads()
                 if current := self.by_ident.get(_get_ident()):
                     current.cpu_ns = _cpu_clock() - current.cpu_start_ns
-                is_written = engine_part.write(self, self.path, state)
-                if is_last and not is_written and rights.now() == self.rights:
-                    is_written = engine_part.write(self, self.spill, state)
-                self.missed["part"] |= not is_written
+                self.missed["part"] |= not engine_part.write(self, state)
         finally:
             if has_lock:
                 self.writing.release()
@@ -290,7 +282,7 @@ class Engine:
 
 class ThreadTree:
     """The call paths of one thread: columns of equal length, a call path is a row. Other threads
-    may copy them at any time, as they grow by appending, `parents` last.
+    may copy them at any time, as they grow by appending, `parent` last.
 
     Beside them is a stack of open activations: the frame's id; its call path, or its caller's if it
     is not recorded; the clock at its entry, or NOT_RECORDED. Both the frame that returns and the
@@ -300,9 +292,9 @@ class ThreadTree:
 
     def __init__(self, engine: Engine, native_id: int, name: str) -> None:
         self.engine, self.native_id, self.name = engine, native_id, name
-        self.routines, self.parents = [-1], [-1]
+        self.routine, self.parent = [-1], [-1]
         self.calls, self.resumes = [1], [0]
-        self.inclusive, self.depths = [0], [0]
+        self.inclusive = [0]
         self.children: list[dict[int, int]] = [_NO_CHILDREN]
         self.cpu_start_ns, self.cpu_ns = _cpu_clock(), 0
         self.ended_ns = 0  # when the last routine returned; 0 while one is open
@@ -347,12 +339,12 @@ class ThreadTree:
                 return  # an exception was thrown into it before it began, so its body never runs
             resumed = at > start
         row = self._caller(frame.f_back)
+        if routine == NOT_RECORDED:
+            self.stack.append((id(frame), row, NOT_RECORDED))
+            return
         child = self.children[row].get(routine)
         if child is None:
             child = self._new_row(row, routine)
-        if child < 0:
-            self.stack.append((id(frame), row, NOT_RECORDED))
-            return
         now = _clock()
         self.stack.append((id(frame), child, now))
         (self.resumes if resumed else self.calls)[child] += 1
@@ -376,22 +368,14 @@ class ThreadTree:
             self.engine.save_now(self)
 
     def _new_row(self, row: int, routine: int) -> int:
-        """Add the row of a new call path; -1 if the path is not recorded."""
-        engine, depth = self.engine, self.depths[row] + 1
-        if routine < 0 or (engine.depth and depth > engine.depth):
-            return -1
-        if engine.row_count >= engine.max_callpaths:
-            engine.missed["callpaths"] += 1
-            return -1
-        engine.row_count += 1
-        child = len(self.parents)
-        self.routines.append(routine)
+        """Add the row of a new call path."""
+        child = len(self.parent)
+        self.routine.append(routine)
         self.calls.append(0)
         self.resumes.append(0)
         self.inclusive.append(0)
-        self.depths.append(depth)
         self.children.append(_NO_CHILDREN)
-        self.parents.append(row)
+        self.parent.append(row)
         if self.children[row] is _NO_CHILDREN:
             self.children[row] = {}
         self.children[row][routine] = child

@@ -24,8 +24,7 @@ VERSION = 4
 _SEEN_BY_DYNAMO = sys.version_info < (3, 12)  # later, it leaves out frames of profile functions
 _open, _write, _close, _rename = posix.open, posix.write, posix.close, posix.rename
 _unlink = posix.unlink
-_clock, _getppid = time.perf_counter_ns, posix.getppid
-_stat, _fstat = posix.stat, posix.fstat
+_clock, _getppid, _stat = time.perf_counter_ns, posix.getppid, posix.stat
 _spawn, _waitpid, _OPEN = posix.posix_spawn, posix.waitpid, posix.POSIX_SPAWN_OPEN
 _sigmask, _sigpending, _sigtake = _signal.pthread_sigmask, _signal.sigpending, _signal.sigtimedwait
 _BLOCK, _SETMASK = _signal.SIG_BLOCK, _signal.SIG_SETMASK
@@ -73,33 +72,30 @@ def document(engine: "Any", state: str) -> "dict[str, Any]":
 
 def _thread(thread: "Any") -> "dict[str, Any]":
     """Its columns; row 0 is the root, a parent stands before its children."""
-    rows, stack, now = len(thread.parents), thread.stack.copy(), _clock()
+    rows, stack, now = len(thread.parent), thread.stack.copy(), _clock()
     inclusive = thread.inclusive[:rows]
     entered = [(row, start) for _, row, start in stack[1:] if start >= 0 and row < rows]
     for row, start in entered:
         inclusive[row] += max(0, now - start)
     end = thread.ended_ns if len(stack) == 1 and thread.ended_ns else now
     inclusive[0] = max(0, end - stack[0][2])
+    columns = ("parent", "routine", "calls", "resumes")
     return {
-        "native_id": thread.native_id,
-        "name": thread.name,
-        "cpu_ns": thread.cpu_ns,
-        "parent": thread.parents[:rows],
-        "routine": thread.routines[:rows],
-        "calls": thread.calls[:rows],
-        "resumes": thread.resumes[:rows],
+        **{name: getattr(thread, name) for name in ("native_id", "name", "cpu_ns")},
+        **{name: getattr(thread, name)[:rows] for name in columns},
         "inclusive_ns": inclusive,
         "open": [row for row, _ in entered],  # the outermost first, and when they were entered:
         "entered_ns": [start for _, start in entered],
     }
 
 
-def write(engine: "Any", path: bytes, state: str) -> bool:
-    """Write or replace a part; False if that failed, as on a full disk. Raises what a signal
+def write(engine: "Any", state: str) -> bool:
+    """Write or replace the part; False if that failed, as on a full disk. Raises what a signal
     handler of the program that ran meanwhile has raised."""
+    path = engine.path
     try:
         data = memoryview(_dumps(document(engine, state)))
-        if place_of(path) != engine.places[path]:
+        if identity(path.rpartition(b"/")[0]) != engine.place:
             return False  # the program has changed its root folder
         descriptor = _open(path + b".new", _CREATE, 0o600)
         signals = _sigmask(_BLOCK, (_SIGXFSZ,))  # where sizes are limited, an error comes instead
@@ -119,30 +115,17 @@ def write(engine: "Any", path: bytes, state: str) -> bool:
             trace = trace.tb_next
         if trace is not None and not is_ours(trace.tb_frame.f_code.co_filename):
             raise
-        _remove(path + b".new")
+        try:
+            _unlink(path + b".new")
+        except OSError:
+            return False  # it was not begun
         return False
 
 
-def _remove(path: bytes) -> None:
-    """Remove a file that could not be written whole, or not put in its place."""
+def identity(file: "bytes | int") -> "tuple[int, int] | None":
+    """Inode and device of a path or an open file; None if there is none."""
     try:
-        _unlink(path)
-    except OSError:
-        return
-
-
-def place_of(path: bytes) -> "tuple[int, int] | None":
-    """The identity of the folder in which this file is."""
-    try:
-        return _stat(path.rpartition(b"/")[0])[1:3]
-    except OSError:
-        return None
-
-
-def identity_of_stderr() -> "tuple[int, int] | None":
-    """Identity of stderr at the start: the storer writes to no other file."""
-    try:
-        return _fstat(2)[1:3]  # inode and device
+        return _stat(file)[1:3]
     except OSError:
         return None
 
@@ -155,7 +138,7 @@ def store(argv: list[bytes], environment: list[bytes], stderr: "tuple[int, int] 
         (_OPEN, 0, "/dev/null", posix.O_RDONLY, 0),
         (_OPEN, 1, "/dev/null", posix.O_WRONLY, 0),
     ]
-    if stderr is None or identity_of_stderr() != stderr:
+    if stderr is None or identity(2) != stderr:  # it writes to no file but that of the start
         actions.append((_OPEN, 2, "/dev/null", posix.O_WRONLY, 0))
     has_other = _SIGCHLD in _sigpending()
     try:

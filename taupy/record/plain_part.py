@@ -28,8 +28,6 @@ _LOWER_BOUNDS = (
 )
 _MISSED = {
     "audit": "an audit hook of the program refuses what measuring needs: counts are lower bounds",
-    "callpaths": "{} calls on call paths beyond the limit, and all calls below them, were folded "
-    "into their callers; raise it with --max-callpaths",
     "dynamo": "up to Python 3.11, torch.compile looks at the plain engine's functions, too, and "
     "counts them among the program's",
     "forks": "forked processes that were not measured: {}",
@@ -42,7 +40,10 @@ _MISSED = {
     "threads": "{} threads were started without the module threading, or while the program had its "
     "own hook in threading.setprofile, and are missing",
 }
-_OPTIONS = {"c_calls": "--c-calls", "throttle": "--throttle", "metrics": "--cpu-time"}
+_OPTIONS = {
+    "c_calls": "--c-calls", "throttle": "--throttle", "metrics": "--cpu-time", "depth": "--depth",
+    "max_callpaths": "--max-callpaths",
+}  # fmt: skip
 _FIELDS: dict[str, Any] = {
     "pid": int,
     "ppid": int,

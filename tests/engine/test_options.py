@@ -141,6 +141,14 @@ def test_deeper_calls_count_as_their_caller(runner, native, depth, expected):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("limit", ["--depth", "--max-callpaths"])
+def test_the_plain_engine_measures_all_paths_and_says_so(runner, limit):
+    trial = runner.run(LAYERS, "python", limit, "1")
+    assert trial.calls("prog.py") == {"<module>": 1, "one": 1, "two": 1, "three": 2, "four": 2}
+    assert limit in trial.metadata()["taupy.health.options"]
+
+
+@pytest.mark.slow
 def test_deep_recursion_under_a_depth_limit_comes_back_to_the_right_place(runner, native):
     trial = runner.run(
         "def down(n):\n  if n: down(n - 1)\n  else: return\ndef after(): pass\n"

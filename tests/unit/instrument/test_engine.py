@@ -138,24 +138,6 @@ a()
     }
 
 
-def test_deeper_than_the_limit_is_the_callers_time(measure):
-    done = measure(
-        """
-def a():
-    clock.now += 1
-    b()
-def b():
-    clock.now += 10
-    c()
-def c():
-    clock.now += 100
-a()
-""",
-        depth=2,
-    )
-    assert done.last.inclusive() == {"": 111, "<module>": 111, "<module> > a": 111}
-
-
 def test_equal_routines_of_different_code_objects_are_one(measure):
     done = measure("""
 for _ in range(3):
