@@ -105,7 +105,7 @@ ENGINE = [
     *("children", "children_of", "codes", "collectives", "confined", "confined_calls"),
     *("counters", "counters_python", "engine", "evaluation"),
     *("environment", "events", "exit", "exit_row", "flat", "fork"),
-    *("frames", "gpu", "greenlets", "hooks_311", "hooks_312", "imports", "known", "known_work"),
+    *("frames", "gpu", "greenlets", "guard", "hooks_311", "hooks_312", "imports", "known", "known_work"),
     *("layer_facts", "layer_names", "layers", "library", "listeners", "logged", "mapped", "memory"),
     *(path.stem for path in sorted(Path("taupy/_native").glob("metric_*.c"))),
     *("metrics", "mpi", "names", "natives", "operations"),

@@ -55,7 +55,7 @@ static int ring_count(const Node *parent)
     do {
         count++;
         node += node->sibling;
-    } while (node != parent->last);
+    } while (node != parent->last && count < RING_AT_MOST);
     return count;
 }
 
@@ -76,11 +76,9 @@ static int ring_put(const Node *parent, Node *node)
 static int ring_to_table(Thread *thread, Node *parent)
 {
     Node *node = parent->last;
-    do {
+    for (int i = ring_count(parent); i > 0; i--, node += node->sibling)
         if (node_put(thread, parent, node->key, node) != 0)
             return -1;
-        node += node->sibling;
-    } while (node != parent->last);
     __atomic_store_n(&parent->flags, parent->flags | NODE_MANY, __ATOMIC_RELAXED);
     return 0;
 }

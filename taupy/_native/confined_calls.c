@@ -7,6 +7,7 @@
 #include "confined.h"
 #include "counters.h"
 #include "gpu.h"
+#include "guard.h"
 #include "listeners.h"
 #include "metrics.h"
 #include "process.h"
@@ -56,6 +57,8 @@ static enum Told filter_begins(int is_now)
 {
     enum Told told = is_now ? TOLD : NOT_TOLD;
     int saved = errno;
+    if (is_now && !is_filtered())
+        guard_end();
     if (!active || part == NULL)
         return NOT_TOLD;
     if (!is_filtered() && python_is_there() && PyGILState_GetThisThreadState() != NULL) {
@@ -150,6 +153,7 @@ static void *ours(const void *function)
 {
     return function == (void *)prctl     ? (void *)our_prctl
            : function == (void *)syscall ? (void *)our_syscall
+         : function == (void *)sigaction ? (void *)guard_sigaction
                                          : NULL;
 }
 
@@ -195,6 +199,7 @@ static void imports_look(const Library *library, const ElfW(Rela) *imports, size
         const char *name = library->strings + symbol->st_name;
         void *replacement = strcmp(name, "prctl") == 0     ? (void *)our_prctl
                             : strcmp(name, "syscall") == 0 ? (void *)our_syscall
+                            : strcmp(name, "sigaction") == 0 ? (void *)guard_sigaction
                             : library->takes_names && strcmp(name, "dlsym") == 0
                                 ? (void *)our_dlsym
                                 : NULL;

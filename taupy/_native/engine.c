@@ -18,6 +18,7 @@
 #include "fork.h"
 #include "gpu.h"
 #include "greenlets.h"
+#include "guard.h"
 #include "hooks.h"
 #include "imports.h"
 #include "known.h"
@@ -193,6 +194,7 @@ static void start_run(const Options *options)
     if (is_done)
         return;
     is_done = 1;
+    guard_start();
     exit_watch();
     wrap_functions();
     wrap_signals();

@@ -1,6 +1,7 @@
 /* How a forked child handles the state inherited from its parent. */
 #include "fork.h"
 #include "confined.h"
+#include "guard.h"
 #include "process.h"
 #include "thread.h"
 #include "timing.h"
@@ -42,6 +43,7 @@ static void fork_prepare(void)
 
 static void fork_child(void)
 {
+    guard_forked();
     if (!active || part == NULL)
         return;
     Thread *thread = this_thread;

@@ -1,5 +1,6 @@
 /* Finding native threads and reading their counters; see natives.h. */
 #define _GNU_SOURCE
+#include "guard.h"
 #include "natives.h"
 #include "counters.h"
 #include "metrics.h"
@@ -80,6 +81,7 @@ static Thread *native_row(Native *native)
     }
     name[strcspn(name, "\n")] = 0;
     snprintf(row->name, sizeof row->name, "native %s", name);
+    guard_thread(row);
     return native->row = row;
 }
 

@@ -17,6 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#define PART_MAGIC "TAUPYPRT"
 #define FIRST_CHUNK (16ull << 10)
 #define LARGEST_CHUNK (32ull << 20)
 #define FILE_BYTES (1ull << 20) /* mapped at the start, mostly a hole */
@@ -80,6 +81,14 @@ static int has_file; /* the file was created, which fails without free descripto
 /* Chunks that are not mapped from the file, even if the header marks them as saved to it. */
 static uint8_t in_memory[CHUNKS_AT_MOST];
 static uint64_t first_end; /* how far the first chunk is mapped, allocated or not */
+
+/* Where the chunks are. Unlike the header's, this cannot be lost with the file. */
+static struct {
+    char *begin;
+    uint64_t size;
+} maps[CHUNKS_AT_MOST];
+static unsigned map_count, detached_count;
+static int is_detached;
 
 static struct { /* the run folder: once the program has changed its root, the path leads elsewhere */
     char *path;
@@ -203,6 +212,9 @@ static Chunk map_chunk(uint64_t from, uint64_t size, uint64_t *end)
     if (memory == MAP_FAILED)
         return (Chunk){0, from | mark};
     pages_large(memory, *end - from);
+    maps[map_count].begin = memory;
+    maps[map_count].size = *end - from;
+    __atomic_store_n(&map_count, map_count + 1, __ATOMIC_RELEASE);
     return (Chunk){(uint64_t)(uintptr_t)memory, from | mark};
 }
 
@@ -232,13 +244,14 @@ PartHeader *part_open(const char *path, const char *spill)
     free(spill_of_part);
     path_of_part = path != NULL ? strdup(path) : NULL;
     spill_of_part = spill != NULL ? strdup(spill) : NULL;
-    has_file = 0;
+    has_file = is_detached = 0;
+    map_count = detached_count = 0;
     memset(in_memory, 0, sizeof in_memory);
     first_end = FILE_BYTES;
     Chunk first = map_chunk(0, size, &first_end);
     PartHeader *part = (PartHeader *)(uintptr_t)first.address;
     if (part != NULL) {
-        memcpy(part->magic, "TAUPYPRT", 8);
+        memcpy(part->magic, PART_MAGIC, 8);
         part->version = PART_VERSION;
         part->header_size = (sizeof(PartHeader) + PART_ALIGN - 1) / PART_ALIGN * PART_ALIGN;
         part->chunks[0] = first;
@@ -256,7 +269,7 @@ static int grow(PartHeader *part, uint64_t needed);
 
 void part_prepare(PartHeader *part)
 {
-    if (part->mapped - part->used < PREPARED)
+    if (!is_detached && part->mapped - part->used < PREPARED)
         grow(part, PREPARED);
 }
 
@@ -270,6 +283,8 @@ static int grow(PartHeader *part, uint64_t needed)
 {
     int saved = errno;
     uint64_t size = part->mapped < LARGEST_CHUNK ? part->mapped : LARGEST_CHUNK;
+    if (size == 0)
+        return -1; /* the header is lost */
     while (size < needed) /* double the whole part, so that it ends at powers of two */
         size += part->mapped < LARGEST_CHUNK ? part->mapped + size : LARGEST_CHUNK;
     if (part->chunk_count == 1 && extend_first(part, size) == 0) {
@@ -300,7 +315,9 @@ static int grow(PartHeader *part, uint64_t needed)
 Block *part_block(PartHeader *part, uint32_t kind, uint32_t thread, uint64_t payload)
 {
     uint64_t size = (sizeof(Block) + payload + PART_ALIGN - 1) / PART_ALIGN * PART_ALIGN;
-    if (part->used + size > part->mapped && grow(part, size) != 0)
+    /* The header is read first: this may be the access that finds it lost. */
+    uint64_t used = __atomic_load_n(&part->used, __ATOMIC_ACQUIRE);
+    if (part_is_detached() || (used + size > part->mapped && grow(part, size) != 0))
         return NULL;
     Block *block = block_at(part, part->used);
     block->kind = kind;
@@ -450,7 +467,7 @@ static void write_spill(const PartHeader *part)
 void part_save(PartHeader *part)
 {
     struct rlimit before[2];
-    if (memchr(in_memory, 1, part->chunk_count) == NULL || confinement() != NULL ||
+    if (is_detached || memchr(in_memory, 1, part->chunk_count) == NULL || confinement() != NULL ||
         (path_of_part == NULL && spill_of_part == NULL))
         return;
     lift_limits(before, 1);
@@ -464,17 +481,17 @@ void part_save(PartHeader *part)
 
 void part_resume(PartHeader *part)
 {
-    for (uint64_t i = 0; i < part->chunk_count; i++)
+    for (uint64_t i = 0; !is_detached && i < part->chunk_count; i++)
         if (in_memory[i])
             part->chunks[i].offset |= CHUNK_IN_MEMORY;
-    if (spill_of_part != NULL && memchr(in_memory, 1, part->chunk_count) != NULL)
+    if (spill_of_part != NULL && memchr(in_memory, 1, map_count) != NULL)
         unlink(spill_of_part);
     part->state = PART_RUNNING;
 }
 
 int part_copy(PartHeader *part, const char *path, uint64_t state)
 {
-    int fd = open_own(path, O_RDWR | O_CREAT | O_EXCL);
+    int fd = is_detached ? -1 : open_own(path, O_RDWR | O_CREAT | O_EXCL);
     if (fd < 0)
         return -1;
     ClockPair now = clock_pair();
@@ -583,7 +600,7 @@ void part_fold(PartHeader *part)
 {
     const char *name;
     struct rlimit before[2];
-    if (path_of_part == NULL || is_missing(part))
+    if (path_of_part == NULL || is_detached || is_missing(part))
         return;
     lift_limits(before, 1);
     int folder = open_folder(path_of_part, &name);
@@ -601,17 +618,49 @@ void part_fold(PartHeader *part)
 
 void part_forget(PartHeader *part)
 {
+    (void)part;
     /* Keep the addresses reserved: frames of the parent that return in the child still hold
      * pointers into them, and are recognised by comparing those pointers. */
-    Chunk chunks[CHUNKS_AT_MOST];
-    uint64_t count = part->chunk_count, end = part->mapped;
-    memcpy(chunks, part->chunks, count * sizeof *chunks);
-    for (uint64_t i = 0; i < count; i++) {
-        uint64_t stop = i == 0 ? first_end : i + 1 < count ? chunk_offset(&chunks[i + 1]) : end;
-        mmap((void *)(uintptr_t)chunks[i].address, stop - chunk_offset(&chunks[i]), PROT_NONE,
+    for (unsigned i = 0; i < map_count; i++)
+        mmap(maps[i].begin, maps[i].size, PROT_NONE,
              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
-    }
+    map_count = detached_count = 0;
     free(path_of_part);
     free(spill_of_part);
     path_of_part = spill_of_part = NULL;
+}
+
+/* ---------------------------------------------------------------- a lost file */
+
+int part_holds(const void *address)
+{
+    unsigned count = __atomic_load_n(&map_count, __ATOMIC_ACQUIRE);
+    for (unsigned i = 0; i < count; i++)
+        if ((const char *)address >= maps[i].begin &&
+            (const char *)address < maps[i].begin + maps[i].size)
+            return 1;
+    return 0;
+}
+
+int part_is_detached(void) { return __atomic_load_n(&is_detached, __ATOMIC_ACQUIRE); }
+
+int part_detach(PartHeader *part, PartCopy *copy)
+{
+    __atomic_store_n(&is_detached, 1, __ATOMIC_RELEASE);
+    for (; detached_count < __atomic_load_n(&map_count, __ATOMIC_ACQUIRE); detached_count++) {
+        unsigned i = detached_count;
+        uint64_t size = maps[i].size;
+        char *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (memory == MAP_FAILED)
+            return -1;
+        copy(memory, maps[i].begin, size);
+        if (i == 0 && memcmp(((PartHeader *)(void *)memory)->magic, PART_MAGIC, 8) != 0) {
+            memset(memory, 0, sizeof *part);
+            memcpy(((PartHeader *)(void *)memory)->magic, PART_MAGIC, 8);
+            ((PartHeader *)(void *)memory)->pid = getpid();
+        }
+        if (mremap(memory, size, size, MREMAP_MAYMOVE | MREMAP_FIXED, maps[i].begin) == MAP_FAILED)
+            return -1;
+    }
+    return 0;
 }

@@ -142,4 +142,16 @@ int part_copy(PartHeader *part, const char *path, uint64_t state);
 /* In a forked child, forget the parent's part but keep its addresses reserved. */
 void part_forget(PartHeader *part);
 
+/* Whether the address is in the open part. */
+int part_holds(const void *address);
+
+/* Copies memory of the part, of which some can no longer be read. */
+typedef void PartCopy(char *to, const char *from, uint64_t size);
+
+/* The file no longer has all that is mapped from it: put copies in memory in the place of all
+ * chunks, at the same addresses. Nothing is allocated, written or saved from then on. Called in a
+ * signal handler; again, it does the same with chunks mapped meanwhile. Returns 0 on success. */
+int part_detach(PartHeader *part, PartCopy *copy);
+int part_is_detached(void);
+
 #endif

@@ -135,6 +135,8 @@ static int row_add(Stretches *stretches, const Block *block)
 static int rows_look(Stretches *stretches)
 {
     const Block *newest = stretches->thread->blocks;
+    if (part_is_detached())
+        return -1; /* headers of blocks may be lost */
     for (const Block *block = newest; block != stretches->newest; block = block_before(block))
         if (row_add(stretches, block) != 0)
             return -1;

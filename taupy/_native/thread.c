@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "thread.h"
 #include "confined.h"
+#include "guard.h"
 #include "listeners.h"
 #include "metrics.h"
 #include "names.h"
@@ -73,6 +74,7 @@ Thread *thread_new(void)
         metrics_enter(thread, &thread->root);
     thread->root.t0 = clock_ticks();
     thread->next = threads;
+    guard_thread(thread);
     __atomic_store_n(&threads, thread, __ATOMIC_RELEASE); /* gpu_place reads it without the GIL */
     TELL(on_thread_begun, thread);
 out:

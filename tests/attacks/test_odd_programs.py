@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from signal import SIGBUS
+from signal import SIGBUS, SIGTERM
 
 import pytest
 
@@ -88,3 +88,170 @@ def test_a_bus_error_of_the_programs_own_file_is_the_programs(runs, engine, how,
     assert runs.taupy("trials").returncode == 0  # it waits for the watch, or stores what was left
     if engine == "native":  # the other one counts no handlers
         assert runs.calls()["f"] == calls
+
+
+CUT = """
+import faulthandler, glob, mmap, os, signal, sys, tempfile, threading
+def cut():
+    for path in glob.glob(STATE + "/run-*/*.part"):
+        os.truncate(path, SIZE)
+def f(n): return n and f(n - 1)
+exec("".join(f"def g{i}(): return f({i})\\n" for i in range(100)))
+def work(): return sum(globals()[f"g{i}"]() for i in range(100))
+def goes_on(n):
+    if n:
+        return goes_on(n - 1)
+    cut()
+    work()
+def in_threads():
+    stops = threading.Event()
+    def run():
+        while not stops.is_set():
+            work()
+    threads = [threading.Thread(target=run) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    stops.wait(0.1)
+    cut()
+    stops.wait(0.1)
+    stops.set()
+    for thread in threads:
+        thread.join()
+def in_a_child():
+    cut()
+    if os.fork() == 0:
+        work()
+        sys.exit(5)
+    print(os.wait()[1])
+def in_a_new_thread():
+    done = threading.Event()
+    def run():
+        done.wait()
+        work()
+    waiting = threading.Thread(target=run)
+    waiting.start()
+    cut()
+    late = threading.Thread(target=work)
+    late.start()
+    done.set()
+    waiting.join()
+    late.join()
+def in_a_childs_child():
+    cut()
+    work()
+    for child in range(2):
+        if os.fork() != 0:
+            print(os.wait()[1], flush=True)
+            os._exit(3)
+        cut()
+        work()
+    os._exit(5)
+def dies_of_its_own():
+    cut()
+    work()
+    file = tempfile.TemporaryFile()
+    file.truncate(8192)
+    mapped = mmap.mmap(file.fileno(), 8192)
+    os.ftruncate(file.fileno(), 0)
+    mapped[5000]
+def is_killed():
+    cut()
+    os.kill(os.getpid(), signal.SIGTERM)
+assert signal.getsignal(signal.SIGBUS) is signal.SIG_DFL
+work()
+goes_on(9) if HOW == "goes on" else globals()[HOW.replace(" ", "_")]()
+work()
+print("end", flush=True)
+sys.exit(3)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("size", [0, 4096, 1 << 14])
+@pytest.mark.parametrize(
+    ("how", "code"),
+    [
+        ("goes on", 3),
+        ("in threads", 3),
+        ("in a new thread", 3),
+        ("in a child", 3),
+        ("in a childs child", 3),
+        ("is killed", -SIGTERM),
+        ("dies of its own", -SIGBUS),
+    ],
+)
+def test_a_part_that_is_truncated_ends_the_profile_and_not_the_program(
+    runs, native, how, code, size
+):
+    source = f"HOW, SIZE, STATE = {how!r}, {size}, {str(runs.state)!r}\n{CUT}"
+    plain = runs.plain(source)
+    done = runs.run(source, "--engine", native)
+    assert (done.returncode, done.stdout) == (plain.returncode, plain.stdout)
+    assert done.returncode == code
+    assert all(line.startswith("taupy: ") for line in done.stderr.splitlines())
+    if code != -SIGBUS:
+        assert "lost" in done.stderr, "what is missing is named"
+
+
+@pytest.mark.parametrize(
+    ("how", "code"),
+    [
+        ("pass", -SIGBUS),
+        ("faulthandler.enable()", -SIGBUS),
+        ("signal.signal(signal.SIGBUS, lambda *_: os._exit(4)); f(9)", 4),
+        ("signal.signal(signal.SIGBUS, signal.SIG_IGN)", 0),
+    ],
+)
+def test_a_bus_error_that_is_sent_is_the_programs(runs, engine, how, code):
+    source = f"""
+import faulthandler, os, signal
+def f(n): return n and f(n - 1)
+f(3)
+{how}
+os.kill(os.getpid(), signal.SIGBUS)
+f(3)
+"""
+    assert runs.plain(source).returncode == runs.run(source, "--engine", engine).returncode == code
+
+
+def test_a_bus_error_that_nobody_handles_ends_the_program(runs, engine):
+    source = """
+import mmap, os, tempfile
+file = tempfile.TemporaryFile()
+file.truncate(8192)
+mapped = mmap.mmap(file.fileno(), 8192)
+os.ftruncate(file.fileno(), 0)
+mapped[5000]
+"""
+    assert runs.plain(source).returncode == runs.run(source, "--engine", engine).returncode
+    assert runs.taupy("trials").returncode == 0
+
+
+def test_a_bus_error_ends_a_program_whose_filter_forbids_handlers(runs, engine):
+    source = """
+import ctypes, mmap, os, platform, struct, tempfile
+libc = ctypes.CDLL(None)
+file = tempfile.TemporaryFile()
+file.truncate(8192)
+mapped = mmap.mmap(file.fileno(), 8192)
+os.ftruncate(file.fileno(), 0)
+sigaction = {"x86_64": 13, "aarch64": 134}[platform.machine()]
+steps = [(0x20, 0, 0, 0), (0x15, 0, 1, sigaction), (6, 0, 0, 0x50001), (6, 0, 0, 0x7FFF0000)]
+code = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *step) for step in steps))
+program = ctypes.create_string_buffer(struct.pack("HxxxxxxP", len(steps), ctypes.addressof(code)))
+assert libc.prctl(38, 1, 0, 0, 0) == 0
+assert libc.prctl(22, 2, program, 0, 0) == 0
+mapped[5000]
+"""
+    assert runs.plain(source).returncode == runs.run(source, "--engine", engine).returncode
+
+
+def test_a_library_finds_no_handler_of_bus_errors(runs, engine):
+    source = """
+import ctypes, signal
+before = ctypes.create_string_buffer(256)
+assert ctypes.CDLL(None).sigaction(int(signal.SIGBUS), None, before) == 0
+print(before.raw[:8] == bytes(8))  # SIG_DFL
+"""
+    done = runs.run(source, "--engine", engine)
+    assert runs.plain(source).stdout == done.stdout == "True\n"
