@@ -72,7 +72,13 @@ FLOP = "floating-point operations retired, of any precision; a fused multiply-ad
 DRAM_READ = "bytes that came from memory into a core's L2: reads, read-for-ownership, prefetches"
 PAGE_FAULTS = "page faults, as the kernel counts them"
 
-NAMES = (*GENERIC, "flop", "bytes_dram_read", "page_faults")
+UNITS = {
+    **dict.fromkeys(GENERIC, "count"),
+    "flop": "flop",
+    "bytes_dram_read": "B",
+    "page_faults": "count",
+}
+NAMES = (*UNITS,)
 
 TAU_NAMES = {
     "PAPI_TOT_INS": "instructions",
@@ -122,15 +128,15 @@ def metric(name: str, cpu: Cpu) -> CpuMetric:
     """
     if name in GENERIC:
         config, description = GENERIC[name]
-        return CpuMetric(name, "count", description, (Event(HARDWARE, config),))
+        return CpuMetric(name, UNITS[name], description, (Event(HARDWARE, config),))
     if name == "page_faults":
-        return CpuMetric(name, "count", PAGE_FAULTS, (Event(SOFTWARE, 2),))
+        return CpuMetric(name, UNITS[name], PAGE_FAULTS, (Event(SOFTWARE, 2),))
     if name == "flop":
         events, missing = _flop(cpu)
-        return CpuMetric(name, "flop", FLOP, events, missing)
+        return CpuMetric(name, UNITS[name], FLOP, events, missing)
     if name == "bytes_dram_read":
         events, missing = _dram_read(cpu)
-        return CpuMetric(name, "B", DRAM_READ, events, missing)
+        return CpuMetric(name, UNITS[name], DRAM_READ, events, missing)
     if raw := _RAW_NAME.fullmatch(name):
         event = Event(RAW, int(raw[1], 16))
         return CpuMetric(name, "count", "a raw event, as perf spells it; not verified", (event,))

@@ -12,6 +12,7 @@ import re
 from collections.abc import Mapping
 
 from taupy.errors import UsageError
+from taupy.model.metric import CPU_TIME
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -222,7 +223,7 @@ def metric_sources() -> dict[str, str]:
     try:
         from taupy._native import engine
     except ImportError:  # no compiler was available
-        return {"cpu_time": "ns"}
+        return {CPU_TIME.name: CPU_TIME.unit}
     return engine.metric_sources()
 
 

@@ -21,11 +21,13 @@ from collections.abc import Sequence
 
 from taupy.catalog import cpu_events
 from taupy.catalog.counters import BY_NAME, COUNTED_LAUNCHES
+from taupy.collectors.requested import metric_sources
 from taupy.commands import options
 from taupy.commands.messages import say
 from taupy.errors import MissingMetric, NoSuchTrial, TaupyError, UsageError
 from taupy.model import expression
 from taupy.model.formula import bound
+from taupy.model.metric import TIME
 from taupy.pprof import terminal
 from taupy.pprof.view import Cell, Column, View
 from taupy.profiledb import derived, derived_sql, metrics, selector
@@ -159,9 +161,7 @@ def _refuse_units(db: ProfileDB, text: str, unit: str) -> None:
     Raises:
         UsageError: different units are added or compared, or `--unit` does not match.
     """
-    units = {"time": "ns", "cpu_time": "ns", **COUNTS}
-    units |= dict.fromkeys(cpu_events.NAMES, "count")
-    units |= {"flop": "flop", "bytes_dram_read": "B"}
+    units = {TIME.name: TIME.unit, **metric_sources(), **COUNTS, **cpu_events.UNITS}
     units |= {counter.name: counter.unit for counter in BY_NAME.values()}
     definitions = derived.definitions(db)
 
