@@ -134,7 +134,7 @@ PyObject *step_ends(PyObject *module, PyObject *unused)
     Py_RETURN_NONE;
 }
 
-PyObject *event(PyObject *module, PyObject *args)
+PyObject *note_event(PyObject *module, PyObject *args)
 {
     (void)module;
     const char *name, *unit;
@@ -198,7 +198,7 @@ PyObject *set_group(PyObject *module, PyObject *args)
     Py_RETURN_NONE;
 }
 
-PyObject *snapshot(PyObject *module, PyObject *label)
+PyObject *take_snapshot(PyObject *module, PyObject *label)
 {
     (void)module;
     static unsigned count;

@@ -8,10 +8,10 @@ PyObject *timer_enter(PyObject *module, PyObject *args);
 PyObject *timer_leave(PyObject *module, PyObject *args);
 PyObject *step_begins(PyObject *module, PyObject *args);
 PyObject *step_ends(PyObject *module, PyObject *unused);
-PyObject *event(PyObject *module, PyObject *args);
+PyObject *note_event(PyObject *module, PyObject *args);
 PyObject *set_metadata(PyObject *module, PyObject *args);
 PyObject *set_node(PyObject *module, PyObject *number);
 PyObject *set_group(PyObject *module, PyObject *args);
-PyObject *snapshot(PyObject *module, PyObject *label);
+PyObject *take_snapshot(PyObject *module, PyObject *label);
 
 #endif
