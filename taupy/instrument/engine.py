@@ -50,7 +50,6 @@ _sigmask, _SIGNALS = _signal.pthread_sigmask, (*_signal.valid_signals(),)
 _BLOCK, _SETMASK, _SIGINT = _signal.SIG_BLOCK, _signal.SIG_SETMASK, _signal.SIGINT
 _setprofile, _getprofile = sys.setprofile, sys.getprofile
 _modules = sys.modules
-_NO_CHILDREN: dict[int, int] = {}  # shared by all leaves, never written to
 _code_of_exit: "Any" = SystemExit.__dict__["code"].__get__
 _known = {*_modules}
 _register_at_exit, _objects = __import__("atexit").register, __import__("gc").get_objects
@@ -67,7 +66,6 @@ class Engine:
             OURS. Values, no code objects: a program may drop these, and addresses are used again.
         routines: (name, file, line) -> number, in the order of the numbers.
         ways_out: C functions whose call the engine must notice.
-        due: the time after which the part is written again.
         missed: name of a note (`record/plain_part.py`) -> how much was not measured.
     """
 
@@ -79,8 +77,7 @@ class Engine:
         self.routines: dict[tuple[str, str, int], int] = {}
         self.numbering, self.writing = _thread.allocate_lock(), _thread.allocate_lock()
         self.changes = {getattr(posix, name, _exit) for name in _CHANGES} - {_exit}
-        self.ways_out: set[object] = {_exit, _setprofile, *_STARTERS, posix.execv, posix.execve}
-        self.ways_out |= self.changes
+        self.ways_out = {_exit, _setprofile, *_STARTERS, posix.execv, posix.execve, *self.changes}
         self.threads: list[ThreadTree] = []
         self.by_ident: dict[int, ThreadTree] = {}
         self.hook: Any = self.begin_thread  # always the same object, to be compared
@@ -295,7 +292,7 @@ class ThreadTree:
         self.routine, self.parent = [-1], [-1]
         self.calls, self.resumes = [1], [0]
         self.inclusive = [0]
-        self.children: list[dict[int, int]] = [_NO_CHILDREN]
+        self.children: dict[tuple[int, int], int] = {}  # (row, routine) -> row
         self.cpu_start_ns, self.cpu_ns = _cpu_clock(), 0
         self.ended_ns = 0  # when the last routine returned; 0 while one is open
         self.stack: list[tuple[int, int, int]] = [(0, 0, _clock())]
@@ -342,7 +339,7 @@ class ThreadTree:
         if routine == NOT_RECORDED:
             self.stack.append((id(frame), row, NOT_RECORDED))
             return
-        child = self.children[row].get(routine)
+        child = self.children.get((row, routine))
         if child is None:
             child = self._new_row(row, routine)
         now = _clock()
@@ -371,14 +368,10 @@ class ThreadTree:
         """Add the row of a new call path."""
         child = len(self.parent)
         self.routine.append(routine)
-        self.calls.append(0)
-        self.resumes.append(0)
-        self.inclusive.append(0)
-        self.children.append(_NO_CHILDREN)
+        for column in (self.calls, self.resumes, self.inclusive):
+            column.append(0)
         self.parent.append(row)
-        if self.children[row] is _NO_CHILDREN:
-            self.children[row] = {}
-        self.children[row][routine] = child
+        self.children[row, routine] = child
         return child
 
     def _caller(self, caller: "FrameType | None") -> int:

@@ -1,9 +1,7 @@
 """Write the plain-Python engine's part, and start the storer at the end.
 
 A part (`*.pypart`, read by `record/plain_part.py`) is replaced in a single step, so that a reader
-always finds it complete.
-
-Runs inside the measured process: built-in modules only.
+always finds it complete. Runs inside the measured process: built-in modules only.
 """
 
 import _signal  # type: ignore[import-not-found]
@@ -44,24 +42,19 @@ def is_ours(file: str) -> bool:
 
 
 def document(engine: "Any", state: str) -> "dict[str, Any]":
-    """The part of an `engine.Engine`, "running" or "ended". Open activations count up to now; trees
-    do not change."""
+    """The part, "running" or "ended". Open activations count up to now; trees do not change."""
     threads = [_thread(thread) for thread in engine.threads.copy()]
     routines = [*engine.routines]  # after the threads, so that none of their routines is missing
+    names = ("pid", "process_start", "started_at", "start_ns", "exit_status", "unsupported")
     return {
         "format": "taupy-part",
         "version": VERSION,
-        "pid": engine.pid,
         "ppid": _getppid(),
-        "process_start": engine.process_start,
         "state": state,
-        "started_at": engine.started_at,
-        "start_ns": engine.start_ns,
         "end_ns": _clock(),
-        "exit_status": engine.exit_status,
+        **{name: getattr(engine, name) for name in names},
         "threads": threads,
         "routines": tuple([routine[at] for routine in routines] for at in range(3)),
-        "unsupported": engine.unsupported,
         "missed": {
             **engine.missed,
             "greenlets": int("greenlet" in sys.modules),
