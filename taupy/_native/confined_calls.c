@@ -151,10 +151,10 @@ static long our_syscall(long number, long a, long b, long c, long d, long e, lon
 
 static void *ours(const void *function)
 {
-    return function == (void *)prctl     ? (void *)our_prctl
-           : function == (void *)syscall ? (void *)our_syscall
-         : function == (void *)sigaction ? (void *)guard_sigaction
-                                         : NULL;
+    return function == (void *)prctl       ? (void *)our_prctl
+           : function == (void *)syscall   ? (void *)our_syscall
+           : function == (void *)sigaction ? (void *)guard_sigaction
+                                           : NULL;
 }
 
 static void libraries_look(void);
@@ -197,8 +197,8 @@ static void imports_look(const Library *library, const ElfW(Rela) *imports, size
             continue;
         const ElfW(Sym) *symbol = &library->symbols[ELF64_R_SYM(imports[i].r_info)];
         const char *name = library->strings + symbol->st_name;
-        void *replacement = strcmp(name, "prctl") == 0     ? (void *)our_prctl
-                            : strcmp(name, "syscall") == 0 ? (void *)our_syscall
+        void *replacement = strcmp(name, "prctl") == 0       ? (void *)our_prctl
+                            : strcmp(name, "syscall") == 0   ? (void *)our_syscall
                             : strcmp(name, "sigaction") == 0 ? (void *)guard_sigaction
                             : library->takes_names && strcmp(name, "dlsym") == 0
                                 ? (void *)our_dlsym
