@@ -12,7 +12,6 @@ import re
 from collections.abc import Mapping
 
 from taupy.errors import UsageError
-from taupy.model.metric import CPU_TIME
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -223,6 +222,8 @@ def metric_sources() -> dict[str, str]:
     try:
         from taupy._native import engine
     except ImportError:  # no compiler was available
+        from taupy.model.metric import CPU_TIME
+
         return {CPU_TIME.name: CPU_TIME.unit}
     return engine.metric_sources()
 

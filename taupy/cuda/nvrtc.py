@@ -44,6 +44,15 @@ def version() -> tuple[int, int]:
     return major.value, minor.value
 
 
+def supported() -> list[int]:
+    """Compute capabilities that it compiles for: [75, 80, ...]."""
+    count = c_int()
+    _check(_library().nvrtcGetNumSupportedArchs(byref(count)))
+    architectures = (c_int * count.value)()
+    _check(_library().nvrtcGetSupportedArchs(architectures))
+    return list(architectures)
+
+
 def compile(
     source: str, capability: int, name: str = "kernels.cu", lines: bool = False
 ) -> bytes:  # fmt: skip
