@@ -124,7 +124,7 @@ ROWS: list[TrialRow] = []
 
 POSITIONAL = {
     "compare": (1, 2), "gate": ("time > +5%",), "sql": ("SELECT * FROM trials",), "trial": (1,),
-    "pivot": (1, 2), "sweep": (1, 2), "trials": ("latest",),
+    "pivot": (1, 2), "sweep": (1, 2), "trials": ("latest",), "kernel": ("f",),
 }  # fmt: skip
 NAMED = {
     "compare": {"table": {"x": "/(.)/"}}, "gate": {"baseline": 1}, "sweep": {"over": "threads"},
