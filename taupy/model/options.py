@@ -122,8 +122,8 @@ def percentage(text: str) -> float:
     Raises:
         UsageError: it is none.
     """
-    value = _number(text.removesuffix("%"))
-    if not 0 <= value <= 100:
+    value = _value(text.removesuffix("%"))
+    if value is None or not 0 <= value <= 100:
         raise UsageError(f"{text!r} is not a percentage from 0 to 100")
     return value
 
@@ -143,25 +143,26 @@ def probability(text: str) -> float:
     Raises:
         UsageError: it is none.
     """
-    value = _number(text)
-    if not 0 < value < 1:
+    value = _value(text)
+    if value is None or not 0 < value < 1:
         raise UsageError(f"{text!r} is not a probability between 0 and 1")
     return value
 
 
 def number(text: str) -> float:
-    """
+    """Any number.
+
     Raises:
         UsageError: it is none.
     """
+    value = _value(text)
+    if value is None:
+        raise UsageError(f"{text!r} is not a number")
+    return value
+
+
+def _value(text: str) -> float | None:
     try:
         return float(text)
     except ValueError:
-        raise UsageError(f"{text!r} is not a number") from None
-
-
-def _number(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        return -1.0
+        return None
