@@ -6,7 +6,7 @@ from dataclasses import replace
 from importlib import import_module
 from typing import Any
 
-from taupy.doors import door
+from taupy.doors import Entrance, door
 from taupy.errors import UsageError
 from taupy.model.options import Asked as Asked
 from taupy.model.options import by as by
@@ -19,11 +19,13 @@ from taupy.pprof.view import Column, View
 from taupy.profiledb.database import ProfileDB
 
 
+_DOORS: dict[str, Entrance] = {"ranks": "ranks.answer", "candidates": "study.candidates"}
+
+
 def module(name: str) -> Any:
     """The module of an answer in `ANSWERS`."""
-    if name in ("ranks", "candidates"):
-        return door("ranks.answer" if name == "ranks" else "study.candidates")
-    return import_module(f"taupy.answers.{name}")
+    behind = _DOORS.get(name)
+    return import_module(f"taupy.answers.{name}") if behind is None else door(behind)
 
 
 class Nothing(UsageError):
