@@ -34,11 +34,12 @@ from taupy.answers import (
     steps,
     waiting,
 )
-from taupy.answers.answer import Asked, Nothing
+from taupy.answers.answer import Nothing
 from taupy.comparison import verdicts
 from taupy.comparison.comparison import By, Statistic
 from taupy.comparison.trial_values import Over, Value
 from taupy.escaping import framed
+from taupy.model.options import Asked
 from taupy.model.profile import StepKind
 from taupy.pprof import forms
 from taupy.pprof.view import View

@@ -3,7 +3,7 @@
 One module for each question, with
 
     a docstring                    the description of the command
-    Options                        a frozen dataclass; its fields are options (`answer.option`)
+    Options                        a frozen dataclass; its fields are options (`options.option`)
     PAGES                          the options with which the page shows the answer
     views(db, trial, options)      the tables; raises `Nothing` if there are none
 

@@ -1,4 +1,4 @@
-"""What answers have in common: their options, and what is said without data."""
+"""What answers have in common: how they are found, and what is said without data."""
 
 from __future__ import annotations
 
@@ -8,16 +8,8 @@ from typing import Any
 
 from taupy.doors import Entrance, door
 from taupy.errors import UsageError
-from taupy.model.options import Asked as Asked
-from taupy.model.options import by as by
-from taupy.model.options import limit as limit
-from taupy.model.options import option as option
-from taupy.model.options import settings as settings
-from taupy.model.options import subject as subject
-from taupy.model.options import whole as whole
 from taupy.pprof.view import Column, View
 from taupy.profiledb.database import ProfileDB
-
 
 _DOORS: dict[str, Entrance] = {"ranks": "ranks.answer", "candidates": "study.candidates"}
 

@@ -13,9 +13,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from taupy.answers import answer
-from taupy.answers.answer import Nothing, option
+from taupy.answers.answer import Nothing
 from taupy.errors import UsageError
+from taupy.model import options
+from taupy.model.options import option
 from taupy.model.rows import EventRow, ThreadRow
 from taupy.model.sampled import OF_PROCESSES, PEAKS
 from taupy.pprof import figures, selection
@@ -46,7 +47,7 @@ _COLUMNS = (
 
 
 @dataclass(frozen=True)
-class Options(answer.Asked):
+class Options(options.Asked):
     callpaths: bool = option(False, "call path by call path")
     event: str | None = option(
         None,
@@ -54,7 +55,7 @@ class Options(answer.Asked):
         metavar="NAME",
         is_text=True,
     )
-    limit: int | None = answer.limit()
+    limit: int | None = options.limit()
 
 
 PAGES = (Options(),)

@@ -20,11 +20,11 @@ from taupy.analysis.kernel_beside import (
     disagreements,
     error_of_estimate,
 )
-from taupy.answers import answer
 from taupy.answers.kernels import TIMES, launched, of_names, spread_cells
 from taupy.catalog.datasheets import datasheet
 from taupy.comparison.kernel_beside import codes_of, extent
 from taupy.errors import MissingMetric
+from taupy.model import options
 from taupy.model.gpu_rows import SiteRow, spread
 from taupy.model.kernel_code import KernelCode
 from taupy.pprof.view import Cell, Column, View
@@ -51,8 +51,8 @@ _COLUMNS = (
 
 
 @dataclass(frozen=True)
-class Options(answer.Asked):
-    name: str = answer.subject(
+class Options(options.Asked):
+    name: str = options.subject(
         "a kernel's short or full name, a part of it, a pattern with * and ?, or /REGEX/"
     )
 

@@ -14,13 +14,14 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from taupy.answers import answer
-from taupy.answers.answer import Nothing, option
+from taupy.answers.answer import Nothing
 from taupy.answers.steps import notable
 from taupy.errors import UsageError
+from taupy.model import options
 from taupy.model.gpu import NO_OWNER
 from taupy.model.gpu_rows import BusyRow, KernelRow
 from taupy.model.kernel_names import is_kernel
+from taupy.model.options import option
 from taupy.model.step_spans import step_name
 from taupy.model.step_times import step_times
 from taupy.pprof import selection
@@ -74,8 +75,8 @@ _LARGEST = 8
 
 
 @dataclass(frozen=True)
-class Options(answer.Asked):
-    by: str = answer.by(
+class Options(options.Asked):
+    by: str = options.by(
         tuple(dict.fromkeys((gpu_query.KERNEL, *OF_LAUNCHES, gpu_query.STEP))), "one row for each"
     )
     kernel: str | None = option(
@@ -85,8 +86,8 @@ class Options(answer.Asked):
         is_text=True,
     )
     activity: bool = option(False, "how long each GPU was busy, and its gaps")
-    limit: int | None = answer.limit()
-    whole: bool = answer.whole("by step: every step")
+    limit: int | None = options.limit()
+    whole: bool = options.whole("by step: every step")
 
 
 PAGES = (Options(), Options(activity=True))

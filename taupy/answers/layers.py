@@ -20,7 +20,7 @@ from functools import partial
 from typing import Literal, get_args
 
 from taupy.answers import answer, layer_facts
-from taupy.answers.answer import Nothing, option
+from taupy.answers.answer import Nothing
 from taupy.answers.layer_sums import (
     TIMES,
     Growth,
@@ -29,6 +29,8 @@ from taupy.answers.layer_sums import (
     is_of_layers,
     thread_title,
 )
+from taupy.model import options
+from taupy.model.options import option
 from taupy.model.question import EVENTS, VALUES, Condition, Question
 from taupy.model.rows import ThreadRow
 from taupy.model.sampled import GROWTH
@@ -56,16 +58,16 @@ By = Literal["layer", "layer_type", "phase", "rank", "step"]
 
 
 @dataclass(frozen=True)
-class Options(answer.Asked):
-    by: By = answer.by(
+class Options(options.Asked):
+    by: By = options.by(
         get_args(By), "one row, or for ranks one table, for each", renamed={"type": "layer_type"}
     )
     depth: int | None = option(None, "cut names after N parts, and add up", metavar="N", least=1)
     tree: bool = option(False, "as the layers call each other, indented")
-    limit: int | None = answer.limit(
+    limit: int | None = options.limit(
         f"show N rows; by step, N layers of each step (default: {_OF_A_STEP} for people)"
     )
-    whole: bool = answer.whole("by step: every step and layer")
+    whole: bool = options.whole("by step: every step and layer")
 
 
 PAGES = (Options(tree=True),)

@@ -16,7 +16,9 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from taupy.answers import answer, steps
-from taupy.answers.answer import Nothing, option
+from taupy.answers.answer import Nothing
+from taupy.model import options
+from taupy.model.options import option
 from taupy.model.rows import TimelineRow
 from taupy.model.sampled import CUDA, CUDA_ALLOCATED, CUDA_RESERVED, HOST, RESIDENT, MemoryEvents
 from taupy.pprof.view import Cell, Column, View
@@ -63,11 +65,11 @@ _WHY_NO_GPU = (
 
 
 @dataclass(frozen=True)
-class Options(answer.Asked):
-    by: str = answer.by((*BY, "step"), "one row for each")
+class Options(options.Asked):
+    by: str = options.by((*BY, "step"), "one row for each")
     series: bool = option(False, "memory over time")
     gpu: bool = option(False, "GPU memory held by PyTorch's caching allocator")
-    limit: int | None = answer.limit()
+    limit: int | None = options.limit()
 
     @property
     def alone(self) -> bool:

@@ -19,6 +19,7 @@ from typing import Literal, get_args
 from taupy.answers import answer
 from taupy.answers.answer import Nothing
 from taupy.answers.steps import WHICH, notable, title
+from taupy.model import options
 from taupy.model.profile import Steps
 from taupy.model.question import Label
 from taupy.model.rows import ThreadRow
@@ -53,9 +54,9 @@ By = Literal["thread", "rank", "node", "trial", "phase", "layer", "layer_type", 
 
 
 @dataclass(frozen=True)
-class Options(answer.Asked):
-    by: By = answer.by(get_args(By), "one table for each")
-    whole: bool = answer.whole("by step: every step")
+class Options(options.Asked):
+    by: By = options.by(get_args(By), "one table for each")
+    whole: bool = options.whole("by step: every step")
 
 
 PAGES = (Options(),)

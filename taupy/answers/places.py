@@ -18,9 +18,8 @@ from typing import Any, NamedTuple
 
 from taupy.analysis import places
 from taupy.analysis.places import Place, Tree
-from taupy.answers import answer
 from taupy.answers.answer import Nothing
-from taupy.model import callpaths
+from taupy.model import callpaths, options
 from taupy.model.metric import TIME
 from taupy.model.profile import Profile
 from taupy.model.question import Condition, Question
@@ -61,9 +60,9 @@ _COLUMNS = (
 
 
 @dataclass(frozen=True)
-class Options(answer.Asked):
-    limit: int | None = answer.limit("show N places of each table")
-    whole: bool = answer.whole("every place")
+class Options(options.Asked):
+    limit: int | None = options.limit("show N places of each table")
+    whole: bool = options.whole("every place")
 
 
 PAGES = (Options(),)

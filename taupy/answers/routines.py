@@ -8,10 +8,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from taupy.answers import answer
-from taupy.answers.answer import Nothing, option
+from taupy.answers.answer import Nothing
 from taupy.errors import MissingMetric, UsageError
+from taupy.model import options
 from taupy.model.metric import TIME
+from taupy.model.options import option
 from taupy.pprof import figures, flat
 from taupy.pprof.view import Column, View
 from taupy.profiledb import metrics, query
@@ -21,7 +22,7 @@ _THREAD = Column("of_thread", heading="Thread", audience="people")
 
 
 @dataclass(frozen=True)
-class Options(answer.Asked):
+class Options(options.Asked):
     metric: str | None = option(
         None, "of this metric (default: time, or the only one)", metavar="NAME", is_text=True
     )

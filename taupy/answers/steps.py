@@ -17,9 +17,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import get_args
 
-from taupy.answers import answer
-from taupy.answers.answer import Nothing, option
+from taupy.answers.answer import Nothing
+from taupy.model import options
 from taupy.model.metric import CPU_TIME, RUN_DELAY
+from taupy.model.options import option
 from taupy.model.profile import TIME, UNKNOWN, Metric, StepKind, Steps
 from taupy.model.rows import ThreadRow
 from taupy.model.sampled import CUDA_ALLOCATED, RESIDENT
@@ -60,8 +61,8 @@ _RATES = (
 
 
 @dataclass(frozen=True)
-class Options(answer.Asked):
-    whole: bool = answer.whole("every step, not only unusual ones")
+class Options(options.Asked):
+    whole: bool = options.whole("every step, not only unusual ones")
     kind: StepKind | None = option(None, "steps of this kind", choices=get_args(StepKind))
     metric: str | None = option(
         None, "what each step used of this metric (default: time)", metavar="NAME", is_text=True

@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from taupy.answers import answer
 from taupy.answers.answer import Nothing
 from taupy.answers.steps import PLACE, is_shown, notable, title
+from taupy.model import options
 from taupy.model.metric import CPU_TIME, RUN_DELAY
 from taupy.model.profile import Steps
 from taupy.model.rows import ThreadRow
@@ -52,10 +53,10 @@ _NO_DELAY = "the kernel does not tell how long a thread waits for a processor: W
 
 
 @dataclass(frozen=True)
-class Options(answer.Asked):
-    by: str = answer.by((*BY, "step"), "one row for each")
-    limit: int | None = answer.limit()
-    whole: bool = answer.whole("by step: every step")
+class Options(options.Asked):
+    by: str = options.by((*BY, "step"), "one row for each")
+    limit: int | None = options.limit()
+    whole: bool = options.whole("by step: every step")
 
     @property
     def alone(self) -> bool:

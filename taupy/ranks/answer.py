@@ -16,10 +16,11 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
-from taupy.answers import answer
-from taupy.answers.answer import Nothing, option
+from taupy.answers.answer import Nothing
 from taupy.errors import UsageError
+from taupy.model import options
 from taupy.model.job import lines_of
+from taupy.model.options import option
 from taupy.pprof.view import View
 from taupy.profiledb import query
 from taupy.profiledb.database import ProfileDB
@@ -41,16 +42,16 @@ _SPREAD = 0.4
 
 
 @dataclass(frozen=True)
-class Options(answer.Asked):
-    by: By = answer.by(get_args(By), "one row for each")
+class Options(options.Asked):
+    by: By = options.by(get_args(By), "one row for each")
     step: int | None = option(None, "only the ranks in step N", metavar="N")
     attempt: int | None = option(
         None,
         "show this attempt of a job that was restarted after a failure (default: last)",
         metavar="N",
     )
-    limit: int | None = answer.limit()
-    whole: bool = answer.whole("every collective")
+    limit: int | None = options.limit()
+    whole: bool = options.whole("every collective")
 
     @property
     def alone(self) -> bool:

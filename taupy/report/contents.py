@@ -10,9 +10,10 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Literal, TypeVar
 
 from taupy.answers import ANSWERS, EXCEPTIONS, memory, places, steps
-from taupy.answers.answer import Asked, Nothing, module
+from taupy.answers.answer import Nothing, module
 from taupy.doors import door
 from taupy.model.finding import Finding
+from taupy.model.options import Asked
 from taupy.model.profile import Steps
 from taupy.model.progress import SILENT, Progress
 from taupy.model.question import VALUES, Question

@@ -12,9 +12,10 @@ import pytest
 
 import taupy.notebook
 from taupy.answers import ANSWERS, EXCEPTIONS
-from taupy.answers.answer import module, settings
+from taupy.answers.answer import module
 from taupy.commands import command_module, main
 from taupy.errors import TaupyError
+from taupy.model.options import settings
 from taupy.model.sampled import GROWTH, KIB, PEAK, RESIDENT, STATES
 from taupy.model.step_times import TOKENS as TOKENS_OF_A_STEP
 from taupy.network.steps import TOKENS
