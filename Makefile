@@ -241,14 +241,15 @@ $(DEMO)/.installed-$(VERSION): $(DEMO)/.made-$(VERSION) $(PACKAGE_FILES)
 	$(DEMO)/bin/python $(PIP_INSTALL) .
 	@touch $@
 
+# An older pip takes twice as long to choose versions, and compiling what no test imports as long again.
 $(TEST)/.made: | python
-	$(PYTHON) -m venv --clear $(TEST)
+	$(PYTHON) -m venv --clear --upgrade-deps $(TEST)
 	@touch $@
 
 $(TEST)/.installed: $(TEST)/.made $(BUILD_FILES)
-	$(TEST)/bin/python $(PIP_INSTALL) -e ".[test]"
+	$(TEST)/bin/python $(PIP_INSTALL) --no-compile -e ".[test]"
 	@touch $@
 
 $(TEST)/.installed-%: $(TEST)/.installed
-	$(TEST)/bin/python $(PIP_INSTALL) -e ".[test,$*]"
+	$(TEST)/bin/python $(PIP_INSTALL) --no-compile -e ".[test,$*]"
 	@touch $@
