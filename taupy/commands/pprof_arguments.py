@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
+from collections.abc import Mapping, Sequence
 
 from taupy.commands import answering, options, running
 from taupy.errors import UsageError
@@ -20,6 +21,9 @@ TREE_MIN_PERCENT = 1.0
 
 STEP = "step"
 """The steps of a training, a dimension of kernels if there is a trace."""
+
+_TABLES_ONLY = ("also", "summary", "summary_only")
+_NO_ROUTINES = (*_TABLES_ONLY, "metric", "group", "where", "fold_libraries")
 
 _CONDITION = re.compile(r"(\S.*?)\s*(<=|>=|=|<|>)\s*([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)")
 
@@ -53,7 +57,6 @@ def _add_order(parser: argparse.ArgumentParser) -> None:
     order.add_argument(
         "--sort",
         choices=SORT_KEYS,
-        default="inclusive",
         metavar="KEY",
         help="sort key, largest first: " + ", ".join(SORT_KEYS) + " (default: inclusive)",
     )
@@ -161,8 +164,19 @@ def _condition(text: str) -> tuple[str, str, float]:
     return match[1], match[2], float(match[3])
 
 
+_WITHOUT: Mapping[str, Sequence[str]] = {
+    "--tree": ("summary",),
+    "--callers or --callees": (*_TABLES_ONLY, "group", "filter", "where"),
+    "--by": _TABLES_ONLY,
+    "--events": (*_NO_ROUTINES, "sort", "reverse"),
+    "--kernels": _NO_ROUTINES,
+    "--list": (*_TABLES_ONLY, "sort", "reverse"),
+}
+"""Options that would change nothing in a view."""
+
+
 def check(args: argparse.Namespace) -> None:
-    """Refuse options that cannot be combined.
+    """Refuse options that cannot be combined, and set those that depend on others.
 
     Raises:
         UsageError: the message names them.
@@ -176,7 +190,7 @@ def check(args: argparse.Namespace) -> None:
         raise UsageError("-x has no meaning here; `taupy pprof --help` lists the options")
     if args.all and args.limit is not None:
         raise UsageError("--all and --limit cannot be combined: use one of them")
-    modes = {
+    views = {
         "--tree": args.tree,
         "--callers or --callees": args.callers is not None or args.callees is not None,
         "--by": args.by is not None and not args.kernels,
@@ -184,18 +198,18 @@ def check(args: argparse.Namespace) -> None:
         "--kernels": args.kernels,
         "--list": args.list,
     }
-    chosen_modes = [name for name, given in modes.items() if given]
-    if len(chosen_modes) > 1:
-        raise UsageError(f"{' and '.join(chosen_modes)} are different views: choose one")
+    chosen_views = [name for name, given in views.items() if given]
+    if len(chosen_views) > 1:
+        raise UsageError(f"{' and '.join(chosen_views)} are different views: choose one")
     if args.by == STEP and not args.kernels:
         raise UsageError("--by step is `taupy steps`, also for --metric NAME")
-    if args.also and chosen_modes and not args.tree:
-        raise UsageError(
-            f"--also works with TAU's tables and with --tree, not with {chosen_modes[0]}"
-        )
+    for view in chosen_views:
+        for option in _WITHOUT[view]:
+            if getattr(args, option) not in (None, False, []):
+                name = f"--{option.replace('_', '-')}"
+                raise UsageError(f"{name} does not apply to {view}")
     if not args.tree and (args.depth is not None or args.min_share is not None):
         raise UsageError("--depth and --min-share apply to the call tree: add --tree")
-    if chosen_modes and args.summary:
-        raise UsageError(f"--summary applies to TAU's tables, not to {chosen_modes[0]}")
-    if chosen_modes and args.sort == "stddev":
-        raise UsageError(f"--sort stddev applies to TAU's tables, not to {chosen_modes[0]}")
+    if chosen_views and args.sort == "stddev":
+        raise UsageError(f"--sort stddev applies to TAU's tables, not to {chosen_views[0]}")
+    args.sort = args.sort or "inclusive"

@@ -319,6 +319,14 @@ def test_how_the_trial_was_measured_stands_beneath(stored, pprof):
             ["-v", "--tree"],
             "taupy: --sort stddev applies to TAU's tables, not to --tree",
         ),
+        (["--events", "--group", "PYTHON"], "taupy: --group does not apply to --events"),
+        (["--kernels", "--where", "time > 1"], "taupy: --where does not apply to --kernels"),
+        (
+            ["--callers", "main", "--filter", "main"],
+            "taupy: --filter does not apply to --callers or --callees",
+        ),
+        (["-l", "-c"], "taupy: --sort does not apply to --list"),
+        (["--by", "file", "-s"], "taupy: --summary-only does not apply to --by"),
         (
             ["-f", "profile"],
             "taupy: -f names profile files in TAU; here, choose a trial with TRIAL and a database "
