@@ -218,9 +218,9 @@ class Trial(api.Trial):
         trial ran on a GPU.
 
         Args:
-            by: another dimension of `taupy kernels --by`, whose labels are then in `kernel`:
-                "layer", "phase" and so on, or "step", in order of time, of a trial with
-                `--trace=gpu`.
+            by: another dimension of `taupy kernels --by`, whose labels are in a column of that name
+                instead of `kernel`: "layer", "phase" and so on, or "step", in order of time, of a
+                trial with `--trace=gpu`.
             kernel: only kernels of this name, part of a name, or pattern.
             activity: one row per GPU: kernel_ns, copy_ns, busy_ns, overlap_ns, gaps and others.
             limit: rows for each GPU; the rest is summed. None for all.

@@ -10,6 +10,7 @@ from taupy.doors import Entrance, door
 from taupy.errors import UsageError
 from taupy.pprof.view import Column, View
 from taupy.profiledb.database import ProfileDB
+from taupy.profiledb.dimensions import heading
 
 _DOORS: dict[str, Entrance] = {"ranks": "ranks.answer", "candidates": "study.candidates"}
 
@@ -26,8 +27,7 @@ class Nothing(UsageError):
 
 def column_of(by: str) -> Column:
     """The column with the labels of a dimension."""
-    heading = {"callpath": "Call path", "layer_type": "Class"}.get(by, by.capitalize())
-    return Column(by, heading=heading)
+    return Column(by, heading=heading(by))
 
 
 def with_remarks(db: ProfileDB, trial: int, views: list[View]) -> list[View]:

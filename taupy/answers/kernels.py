@@ -28,7 +28,7 @@ from taupy.pprof import selection
 from taupy.pprof.view import Cell, Column, View
 from taupy.profiledb import gpu_query
 from taupy.profiledb.database import ProfileDB
-from taupy.profiledb.dimensions import OF_LAUNCHES
+from taupy.profiledb.dimensions import OF_LAUNCHES, heading
 from taupy.profiledb.steps import steps_of
 from taupy.units import several
 
@@ -41,6 +41,10 @@ TIMES = (
     Column("maximum_ns", "time_ns", "Max", width=9),
     Column("stddev_ns", "time_ns", "Std. Dev.", width=9),
 )
+_LABEL = Column("name", heading="Kernel", audience="people")
+_LABEL_OF_MACHINES = Column("kernel", audience="machines")
+_REPEATED = {"routine": "routine", "node": "kernel"}
+"""By such a dimension, the column that says the same as that with its name."""
 _COLUMNS = (
     Column("node", "int", audience="machines"),
     Column("context", "int", audience="machines"),
@@ -51,9 +55,9 @@ _COLUMNS = (
     Column("bytes", "bytes", "Bytes"),
     Column("configurations", "int", audience="machines"),
     Column("short_name", audience="machines"),
-    Column("name", heading="Kernel", audience="people"),
+    _LABEL,
     Column("launched", heading="Launched from", audience="people"),
-    Column("kernel", audience="machines"),
+    _LABEL_OF_MACHINES,
     Column("groups", audience="machines"),
     Column("routine", audience="machines"),
     Column("routines", "int", audience="machines"),
@@ -212,19 +216,20 @@ def _views(rows: Sequence[KernelRow], options: Options) -> list[View]:
         cells = [_cells(row) for row in shown]
         if rest:
             cells.append(_others(place, rest))
-        what = "KERNELS" if options.by == "kernel" else f"GPU WORK BY {options.by.upper()}"
+        what = "KERNELS" if options.by == "kernel" else f"GPU WORK BY {heading(options.by).upper()}"
         title = f"{what} OF NODE {place[0]}, CONTEXT {place[1]}"
         names = [row.timer for row in shown if is_kernel(row.groups)]
-        views.append(View(title, _columns(options.by), cells, _notes(chosen), kernels=names))
+        view = View(title, _COLUMNS, cells, _notes(chosen), kernels=names)
+        views.append(_labelled(view, options.by))
     return views
 
 
-def _columns(by: str) -> list[Column]:
-    """The columns of a table by kernel, or by another dimension."""
-    return [
-        replace(column, heading=by.capitalize()) if column.name == "name" else column
-        for column in _COLUMNS
-    ]
+def _labelled(view: View, by: str) -> View:
+    """The table by another dimension, which names the column with the labels."""
+    view = view.only(lambda column, _: column.name != _REPEATED.get(by))
+    people, machines = replace(_LABEL, heading=heading(by)), replace(_LABEL_OF_MACHINES, name=by)
+    named = {_LABEL: people, _LABEL_OF_MACHINES: machines}
+    return replace(view, columns=[named.get(column, column) for column in view.columns])
 
 
 def _cells(row: KernelRow) -> list[Cell]:

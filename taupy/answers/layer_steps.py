@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from taupy.answers.answer import column_of
 from taupy.answers.layer_sums import NO_LAYER, TIMES, Layers, is_of_layers, thread_title
 from taupy.answers.steps import notable
 from taupy.errors import UsageError
@@ -40,8 +41,8 @@ _COLUMNS = (
     Column("steps", "int", audience="machines"),
     Column("name", heading="Step", audience="people"),
     *TIMES,
-    Column("type", heading="Class"),
-    Column("layer", heading="Layer"),
+    column_of("layer_type"),
+    column_of("layer"),
 )
 
 

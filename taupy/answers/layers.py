@@ -46,13 +46,9 @@ _OF_A_STEP = 10
 _COLUMNS = (
     *TIMES,
     *layer_facts.COLUMNS,
-    Column("type", heading="Class"),
+    answer.column_of("layer_type"),
 )
 _OF_PHASES = ("node", "thread", "share_percent", "own_ns", "gpu_ns", "phase")
-_NAMED = {
-    "layer_type": Column("type", heading="Class"),
-    "phase": Column("phase", heading="Phase"),
-}
 
 By = Literal["layer", "layer_type", "phase", "rank", "step"]
 
@@ -164,7 +160,7 @@ def _view(
     if not options.tree:
         own = {label: layers.value(label, "exclusive") for label in order}
         order = dict.fromkeys(sorted(order, key=own.__getitem__, reverse=True), 0)
-    named = _NAMED.get(options.by, Column("layer", heading="Layer"))
+    named = answer.column_of("layer" if options.by == "rank" else options.by)
     columns = _COLUMNS if named.name == "layer" else _COLUMNS[:-1]
     title, names, numbers = _placed(place)
     cells = [

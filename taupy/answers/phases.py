@@ -30,6 +30,7 @@ from taupy.network.phase_sums import NO_PHASE, Sum
 from taupy.network.phases import APART, KINDS
 from taupy.pprof.view import Cell, Column, Kind, View
 from taupy.profiledb.database import ProfileDB
+from taupy.profiledb.dimensions import heading
 from taupy.profiledb.steps import steps_of
 from taupy.profiledb.values import values
 
@@ -41,13 +42,13 @@ _COLUMNS = (
     Column("per_step_ns", "time_ns", "Per step", width=9),
     Column("p50_ns", "time_ns", "p50", width=9),
     Column("p95_ns", "time_ns", "p95", width=9),
-    Column("phase", heading="Phase"),
+    answer.column_of("phase"),
 )
 
 _STEP_COLUMNS = (
     *WHICH,
     *(column for column in _COLUMNS if column.name in ("share_percent", "time_ns", "per_step_ns")),
-    Column("phase", heading="Phase"),
+    answer.column_of("phase"),
 )
 
 By = Literal["thread", "rank", "node", "trial", "phase", "layer", "layer_type", "step"]
@@ -196,7 +197,7 @@ def _view(
     count = f"{steps} steps" if steps else "no steps: no optimizer of a known framework was called"
     kind: Kind = "text" if by in ("layer", "layer_type") else "int"
     columns = (*(Column(name, kind, audience="machines") for name in names), *_COLUMNS)
-    return View(f"{by.upper().replace('_', ' ')} {title} ({count})", columns, rows)
+    return View(f"{heading(by).upper()} {title} ({count})", columns, rows)
 
 
 def _percentiles(training: Steps | None, kind: str) -> tuple[float | None, float | None]:

@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from taupy.answers import events, routines
+from taupy.answers.answer import column_of
 from taupy.commands import bar, options, running
 from taupy.commands.pprof_arguments import PEOPLE_ROWS, TREE_MIN_PERCENT, check
 from taupy.commands.pprof_arguments import add_arguments as add_arguments
@@ -151,7 +152,8 @@ class Request:
             answer = self._call_paths(threads, metric.name)
             source, labels = following(self.db, self.trial_id, args.by)
             meant = self._meant(answer)
-            return [grouping.view(answer, args.by, source, labels, order, meant)]  # type: ignore[arg-type]
+            column = column_of(args.by)
+            return [grouping.view(answer, column, source, labels, order, meant)]  # type: ignore[arg-type]
         if args.callers is not None or args.callees is not None:
             return self._call_graph(threads, metric.name, order)
         return self._tables(threads, metric.name)

@@ -14,6 +14,7 @@ from taupy.comparison.verdicts import Verdict
 from taupy.model.metric import Metric
 from taupy.pprof.figures import value_name
 from taupy.pprof.view import Cell, Column, Kind, View
+from taupy.profiledb.dimensions import heading
 
 Verdicts = Mapping[Hashable, Verdict]
 
@@ -21,7 +22,6 @@ _TITLES = {
     ("routine", "host"): "ROUTINES",
     ("routine", "gpu"): "ON THE GPU",
     ("kernel", "gpu"): "ON THE GPU",
-    ("callpath", None): "CALL PATHS",
     ("event", None): "USER EVENTS",
 }
 
@@ -159,7 +159,9 @@ def rows_view(
     elif rest:
         rows_word = "row" if len(rest) == 1 else "rows"
         left.insert(0, f"{units.count(len(rest))} more {rows_word}: --limit N or --all shows them")
-    title = _TITLES.get((answer.by, answer.where)) or f"{answer.by.upper()}S"
+    noun = heading(answer.by).upper()
+    plural = f"{noun}ES" if noun.endswith("S") else f"{noun}S"
+    title = _TITLES.get((answer.by, answer.where), plural)
     return View(f"{title}: {_what(answer)}, {_order(answer, shown)}", layout.columns, cells, left)
 
 

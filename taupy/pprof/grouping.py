@@ -24,7 +24,7 @@ from taupy.pprof.view import Column, View
 
 def view(
     answer: Answer,
-    by: str,
+    by: Column,
     source: Literal["timer", "thread"],
     labels: Mapping[Any, Sequence[str]],
     order: Order,
@@ -36,7 +36,7 @@ def view(
     the same label.
 
     Args:
-        by: the dimension's name.
+        by: the dimension's column.
         source: what the label depends on; `labels` has one entry per timer or thread.
     """
     table, metric, whole = answer.table, answer.metric, _whole(answer)
@@ -67,10 +67,11 @@ def view(
     )
     columns = [percent, exclusive, inclusive, calls, subroutines,
                Column("routines", "int", "#Routines", width=10),
-               Column(by, "text", by.capitalize())]  # fmt: skip
+               by]  # fmt: skip
     counts = {name: len(timers) for name, timers in routines.items()}
     cells = [(*figures.value_cells(row)[:5], counts.get(row.timer), row.timer) for row in chosen]
-    return View(f"FUNCTION SUMMARY (total) BY {by.upper()}:{metric_remark(metric)}", columns, cells)
+    title = f"FUNCTION SUMMARY (total) BY {by.heading.upper()}:{metric_remark(metric)}"
+    return View(title, columns, cells)
 
 
 def _whole(answer: Answer) -> float:

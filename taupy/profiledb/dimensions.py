@@ -45,6 +45,7 @@ class Dimension:
             its parent (None for a root) and of its own timer. Instead of `sql`.
         several: an id may have several rows, each with its own label.
         across: when labels of different trials count as equal.
+        title: in the headings of tables, if that is not its name: see `heading`.
     """
 
     of: Id
@@ -54,6 +55,7 @@ class Dimension:
     inherited: Callable[[Any, TimerRow], Any] | None = None
     several: bool = False
     across: str = "equal names"
+    title: str = ""
 
     @property
     def is_id(self) -> bool:
@@ -199,7 +201,7 @@ DIMENSIONS: dict[str, Dimension] = {
     "experiment": Dimension("trial", _of_trial("experiment.name")),
     "name": Dimension("trial", _of_trial("trial.name")),
     "state": Dimension("trial", _of_trial("trial.state")),
-    "gpu": Dimension("trial", _GPU, lambda *names: " + ".join(dict.fromkeys(names))),
+    "gpu": Dimension("trial", _GPU, lambda *names: " + ".join(dict.fromkeys(names)), title="GPU"),
     "thread": Dimension(
         "thread",
         _of_thread("thread.node, thread.context, thread.thread, thread.kind, thread.name"),
@@ -240,6 +242,7 @@ DIMENSIONS: dict[str, Dimension] = {
         label=lambda timer: timer and layer_type(timer.timer),
         inherited=_nearest_layer,
         across="equal classes",
+        title="Class",
     ),
     "phase": Dimension(
         "callpath",
@@ -247,7 +250,7 @@ DIMENSIONS: dict[str, Dimension] = {
         inherited=lambda above, timer: phase_in(above, timer.groups),
         across="equal kinds",
     ),
-    "callpath": Dimension("callpath", across="equal timers from the root"),
+    "callpath": Dimension("callpath", across="equal timers from the root", title="Call path"),
     "parent": Dimension("callpath", across="equal timers from the root"),
     "depth": Dimension("callpath", across="equal numbers"),
     "configuration": Dimension(
@@ -273,6 +276,13 @@ OF_TIMERS = tuple(name for name in WITHIN if DIMENSIONS[name].of == "timer")
 
 OF_LAUNCHES = (*WITHIN, "routine", "configuration")
 """Dimensions for the launches of one trial; the routine is the nearest one above the launch."""
+
+
+def heading(name: str) -> str:
+    """A dimension as the heading of a column; in CSV and frames the column has its plain name."""
+    if name in DIMENSIONS and DIMENSIONS[name].title:
+        return DIMENSIONS[name].title
+    return name.removeprefix(METADATA).replace("_", " ").capitalize()
 
 
 def written(name: str, label: Any) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from taupy.answers.answer import column_of
 from taupy.model.collectives import GROUP
 from taupy.network.phases import kind_of
 from taupy.pprof.view import Cell, Column, View
@@ -75,7 +76,7 @@ def of_places(db: ProfileDB, trial: int, job: Ranks, by: str, step: int | None =
                     mine.caused[rank] = mine.caused.get(rank, 0.0) + time
     ordered = sorted(sums.items(), key=lambda pair: -pair[1].times[0])
     rows = [(*mine.cells(), place) for place, mine in ordered]
-    named = Column(by, heading=by.replace("_", " ").capitalize())
+    named = column_of(by)
     return View(f"COLLECTIVES BY {named.heading.upper()}", (*_COLUMNS, named), rows)
 
 

@@ -28,6 +28,7 @@ from taupy.model.rows import TrialRow
 from taupy.pprof.view import Audience, Cell, Column, Kind, View
 from taupy.profiledb import metrics, query
 from taupy.profiledb.database import ProfileDB
+from taupy.profiledb.dimensions import heading
 from taupy.study import gains as candidates
 from taupy.study.gains import WAYS, Candidate, Way
 from taupy.study.tunable import (
@@ -137,7 +138,7 @@ def _by_metric(db: ProfileDB, trial: TrialRow, name: str, options: Options) -> V
     unit = "" if shown_as == "time_ns" else metric.unit  # a cell of time has its unit
     value = Column("value", shown_as, f"{metric.name}\n{unit}", seen)
     timed = any(routine.time_ns for routine in routines)
-    columns = _columns(value, score, kind, timed, options.by.replace("_", " ").capitalize())
+    columns = _columns(value, score, kind, timed, heading(options.by))
     return View(f"TUNING CANDIDATES of trial {trial.id} by {what}:", columns, rows, notes)
 
 

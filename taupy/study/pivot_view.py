@@ -7,6 +7,7 @@ import re
 from taupy import units
 from taupy.escaping import visible
 from taupy.pprof.view import Cell, Column, Kind, View
+from taupy.profiledb.dimensions import heading
 from taupy.study import pivot_cells as pivot
 from taupy.study.pivot import PEOPLE_ROWS, ROW_DIMENSIONS, PivotTable
 from taupy.study.pivot_cells import Labels
@@ -28,8 +29,8 @@ def view(answer: PivotTable) -> View:
             what = "more steps" if steps else "smaller rows"
             notes.insert(0, f"{units.count(left)} {what}: --limit N or --all shows them")
     kind, unit = _kind(answer)
-    columns = [Column(_plain(name), "text", _title(name), "machines") for name in layout.rows]
-    columns += [Column(f"{_plain(name)}_", "text", _title(name), "people") for name in layout.rows]
+    columns = [Column(_plain(name), "text", heading(name), "machines") for name in layout.rows]
+    columns += [Column(f"{_plain(name)}_", "text", heading(name), "people") for name in layout.rows]
     columns += [Column(_spelled(label), kind, _heading(label)) for label in table.columns]
     rows: list[list[Cell]] = []
     above: Labels = ()
@@ -78,10 +79,6 @@ def _kind(answer: PivotTable) -> tuple[Kind, str]:
     unit = next(iter(all_units)) if len(all_units) == 1 else ""
     kinds: dict[str, Kind] = {"ns": "time_ns", "B": "bytes", "call": "float", "%": "percent"}
     return kinds.get(unit, "tau_count"), unit
-
-
-def _title(name: str) -> str:
-    return name.removeprefix("meta.").replace("_", " ").capitalize() if name != "gpu" else "GPU"
 
 
 def _plain(name: str) -> str:

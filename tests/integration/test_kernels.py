@@ -75,7 +75,7 @@ def test_launches_are_summed_by_any_dimension(database):
     """gemm 5000 ns of 10 launches, relu 800 of 10, copies 2000 of 10."""
     done = taupy(database, "kernels", "1", "--by", "group", "--json")
     (view,) = json.loads(done.stdout)
-    rows = {row["kernel"]: (row["launches"], row["time_ns"]) for row in view["rows"]}
+    rows = {row["group"]: (row["launches"], row["time_ns"]) for row in view["rows"]}
     assert rows == {"GPU_KERNEL": (20, 5800), "GPU_COPY": (10, 2000)}
     done = taupy(database, "kernels", "1", "--kernel", "gemm", "--by", "configuration", "--json")
     (view,) = json.loads(done.stdout)
@@ -110,7 +110,7 @@ def by_step(tmp_path):
         done = taupy(path, *arguments, "--by", "step", "--json")
         assert done.returncode == 0, done.stderr
         view = json.loads(done.stdout)[0]
-        return view, [(row["kernel"], row["launches"], row["time_ns"]) for row in view["rows"]]
+        return view, [(row["step"], row["launches"], row["time_ns"]) for row in view["rows"]]
 
     return by_step
 

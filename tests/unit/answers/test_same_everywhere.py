@@ -6,6 +6,7 @@ import csv
 import inspect
 import json
 from array import array
+from contextlib import suppress
 from dataclasses import replace
 
 import pytest
@@ -21,6 +22,7 @@ from taupy.model.step_times import TOKENS as TOKENS_OF_A_STEP
 from taupy.network.steps import TOKENS
 from taupy.pprof.cells import seen_by, with_short_kernels
 from taupy.profiledb.database import ProfileDB
+from taupy.profiledb.dimensions import DIMENSIONS, heading
 from taupy.profiledb.writer import add_profile
 from taupy.report import contents, page
 from tests.builders import (
@@ -267,6 +269,21 @@ def test_each_exception_is_one():
             command, *_ = COMMANDS.get(name, [name])
             assert reason.startswith(f"commands/{command}.py: ")
             assert command_module(command).__name__ == f"taupy.commands.{command}"
+
+
+@pytest.mark.parametrize("name", [name for name in ANSWERS if name != "candidates"])  # `timer`
+def test_a_dimension_has_one_heading_and_one_column_name(path, name):
+    _, *chosen = choices(name)
+    in_titles = ("thread", "trial", "step")
+    for options in chosen:
+        by = getattr(options, "by", None)
+        if by not in DIMENSIONS or by in in_titles or options != type(options)(by=by):
+            continue
+        with ProfileDB.open(path) as db, suppress(TaupyError):
+            for view in module(name).views(db, int(trial_with(name)), options):
+                assert by in [column.name for column in view.columns if column.audience != "people"]
+                shown = {column.name: column.heading for column in view.columns}
+                assert heading(by) in shown.values() or not shown[by]  # but in the title
 
 
 def test_the_flat_profile_by_plain_names_has_the_same_values(path):

@@ -44,7 +44,7 @@ def test_kernels(db):
     assert frame["short_name"].tolist() == ["gemm", "Memcpy HtoD", "relu"]
     assert frame["time_ns"].tolist() == [5000, 2000, 800]
     assert db.trial(1).launches()["calls"].sum() == 30
-    assert db.trial(1).kernels(by="group")["kernel"].tolist() == ["GPU_KERNEL", "GPU_COPY"]
+    assert db.trial(1).kernels(by="group")["group"].tolist() == ["GPU_KERNEL", "GPU_COPY"]
     with pytest.raises(UsageError, match="has no steps"):
         db.trial(1).kernels(by="step")
     assert db.trial(3).kernels().empty
@@ -87,7 +87,7 @@ def test_layers_of_a_trial_add_up_to_the_time_of_its_thread(training):
     own = frame.set_index("layer")["own_ns"]
     assert (own["Net"], own["body"], own["body.0"]) == (25, 15, 47)
     assert own.sum() == 180
-    assert set(training.trial(1).layers(by="type")["type"]) >= {"Net", "Sequential", "Linear"}
+    assert set(training.trial(1).layers(by="type")["layer_type"]) >= {"Net", "Sequential", "Linear"}
     assert training.trial(1).layers(depth=1)["layer"].tolist().count("body") == 1
     with pytest.raises(UsageError, match="by must be one of layer, layer_type"):
         training.trial(1).layers(by="class")

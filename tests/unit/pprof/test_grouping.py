@@ -3,6 +3,7 @@ import pytest
 from taupy.model.names import module_of
 from taupy.pprof import grouping
 from taupy.pprof.figures import Order
+from taupy.pprof.view import Column
 from tests.unit.pprof.build import answer, tree
 
 # net.py calls itself and, through util.py, is called again.
@@ -29,7 +30,7 @@ NAMES = {
 def lines(by, rows=ROWS, meant=None, **order):
     asked = answer(rows)
     labels = {timer: NAMES[by](timer) for timer in asked.table.labels["timer"]}
-    view = grouping.view(asked, by, "timer", labels, Order(**order), meant)
+    view = grouping.view(asked, Column(by, heading=by), "timer", labels, Order(**order), meant)
     return {line[-1]: line[:-1] for line in view.rows}
 
 
@@ -89,6 +90,6 @@ def test_a_module_is_named_by_its_file(file, module):
 def test_call_paths_are_summed_by_what_follows_from_their_thread():
     asked = answer(ROWS)
     labels = {thread: [f"node {thread.node}"] for thread in asked.table.labels["thread"]}
-    (line,) = grouping.view(asked, "node", "thread", labels, Order()).rows
+    (line,) = grouping.view(asked, Column("node"), "thread", labels, Order()).rows
     # 27 calls, all but the root below another one; layer is at two places.
     assert line == (100.0, 127, 127, 27, 26, 6, "node 0")

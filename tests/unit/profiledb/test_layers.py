@@ -104,7 +104,7 @@ def layers(tmp_path, monkeypatch, capsys):
 
 def test_own_times_add_up_to_the_thread(layers):
     rows = layers()
-    assert [(row["layer"], row["type"], row["calls"]) for row in rows] == [
+    assert [(row["layer"], row["layer_type"], row["calls"]) for row in rows] == [
         ("(no layer)", "", ""),
         ("body.0", "Linear", "4"),
         ("Net", "Net", "2"),
@@ -129,7 +129,7 @@ def test_own_times_add_up_to_the_thread(layers):
 
 
 def test_by_class_by_depth_and_as_a_tree(layers):
-    linear = {row["type"]: row for row in layers("--by", "type")}["Linear"]
+    linear = {row["layer_type"]: row for row in layers("--by", "type")}["Linear"]
     assert (linear["own_ns"], linear["calls"]) == ("67.0", "6")
     body = {row["layer"]: row for row in layers("--depth", "1")}["body"]
     assert (body["own_ns"], body["forward_ns"], body["calls"]) == ("82.0", "75.0", "2")
@@ -168,7 +168,11 @@ def test_backward_flop_are_those_of_the_backward_passes_and_unknown_if_none_was_
     (some,) = (r for r in layers(trial=numbers[0]) if r["layer"] == "body.0")
     assert some["backward_flop"] == str(120 * 6 / 2)
     for by, name in (("layer", "body.0"), ("type", "Linear")):
-        (none,) = (r for r in layers("--by", by, trial=numbers[1]) if r[by] == name)
+        (none,) = (
+            r
+            for r in layers("--by", by, trial=numbers[1])
+            if r["layer_type" if by == "type" else by] == name
+        )
         assert none["backward_flop"] == ""
 
 
@@ -183,7 +187,7 @@ def test_what_layers_are_made_of_and_compute(layers, tmp_path, capsys):
     assert {rows["Net"][name] for name in names} == {""}
     assert [rows["body.1"][name] for name in ("input", "output")] == ["2x3", "2x5 (varies)"]
     assert rows["body"]["without_formula"] == "aten::mul aten::relu"
-    (linear,) = (r for r in layers("--by", "type", trial=str(trial)) if r["type"] == "Linear")
+    (linear,) = (r for r in layers("--by", "type", trial=str(trial)) if r["layer_type"] == "Linear")
     assert [linear[name] for name in names] == ["35", "140", "380.0", "480.0", ""]
     assert main(["layers", str(trial)]) == 0
     text = capsys.readouterr().out
@@ -230,7 +234,7 @@ def test_backward_passes_belong_to_their_layers(db, layers):
     assert [row["layer"] for row in layers("--tree", trial="3")][-4:] == [
         "Net", "  body", "    body.0", "    body.1",
     ]  # fmt: skip
-    assert {row["type"] for row in layers("--by", "type", trial="3")} == {
+    assert {row["layer_type"] for row in layers("--by", "type", trial="3")} == {
         "(no layer)", "(optimizer)", "Net", "Sequential", "Linear",
     }  # fmt: skip
 
