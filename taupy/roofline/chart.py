@@ -174,50 +174,6 @@ def _finite(value: Any) -> Any:
     return value
 
 
-def record(placement: Placement, rank: int) -> dict[str, Any]:
-    """Every number of one point, in SI units; None if unknown."""
-    point = placement.point
-    has_flop = point.flop_tier != "unknown"
-    sums = not point.rates_alone
-    return {
-        "rank": rank,
-        "name": point.name,
-        "short": point.short,
-        "of": point.of,
-        "trial": point.trial,
-        "trial_name": point.trial_name,
-        "series": point.series,
-        "parameter": point.parameter,
-        "processor": point.processor,
-        "calls": point.calls,
-        "launches": point.launches,
-        "counted": point.counted,
-        "run_time": point.run_time if sums else None,
-        "time": point.time if sums else None,
-        "share": point.share,
-        "covered": point.covered,
-        "flop_tier": point.flop_tier,
-        "bytes_tier": point.bytes_tier,
-        "uncounted": list(point.uncounted),
-        "flop": dict(point.flop) if sums else {},
-        "total_flop": point.total_flop if has_flop and sums else None,
-        "bytes": dict.fromkeys(point.bytes) if point.rates_alone else dict(point.bytes),
-        "intensity": {level: point.intensity(level) for level in point.bytes} if has_flop else {},
-        "performance": point.performance if has_flop else None,
-        "bandwidth": {
-            level: moved / point.time if point.time > 0 else None
-            for level, moved in point.bytes.items()
-        },
-        "ideal_compute_time": placement.compute if sums else None,
-        "ideal_level_times": dict(placement.levels) if sums else {},
-        "launch_overhead": placement.overhead,
-        "peak": placement.peak,
-        "roof_share": placement.roof_share,
-        "bound_by": placement.limiter,
-        "notes": [*point.notes, *placement.assumed],
-    }
-
-
 def area(placement: Placement, largest: float) -> float:
     """Area of a symbol, 0 to 1, from its share of the time; a writer adds the minimum.
 

@@ -18,6 +18,7 @@ from taupy.roofline.look import (
     processor_name,
 )
 from taupy.roofline.naming import clipped
+from taupy.roofline.numbers import record
 from taupy.roofline.placement import Placement
 from taupy.roofline.point import PLURALS
 from taupy.roofline.roof_lines import (
@@ -162,9 +163,7 @@ def _chart(kind: chart.Kind, plane: _Plane, hidden: list[str], equal_decades: bo
             *missing_roofs(machines(placements), levels),
         ),
         warnings=tuple(chart.warnings(placements)),
-        points=tuple(
-            chart.record(placement, rank + 1) for rank, placement in enumerate(placements)
-        ),
+        points=tuple(record(placement, rank) for rank, placement in enumerate(placements, 1)),
         equal_decades=equal_decades,
     )
 

@@ -7,7 +7,7 @@ import io
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from taupy.model.work import LEVELS, PRECISION_OF
+from taupy.roofline import numbers
 from taupy.roofline.point import Point
 
 _INSTRUCTIONS = {
@@ -32,6 +32,7 @@ _TENSOR_PATHS = (
     "int8",
 )
 _BYTES = {"L1": "l1tex__t_bytes.sum", "L2": "lts__t_bytes.sum", "DRAM": "dram__bytes.sum"}
+_BY_LEVEL = ("bytes", "intensity", "bandwidth", "ideal_level_times")
 _NCU_COLUMNS = (
     *("ID", "Process ID", "Process Name", "Host Name", "Kernel Name", "Context", "Stream"),
     *("Block Size", "Grid Size", "Device", "CC", "Section Name"),
@@ -41,51 +42,21 @@ _NCU_COLUMNS = (
 
 def table_csv(records: Sequence[Mapping[str, Any]]) -> str:
     """Every number of a chart's points, one row per point; empty where not measured."""
-    precisions = [
-        name
-        for name in dict.fromkeys(PRECISION_OF.values())
-        if any(name in record["flop"] for record in records)
-    ]
-    levels = [name for name in LEVELS if any(name in record["bytes"] for record in records)]
-    plain = ("rank", "name", "short", "of", "trial", "trial_name", "processor", "series")
-    header = [*plain, "parameter", "calls", "launches", "counted_launches"]
-    header += [
-        "run_time_s",
-        "counted_time_s",
-        "share",
-        "covered",
-        "flop_tier",
-        "bytes_tier",
-        "uncounted",
-        "flop",
-    ]
-    header += [f"flop_{name.replace(' ', '_')}" for name in precisions]
-    for level in levels:
-        header += [f"bytes_{level}", f"intensity_{level}", f"bandwidth_{level}_B_s"]
-        header.append(f"ideal_time_{level}_s")
-    header += ["flop_s", "ideal_compute_time_s", "launch_overhead_s", "peak_flop_s"]
-    header += ["roof_share", "bound_by", "notes"]
+    levels, precisions = numbers.levels_and_precisions(records)
+    names = (
+        *("rank", "name", "short", "of", "trial", "trial_name", "processor", "series", "parameter"),
+        *("calls", "launches", "counted_launches", "run_time_s", "counted_time_s", "share"),
+        *("covered", "flop_tier", "bytes_tier", "uncounted", "flop"),
+        *(numbers.column_name("flop", precision) for precision in precisions),
+        *(numbers.column_name(number, level) for level in levels for number in _BY_LEVEL),
+        *("flop_s", "ideal_compute_time_s", "launch_overhead_s", "peak_flop_s", "roof_share"),
+        *("bound_by", "notes"),
+    )
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(header)
-    for record in records:
-        row: list[Any] = [record[name] for name in plain]
-        row += [record["parameter"], record["calls"], record["launches"], record["counted"]]
-        row += [record["run_time"], record["time"], record["share"], record["covered"]]
-        row += [record["flop_tier"], record["bytes_tier"], "; ".join(record["uncounted"])]
-        row.append(record["total_flop"])
-        row += [record["flop"].get(name) for name in precisions]
-        for level in levels:
-            row += [record[what].get(level) for what in ("bytes", "intensity", "bandwidth")]
-            row.append(record["ideal_level_times"].get(level))
-        row += [record["performance"], record["ideal_compute_time"], record["launch_overhead"]]
-        row += [
-            record["peak"],
-            record["roof_share"],
-            record["bound_by"],
-            "; ".join(record["notes"]),
-        ]
-        writer.writerow([_safe(value) for value in row])
+    writer.writerow(names)
+    for row in map(numbers.by_column, records):
+        writer.writerow([_safe(row.get(name)) for name in names])
     return text.getvalue()
 
 

@@ -21,6 +21,7 @@ from taupy.roofline.chart import Axis, Box, Chart, Entry, Line, Symbol
 from taupy.roofline.classic import subtitle
 from taupy.roofline.look import Look, group_of, look, painted, painted_strips, processor_name
 from taupy.roofline.naming import clipped
+from taupy.roofline.numbers import record
 from taupy.roofline.placement import Placement
 from taupy.roofline.point import PLURALS
 from taupy.roofline.roof_lines import machines, processor_color
@@ -208,9 +209,7 @@ def _chart(
             *_remarks(kind, placements, places, plane.alone),
         ),
         warnings=tuple(chart.warnings(placements)),
-        points=tuple(
-            chart.record(placement, rank + 1) for rank, placement in enumerate(placements)
-        ),
+        points=tuple(record(placement, rank) for rank, placement in enumerate(placements, 1)),
         equal_decades=equal_decades,
     )
 

@@ -6,7 +6,7 @@ import pytest
 
 from taupy.errors import UsageError
 from taupy.model.profile import UserEvent
-from taupy.roofline import chart
+from taupy.roofline import numbers
 from taupy.roofline.placement import place
 from taupy.roofline.points import points
 from taupy.roofline.stated import stated, statement
@@ -48,7 +48,7 @@ def test_no_flop_of_one_precision_is_not_no_flop(work):
     )
     assert (point.flop_tier, point.is_known, point.idle) == ("unknown", False, False)
     assert point.uncounted == ("fp64", "fp32", "fp16", "other types of tensor cores")
-    record = chart.record(place(point, roofs()), 1)
+    record = numbers.record(place(point, roofs()), 1)
     assert (record["total_flop"], record["performance"]) == (None, None)
 
 

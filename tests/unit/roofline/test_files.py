@@ -130,7 +130,7 @@ def test_the_csv_beside_a_chart_holds_every_number():
     assert float(first["flop"]) == 9e9
     assert (float(first["flop_fp32"]), float(first["flop_tensor"])) == (8e9, 1e9)
     assert (float(first["bytes_DRAM"]), float(first["intensity_L2"])) == (1e9, 2.25)
-    assert float(first["ideal_time_DRAM_s"]) == pytest.approx(1e9 / 828.8e9)
+    assert float(first["ideal_DRAM_time_s"]) == pytest.approx(1e9 / 828.8e9)
     assert first["bound_by"] == "L2"
     assert (second["flop"], second["bytes_DRAM"], second["flop_tier"]) == ("", "", "unknown")
     assert second["name"] == "'=cmd()"  # no formula for a spreadsheet
