@@ -193,4 +193,5 @@ def test_a_tree_has_the_inclusive_of_what_stands_beside(taupy):
 
 def test_what_cannot_stand_beside_is_refused(taupy):
     assert "no metric 'nix'" in taupy("pprof", "--also", "nix", code=1).err
-    assert "--also does not apply to --by" in taupy("pprof", "--also", "gld", "--by", "group", code=2).err
+    by_group = taupy("pprof", "--also", "gld", "--by", "group", code=2)
+    assert "--also does not apply to --by" in by_group.err
