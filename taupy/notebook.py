@@ -307,7 +307,7 @@ class Trial(api.Trial):
         target: float | None = None,
         group: str | Sequence[str] = (),
         ceilings: str | Sequence[str] = (),
-        limit: int = 10,
+        limit: int | None = None,
     ) -> pd.DataFrame:
         """The routines worth tuning, the largest possible gain first.
 
@@ -318,6 +318,7 @@ class Trial(api.Trial):
             order: "product", "shortfall" or "value", as in `taupy candidates --help`.
             target: attainable value for "shortfall"; None for the best one.
             ceilings: roofs for `metric="roofline"`; none for the machine's own.
+            limit: rows; None for all.
 
         Raises:
             taupy.errors.MissingMetric, UsageError: as for `taupy candidates`.
@@ -419,6 +420,8 @@ class Database(api.Database):
         scaling: Scaling | None = None,
         baseline: str | int | float | None = None,
         across: SweepAcross | None = None,
+        failed: bool = False,
+        limit: int | None = None,
     ) -> DrawnSweep:
         """The effect of a parameter: speed-up, efficiency, load imbalance, correlations.
 
@@ -431,6 +434,8 @@ class Database(api.Database):
             scaling: "strong", "weak" or "none"; by default strong if the parameter is counted.
             baseline: value that the others are compared with; None for the first.
             across: how to combine threads: "max", "mean" or "total".
+            failed: include failed and incomplete trials, and snapshots.
+            limit: routines in each frame; None for all.
 
         Returns:
             A `DrawnSweep` with `frame("totals")`, `frame("routines")` and others, the tables of
@@ -439,9 +444,8 @@ class Database(api.Database):
         Raises:
             taupy.errors.NoSuchTrial, MissingMetric, UsageError: as for `taupy sweep`.
         """
-        question = SweepOptions(
-            over, of, metric, scaling, None if baseline is None else str(baseline), across
-        )
+        against = None if baseline is None else str(baseline)
+        question = SweepOptions(over, of, metric, scaling, against, across, failed, limit)
         with self._opened() as db:
             return DrawnSweep(db, list(map(str, trials)), question)
 

@@ -12,7 +12,7 @@ from taupy.pprof import terminal
 from taupy.profiledb import selector
 from taupy.profiledb.dimensions import METADATA
 from taupy.study import sweep as study
-from taupy.study.sweep import PARTS, Part, Sweep, SweepOptions
+from taupy.study.sweep import PARTS, PEOPLE_ROWS, Part, Sweep, SweepOptions
 
 __doc__ = study.__doc__
 
@@ -25,10 +25,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="WHAT",
         help=f"{', '.join(PARTS)}, several with commas, or all (default: totals, steps of a "
         "training, routines)",
-    )
-    options.add_limit_argument(parser, "routines shown (default: 10)", default=10)
-    parser.add_argument(
-        "--all", action="store_true", help="include failed and incomplete trials, and every routine"
     )
     options.add_list_argument(
         parser,
@@ -77,19 +73,16 @@ def run(args: argparse.Namespace) -> int:
     if args.kernel:
         raise UsageError("--kernel needs --block, such as --block 64,128,256")
     parts = _parts(args.show or "totals,steps,routines")
-    if args.limit < 1:
-        raise UsageError(f"--limit must be at least 1, got {args.limit}")
     for path in args.plot:
         if path.rpartition(".")[2].lower() not in ("png", "svg", "html"):
             raise UsageError(f"--plot takes a file ending in .png, .svg or .html, got {path!r}")
-    question = replace(answering.chosen(args, SweepOptions), failed=args.all)
+    question = answering.chosen(args, SweepOptions, terminal.FOR_PEOPLE)
     with options.opened(args) as db, bar.shown("reading the trials"):
         sweep = Sweep(db, args.selector, question)
     from taupy.study.sweep_views import view
 
-    limit = None if args.all else args.limit
     people = args.form in terminal.FOR_PEOPLE
-    views = [view(sweep, part, limit, people=people) for part in parts]
+    views = [view(sweep, part, people=people) for part in parts]
     views = [shown for part, shown in zip(parts, views, strict=True) if args.show or shown.rows]
     views[0] = replace(views[0], warnings=sweep.warnings)
     if len(views) == 1:
@@ -100,7 +93,7 @@ def run(args: argparse.Namespace) -> int:
         from taupy.study.sweep_plot import write
     for path in args.plot:
         with bar.shown("drawing"):
-            write(sweep, path, args.limit)
+            write(sweep, path, question.limit or PEOPLE_ROWS)
         say(f"wrote {path}")
     return 0
 

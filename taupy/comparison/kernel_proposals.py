@@ -84,7 +84,7 @@ def remarks(db: ProfileDB, trial_id: int) -> Mapping[str, list[str]]:
     }
 
 
-def view(db: ProfileDB, trial_id: int, wall_ns: float, limit: int) -> View:
+def view(db: ProfileDB, trial_id: int, wall_ns: float, limit: int | None) -> View:
     """The proposals of a trial as candidates.
 
     Raises:
@@ -115,7 +115,7 @@ def view(db: ProfileDB, trial_id: int, wall_ns: float, limit: int) -> View:
         *untried(row.advice.rule for row in rows[:limit]),
     ]
     notes += sorted({row.doubt for row in rows if row.doubt})
-    if len(rows) > limit:
+    if limit is not None and len(rows) > limit:
         notes.append(f"{len(rows) - limit} more; --limit N shows them")
     title = f"TUNING CANDIDATES of trial {trial_id} by their code:"
     return View(title, columns, cells, notes, kernels=[row.timer for row in rows])

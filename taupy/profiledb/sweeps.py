@@ -268,7 +268,7 @@ def _one_value(
     over: str, trials_swept: Sequence[SweptTrial], facts: dict[int, dict[str, str]]
 ) -> str:
     if not trials_swept:
-        return f"no trial with {over} is left; --all takes failed and incomplete ones, too"
+        return f"no trial with {over} is left; --failed takes failed and incomplete ones, too"
     names = _varying([swept.trial.id for swept in trials_swept], facts)
     differing = ", ".join(names[:12]) or "nothing"
     return (

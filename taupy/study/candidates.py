@@ -22,6 +22,7 @@ from taupy import units
 from taupy.answers.answer import Nothing
 from taupy.comparison import kernel_proposals
 from taupy.errors import MissingMetric, UsageError
+from taupy.model import options
 from taupy.model.kernel_names import is_kernel
 from taupy.model.options import Asked, number, option, texts
 from taupy.model.rows import TrialRow
@@ -39,6 +40,9 @@ from taupy.study.tunable import (
     program,
     usual_order,
 )
+
+PEOPLE_ROWS = 10
+"""Default number of rows for people."""
 
 ROOFLINE = "roofline"
 _OF_TIME = ("time_ns", "percent", "saved_ns", "saved_percent", "speedup")
@@ -70,7 +74,15 @@ class Options(Asked):
     ceilings: Sequence[str] = texts(
         "roofs for --metric roofline, as for `taupy roofline` (default: the machine's own)", "WHAT"
     )
-    limit: int = option(10, "default: 10", names=("--limit", "-n"), metavar="N")
+    limit: int | None = options.limit(
+        f"rows (default: {PEOPLE_ROWS} for people, all in CSV and JSON)"
+    )
+    whole: bool = options.whole("all rows")
+
+    @property
+    def rows(self) -> int | None:
+        """The number of rows; None for all."""
+        return PEOPLE_ROWS if self.limit is None and not self.whole else self.limit
 
     @property
     def alone(self) -> bool:
@@ -101,7 +113,7 @@ def views(db: ProfileDB, trial_id: int, options: Options) -> list[View]:
         return [_by_roofline(db, trial, options)]
     if metric == "code":
         _, wall, _ = program(db, trial.id, ["GPU_KERNEL"])
-        return [kernel_proposals.view(db, trial.id, wall, options.limit)]
+        return [kernel_proposals.view(db, trial.id, wall, options.rows)]
     return [_by_metric(db, trial, metric, options)]
 
 
@@ -126,10 +138,10 @@ def _by_metric(db: ProfileDB, trial: TrialRow, name: str, options: Options) -> V
             (routine.value for routine in routines if routine.value is not None), default=0.0
         )
     what, score, kind = _score(order, metric.name, metric.unit, target)
-    notes = [*_notes(ranked, options.limit, wall, remark)]
+    notes = [*_notes(ranked, options.rows, wall, remark)]
     rows = [
         _row(rank, candidate, _scored(order, metric.unit, candidate.score), order)
-        for rank, candidate in enumerate(ranked[: options.limit], 1)
+        for rank, candidate in enumerate(ranked[: options.rows], 1)
     ]
     shown_as: Kind = "any" if order == "value" else "tau_count"
     if metric.unit == "ns":
@@ -215,14 +227,14 @@ def _by_roofline(db: ProfileDB, trial: TrialRow, options: Options) -> View:
     }
     ranked = candidates.under_roofs(routines, shares, wall)
     rows = []
-    for rank, candidate in enumerate(ranked[: options.limit], 1):
+    for rank, candidate in enumerate(ranked[: options.rows], 1):
         placement = by_name[candidate.routine.name]
         where = f"bound by {placement.limiter}" if placement.limiter else "bound unknown"
         if placement.point.uncounted:
             where = f"at most: {', '.join(placement.point.uncounted)} not counted"
         row = _row(rank, candidate, candidate.score, "shortfall", where)
         rows.append((*row[:7], 100 * (candidate.routine.value or 0), *row[8:]))
-    notes = _notes(ranked, options.limit, wall, remark)
+    notes = _notes(ranked, options.rows, wall, remark)
     above = [name for name, under_roof in by_name.items() if under_roof.above_roof]
     if above:
         notes.append(f"above the roof: a count or a roof is wrong: {', '.join(above[:5])}")
@@ -294,13 +306,13 @@ def _row(
     )
 
 
-def _notes(ranked: Sequence[Candidate], limit: int, wall: float, remark: str) -> list[str]:
+def _notes(ranked: Sequence[Candidate], limit: int | None, wall: float, remark: str) -> list[str]:
     notes = []
     if wall > 0:
         notes.append(
             remark.format(units.duration(wall)) + "; the saving is an upper bound (Amdahl): "
             "work that overlaps other work may gain less"
         )
-    if len(ranked) > limit:
+    if limit is not None and len(ranked) > limit:
         notes.append(f"{len(ranked) - limit} more; --limit N shows them")
     return notes

@@ -27,6 +27,7 @@ from taupy.comparison.matching import names_apart
 from taupy.comparison.trial_values import TrialValues
 from taupy.errors import UsageError
 from taupy.escaping import visible
+from taupy.model import options
 from taupy.model.metric import NOT_ROUTINES, TIME
 from taupy.model.options import Asked, option
 from taupy.profiledb.database import ProfileDB
@@ -70,6 +71,9 @@ _TIMES = ("ns", "us", "ms", "s")
 _PHASE = "PHASE"
 _MOST_CORRELATED = 20
 
+PEOPLE_ROWS = 10
+"""Default number of routines in tables for people, and in pictures."""
+
 
 def _mixed(selected: SweptTrials) -> list[str]:
     """A note if trials with the same value of the parameter differ in other ways."""
@@ -99,7 +103,7 @@ class SweepOptions(Asked):
     Attributes:
         over: the parameter: a metadata name, or threads, nodes, gpus; None for the first one of
             the last `taupy run --sweep`.
-        failed: include failed and incomplete trials.
+        limit: routines (rows of each value, by imbalance and top).
     """
 
     over: str | None = option(
@@ -136,7 +140,16 @@ class SweepOptions(Asked):
         "(default: max for times, total for other metrics)",
         choices=ACROSS,
     )
-    failed: bool = False
+    failed: bool = option(False, "include failed and incomplete trials, and snapshots")
+    limit: int | None = options.limit(
+        f"routines (default: {PEOPLE_ROWS} for people, all in CSV and JSON)", least=1
+    )
+    whole: bool = options.whole("all routines")
+
+    @property
+    def rows(self) -> int | None:
+        """The number of routines in a table; None for all."""
+        return PEOPLE_ROWS if self.limit is None and not self.whole else self.limit
 
 
 USUAL = SweepOptions()
@@ -149,6 +162,7 @@ class Sweep:
         over: the parameter; `counted` if it was counted in the trials.
         metric: the metric, with its unit.
         scaling, across, baseline: see `taupy sweep --help`.
+        limit: number of routines in tables; None for all.
         notes: what was omitted, and why.
         warnings: values at which the names hardly match those at the baseline.
     """
@@ -165,6 +179,7 @@ class Sweep:
             )
         selected = swept_trials(db, over, selectors, failed=question.failed)
         self.over = over
+        self.limit = question.rows
         self._path = db.path
         self._of = of
         self.counted = selected.counted

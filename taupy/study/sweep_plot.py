@@ -56,7 +56,7 @@ class DrawnSweep(Sweep):
         """
         if part not in PARTS:
             raise UsageError(f"unknown part {part!r}: use one of {', '.join(PARTS)}")
-        table = view(self, part, None, people=False)
+        table = view(self, part, people=False)
         frame = forms.frame([table])
         frame.attrs.update(
             over=self.over,
@@ -112,7 +112,7 @@ def _drawn(sweep: Sweep, kind: str, most: int) -> bytes:
         drawn.savefig(data, format="png", dpi=150)
         return data.getvalue()
     text = _svg(drawn)
-    return (page(sweep, text, most) if kind == "html" else text).encode()
+    return (page(sweep, text) if kind == "html" else text).encode()
 
 
 def _svg(drawn: Figure) -> str:
@@ -443,7 +443,7 @@ _PAGE = """{head}
 """
 
 
-def page(sweep: Sweep, svg: str, most: int) -> str:
+def page(sweep: Sweep, svg: str) -> str:
     """A self-contained HTML page."""
     from taupy.pprof import cells
 
@@ -453,7 +453,7 @@ def page(sweep: Sweep, svg: str, most: int) -> str:
     parts: list[Any] = ["totals", "routines", "phases", "imbalance"]
     tables = []
     for part in parts:
-        table = view(sweep, part, 2 * most, people=True)
+        table = view(sweep, part, people=True)
         if not table.rows:
             continue
         columns, positions = cells.seen_by(table, "people")

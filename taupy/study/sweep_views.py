@@ -17,11 +17,10 @@ SIDE_BY_SIDE = 10
 """Maximum number of values side by side in a table for people."""
 
 
-def view(sweep: Sweep, part: Part, limit: int | None, *, people: bool) -> View:
+def view(sweep: Sweep, part: Part, *, people: bool) -> View:
     """One operation as a table.
 
     Args:
-        limit: number of routines (per value, for top and imbalance); None for all.
         people: for text and Markdown, otherwise for CSV and JSON.
     """
     shown: View = {
@@ -33,7 +32,7 @@ def view(sweep: Sweep, part: Part, limit: int | None, *, people: bool) -> View:
         "correlation": _correlation,
         "outliers": _outliers,
         "top": _top,
-    }[part](sweep, limit, people)
+    }[part](sweep, sweep.limit, people)
     if part in ("totals", "steps") or not people:
         return shown
     of_gpus = {row.timer for row in sweep.routines() if row.where != "host"}

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import csv
 import inspect
+import json
 
 import pytest
 
@@ -17,8 +18,9 @@ from taupy.answers import compare
 from taupy.commands import main
 from taupy.errors import TaupyError
 from taupy.model.options import settings
+from taupy.study import candidates, sweep
 from taupy.study.pivot import Layout
-from taupy.study.sweep import SweepOptions
+from taupy.study.sweep import PARTS, SweepOptions
 from tests.differential.outputs import _small as make
 
 pd = pytest.importorskip("pandas")
@@ -103,7 +105,7 @@ def test_a_command_and_a_notebook_say_the_same(path, capsys, name):
     shown = 0
     for chosen in questions(name):
         keywords = {**ALWAYS[name], **chosen}
-        parts = ["--show", "routines", "--all"] if name == "sweep" else []
+        parts = ["--show", "routines"] if name == "sweep" else []
         asked = [name, *TRIALS[name], *words(name, keywords), *parts, "--csv"]
         if main(asked):
             refusal = capsys.readouterr().err
@@ -119,6 +121,30 @@ def test_a_command_and_a_notebook_say_the_same(path, capsys, name):
         assert {*found.columns} == {column for header, *_ in tables for column in header}
         shown += bool(rows)
     assert shown > 5
+
+
+@pytest.mark.parametrize("part", PARTS)
+@pytest.mark.parametrize("limit", [None, 2])
+def test_every_table_of_a_sweep_has_the_rows_and_notes_of_its_json(
+    path, capsys, monkeypatch, part, limit
+):
+    monkeypatch.setattr(sweep, "PEOPLE_ROWS", 1)
+    options = ["--limit", str(limit)] if limit else []
+    assert main(["sweep", "runs/base", "--by", "n", "--show", part, *options, "--json"]) == 0
+    printed = json.loads(capsys.readouterr().out)
+    found = taupy.open(path).sweep("runs/base", over="n", limit=limit).frame(part)
+    assert len(found) == len(printed["rows"])
+    assert found.attrs["notes"] == printed["notes"]
+
+
+@pytest.mark.parametrize("limit", [None, 1])
+def test_programs_get_all_candidates_unless_they_limit_them(path, capsys, monkeypatch, limit):
+    monkeypatch.setattr(candidates, "PEOPLE_ROWS", 2)
+    options = ["--limit", str(limit)] if limit else []
+    assert main(["candidates", "runs/base/run10", "--metric", "time", *options, "--csv"]) == 0
+    printed = [*csv.reader(capsys.readouterr().out.splitlines())][1:]
+    found = taupy.open(path).trial("runs/base/run10").candidates("time", limit=limit)
+    assert len(found) == len(printed) == (limit or 4)
 
 
 @pytest.mark.parametrize("name", OPTIONS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import re
 import subprocess
@@ -208,6 +209,15 @@ def test_failed_trials_and_those_without_the_parameter_are_left_out_and_named():
         assert Sweep(db, question=SweepOptions("n", failed=True)).totals()[1].runs == 3
 
 
+def test_all_routines_do_not_bring_failed_trials(capsys):
+    fill(trial(1, 1, [10], n=1), trial(2, 1, [20], n=2), trial(3, 1, [1], n=2, code=1))
+    runs = {}
+    for word in ("--all", "--failed"):
+        assert main(["sweep", "*/*", "--by", "n", "--show", "totals", "--csv", word]) == 0
+        runs[word] = [row["runs"] for row in csv.DictReader(capsys.readouterr().out.splitlines())]
+    assert runs == {"--all": ["1", "1"], "--failed": ["1", "2"]}
+
+
 @pytest.mark.slow
 def test_the_last_sweep_is_taken_and_its_other_parameters_are_series():
     swept = {"sweep.over": "n, mode"}
@@ -374,7 +384,7 @@ def test_every_table_has_every_form_and_a_frame(strong, capsys, part):
     assert main(["sweep", "--over", "n", "--show", part]) == 0
     assert main(["sweep", "--over", "n", "--show", part, "--markdown"]) == 0
     capsys.readouterr()
-    assert main(["sweep", "--over", "n", "--show", part, "--json", "--all"]) == 0
+    assert main(["sweep", "--over", "n", "--show", part, "--json"]) == 0
     rows = json.loads(capsys.readouterr().out)["rows"]
     found = sweep(over="n")
     assert len(rows) == len(getattr(found, part)())
@@ -471,7 +481,6 @@ def test_the_database_gives_sweeps(strong):
 
 @pytest.mark.parametrize("part", PARTS)
 def test_a_frame_is_the_table_of_the_command(strong, capsys, part):
-    import csv
 
     import taupy
     from taupy.commands import main
