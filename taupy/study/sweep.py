@@ -4,7 +4,7 @@
     taupy sweep                                      the last sweep
     taupy sweep --by batch_size
     taupy sweep --by threads --scaling strong --show all
-    taupy sweep --by batch_size meta.gpu=H200 --plot sweep.html
+    taupy sweep --by batch_size meta.gpu=H200 --plot sweep.svg
     taupy sweep --block 64,128,256 --kernel gemm     block sizes, ranked by the kernel's stored code
 
 The parameter is metadata of the trials, or `threads`, `nodes` or `gpus`, which are counted.

@@ -1,7 +1,6 @@
 """The picture of a sweep: time, speed-up, where the time went, speed-up by routine.
 
-matplotlib draws it without a window; it is imported on demand. The HTML page contains the picture
-as SVG in the page's colours, so that it follows the reader's light or dark theme, and the tables.
+matplotlib draws it without a window; it is imported on demand.
 """
 
 from __future__ import annotations
@@ -11,13 +10,14 @@ import math
 import os
 import warnings
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from taupy import units
 from taupy.drawing import import_matplotlib
 from taupy.errors import TaupyError, UsageError
-from taupy.escaping import html, page_head, visible
+from taupy.escaping import visible
 from taupy.pprof import forms
+from taupy.roofline.palette import PALETTES
 from taupy.study.scaling import as_number
 from taupy.study.sweep import PARTS, Part, Sweep
 from taupy.study.sweep_views import view
@@ -28,13 +28,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Distinguishable with colour-vision deficiency, on white and on black (after Okabe and Ito).
-_COLORS = (
-    *("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00"),
-    *("#8f7fd8", "#7f9c2f", "#b07a4f", "#4fb0a5"),
-)
-_REST = "#9a9a9a"
-_INK, _SURFACE, _GRID = "#1b1f24", "#ffffff", "#d5d9de"
+_COLOR_OF = PALETTES["light"]
+_COLORS = [_COLOR_OF[f"c{number}"] for number in range(10)]
+_REST, _INK, _SURFACE, _GRID = (_COLOR_OF[name] for name in ("other", "ink", "ground", "grid"))
 _MARKERS = "osD^vP*X"
 _LONGEST_NAME = 44
 _CUT = 32
@@ -67,10 +63,10 @@ class DrawnSweep(Sweep):
         return frame
 
     def plot(self, path: str | os.PathLike[str], most: int = 8) -> None:
-        """Write a picture of the sweep: PNG, SVG or a self-contained HTML page.
+        """Write a picture of the sweep: PNG or SVG.
 
         Args:
-            path: the suffix determines the format: .png, .svg or .html.
+            path: the suffix determines the format: .png or .svg.
             most: number of routines shown individually.
 
         Raises:
@@ -83,12 +79,10 @@ def write(sweep: Sweep, path: str, most: int = 8) -> None:
     """Write the picture; the suffix determines the format.
 
     Raises:
-        UsageError: the suffix is not .png, .svg or .html.
+        UsageError: the suffix is neither .png nor .svg.
         TaupyError: matplotlib is missing, or the file cannot be written.
     """
-    kind = path.rpartition(".")[2].lower()
-    if kind not in ("png", "svg", "html"):
-        raise UsageError(f"the picture's file name must end in .png, .svg or .html, not {path!r}")
+    kind = kind_of(path)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about characters missing in its fonts
         content = _drawn(sweep, kind, most)
@@ -99,46 +93,54 @@ def write(sweep: Sweep, path: str, most: int = 8) -> None:
         raise TaupyError(f"{path} cannot be written: {problem.strerror}") from None
 
 
+def kind_of(path: str) -> str:
+    """The format of a picture, by its suffix.
+
+    Raises:
+        UsageError: it is neither .png nor .svg.
+    """
+    kind = path.rpartition(".")[2].lower()
+    if kind not in ("png", "svg"):
+        raise UsageError(
+            f"the picture's file name must end in .png or .svg, not {path!r}; `taupy sweep "
+            "--markdown` and --csv have the tables"
+        )
+    return kind
+
+
 def _drawn(sweep: Sweep, kind: str, most: int) -> bytes:
     try:
         import_matplotlib()
-        drawn = figure(sweep, most, title=kind != "html")
+        drawn = figure(sweep, most)
     except ImportError as problem:
         raise TaupyError(
             f"pictures need matplotlib ({problem}): pip install 'taupy-profiler[plots]'"
         ) from None
+    data = io.BytesIO()
     if kind == "png":
-        data = io.BytesIO()
         drawn.savefig(data, format="png", dpi=150)
         return data.getvalue()
-    text = _svg(drawn)
-    return (page(sweep, text) if kind == "html" else text).encode()
-
-
-def _svg(drawn: Figure) -> str:
     import matplotlib
 
-    data = io.BytesIO()
     # Without a date, so that the same sweep gives the same file.
     with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "taupy"}):
         drawn.savefig(data, format="svg", metadata={"Date": None, "Creator": "taupy"})
-    return data.getvalue().decode()
+    return data.getvalue()
 
 
 # --- drawing -----------------------------------------------------------------
 
 
-def figure(sweep: Sweep, most: int = 8, *, title: bool = True) -> Figure:
-    """The sweep as a matplotlib figure; `title`: whether it has one."""
+def figure(sweep: Sweep, most: int = 8) -> Figure:
+    """The sweep as a matplotlib figure."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     drawing = Figure(figsize=(11, 8.2), layout="constrained", facecolor=_SURFACE)
     FigureCanvasAgg(drawing)
     grid = drawing.subplots(2, 2)
-    if title:
-        above = f"{sweep.metric.name} over {sweep.over}"
-        drawing.suptitle(_text(above), color=_INK, fontsize=14, fontweight="bold")
+    above = f"{sweep.metric.name} over {sweep.over}"
+    drawing.suptitle(_text(above), color=_INK, fontsize=14, fontweight="bold")
     _draw_totals(sweep, grid[0][0])
     _draw_speedup(sweep, grid[0][1])
     _draw_shares(sweep, grid[1][0], most)
@@ -410,84 +412,3 @@ def _text(name: str, longest: int = _LONGEST_NAME) -> str:
     if len(text) > longest:
         text = text[: longest - 3] + "..."
     return text.replace("$", r"\$")
-
-
-# --- the page ----------------------------------------------------------------
-
-_STYLE = """
-:root { color-scheme: light dark; --ink: #1b1f24; --surface: #ffffff; --grid: #d5d9de;
-  --quiet: #57606a; }
-@media (prefers-color-scheme: dark) {
-  :root { --ink: #e6e9ee; --surface: #16191d; --grid: #3a4048; --quiet: #9aa4af; } }
-body { margin: 2rem auto; max-width: 72rem; padding: 0 1rem; color: var(--ink);
-  background: var(--surface); font: 15px/1.45 system-ui, sans-serif; }
-h1 { font-size: 1.5rem; } h2 { font-size: 1.1rem; margin-top: 2rem; }
-svg { width: 100%; height: auto; } svg text { font-family: inherit !important; }
-.wide { overflow-x: auto; }
-table { border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: 0.88rem; }
-th, td { padding: 0.25rem 0.7rem; border-bottom: 1px solid var(--grid); text-align: left;
-  white-space: nowrap; }
-th { vertical-align: bottom; }
-.number { text-align: right; }
-p.note { color: var(--quiet); margin: 0.4rem 0; }
-"""
-
-_PAGE = """{head}
-<body>
-<h1>{title}</h1>
-<p class="note">{lead}</p>
-{svg}
-{tables}
-</body>
-</html>
-"""
-
-
-def page(sweep: Sweep, svg: str) -> str:
-    """A self-contained HTML page."""
-    from taupy.pprof import cells
-
-    drawing = svg[svg.index("<svg") :]
-    for color, variable in ((_INK, "ink"), (_SURFACE, "surface"), (_GRID, "grid")):
-        drawing = drawing.replace(color, f"var(--{variable})")
-    parts: list[Any] = ["totals", "routines", "phases", "imbalance"]
-    tables = []
-    for part in parts:
-        table = view(sweep, part, people=True)
-        if not table.rows:
-            continue
-        columns, positions = cells.seen_by(table, "people")
-        right = [
-            cells.stands_right(column, table, at)
-            for column, at in zip(columns, positions, strict=True)
-        ]
-        head = "".join(
-            f'<th class="number">{_lines(cells.heading(column))}</th>'
-            if side
-            else f"<th>{_lines(cells.heading(column))}</th>"
-            for column, side in zip(columns, right, strict=True)
-        )
-        body = []
-        for row in table.rows:
-            line = ""
-            for column, at, side in zip(columns, positions, right, strict=True):
-                text = html(cells.FORMATS[column.kind](row[at]))
-                line += f'<td class="number">{text}</td>' if side else f"<td>{text}</td>"
-            body.append(f"<tr>{line}</tr>")
-        notes = "".join(f'<p class="note">{html(note)}</p>' for note in table.notes)
-        tables.append(
-            f'<h2>{html(table.title)}</h2>\n<div class="wide"><table>'
-            f"<thead><tr>{head}</tr></thead>\n<tbody>{''.join(body)}</tbody></table></div>{notes}"
-        )
-    title = f"{sweep.metric.name} over {sweep.over}"
-    return _PAGE.format(
-        head=page_head(title, _STYLE),
-        title=html(title),
-        lead=html(repr(sweep)[1:-1]),
-        svg=drawing,
-        tables="\n".join(tables),
-    )
-
-
-def _lines(heading: list[str]) -> str:
-    return "<br>".join(map(html, heading))
