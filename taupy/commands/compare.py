@@ -82,7 +82,9 @@ def _judged(
     judgement = gate.judge(compared, parsed)
     conclusion = gate.concluded(compared, judgement, allowed(args), args.undecided)
     write_junit(args.junit, judgement, conclusion)
+    # Beside CSV or Parquet, people read the rulings.
+    machines = terminal.is_for_programs(args.form) and not terminal.holds_rows_only(args.form)
     view = gate_view.conclusion_view(
-        parsed, judgement, conclusion, args.form == "json", 1 - compared.options.alpha
+        parsed, judgement, conclusion, machines, 1 - compared.options.alpha
     )
     return view, conclusion.code

@@ -33,7 +33,7 @@ def run(args: argparse.Namespace, parsed: Sequence[Condition]) -> int:
             sides.append(CodeSide(text, tuple(codes)))
             notes += remarks
     pairs, more = kernel_gate.pairs(sides[0], sides[1], args.match, args.table)
-    machines = args.form not in terminal.FOR_PEOPLE
+    machines = terminal.is_for_programs(args.form)
     limit = args.limit if args.limit is not None else None if machines or args.whole else ROWS
     views = [kernel_gate.table(pairs, (sides[0], sides[1]), [*notes, *more], limit)]
     code = 0
@@ -42,8 +42,6 @@ def run(args: argparse.Namespace, parsed: Sequence[Condition]) -> int:
         conclusion = kernel_gate.concluded(judgement, args.undecided)
         code = conclusion.code
         write_junit(args.junit, judgement, conclusion)
-        views.insert(
-            0, gate_view.conclusion_view(parsed, judgement, conclusion, args.form == "json")
-        )
+        views.insert(0, gate_view.conclusion_view(parsed, judgement, conclusion, machines))
     terminal.show_all(views, args.form)
     return code

@@ -286,7 +286,11 @@ class _Session:
         if self.stopped:
             conclusion.notes.insert(0, f"stopped after {units.several(self.pairs, 'pair')}")
         view = gate_view.conclusion_view(
-            self._conditions, judgement, conclusion, self._args.form == "json", 1 - self._args.alpha
+            self._conditions,
+            judgement,
+            conclusion,
+            terminal.is_for_programs(self._args.form),
+            1 - self._args.alpha,
         )
         return view, STOPPED if self.stopped else conclusion.code
 

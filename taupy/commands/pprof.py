@@ -256,7 +256,7 @@ class Request:
     def _kinds(self, threads: Sequence[ThreadRow]) -> dict[str, list[ThreadRow]]:
         """For people who choose no threads: kinds that have several, which are shown together."""
         args = self.args
-        if args.form not in terminal.FOR_PEOPLE or args.thread or args.node or args.summary_only:
+        if terminal.is_for_programs(args.form) or args.thread or args.node or args.summary_only:
             return {}
         host = [thread for thread in threads if thread.kind == "host"]
         kinds: dict[str, list[ThreadRow]] = {}

@@ -47,7 +47,7 @@ def run(args: argparse.Namespace) -> int:
     if len(rows) > args.limit:
         rows.pop()
         notes.append(f"only the first {args.limit} rows; --limit N shows more")
-        if args.form not in terminal.FOR_PEOPLE:
+        if terminal.is_for_programs(args.form):
             say(notes[0])
     columns = [Column(name, "any") for name in names]
     terminal.show(View("", columns, rows, notes), form=args.form)

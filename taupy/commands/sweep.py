@@ -80,7 +80,7 @@ def run(args: argparse.Namespace) -> int:
         sweep = Sweep(db, args.selector, question)
     from taupy.study.sweep_views import view
 
-    people = args.form in terminal.FOR_PEOPLE
+    people = not terminal.is_for_programs(args.form)
     views = [view(sweep, part, people=people) for part in parts]
     views = [shown for part, shown in zip(parts, views, strict=True) if args.show or shown.rows]
     views[0] = replace(views[0], warnings=sweep.warnings)

@@ -40,6 +40,11 @@ Form = Literal["text", "wide", "csv", "json", "markdown"] | ParquetFile
 FOR_PEOPLE: tuple[Form, ...] = ("text", "wide", "markdown")
 
 
+def is_for_programs(form: Form) -> bool:
+    """Whether programs read it, which get all rows."""
+    return form not in FOR_PEOPLE
+
+
 def holds_rows_only(form: Form) -> bool:
     """CSV and Parquet hold one kind of rows, and no remarks."""
     return form == "csv" or isinstance(form, ParquetFile)

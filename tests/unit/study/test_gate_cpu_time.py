@@ -43,20 +43,30 @@ def stored(pairs, factor=1.0, noise=0.2, cpu_noise=0.002):
             add_profile(db, profile)
 
 
-def session(*conditions):
+def session(*conditions, options=()):
     parser = command_parser("gate")
     fail_on = [word for text in conditions for word in ("--fail-on", text)]
-    words = ["--baseline", "a.py", "--db", "taupy.db", *fail_on, "--", "b.py"]
+    words = ["--baseline", "a.py", "--db", "taupy.db", *fail_on, *options, "--", "b.py"]
     args = command.parse(parser, words)
     made = command._Session(args, [command._condition(text) for text in conditions],
                             (["a.py"], ["b.py"]), GATE)  # fmt: skip
     return made
 
 
-def concluded(pairs, *conditions):
-    made = session(*conditions)
+def concluded(pairs, *conditions, options=()):
+    made = session(*conditions, options=options)
     made.pairs = pairs
     return made.conclusion()
+
+
+@pytest.mark.parametrize(
+    ("options", "rows"), [((), 5), (("--json",), 7), (("--csv",), 7), (("--parquet", "x.pq"), 7)]
+)
+def test_people_see_some_of_the_rulings_that_passed_and_programs_all(options, rows):
+    stored(3)
+    conditions = [f"calls of work > +{more}" for more in range(7)]
+    view, code = concluded(3, *conditions, options=options)
+    assert (len(view.rows), code) == (rows, 0)
 
 
 @pytest.mark.parametrize(
