@@ -399,7 +399,7 @@ class Database(api.Database):
             limit=limit,
         )
         with self._opened() as db:
-            compared = compare.compared(db, list(map(str, trials)), question)
+            compared = compare.compared(db, list(map(str, trials)), question, lenient=True)
             frame = forms.frame(compared.tables())
             answers = compared.answers
             frame.attrs.update(
@@ -407,7 +407,7 @@ class Database(api.Database):
                 unit=answers[0].metric.unit if answers else "",
                 sides={side.letter: [trial.id for trial in side.trials] for side in compared.sides},
                 not_comparable=[difference.text for difference in compared.apart],
-                warnings=compared.names_apart,
+                warnings=[*compared.omitted, *compared.names_apart],
             )
         return frame
 

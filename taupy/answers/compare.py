@@ -113,6 +113,8 @@ class Compared:
     db: ProfileDB
     sides: Sequence[Side]
     options: Options
+    omitted: Sequence[str] = ()
+    """Which trials of the sides lack the metric."""
 
     @cached_property
     def facts(self) -> Sequence[Sequence[Mapping[str, str]]]:
@@ -201,7 +203,7 @@ class Compared:
         if any(answer.metric.unit == "ns" for answer in self.answers):
             notes += sides.order_notes(self.sides)
             notes += cpu_share.share_note(self.sides, cpu_share.cpu_shares(self.db, self.sides))
-        return notes
+        return [*self.omitted, *notes]
 
     def remarks(self) -> list[str]:
         """Warnings and remarks, in sentences."""
@@ -213,13 +215,22 @@ class Compared:
         return [*views[:-1], replace(views[-1], notes=[*views[-1].notes, *self.notes()])]
 
 
-def compared(db: ProfileDB, trials: Sequence[str], chosen: Options) -> Compared:
+def compared(
+    db: ProfileDB, trials: Sequence[str], chosen: Options, *, lenient: bool = False
+) -> Compared:
     """Compare what these arguments select.
+
+    Args:
+        lenient: omit trials without the metric, as long as a side has others. A gate judges all.
 
     Raises:
         NoSuchTrial, UsageError: a side does not exist.
+        MissingMetric: (lenient) no trial has the metric.
     """
     both = sides.sides(db, trials, chosen.baseline)
     if chosen.by == "metadata" and (chosen.group or chosen.filter or chosen.metric != "time"):
         raise UsageError("--by metadata takes no --group, --filter or --metric")
-    return Compared(db, both, chosen)
+    if not lenient:
+        return Compared(db, both, chosen)
+    having, omitted = comparison.sides_with_metric(db, both, chosen)
+    return Compared(db, having, chosen, omitted)

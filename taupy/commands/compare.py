@@ -48,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
     if parsed and question.by == "metadata":
         raise UsageError("--fail-on needs values, and --by metadata compares none")
     with options.opened(args) as db, bar.shown("comparing"):
-        compared = compare.compared(db, args.trials, question)
+        compared = compare.compared(db, args.trials, question, lenient=not parsed)
         gate, code = _judged(compared, parsed, args) if parsed else (None, 0)
         rows_only = terminal.holds_rows_only(args.form)
         views = compared.tables() if rows_only else compared.views()

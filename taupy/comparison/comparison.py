@@ -188,6 +188,35 @@ def answers(
     return of_places
 
 
+def sides_with_metric(
+    db: ProfileDB, sides: Sequence[Side], question: ComparisonOptions
+) -> tuple[list[Side], list[str]]:
+    """The sides without trials that lack the metric, and notes that name these. A side of which
+    none has it is left as it is.
+
+    Raises:
+        MissingMetric: no trial has it.
+    """
+    if question.by in ("event", "metadata"):
+        return [*sides], []
+    ids = [trial.id for side in sides for trial in side.trials]
+    of_steps = question.by == "step"
+    missing = TrialValues.of(db, ids, question.metric, lenient=True, of_steps=of_steps).missing
+    kept, notes = [], []
+    for side in sides:
+        left = tuple(trial for trial in side.trials if trial.id not in missing)
+        if left and len(left) < len(side.trials):
+            lacking = [trial.id for trial in side.trials if trial.id in missing]
+            notes.append(
+                f"{len(lacking)} of {len(side.trials)} trials of {side.letter} have no "
+                f"{question.metric}: {', '.join(map(str, lacking[:8]))}"
+                + (" ..." if len(lacking) > 8 else "")
+            )
+            side = replace(side, trials=left)
+        kept.append(side)
+    return kept, notes
+
+
 def _check(question: ComparisonOptions) -> None:
     of_events = question.value in STATISTICS
     if (question.by == "event") != of_events:

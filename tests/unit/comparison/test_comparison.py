@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from taupy.analysis.match import NameTable
+from taupy.answers import compare
 from taupy.comparison import comparison
 from taupy.comparison.comparison import ComparisonOptions
 from taupy.comparison.sides import both_sided, facts_of, obstacles, order_notes, sides
@@ -268,6 +269,18 @@ def test_a_metric_that_one_trial_lacks_is_an_error_that_names_it(gpus):
         asked(gpus, ["1", "3"], metric="flop_fp32")
     with pytest.raises(MissingMetric, match="no GPU was measured"):
         asked(gpus, ["3", "3"], by="kernel")
+
+
+def test_trials_without_the_metric_are_omitted_and_named_while_a_side_has_others(gpus):
+    add_profile(gpus, program(3))
+    question = compare.Options(metric="flop_fp32")
+    some = compare.compared(gpus, ["1", "*/*"], question, lenient=True)
+    assert [[trial.id for trial in side.trials] for side in some.sides] == [[1], [1, 2]]
+    assert some.notes()[0] == "1 of 3 trials of B have no flop_fp32: 3"
+    assert [len(runs) for runs in some.answers[0].comparison.totals] == [1, 2]
+    none_left = compare.compared(gpus, ["1", "3"], question, lenient=True)
+    with pytest.raises(MissingMetric, match="trial 3 has no metric 'flop_fp32'"):
+        none_left.tables()
 
 
 # --- conditions of measurement -------------------------------------------------
