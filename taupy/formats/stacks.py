@@ -138,7 +138,7 @@ def nothing_to_write(what: str, profile: Profile) -> FormatError:
     more = [f"{len(names) - 5} more"] if len(names) > 6 else []
     metric_names = ", ".join(names[:5] + more if more else names) or "none"
     return FormatError(
-        f"{what}, and this trial has none (its metrics: {metric_names}); json, tau, pprof and csv "
+        f"{what}, and this trial has none (its metrics: {metric_names}); tau, pprof and csv "
         "hold any metric"
     )
 
