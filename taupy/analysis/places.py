@@ -247,24 +247,7 @@ class _Tally:
             for timer, path in zip(timers, self.paths, strict=True)
         ]
         owner_of = owners(timers, own)
-        imports = ["IMPORT" in timer.groups.split("|") for timer in timers]
-        exits = [timer.groups == "EXIT" for timer in timers]
-        children = [timer.file == _CHILDREN for timer in timers]
-        waits = [
-            not (mine or of_child) and is_wait(timer)
-            for timer, mine, of_child in zip(timers, own, children, strict=True)
-        ]
-        selects = [wait and _SELECTS(timer) for timer, wait in zip(timers, waits, strict=True)]
-        loops = [(timer.file or "").startswith(_EVENT_LOOPS) for timer in timers]
-        measuring = ["TAUPY" in timer.groups.split("|") or _STARTS(timer) for timer in timers]
-        awaited = [
-            not mine and (_AWAITED_NAMES(timer) or (timer.file or "").startswith(_AWAITED))
-            for timer, mine in zip(timers, own, strict=True)
-        ]
-        plain = [
-            not any(other)
-            for other in zip(own, imports, exits, waits, awaited, measuring, strict=True)
-        ]
+        roles = [_role(timer, mine) for timer, mine in zip(timers, own, strict=True)]
         self.sums: dict[tuple[int, int], float] = defaultdict(float)
         self.calls: dict[tuple[int, int], float] = defaultdict(float)
         self.below: dict[tuple[int, int, int], float] = defaultdict(float)
@@ -282,48 +265,45 @@ class _Tally:
         for row in self.order:
             code, above, count = timer[row], parent[row], calls[row]
             group = groups[thread[row]]
-            if above >= 0:
-                mine, enters = owner[above], entry[above]
-            else:
-                mine, enters = _OUTSIDE, -1
-            if plain[code]:
+            mine, enters = (owner[above], entry[above]) if above >= 0 else (_OUTSIDE, -1)
+            caller = None  # the owner that calls this routine of a library
+            role = roles[code]
+            if role == "library":
                 if count == 0 and counted[thread[row]]:
                     mine, enters = _OUTSIDE, -1  # a caller of the fork, in the parent process
                 elif enters < 0 <= mine:
-                    enters = code
-                    if count:
-                        self.below_calls[group, mine, code] += count
-            elif own[code]:
-                before, enters_before = mine, enters
+                    caller = mine
+            elif role == "own":
+                before, entered = mine, enters
                 mine, enters = owner_of[code], -1
                 if code == mine and count:
                     self.calls[group, mine] += count
                     if before <= _WAITING:
                         before = _routine(before)
-                    is_loop = enters_before >= 0 and loops[enters_before]
-                    if 0 <= before != mine and not is_loop:
+                    if 0 <= before != mine and not (entered >= 0 and _is_loop(timers[entered])):
                         self.above[group, mine, before] += count
-            elif imports[code]:
+            elif role == "imports":
                 mine, enters = _IMPORTS, -1
-            elif exits[code]:
+            elif role == "exit":
                 mine, enters = _EXIT, -1
-            elif waits[code]:
-                of_child = enters >= 0 and children[enters]
-                if mine > _WAITING and mine != _IMPORTS and not of_child:
-                    if enters < 0:
-                        enters = code
-                        self.below_calls[group, mine, code] += count or 0
-                    mine = _waiting(mine)
-                if selects[code] and mine <= _WAITING:
-                    self.selected[group, mine, code] += exclusive[row] or 0
-            elif measuring[code]:
+            elif role == "measuring":
                 mine, enters = _OUTSIDE, -1
-            else:  # what coroutines wait for
+            elif role == "awaited":
                 if mine >= 0:
                     self.awaits[group, mine] += count or 0
                     if enters < 0:
-                        enters = code
-                        self.below_calls[group, mine, code] += count or 0
+                        caller = mine
+            else:
+                of_child = enters >= 0 and timers[enters].file == _CHILDREN
+                if mine > _WAITING and mine != _IMPORTS and not of_child:
+                    if enters < 0:
+                        caller = mine
+                    mine = _waiting(mine)
+                if role == "selects" and mine <= _WAITING:
+                    self.selected[group, mine, code] += exclusive[row] or 0
+            if caller is not None:
+                enters = code
+                self.below_calls[group, caller, code] += count or 0
             owner[row], entry[row] = mine, enters
             time = exclusive[row]
             if time:
@@ -430,6 +410,33 @@ class _Tally:
             calls = None if counted is None else int(counted)
         timer = self.tree.timers[routine] if routine >= 0 else None
         return Place("waiting", timer, ns, share, calls, callee, caller)
+
+
+_Role = Literal[
+    "own", "imports", "exit", "waits", "selects", "measuring", "awaited", "library"
+]  # fmt: skip
+"""What a routine is for the program; "awaited": what coroutines wait for."""
+
+
+def _role(timer: TimerRow, own: bool) -> _Role:
+    groups, file = timer.groups.split("|"), timer.file or ""
+    if own:
+        return "own"
+    if "IMPORT" in groups:
+        return "imports"
+    if groups == ["EXIT"]:
+        return "exit"
+    if file != _CHILDREN and is_wait(timer):
+        return "selects" if _SELECTS(timer) else "waits"
+    if "TAUPY" in groups or _STARTS(timer):
+        return "measuring"
+    if file.startswith(_AWAITED) or _AWAITED_NAMES(timer):
+        return "awaited"
+    return "library"
+
+
+def _is_loop(timer: TimerRow) -> bool:
+    return (timer.file or "").startswith(_EVENT_LOOPS)
 
 
 _MANY = 10
