@@ -10,12 +10,13 @@ ignores, has the units and the names of threads for reading the file back.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from taupy.formats.capabilities import VALUES
 from taupy.formats.hatchet_read import read, recognises
 from taupy.formats.registry import Format
+from taupy.model.absent import none_if_nan
 from taupy.model.profile import CallTree, Profile, Thread, Timer
 from taupy.model.progress import Progress
 
@@ -61,8 +62,9 @@ def _document(profile: Profile, progress: Progress) -> Iterator[str]:
                 "subroutines": tree.subroutines[row],
             }
             for metric in metrics:
-                values[metric] = _value(tree.exclusive, metric, row)
-                values[f"{metric} (inc)"] = _value(tree.inclusive, metric, row)
+                for suffix, columns in (("", tree.exclusive), (" (inc)", tree.inclusive)):
+                    value = columns[metric][row] if metric in columns else None
+                    values[metric + suffix] = none_if_nan(value)
             yield between + _ENCODE(values)
             between = ",\n"
         first += len(tree)
@@ -98,14 +100,6 @@ def _frame(timer: Timer) -> dict[str, object]:
     if timer.file is not None:
         frame |= {"file": timer.file, "line": timer.line}
     return frame
-
-
-def _value(columns: Mapping[str, Sequence[float]], metric: str, row: int) -> float | None:
-    """None if it was not measured."""
-    if metric not in columns:
-        return None
-    value = columns[metric][row]
-    return value if value == value else None
 
 
 FORMAT = Format(

@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 from taupy.formats.capabilities import VALUES, Part
 from taupy.formats.registry import Format
+from taupy.model.absent import none_if_nan
 from taupy.model.flat import flat_sums
 from taupy.model.profile import Profile, Thread, ThreadProfile, Timer, UserEvent
 from taupy.model.progress import Progress
@@ -103,7 +104,7 @@ def _callpaths(profile: Profile, progress: Progress) -> Rows:
             timer = tree.timer[row]
             where = (row, above if above >= 0 else None, depth[row], _path(measured, row, names))
             for metric, values in tree.inclusive.items():
-                whole, other = _not_nan(values[row]), _not_nan(tree.exclusive[metric][row])
+                whole, other = none_if_nan(values[row]), none_if_nan(tree.exclusive[metric][row])
                 if whole is not None or other is not None:
                     counts = (tree.calls[row], tree.subroutines[row], whole, other)
                     described = _timer(profile.timers[timer])
@@ -122,7 +123,7 @@ def _events(profile: Profile, progress: Progress) -> Rows:
 
 
 def _event(event: UserEvent, path: str | None) -> tuple[Any, ...]:
-    values = tuple(map(_not_nan, (event.minimum, event.maximum, event.mean, event.sum_squares)))
+    values = tuple(map(none_if_nan, (event.minimum, event.maximum, event.mean, event.sum_squares)))
     stddev = None
     if event.count and None not in values:
         stddev = math.sqrt(abs(event.sum_squares / event.count - event.mean**2))
@@ -154,10 +155,6 @@ def _place(thread: Thread) -> tuple[int, int, int, str]:
 def _timer(timer: Timer) -> tuple[Any, ...]:
     groups = "|".join(sorted(set(timer.groups)))
     return timer.full_name, timer.short or timer.name, timer.file, timer.line, groups
-
-
-def _not_nan(value: float) -> float | None:
-    return value if value == value else None
 
 
 TABLES = (

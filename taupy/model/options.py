@@ -122,7 +122,7 @@ def percentage(text: str) -> float:
     Raises:
         UsageError: it is none.
     """
-    value = _value(text.removesuffix("%"))
+    value = number_in(text.removesuffix("%"))
     if value is None or not 0 <= value <= 100:
         raise UsageError(f"{text!r} is not a percentage from 0 to 100")
     return value
@@ -143,7 +143,7 @@ def probability(text: str) -> float:
     Raises:
         UsageError: it is none.
     """
-    value = _value(text)
+    value = number_in(text)
     if value is None or not 0 < value < 1:
         raise UsageError(f"{text!r} is not a probability between 0 and 1")
     return value
@@ -155,13 +155,14 @@ def number(text: str) -> float:
     Raises:
         UsageError: it is none.
     """
-    value = _value(text)
+    value = number_in(text)
     if value is None:
         raise UsageError(f"{text!r} is not a number")
     return value
 
 
-def _value(text: str) -> float | None:
+def number_in(text: str) -> float | None:
+    """The number that a text is; None if it is none."""
     try:
         return float(text)
     except ValueError:

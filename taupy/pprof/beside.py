@@ -10,6 +10,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 from typing import Literal
 
+from taupy.model.absent import none_if_nan
 from taupy.model.answer import Answer
 from taupy.model.rows import ThreadRow, TimerRow
 from taupy.pprof import figures, paths
@@ -82,7 +83,7 @@ def _column(view: View, other: Answer, names: Sequence[str], in_tree: bool) -> l
         key = cells[at]
         if cells[table] == "thread":
             place = tuple(cells[first : first + 3])
-            column.append(_cell(by_thread.get((place, key))))  # type: ignore[arg-type]
+            column.append(none_if_nan(by_thread.get((place, key))))  # type: ignore[arg-type]
         elif cells[table] in _SUMMARIES and key in summed:
             share = threads if cells[table] == "mean" and other.additive else 1
             column.append(summed[key] / share)
@@ -94,8 +95,3 @@ def _column(view: View, other: Answer, names: Sequence[str], in_tree: bool) -> l
 def _key(label: TimerRow | int) -> Hashable:
     """How a view names a timer or a call path."""
     return label.timer if isinstance(label, TimerRow) else label
-
-
-def _cell(value: float | None) -> Cell:
-    """The value, or None for NaN."""
-    return value if value is None or value == value else None

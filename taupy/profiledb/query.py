@@ -10,6 +10,7 @@ import math
 from typing import NamedTuple
 
 from taupy.model import host_clocks
+from taupy.model.absent import nan_if_none
 from taupy.model.metric import Metric
 from taupy.model.rows import EventRow, ThreadRow, TimelineRow
 from taupy.profiledb.ancestry import Ancestry
@@ -133,7 +134,7 @@ def user_events(db: ProfileDB, trial_id: int) -> list[EventRow]:
     above = Ancestry.of(db, (callpath for _, _, _, callpath, *_ in rows))
     events = []
     for thread, name, unit, callpath, count, *values in rows:
-        minimum, maximum, mean, sum_squares = map(_number, values)
+        minimum, maximum, mean, sum_squares = map(nan_if_none, values)
         events.append(
             EventRow(
                 *places[thread],
@@ -157,8 +158,3 @@ def _places(db: ProfileDB, trial_id: int) -> dict[int, tuple[int, int, int]]:
     """Thread id -> node, context, thread, sorted."""
     rows = db.rows(_THREADS, (trial_id,))
     return {id: (node, context, thread) for id, node, context, thread, _, _ in rows}
-
-
-def _number(value: float | None) -> float:
-    """NaN is stored as NULL."""
-    return math.nan if value is None else value

@@ -3,14 +3,13 @@ samples over time. Each table's columns stand here once."""
 
 from __future__ import annotations
 
-import math
 import sqlite3
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby, repeat
 from operator import attrgetter
-from typing import Any
 
+from taupy.model.absent import nan_if_none
 from taupy.model.gpu import Activity, Configuration, Launch
 from taupy.model.profile import Samples, UserEvent
 from taupy.profiledb.database import ProfileDB
@@ -84,7 +83,7 @@ def read_user_events(db: ProfileDB, trial: int, rows_of: Rows) -> Iterator[tuple
     """
     for thread, name, unit, callpath, count, *numbers in db.rows(sql, (trial,)):
         row = None if callpath is None else rows_of[thread].get(callpath)
-        minimum, maximum, mean, sum_squares = map(_number, numbers)
+        minimum, maximum, mean, sum_squares = map(nan_if_none, numbers)
         yield thread, UserEvent(name, unit, count, minimum, maximum, mean, sum_squares, row)
 
 
@@ -180,10 +179,5 @@ def read_samples(db: ProfileDB, trial: int) -> Iterator[tuple[int, Samples]]:
         columns = attrgetter(*_SAMPLE)(samples)
         for row in rows:
             for column, value in zip(columns, row[3:], strict=True):
-                column.append(_number(value))
+                column.append(nan_if_none(value))
         yield thread, samples
-
-
-def _number(value: Any) -> float:
-    """SQLite stores NaN as NULL."""
-    return math.nan if value is None else value

@@ -7,7 +7,7 @@ them. The text contains ids from the database, but nothing from a user.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -130,12 +130,7 @@ class Statement:
     @property
     def _counts(self) -> bool:
         """Whether calls are read."""
-        return self._named_counts or any(value in COUNTS for value in self.values)
-
-    @property
-    def _named_counts(self) -> bool:
-        named = {name for term in self.sums for name in term.metrics}
-        return not named.isdisjoint({*COUNTS} - self.metrics.keys())
+        return names_counts(self.sums, self.metrics) or not {*COUNTS}.isdisjoint(self.values)
 
     @property
     def _base(self) -> str:
@@ -183,7 +178,7 @@ class Statement:
         elif ids and not self.whole:
             present = " OR ".join(f"m{id}.metric_id IS NOT NULL" for id in ids)
             conditions.append(f"({present})")
-        elif not ids and self.sums and not self._named_counts:
+        elif not ids and self.sums and not names_counts(self.sums, self.metrics):
             conditions.append("1 = 0")  # the metrics were not measured
         if self.threads is not None:
             # With several trials, searching for each thread in each trial would be slow.
@@ -251,3 +246,9 @@ def _row_of(term: Sum, value: Value, metrics: Mapping[str, tuple[int, str]]) -> 
         return first
     whole = " + ".join(f"coalesce({part}, 0)" for part in parts)
     return f"CASE WHEN {first} IS NULL THEN NULL ELSE {whole} END"
+
+
+def names_counts(sums: Iterable[Sum], metrics: Collection[str]) -> bool:
+    """Whether some sum is one of calls or subroutines, not of a metric with that name."""
+    named = {name for term in sums for name in term.metrics}
+    return any(name in named and name not in metrics for name in COUNTS)

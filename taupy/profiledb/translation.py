@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 from taupy.errors import UsageError
 from taupy.model.dimension import dimension as unit_of
 from taupy.model.dimension import spelled
-from taupy.model.question import COUNTS, VALUES, Condition, Question, Source, Value
+from taupy.model.question import VALUES, Condition, Question, Source, Value
 from taupy.model.table import Column
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.dimensions import Id, dimension, ids_of, ids_where, listed
 from taupy.profiledb.measures import MEASURES, column, source_of
-from taupy.profiledb.statements import Statement
+from taupy.profiledb.statements import Statement, names_counts
 
 if TYPE_CHECKING:
     from taupy.model.formula import Sum
@@ -178,7 +178,7 @@ class Translation:
             or (leaf in keys and leaf != "event" and (self.lone is not None or "thread" in keys)),
             together=self.question.together,
             # Call paths have calls even where they have no value of a metric.
-            whole=not self.question.together and self._names_counts,
+            whole=not self.question.together and names_counts(self.sums, self.metrics),
             largest=self.question.largest if self._rows_stay else None,
         )
 
@@ -201,11 +201,6 @@ class Translation:
             return self.source
         chosen = self.between("depth") or self.callpaths is not None
         return "callpath" if chosen or "callpath" in self.needs else "timer"
-
-    @property
-    def _names_counts(self) -> bool:
-        named = {name for term in self.sums for name in term.metrics}
-        return not named.isdisjoint({*COUNTS} - self.metrics.keys())
 
     def trees(self) -> Statement:
         """The statement for complete call trees, with all values of each call path."""

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from itertools import groupby
 from typing import Any, NamedTuple
 
+from taupy.model.absent import nan_if_none
 from taupy.model.question import EVENTS, Question
 from taupy.model.rows import ThreadRow, TimerRow
 from taupy.profiledb.ancestry import Ancestry
@@ -154,8 +155,8 @@ def event_sums(db: ProfileDB, trials: Sequence[int]) -> dict[int, dict[tuple[str
     for (trial, (name, unit)), (samples, total, least, most) in zip(rows, columns, strict=True):
         sums[trial][name, unit] = EventSums(
             samples,
-            math.nan if least is None else least,
-            math.nan if most is None else most,
+            nan_if_none(least),
+            nan_if_none(most),
             math.nan if total is None or not samples else total / samples,
         )
     return sums

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from taupy.errors import UsageError
+from taupy.model.options import number_in
 from taupy.roofline.point import Point
 from taupy.units import no_such
 
@@ -50,7 +51,7 @@ def swept(
         facts = metadata.get(point.trial, {})
         value = parameter_in(point.name, name) if point.of != "program" else None
         if value is None and name in facts:
-            value = _number(facts[name])
+            value = number_in(facts[name])
         if value is None:
             value = parameter_in(point.trial_name, name)
         if value is not None:
@@ -60,7 +61,7 @@ def swept(
             fact
             for facts in metadata.values()
             for fact in facts
-            if _number(facts[fact]) is not None
+            if number_in(facts[fact]) is not None
         }
         raise UsageError(
             f"{no_such('parameter', name, numbers)}: name phases '... {name}=VALUE', or set it in "
@@ -91,10 +92,3 @@ def _series(point: Point, name: str, label: str, several: bool) -> str:
     own = without(point.short, name) if point.of != "program" else ""
     parts = [part for part in (own, label if several or not own else "") if part]
     return ", ".join(parts) or name
-
-
-def _number(text: str) -> float | None:
-    try:
-        return float(text)
-    except ValueError:
-        return None
