@@ -50,11 +50,13 @@ from taupy.study.sweep_rows import BalanceRow, OutlierRow, StepsRow, TimerRow, T
 from taupy.study.swept_values import (
     PROGRAM,
     Measured,
+    SweptSide,
     SweptTimer,
     TimerKey,
     known_phases,
     measured,
     stepped,
+    swept_sides,
     totals,
 )
 from taupy.units import listing, several
@@ -160,6 +162,7 @@ class Sweep:
 
     Attributes:
         over: the parameter; `counted` if it was counted in the trials.
+        sides: the trials with each value, series by series.
         metric: the metric, with its unit.
         scaling, across, baseline: see `taupy sweep --help`.
         limit: number of routines in tables; None for all.
@@ -188,6 +191,7 @@ class Sweep:
         self._facts = selected.facts
         self.notes += _mixed(selected)
         ids = [run.trial.id for run in selected.trials]
+        sides = swept_sides(selected)
         values = TrialValues.of(db, ids, metric, lenient=True)
         self.metric = values.metric
         self._additive = values.additive
@@ -204,16 +208,18 @@ class Sweep:
                 f"omitted {several(len(values.missing), 'trial')} without {visible(metric)} "
                 f"({', '.join(map(str, values.missing[:10]))})"
             )
-        swept = {run.trial.id: run for run in selected.trials}
-        read = [
-            run for values_meant in values.meant for run in measured(db, values_meant, swept, of)
-        ]
-        self._measured = sorted(read, key=lambda run: ids.index(run.swept.trial.id))
-        self._note_part(of, selected)
+        read = [run for meant in values.meant for run in measured(db, meant, sides, of)]
+        self._measured = sorted(read, key=lambda run: ids.index(run.trial))
+        self._note_part(of, ids)
         for run in self._measured:
             run.total = self._total(run)
-        self.values = in_order([run.swept.value for run in self._measured])
-        self.series = list(dict.fromkeys(run.swept.series for run in self._measured))
+            run.side.runs.append(run)
+        self.values = in_order([run.side.value for run in self._measured])
+        self.series = list(dict.fromkeys(run.side.series for run in self._measured))
+        self.sides = sorted(
+            (side for side in sides if side.runs),
+            key=lambda side: (self.series.index(side.series), self.values.index(side.value)),
+        )
         if len(self.values) < 2:
             raise UsageError(f"only one value of {over} has {metric}: a sweep needs at least two")
         if baseline is not None and baseline not in self.values:
@@ -224,7 +230,7 @@ class Sweep:
         self.baseline = baseline if baseline is not None else self.values[0]
         self.warnings = self._names_apart() if self._additive else []
 
-    def _note_part(self, of: str | None, selected: SweptTrials) -> None:
+    def _note_part(self, of: str | None, ids: Sequence[int]) -> None:
         """Note which part of the program is measured."""
         if any(run.trimmed for run in self._measured):
             self.notes.append(
@@ -233,8 +239,8 @@ class Sweep:
             )
         elif of is not None and of != PROGRAM:
             self.notes.append(f"only {visible(of)} and everything it calls")
-            having = {run.swept.trial.id for run in self._measured}
-            if left := [run.trial.id for run in selected.trials if run.trial.id not in having]:
+            having = {run.trial for run in self._measured}
+            if left := [trial for trial in ids if trial not in having]:
                 self.notes.append(
                     f"omitted {several(len(left), 'trial')} without {visible(of)} "
                     f"({', '.join(map(str, left[:10]))})"
@@ -243,17 +249,16 @@ class Sweep:
     def _names_apart(self) -> list[str]:
         texts: list[str] = []
         for series in self.series:
-            sides = {
-                f"{self.over}={value}": self._sums(series, value)
-                for value in dict.fromkeys((self.baseline, *self.values))
-            }
-            texts += names_apart(sides, self.metric.name)
+            of_series = [side for side in self.sides if side.series == series]
+            sums_of: dict[str, dict[Hashable, float]] = {f"{self.over}={self.baseline}": {}}
+            sums_of |= {side.argument: self._sums(side) for side in of_series}
+            texts += names_apart(sums_of, self.metric.name)
         return list(dict.fromkeys(texts))
 
-    def _sums(self, series: str, value: str) -> dict[Hashable, float]:
-        """The exclusive value of each timer at a value of the parameter, over all runs."""
+    def _sums(self, side: SweptSide) -> dict[Hashable, float]:
+        """The exclusive value of each timer on a side, over all runs."""
         sums: dict[Hashable, float] = {}
-        for run in self._runs(series, value):
+        for run in side.runs:
             for key, timer in run.timers.items():
                 if key[1] not in NOT_ROUTINES:
                     sums[key] = sums.get(key, 0.0) + timer.exclusive.total
@@ -271,7 +276,11 @@ class Sweep:
     def _totals(self) -> dict[str, list[Scaled]]:
         return {
             series: scaled(
-                {value: [run.total for run in self._runs(series, value)] for value in self.values},
+                {
+                    side.value: [run.total for run in side.runs]
+                    for side in self.sides
+                    if side.series == series
+                },
                 self.scaling,
                 self.baseline,
                 series,
@@ -286,20 +295,17 @@ class Sweep:
     def steps(self) -> list[StepsRow]:
         """The steps of a training: their time, samples per second, memory."""
         with opened(self._path) as db:
-            of_runs = {
-                run.swept.trial.id: stepped(db, run.swept.trial.id) for run in self._measured
-            }
+            of_runs = {run.trial: stepped(db, run.trial) for run in self._measured}
         rows = []
-        for series in self.series:
-            for value in self.values:
-                runs = [of_runs[run.swept.trial.id] for run in self._runs(series, value)]
-                columns = list(zip(*filter(None, runs), strict=True))
-                medians = [
-                    median(numbers) if (numbers := [x for x in column if x is not None]) else None
-                    for column in columns
-                ]
-                if columns:
-                    rows.append(StepsRow(series, value, len(columns[0]), *medians))  # type: ignore[arg-type]
+        for side in self.sides:
+            with_steps = filter(None, (of_runs[run.trial] for run in side.runs))
+            columns = list(zip(*with_steps, strict=True))
+            medians = [
+                median(numbers) if (numbers := [x for x in column if x is not None]) else None
+                for column in columns
+            ]
+            if columns:
+                rows.append(StepsRow(side.series, side.value, len(columns[0]), *medians))  # type: ignore[arg-type]
         return rows
 
     def routines(self) -> list[TimerRow]:
@@ -313,36 +319,24 @@ class Sweep:
     def top(self, most: int | None = 10) -> list[TopRow]:
         """The largest routines at each value, summed over threads."""
         rows = []
-        for series in self.series:
-            for value in self.values:
-                runs = self._runs(series, value)
-                keys = dict.fromkeys(key for run in runs for key in run.timers)
-                spent = {
-                    key: median(
-                        [
-                            run.timers[key].exclusive.total if key in run.timers else 0
-                            for run in runs
-                        ]
-                    )
-                    for key in keys
-                }
-                whole = (
-                    median([sum(t.exclusive.total for t in run.timers.values()) for run in runs])
-                    if runs
-                    else 0.0
+        for side in self.sides:
+            runs = [run.timers for run in side.runs]
+            spent = {
+                key: median([run[key].exclusive.total if key in run else 0 for run in runs])
+                for key in dict.fromkeys(key for run in runs for key in run)
+            }
+            whole = median([sum(t.exclusive.total for t in run.values()) for run in runs])
+            is_share = self._additive and whole > 0
+            longest = sorted(spent.items(), key=lambda item: (-item[1], item[0]))[:most]
+            cumulative = 0.0
+            for rank, (key, total) in enumerate(longest, 1):
+                cumulative += total / whole if is_share else 0.0
+                calls = median([run[key].calls for run in runs if key in run])
+                shares = (total / whole, cumulative) if is_share else (None, None)
+                where, timer = key
+                rows.append(
+                    TopRow(side.series, side.value, rank, timer, where, calls, total, *shares)
                 )
-                longest = sorted(spent.items(), key=lambda item: (-item[1], item[0]))[:most]
-                cumulative = 0.0
-                for rank, (key, value_spent) in enumerate(longest, 1):
-                    is_share = self._additive and whole > 0
-                    cumulative += value_spent / whole if is_share else 0.0
-                    calls = [run.timers[key].calls for run in runs if key in run.timers]
-                    rows.append(
-                        TopRow(
-                            *(series, value, rank, key[1], key[0], median(calls), value_spent),
-                            *((value_spent / whole, cumulative) if is_share else (None, None)),
-                        )
-                    )
         return rows
 
     def imbalance(self) -> list[BalanceRow]:
@@ -352,24 +346,22 @@ class Sweep:
         ordered by value, then by possible gain.
         """
         rows = []
-        for series in self.series:
-            for value in self.values:
-                runs = sorted(self._runs(series, value), key=lambda run: run.total)
-                if runs and self._additive:
-                    rows += self._balances(runs[(len(runs) - 1) // 2])
+        for side in self.sides if self._additive else ():
+            runs = sorted(side.runs, key=lambda run: run.total)
+            rows += self._balances(runs[(len(runs) - 1) // 2])
         return rows
 
     def correlation(self) -> list[Correlation]:
         """Correlate metadata with the total, the largest routines, and other metrics' totals."""
         names = sorted({name for facts in self._facts.values() for name in facts})
         facts: dict[str, list[str | None]] = {
-            name: [self._facts[run.swept.trial.id].get(name) for run in self._measured]
+            name: [self._facts[run.trial].get(name) for run in self._measured]
             for name in names
             if name == self.over or (name not in OWN and not name.startswith("taupy."))
         }
+        values = [run.side.value for run in self._measured]
         if self.counted:
-            facts[self.over] = [run.swept.value for run in self._measured]
-        values = [run.swept.value for run in self._measured]
+            facts[self.over] = [*values]
         facts = {
             name: texts
             for name, texts in facts.items()
@@ -390,40 +382,29 @@ class Sweep:
     def outliers(self) -> list[OutlierRow]:
         """Outliers among the runs of a value, and among the threads of a run."""
         rows = []
-        for series in self.series:
-            for value in self.values:
-                runs = self._runs(series, value)
-                totals = [run.total for run in runs]
-                for place, score in outliers(totals):
+        for side in self.sides:
+            runs = [(run.trial, "run", run.total) for run in side.runs]
+            of_threads = [
+                [(run.trial, f"thread {place}", total) for place, total in _alike(run.threads)]
+                for run in side.runs
+            ]
+            for group in (runs, *of_threads):
+                totals = [total for *_, total in group]
+                for at, score in outliers(totals):
+                    trial, what, total = group[at]
+                    among, middle = len(group), median(totals)
                     rows.append(
                         OutlierRow(
-                            *(series, value, runs[place].swept.trial.id, "run", len(totals)),
-                            *(totals[place], median(totals), score),
+                            side.series, side.value, trial, what, among, total, middle, score
                         )
                     )
-                for run in runs:
-                    threads = _alike(run.threads)
-                    spent = [total for _, total in threads]
-                    for place, score in outliers(spent):
-                        rows.append(
-                            OutlierRow(
-                                *(series, value, run.swept.trial.id),
-                                *(f"thread {threads[place][0]}", len(spent)),
-                                *(spent[place], median(spent), score),
-                            )
-                        )
         return rows
 
     # --- within ---------------------------------------------------------------
 
-    def _runs(self, series: str, value: str) -> list[Measured]:
-        return [
-            run for run in self._measured if run.swept.value == value and run.swept.series == series
-        ]
-
     def _other_metrics(self) -> dict[str, list[float | None]]:
         """Totals of all other metrics that were measured in every trial."""
-        ids = [run.swept.trial.id for run in self._measured]
+        ids = [run.trial for run in self._measured]
         with opened(self._path) as db:
             metric_totals = totals(db, ids)
         return {
@@ -448,9 +429,7 @@ class Sweep:
         self, which: Literal["inclusive", "exclusive"], *, phases: bool
     ) -> list[TimerRow]:
         keys: dict[TimerKey, None] = {}
-        of_runs = {run.swept.trial.id: run.timers for run in self._measured}
-        if phases:
-            of_runs = {run.swept.trial.id: self._phases(run) for run in self._measured}
+        of_runs = {run.trial: self._phases(run) if phases else run.timers for run in self._measured}
         for timers in of_runs.values():
             keys |= dict.fromkeys(timers)
         by_time: list[tuple[float, list[TimerRow]]] = []
@@ -469,7 +448,7 @@ class Sweep:
         if self.metric.name != TIME.name or self._of not in (None, PROGRAM):
             return own
         with opened(self._path) as db:
-            return known_phases(db, run.swept.trial.id) | own
+            return known_phases(db, run.trial) | own
 
     def _timer_rows(
         self,
@@ -481,12 +460,12 @@ class Sweep:
         samples: dict[str, list[float]] = {}
         calls: dict[str, list[int]] = {}
         for run in self._measured:
-            timer = of_runs[run.swept.trial.id].get(key)
-            if run.swept.series == series and timer is not None:
+            timer = of_runs[run.trial].get(key)
+            if run.side.series == series and timer is not None:
                 values = timer.exclusive if which == "exclusive" else timer.inclusive
                 if values.threads:
-                    samples.setdefault(run.swept.value, []).append(values.joined(self.across))
-                    calls.setdefault(run.swept.value, []).append(timer.calls)
+                    samples.setdefault(run.side.value, []).append(values.joined(self.across))
+                    calls.setdefault(run.side.value, []).append(timer.calls)
         totals = {row.value: row.median for row in self._totals[series]}
         baseline = self.baseline if self.baseline in samples else None
         rows = []
@@ -509,8 +488,8 @@ class Sweep:
         def add(over: str, timer: str, values: Sequence[float]) -> None:
             shared = balance(values)
             if shared is not None:
-                series, value, trial = run.swept.series, run.swept.value, run.swept.trial.id
-                rows.append(BalanceRow(series, value, trial, over, timer, *shared))
+                side = run.side
+                rows.append(BalanceRow(side.series, side.value, run.trial, over, timer, *shared))
 
         nodes: dict[int, float] = {}
         for place, total in run.threads.items():

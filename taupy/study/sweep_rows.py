@@ -45,7 +45,7 @@ class StepsRow(NamedTuple):
 class BalanceRow(NamedTuple):
     """Load balance of a routine over threads, nodes or GPUs, in the median run of a value.
 
-    `timer` is empty for the whole program; see `analysis.sweep.Balance`.
+    `timer` is empty for the whole program; see `scaling.Balance`.
     """
 
     series: str

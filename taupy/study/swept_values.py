@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 from taupy.analysis import match, program_parts
 from taupy.comparison.matching import matched, timers_of_sides
+from taupy.comparison.sides import Side
 from taupy.model.answer import Answer
 from taupy.model.profile import Steps
 from taupy.model.question import Question
-from taupy.model.rows import TimerRow
+from taupy.model.rows import ThreadRow, TimerRow, TrialRow
 from taupy.model.sampled import CUDA_ALLOCATED, RESIDENT
 from taupy.model.step_times import step_times
 from taupy.network import phase_sums
@@ -21,7 +22,7 @@ from taupy.profiledb import metrics
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.meaning import Meant
 from taupy.profiledb.steps import steps_of
-from taupy.profiledb.sweeps import SweptTrial
+from taupy.profiledb.sweeps import SweptTrials
 from taupy.profiledb.translation import metrics_of
 from taupy.profiledb.values import values
 
@@ -60,6 +61,34 @@ class SweptTimer:
     inclusive: Spent
 
 
+@dataclass(frozen=True, slots=True)
+class SweptSide(Side):
+    """The trials of a series that share a value of the parameter, which is the side's letter.
+
+    Attributes:
+        series: empty if there is one only.
+        runs: those of the trials that have the metric and the part of the program.
+    """
+
+    series: str
+    runs: list[Measured] = field(default_factory=list, compare=False)
+
+    @property
+    def value(self) -> str:
+        return self.letter
+
+
+def swept_sides(swept: SweptTrials) -> list[SweptSide]:
+    """The sides, without runs, in the order of their first trials."""
+    trials: dict[tuple[str, str], list[TrialRow]] = {}
+    for run in swept.trials:
+        trials.setdefault((run.value, run.series), []).append(run.trial)
+    return [
+        SweptSide(value, f"{swept.over}={value}", tuple(own), series)
+        for (value, series), own in trials.items()
+    ]
+
+
 @dataclass(slots=True)
 class Measured:
     """Totals of one trial's threads.
@@ -71,7 +100,8 @@ class Measured:
         trimmed: imports and start-up were omitted.
     """
 
-    swept: SweptTrial
+    trial: int
+    side: SweptSide
     threads: dict[str, float] = field(default_factory=dict)
     streams: dict[str, float] = field(default_factory=dict)
     timers: dict[TimerKey, SweptTimer] = field(default_factory=dict)
@@ -79,17 +109,31 @@ class Measured:
     total: float = 0.0
     trimmed: bool = False
 
+    def add(self, key: TimerKey, groups: str, thread: ThreadRow, own: float, whole: float) -> None:
+        """Add the values of a timer on a thread; NaN for none."""
+        timer = self.timers[key]
+        timer.groups = timer.groups or groups
+        for spent, value in ((timer.exclusive, own), (timer.inclusive, whole)):
+            if value == value:
+                spent.threads.append((thread.node, thread.context, value))
+        place = f"{thread.node}.{thread.context}.{thread.thread}"
+        if not thread.context and whole == whole:
+            self.threads[place] = max(self.threads.get(place, 0), whole)
+        if thread.context and own == own:
+            self.streams[place] = self.streams.get(place, 0.0) + own
+
 
 PROGRAM = "program"
 """Value of `of` for the whole program, including imports and start-up."""
 
 
 def measured(
-    db: ProfileDB, meant: Meant, trials: Mapping[int, SweptTrial], of: str | None = None
+    db: ProfileDB, meant: Meant, sides: Sequence[SweptSide], of: str | None = None
 ) -> list[Measured]:
-    """Values of these trials, in order; a trial in which `of` did not run is omitted.
+    """Values of these trials; a trial in which `of` did not run is omitted.
 
     Args:
+        sides: of all trials.
         of: a routine or phase, with everything it called; `PROGRAM` for everything; None for
             everything except imports and start-up.
 
@@ -98,89 +142,65 @@ def measured(
     """
     answer = metrics.of_meant(db, meant, ("trial", "thread", "timer"))
     timers = answer.table.labels["timer"]
-    if of is not None and of != PROGRAM:
-        name = selection.one_routine(timers, of)
-        answer = program_parts.below(_call_paths(db, meant), lambda timer: timer.timer == name)
     trimmed = of is None and any(map(program_parts.is_import, timers))
     if trimmed:
         answer = program_parts.without_imports(_call_paths(db, meant))
-    here = answer.measured()
-    if not all(here):
-        answer = answer.taken([row for row, keep in enumerate(here) if keep])
-    measured_of = {trial: Measured(trials[trial], trimmed=trimmed) for trial in meant.trials}
-    labels = answer.table.row_labels("trial")
-    names = _names(db, trials, answer)
-    keys: list[tuple[int, Where, str]] = [
-        (trial, "gpu" if thread.context else "host", names[trial].get(timer, timer.timer))
-        for trial, thread, timer in zip(labels, answer.threads, answer.timers, strict=True)
+    elif of is not None and of != PROGRAM:
+        name = selection.one_routine(timers, of)
+        answer = program_parts.below(_call_paths(db, meant), lambda timer: timer.timer == name)
+    is_measured = answer.measured()
+    if not all(is_measured):
+        answer = answer.taken([row for row, kept in enumerate(is_measured) if kept])
+    trials = answer.table.row_labels("trial")
+    names = _names(db, sides, answer)
+    keys: list[tuple[int, TimerKey]] = [
+        (trial, ("gpu" if thread.context else "host", names[trial].get(timer, timer.timer)))
+        for trial, thread, timer in zip(trials, answer.threads, answer.timers, strict=True)
     ]
-    _add_timers(measured_of, answer, keys)
-    _add_threads(measured_of, answer)
-    ids, wholes = answer.grouped(labels)
+    run_of = {
+        trial.id: Measured(trial.id, side, trimmed=trimmed)
+        for side in sides
+        for trial in side.trials
+        if trial.id in meant.trials
+    }
+    places, sums = answer.grouped(keys)
+    for (trial, key), calls, own, whole in zip(
+        places, sums.calls(), sums.values("exclusive"), sums.values("inclusive"), strict=True
+    ):
+        run_of[trial].timers[key] = SweptTimer(key[1], "", calls, _spent(own), _spent(whole))
+    for (trial, key), timer, thread, own, whole in zip(
+        keys, answer.timers, answer.threads, answer.values("exclusive"),
+        answer.values("inclusive"), strict=True,
+    ):  # fmt: skip
+        run_of[trial].add(key, timer.groups, thread, own, whole)
+    ids, wholes = answer.grouped(trials)
     for trial, value in zip(ids, wholes.values("exclusive"), strict=True):
-        measured_of[trial].whole = value
-    return [run for run in measured_of.values() if run.timers]
+        run_of[trial].whole = value
+    return [run for run in run_of.values() if run.timers]
 
 
 def _names(
-    db: ProfileDB, trials: Mapping[int, SweptTrial], answer: Answer
+    db: ProfileDB, sides: Sequence[SweptSide], answer: Answer
 ) -> dict[int, dict[TimerRow, str]]:
     """Trial -> routine -> its name, the same for those that match at different values."""
-    sides: dict[tuple[str, str], set[int]] = {}
-    for trial in answer.table.labels["trial"]:
-        sides.setdefault((trials[trial].series, trials[trial].value), set()).add(trial)
+    having = set(answer.table.labels["trial"])
+    ids = [{trial.id for trial in side.trials} & having for side in sides]
     timers = [
         {row: row for row in of_side if not match.is_kernel(row)}
-        for of_side in timers_of_sides([answer], [*sides.values()])
+        for of_side in timers_of_sides([answer], ids)
     ]
-    keys = matched(db, [*sides.values()], timers) if sides else []
-    return {
-        trial: {row: key.timer for row, key in of_side.items()}
-        for side, of_side in zip(sides.values(), keys, strict=True)
-        for trial in side
-    }
+    named = [
+        {row: key.timer for row, key in of_side.items()} for of_side in matched(db, ids, timers)
+    ]
+    return {trial: of_side for side, of_side in zip(ids, named, strict=True) for trial in side}
 
 
 def _call_paths(db: ProfileDB, meant: Meant) -> Answer:
     return metrics.of_meant(db, meant, ("trial", *metrics.CALL_TREE))
 
 
-def _add_timers(
-    measured_of: Mapping[int, Measured], answer: Answer, keys: Sequence[tuple[int, Where, str]]
-) -> None:
-    places, sums = answer.grouped(keys)
-    for (trial, where, name), calls, own, whole in zip(
-        places, sums.calls(), sums.values("exclusive"), sums.values("inclusive"), strict=True
-    ):
-        timer = SweptTimer(name, "", calls, _spent(own), _spent(whole))
-        measured_of[trial].timers[where, name] = timer
-    for (trial, where, name), row, thread, own, whole in zip(
-        keys, answer.timers, answer.threads, answer.values("exclusive"),
-        answer.values("inclusive"), strict=True,
-    ):  # fmt: skip
-        timer = measured_of[trial].timers[where, name]
-        timer.groups = timer.groups or row.groups
-        for spent, value in ((timer.exclusive, own), (timer.inclusive, whole)):
-            if value == value:
-                spent.threads.append((thread.node, thread.context, value))
-
-
 def _spent(total: float) -> Spent:
     return Spent([], total if total == total else 0.0)
-
-
-def _add_threads(measured_of: Mapping[int, Measured], answer: Answer) -> None:
-    for trial, thread, own, whole in zip(
-        answer.table.row_labels("trial"), answer.threads, answer.values("exclusive"),
-        answer.values("inclusive"), strict=True,
-    ):  # fmt: skip
-        place = f"{thread.node}.{thread.context}.{thread.thread}"
-        if not thread.context and whole == whole:
-            threads = measured_of[trial].threads
-            threads[place] = max(threads.get(place, 0), whole)
-        if thread.context and own == own:
-            streams = measured_of[trial].streams
-            streams[place] = streams.get(place, 0.0) + own
 
 
 def known_phases(db: ProfileDB, trial: int) -> dict[TimerKey, SweptTimer]:
