@@ -18,7 +18,7 @@ ROWS = 25
 def run(args: argparse.Namespace, parsed: Sequence[Condition]) -> int:
     """Compare two files; the exit code is the gate's."""
     from taupy.commands.static import read
-    from taupy.study import gate_view, kernel_gate
+    from taupy.study import gate, gate_view, kernel_gate
     from taupy.study.kernel_gate import CodeSide
 
     texts = named(args)
@@ -39,7 +39,7 @@ def run(args: argparse.Namespace, parsed: Sequence[Condition]) -> int:
     code = 0
     if parsed:
         judgement = kernel_gate.judge(pairs, parsed)
-        conclusion = kernel_gate.concluded(judgement, args.undecided)
+        conclusion = gate.conclusion(judgement, args.undecided)
         code = conclusion.code
         write_junit(args.junit, judgement, conclusion)
         views.insert(0, gate_view.conclusion_view(parsed, judgement, conclusion, machines))

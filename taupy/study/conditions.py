@@ -20,7 +20,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 from taupy.analysis import significance
 from taupy.analysis.significance import Interval
@@ -28,7 +28,10 @@ from taupy.errors import UsageError
 
 Scope = Literal["all", "total", "each"]
 Value = Literal["inclusive", "exclusive"]
-Verdict = Literal["fails", "passes", "undecided"]
+Verdict = Literal["fails", "undecided", "passes"]
+VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
+"""The worst first."""
+
 Place = Literal["beyond", "within", "across"]
 
 COUNTS = ("calls", "subroutines")
@@ -209,11 +212,16 @@ class Ruling(NamedTuple):
     name: str
     first: float
     second: float
-    change: float | None
-    interval: Interval | None
-    p: float | None
     verdict: Verdict
     why: str = ""
+    change: float | None = None
+    interval: Interval | None = None
+    p: float | None = None
+
+    @property
+    def place(self) -> int:
+        """Of its verdict among others: failures come first."""
+        return VERDICTS.index(self.verdict)
 
 
 def judged(
@@ -244,10 +252,7 @@ def judged(
 
 def in_order(rulings: Iterable[Ruling]) -> list[Ruling]:
     """Sort failures first, then undecided rulings; large changes first."""
-    order = {"fails": 0, "undecided": 1, "passes": 2}
-    return sorted(
-        rulings, key=lambda ruling: (order[ruling.verdict], -abs(ruling.second - ruling.first))
-    )
+    return sorted(rulings, key=lambda ruling: (ruling.place, -abs(ruling.second - ruling.first)))
 
 
 def exact_ruling(condition: Condition, row: RowRuns, amount: float) -> Ruling | None:
@@ -259,17 +264,41 @@ def exact_ruling(condition: Condition, row: RowRuns, amount: float) -> Ruling | 
 
     if condition.change and not _exact(condition, row):
         return None
-    first, second = median(row.first), median(row.second)
-    verdict: Verdict = "fails" if condition.met(first, second, amount) else "passes"
     why = "all runs agree" if condition.change else "the median itself"
-    change = (second - first) / abs(first) if first else None
-    return Ruling(condition, row.name, first, second, change, None, None, verdict, why)
+    return without_test(condition, row.name, median(row.first), median(row.second), amount, why)
+
+
+def without_test(
+    condition: Condition,
+    name: str,
+    first: float | None,
+    second: float | None,
+    amount: float,
+    why: str = "",
+) -> Ruling:
+    """The ruling on values without noise; undecided if a kernel's code does not tell one."""
+    nan = float("nan")
+    met = condition.met(first, second, amount)
+    return Ruling(
+        condition,
+        name,
+        first=nan if first is None else first,
+        second=nan if second is None else second,
+        verdict="undecided" if met is None else "fails" if met else "passes",
+        why="the code does not tell" if met is None else why,
+        change=relative_change(first, second),
+    )
+
+
+def relative_change(first: float | None, second: float | None) -> float | None:
+    """Relative to the first value; None if that is 0, or one is not known."""
+    return (second - first) / abs(first) if first and second is not None else None
 
 
 def unjudged(condition: Condition) -> Ruling:
     """The ruling on a condition that no row of both sides meets: it is not passed."""
     nan = float("nan")
-    return Ruling(condition, "(nothing)", nan, nan, None, None, None, "undecided", NOTHING)
+    return Ruling(condition, "(nothing)", nan, nan, verdict="undecided", why=NOTHING)
 
 
 class _Tests:
@@ -339,12 +368,14 @@ def _ruling(condition: Condition, row: RowRuns, amount: float, tests: _Tests) ->
             verdict, why = "undecided", "with so many rows, one may be this far beyond by chance"
         else:
             verdict, why = "undecided", "the limit is inside the interval; more runs narrow it"
-    change = (second - first) / abs(first) if first else None
+    change = relative_change(first, second)
     if len(row.first) > 1 and len(row.second) > 1:
         interval = significance.ratio_interval(row.first, row.second, 1 - tests.alpha)
         if interval is not None:
             change = median([y / x for x in row.first for y in row.second]) - 1
-    return Ruling(condition, row.name, first, second, change, interval, p, verdict, why)
+    return Ruling(
+        condition, row.name, first, second, verdict, why, change=change, interval=interval, p=p
+    )
 
 
 def _exact(condition: Condition, row: RowRuns) -> bool:

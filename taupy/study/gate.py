@@ -148,8 +148,7 @@ def judge(
             kernels += candidates.kernels
             if candidates.left:
                 apart.append(_left_out(condition, candidates.left))
-    order = {"fails": 0, "undecided": 1, "passes": 2}
-    judged.sort(key=lambda judged_row: order[judged_row.ruling.verdict])
+    judged.sort(key=lambda judged_row: judged_row.ruling.place)
     return Judgement(judged, list(dict.fromkeys(apart)), list(dict.fromkeys(names_apart)), kernels)
 
 
@@ -242,23 +241,28 @@ def concluded(
         for difference, text in against
         if not {difference.kind, "all"} & {*allowed}
     ]
-    twice = both_sided(compared.sides)
-    code = judgement.exit_code
-    notes = []
-    if forbidden or twice:
-        code = gate.UNDECIDED
-        notes += [f"not comparable: {text}" for _, text in forbidden]
-        notes += [f"not comparable: trial {id} is on both sides" for id in twice]
+    notes = [f"not comparable: {text}" for _, text in forbidden]
+    notes += [f"not comparable: trial {id} is on both sides" for id in both_sided(compared.sides)]
+    if forbidden:
         kinds = ",".join(dict.fromkeys(difference.kind for difference, _ in forbidden))
-        if kinds:
-            notes.append(f"to allow these differences: --allow {kinds}")
+        notes.append(f"to allow these differences: --allow {kinds}")
+    return conclusion(judgement, undecided, notes)
+
+
+def conclusion(
+    judgement: Judgement,
+    undecided: Literal["pass", "fail"] | None = None,
+    obstacles: Sequence[str] = (),
+) -> Conclusion:
+    """The outcome of the judgement; with obstacles to a comparison, it is undecided."""
+    code = gate.UNDECIDED if obstacles else judgement.exit_code
     word = {0: "PASSED", gate.FAILED: "FAILED", gate.UNDECIDED: "UNDECIDED"}[code]
-    if forbidden or twice:
+    if obstacles:
         word += " (not comparable)"
     if code == gate.UNDECIDED and undecided is not None:
         word += f" (counts as {undecided}: --undecided {undecided})"
         code = 0 if undecided == "pass" else gate.FAILED
-    return Conclusion(word, [judgement.summary, *notes, *judgement.apart], code)
+    return Conclusion(word, [judgement.summary, *obstacles, *judgement.apart], code)
 
 
 def _candidates(pair: Compared, condition: Condition) -> _There:

@@ -20,8 +20,8 @@ from taupy.model.rows import TimerRow
 from taupy.pprof.selection import name_test
 from taupy.pprof.view import Cell, Column, View
 from taupy.study import conditions as gate
-from taupy.study.conditions import Condition, Ruling
-from taupy.study.gate import Conclusion, Judged, Judgement
+from taupy.study.conditions import Condition
+from taupy.study.gate import Judged, Judgement
 from taupy.study.kernel_quantities import QUANTITIES, Quantity
 from taupy.units import listing, several
 
@@ -44,8 +44,7 @@ class Pair:
 
     key: Key
     chips: tuple[str, str]
-    first: tuple[KernelCode, ...]
-    second: tuple[KernelCode, ...]
+    codes: tuple[Sequence[KernelCode], Sequence[KernelCode]]
     shown: str
 
     @property
@@ -56,7 +55,8 @@ class Pair:
 
     def values(self, quantity: Quantity) -> tuple[float | None, float | None]:
         """Each side's value."""
-        return _largest(self.first, quantity), _largest(self.second, quantity)
+        first, second = self.codes
+        return _largest(first, quantity), _largest(second, quantity)
 
 
 def _largest(codes: Iterable[KernelCode], quantity: Quantity) -> float | None:
@@ -112,18 +112,14 @@ def _matched(
         for side in (old, new)
     ]
     keys = match.matched(named, level, table)
-    rows: dict[object, tuple[Key, list[KernelCode], list[KernelCode]]] = {}
+    rows: dict[object, tuple[Key, tuple[list[KernelCode], list[KernelCode]]]] = {}
     for at, side in enumerate((old, new)):
         for code in side:
             key = keys[at][code.name]
-            row = rows.setdefault(key.identity, (key, [], []))
-            (row[2] if at else row[1]).append(code)
+            rows.setdefault(key.identity, (key, ([], [])))[1][at].append(code)
     chips = (old[0].chip, new[0].chip)
-    shown = told_apart(key.timer for key, _, _ in rows.values())
-    return [
-        Pair(key, chips, tuple(code), tuple(other), shown[key.timer])
-        for key, code, other in rows.values()
-    ]
+    shown = told_apart(key.timer for key, _ in rows.values())
+    return [Pair(key, chips, codes, shown[key.timer]) for key, codes in rows.values()]
 
 
 def judge(judged_pairs: Sequence[Pair], conditions: Sequence[Condition]) -> Judgement:
@@ -141,9 +137,9 @@ def judge(judged_pairs: Sequence[Pair], conditions: Sequence[Condition]) -> Judg
         alone = []
         before = len(judged)
         for name, couples in _rows(judged_pairs, condition, quantity):
-            rulings = [_ruling(condition, name, *couple, limit) for couple in couples]
+            rulings = [gate.without_test(condition, name, *couple, limit) for couple in couples]
             if rulings:
-                worst = min(rulings, key=lambda ruling: _ORDER[ruling.verdict])
+                worst = min(rulings, key=lambda ruling: ruling.place)
                 judged.append(Judged(worst, metric))
             else:
                 alone.append(name)
@@ -152,10 +148,8 @@ def judge(judged_pairs: Sequence[Pair], conditions: Sequence[Condition]) -> Judg
         if alone:
             shown = listing(alone, 5)
             apart.append(f"'{condition.text}': not judged, because on one side only: {shown}")
-    return Judgement(sorted(judged, key=lambda entry: _ORDER[entry.ruling.verdict]), apart)
+    return Judgement(sorted(judged, key=lambda entry: entry.ruling.place), apart)
 
-
-_ORDER = {"fails": 0, "undecided": 1, "passes": 2}
 
 _Couple = tuple[float | None, float | None]
 """Both sides' values; None if the code does not tell, or a side lacks the kernel."""
@@ -183,21 +177,13 @@ def _rows(
             )
     if condition.scope == "total":
         first, second = (
-            _sum(quantity.of(code) for pair in chosen for code in side(pair))
-            for side in (_first, _second)
+            _sum(quantity.of(code) for pair in chosen for code in pair.codes[side])
+            for side in (0, 1)
         )
         yield "total", [(first, second)]
         return
     for pair in chosen:
         yield pair.name, _couples(pair, condition, quantity)
-
-
-def _first(pair: Pair) -> tuple[KernelCode, ...]:
-    return pair.first
-
-
-def _second(pair: Pair) -> tuple[KernelCode, ...]:
-    return pair.second
 
 
 def _sum(values: Iterable[float | None]) -> float | None:
@@ -209,40 +195,16 @@ def _couples(pair: Pair, condition: Condition, quantity: Quantity) -> list[_Coup
     """The values of a pair's kernels, matched in order of size: if no variant changed by more
     than a limit, no couple did. Variants that only the second side has are judged by limits on
     the value itself."""
-    sides = [[quantity.of(code) for code in side] for side in (pair.first, pair.second)]
-    if None in sides[1] or (condition.change and None in sides[0]):
-        return [(None, None)] if pair.second and (pair.first or not condition.change) else []
+    old, new = ([quantity.of(code) for code in side] for side in pair.codes)
+    if None in new or (condition.change and None in old):
+        return [(None, None)] if new and (old or not condition.change) else []
     first, second = (
         sorted((value for value in side if value is not None), reverse=condition.rises)
-        for side in sides
+        for side in (old, new)
     )
     if condition.change:
         return list(zip(first, second, strict=False))
     return list(zip_longest(first[: len(second)], second))
-
-
-def _ruling(
-    condition: Condition, name: str, first: float | None, second: float | None, limit: float
-) -> Ruling:
-    met = condition.met(first, second, limit)
-    nan = float("nan")
-    values = (nan if first is None else first, nan if second is None else second)
-    change = (second - first) / first if first and second is not None else None
-    if met is None:
-        why = "the code does not tell"
-        return Ruling(condition, name, *values, change, None, None, "undecided", why)
-    verdict: gate.Verdict = "fails" if met else "passes"
-    return Ruling(condition, name, *values, change, None, None, verdict)
-
-
-def concluded(judgement: Judgement, undecided: str | None) -> Conclusion:
-    """The outcome. `undecided`: "pass" or "fail" if an undecided gate is to count as that."""
-    code = judgement.exit_code
-    word = {0: "PASSED", gate.FAILED: "FAILED", gate.UNDECIDED: "UNDECIDED"}[code]
-    if code == gate.UNDECIDED and undecided is not None:
-        word += f" (counts as {undecided}: --undecided {undecided})"
-        code = 0 if undecided == "pass" else gate.FAILED
-    return Conclusion(word, [judgement.summary, *judgement.apart], code)
 
 
 def table(
@@ -266,7 +228,7 @@ def table(
     differing = sum(map(_differs, compared))
     remarks = [f"A: {sides[0].label}", f"B: {sides[1].label}",
             f"{differing} of {len(compared)} kernels differ", *notes]  # fmt: skip
-    several_codes = sum(max(len(pair.first), len(pair.second)) > 1 for pair in compared)
+    several_codes = sum(max(map(len, pair.codes)) > 1 for pair in compared)
     if several_codes:
         remarks.append(f"{several(several_codes, 'name')} of several kernels, of which the largest "
                     "values are shown; conditions judge all")  # fmt: skip

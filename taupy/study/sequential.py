@@ -22,7 +22,15 @@ from collections.abc import Iterable, Sequence
 
 from taupy.analysis.compare import median
 from taupy.analysis.significance import Interval
-from taupy.study.conditions import Condition, RowRuns, Ruling, Verdict, exact_ruling, in_order
+from taupy.study.conditions import (
+    Condition,
+    RowRuns,
+    Ruling,
+    Verdict,
+    exact_ruling,
+    in_order,
+    relative_change,
+)
 
 FEWEST_EXACT = 3
 """Minimum number of pairs for equal counts to be considered exact."""
@@ -135,11 +143,13 @@ def _ruling(condition: Condition, row: RowRuns, amount: float, level: float) -> 
         many = f"more than {MOST_FORESEEN:,}" if more is None else f"about {more:,}"
         why += f"; at this noise it takes {many} more"
     first, second = median(row.first), median(row.second)
-    change = (second - first) / abs(first) if first else None
+    change = relative_change(first, second)
     interval = None
     if min(*row.first, *row.second) > 0:
         ratios = [after / before for before, after in pairs]
         interval = median_sequence(ratios, level)
         change = median(ratios) - 1
     p = min(1.0, 1 / most)
-    return Ruling(condition, row.name, first, second, change, interval, p, verdict, why)
+    return Ruling(
+        condition, row.name, first, second, verdict, why, change=change, interval=interval, p=p
+    )

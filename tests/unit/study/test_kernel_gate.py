@@ -9,6 +9,7 @@ import pytest
 from taupy.errors import UsageError
 from taupy.study import conditions as gate
 from taupy.study import kernel_gate
+from taupy.study.gate import conclusion
 from taupy.study.kernel_gate import CodeSide
 from tests.in_process import taupy
 from tests.kernel_codes import code, spill
@@ -20,7 +21,7 @@ def judged(old, new, *conditions):
     judgement = kernel_gate.judge(pairs, [gate.parse(text) for text in conditions])
     found = {(one.ruling.condition.text, one.ruling.name): one.ruling.verdict
              for one in judgement.judged}  # fmt: skip
-    return found, kernel_gate.concluded(judgement, None).code, judgement.apart
+    return found, conclusion(judgement).code, judgement.apart
 
 
 def test_registers_may_grow_up_to_the_limit_and_no_further():
