@@ -8,7 +8,8 @@
     db.sweep(over="batch_size").frame("routines")
     db.trial("latest").report()
 
-Frames have the columns of `taupy compare --csv`; see docs/compare.md.
+Frames have the columns of the command's `--csv`, and in `attrs["notes"]` what it notes; of what a
+trial lacks, a frame is empty and notes why. See docs/compare.md.
 """
 
 from __future__ import annotations
@@ -332,8 +333,8 @@ class Trial(api.Trial):
         with self._database._opened() as db:
             try:
                 return forms.frame(views(db, self.row.id, options))
-            except Nothing:
-                return forms.frame([])
+            except Nothing as nothing:
+                return forms.frame([], [str(nothing)])
 
 
 class Database(api.Database):
@@ -375,7 +376,7 @@ class Database(api.Database):
             (`a_ns`, `b_ns`), difference, ratio, impact, shares in percent, calls, and with
             repeated runs ratio_low, ratio_high, p, p_adjusted, verdict. Absent values are
             missing, never 0. `attrs` has `metric`, `unit`, `sides` [letter -> trial ids] and
-            `not_comparable` and `warnings` [lists of texts].
+            `not_comparable` and `warnings` [lists of texts that are also in `notes`].
 
         Raises:
             taupy.errors.NoSuchTrial, MissingMetric, UsageError: as for `taupy compare`.
@@ -400,7 +401,7 @@ class Database(api.Database):
         )
         with self._opened() as db:
             compared = compare.compared(db, list(map(str, trials)), question, lenient=True)
-            frame = forms.frame(compared.tables())
+            frame = forms.frame(compared.tables(), compared.remarks())
             answers = compared.answers
             frame.attrs.update(
                 metric=metric,
@@ -510,7 +511,7 @@ class Database(api.Database):
 
         Returns:
             The row labels as columns, then one column per column label. `attrs` has `metrics`
-            [cell -> unit] and `notes`.
+            [cell -> unit].
 
         Raises:
             taupy.errors.NoSuchTrial, MissingMetric, UsageError: as for `taupy pivot`.
@@ -534,8 +535,5 @@ class Database(api.Database):
         with self._opened() as db:
             answer = pivot.pivot_table(db, list(map(str, trials)), layout)
         frame = forms.frame([pivot_view.view(answer)])
-        frame.attrs.update(
-            metrics={name: metric.unit for name, metric in answer.metrics.items()},
-            notes=[*answer.warnings, *answer.notes],
-        )
+        frame.attrs["metrics"] = {name: metric.unit for name, metric in answer.metrics.items()}
         return frame

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from taupy import escaping, frames
@@ -55,10 +55,16 @@ def _csv_cell(value: Cell) -> Cell:
     return cells.hexadecimal(value) if isinstance(value, bytes) else value
 
 
-def frame(views: Iterable[View]) -> pd.DataFrame:
+def frame(views: Sequence[View], remarks: Iterable[str] = ()) -> pd.DataFrame:
     """Tables of the same kind as one frame: the columns of CSV, with types that do not depend on
-    missing values; a column that one table lacks is missing there."""
-    return frames.joined([_frame(view) for view in views])
+    missing values; a column that one table lacks is missing there.
+
+    `attrs["notes"]` has the remarks, and what JSON notes of the tables, each once.
+    """
+    table = frames.joined([_frame(view) for view in views])
+    own = (note for view in views for note in (*view.warnings, *view.notes))
+    table.attrs["notes"] = [*dict.fromkeys((*remarks, *own))]
+    return table
 
 
 def _frame(view: View) -> pd.DataFrame:

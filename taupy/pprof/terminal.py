@@ -102,7 +102,7 @@ def _write(
         from taupy.frames import write_parquet
         from taupy.pprof import forms
 
-        write_parquet(forms.frame(views), form.path)
+        write_parquet(forms.frame([*views]), form.path)
         return
     out = sys.stdout if stream is None else stream
     pager.write(_lines(views, form, out, width, color, alone), out)

@@ -53,13 +53,8 @@ class DrawnSweep(Sweep):
         if part not in PARTS:
             raise UsageError(f"unknown part {part!r}: use one of {', '.join(PARTS)}")
         table = view(self, part, people=False)
-        frame = forms.frame([table])
-        frame.attrs.update(
-            over=self.over,
-            metric=self.metric.name,
-            unit=self.metric.unit,
-            notes=[*self.warnings, *table.notes],
-        )
+        frame = forms.frame([table], self.warnings)
+        frame.attrs.update(over=self.over, metric=self.metric.name, unit=self.metric.unit)
         return frame
 
     def plot(self, path: str | os.PathLike[str], most: int = 8) -> None:

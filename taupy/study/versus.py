@@ -137,10 +137,10 @@ def _overview(compared: Compared) -> list[Part]:
         *(Part(views=[view], is_warning=True) for view in obstacles),
         Part(views=[replace(trials, warnings=())]),
     ]
+    lines = compared.notes()
     if compared.few:
-        line = f"{compared.few}; so nothing is grey in the flame graph"
-        parts.append(Part("Noise is unknown", [line]))
-    return parts
+        lines.append("nothing is grey in the flame graph, because noise is unknown")
+    return [*parts, Part("Remarks", lines)] if lines else parts
 
 
 def _by(compared: Compared, name: str, title: str, by: By) -> list[Section]:

@@ -99,11 +99,24 @@ def as_rows(columns, rows):
     ]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", OPTIONS)
 def test_a_command_and_a_notebook_say_the_same(path, capsys, name):
-    shown = 0
-    for chosen in questions(name):
+    """Without options, and with the last two ones."""
+    first, *others = questions(name)
+    assert compared(path, capsys, name, [first, *others[-2:]])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", OPTIONS)
+def test_so_they_do_with_each_option(path, capsys, name):
+    """One at a time."""
+    assert compared(path, capsys, name, questions(name)) > 5
+
+
+def compared(path, capsys, name, asked):
+    """Compare columns, cells and notes; how many of these questions have rows."""
+    shown, noted_ever = 0, set()
+    for chosen in asked:
         keywords = {**ALWAYS[name], **chosen}
         parts = ["--show", "routines"] if name == "sweep" else []
         asked = [name, *TRIALS[name], *words(name, keywords), *parts, "--csv"]
@@ -114,13 +127,21 @@ def test_a_command_and_a_notebook_say_the_same(path, capsys, name):
             assert str(problem.value) in refusal
             continue
         printed = capsys.readouterr().out.split("\n\n")
+        assert main([*asked[:-1], "--json"]) == 0
+        stored = json.loads(capsys.readouterr().out)
+        noted = [note for table in ([stored] if isinstance(stored, dict) else stored)
+                 for note in table["notes"]]  # fmt: skip
         tables = [[*csv.reader(block.splitlines())] for block in printed]
         found = frame(path, name, keywords)
         rows = as_rows(found.columns, found.itertuples(index=False, name=None))
         assert rows == [row for header, *lines in tables for row in as_rows(header, lines)], asked
         assert {*found.columns} == {column for header, *_ in tables for column in header}
+        texts = {*found.attrs["notes"]} - {*found.attrs.get("not_comparable", ())}
+        assert texts == {*noted}, asked
+        noted_ever |= texts
         shown += bool(rows)
-    assert shown > 5
+    assert noted_ever or name == "sweep"  # whose routines have none
+    return shown
 
 
 @pytest.mark.parametrize("part", PARTS)

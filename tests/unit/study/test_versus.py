@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import pytest
@@ -68,8 +69,26 @@ def test_with_too_few_runs_nothing_is_judged(tmp_path):
     contents, _ = contents_of(tmp_path / "a.db", 1)
     assert not contents.forest.judged
     assert set(contents.forest.columns["verdict"]) == {0}
-    (part,) = [part for part in contents.sections[0].parts if part.title == "Noise is unknown"]
+    (part,) = [part for part in contents.sections[0].parts if part.title == "Remarks"]
     assert part.lines[0].startswith("one run per side")
+    assert part.lines[-1] == "nothing is grey in the flame graph, because noise is unknown"
+
+
+@pytest.mark.parametrize("runs", [1, 5])
+def test_the_page_notes_what_compare_notes(tmp_path, runs):
+    """Of a side whose runs differ, too."""
+    path = tmp_path / "a.db"
+    with ProfileDB.open(path, create=True) as db:
+        odd = replace(run(99, 0, 2_000_000), experiment="a", metadata={"Python Version": "3.11"})
+        add_profile(db, odd)
+    contents, _ = contents_of(path, runs)
+    arguments = ("compare", "--db", str(path), "experiment=a", "experiment=b", "--json")
+    printed = [note for view in json.loads(taupy(*arguments).stdout) for note in view["notes"]]
+    parts = [part for name in (0, -2) for part in contents.sections[name].parts]
+    shown = [line for part in parts for line in part.lines]
+    shown += [note for part in parts for view in part.views for note in view.notes]
+    assert {*printed} <= {*shown}
+    assert any(note.startswith("the trials of side A differ: ") for note in printed)
 
 
 def test_phases_and_layers_stand_side_by_side(tmp_path):
