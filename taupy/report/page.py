@@ -11,12 +11,13 @@ import json
 import math
 import re
 import zlib
+from collections.abc import Sequence
 from importlib.resources import files
 from typing import Any
 
 from taupy.escaping import html, page_head, visible
 from taupy.pprof import cells
-from taupy.pprof.view import Cell, View
+from taupy.pprof.view import Cell, Column, View
 from taupy.report.contents import Contents, Part, Section
 
 MODULES = (
@@ -199,7 +200,7 @@ def _table(view: View) -> dict[str, Any]:
         "columns": [
             {
                 "heading": " ".join(cells.heading(column)),
-                "kind": column.kind,
+                "kind": _kind(column, [row[at] for row in view.rows]),
                 "right": cells.stands_right(column, view, at),
             }
             for column, at in zip(columns, positions, strict=True)
@@ -207,6 +208,15 @@ def _table(view: View) -> dict[str, Any]:
         "rows": [[_cell(row[at]) for at in positions] for row in view.rows],
         "notes": [visible(note) for note in (*view.warnings, *view.notes)],
     }
+
+
+def _kind(column: Column, own: Sequence[Cell]) -> str:
+    """How numbers are shown; JavaScript itself cannot tell 3.0 from 3."""
+    numbers = [cell for cell in own if isinstance(cell, int | float)]
+    is_plain = column.kind in ("any", "text", "range", "int")
+    if is_plain and numbers and all(isinstance(number, float) for number in numbers):
+        return "real"
+    return column.kind
 
 
 def _cell(value: Cell) -> str | int | float | None:

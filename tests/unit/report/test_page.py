@@ -6,7 +6,6 @@ import base64
 import hashlib
 import html
 import json
-import math
 import os
 import random
 import re
@@ -19,8 +18,9 @@ from pathlib import Path
 import pytest
 
 import taupy as taupy_package
-from taupy import units
 from taupy.model.question import VALUES, Question
+from taupy.pprof import cells
+from taupy.pprof.view import Column, View
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.values import values
 from taupy.profiledb.writer import add_profile
@@ -101,36 +101,32 @@ def test_the_forest_holds_what_the_database_holds(database, trial):
     assert sorted(thread["start"] for thread in forest.threads)[0] == 0
 
 
-def units_of(kind: str, value: float) -> str:
-    formats = {"time_ns": units.duration, "bytes": units.size, "percent": units.percent}
-    return formats[kind](value)
+def some_numbers(kind: str) -> list[float]:
+    """Bounds, ties, whole and real numbers, negative ones, of all sizes that a kind may have."""
+    rng = random.Random(kind)
+    least, most = {"percent": (-2, 3), "int": (0, 14), "bytes": (0, 16)}.get(kind, (-9, 15))
+    real = [10 ** rng.uniform(least, most) for _ in range(300)]
+    ties = [rng.randrange(100_000) / 2 ** rng.randrange(8) for _ in range(300)]
+    fives = [rng.randrange(1000) * 10**power + 5 * 10 ** (power - 1) for power in range(1, 9)]
+    bounds = [0, 1, 999, 1000, 59_949_999_999, 59_950_000_000, 123_456.7, 37_540.37, 1_740_000_000]
+    numbers = [*bounds, *ties, *fives, *real, *map(round, real)]
+    return [*numbers, *(-number for number in numbers[:100] if number)]
 
 
 @needs_node
-def test_the_page_formats_numbers_as_everything_else_does():
-    rng = random.Random(7)
-    cases = [("time_ns", value) for value in (0, 1, 999, 1000, 59_949_999_999, 59_950_000_000)]
-    cases += [("time_ns", round(10 ** rng.uniform(0, 14))) for _ in range(300)]
-    cases += [("bytes", round(10 ** rng.uniform(0, 16))) for _ in range(300)]
-    cases += [("percent", rng.randrange(0, 10_000) / 64) for _ in range(100)]
+@pytest.mark.parametrize("kind", cells.FORMATS)
+def test_the_page_formats_numbers_as_everything_else_does(kind):
+    numbers = some_numbers(kind)
+    tables = [page._table(View("", [Column("x", kind)], [[number]])) for number in numbers]
+    given = [(table["columns"][0]["kind"], table["rows"][0][0]) for table in tables]
     answer = subprocess.run(
-        ["node", HERE / "numbers.mjs"], input="\n".join(map(json.dumps, cases)), text=True,
+        ["node", HERE / "numbers.mjs"], input="\n".join(map(json.dumps, given)), text=True,
         capture_output=True, check=True, timeout=300,
     )  # fmt: skip
-    shown = answer.stdout.splitlines()
-    differ = [
-        (kind, value, mine, units_of(kind, value))
-        for (kind, value), mine in zip(cases, shown, strict=True)
-        if mine != units_of(kind, value) and not is_tie(kind, value)
-    ]
+    expected = [cells.FORMATS[kind](number) for number in numbers]
+    texts = answer.stdout.splitlines()
+    differ = [each for each in zip(numbers, expected, texts, strict=True) if each[1] != each[2]]
     assert differ == []
-
-
-def is_tie(kind: str, value: float) -> bool:
-    """Python rounds a tie to even, JavaScript up: both are right."""
-    if kind != "percent":
-        return False
-    return math.isclose(value * 10 % 1, 0.5)
 
 
 @needs_node
