@@ -124,7 +124,7 @@ class ComparisonOptions(Asked):
             object.__setattr__(self, "value", usual)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class ComparedTable:
     """One table of a comparison.
 
@@ -356,14 +356,14 @@ class _Comparing:
         rows = compared(values_of, totals)
         first = [row.key for row in rows.rows[:FIRST_ROWS] if isinstance(row.key, int)]
         return ComparedTable(
-            "callpath",
-            None,
-            self.values.metric,
-            question.value,
-            rows,
-            PathsById(self.db, first),
-            CallsOfPaths(self.db, self.sides, first),
-            question.value == "exclusive",
+            by="callpath",
+            where=None,
+            metric=self.values.metric,
+            value=question.value,
+            comparison=rows,
+            keys=PathsById(self.db, first),
+            calls=CallsOfPaths(self.db, self.sides, first),
+            sums=question.value == "exclusive",
         )
 
     def _answer(
@@ -388,14 +388,14 @@ class _Comparing:
         # A routine in two groups counts in both of them.
         sums_up = additive and question.value != "inclusive" and question.by != "group"
         return ComparedTable(
-            question.by,
-            where,
-            metric_shown(self.values.metric, question.value),
-            question.value,
-            rows,
-            keys,
-            Medians([[run.calls for run in side] for side in runs]),
-            sums_up,
+            by=question.by,
+            where=where,
+            metric=metric_shown(self.values.metric, question.value),
+            value=question.value,
+            comparison=rows,
+            keys=keys,
+            calls=Medians([[run.calls for run in side] for side in runs]),
+            sums=sums_up,
         )
 
     def _totals(self, where: Where | None) -> list[list[float]]:
@@ -468,9 +468,15 @@ def _events(db: ProfileDB, sides: Sequence[Side], question: ComparisonOptions) -
     comparison.rows = sorted(
         comparison.rows, key=lambda row: -max(map(_relative, _ratios(row)), default=0.0)
     )
-    samples = Medians(calls)
     return ComparedTable(
-        "event", None, Metric(question.value, ""), question.value, comparison, keys, samples, False
+        by="event",
+        where=None,
+        metric=Metric(question.value, ""),
+        value=question.value,
+        comparison=comparison,
+        keys=keys,
+        calls=Medians(calls),
+        sums=False,
     )
 
 

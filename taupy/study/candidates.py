@@ -15,8 +15,9 @@ with its evidence and a bound by Amdahl's law: the gain if that time dropped to 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from taupy import units
 from taupy.answers.answer import Nothing
@@ -137,10 +138,10 @@ def _by_metric(db: ProfileDB, trial: TrialRow, name: str, options: Options) -> V
         target = max(
             (routine.value for routine in routines if routine.value is not None), default=0.0
         )
-    what, score, kind = _score(order, metric.name, metric.unit, target)
+    what, score = _score(order, metric.name, metric.unit, target)
     notes = [*_notes(ranked, options.rows, wall, remark)]
-    rows = [
-        _row(rank, candidate, _scored(order, metric.unit, candidate.score), order)
+    lines = [
+        _Line(rank, candidate, candidate.routine.value, _scored(order, candidate.score))
         for rank, candidate in enumerate(ranked[: options.rows], 1)
     ]
     shown_as: Kind = "any" if order == "value" else "tau_count"
@@ -150,8 +151,8 @@ def _by_metric(db: ProfileDB, trial: TrialRow, name: str, options: Options) -> V
     unit = "" if shown_as == "time_ns" else metric.unit  # a cell of time has its unit
     value = Column("value", shown_as, f"{metric.name}\n{unit}", seen)
     timed = any(routine.time_ns for routine in routines)
-    columns = _columns(value, score, kind, timed, heading(options.by))
-    return View(f"TUNING CANDIDATES of trial {trial.id} by {what}:", columns, rows, notes)
+    title = f"TUNING CANDIDATES of trial {trial.id} by {what}:"
+    return _view(title, lines, notes, value, score, timed, heading(options.by))
 
 
 def _usual(db: ProfileDB, trial: TrialRow, by: str) -> str:
@@ -180,22 +181,20 @@ def _usual(db: ProfileDB, trial: TrialRow, by: str) -> str:
     )
 
 
-def _score(
-    order: Way, name: str, unit: str, target: float | None
-) -> tuple[str, str, str]:  # fmt: skip
-    """A description of the ranking; heading and unit of the score's column."""
+_LOST = Column("lost_ns", "time_ns", "Time lost")
+
+
+def _score(order: Way, name: str, unit: str, target: float | None) -> tuple[str, Column]:
+    """A description of the ranking, and the score's column."""
     if order == "product":
-        return f"{name} x time", f"{name} x time\n{unit}*us", "any"
+        return f"{name} x time", Column("score", "tau_count", f"{name} x time\n{unit}*us")
     if order == "shortfall":
-        return (
-            f"time lost against {name} = {units.tau_count(target or 0)} {unit}",
-            "lost",
-            "time_ns",
-        )
-    return name, "", ""
+        return f"time lost against {name} = {units.tau_count(target or 0)} {unit}", _LOST
+    # The score repeats the value, which has a column already.
+    return name, Column("score", "tau_count", audience="machines")
 
 
-def _scored(order: Way, unit: str, score: float) -> float:
+def _scored(order: Way, score: float) -> float:
     return score / 1000 if order == "product" else score
 
 
@@ -226,84 +225,88 @@ def _by_roofline(db: ProfileDB, trial: TrialRow, options: Options) -> View:
         if under_roof.roof_share is not None
     }
     ranked = candidates.under_roofs(routines, shares, wall)
-    rows = []
+    lines = []
     for rank, candidate in enumerate(ranked[: options.rows], 1):
         placement = by_name[candidate.routine.name]
         where = f"bound by {placement.limiter}" if placement.limiter else "bound unknown"
         if placement.point.uncounted:
             where = f"at most: {', '.join(placement.point.uncounted)} not counted"
-        row = _row(rank, candidate, candidate.score, "shortfall", where)
-        rows.append((*row[:7], 100 * (candidate.routine.value or 0), *row[8:]))
+        percent = 100 * (candidate.routine.value or 0)
+        lines.append(_Line(rank, candidate, percent, candidate.score, where))
     notes = _notes(ranked, options.rows, wall, remark)
     above = [name for name, under_roof in by_name.items() if under_roof.above_roof]
     if above:
         notes.append(f"above the roof: a count or a roof is wrong: {', '.join(above[:5])}")
-    columns = _columns(Column("roof_percent", "percent", "% of\nroof"), "lost", "time_ns")
     title = f"TUNING CANDIDATES of trial {trial.id} by time lost against the roof:"
-    return View(title, columns, rows, notes)
+    return _view(title, lines, notes, Column("roof_percent", "percent", "% of\nroof"), _LOST)
 
 
 # --- the table ---------------------------------------------------------------
 
 
-def _columns(
-    value: Column, score: str, kind: str, timed: bool = True, of: str = "Routine"
-) -> list[Column]:
-    columns = [
-        Column("rank", "int", "#"),
-        Column("routine", heading=of, audience="people"),
-        Column("timer", audience="machines"),
-        Column("groups", audience="machines"),
-        Column("calls", "int", "#Call"),
-        Column("time_ns", "time_ns", "Time"),
-        Column("percent", "percent", "%Time"),
-        value,
-    ]
-    if kind == "time_ns":
-        columns.append(Column("lost_ns", "time_ns", "Time lost"))
-    else:
-        # With `--order value` the score repeats the value, which has a column already.
-        audience = "all" if score else "machines"
-        columns.append(Column("score", "tau_count", score, audience=audience))  # type: ignore[arg-type]
-    columns += [
-        Column("saved_ns", "time_ns", "Saved\nat most"),
-        Column("saved_percent", "percent", "% of\nprogram"),
-        Column("speedup", "tau_count", "Speedup\nat most"),
-        Column("evidence", heading="Evidence", sentence=True),
-    ]
-    if not timed:
-        columns = [
-            replace(column, audience="machines") if column.name in _OF_TIME else column
-            for column in columns
-        ]
-    return columns
+class _Line(NamedTuple):
+    """A row of the table; `remark`: stands before the evidence."""
+
+    rank: int
+    candidate: Candidate
+    value: float | None
+    score: float
+    remark: str = ""
 
 
-def _row(
-    rank: int, candidate: Candidate, score: float, order: Way, remark: str = ""
-) -> tuple[Cell, ...]:  # fmt: skip
-    routine = candidate.routine
-    parts = [remark] if remark else []
+def _view(
+    title: str,
+    lines: Sequence[_Line],
+    notes: Sequence[str],
+    value: Column,
+    score: Column,
+    timed: bool = True,
+    of: str = "Routine",
+) -> View:
+    """A table with columns for these values and scores; `timed`: whether there are times."""
+    columns: list[tuple[Column, Callable[[_Line], Cell]]] = [
+        (Column("rank", "int", "#"), lambda line: line.rank),
+        (Column("routine", heading=of, audience="people"), _shown_name),
+        (Column("timer", audience="machines"), lambda line: line.candidate.routine.name),
+        (Column("groups", audience="machines"), lambda line: line.candidate.routine.groups),
+        (Column("calls", "int", "#Call"), lambda line: line.candidate.routine.calls),
+        (Column("time_ns", "time_ns", "Time"), lambda line: line.candidate.routine.time_ns),
+        (Column("percent", "percent", "%Time"), lambda line: _percent(line.candidate.share)),
+        (value, lambda line: line.value),
+        (score, lambda line: line.score),
+        (Column("saved_ns", "time_ns", "Saved\nat most"), lambda line: line.candidate.saved_ns),
+        (
+            Column("saved_percent", "percent", "% of\nprogram"),
+            lambda line: _percent(line.candidate.saved_share),
+        ),
+        (Column("speedup", "tau_count", "Speedup\nat most"), lambda line: line.candidate.speedup),
+        (Column("evidence", heading="Evidence", sentence=True), _evidence),
+    ]
+    shown = [
+        replace(column, audience="machines") if not timed and column.name in _OF_TIME else column
+        for column, _ in columns
+    ]
+    return View(title, shown, [[cell(line) for _, cell in columns] for line in lines], notes)
+
+
+def _shown_name(line: _Line) -> str:
+    routine = line.candidate.routine
+    return routine.name if is_kernel(routine.groups) else routine.short
+
+
+def _percent(share: float | None) -> float | None:
+    return None if share is None else 100 * share
+
+
+def _evidence(line: _Line) -> str:
+    routine = line.candidate.routine
+    parts = [line.remark] if line.remark else []
     parts += routine.remarks
     parts += [
         f"{name} {value:.4g}" + (f" {unit}" if unit != "ratio" else "")
         for name, (value, unit) in routine.evidence.items()
     ]
-    return (
-        rank,
-        routine.name if is_kernel(routine.groups) else routine.short,
-        routine.name,
-        routine.groups,
-        routine.calls,
-        routine.time_ns,
-        None if candidate.share is None else 100 * candidate.share,
-        routine.value,
-        score,
-        candidate.saved_ns,
-        None if candidate.saved_share is None else 100 * candidate.saved_share,
-        candidate.speedup,
-        "; ".join(parts),
-    )
+    return "; ".join(parts)
 
 
 def _notes(ranked: Sequence[Candidate], limit: int | None, wall: float, remark: str) -> list[str]:

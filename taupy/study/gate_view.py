@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from taupy import units
@@ -43,50 +43,41 @@ def gate_view(
 
     If all conditions passed, people see the largest changes.
     """
-    columns = [
-        Column("verdict", "text", "Verdict"),
-        Column("condition", "text", "Condition"),
-        Column("name", "text", "Of"),
-        Column("a", "text", "A", "people"),
-        Column("b", "text", "B", "people"),
-        Column("value_a", "float", audience="machines"),
-        Column("value_b", "float", audience="machines"),
-        Column("unit", "text", audience="machines"),
-        Column("change", "float", audience="machines"),
-        Column("change_percent", "percent", "Change %", "people"),
-        Column("interval", "range", f"{100 * confidence:g} % of ratio", "people"),
-        Column("ratio_low", "float", audience="machines"),
-        Column("ratio_high", "float", audience="machines"),
-        Column("p_adjusted", "tau_count", "p"),
-        Column("why", "text", "Why", sentence=True),
+    columns: list[tuple[Column, Callable[[Ruling, Metric], Cell]]] = [
+        (Column("verdict", "text", "Verdict"), lambda ruling, _: _GATE_WORDS[ruling.verdict]),
+        (Column("condition", "text", "Condition"), lambda ruling, _: ruling.condition.text),
+        (Column("name", "text", "Of"), lambda ruling, _: ruling.name),
+        (Column("a", "text", "A", "people"), lambda ruling, metric: quantity(ruling.first, metric)),
+        (
+            Column("b", "text", "B", "people"),
+            lambda ruling, metric: quantity(ruling.second, metric),
+        ),
+        (Column("value_a", "float", audience="machines"), lambda ruling, _: ruling.first),
+        (Column("value_b", "float", audience="machines"), lambda ruling, _: ruling.second),
+        (Column("unit", "text", audience="machines"), lambda _, metric: metric.unit),
+        (Column("change", "float", audience="machines"), lambda ruling, _: ruling.change),
+        (
+            Column("change_percent", "percent", "Change %", "people"),
+            lambda ruling, _: None if ruling.change is None else 100 * ruling.change,
+        ),
+        (
+            Column("interval", "range", f"{100 * confidence:g} % of ratio", "people"),
+            lambda ruling, _: interval_text(*_ends(ruling)),
+        ),
+        (Column("ratio_low", "float", audience="machines"), lambda ruling, _: _ends(ruling)[0]),
+        (Column("ratio_high", "float", audience="machines"), lambda ruling, _: _ends(ruling)[1]),
+        (Column("p_adjusted", "tau_count", "p"), lambda ruling, _: ruling.p),
+        (Column("why", "text", "Why", sentence=True), lambda ruling, _: ruling.why),
     ]
-    rows: list[list[Cell]] = []
     if not machines:
         not_passed = [ruling for ruling in rulings if ruling[0].verdict != "passes"]
         rulings = not_passed or rulings[:PASSED_ROWS]
-    for judged, metric in rulings:
-        low = judged.interval.low if judged.interval else None
-        high = judged.interval.high if judged.interval else None
-        rows.append(
-            [
-                _GATE_WORDS[judged.verdict],
-                judged.condition.text,
-                judged.name,
-                quantity(judged.first, metric),
-                quantity(judged.second, metric),
-                judged.first,
-                judged.second,
-                metric.unit,
-                judged.change,
-                None if judged.change is None else 100 * judged.change,
-                interval_text(low, high),
-                low,
-                high,
-                judged.p,
-                judged.why,
-            ]
-        )
-    return View(title, columns, rows, notes)
+    rows = [[cell(*ruling) for _, cell in columns] for ruling in rulings]
+    return View(title, [column for column, _ in columns], rows, notes)
+
+
+def _ends(ruling: Ruling) -> tuple[float | None, float | None]:
+    return (ruling.interval.low, ruling.interval.high) if ruling.interval else (None, None)
 
 
 def quantity(value: float, metric: Metric) -> str:
