@@ -12,7 +12,11 @@ from taupy.profiledb.database import ProfileDB
 
 
 class Peaks:
-    """One kind of peak of the trials' devices."""
+    """One kind of peak of the trials' devices.
+
+    Attributes:
+        notes: the peak of each GPU that was asked for, or why there is none.
+    """
 
     def __init__(self, db: ProfileDB, metric: Metric, value: str, ceiling: str | None) -> None:
         """Determine the roof.
@@ -40,19 +44,19 @@ class Peaks:
                 "--ceiling NAME, such as fp32, 'tensor bf16' or DRAM"
             )
         self._roofs: dict[str, Ceiling | None] = {}
+        self.notes: dict[str, None] = {}
 
-    def share(
-        self, trial: TrialRow, value: float, time_ns: float | None, notes: list[str]
-    ) -> float:
-        roof = self._roof(trial, notes)
+    def share(self, trial: TrialRow, value: float, time_ns: float | None) -> float:
+        """In percent of the peak; NaN if it is not known."""
+        roof = self._roof(trial)
         if roof is None or not roof.value:
             return float("nan")
         if self.is_rate:
             return 100 * value / roof.value
         return 100 * value / time_ns * 1e9 / roof.value if time_ns else float("nan")
 
-    def _roof(self, trial: TrialRow, notes: list[str]) -> Ceiling | None:
-        """The roof of the trial's GPU; adds one note per GPU."""
+    def _roof(self, trial: TrialRow) -> Ceiling | None:
+        """The roof of the trial's GPU."""
         models = trial_facts.gpu_models(self.db, [trial.id])[trial.id]
         processor = "" if " + " in models else models
         if processor not in self._roofs:
@@ -69,8 +73,7 @@ class Peaks:
         else:
             what = "on several kinds of GPU" if models else "without a known GPU"
             note = f"trials {what} have no peak"
-        if note not in notes:
-            notes.append(note)
+        self.notes[note] = None
         return roof
 
     def _best(self, processor: str) -> Ceiling | None:

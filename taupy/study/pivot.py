@@ -33,9 +33,16 @@ from taupy.model.rows import TimerRow, TrialRow
 from taupy.profiledb import selector, trial_facts
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.dimensions import WITHIN, written
-from taupy.study import pivot_cells as pivot
 from taupy.study.peaks import Peaks
-from taupy.study.pivot_cells import ACROSS, Across, Entry, Labels, Pivot
+from taupy.study.pivot_cells import (
+    ACROSS,
+    Across,
+    Entry,
+    Labels,
+    Pivot,
+    pivoted,
+    relative_to,
+)
 from taupy.units import nearest
 
 ROW_DIMENSIONS = ("routine", *WITHIN, "step")
@@ -202,17 +209,11 @@ def pivot_table(db: ProfileDB, selectors: Sequence[str], layout: Layout) -> Pivo
         raise NoSuchTrial(f"{db.path} has no trials; `taupy run SCRIPT` adds one")
     layout = layout.with_metric()
     labels = _Labels(db, trials, layout)
-    entries: list[Entry] = []
-    metrics: dict[str, Metric] = {}
-    notes: list[str] = []
-    warnings: list[str] = []
-    for cell in layout.cells:
-        source = _Cells(db, trials, layout, labels, cell)
-        entries += source.entries()
-        metrics[cell] = source.metric
-        notes += source.notes
-        warnings += source.warnings
-    table = pivot.pivoted(entries, layout.across)
+    of_metrics = [_Cells(db, trials, layout, labels, cell) for cell in layout.cells]
+    entries = [entry for cells in of_metrics for entry in cells.entries()]
+    table = pivoted(entries, layout.across)
+    notes = [note for cells in of_metrics for note in cells.notes]
+    metrics = {cells.name: cells.metric for cells in of_metrics}
     if not table.rows:
         if "step" in (*layout.rows, *layout.columns):
             raise MissingMetric("these trials have no steps: see docs/steps.md")
@@ -223,13 +224,14 @@ def pivot_table(db: ProfileDB, selectors: Sequence[str], layout: Layout) -> Pivo
             + "; `taupy trials` and `taupy pprof -l` list trials and routines"
         )
     if layout.baseline is not None:
-        table, column = pivot.relative_to(table, layout.baseline)
+        table, column = relative_to(table, layout.baseline)
         notes.append(f"cells are relative to {', '.join(column)}")
         metrics = {cell: Metric(metric.name, "ratio") for cell, metric in metrics.items()}
     most = max(table.counts.values(), default=0)
     if most > 1:
         notes.append(f"a cell with several trials (up to {most}) shows their {layout.across}")
-    return PivotTable(table, layout, metrics, notes, list(dict.fromkeys(warnings)))
+    warnings = dict.fromkeys(warning for cells in of_metrics for warning in cells.warnings)
+    return PivotTable(table, layout, metrics, notes, list(warnings))
 
 
 # --- labels --------------------------------------------------------------------
@@ -282,7 +284,11 @@ class _Labels:
 
 
 class _Cells:
-    """The values of one metric by trial and label."""
+    """The values of one metric by trial and label.
+
+    Attributes:
+        notes, warnings: complete after `entries`.
+    """
 
     def __init__(
         self,
@@ -296,7 +302,8 @@ class _Cells:
         self.layout = layout
         self.labels = labels
         self.name = name
-        self.notes: list[str] = []
+        self._notes: list[str] = []
+        self._peaks: Peaks | None = None
         self.warnings: list[str] = []
         self.timer_names = [
             name for name in (*layout.rows, *layout.columns) if name in ROW_DIMENSIONS
@@ -314,18 +321,21 @@ class _Cells:
         self.trials = [trial for trial in trials if trial.id in having]
         self.metric = metric_shown(values.metric, layout.value)
         if missing := values.missing:
-            self.notes.append(
+            self._notes.append(
                 f"{len(missing)} of {len(trials)} trials have no {name}: "
                 + ", ".join(map(str, missing[:8]))
                 + (" ..." if len(missing) > 8 else "")
             )
-        self._peaks: Peaks | None = None
         if layout.peak:
             self._peaks = Peaks(db, values.metric, layout.value, layout.ceiling)
             self.metric = Metric(self.metric.name, "%")
         # A rate is already divided by its time.
         timed = self._peaks is not None and not self._peaks.is_rate
         self.values = replace(values, over=layout.over, timed=timed)
+
+    @property
+    def notes(self) -> list[str]:
+        return [*self._notes, *(self._peaks.notes if self._peaks is not None else ())]
 
     def entries(self) -> Iterator[Entry]:
         if self.name == DURATION:
@@ -433,7 +443,7 @@ class _Cells:
         if self.layout.match == "exact":
             return {}
         keys = layer_keys(self.values, [{trial.id} for trial in self.trials])
-        self.notes += remarks(keys)
+        self._notes += remarks(keys)
         return {trial.id: of_trial for trial, of_trial in zip(self.trials, keys, strict=True)}
 
     def _names(self, of_sides: Sequence[Answer]) -> dict[int, dict[TimerRow, str]]:
@@ -457,7 +467,7 @@ class _Cells:
         """In percent of the device's peak, if requested; otherwise the value itself."""
         if self._peaks is None:
             return value
-        return self._peaks.share(trial, value, time_ns, self.notes)
+        return self._peaks.share(trial, value, time_ns)
 
 
 def _spelled(keys: Iterable[Key]) -> dict[object, str]:

@@ -8,9 +8,8 @@ from taupy import units
 from taupy.escaping import visible
 from taupy.pprof.view import Cell, Column, Kind, View
 from taupy.profiledb.dimensions import heading
-from taupy.study import pivot_cells as pivot
 from taupy.study.pivot import PEOPLE_ROWS, ROW_DIMENSIONS, PivotTable
-from taupy.study.pivot_cells import Labels
+from taupy.study.pivot_cells import Labels, by_size, first
 
 
 def view(answer: PivotTable) -> View:
@@ -24,7 +23,7 @@ def view(answer: PivotTable) -> View:
     notes = list(answer.notes)
     if outer < len(layout.rows):
         steps = layout.rows[outer] == "step"  # these stay in order
-        table, left = (pivot.first if steps else pivot.by_size)(table, outer, limit)
+        table, left = (first if steps else by_size)(table, outer, limit)
         if left:
             what = "more steps" if steps else "smaller rows"
             notes.insert(0, f"{units.count(left)} {what}: --limit N or --all shows them")
