@@ -93,6 +93,10 @@ class Options(options.Asked):
     limit: int | None = options.limit()
     whole: bool = options.whole("by step: every step")
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.check_ignored("activity", "by", "kernel")
+
 
 PAGES = (Options(), Options(activity=True))
 
@@ -123,7 +127,8 @@ def tables(
         sort: a key of `_ORDERS`; with any other, the largest time first, steps in order.
     """
     if options.activity:
-        return [_busy(gpu_query.busy(db, trial, launches), db.trial(trial).source)]
+        busy = _busy(gpu_query.busy(db, trial, launches), db.trial(trial).source)
+        return [busy.first(options.limit)]
     chosen = of_names(launches, trial, names) if names else launches
     rows = gpu_query.kernels(chosen, options.by)
     notes = list(launches.notes)

@@ -71,9 +71,13 @@ class Options(options.Asked):
     gpu: bool = option(False, "GPU memory held by PyTorch's caching allocator")
     limit: int | None = options.limit()
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.check_ignored("series", "by")
+
     @property
     def alone(self) -> bool:
-        return self.series or self.by != "step"
+        return self.by != "step"
 
 
 PAGES = tuple(Options(by) for by in ("routine", "phase", "layer", "callpath", "thread"))
@@ -85,7 +89,7 @@ def views(db: ProfileDB, trial: int, options: Options) -> list[View]:
         (CUDA, "MEMORY OF PYTORCH ON GPUS") if options.gpu else (HOST, "RESIDENT MEMORY")
     )
     why = _WHY_NO_GPU if options.gpu else _WHY
-    if options.by == "step" and not options.series:
+    if options.by == "step":
         return _by_step(db, trial, options, why)
     series = _gpu_series(db, trial) if options.gpu else query.timeline(db, trial, RESIDENT)
     if options.series:

@@ -112,6 +112,14 @@ class Asked:
             elif value < setting.least:
                 raise UsageError(f"{entry.name} must be at least {setting.least}")
 
+    def check_ignored(self, switch: str, *others: str) -> None:
+        """Raises UsageError if the switch is on and one of these options, which then says nothing,
+        has another value than its default."""
+        default = {entry.name: entry.default for entry in fields(self)}
+        given = [name for name in others if getattr(self, name) != default[name]]
+        if getattr(self, switch) and given:
+            raise UsageError(f"--{switch} takes no {' or '.join(f'--{name}' for name in given)}")
+
 
 # --- what a command is given ---------------------------------------------------
 

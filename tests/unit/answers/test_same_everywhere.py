@@ -278,6 +278,18 @@ def test_a_notebook_takes_the_options_of_the_command(name):
     }
 
 
+@pytest.mark.parametrize(
+    ("words", "refusal"),
+    [
+        ("kernels 3 --activity --by layer --kernel gemm", "--activity takes no --by or --kernel"),
+        ("memory 1 --series --by step", "--series takes no --by"),
+    ],
+)
+def test_an_option_that_would_say_nothing_is_refused(path, capsys, words, refusal):
+    assert main(words.split()) == 2
+    assert capsys.readouterr() == ("", f"taupy: {refusal}\n")
+
+
 def test_each_exception_is_one():
     for (name, where), reason in EXCEPTIONS.items():
         assert reason
