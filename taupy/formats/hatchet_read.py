@@ -20,6 +20,7 @@ from taupy.formats import limits
 from taupy.formats.reading import refusal, whole
 from taupy.formats.registry import IMPORT_NOTES
 from taupy.formats.stacks import Timers, profile_of, routine_timer
+from taupy.model.forest import subroutines
 from taupy.model.profile import (
     ROOT_TIMER,
     TIME,
@@ -175,19 +176,17 @@ class _Reading:
                 rows.append([])
             if first and (values := self._values.get(key, {}).get(thread)):
                 rows[row].append(values)
-        inclusive, exclusive = {}, {}
+        calls = array("q", [self._count(self._sum(some, "calls")) for some in rows])
+        tree = CallTree(timer, parent, calls, subroutines(parent, calls))
         for name, metric in self._metrics.items():
             own = [self._sum(some, name) for some in rows]
             total = [self._sum(some, name + _INCLUSIVE) for some in rows]
             if all(value != value for value in (*own, *total)):
                 continue  # not measured on this thread
-            inclusive[metric.name], exclusive[metric.name] = _completed(parent, own, total)
-        calls = array("q", [self._count(self._sum(some, "calls")) for some in rows])
-        subroutines = array("q", bytes(8 * len(rows)))
-        for row, above in enumerate(parent):
-            if above >= 0:
-                subroutines[above] += calls[row]
-        return CallTree(timer, parent, calls, subroutines, inclusive, exclusive)
+            tree.inclusive[metric.name], tree.exclusive[metric.name] = _completed(
+                parent, own, total
+            )
+        return tree
 
     def _order(self, thread: Thread) -> list[tuple[str, int, bool]]:
         """Nodes, callers first: key, position of the caller, and whether this is the node's first

@@ -14,6 +14,7 @@ from taupy.formats import protowire as wire
 from taupy.formats.protowire import WireError
 from taupy.formats.reading import refusal
 from taupy.formats.registry import IMPORT_NOTES
+from taupy.model.forest import inclusive
 from taupy.model.kernel_names import kernel_timer
 from taupy.model.profile import (
     ROOT_TIMER,
@@ -438,9 +439,7 @@ class _Reader:
 
 def _columns(own: list[int], parent: array[int]) -> tuple[array[int], array[int]]:
     """Exclusive and inclusive values; doubles if a sum does not fit 64 bits."""
-    total = own[:]
-    for row in range(len(own) - 1, 0, -1):
-        total[parent[row]] += total[row]
+    total = inclusive(parent, own)
     if max(map(abs, [*own, *total])) <= limits.SUM:
         return array("q", own), array("q", total)
     return array("d", own), array("d", total)  # type: ignore[return-value]

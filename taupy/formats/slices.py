@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from taupy.formats import limits
+from taupy.model.forest import subroutines
 from taupy.model.profile import CallTree
 from taupy.model.streams import Owner
 
@@ -81,15 +82,11 @@ class Timeline:
         """Build the tree; the root's inclusive time is its children's sum, its exclusive time 0."""
         self._inclusive[0] = -self._exclusive[0]
         self._exclusive[0] = 0
-        parent, calls = self._parent, self._calls
-        subroutines = array("q", [0] * len(parent))
-        for row in range(1, len(parent)):
-            subroutines[parent[row]] += calls[row]
         self.tree = CallTree(
             timer=array("q", self._timer),
-            parent=array("q", parent),
-            calls=array("q", calls),
-            subroutines=subroutines,
+            parent=array("q", self._parent),
+            calls=array("q", self._calls),
+            subroutines=subroutines(self._parent, self._calls),
             inclusive={"time": array("q", self._inclusive)},
             exclusive={"time": array("q", self._exclusive)},
         )

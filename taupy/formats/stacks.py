@@ -11,6 +11,7 @@ from pathlib import Path
 from taupy.errors import FormatError
 from taupy.formats import limits
 from taupy.model import invariants
+from taupy.model.forest import inclusive, subroutines
 from taupy.model.profile import ROOT_TIMER, CallTree, Metric, Profile, ThreadProfile, Timer
 
 _OUR_PLACE = re.compile(r"(.*) \[\{([^{}]+)\}\{([1-9][0-9]{0,8})\}\]", re.DOTALL)
@@ -113,21 +114,15 @@ def joined_tree(parts: Sequence[tuple[Metric, Stacks]], timers: Timers) -> CallT
     parent = array("q", [above - skip for above in whole.parent[skip:]])
     parent[0] = -1
     calls = whole.calls[skip:]
-    subroutines = array("q", [0]) * len(timer)
     exclusive = {
         name: _column(values[skip:], whole=units[name] == "ns") for name, values in weights.items()
     }
-    inclusive = {name: column[:] for name, column in exclusive.items()}
-    for row in range(len(timer) - 1, 0, -1):
-        subroutines[parent[row]] += calls[row]
-        for column in inclusive.values():
-            column[parent[row]] += column[row]
     return CallTree(
         timer=timer,
         parent=parent,
         calls=calls,
-        subroutines=subroutines,
-        inclusive=inclusive,
+        subroutines=subroutines(parent, calls),
+        inclusive={name: inclusive(parent, column) for name, column in exclusive.items()},
         exclusive=exclusive,
     )
 

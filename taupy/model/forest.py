@@ -1,4 +1,4 @@
-"""Call paths as a forest: links, preorder, and the outermost row of each key.
+"""Call paths as a forest: links, preorder, the outermost row of each key, and sums up the tree.
 
 Everything here is iterative and linear in the number of rows: there may be a million, up to a
 hundred thousand deep.
@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
+from typing import TypeVar
+
+_Column = TypeVar("_Column", array[int], list[int], list[float])
 
 
 class Links:
@@ -84,3 +87,26 @@ def outermost(parent: Sequence[int], keys: Sequence[int]) -> array[int]:
                 push(child)
                 child = next_sibling[child]
     return rows
+
+
+def subroutines(parent: Sequence[int], calls: Sequence[int]) -> array[int]:
+    """For each row, the calls of the rows directly below it."""
+    below = array("q", bytes(8 * len(parent)))
+    for above, count in zip(parent, calls, strict=True):
+        if above >= 0:
+            below[above] += count
+    return below
+
+
+def inclusive(parent: Sequence[int], exclusive: _Column) -> _Column:
+    """For each row, its value and those of all rows below it; callers must precede callees.
+
+    A row whose value is NaN has none, and adds nothing to its caller.
+    """
+    sums = exclusive[:]
+    for row in range(len(sums) - 1, 0, -1):
+        value, above = sums[row], parent[row]
+        if above >= 0 and value == value:
+            own = sums[above]
+            sums[above] = own + value if own == own else value
+    return sums

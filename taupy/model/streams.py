@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
+from taupy.model.forest import inclusive, subroutines
 from taupy.model.gpu import NO_OWNER, Configuration, Launch
 from taupy.model.profile import (
     ABSENT,
@@ -182,23 +183,19 @@ def _thread(stream: _Stream) -> ThreadProfile:
     rows = len(stream.timer)
     parent = array("q", stream.parent)
     calls = array("q", stream.calls)
-    subroutines = array("q", [0] * rows)
-    for above, entered in zip(parent, calls, strict=True):
-        if above >= 0:
-            subroutines[above] += entered
     time = array("q", stream.time_ns)
     tree = CallTree(
         timer=array("q", stream.timer),
         parent=parent,
         calls=calls,
-        subroutines=subroutines,
-        inclusive={"time": _added_up(parent, time)},
+        subroutines=subroutines(parent, calls),
+        inclusive={"time": inclusive(parent, time)},
         exclusive={"time": time},
     )
     for metric, counted in stream.values.items():
         exclusive = _column(rows, counted, calls)
         tree.exclusive[metric] = exclusive
-        tree.inclusive[metric] = _added_up(parent, exclusive)
+        tree.inclusive[metric] = inclusive(parent, exclusive)
     return ThreadProfile(
         stream.thread,
         tree,
@@ -213,17 +210,6 @@ def _column(rows: int, counted: Mapping[int, float], calls: array[int]) -> array
     if all(isinstance(cell, int) for cell in cells):
         return array("q", cells)
     return array("d", cells)
-
-
-def _added_up(parent: array[int], exclusive: array[int]) -> array[int]:
-    inclusive = array(exclusive.typecode, exclusive)
-    for row in range(len(parent) - 1, 0, -1):
-        value, above = inclusive[row], parent[row]
-        if above >= 0 and value == value:  # false for NaN: the row has no value
-            inclusive[above] = (
-                value if inclusive[above] != inclusive[above] else (inclusive[above] + value)
-            )
-    return inclusive
 
 
 def merged_events(events: list[UserEvent]) -> list[UserEvent]:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from math import isnan
 
 from taupy.errors import TaupyError
+from taupy.model.forest import inclusive
 from taupy.model.profile import ABSENT, CallTree, Metric, Profile, ThreadProfile
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.identity import callpath_ids, timer_ids
@@ -246,12 +247,8 @@ def with_values(
             for row, calls in enumerate(tree.calls)
         ]
         own[0] = 0.0
-        whole = own.copy()
-        for row in range(len(own) - 1, 0, -1):
-            above = tree.parent[row]
-            if not isnan(whole[row]):
-                whole[above] = whole[row] + (0 if isnan(whole[above]) else whole[above])
-        tree.exclusive[name], tree.inclusive[name] = _column("d", own), _column("d", whole)
+        tree.exclusive[name] = _column("d", own)
+        tree.inclusive[name] = _column("d", inclusive(tree.parent, own))
     return ThreadProfile(measured.thread, tree)
 
 

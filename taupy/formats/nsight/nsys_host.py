@@ -20,6 +20,7 @@ from taupy.formats.launchers import Launchers
 from taupy.formats.nsight.nsys_tables import Tables
 from taupy.formats.places import shown_file
 from taupy.formats.slices import Timeline, overlaps
+from taupy.model.forest import inclusive
 from taupy.model.profile import CallTree, Thread, ThreadProfile, Timer, UserEvent
 from taupy.model.progress import Progress
 from taupy.model.streams import Owner
@@ -351,16 +352,13 @@ class _Samples:
 
     def tree(self) -> CallTree:
         exclusive = array("q", self._own)
-        inclusive = exclusive[:]
-        for row in range(len(inclusive) - 1, 0, -1):
-            inclusive[self._parent[row]] += inclusive[row]
         none = array("q", [0] * len(exclusive))
         return CallTree(
             array("q", self._timer),
             array("q", self._parent),
             none,
             none[:],
-            {"samples": inclusive},
+            {"samples": inclusive(self._parent, exclusive)},
             {"samples": exclusive},
         )
 
