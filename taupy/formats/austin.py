@@ -74,7 +74,7 @@ def read(source: Path, progress: Progress) -> Iterator[Profile]:
         ThreadProfile(thread, stacks.tree(metric, timers))
         for thread, stacks in zip(_threads(threads), threads.values(), strict=True)
     ]
-    profile = profile_of(source, timers, thread_profiles, [metric])
+    profile = profile_of(source, timers.timers, thread_profiles, [metric])
     if negative:
         profile.metadata[IMPORT_NOTES] = f"omitted: {several(negative, 'sample')} of negative time"
     profile.metadata |= {f"austin {name}": value for name, value in facts.items()}

@@ -108,7 +108,7 @@ def read(source: Path, progress: Progress) -> Iterator[Profile]:
         ThreadProfile(_thread(place, number), stacks.tree(metric, timers))
         for number, (place, stacks) in enumerate(threads.items())
     ]
-    yield profile_of(source, timers, thread_profiles, [metric])
+    yield profile_of(source, timers.timers, thread_profiles, [metric])
 
 
 def _merged(threads: dict[str, Stacks], timers: Timers) -> Stacks:

@@ -145,7 +145,7 @@ class _Reading:
         threads = sorted(self._threads, key=lambda thread: thread.place)
         thread_profiles = [ThreadProfile(thread, self._tree(thread)) for thread in threads]
         metrics = list(self._metrics.values())
-        profile = profile_of(self._source, self._timers, thread_profiles, metrics)
+        profile = profile_of(self._source, self._timers.timers, thread_profiles, metrics)
         if any(metric.name == "hatchet.time" for metric in metrics):
             profile.metadata[IMPORT_NOTES] = (
                 "Hatchet's files do not state the unit of time: it is stored as hatchet.time"

@@ -302,7 +302,7 @@ class _Reading:
         ]
         profile = profile_of(
             self._source,
-            self._timers,
+            self._timers.timers,
             profiles,
             [TIME],
             application=names[0] if len(set(names)) == 1 else "",

@@ -78,7 +78,7 @@ class _Reading:
             for place, of in self._stacks.items()
         ]
         threads.sort(key=lambda measured: measured.thread)
-        return profile_of(self._source, self._timers, threads, metrics)
+        return profile_of(self._source, self._timers.timers, threads, metrics)
 
     def _node(self, node: Any, place: str, above: tuple[int, ...]) -> tuple[int, ...]:
         """Add a node's values; its path."""

@@ -19,7 +19,6 @@ from taupy.formats import limits, reading
 from taupy.formats.marshal_ import Damaged, Reader
 from taupy.formats.reading import refusal
 from taupy.formats.registry import IMPORT_NOTES, Format
-from taupy.formats.stacks import Timers as StackTimers
 from taupy.formats.stacks import nothing_to_write, profile_of
 from taupy.formats.tau.names import CUT
 from taupy.formats.tau.rows import Rows
@@ -111,12 +110,10 @@ def read(source: Path, progress: Progress) -> Iterator[Profile]:
     timers = Timers()
     tree, _ = call_tree(rows, timers)
     profile = profile_of(
-        source, StackTimers(), [ThreadProfile(Thread(0, 0, 0), tree)], [TIME],
+        source, timers.timers, [ThreadProfile(Thread(0, 0, 0), tree)], [TIME],
         application=_application(source, checked),
+        duration_ns=max((_ns(stat.cumulative) for _, stat, _ in checked), default=0),
     )  # fmt: skip
-    profile.timers = timers.timers
-    largest = max((_ns(stat.cumulative) for _, stat, _ in checked), default=0)
-    profile.duration_ns = largest
     profile.metadata[IMPORT_NOTES] = _COUNTED if counted_only else _NOTE
     yield profile
 

@@ -266,7 +266,7 @@ def _profile_of_threads(
         ThreadProfile(thread, joined_tree(parts, timers)) for thread, parts in by_thread.items()
     ]
     metrics = {metric.name: metric for parts in by_thread.values() for metric, _ in parts}
-    return profile_of(source, timers, threads, list(metrics.values()))
+    return profile_of(source, timers.timers, threads, list(metrics.values()))
 
 
 def _all_ours(profiles: list[_Profile]) -> list[tuple[Thread, Metric | None]] | None:

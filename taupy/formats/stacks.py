@@ -190,7 +190,7 @@ def _column(values: Sequence[int | float], *, whole: bool) -> array[int]:
 
 def profile_of(
     source: Path,
-    timers: Timers,
+    timers: list[Timer],
     threads: list[ThreadProfile],
     metrics: list[Metric],
     *,
@@ -212,7 +212,7 @@ def profile_of(
         experiment="default",
         started_at=source.stat().st_mtime,
         duration_ns=duration_ns,
-        timers=timers.timers,
+        timers=timers,
         threads=threads,
         metrics=metrics,
     )

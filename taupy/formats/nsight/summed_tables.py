@@ -25,6 +25,7 @@ from taupy.formats.gpu_records import (
     root_timer,
 )
 from taupy.formats.registry import IMPORT_NOTES
+from taupy.formats.stacks import profile_of
 from taupy.formats.tau.names import CUT
 from taupy.model.gpu import Configuration, Device, Extent, Launch
 from taupy.model.kernel_names import kernel_timer
@@ -229,25 +230,16 @@ class SummedTables:
         threads += self._streams()
         notes = {IMPORT_NOTES: "\n".join(self.notes)} if self.notes else {}
         names = {**{thread.thread.context - 1: "" for thread in threads}, **self._devices}
-        return Profile(
-            uuid="",
-            application=path.name.partition(".")[0] or path.name,
-            experiment="default",
-            started_at=path.stat().st_mtime,
-            duration_ns=max(
-                (int(thread.tree.inclusive["time"][0]) for thread in threads), default=0
-            ),
-            timers=self.timers,
-            threads=threads,
-            metrics=[TIME, *(Metric(name, unit) for name, unit in sorted(self._units.items()))],
-            source=tool,
-            metadata={**metadata, **notes},
-            devices=[
-                Device(0, ordinal, name or f"GPU {ordinal}")
-                for ordinal, name in sorted(names.items())
-                if ordinal >= 0
-            ],
-        )
+        metrics = [TIME, *(Metric(name, unit) for name, unit in sorted(self._units.items()))]
+        profile = profile_of(path, self.timers, threads, metrics)
+        profile.source = tool
+        profile.metadata = {**metadata, **notes}
+        profile.devices = [
+            Device(0, ordinal, name or f"GPU {ordinal}")
+            for ordinal, name in sorted(names.items())
+            if ordinal >= 0
+        ]
+        return profile
 
     def _streams(self) -> list[ThreadProfile]:
         builder = StreamBuilder(self.timers)
