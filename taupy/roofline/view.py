@@ -23,8 +23,8 @@ def points_view(
     records = [record(placement, rank) for rank, placement in enumerate(placements, 1)]
     columns = _columns(records)
     rows = []
-    for of_point, label in zip(records, labels(placements, _SHORTEST), strict=True):
-        cells = {name: _finite(cell) for name, cell in by_column(of_point).items()}
+    for values, label in zip(records, labels(placements, _SHORTEST), strict=True):
+        cells = {name: _finite(cell) for name, cell in by_column(values).items()}
         shown = _for_people(cells) | {"short": cells["name"] if full_names else label}
         rows.append([
             (shown if column.audience == "people" else cells).get(column.name)
@@ -35,8 +35,8 @@ def points_view(
 
 def _columns(records: Sequence[Mapping[str, Any]]) -> list[Column]:
     levels, precisions = levels_and_precisions(records)
-    of_several: Audience = "all" if len({each["trial"] for each in records}) > 1 else "machines"
-    swept = any(each["parameter"] is not None for each in records)
+    of_several: Audience = "all" if len({values["trial"] for values in records}) > 1 else "machines"
+    swept = any(values["parameter"] is not None for values in records)
     of_sweep: Audience = "all" if swept else "machines"
     intensities = [column_name("intensity", level) for level in levels]
     return [
