@@ -47,36 +47,39 @@ _COLUMNS = (
     Column("file", audience="machines"),
 )
 
-_FULL_NAME, _WHAT = 2, 3
-"""Places of columns in a row; the first is the name for people."""
-
 Fitting = tuple[int | None, float | None, str]
 """Block size, occupancy in percent, and limiter."""
 
 
 def table(rows: Iterable[tuple[KernelCode, Fitting]], notes: Sequence[str] = ()) -> View:
     """One line per kernel and chip."""
+    rows = list(rows)
     cells = [_row(code, fitting) for code, fitting in rows]
-    what = {kind: sum(row[_WHAT] == kind for row in cells) for kind in ("kernel", "function")}
-    counted = ", ".join(
-        f"{number} {kind}{'s' * (number > 1)}" for kind, number in what.items() if number
-    )
-    names = [str(row[_FULL_NAME]) for row in cells]
+    kernels = sum(code.is_kernel for code, _ in rows)
+    numbers = {"kernel": kernels, "function": len(rows) - kernels}
+    counted = ", ".join(several(number, what) for what, number in numbers.items() if number)
+    names = [code.full_name for code, _ in rows]
     return View(f"KERNELS AT REST: {counted or 'none'}", _COLUMNS, cells, notes, kernels=names)
 
 
-def _row(code: KernelCode, fitting: Fitting) -> tuple[Cell, ...]:
-    kinds = by_kind([code])
-    depth = max((loop.depth for loop in code.loops), default=0)
-    return (
-        code.full_name, code.name, code.full_name, "kernel" if code.is_kernel else "function",
-        code.chip, code.registers, code.peak_live,
-        code.shared_bytes, code.stack_bytes, code.local_bytes, code.spills, code.spill_bytes,
-        code.launch.dynamic_shared, code.launch.block, code.launch.most_threads,
-        *fitting, code.instructions, *(kinds.get(kind, 0) for kind in KINDS), code.blocks,
-        len(code.loops), depth, code.branches, code.divergent, len(code.calls),
-        int(code.indirect), code.peak_at, code.compiler, code.module, code.file,
-    )  # fmt: skip
+def _row(code: KernelCode, fitting: Fitting) -> list[Cell]:
+    """The code's attributes by the names of columns, and what is computed from them."""
+    counts = by_kind([code])
+    computed: dict[str, Cell] = {
+        "kernel": code.full_name,
+        "what": "kernel" if code.is_kernel else "function",
+        "dynamic_shared_bytes": code.launch.dynamic_shared,
+        "block_asked": code.launch.block,
+        "most_threads": code.launch.most_threads,
+        **dict(zip(("block", "occupancy_percent", "limiter"), fitting, strict=True)),
+        **{kind: counts.get(kind, 0) for kind in KINDS},
+        "loops": len(code.loops),
+        "loop_depth": max((loop.depth for loop in code.loops), default=0),
+        "calls": len(code.calls),
+        "indirect": int(code.indirect),
+    }
+    names = [column.name for column in _COLUMNS]
+    return [computed[name] if name in computed else getattr(code, name) for name in names]
 
 
 def details(code: KernelCode) -> Iterator[View]:
