@@ -176,22 +176,17 @@ def run(args: argparse.Namespace) -> int:
     named_points = aliased(_points(args, parts, timings), args.alias)
     wishes = Wishes(args.ceilings, args.peak, args.latency, args.threads)
     placements = placed(wishes, named_points, work, known_ceilings(stored_ceilings))
+    all_ceilings = [*stored_ceilings, *(own for own_work in work for own in own_work.ceilings)]
     drawing = Drawing(
         placements,
-        args.chart or (),
-        args.level,
-        args.theme,
-        args.top,
-        also(
-            args.also,
-            placements,
-            known_ceilings(
-                [*stored_ceilings, *(own for own_work in work for own in own_work.ceilings)]
-            ),
-        ),
-        args.equal_decades,
-        args.title or "",
-        _size(args.size),
+        kinds=args.chart or (),
+        level=args.level,
+        theme=args.theme,
+        top=args.top,
+        also=also(args.also, placements, known_ceilings(all_ceilings)),
+        equal_decades=args.equal_decades,
+        title=args.title or "",
+        size=_size(args.size),
     )
     write(args.output, drawing)
     for form, path in args.export:

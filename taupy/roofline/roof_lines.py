@@ -146,13 +146,13 @@ def _roof(
         role,
         begin + chart.value_label(what, ceiling.value, ceiling.unit, ceiling.source),
         path,
-        "muted" if drawn.further else color,
-        "dashed" if drawn.further else "solid",
-        ceiling.value,
-        ceiling.unit,
-        ceiling.source,
-        ceiling.reference or ceiling.pattern,
-        drawn.roofs.processor,
+        color="muted" if drawn.further else color,
+        style="dashed" if drawn.further else "solid",
+        value=ceiling.value,
+        unit=ceiling.unit,
+        source=ceiling.source,
+        reference=ceiling.reference or ceiling.pattern,
+        processor=drawn.roofs.processor,
     )
 
 
@@ -176,13 +176,13 @@ class LaunchCeiling:
             "launch",
             self.label,
             ((ends[0], self.height), (ends[1], self.height)),
-            style.colors.get(self.point, "muted"),
-            "dotted",
-            self.height,
-            "flop/s",
-            self.ceiling.source,
-            self.ceiling.reference,
-            self.ceiling.processor,
+            color=style.colors.get(self.point, "muted"),
+            style="dotted",
+            value=self.height,
+            unit="flop/s",
+            source=self.ceiling.source,
+            reference=self.ceiling.reference,
+            processor=self.ceiling.processor,
         )
 
 

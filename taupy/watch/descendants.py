@@ -87,7 +87,7 @@ class Descendants:
             return
         if newest != before or self.unborn:
             self.newest = newest
-            seen = self._of_few(before, now) if are_few else self._of_all(before, now)
+            seen = self._examine_each(before, now) if are_few else self._list_all(before, now)
             if self._is_late(now) and newest > before:
                 self.unseen += max(0, newest - before - seen)
         if self.looked_ns:
@@ -97,14 +97,14 @@ class Descendants:
     def _is_late(self, now: int) -> bool:
         return self.looked_ns != 0 and now - self.looked_ns > _IN_TIME_NS
 
-    def _of_few(self, before: int, now: int) -> int:
+    def _examine_each(self, before: int, now: int) -> int:
         """Examine each process that began since `before`; returns their number."""
         begun = set(range(before + 1, self.newest + 1))
         exist = self._take_in(begun | self.unborn, now)
         self.unborn = begun - exist
         return len(exist & begun)
 
-    def _of_all(self, before: int, now: int) -> int:
+    def _list_all(self, before: int, now: int) -> int:
         """The same from a list of all processes; the first time, only those that began after the
         program."""
         pids = {int(name) for name in posix.listdir("/proc") if name.isdigit()}
@@ -116,7 +116,7 @@ class Descendants:
 
     def _take_in(self, pids: set[int], now: int) -> set[int]:
         """Note those below the program, parents before children; returns those that exist."""
-        exist, others = pids & self.tree, {}
+        exist, parents = pids & self.tree, {}
         for pid in sorted(pids - self.tree):
             if (born := _born(pid)) is None:
                 continue
@@ -124,11 +124,11 @@ class Descendants:
             if self._is_ours(pid, born[1]):
                 self._add(pid, born, now)
             else:
-                others[pid] = born[1]
+                parents[pid] = born[1]
                 _close(born)
-        while ours := [pid for pid, parent in others.items() if parent in self.tree]:
+        while ours := [pid for pid, parent in parents.items() if parent in self.tree]:
             for pid in ours:
-                del others[pid]
+                del parents[pid]
                 if (born := _born(pid)) is not None:
                     self._add(pid, born, now)
         return exist

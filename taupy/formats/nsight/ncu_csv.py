@@ -200,7 +200,7 @@ class _Reader:
             key = self._key(cells)
             if current is None or key != current.key:
                 if current is not None:
-                    yield _whole(current)
+                    yield _completed(current)
                 application = cells.get("Process Name", "")
                 current = _Launch(key, application, self._launch(cells))
             for value in row.values:
@@ -208,7 +208,7 @@ class _Reader:
             if self.table.kind == "pivot":
                 self._take_pivot(current.counted, cells)
         if current is not None:
-            yield _whole(current)
+            yield _completed(current)
 
     def _key(self, cells: Mapping[str, str]) -> Key:
         if self.table.kind == "pivot":
@@ -279,7 +279,7 @@ def _take(counted: Counted, value: Value) -> None:
         counted.ranges[name] = scaled(value.least), scaled(value.largest)
 
 
-def _whole(launch: _Launch) -> _Launch:
+def _completed(launch: _Launch) -> _Launch:
     """Mark the launch as failed if it has neither values nor extents."""
     launch.counted.failed = not launch.counted.values and launch.counted.block is None
     return launch
