@@ -455,6 +455,9 @@ class Database(api.Database):
         *fail_on: str,
         baseline: str | int,
         trials: Sequence[str | int] = (selector.LATEST,),
+        over: Over = "total",
+        match: Level = "auto",
+        table: Mapping[str, object] | None = None,
         alpha: float = verdicts.ALPHA,
         min_share: float = verdicts.MIN_SHARE,
     ) -> pd.DataFrame:
@@ -470,13 +473,20 @@ class Database(api.Database):
             taupy.errors.UsageError: a condition is invalid, or its pattern matches nothing.
         """
         parsed = [conditions.parse(text) for text in fail_on]
-        question = compare.Options(baseline=str(baseline), alpha=alpha, min_share=min_share)
+        question = compare.Options(
+            baseline=str(baseline),
+            over=over,
+            match=match,
+            table=NameTable(table) if table else None,
+            alpha=alpha,
+            min_share=min_share,
+        )
         with self._opened() as db:
             compared = compare.compared(db, list(map(str, trials)), question)
             judgement = gate.judge(compared, parsed)
             conclusion = gate.concluded(compared, judgement)
-        table = gate_view.conclusion_view(parsed, judgement, conclusion, True, 1 - alpha)
-        frame = forms.frame([table])
+        rulings = gate_view.conclusion_view(parsed, judgement, conclusion, True, 1 - alpha)
+        frame = forms.frame([rulings])
         frame.attrs.update(
             exit_code=judgement.exit_code,
             not_comparable=[difference.text for difference in compared.apart],

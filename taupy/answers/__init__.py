@@ -42,3 +42,30 @@ EXCEPTIONS = {
 A page, which cannot be asked, shows an answer with the options of its `PAGES`. Programs, such as
 notebooks, get all rows: they have no `whole`.
 """
+
+_GATE = "db.gate(CONDITION) of a notebook gives the rulings, which are no rows of compare"
+_EXIT_CODE = "it changes the exit code alone; a notebook sees rulings, and `not_comparable`"
+_RUNS = "it runs programs; db.gate judges trials that are stored"
+_BLOCKS = "it ranks block sizes of stored code, and is no sweep of trials"
+
+COMMANDS_ONLY = {
+    ("compare", "--fail-on"): _GATE,
+    ("compare", "--undecided"): _EXIT_CODE,
+    ("compare", "--allow"): _EXIT_CODE,
+    ("compare", "--junit"): "it writes a file for CI",
+    ("gate", "--undecided"): _EXIT_CODE,
+    ("gate", "--allow"): _EXIT_CODE,
+    ("gate", "--junit"): "it writes a file for CI",
+    ("gate", "--budget"): _RUNS,
+    ("gate", "--max-pairs"): _RUNS,
+    ("gate", "--quiet"): _RUNS,
+    ("sweep", "--show"): "frame(NAME) of the sweep in a notebook",
+    ("sweep", "--plot"): "plot(FILE) of the sweep in a notebook",
+    ("sweep", "--block"): _BLOCKS,
+    ("sweep", "--kernel"): _BLOCKS,
+}
+"""Of commands about several trials, the options that methods of `notebook.Database` lack; and why.
+
+No command lacks an option of a method. A gate takes none of compare's options that no condition
+heeds: a condition has its own metric, rows and least change.
+"""

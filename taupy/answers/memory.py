@@ -80,7 +80,10 @@ class Options(options.Asked):
         return self.by != "step"
 
 
-PAGES = tuple(Options(by) for by in ("routine", "phase", "layer", "callpath", "thread"))
+PAGES = (
+    *(Options(by) for by in ("routine", "phase", "layer", "callpath", "thread")),
+    Options(gpu=True),
+)
 
 
 def views(db: ProfileDB, trial: int, options: Options) -> list[View]:

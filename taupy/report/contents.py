@@ -174,9 +174,11 @@ def _views(
     *options: _Options,
 ) -> list[View]:
     """The tables of an answer; none where a command would say why there are none."""
-    with suppress(Nothing):
-        return [view for choice in options for view in views(db, trial.id, choice)]
-    return []
+    tables: list[View] = []
+    for choice in options:
+        with suppress(Nothing):
+            tables += views(db, trial.id, choice)
+    return tables
 
 
 def _overview(answer: Report, forest: Forest, of_phases: Sequence[View]) -> list[Part]:
@@ -278,7 +280,7 @@ def _memory(db: ProfileDB, trial: TrialRow, _: Contents) -> list[Part]:
     grown = _views(db, trial, memory.views, *memory.PAGES)
     if not grown:
         return []
-    parts = [Part(lines=grown[0].notes)]
+    parts = [Part(lines=[*dict.fromkeys(note for view in grown for note in view.notes)])]
     for view in _views(db, trial, memory.views, memory.Options(series=True)):
         lines = _over_time(view)[:_MOST_LINES]
         parts.insert(0, Part("Resident memory over time (sampled)", series=lines))

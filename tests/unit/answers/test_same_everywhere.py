@@ -17,7 +17,7 @@ from taupy.answers.answer import module
 from taupy.commands import command_module, main
 from taupy.errors import TaupyError
 from taupy.model.options import settings
-from taupy.model.sampled import GROWTH, KIB, PEAK, RESIDENT, STATES
+from taupy.model.sampled import CUDA, GROWTH, KIB, PEAK, RESIDENT, STATES
 from taupy.model.step_times import TOKENS as TOKENS_OF_A_STEP
 from taupy.network.steps import TOKENS
 from taupy.pprof.cells import seen_by, with_short_kernels
@@ -72,6 +72,8 @@ def path(tmp_path, monkeypatch):
         event(RESIDENT, [100.0, 300.0], KIB),
         *(replace(event(GROWTH, [50.0], KIB), row=row) for row in (2, 4, 5)),
         replace(event(PEAK, [300.0], KIB), row=5),
+        replace(event(CUDA.growth, [70.0], KIB), row=4),
+        replace(event(CUDA.peak, [90.0], KIB), row=4),
     ]
     profile.threads[0].user_events += [
         replace(event(state, [30.0, 40.0]), row=row) for state in STATES[:2] for row in (2, 4)

@@ -166,6 +166,11 @@ def test_the_gate(tmp_path):
     assert frame["verdict"].tolist() == ["FAILED"]
     assert frame["change"][0] == pytest.approx(1.01, abs=0.01)
     assert frame["p_adjusted"][0] == pytest.approx(2 / 252)
+    named = {"table": {"mine": "f"}, "over": "max"}
+    frame_of_table = db.gate(
+        "time of mine > +5%", baseline="app/before", trials=["app/after"], **named
+    )
+    assert frame_of_table["verdict"].tolist() == ["FAILED"]
     assert "judged 1: 1 failed, 0 undecided, 0 passed" in frame.attrs.pop("notes")
     assert frame.attrs == {"exit_code": 3, "not_comparable": []}
 

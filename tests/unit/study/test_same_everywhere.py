@@ -1,8 +1,6 @@
 """Answers about several trials are the same from a command and in a notebook, for every option.
 
-Not compared: `--all`, since programs get all rows; the rulings of `compare --fail-on`, which a CSV
-file does not hold; and options of commands that are no part of the question (`--show` and pictures
-of a sweep, which are `frame(NAME)` and `plot(FILE)` in a notebook).
+Not compared: `--all`, since programs get all rows; and what `COMMANDS_ONLY` lists.
 """
 
 from __future__ import annotations
@@ -14,8 +12,8 @@ import json
 import pytest
 
 import taupy.notebook
-from taupy.answers import compare
-from taupy.commands import main
+from taupy.answers import COMMANDS_ONLY, compare
+from taupy.commands import command_parser, main
 from taupy.errors import TaupyError
 from taupy.model.options import settings
 from taupy.study import candidates, sweep
@@ -176,3 +174,28 @@ def test_a_notebook_takes_the_options_of_the_command(name):
     assert {
         each.name: each.default for each in taken.values() if each.kind == each.KEYWORD_ONLY
     } == declared
+
+
+STANDARD = {
+    *("help", "trials", "selector", "db", "trust_files", "trust_folder", "cluster", "form"),
+    *("color", "whole"),
+}
+"""What all commands have, and for people."""
+
+
+@pytest.mark.parametrize("name", [*OPTIONS, "gate"])
+def test_the_options_of_a_command_alone_are_listed(name):
+    method = inspect.signature(getattr(taupy.notebook.Database, name)).parameters
+    actions = command_parser(name)._actions
+    alone = [each for each in actions if each.dest not in STANDARD and each.dest not in method]
+    assert {each.option_strings[0] for each in alone} == {
+        option for command, option in COMMANDS_ONLY if command == name
+    }
+
+
+def test_each_option_that_a_gate_heeds_is_one_of_compare():
+    taken = inspect.signature(taupy.notebook.Database.gate).parameters
+    declared = {entry.name: entry.default for entry, _ in settings(compare.Options)}
+    own = {name: each.default for name, each in taken.items() if name in declared}
+    own.pop("baseline")  # which a gate needs
+    assert own and own.items() <= declared.items()
