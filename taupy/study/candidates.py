@@ -43,7 +43,7 @@ from taupy.study.tunable import (
 )
 
 PEOPLE_ROWS = 10
-"""Default number of rows for people."""
+"""Default number of rows in text."""
 
 ROOFLINE = "roofline"
 _OF_TIME = ("time_ns", "percent", "saved_ns", "saved_percent", "speedup")
@@ -75,9 +75,7 @@ class Options(Asked):
     ceilings: Sequence[str] = texts(
         "roofs for --metric roofline, as for `taupy roofline` (default: the machine's own)", "WHAT"
     )
-    limit: int | None = options.limit(
-        f"rows (default: {PEOPLE_ROWS} for people, all in CSV and JSON)"
-    )
+    limit: int | None = options.limit(f"rows (default: {PEOPLE_ROWS} in text, all in other forms)")
     whole: bool = options.whole("all rows")
 
     @property
