@@ -19,10 +19,11 @@ from pathlib import Path
 from taupy.formats import limits, reading
 from taupy.formats.reading import refusal
 from taupy.formats.registry import IMPORT_NOTES, Format
-from taupy.formats.stacks import Stacks, Timers, profile_of, routine_timer
+from taupy.formats.stacks import Stacks, profile_of, routine_timer
 from taupy.model.metric import CPU_TIME
 from taupy.model.profile import TIME, Profile, Thread, ThreadProfile, Timer
 from taupy.model.progress import Progress
+from taupy.model.timers import Timers
 from taupy.units import several
 
 _HEADER = re.compile(rb"# ([A-Za-z_ -]{1,40}): ?(.*)")

@@ -24,7 +24,6 @@ from taupy.formats.reading import refusal
 from taupy.formats.registry import Format
 from taupy.formats.stacks import (
     Stacks,
-    Timers,
     nothing_to_write,
     profile_of,
     refuse_depth,
@@ -42,6 +41,7 @@ from taupy.model.profile import (
     Timer,
 )
 from taupy.model.progress import Progress
+from taupy.model.timers import Timers
 
 _ROOT = Timer(ROOT_TIMER, groups=("TAUPY",))
 

@@ -19,7 +19,7 @@ from typing import Any
 from taupy.formats import limits
 from taupy.formats.reading import refusal, whole
 from taupy.formats.registry import IMPORT_NOTES
-from taupy.formats.stacks import Timers, profile_of, routine_timer
+from taupy.formats.stacks import profile_of, routine_timer
 from taupy.model.forest import subroutines
 from taupy.model.profile import (
     ROOT_TIMER,
@@ -33,6 +33,7 @@ from taupy.model.profile import (
     Timer,
 )
 from taupy.model.progress import Progress
+from taupy.model.timers import Timers
 
 _INCLUSIVE = " (inc)"
 _GRAPH = re.compile(rb"\s*\{\s*\"graph\"\s*:\s*\[\s*\{")

@@ -17,9 +17,10 @@ from taupy.formats import limits
 from taupy.formats import protowire as wire
 from taupy.formats.reading import refusal
 from taupy.formats.registry import IMPORT_NOTES
-from taupy.formats.stacks import Stacks, Timers, profile_of, routine_timer
+from taupy.formats.stacks import Stacks, profile_of, routine_timer
 from taupy.model.profile import TIME, Profile, Thread, ThreadProfile, Timer
 from taupy.model.progress import CountedFile, Progress
+from taupy.model.timers import Timers
 from taupy.units import several
 
 _PACKET = 1 << 3 | wire.BYTES

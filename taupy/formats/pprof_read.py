@@ -28,6 +28,7 @@ from taupy.model.profile import (
     Timer,
 )
 from taupy.model.progress import Progress
+from taupy.model.timers import Timers
 
 _TIMES: Final = {
     **dict.fromkeys(("ns", "nsec", "nanosecond"), 1),
@@ -207,8 +208,7 @@ class _Reader:
     def __init__(self, path: Path, tables: _Tables) -> None:
         self._path = path
         self._tables = tables
-        self._timers: list[Timer] = []
-        self._places: dict[Timer, int] = {}
+        self._timers = Timers()
         self._stacks: dict[int, tuple[int, ...]] = {}
         self._threads: dict[tuple[str, str], _Paths] = {}  # by process and thread
         self._calls = -1
@@ -339,11 +339,7 @@ class _Reader:
             own_groups = groups or (("PYTHON",) if python else ("SAMPLE",))
             number = line if 0 < line < 1 << 31 else None
             timer = Timer(name, file, number, own_groups, path=file)
-        place = self._places.get(timer)
-        if place is None:
-            place = self._places[timer] = len(self._timers)
-            self._timers.append(timer)
-        return place
+        return self._timers.place(timer)
 
     def profile(self) -> Profile:
         threads = [self._thread(place, paths) for place, paths in self._placed()]
@@ -364,7 +360,7 @@ class _Reader:
             experiment=facts.pop("experiment", "") or "default",
             started_at=wire.signed(numbers.get(9, 0)) // 1000 / 1e6,
             duration_ns=min(max(0, wire.signed(numbers.get(10, 0))), limits.SUM) or longest,
-            timers=self._timers,
+            timers=self._timers.timers,
             threads=threads,
             metrics=[metric for _, metric, _ in self._metrics],
             source="pprof",
@@ -411,7 +407,7 @@ class _Reader:
         skip = int(alone and not any(column[0] for column in paths.values))
         timer = array("q", paths.timer[skip:])
         if not skip:
-            timer[0] = self._root()
+            timer[0] = self._timers.place(Timer(ROOT_TIMER, groups=("TAUPY",)))
         parent = array("q", [above - skip for above in paths.parent[skip:]])
         parent[0] = -1
         calls = array("q", [min(call, limits.SUM) for call in paths.calls[skip:]])
@@ -428,13 +424,6 @@ class _Reader:
             empty = array("q", [0] * len(timer))
             tree.exclusive["time"], tree.inclusive["time"] = empty, empty[:]
         return ThreadProfile(thread, tree)
-
-    def _root(self) -> int:
-        timer = Timer(ROOT_TIMER, groups=("TAUPY",))
-        place = self._places.setdefault(timer, len(self._timers))
-        if place == len(self._timers):
-            self._timers.append(timer)
-        return place
 
 
 def _columns(own: list[int], parent: array[int]) -> tuple[array[int], array[int]]:

@@ -17,10 +17,11 @@ from typing import Any
 from taupy.formats import limits
 from taupy.formats.reading import refusal, whole
 from taupy.formats.registry import Format
-from taupy.formats.stacks import Stacks, Timers, joined_tree, profile_of, routine_timer
+from taupy.formats.stacks import Stacks, joined_tree, profile_of, routine_timer
 from taupy.model.kernel_names import kernel_timer
 from taupy.model.profile import TIME, Metric, Profile, Thread, ThreadProfile, Timer
 from taupy.model.progress import Progress
+from taupy.model.timers import Timers
 
 _LITERAL = re.compile(rb'\s*\[\s*\{\s*"(?:children|frame|metrics)"\s*:')
 _PLACE = re.compile(r"(.+):([^:@]+)@([0-9]{1,9})", re.ASCII | re.DOTALL)

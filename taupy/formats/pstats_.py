@@ -22,7 +22,7 @@ from taupy.formats.registry import IMPORT_NOTES, Format
 from taupy.formats.stacks import nothing_to_write, profile_of
 from taupy.formats.tau.names import CUT
 from taupy.formats.tau.rows import Rows
-from taupy.formats.tau.tree import Timers, call_tree
+from taupy.formats.tau.tree import TauTimers, call_tree
 from taupy.model.forest import outermost
 from taupy.model.profile import TIME, CallTree, Profile, Thread, ThreadProfile, Timer
 from taupy.model.progress import Progress
@@ -107,7 +107,7 @@ def read(source: Path, progress: Progress) -> Iterator[Profile]:
         for caller, part in callers.items():
             values = (0, part.calls, 0, _ns(part.own), _ns(part.cumulative))
             rows.add_path([names[caller], name], values)
-    timers = Timers()
+    timers = TauTimers()
     tree, _ = call_tree(rows, timers)
     profile = profile_of(
         source, timers.timers, [ThreadProfile(Thread(0, 0, 0), tree)], [TIME],

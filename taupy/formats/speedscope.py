@@ -22,7 +22,6 @@ from taupy.formats.json_pieces import Pieces
 from taupy.formats.registry import Format
 from taupy.formats.stacks import (
     Stacks,
-    Timers,
     joined_tree,
     profile_of,
     refuse_depth,
@@ -32,6 +31,7 @@ from taupy.formats.stacks import (
 from taupy.model.gpu import Activity
 from taupy.model.profile import TIME, Metric, Profile, Thread, ThreadProfile, Timer
 from taupy.model.progress import Progress
+from taupy.model.timers import Timers
 
 SCHEMA = "https://www.speedscope.app/file-format-schema.json"
 EXPORTER = "taupy"

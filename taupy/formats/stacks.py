@@ -13,25 +13,12 @@ from taupy.formats import limits
 from taupy.model import invariants
 from taupy.model.forest import inclusive, subroutines
 from taupy.model.profile import ROOT_TIMER, CallTree, Metric, Profile, ThreadProfile, Timer
+from taupy.model.timers import Timers
 
 _OUR_PLACE = re.compile(r"(.*) \[\{([^{}]+)\}\{([1-9][0-9]{0,8})\}\]", re.DOTALL)
 
 
 FRAMES_AT_MOST = 100_000_000
-
-
-class Timers:
-    """A profile's timers without duplicates."""
-
-    def __init__(self) -> None:
-        self.timers: list[Timer] = []
-        self._at: dict[Timer, int] = {}
-
-    def place(self, timer: Timer) -> int:
-        place = self._at.setdefault(timer, len(self.timers))
-        if place == len(self.timers):
-            self.timers.append(timer)
-        return place
 
 
 def routine_timer(name: str, file: str | None = None, line: int | None = None) -> Timer:

@@ -22,6 +22,7 @@ from taupy.model.profile import (
     Timer,
     UserEvent,
 )
+from taupy.model.timers import Timers
 
 
 class Owner(NamedTuple):
@@ -81,8 +82,7 @@ class StreamBuilder:
     """
 
     def __init__(self, timers: list[Timer]) -> None:
-        self._timers = timers
-        self._places = {timer: place for place, timer in enumerate(timers)}
+        self._timers = Timers(timers)
         self._streams: dict[tuple[int, int, int], _Stream] = {}
 
     def add(self, thread: Thread, owner: Owner | None, timer: Timer, launch: Launch) -> int:
@@ -99,7 +99,7 @@ class StreamBuilder:
             The row of the kernel, for `add_values`, activities and user events.
         """
         stream = self._stream(thread)
-        row = stream.child(self._row_of(stream, owner), self._place(timer))
+        row = stream.child(self._row_of(stream, owner), self._timers.place(timer))
         stream.calls[row] += launch.count
         stream.time_ns[row] += launch.time_ns
         key = (row, launch.configuration, launch.bytes is None)
@@ -130,23 +130,16 @@ class StreamBuilder:
             stream = self._streams[thread.place] = _Stream(thread)
         return stream
 
-    def _place(self, timer: Timer) -> int:
-        place = self._places.get(timer)
-        if place is None:
-            place = self._places[timer] = len(self._timers)
-            self._timers.append(timer)
-        return place
-
     def _root(self, owner: Owner | None) -> int:
         """The root's timer: the launching host thread's, so that all threads have the same root."""
-        if owner is not None and self._timers[owner.tree.timer[0]].name == ROOT_TIMER:
+        if owner is not None and self._timers.timers[owner.tree.timer[0]].name == ROOT_TIMER:
             return owner.tree.timer[0]
-        return self._place(Timer(ROOT_TIMER, groups=("TAUPY",)))
+        return self._timers.place(Timer(ROOT_TIMER, groups=("TAUPY",)))
 
     def _row_of(self, stream: _Stream, owner: Owner | None) -> int:
         root = stream.child(-1, self._root(owner))
         if owner is None:
-            return stream.child(root, self._place(Timer(NO_OWNER, groups=("GPU_NO_OWNER",))))
+            return stream.child(root, self._timers.place(Timer(NO_OWNER, groups=("GPU_NO_OWNER",))))
         key = (id(owner.tree), owner.row)
         row = stream.owners.get(key)
         if row is None:

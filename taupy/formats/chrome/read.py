@@ -24,6 +24,7 @@ from taupy.formats.json_events import Events
 from taupy.formats.registry import IMPORT_NOTES
 from taupy.model.profile import TIME, Profile, ThreadProfile, Timer
 from taupy.model.progress import Progress
+from taupy.model.timers import Timers
 
 
 class TraceReader:
@@ -32,7 +33,7 @@ class TraceReader:
     def __init__(self, name: str) -> None:
         self._name = name
         self.timers: list[Timer] = [root_timer()]
-        self._timer_places: dict[Timer, int] = {}
+        self._timer_place = Timers(self.timers).place
         self._places: dict[str, dict[str, int]] = {}  # category -> name -> place of its timer
         self._threads: dict[ThreadKey, Slices] = {}
         self.gpu = GpuSlices()
@@ -243,14 +244,7 @@ class TraceReader:
             places = self._places[category] = {}
         place = places.get(name)
         if place is None:
-            place = places[name] = self.timer_place(values.host_timer(name, category))
-        return place
-
-    def timer_place(self, timer: Timer) -> int:
-        """The position of a timer, which is added if it is new."""
-        place = self._timer_places.setdefault(timer, len(self.timers))
-        if place == len(self.timers):
-            self.timers.append(timer)
+            place = places[name] = self._timer_place(values.host_timer(name, category))
         return place
 
     def _leave_out(self, what: str) -> None:
@@ -261,7 +255,7 @@ class TraceReader:
 
     def profile(self, path: Path, events: Events, progress: Progress) -> Profile:
         header = describe(events.header, path)
-        frames = StackFrames(events.header.get("stackFrames"), self.timer_place)
+        frames = StackFrames(events.header.get("stackFrames"), self._timer_place)
         slack_ns = 1000 if self._whole_microseconds else 2
         self._take_device_threads()
         self.gpu.linked = self._comms.linked

@@ -24,6 +24,7 @@ from taupy.model.forest import inclusive
 from taupy.model.profile import CallTree, Thread, ThreadProfile, Timer, UserEvent
 from taupy.model.progress import Progress
 from taupy.model.streams import Owner
+from taupy.model.timers import Timers
 
 _RUNTIME: Final = "CUPTI_ACTIVITY_KIND_RUNTIME"
 _NVTX: Final = "NVTX_EVENTS"
@@ -56,10 +57,10 @@ class Hosts:
         self._tables = tables
         self._notes = notes
         self.timers: list[Timer] = [root_timer()]
+        self._place = Timers(self.timers).place
         self.codes = Launchers()
         self.nodes: dict[int, int] = {}
         self.span: tuple[int, int] | None = None
-        self._places: dict[Timer, int] = {}
         self._timelines: list[tuple[int, Timeline]] = []  # globalTid
         self._frames = _Frames(tables, self._place)
         self._thread_names = _thread_names(tables)
@@ -254,13 +255,6 @@ class Hosts:
             return self._place(api_timer(text))
         group = _GROUPS.get(table) or table.removesuffix("_EVENTS").removesuffix("_API")
         return self._place(Timer(text, groups=(group,)))
-
-    def _place(self, timer: Timer) -> int:
-        place = self._places.get(timer)
-        if place is None:
-            place = self._places[timer] = len(self.timers)
-            self.timers.append(timer)
-        return place
 
 
 class _Frames:

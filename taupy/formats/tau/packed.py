@@ -24,7 +24,7 @@ from taupy.formats.tau import thread as tau_thread
 from taupy.formats.tau.rows import Rows
 from taupy.formats.tau.text import Event
 from taupy.formats.tau.thread import Place
-from taupy.formats.tau.tree import Timers
+from taupy.formats.tau.tree import TauTimers
 from taupy.model.profile import Metric, Profile, ThreadProfile
 from taupy.model.progress import CountedFile, Progress
 
@@ -150,12 +150,12 @@ def _profiles(data: _Data) -> Iterator[Profile]:
     functions = _functions(data, groups)
     events = data.names("user events")
     done: set[int] = set()
-    node, timers, threads = -1, Timers(), list[ThreadProfile]()
+    node, timers, threads = -1, TauTimers(), list[ThreadProfile]()
     for _ in range(data.count("threads")):
         place: Place = _PLACE.unpack(data.take(12))
         if place[0] != node and threads:
             yield whole.node(node, timers, threads)
-            timers, threads = Timers(), []
+            timers, threads = TauTimers(), []
         if place[0] in done and place[0] != node:
             raise data.refusal(f"threads of node {place[0]} in several places")
         node = place[0]
@@ -186,7 +186,7 @@ class _Whole:
     common: dict[str, str]
     metadata: dict[Place, dict[str, str]]
 
-    def node(self, node: int, timers: Timers, threads: list[ThreadProfile]) -> Profile:
+    def node(self, node: int, timers: TauTimers, threads: list[ThreadProfile]) -> Profile:
         of_node = {place: facts for place, facts in self.metadata.items() if place[0] == node}
         together, by_node = tau_thread.separated(of_node)
         facts = {node: {**together, **by_node.get(node, {})}}

@@ -22,7 +22,7 @@ from taupy.formats.tau.flat import HOLDS
 from taupy.formats.tau.rows import Rows
 from taupy.formats.tau.text import PLACE, Event, Header
 from taupy.formats.tau.thread import Place
-from taupy.formats.tau.tree import Timers
+from taupy.formats.tau.tree import TauTimers
 from taupy.model.profile import Metric, Profile
 from taupy.model.progress import Progress
 from taupy.units import listing
@@ -73,7 +73,7 @@ def _profiles(
         names = listing(sorted(left_out), _MOST_NAMED)
         common = {**common, IMPORT_NOTES: f"omitted, not a thread's profile: {names}"}
     for node, places in groupby(sorted(by_place), key=lambda place: place[0]):
-        timers = Timers()
+        timers = TauTimers()
         threads = []
         for place in places:
             measured = by_place[place]

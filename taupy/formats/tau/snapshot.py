@@ -24,7 +24,7 @@ from taupy.formats.tau import thread as tau_thread
 from taupy.formats.tau.rows import Rows
 from taupy.formats.tau.text import Event
 from taupy.formats.tau.thread import Place
-from taupy.formats.tau.tree import Timers
+from taupy.formats.tau.tree import TauTimers
 from taupy.model.profile import Metric, Profile
 from taupy.model.progress import Progress
 
@@ -84,7 +84,7 @@ def read_together(files: Sequence[Path], progress: Progress) -> Iterator[Profile
     if notes:
         common[IMPORT_NOTES] = "\n".join(dict.fromkeys(notes))
     for node in sorted({place[0] for place in threads}):
-        timers = Timers()
+        timers = TauTimers()
         measured = []
         metrics: dict[str, Metric] = {}
         for place in sorted(place for place in threads if place[0] == node):

@@ -24,7 +24,7 @@ from taupy.formats.tau.names import ARROW
 from taupy.formats.tau.rows import Number, Rows
 from taupy.formats.tau.text import Event
 from taupy.formats.tau.thread import CONTEXT, Place
-from taupy.formats.tau.tree import Timers
+from taupy.formats.tau.tree import TauTimers
 from taupy.model.profile import Metric, Profile
 from taupy.model.progress import Progress
 
@@ -90,7 +90,7 @@ class _Reader:
         has_paths = any(len(names) > 1 for names in paths.values())
         common[IMPORT_NOTES] = _NOTE if has_paths else f"{_NOTE}; {_NO_PATHS}"
         for node, rows_of_node in groupby(threads, key=lambda row: int(row[1])):
-            timers = Timers()
+            timers = TauTimers()
             profiles = []
             for row in rows_of_node:
                 place = self._place(row)

@@ -12,7 +12,7 @@ from taupy.formats.tau import names as tau_names
 from taupy.formats.tau.names import ROOT_NAMES
 from taupy.formats.tau.rows import Rows
 from taupy.formats.tau.text import Event
-from taupy.formats.tau.tree import Places, Timers, call_tree
+from taupy.formats.tau.tree import Places, TauTimers, call_tree
 from taupy.model.profile import TIME, Metric, Profile, Thread, ThreadProfile, UserEvent
 
 CONTEXT = " : "
@@ -41,7 +41,7 @@ def thread_profile(
     rows: Rows,
     events: Sequence[Event],
     metadata: dict[str, str],
-    timers: Timers,
+    timers: TauTimers,
 ) -> ThreadProfile:
     """Build one thread. Removes the thread's own name and id from `metadata`."""
     stream = _is_stream(rows)
@@ -167,7 +167,7 @@ def _added_up(events: Iterable[Event]) -> dict[str, Event]:
 def profile(
     source: Path,
     metrics: Iterable[Metric],
-    timers: Timers,
+    timers: TauTimers,
     threads: list[ThreadProfile],
     metadata: dict[str, str],
     node_metadata: dict[int, dict[str, str]],

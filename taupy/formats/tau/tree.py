@@ -31,16 +31,17 @@ from taupy.formats.tau.names import CALLPATH_GROUP, CUT, ROOT_NAMES
 from taupy.formats.tau.rows import Number, Row, Rows
 from taupy.model.forest import outermost
 from taupy.model.profile import CallTree, Metric, Timer
+from taupy.model.timers import Timers
 
 _CUT_ID = -1
 
 
-class Timers:
+class TauTimers(Timers):
     """A profile's timers, by TAU's names for them."""
 
     def __init__(self) -> None:
-        self.timers: list[Timer] = []
-        self._at: dict[tuple[str, str] | Timer, int] = {}
+        super().__init__()
+        self._routines: dict[tuple[str, str], int] = {}
         self._groups: dict[str, str] = {}
 
     def groups_of(self, name: str) -> str:
@@ -49,17 +50,10 @@ class Timers:
 
     def routine(self, name: str, groups: str) -> int:
         """The position of a routine's timer."""
-        place = self._at.get((name, groups))
+        place = self._routines.get((name, groups))
         if place is None:
-            place = self._at[name, groups] = self.place(tau_names.timer(name, groups))
+            place = self._routines[name, groups] = self.place(tau_names.timer(name, groups))
             self._groups.setdefault(name, groups)
-        return place
-
-    def place(self, timer: Timer) -> int:
-        """The position of a timer, added if it is new."""
-        place = self._at.setdefault(timer, len(self.timers))
-        if place == len(self.timers):
-            self.timers.append(timer)
         return place
 
 
@@ -82,7 +76,7 @@ class Places:
         return self._heads.get(self._rows.ids.get(path, -1))
 
 
-def call_tree(rows: Rows, timers: Timers, *, stream: bool = False) -> tuple[CallTree, Places]:
+def call_tree(rows: Rows, timers: TauTimers, *, stream: bool = False) -> tuple[CallTree, Places]:
     """The thread's tree; its timers are added to `timers`.
 
     Args:
@@ -266,7 +260,7 @@ class _Plan:
                 for metric, value in enumerate(self.values[row].inclusive):
                     totals[metric] = (totals[metric] or 0) + (value or 0)
 
-    def call_tree(self, timers: Timers) -> CallTree:
+    def call_tree(self, timers: TauTimers) -> CallTree:
         rows = self.rows
         position = {}
         for id in dict.fromkeys(self.leaf):
@@ -279,7 +273,7 @@ class _Plan:
         return _columns(rows.metrics, [position[id] for id in self.leaf], self.parent, self.values)
 
 
-def _as_listed(rows: Rows, timers: Timers) -> CallTree:
+def _as_listed(rows: Rows, timers: TauTimers) -> CallTree:
     """A tree with a separate timer for every row of the file; paths have their whole names."""
     listed = [(timers.routine(rows.names[id], row.groups), row) for id, row in rows.flat.items()]
     for trie_row, path in enumerate(rows.paths):
