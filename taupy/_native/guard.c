@@ -126,7 +126,7 @@ void guard_forked(void) { detacher = 0; }
 void guard_start(void)
 {
     struct sigaction before, action = {.sa_sigaction = bus_error,
-                                       .sa_flags = SA_SIGINFO | SA_NODEFER | SA_ONSTACK};
+                                       .sa_flags = SA_SIGINFO | SA_NODEFER};
     page_size = sysconf(_SC_PAGESIZE);
     no_thread.root.last = no_thread.hidden.last = &nowhere;
     no_thread.cursor = &no_thread.root;

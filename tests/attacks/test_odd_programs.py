@@ -91,7 +91,7 @@ def test_a_bus_error_of_the_programs_own_file_is_the_programs(runs, engine, how,
 
 
 CUT = """
-import faulthandler, glob, mmap, os, signal, sys, tempfile, threading
+import ctypes, faulthandler, glob, mmap, os, signal, sys, tempfile, threading
 def cut():
     for path in glob.glob(STATE + "/run-*/*.part"):
         os.truncate(path, SIZE)
@@ -123,6 +123,16 @@ def in_a_child():
         work()
         sys.exit(5)
     print(os.wait()[1])
+def beside_a_small_stack_for_signals():
+    class Stack(ctypes.Structure):
+        _fields_ = (("begin", ctypes.c_void_p), ("flags", ctypes.c_int), ("size", ctypes.c_size_t))
+    memory = mmap.mmap(-1, 8192)
+    begin = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+    stack = Stack(begin + 4096, 0, 4096)
+    assert ctypes.CDLL(None).sigaltstack(ctypes.byref(stack), None) == 0
+    cut()
+    work()
+    print(memory[:4096].count(0))
 def in_a_new_thread():
     done = threading.Event()
     def run():
@@ -174,6 +184,7 @@ sys.exit(3)
         ("goes on", 3),
         ("in threads", 3),
         ("in a new thread", 3),
+        ("beside a small stack for signals", 3),
         ("in a child", 3),
         ("in a childs child", 3),
         ("is killed", -SIGTERM),
