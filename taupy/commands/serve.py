@@ -143,6 +143,7 @@ def _free_port(wanted: int) -> int:
 
 def _serve(site: _Site, port: int, token: str, browser_page: Path | None) -> int:
     import asyncio
+    import sqlite3
     import warnings
 
     warnings.simplefilter("ignore")  # warnings of libraries
@@ -150,7 +151,7 @@ def _serve(site: _Site, port: int, token: str, browser_page: Path | None) -> int
     from datasette.app import Datasette
     from datasette.plugins import pm
 
-    from taupy.serve import plugin
+    from taupy.serve import connections, plugin
     from taupy.serve.guard import Guard
     from taupy.serve.reports import Reports
     from taupy.serve.store import Copied, StoreDatabase
@@ -158,6 +159,7 @@ def _serve(site: _Site, port: int, token: str, browser_page: Path | None) -> int
     pm.register(plugin, name="taupy")
     if (theirs := pm.get_plugin("datasette.handle_exception")) is not None:
         pm.unregister(theirs)
+    sqlite3.enable_callback_tracebacks(False)  # Datasette prints those of functions in SQL
 
     def entered() -> None:
         if browser_page is not None:
@@ -180,7 +182,9 @@ def _serve(site: _Site, port: int, token: str, browser_page: Path | None) -> int
             app,
             host=_HOST,
             port=port,
-            log_level="warning",
+            http=connections.Connection,
+            backlog=connections.BACKLOG,
+            log_level="error",  # what others send is no matter of the terminal
             lifespan="on",
             server_header=False,
         )

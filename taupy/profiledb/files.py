@@ -61,8 +61,7 @@ def reading_connection(
                 if error.sqlite_errorname != "SQLITE_READONLY_ROLLBACK":
                     raise
                 _roll_back(path)  # a writer was killed and left its journal
-            if checked_version(connection, path) < migrations.SCHEMA_VERSION:
-                migrations.complete(connection)
+            migrations.complete(connection, checked_version(connection, path))
             connection.execute("PRAGMA query_only = ON")
         except BaseException:
             connection.close()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 from taupy.profiledb.schema import (
@@ -131,16 +132,40 @@ def migrate(connection: sqlite3.Connection) -> None:
             database.create_view(name, query.strip())
     else:  # a new file
         for name, query in VIEWS.items():
-            execute(f'CREATE VIEW "{name}" AS {query.strip()}')
+            execute(_view(name, query))
     connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
     connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
 
 
-def complete(connection: sqlite3.Connection) -> None:
-    """Let a connection to an older file see the current schema; the file is not changed.
+def complete(connection: sqlite3.Connection, version: int) -> None:
+    """Let a connection to a file see the current schema, with our views; the file is not changed.
 
-    What it lacks is empty: a table without rows, a column of NULL or its default.
+    What an older one lacks is empty: a table without rows, a column of NULL or its default. Views
+    of the file are hidden by taupy's, or by copies, which may call its functions (`bounded.py`).
     """
+    if version < SCHEMA_VERSION:
+        _complete_tables(connection)
+    views = "SELECT name, sql FROM main.sqlite_schema WHERE sql GLOB 'CREATE VIEW *'"
+    stored = dict(connection.execute(views).fetchall())
+    ours = {name: _view(name, query) for name, query in VIEWS.items()}
+    if version == SCHEMA_VERSION and stored == ours:
+        return
+    for statement in ours.values():
+        connection.execute(_temporary(statement))
+    for statement in stored.values():
+        with suppress(sqlite3.Error):  # not well-formed, or taupy has one of that name
+            connection.execute(_temporary(statement))
+
+
+def _view(name: str, query: str) -> str:
+    return f'CREATE VIEW "{name}" AS {query.strip()}'
+
+
+def _temporary(view: str) -> str:
+    return f"CREATE TEMP{view.removeprefix('CREATE')}"
+
+
+def _complete_tables(connection: sqlite3.Connection) -> None:
     ours = in_memory()
     try:
         ours.execute("BEGIN")
@@ -165,8 +190,6 @@ def complete(connection: sqlite3.Connection) -> None:
                 )
     finally:
         ours.close()
-    for name, query in VIEWS.items():
-        connection.execute(f'CREATE TEMP VIEW "{name}" AS {query.strip()}')
 
 
 def _columns(connection: sqlite3.Connection, table: str) -> dict[str, str | None]:

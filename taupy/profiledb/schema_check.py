@@ -36,7 +36,9 @@ class Entry(NamedTuple):
 
 def entries(connection: sqlite3.Connection) -> list[Entry]:
     """The schema of a file, as it is written there."""
-    rows = connection.execute("SELECT type, name, tbl_name, sql FROM sqlite_schema ORDER BY 1, 2")
+    rows = connection.execute(
+        "SELECT type, name, tbl_name, CAST(sql AS TEXT) FROM sqlite_schema ORDER BY 1, 2"
+    )
     return [Entry._make(row) for row in rows]
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from taupy.errors import DatabaseError, UsageError
 from taupy.escaping import visible
+from taupy.profiledb import bounded
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.files import reading_connection, refusing
 from taupy.state.sqlite import REFUSED_FUNCTIONS
@@ -115,6 +116,7 @@ def limited(connection: sqlite3.Connection) -> None:
     """Let users' statements only read, and create no large values."""
     for limit, value in _LIMITS:
         connection.setlimit(limit, value)
+    bounded.bound(connection)
     connection.set_authorizer(_authorize)
 
 

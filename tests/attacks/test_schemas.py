@@ -14,6 +14,7 @@ from taupy.formats.tau import sqlite as tau_sqlite
 from taupy.model.progress import SILENT
 from taupy.profiledb import migrations, schema_check
 from taupy.profiledb.database import ProfileDB
+from taupy.profiledb.sql import run_sql
 from taupy.profiledb.writer import add_profile
 from taupy.state import sqlite
 from tests.builders import small_profile
@@ -166,6 +167,18 @@ def test_an_older_database_is_compared_with_its_own_schema(path):
         assert len(db.trials()) == 2
 
 
+def test_a_schema_that_is_stored_as_blobs_is_compared_as_text(path):
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA writable_schema = ON")
+        connection.execute("UPDATE sqlite_schema SET sql = CAST(sql AS BLOB)")
+        connection.commit()
+    with ProfileDB.open(path) as db:
+        assert len(db.trials()) == 2
+    generated_column(path)
+    with pytest.raises(DatabaseError, match="is computed"):
+        ProfileDB.open(path)
+
+
 def test_what_users_add_is_left_alone(path):
     change(
         path,
@@ -177,6 +190,53 @@ def test_what_users_add_is_left_alone(path):
     with ProfileDB.open(path, readonly=False) as db:
         db.tag(1, "x")
         assert db.rows("SELECT count(*) FROM long")
+
+
+PRODUCT = "trim(printf('%.50000c', 'b'), printf('%.50000c', 'a') || 'b')"
+"""It takes 2,500,000,000 steps, in which SQLite cannot be interrupted."""
+
+
+def test_a_view_in_the_place_of_ours_is_not_used(path):
+    with ProfileDB.open(path) as db:
+        names, before = run_sql(db, "SELECT * FROM function_summary")
+        expected = list(before)
+    columns = ", ".join(f"{PRODUCT} AS {name}" for name in ("trial_id", "timer", "exclusive"))
+    change(path, "DROP VIEW trials", f"CREATE VIEW TRIALS AS SELECT {columns}")
+    change(path, "DROP VIEW pprof", f"CREATE VIEW pprof AS SELECT {columns}")
+    with ProfileDB.open(path) as db:
+        again, rows = run_sql(db, "SELECT * FROM function_summary")
+        assert (again, list(rows)) == (names, expected)
+        assert list(run_sql(db, "SELECT trial_id FROM trials")[1]) == [(1,), (2,)]
+
+
+def test_what_a_view_computes_is_bounded_in_time(path):
+    """Users' own views may use these functions nevertheless."""
+    change(
+        path,
+        f"CREATE VIEW slow AS SELECT {PRODUCT}",
+        "CREATE VIEW plain AS SELECT printf('%.1f', 2) || replace(trim('xax', 'x'), 'a', 1.5)",
+    )
+    with ProfileDB.open(path) as db:
+        assert list(run_sql(db, "SELECT * FROM plain")[1]) == [("2.01.5",)]
+        with pytest.raises(DatabaseError, match="that large"):
+            list(run_sql(db, "SELECT * FROM slow")[1])
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "instr('abc', 'c')", "instr(x'0102', x'02')", "instr(NULL, 1)", "instr(12.5, '.')",
+        "replace('aba', 'a', 7)", "replace(1e20, '', 2)", "trim('xaxx', 'x')", "trim(' a ')",
+        "ltrim(50, 5)", "rtrim(5.0, '0')", "rtrim(NULL, 'a')", "printf('%5.2f|%-*s|', 2, 4, 'x')",
+        "printf(NULL)", "printf()", "format('%d%%', 20)", "json_patch('{}', '{\"a\": 1}')",
+    ],
+)  # fmt: skip
+def test_functions_with_bounds_give_what_sqlite_gives(path, call):
+    statement = f"SELECT {call}, typeof({call})"
+    if call.startswith("format") and sqlite3.sqlite_version_info < (3, 38):
+        pytest.skip("this SQLite has no format")
+    with ProfileDB.open(path) as db, closing(sqlite3.connect(":memory:")) as plain:
+        assert list(run_sql(db, statement)[1]) == plain.execute(statement).fetchall()
 
 
 def test_the_hash_of_the_current_schema_is_that_of_a_new_database():

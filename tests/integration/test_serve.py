@@ -7,6 +7,7 @@ import csv
 import io
 import json
 import re
+import resource
 import signal
 import socket
 import subprocess
@@ -15,8 +16,8 @@ import time
 import urllib.error
 import urllib.request
 import zlib
-from contextlib import contextmanager
-from urllib.parse import quote, urlencode
+from contextlib import ExitStack, contextmanager, suppress
+from urllib.parse import quote, urlencode, urlsplit
 
 import pytest
 
@@ -389,6 +390,23 @@ def test_what_is_not_there_is_said_on_the_page_and_not_on_the_terminal(runs):
 
 
 @pytest.mark.slow
+def test_who_does_not_know_the_address_cannot_use_up_its_connections(runs):
+    pytest.importorskip("datasette", reason="Datasette is an extra")
+    fill(runs.database)
+    with served(runs, "taupy.db") as (process, address), ExitStack() as stack:
+        resource.prlimit(process.pid, resource.RLIMIT_NOFILE, (512, 512))
+        place = ("127.0.0.1", urlsplit(address).port)
+        for _ in range(600):
+            connection = stack.enter_context(socket.create_connection(place))
+            with suppress(OSError):
+                connection.sendall(b"GET /x HTTP/1.1\r\n")
+        stack.enter_context(socket.create_connection(place)).sendall(b"no HTTP\r\n\r\n")
+        assert "Trials" in fetch(address)
+        process.terminate()
+        assert process.stderr.read() == ""
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["none.db", "text.txt"])
 def test_what_is_no_database_is_refused(runs, name):
     (runs.folder / "text.txt").write_text("x" * 200)
@@ -403,7 +421,13 @@ def test_large_values_of_one_request_do_not_stop_the_others(runs):
     large = "hex(zeroblob(900000000))"
     many = "SELECT hex(zeroblob(500000)) FROM (VALUES (1), (2), (3)), timer_value, timer_value AS b"
     with served(runs, "taupy.db") as (_, address):
-        for sql in (*[f"SELECT {large}"] * 4, many, "SELECT fts3_tokenizer('simple')"):
+        for sql in (
+            *(f"SELECT {large}" for _ in range(4)),
+            *("SELECT printf('%.*c', 2000000000, 'x')" for _ in range(4)),
+            *("SELECT trim(printf('%999999s', ''), printf('%999999c ', 'x'))" for _ in range(4)),
+            many,
+            "SELECT fts3_tokenizer('simple')",
+        ):
             code, _ = status(f"{address}{name}.json?{urlencode({'sql': sql})}")
             assert code == 400, sql
         assert "Trials" in fetch(address)
