@@ -193,8 +193,8 @@ def _show(db: ProfileDB, words: Sequence[str], args: argparse.Namespace) -> int:
         ("UUID", trial.uuid),
     ]
     by_node: dict[int | None, list[tuple[str, str]]] = {None: facts}
-    for node, name, value in query.trial_metadata(db, trial.id):
-        by_node.setdefault(node, []).append((name, value))
+    for node, own in query.metadata_by_node(db, trial.id).items():
+        by_node.setdefault(node, []).extend(own.items())
     views = [
         View(
             f"TRIAL {trial.id}: {_name(trial)}" if node is None else f"NODE {node}",

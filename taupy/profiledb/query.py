@@ -90,10 +90,15 @@ def trial_metadata(db: ProfileDB, trial_id: int) -> list[MetadataRow]:
 
 def node_facts(db: ProfileDB, trial_id: int) -> dict[int, dict[str, str]]:
     """The metadata of each of the trial's nodes that has some."""
-    facts: dict[int, dict[str, str]] = {}
+    facts = metadata_by_node(db, trial_id)
+    return {node: own for node, own in facts.items() if node is not None}
+
+
+def metadata_by_node(db: ProfileDB, trial_id: int) -> dict[int | None, dict[str, str]]:
+    """The metadata of the trial itself, under None, and of each node; of those that have some."""
+    facts: dict[int | None, dict[str, str]] = {}
     for node, name, value in trial_metadata(db, trial_id):
-        if node is not None:
-            facts.setdefault(node, {})[name] = value
+        facts.setdefault(node, {})[name] = value
     return facts
 
 

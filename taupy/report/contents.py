@@ -310,13 +310,8 @@ def _over_time(view: View) -> list[Series]:
 
 def _metadata(db: ProfileDB, trial: TrialRow) -> list[Part]:
     return [
-        Part(views=[View("the trial" if node is None else f"process {node}", _FACTS, rows)])
-        for node, rows in _by_node(db, trial)
+        Part(
+            views=[View("the trial" if node is None else f"process {node}", _FACTS, [*own.items()])]
+        )
+        for node, own in query.metadata_by_node(db, trial.id).items()
     ]
-
-
-def _by_node(db: ProfileDB, trial: TrialRow) -> Iterator[tuple[int | None, list[tuple[str, str]]]]:
-    rows: dict[int | None, list[tuple[str, str]]] = {}
-    for node, name, value in query.trial_metadata(db, trial.id):
-        rows.setdefault(node, []).append((name, value))
-    yield from rows.items()

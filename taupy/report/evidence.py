@@ -30,10 +30,8 @@ _KIB = 1024
 
 def trial_of(db: ProfileDB, trial: TrialRow) -> Trial:
     """The trial in the form that rules take."""
-    metadata: dict[str, str] = {}
-    nodes: dict[int, dict[str, str]] = {}
-    for node, name, value in query.trial_metadata(db, trial.id):
-        (metadata if node is None else nodes.setdefault(node, {}))[name] = value
+    facts = query.metadata_by_node(db, trial.id)
+    metadata = facts.get(None, {})
     paths = timer_paths(db, trial.id)
 
     @cache
@@ -44,17 +42,17 @@ def trial_of(db: ProfileDB, trial: TrialRow) -> Trial:
         trial.id,
         trial.duration_ns,
         ask,
-        metadata,
-        nodes,
-        gpu_query.devices(db, trial.id),
-        [metric.name for metric in query.metrics(db, trial.id)],
-        _earlier(db, trial),
-        _memory(db, trial),
-        steps_of(db, trial.id),
-        paths,
-        _sources(trial, metadata, paths),
-        kernel_proposals.by_kernel(db, trial.id),
-        cache(lambda: gpu_query.union_ns(db, trial.id)),
+        metadata=metadata,
+        nodes={node: own for node, own in facts.items() if node is not None},
+        devices=gpu_query.devices(db, trial.id),
+        metrics=[metric.name for metric in query.metrics(db, trial.id)],
+        earlier=_earlier(db, trial),
+        memory=_memory(db, trial),
+        steps=steps_of(db, trial.id),
+        paths=paths,
+        source=_sources(trial, metadata, paths),
+        advice=kernel_proposals.by_kernel(db, trial.id),
+        union_ns=cache(lambda: gpu_query.union_ns(db, trial.id)),
     )
 
 

@@ -76,19 +76,19 @@ def report(db: ProfileDB, trial: TrialRow, selector: str = "") -> Report:
     kinds, steps = _phases(of_findings, first)
     return Report(
         trial,
-        command_line.program(of_findings.metadata.get("Command Line", "")),
-        _gpus(of_findings),
-        len(threads),
-        len({thread.node for thread in threads}),
-        remarks(of_findings.metadata),
-        tuple(_unmeasured(of_findings)),
-        first,
-        kinds,
-        steps,
-        judged(of_findings),
-        places.of_table(db, trial.id, of_findings.calls.table, of_findings.calls.parent),
-        _ranks(db, trial.id, of_findings.nodes),
-        selector,
+        command=command_line.program(of_findings.metadata.get("Command Line", "")),
+        gpus=_gpus(of_findings),
+        threads=len(threads),
+        processes=len({thread.node for thread in threads}),
+        remarks=remarks(of_findings.metadata),
+        unmeasured=tuple(_unmeasured(of_findings)),
+        thread=first,
+        phases=kinds,
+        steps=steps,
+        judgement=judged(of_findings),
+        places=places.of_table(db, trial.id, of_findings.calls.table, of_findings.calls.parent),
+        ranks=_ranks(db, trial.id, of_findings.nodes),
+        selector=selector,
     )
 
 
