@@ -69,17 +69,16 @@ def _store(connection: Any, code: KernelCode) -> None:
     key = (code.module, storable(code.name))
     for table in (WHOLE, *PARTS):
         connection.execute(f"DELETE FROM {table} WHERE module = ? AND name = ?", key)
-    connection.execute(
-        _INSERT,
-        (
-            *key, storable(code.full_name), code.chip, storable(code.file), code.compiler,
-            code.registers, code.shared_bytes, code.stack_bytes, code.local_bytes,
-            " ".join(f"{bank}:{size}" for bank, size in code.constants),
-            code.peak_live, code.peak_at, code.instructions, code.blocks, code.branches,
-            code.divergent, storable("\n".join(code.calls)), int(code.indirect), code.irreducible,
-            int(code.is_kernel), *code.launch,
-        ),
-    )  # fmt: skip
+    changed = {
+        "constants": " ".join(f"{bank}:{size}" for bank, size in code.constants),
+        "calls": "\n".join(code.calls),
+        "indirect": int(code.indirect),
+        "is_kernel": int(code.is_kernel),
+        **code.launch._asdict(),
+    }
+    row = (changed[name] if name in changed else getattr(code, name) for name in _COLUMNS)
+    cells = [storable(cell) if isinstance(cell, str) else cell for cell in row]
+    connection.execute(_INSERT, cells)
     lines = [(storable(line.place), *line[1:]) for line in code.lines]
     rows = (code.counts, code.accesses, code.loops, lines)
     for statement, parts in zip(_PARTS.values(), rows, strict=True):
