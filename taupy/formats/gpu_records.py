@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 from taupy.model.gpu import UNCONFIGURED, Activity, ActivityKind, Configuration, Launch
 from taupy.model.profile import ROOT_TIMER, Thread, ThreadProfile, Timer, UserEvent
-from taupy.model.streams import Owner, StreamBuilder, merged_events
+from taupy.model.streams import Owner, StreamBuilder
 
 NOWHERE: Final = -1
 """The code of an unknown launch."""
@@ -247,7 +247,6 @@ def stream_threads(
     threads = builder.threads()
     for thread in threads:
         thread.activities = stamps[thread.thread]
-        thread.user_events = merged_events(thread.user_events)
     return threads
 
 

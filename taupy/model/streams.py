@@ -117,7 +117,7 @@ class StreamBuilder:
             column[row] = column.get(row, 0) + value
 
     def add_user_events(self, thread: Thread, events: Iterable[UserEvent]) -> None:
-        """Keep user events of a stream; their rows must come from `add`."""
+        """Add user events of a stream; their rows must come from `add`."""
         self._stream(thread).user_events += events
 
     def threads(self) -> list[ThreadProfile]:
@@ -192,7 +192,7 @@ def _thread(stream: _Stream) -> ThreadProfile:
     return ThreadProfile(
         stream.thread,
         tree,
-        stream.user_events,
+        merged_events(stream.user_events),
         list(stream.launches.values()),
     )
 

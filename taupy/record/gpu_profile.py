@@ -13,6 +13,7 @@ import uuid
 from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from functools import cache
 
 from taupy.collectors import gpu_layout
 from taupy.collectors.gpu_layout import Live, Work
@@ -225,10 +226,10 @@ def _bare_thread(taken: _Node, number: int) -> ThreadProfile:
 def _add_work(taken: _Node) -> list[ThreadProfile]:
     part, builder = taken.part, taken.streams
     threads = _stream_threads(part, taken.number)
+    kernel_timer_of = cache(lambda name: kernel_timer(part.names.get(name) or "(unnamed kernel)"))
     capability = {
         ordinal: f"{device.major}.{device.minor}" for ordinal, device in part.devices.items()
     }
-    kernels: dict[int, Timer] = {}
     rows: dict[int, tuple[Thread, int, ActivityKind]] = {}
     for number, work in enumerate(part.work):
         if work.kind not in _KINDS:
@@ -236,11 +237,7 @@ def _add_work(taken: _Node) -> list[ThreadProfile]:
         thread = threads[work.device, work.context, work.stream]
         owner = _owner(taken, work.node)
         if work.kind == gpu_layout.KERNEL:
-            timer = kernels.get(work.name)
-            if timer is None:
-                timer = kernels[work.name] = kernel_timer(
-                    part.names.get(work.name) or "(unnamed kernel)"
-                )
+            timer = kernel_timer_of(work.name)
             launch = kernel_launch(work, capability.get(work.device, ""))
         else:
             timer = copy_timer(work)
@@ -249,8 +246,6 @@ def _add_work(taken: _Node) -> list[ThreadProfile]:
         rows[number] = thread, row, _KINDS[work.kind]
         builder.add_user_events(thread, bytes_events(work, row))
     streams = builder.threads()
-    for measured in streams:
-        measured.user_events = merged_events(measured.user_events)
     if part.trace is not None:
         _add_activities(taken, streams, rows)
     return streams

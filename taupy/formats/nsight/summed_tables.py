@@ -39,7 +39,7 @@ from taupy.model.profile import (
     Timer,
     UserEvent,
 )
-from taupy.model.streams import Owner, StreamBuilder, merged_events
+from taupy.model.streams import Owner, StreamBuilder
 
 _WAYS: Final = {
     "host-to-device": "HtoD",
@@ -258,7 +258,6 @@ class SummedTables:
         for measured in threads:
             if measured.thread in stamps:
                 measured.activities = stamps[measured.thread]
-            measured.user_events = merged_events(measured.user_events)
         return threads
 
     def _host(self) -> ThreadProfile:
