@@ -108,7 +108,7 @@ def timeline(db: ProfileDB, trial_id: int, event: str | None = None) -> list[Tim
 
     If a host's clock cannot agree with the first one's, its times are since its own start.
     """
-    begun = _begun_ns(db.trial(trial_id).started_at)
+    begun = begun_ns(db, trial_id)
     ahead = host_clocks.offsets_ns(node_facts(db, trial_id))
     only = "" if event is None else " AND user_event.name = ?"
     names = () if event is None else (event,)
@@ -119,11 +119,12 @@ def timeline(db: ProfileDB, trial_id: int, event: str | None = None) -> list[Tim
     return rows
 
 
-def _begun_ns(started_at: str) -> int:
+@of_a_sound_file
+def begun_ns(db: ProfileDB, trial_id: int) -> int:
     """A trial's start in nanoseconds since the epoch."""
     from datetime import UTC, datetime, timedelta
 
-    since = datetime.fromisoformat(started_at) - datetime(1970, 1, 1, tzinfo=UTC)
+    since = datetime.fromisoformat(db.trial(trial_id).started_at) - datetime(1970, 1, 1, tzinfo=UTC)
     return since // timedelta(microseconds=1) * 1000
 
 

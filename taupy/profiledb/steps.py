@@ -16,7 +16,7 @@ from taupy.model.profile import UNKNOWN, Steps
 from taupy.model.rows import ThreadRow
 from taupy.model.sampled import CUDA_ALLOCATED, RESIDENT
 from taupy.network.phases import KINDS
-from taupy.profiledb.database import ProfileDB
+from taupy.profiledb.database import ProfileDB, of_a_sound_file
 from taupy.profiledb.dimensions import listed
 from taupy.profiledb.query import threads_by_id
 from taupy.profiledb.text import storable
@@ -126,6 +126,7 @@ def read_steps(db: ProfileDB, trial: int) -> Iterator[tuple[int, Steps]]:
         yield thread, _series(kind, [row[2:] for row in of_key], *named)
 
 
+@of_a_sound_file
 def steps_of(db: ProfileDB, trial: int) -> list[tuple[ThreadRow, Steps]]:
     """Each series of a trial with its thread: training before validation, the longest first.
 

@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
 from typing import Any, Literal, TypeVar
 
 from taupy.answers import ANSWERS, EXCEPTIONS, memory, places, steps
@@ -33,7 +32,6 @@ from taupy.units import duration, percent, several
 
 _Options = TypeVar("_Options", bound=Asked)
 
-_MICROSECOND = timedelta(microseconds=1)
 _MOST_LINES = 8
 """Maximum number of processes whose memory is drawn."""
 
@@ -142,9 +140,9 @@ def _add_activities(db: ProfileDB, trial: TrialRow, timeline: Timeline) -> None:
     """Add the activities of a traced trial."""
     timeline.count = activities.count(db, trial.id)
     if timeline.count:
-        begun = datetime.fromisoformat(trial.started_at) - datetime.fromtimestamp(0, UTC)
         ahead = door("ranks.host_times").offsets_ns(db, trial.id)
-        timeline.add(activities.longest(db, trial.id, MOST, ahead), begun // _MICROSECOND * 1000)
+        longest = activities.longest(db, trial.id, MOST, ahead)
+        timeline.add(longest, query.begun_ns(db, trial.id))
 
 
 def _title(trial: TrialRow) -> str:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
+import sqlite3
+from contextlib import closing, suppress
 from random import Random
 
 import pytest
 
-from taupy.errors import TaupyError
+import taupy as package
+from taupy.errors import DatabaseError, TaupyError
 from taupy.profiledb import metrics, query, reader, selector
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.sql import run_sql
 from taupy.profiledb.writer import add_profile
-from tests.builders import deep_profile, small_profile
+from tests.builders import deep_profile, gpu_profile, small_profile, steps
 
 QUESTIONS = [
     lambda db: selector.trial(db, "gpu=H200"),
@@ -90,3 +92,37 @@ def test_rows_that_do_not_fit_together_are_answered_or_refused(db, tmp_path, har
                 failures += 1
                 assert "is damaged" in str(error) or "refused" in str(error)
     assert failures < len(QUESTIONS)
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "ask"),
+    [
+        ("trial.started_at", "'64'", lambda trial: trial.report()),
+        ("trial.started_at", "'64'", lambda trial: trial.timeline()),
+        ("step.longest_ns", "'many'", lambda trial: trial.phases()),
+        ("step.thread_id", "'many'", lambda trial: trial.phases()),
+    ],
+)
+def test_a_value_that_cannot_be_one_is_refused_in_one_line(tmp_path, column, value, ask):
+    """A text of another form, or a value of a type that the table forbids."""
+    profile = gpu_profile(1)
+    profile.threads[0].steps = [steps([10, 20])]
+    with ProfileDB.open(tmp_path / "a.db", create=True) as db:
+        add_profile(db, profile)
+    table, _, name = column.partition(".")
+    change = "UPDATE sqlite_schema SET sql = ? WHERE name = ?"
+    schema = ""
+    for is_strict in (False, True):
+        with closing(sqlite3.connect(tmp_path / "a.db")) as connection:
+            connection.execute("PRAGMA writable_schema = ON")
+            if is_strict:
+                connection.execute(f"UPDATE {table} SET {name} = {value}")
+                connection.execute(change, (schema, table))
+            else:
+                find = "SELECT sql FROM sqlite_schema WHERE name = ?"
+                (schema,) = connection.execute(find, (table,)).fetchone()
+                loose = schema.replace("STRICT, ", "").replace("STRICT", "")
+                connection.execute(change, (loose, table))
+            connection.commit()
+    with pytest.raises(DatabaseError, match="is damaged"):
+        ask(package.open(tmp_path / "a.db").trial(1))
