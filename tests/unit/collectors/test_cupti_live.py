@@ -473,7 +473,7 @@ def test_a_kernel_counts_in_the_step_that_launched_it(gpu):
     gpu.run(BACKWARD.partition("init()")[0] + BY_STEP, "--trace=gpu")
     done = in_process.taupy("kernels", "--db", gpu.folder / "taupy.db", "--by", "step", "--json")
     (view,) = json.loads(done.stdout)
-    assert {row["kernel"]: row["launches"] for row in view["rows"]} == {
+    assert {row["step"]: row["launches"] for row in view["rows"]} == {
         "1": 1, "2": 2 + 6, "3": 3, "(no step)": 1,
     }  # fmt: skip
     assert view["notes"] == ["launches count in the step in which the host called for them"]
