@@ -171,12 +171,11 @@ def framed(page: str, title: str, height: int) -> str:
     )
 
 
-def content_security_policy(scripts: Iterable[str] = (), more: str = "") -> str:
+def content_security_policy(scripts: Iterable[str] = ()) -> str:
     """The head line of one of our pages: it loads nothing, and runs these scripts only.
 
     Args:
         scripts: the whole text of each inline script; its hash is in the policy.
-        more: a further directive.
     """
     import base64
     import hashlib
@@ -189,19 +188,18 @@ def content_security_policy(scripts: Iterable[str] = (), more: str = "") -> str:
         "form-action 'none'",
         "style-src 'unsafe-inline'",
         *([f"script-src {allowed}"] if allowed else []),
-        *([more] if more else []),
     ]
     return f'<meta http-equiv="Content-Security-Policy" content="{"; ".join(parts)}">'
 
 
-def page_head(title: str, style: str, scripts: Iterable[str] = (), more: str = "") -> str:
+def page_head(title: str, style: str, scripts: Iterable[str] = ()) -> str:
     """What one of our pages begins with, up to its body; see `content_security_policy`."""
     return f"""<!DOCTYPE html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
-{content_security_policy(scripts, more)}
+{content_security_policy(scripts)}
 <title>{html(title)}</title>
 <style>{style}</style>
 </head>"""
