@@ -10,7 +10,7 @@ from array import array
 from collections.abc import Sequence
 from typing import TypeVar
 
-_Column = TypeVar("_Column", array[int], list[int], list[float])
+_Column = TypeVar("_Column", "array[int]", list[int], list[float])
 
 
 class Links:
