@@ -133,6 +133,7 @@ def test_pages_are_free_of_phrases_that_came_up_wrongly(page):
     assert _findings(page) == []
 
 
+@pytest.mark.slow  # and part of `make check`
 def test_messages_and_docstrings_are_free_of_phrases_that_came_up_wrongly():
     findings = {_name(path): _findings(path) for path in MODULES}
     assert {name: wrong for name, wrong in findings.items() if wrong} == {}
@@ -177,6 +178,7 @@ def _empty_names(source: str) -> set[str]:
     return EMPTY.intersection(_identifiers(ast.parse(source)))
 
 
+@pytest.mark.slow  # and part of `make check`
 def test_no_name_outside_the_tests_says_nothing():
     empty = {_name(module): _empty_names(module.read_text("utf-8")) for module in MODULES}
     left = {
