@@ -286,7 +286,7 @@ class Request:
                 )
             share = 0.0
         elif share is None:
-            short = args.form in terminal.FOR_PEOPLE and args.limit is None and not args.all
+            short = not terminal.is_for_programs(args.form) and args.limit is None and not args.all
             share = TREE_MIN_PERCENT if short else 0.0
         width = terminal.terminal_width(sys.stdout)
         choice = tree.TreeOptions(

@@ -99,7 +99,7 @@ def _list(db: ProfileDB, words: Sequence[str], args: argparse.Namespace) -> int:
     trials = _selected(db, words) if words else db.trials()
     notes = [] if trials else [f"{db.path} has no trials; `taupy run SCRIPT` adds one"]
     listed = [selector.Together("", [trial]) for trial in trials]
-    if not words and args.form in terminal.FOR_PEOPLE:
+    if not words and not terminal.is_for_programs(args.form):
         listed = selector.made_together(db, trials)
         if any(len(group.trials) > 1 for group in listed):
             notes.append("the runs of a gate or sweep are one row: `taupy trials APPLICATION` "
