@@ -219,8 +219,8 @@ class Ruling(NamedTuple):
     p: float | None = None
 
     @property
-    def place(self) -> int:
-        """Of its verdict among others: failures come first."""
+    def rank(self) -> int:
+        """The position of its verdict in `VERDICTS`: 0 if it fails."""
         return VERDICTS.index(self.verdict)
 
 
@@ -252,7 +252,7 @@ def judged(
 
 def in_order(rulings: Iterable[Ruling]) -> list[Ruling]:
     """Sort failures first, then undecided rulings; large changes first."""
-    return sorted(rulings, key=lambda ruling: (ruling.place, -abs(ruling.second - ruling.first)))
+    return sorted(rulings, key=lambda ruling: (ruling.rank, -abs(ruling.second - ruling.first)))
 
 
 def exact_ruling(condition: Condition, row: RowRuns, amount: float) -> Ruling | None:

@@ -148,7 +148,7 @@ def judge(
             kernels += candidates.kernels
             if candidates.left:
                 apart.append(_left_out(condition, candidates.left))
-    judged.sort(key=lambda judged_row: judged_row.ruling.place)
+    judged.sort(key=lambda judged_row: judged_row.ruling.rank)
     return Judgement(judged, list(dict.fromkeys(apart)), list(dict.fromkeys(names_apart)), kernels)
 
 

@@ -139,7 +139,7 @@ def judge(judged_pairs: Sequence[Pair], conditions: Sequence[Condition]) -> Judg
         for name, couples in _rows(judged_pairs, condition, quantity):
             rulings = [gate.without_test(condition, name, *couple, limit) for couple in couples]
             if rulings:
-                worst = min(rulings, key=lambda ruling: ruling.place)
+                worst = min(rulings, key=lambda ruling: ruling.rank)
                 judged.append(Judged(worst, metric))
             else:
                 alone.append(name)
@@ -148,7 +148,7 @@ def judge(judged_pairs: Sequence[Pair], conditions: Sequence[Condition]) -> Judg
         if alone:
             shown = listing(alone, 5)
             apart.append(f"'{condition.text}': not judged, because on one side only: {shown}")
-    return Judgement(sorted(judged, key=lambda entry: entry.ruling.place), apart)
+    return Judgement(sorted(judged, key=lambda entry: entry.ruling.rank), apart)
 
 
 _Couple = tuple[float | None, float | None]
