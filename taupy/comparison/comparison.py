@@ -21,7 +21,15 @@ from taupy.comparison.layer_names import layer_keys
 from taupy.comparison.matching import matched, names_apart, timers_of_sides
 from taupy.comparison.path_names import PathsById, path_keys
 from taupy.comparison.sides import Side
-from taupy.comparison.trial_values import VALUES, Over, Runs, TrialValues, Value, Where
+from taupy.comparison.trial_values import (
+    VALUES,
+    Over,
+    Runs,
+    TrialValues,
+    Value,
+    Where,
+    lacking_note,
+)
 from taupy.errors import MissingMetric, UsageError
 from taupy.model import answer as values
 from taupy.model.metric import NOT_ROUTINES, Metric
@@ -207,11 +215,8 @@ def sides_with_metric(
         left = tuple(trial for trial in side.trials if trial.id not in missing)
         if left and len(left) < len(side.trials):
             lacking = [trial.id for trial in side.trials if trial.id in missing]
-            notes.append(
-                f"{len(lacking)} of {len(side.trials)} trials of {side.letter} have no "
-                f"{question.metric}: {', '.join(map(str, lacking[:8]))}"
-                + (" ..." if len(lacking) > 8 else "")
-            )
+            trials = f"{len(side.trials)} trials of {side.letter}"
+            notes.append(lacking_note(lacking, trials, question.metric))
             side = replace(side, trials=left)
         kept.append(side)
     return kept, notes

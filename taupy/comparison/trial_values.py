@@ -36,6 +36,13 @@ COUNTED = "first(counted_time, time)"
 """The time during which the counters of a call path were read."""
 
 
+def lacking_note(lacking: Sequence[int], trials: str, metric: str) -> str:
+    """Which trials lack a metric; `trials`: of how many and which, such as "24 trials of A"."""
+    more = " ..." if len(lacking) > 8 else ""
+    ids = ", ".join(map(str, lacking[:8]))
+    return f"{len(lacking)} of {trials} have no {metric}: {ids}{more}"
+
+
 class Runs(NamedTuple):
     """A trial's values by key.
 

@@ -20,7 +20,7 @@ from taupy.analysis.match import LEVELS, Key, Level, NameTable
 from taupy.comparison.comparison import metric_shown
 from taupy.comparison.layer_names import layer_keys, remarks
 from taupy.comparison.matching import matched, names_apart, timers_of_sides
-from taupy.comparison.trial_values import VALUES, Over, TrialValues, Value, Where
+from taupy.comparison.trial_values import VALUES, Over, TrialValues, Value, Where, lacking_note
 from taupy.errors import MissingMetric, NoSuchTrial, UsageError
 from taupy.escaping import visible
 from taupy.model import options
@@ -321,11 +321,7 @@ class _Cells:
         self.trials = [trial for trial in trials if trial.id in having]
         self.metric = metric_shown(values.metric, layout.value)
         if missing := values.missing:
-            self._notes.append(
-                f"{len(missing)} of {len(trials)} trials have no {name}: "
-                + ", ".join(map(str, missing[:8]))
-                + (" ..." if len(missing) > 8 else "")
-            )
+            self._notes.append(lacking_note(missing, f"{len(trials)} trials", name))
         if layout.peak:
             self._peaks = Peaks(db, values.metric, layout.value, layout.ceiling)
             self.metric = Metric(self.metric.name, "%")
