@@ -203,10 +203,11 @@ def sides_with_metric(
     none has it is left as it is.
 
     Raises:
-        MissingMetric: no trial has it.
+        MissingMetric: no trial has it; of sides of one trial each, the comparison says so.
     """
-    if question.by in ("event", "metadata"):
-        return [*sides], []
+    of_values = question.by not in ("event", "metadata")
+    if not of_values or all(len(side.trials) == 1 for side in sides):
+        return [*sides], []  # there is no metric, or no trial to omit
     ids = [trial.id for side in sides for trial in side.trials]
     of_steps = question.by == "step"
     missing = TrialValues.of(db, ids, question.metric, lenient=True, of_steps=of_steps).missing
