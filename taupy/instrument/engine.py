@@ -2,9 +2,8 @@
 
 It measures the Python routines of one process, in all threads that `threading` starts, and names
 what it does not measure (`engine_part.py`). Recording begins with the program's first frame; the
-part is written then, about once a second, and at the end.
-
-Runs inside the measured process: built-in modules only.
+part is written then, about once a second, and at the end. Runs inside the measured process:
+built-in modules only.
 """
 
 import _signal  # type: ignore[import-not-found]
@@ -15,6 +14,7 @@ import sys
 import time
 
 from taupy.instrument import engine_part
+from taupy.instrument.engine_part import identity
 from taupy.instrument.selection import Selection
 from taupy.state import rights
 
@@ -82,12 +82,14 @@ class Engine:
         self.by_ident: dict[int, ThreadTree] = {}
         self.hook: Any = self.begin_thread  # always the same object, to be compared
         self.storer = options.get("storer_argv"), options.get("storer_env") or []
-        self.stderr, self.rights = engine_part.identity(2), rights.now()
+        self.stderr, self.rights = identity(2), rights.now()
         self.root_pid = int(options.get("root_pid") or 0)
         self.pid, self.process_start = _getpid(), options.get("process_start") or 0
         self.started_at, self.start_ns = time.time(), _clock()
-        self.path = options["run_folder"] + b"/%d-%x.pypart" % (self.pid, self.start_ns)
-        self.place = engine_part.identity(options["run_folder"])
+        name, folder = b"%d-%x.pypart" % (self.pid, self.start_ns), options["run_folder"] + b"/"
+        # Beside the database, for the last part if the run folder has no room.
+        self.path, self.spill = folder + name, (options.get("spill_prefix") or folder) + name
+        self.places = {at: identity(at[: at.rindex(b"/")]) for at in (self.path, self.spill)}
         self.running, self.waiting, self.due = True, True, 0
         self.exit_status: int | None = None
         self.main_ended = self.main_raised = self.written_last = False
@@ -190,7 +192,10 @@ class Engine:
                 self.name_threads()
                 if current := self.by_ident.get(_get_ident()):
                     current.cpu_ns = _cpu_clock() - current.cpu_start_ns
-                self.missed["part"] |= not engine_part.write(self, state)
+                is_written = engine_part.write(self, self.path, state)
+                if is_last and not is_written and rights.now() == self.rights:
+                    is_written = engine_part.write(self, self.spill, state)
+                self.missed["part"] |= not is_written
         finally:
             if has_lock:
                 self.writing.release()
@@ -341,7 +346,12 @@ class ThreadTree:
             return
         child = self.children.get((row, routine))
         if child is None:
-            child = self._new_row(row, routine)
+            child = len(self.parent)
+            self.routine.append(routine)
+            for column in (self.calls, self.resumes, self.inclusive):
+                column.append(0)
+            self.parent.append(row)
+            self.children[row, routine] = child
         now = _clock()
         self.stack.append((id(frame), child, now))
         (self.resumes if resumed else self.calls)[child] += 1
@@ -363,16 +373,6 @@ class ThreadTree:
             self.shift(_clock() - now)
         if now > self.engine.due:
             self.engine.save_now(self)
-
-    def _new_row(self, row: int, routine: int) -> int:
-        """Add the row of a new call path."""
-        child = len(self.parent)
-        self.routine.append(routine)
-        for column in (self.calls, self.resumes, self.inclusive):
-            column.append(0)
-        self.parent.append(row)
-        self.children[row, routine] = child
-        return child
 
     def _caller(self, caller: "FrameType | None") -> int:
         """Make the nearest known frame, from `caller` outwards, the top of the stack; its row, the

@@ -82,13 +82,12 @@ def _thread(thread: "Any") -> "dict[str, Any]":
     }
 
 
-def write(engine: "Any", state: str) -> bool:
-    """Write or replace the part; False if that failed, as on a full disk. Raises what a signal
+def write(engine: "Any", path: bytes, state: str) -> bool:
+    """Write or replace a part; False if that failed, as on a full disk. Raises what a signal
     handler of the program that ran meanwhile has raised."""
-    path = engine.path
     try:
         data = memoryview(_dumps(document(engine, state)))
-        if identity(path.rpartition(b"/")[0]) != engine.place:
+        if identity(path[: path.rindex(b"/")]) != engine.places[path]:
             return False  # the program has changed its root folder
         descriptor = _open(path + b".new", _CREATE, 0o600)
         signals = _sigmask(_BLOCK, (_SIGXFSZ,))  # where sizes are limited, an error comes instead
