@@ -529,9 +529,10 @@ def test_without_setup_no_compiler_is_started_and_every_answer_names_the_command
             env=runner.environment, capture_output=True, text=True, check=True,
         )  # fmt: skip
         assert done.stdout.splitlines()[-1] == f"note: {remark}"
+    # Not in PyTorch's folder: commands find nothing in the current one.
     doctor = subprocess.run(
         [sys.executable, "-m", "taupy", "doctor"],
-        env=runner.environment, cwd=runner.folder, capture_output=True, text=True, check=False,
+        env=runner.environment, capture_output=True, text=True, check=False,
     )  # fmt: skip
     (line,) = [line for line in doctor.stdout.splitlines() if "PyTorch" in line]
     assert line.startswith("note") and "`taupy setup torch` has not been run" in line
