@@ -119,9 +119,9 @@ def findings_of(tmp_path, text: str):
 def test_each_function_that_is_mapped_is_a_place_and_text_is_none(tmp_path):
     pytest.importorskip("pandas", reason="pandas is not installed: pip install pandas")
     dear, cheap = findings_of(tmp_path, SWAP)
-    assert "(program.py:6)" in dear.sentence and "call to_datetime once" in dear.attempt
-    assert "(program.py:4)" in cheap.sentence and "whole columns" in cheap.attempt
-    assert dear.saved_ns > 3 * cheap.saved_ns
+    assert "(program.py:7)" in dear.sentence and "call to_datetime once" in dear.attempt
+    assert "(program.py:5)" in cheap.sentence and "whole columns" in cheap.attempt
+    assert dear.saved_ns > cheap.saved_ns
 
 
 @pytest.mark.slow
@@ -146,14 +146,15 @@ both(pd.Series(["3 min"] * 60000), pd.Series(["2.5"] * 50000))
 """
 SWAP = """\
 import pandas as pd
-df = pd.DataFrame({"when": ["01/02/2024 10:00"] * 4000, "price": 2.0, "qty": 3})
+df = pd.DataFrame({"when": ["01/02/2024 10:00"] * 4000})
+sales = pd.DataFrame({"price": [2.0] * 12000, "qty": 3})
 def cheap(df):
     df["total"] = df.apply(lambda r: r["price"] * r["qty"], axis=1)
 def dear(df):
     df["t"] = df["when"].apply(lambda s: pd.to_datetime(s, format="%d/%m/%Y %H:%M"))
 def text(df):
     df["u"] = df["when"].apply(lambda s: s[:2])
-cheap(df); dear(df); text(df)
+cheap(sales); dear(df); text(df)
 """
 
 PIPELINE = """\
