@@ -4,7 +4,7 @@
 # make oldest   run tests with the oldest packages that taupy works with (PYTHON=python3.11)
 # make check   lint, format, types, import floors, docs, scripts of pages
 # make javascript   lint the scripts of pages with ESLint, which npm fetches
-# make browsers   test pages in Chromium and Firefox (PICTURES=docs/images: updates those of the docs)
+# make browsers   test pages in Chromium and Firefox (BROWSER=firefox: in one; PICTURES=docs/images: updates those of the docs)
 # make sanitize   run the tests of C code under sanitizers (SANITIZE=--share: a few minutes)
 # make random   run random programs whose calls are counted independently (PROGRAMS=3000 SEED=N)
 # make fuzz   change files of all formats, including taupy's own, at random (FUZZ_SECONDS=1800 SEED=N)
@@ -39,6 +39,9 @@ GPU_INSTALL = $(PYTHON) -m pip --python $(GPU)/bin/python install --disable-pip-
 PIP_INSTALL = -m pip install --disable-pip-version-check -q
 BUILD_FILES := pyproject.toml setup.py taupy_boot.pth $(wildcard taupy/_native/*.c taupy/_native/*.h)
 PACKAGE_FILES := $(BUILD_FILES) $(shell find taupy -name '*.py' -o -name '*.pyi')
+# All tests of these files that read every source are marked slow.
+SOURCE_TESTS := $(addprefix tests/unit/,test_circles.py test_escaping.py test_frames.py \
+  profiledb/test_only_here.py)
 DOCS_TESTS := tests/docs $(wildcard tests/unit/*/test_docs.py)
 
 .DELETE_ON_ERROR:
@@ -94,6 +97,7 @@ types: $(TEST)/.installed-check
 
 floors: $(TEST)/.installed-check
 	$(TEST)/bin/lint-imports
+	$(TEST)/bin/python -m pytest -q $(SOURCE_TESTS)
 
 docs: $(TEST)/.installed-check
 	$(TEST)/bin/python -m pytest -q $(DOCS_TESTS)
@@ -108,7 +112,7 @@ javascript:
 
 browsers: $(TEST)/.installed-browsers
 	$(if $(PICTURES),TAUPY_SCREENSHOTS=$(PICTURES)) \
-	  $(TEST)/bin/python -m pytest -q tests/integration/test_page_in_browsers.py
+	  $(TEST)/bin/python -m pytest -q tests/integration/test_page_in_browsers.py $(if $(BROWSER),-k $(BROWSER))
 
 sanitize: test-environment
 	$(TEST)/bin/python scripts/sanitize.py $(SANITIZE)

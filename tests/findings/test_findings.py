@@ -165,7 +165,7 @@ def test_nothing_is_found_in_a_healthy_training(training, tmp_path):
     assert _sentences(_stored(tmp_path, training())) == []
 
 
-@pytest.mark.parametrize("name", PUBLIC)
+@pytest.mark.parametrize("name", _marked(PUBLIC))
 def test_nothing_is_found_in_programs_of_the_standard_library(name, tmp_path):
     shutil.copy2(os.__file__.replace("os.py", "argparse.py"), tmp_path)
     assert _sentences(_run(tmp_path, *PUBLIC[name])) == []

@@ -23,7 +23,7 @@ from tests.findings.cases import INDEPENDENT, LOOK_ALIKES, PROGRAMS, TRAININGS, 
 from tests.gpu.pairs import try_pairs
 
 KINDS = {name: kind for name, (kind, _) in (PROGRAMS | INDEPENDENT).items()}
-QUICK = {"histogram_by_hand", "codec_at_each_call", "letters_from_text", "average_so_far"}
+QUICK = {"codec_at_each_call", "average_so_far"}
 OTHER = 0.15
 """Share of a run under taupy that is none of the program's: it begins later and ends later."""
 NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e-?\d+)?")

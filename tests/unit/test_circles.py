@@ -5,6 +5,8 @@ import re
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
+import pytest
+
 import taupy
 
 ROOT = Path(taupy.__file__).parent
@@ -38,6 +40,7 @@ def circle(graph):
     return None
 
 
+@pytest.mark.slow  # and part of `make check`
 def test_no_module_imports_what_imports_it():
     trees = modules()
     graph = {

@@ -121,6 +121,7 @@ def _calls(path: Path):
             yield node, ast.unparse(node.func)
 
 
+@pytest.mark.slow  # and part of `make check`
 def test_only_the_guarded_modules_write_to_the_terminal():
     found = set()
     for path in SOURCES:

@@ -29,6 +29,7 @@ def imports_of_pandas(module):
         todo += ast.iter_child_nodes(node)
 
 
+@pytest.mark.slow  # and part of `make check`
 def test_one_module_makes_frames():
     found = {name for module in PACKAGE.rglob("*.py") for name in imports_of_pandas(module)}
     assert found == {"frames.py"}

@@ -95,6 +95,7 @@ def test_kernels_outside_of_graphs_are_told_from_those_in_them(collector, record
     assert [one.live for one in part.live if one.kind == 3] == [241_487_368]
 
 
+@pytest.mark.slow
 def test_what_a_run_saves_replays_to_the_same_kernels(collector, played_gpu, tmp_path):
     saved = tmp_path / "saved"
     (tmp_path / "prog.py").write_text(

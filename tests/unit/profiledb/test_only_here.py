@@ -28,6 +28,7 @@ def statements(source: str) -> list[str]:
     ]  # fmt: skip
 
 
+@pytest.mark.slow  # and part of `make check`
 def test_no_other_room_holds_sql():
     paths = [path for path in ROOMS.rglob("*.py") if path.relative_to(ROOMS).parts[0] not in OTHERS]
     assert len(paths) > 200
