@@ -10,6 +10,7 @@ import re
 import resource
 import signal
 import socket
+import sqlite3
 import subprocess
 import sys
 import time
@@ -412,6 +413,19 @@ def test_what_is_no_database_is_refused(runs, name):
     (runs.folder / "text.txt").write_text("x" * 200)
     result = runs.taupy("serve", name)
     assert (result.returncode, result.stderr.count("\n")) == (1, 1)
+
+
+@pytest.mark.slow
+def test_a_table_with_a_long_name_is_shown(runs):
+    pytest.importorskip("datasette", reason="Datasette is an extra")
+    fill(runs.database)
+    name = "a" * 1000
+    with sqlite3.connect(runs.database) as connection:
+        connection.execute(f"CREATE TABLE {name} (x)")
+    connection.close()
+    with served(runs, "taupy.db") as (_, address):
+        for place in ("", "taupy", "taupy.json", f"taupy/{name}"):
+            assert status(address + place)[0] == 200, place
 
 
 @pytest.mark.slow
