@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from taupy.model.rows import ThreadRow
-from taupy.profiledb.database import ProfileDB, of_a_sound_file
+from taupy.profiledb.database import ProfileDB, of_a_sound_file, refuse_infinite
 
 _WHERE = """
       FROM activity WHERE trial_id = :trial AND start_ns > 0 AND end_ns >= start_ns
@@ -50,6 +50,7 @@ def longest(db: ProfileDB, trial_id: int, most: int, ahead: Mapping[int, int]) -
     """
     rows = []
     for *thread, timer, kind, start, end in db.rows(_LONGEST, {"trial": trial_id, "most": most}):
+        refuse_infinite((start, end))
         place = ThreadRow(*thread)
         offset = ahead.get(place.node, 0)
         rows.append(ActivityRow(place, timer, kind, start - offset, end - offset))

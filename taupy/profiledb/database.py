@@ -7,10 +7,11 @@ and one transaction per trial.
 
 from __future__ import annotations
 
+import math
 import os
 import sqlite3
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from functools import wraps
 from typing import Any, ClassVar, Concatenate, ParamSpec, Self, TypeVar
@@ -38,6 +39,8 @@ from taupy.state.sqlite import attaching
 
 _Arguments = ParamSpec("_Arguments")
 _Answer = TypeVar("_Answer")
+
+_INFINITE = {math.inf, -math.inf}
 
 _TRIALS = """
     SELECT trial.id, trial.uuid, application.name, experiment.name, trial.name,
@@ -386,19 +389,29 @@ class ProfileDB:
         return kept
 
 
+def refuse_infinite(cells: Iterable[object]) -> None:
+    """Check that no number is infinite: no measurement is, but a column of integers may hold one.
+
+    Raises:
+        ValueError: one is.
+    """
+    if not _INFINITE.isdisjoint(cells):
+        raise ValueError("a number is infinite")
+
+
 def of_a_sound_file(
     question: Callable[Concatenate[ProfileDB, _Arguments], _Answer],
 ) -> Callable[Concatenate[ProfileDB, _Arguments], _Answer]:
     """Report inconsistent rows as a damaged file.
 
-    A row may refer to a missing one, or lack a number where one is required.
+    A row may refer to a missing one, lack a number where one is required, or have an infinite one.
     """
 
     @wraps(question)
     def checked(db: ProfileDB, /, *args: _Arguments.args, **named: _Arguments.kwargs) -> _Answer:
         try:
             return question(db, *args, **named)
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
             what = visible(f"{type(error).__name__}: {error}")
             raise DatabaseError(f"{db.path} {DAMAGED} ({what})") from error
 

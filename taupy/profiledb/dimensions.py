@@ -19,7 +19,7 @@ from taupy.model.question import Condition
 from taupy.model.rows import Event, ThreadRow, TimerRow
 from taupy.network.layers import is_layer, layer_of, layer_type
 from taupy.network.phase_paths import phase_in
-from taupy.profiledb.database import ProfileDB
+from taupy.profiledb.database import ProfileDB, refuse_infinite
 from taupy.profiledb.reading import Reading
 
 Id = Literal["trial", "thread", "timer", "callpath", "launch", "event", "step"]
@@ -422,6 +422,7 @@ def rows_of_ids(db: ProfileDB, sql: str, ids: Sequence[int]) -> Iterator[Any]:
 def _by_id(rows: Iterable[tuple[Any, ...]]) -> Iterator[tuple[int, list[tuple[Any, ...]]]]:
     parts: dict[int, list[tuple[Any, ...]]] = {}
     for id, *more in rows:
+        refuse_infinite(more)
         parts.setdefault(id, []).append(tuple(more))
     yield from parts.items()
 

@@ -22,7 +22,7 @@ from taupy.model.expression import Node
 from taupy.model.formula import bound
 from taupy.model.question import VALUES, Condition, Question, Value
 from taupy.model.rows import FlatRow, TreeRow
-from taupy.profiledb.database import ProfileDB
+from taupy.profiledb.database import ProfileDB, of_a_sound_file
 from taupy.profiledb.dimensions import ids_of, labels, rows_of_ids
 from taupy.profiledb.meaning import COUNTS, Meant, Resolved, TrialMetrics, units_in
 from taupy.profiledb.values import values
@@ -207,6 +207,7 @@ def call_tree(
     return tree if is_measured else _shown(tree, least if tree.additive else None, deepest)
 
 
+@of_a_sound_file
 def largest_callpaths(
     db: ProfileDB, trial_id: int, name: str = "time", count: int = 20
 ) -> list[TreeRow]:

@@ -14,7 +14,7 @@ from taupy.model.absent import nan_if_none
 from taupy.model.metric import Metric
 from taupy.model.rows import EventRow, ThreadRow, TimelineRow
 from taupy.profiledb.ancestry import Ancestry
-from taupy.profiledb.database import ProfileDB, of_a_sound_file
+from taupy.profiledb.database import ProfileDB, of_a_sound_file, refuse_infinite
 from taupy.profiledb.schema_views import LONGEST_PATH
 
 _METRICS = """
@@ -78,7 +78,10 @@ def threads(db: ProfileDB, trial_id: int) -> list[ThreadRow]:
 def threads_by_id(db: ProfileDB, trial_id: int) -> dict[int, ThreadRow]:
     """The trial's threads by id, sorted by node, context and thread."""
     db.trial(trial_id)
-    return {id: ThreadRow(*row) for id, *row in db.rows(_THREADS, (trial_id,))}
+    rows = db.rows(_THREADS, (trial_id,))
+    for row in rows:
+        refuse_infinite(row)
+    return {id: ThreadRow(*row) for id, *row in rows}
 
 
 @of_a_sound_file
@@ -140,6 +143,7 @@ def user_events(db: ProfileDB, trial_id: int) -> list[EventRow]:
     above = Ancestry.of(db, (callpath for _, _, _, callpath, *_ in rows))
     events = []
     for thread, name, unit, callpath, count, *values in rows:
+        refuse_infinite((count,))  # the values are the program's
         minimum, maximum, mean, sum_squares = map(nan_if_none, values)
         events.append(
             EventRow(

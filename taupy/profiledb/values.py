@@ -22,7 +22,7 @@ from taupy.model import callpaths
 from taupy.model.question import Question
 from taupy.model.table import Column, Table, combine, merged
 from taupy.profiledb import coverage
-from taupy.profiledb.database import ProfileDB, of_a_sound_file
+from taupy.profiledb.database import ProfileDB, of_a_sound_file, refuse_infinite
 from taupy.profiledb.dimensions import dimension, labels
 from taupy.profiledb.statements import Statement
 from taupy.profiledb.translation import OF_PATH, Translation
@@ -97,6 +97,7 @@ def _summed(db: ProfileDB, translation: Translation, statement: Statement) -> Ta
     for numbers in cells[len(names) :]:
         if not {*map(type, numbers)} <= _NUMBERS:
             raise TypeError("a value is not numeric")
+        refuse_infinite(numbers)
     codes: dict[str, Sequence[int]] = {}
     ids: dict[str, Sequence[Any]] = {}
     for name, column in zip(names, cells, strict=False):

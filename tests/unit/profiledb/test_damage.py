@@ -101,6 +101,13 @@ def test_rows_that_do_not_fit_together_are_answered_or_refused(db, tmp_path, har
         ("trial.started_at", "'64'", lambda trial: trial.timeline()),
         ("step.longest_ns", "'many'", lambda trial: trial.phases()),
         ("step.thread_id", "'many'", lambda trial: trial.phases()),
+        ("call.calls", "9e999", lambda trial: trial.callpaths()),
+        ("timer_call.calls", "-9e999", lambda trial: trial.profile()),
+        ("callpath.timer_id", "9e999", lambda trial: trial.callpaths(largest=3)),
+        ("user_event_value.count", "9e999", lambda trial: trial.events()),
+        ("thread.node", "9e999", lambda trial: trial.report()),
+        ("timer.line", "9e999", lambda trial: trial._database.compare("1", "1")),
+        ("activity.end_ns", "9e999", lambda trial: trial.report()),
     ],
 )
 def test_a_value_that_cannot_be_one_is_refused_in_one_line(tmp_path, column, value, ask):
