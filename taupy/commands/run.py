@@ -49,6 +49,10 @@ def run(args: argparse.Namespace) -> int:
         return twice.run(args, run, target, _job(args))
     from taupy.instrument import launch, runfolder
 
+    if hindrance := _hindrance():
+        if not args.quiet:
+            say(f"{hindrance}: this run is not measured")
+        launch.execute_unmeasured(target)
     settings = _settings(args, target)
     sampling = run_gpu.sampling(args, settings)
     wants_to_join = bool(args.merge_into or getattr(args, "merge_into_uuid", ""))
@@ -90,6 +94,22 @@ def run(args: argparse.Namespace) -> int:
         launch.execute(folder, settings)
     except OSError as problem:
         raise TaupyError(f"{sys.executable} cannot be executed: {problem}") from None
+
+
+def _hindrance() -> str:
+    """Why the program cannot be measured; "" if it can."""
+    from taupy.instrument import launch
+
+    if rights.are_raised():
+        return (
+            "the interpreter has rights that its user lacks (set-user-ID, set-group-ID or file "
+            "capabilities)"
+        )
+    options = launch.interpreter_options()
+    letters = "".join(part[1:] for part in options if not part.startswith("--"))
+    if not launch.is_boot_installed(options) and not {*letters}.isdisjoint("ISE"):
+        return "the interpreter's options disable taupy's start-up hook"
+    return ""
 
 
 def _wants_watch(args: argparse.Namespace) -> bool:
@@ -282,18 +302,6 @@ def _settings(args: argparse.Namespace, target: list[str]) -> Any:
         overhead = calibrate(plan.early, plan.options)
     elif compensate:
         plan.notes.append("--compensate needs the compiled engine: no compensated times are stored")
-    interpreter = [sys.orig_argv[0] or sys.executable, *launch.interpreter_options()]
-    if not launch.is_boot_installed(interpreter[1:]):
-        letters = "".join(part[1:] for part in interpreter[1:] if not part.startswith("--"))
-        if any(letter in letters for letter in "ISE"):
-            plan.notes.append(
-                "the interpreter's options disable taupy's start-up hook: this run is not measured"
-            )
-    if rights.are_raised():
-        plan.notes.append(
-            "the interpreter has rights that its user lacks (set-user-ID, set-group-ID or file "
-            "capabilities): this run is not measured"
-        )
     gpu = run_gpu.measured(plan)
     run_gpu.cupti_backend(plan, gpu)
     run_gpu.keep_modules(plan, gpu)
@@ -320,7 +328,7 @@ def _settings(args: argparse.Namespace, target: list[str]) -> Any:
         engine_options=plan.options,
         metadata=plan.metadata,
         arguments=target,
-        interpreter=interpreter,
+        interpreter=launch.interpreter_command(),
         cwd=_cwd(),
         module_path=[path for path in sys.path if path not in ("", _cwd(), program_folder)],
         library_folders=launch.library_folders(program_folder),

@@ -34,6 +34,11 @@ _STORER = (
 )
 
 
+def interpreter_command() -> list[str]:
+    """How this interpreter was started, up to its options."""
+    return [sys.orig_argv[0] or sys.executable, *interpreter_options()]
+
+
 def interpreter_options() -> list[str]:
     """The options this interpreter was started with, such as -O or -Xdev, word by word."""
     return command_line.split(sys.orig_argv[1:])[0]
@@ -138,6 +143,15 @@ def execute(folder: Folder, settings: RunSettings) -> NoReturn:
         before = environment.get("PYTHONPATH")
         environment["TAUPY_PYTHONPATH"] = "" if before is None else ":" + before
         environment["PYTHONPATH"] = fallback_folder() + (":" + before if before else "")
+    _become(command, environment)
+
+
+def execute_unmeasured(arguments: list[str]) -> NoReturn:
+    """As `execute`, without a measurement."""
+    _become([*interpreter_command(), *arguments], {**os.environ})
+
+
+def _become(command: list[str], environment: dict[str, str]) -> NoReturn:
     for stream in (sys.stdout, sys.stderr):
         if stream is not None:  # the program may be started with closed descriptors
             stream.flush()

@@ -88,12 +88,14 @@ def test_a_command_with_raised_rights_reads_no_variable_of_taupys(runs, set_grou
         command, env=runs.environ(), cwd=runs.folder, capture_output=True, text=True, timeout=60
     )
     assert "nowhere" not in done.stderr and "no database" in done.stderr
+    runs.environment = {"HOME": str(runs.folder)}
     command[4:] = ["taupy", "run", "--db", "taupy.db", "-c", "print(1)"]
     done = subprocess.run(
         command, env=runs.environ(), cwd=runs.folder, capture_output=True, text=True, timeout=60
     )
     assert (done.stdout, done.returncode) == ("1\n", 0)
     assert "this run is not measured" in done.stderr
+    assert not (runs.folder / ".local").exists()
 
 
 @pytest.mark.parametrize("options", OPTIONS)
