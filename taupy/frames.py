@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
 from taupy.errors import TaupyError, UsageError
+from taupy.state.saving import save_named
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -81,7 +81,7 @@ def write_parquet(table: pd.DataFrame, path: str | os.PathLike[str]) -> None:
         raise no_pyarrow(problem) from None
     packed = table.apply(_storable).to_parquet(engine="pyarrow", compression="zstd")
     try:
-        Path(path).write_bytes(packed)
+        save_named(path, packed)
     except OSError as problem:
         reason = problem.strerror or problem
         raise UsageError(f"{os.fspath(path)} cannot be written: {reason}") from None

@@ -14,7 +14,6 @@ trial lacks, a frame is empty and notes why. See docs/compare.md.
 
 from __future__ import annotations
 
-import builtins
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -47,6 +46,7 @@ from taupy.pprof.view import View
 from taupy.profiledb import api, selector
 from taupy.profiledb.database import ProfileDB
 from taupy.ranks import answer as ranks
+from taupy.state.saving import save_named
 from taupy.study import candidates, conditions, gate, gate_view, pivot, pivot_view
 from taupy.study.gains import Way
 from taupy.study.pivot import Layout
@@ -97,8 +97,7 @@ class Page:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the page to a file."""
-        with builtins.open(path, "w", encoding="utf-8") as file:
-            file.write(self.text)
+        save_named(path, self.text)
 
 
 class Trial(api.Trial):

@@ -52,11 +52,11 @@ def write_junit(path: str | None, judgement: Judgement, conclusion: Conclusion) 
     """
     if path is None:
         return
+    from taupy.state.saving import save_named
     from taupy.study.gate_junit import junit
 
     try:
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(junit(judgement, conclusion))
+        save_named(path, junit(judgement, conclusion))
     except OSError as problem:
         raise UsageError(f"--junit: {path} cannot be written: {problem.strerror}") from None
 

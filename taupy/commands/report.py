@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import argparse
 import shutil
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from taupy.commands import bar, options, running
@@ -24,6 +23,7 @@ from taupy.pprof import terminal
 from taupy.profiledb import selector
 from taupy.report import document, screen
 from taupy.report.report import report
+from taupy.state.saving import save_named
 from taupy.units import size
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def _write_page(args: argparse.Namespace, trials: list[str]) -> int:
         contents, code = _contents(args, trials, progress)
         text = page.html_page(contents)
     try:
-        Path(args.output).write_text(text, "utf-8")
+        save_named(args.output, text)
     except OSError as problem:
         raise UsageError(f"{args.output} cannot be written: {problem.strerror}") from None
     say(f"wrote {args.output} ({size(len(text))})")

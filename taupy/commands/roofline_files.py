@@ -14,6 +14,7 @@ from taupy.roofline.ceilings_file import ert_json
 from taupy.roofline.chart import Chart
 from taupy.roofline.drawing import Drawing
 from taupy.roofline.placement import Placement
+from taupy.state.saving import save_named
 
 EXPORTS = ("ncu-csv", "ert-json")
 _PICTURES = (".png", ".svg", ".pdf")
@@ -88,7 +89,7 @@ def _write_numbers(path: str, endings: Sequence[str], charts_drawn: Sequence[Cha
 
 def _save(path: str, text: str) -> None:
     try:
-        Path(path).write_text(text, "utf-8")
+        save_named(path, text)
     except OSError as problem:
         raise UsageError(f"{path} cannot be written: {problem.strerror}") from None
     say(f"wrote {path}")

@@ -6,6 +6,7 @@ the labels.
 
 from __future__ import annotations
 
+import io
 import os
 import textwrap
 import warnings
@@ -18,6 +19,7 @@ from taupy.roofline.chart import Axis, Chart
 from taupy.roofline.lettering import Label, lettering, radius
 from taupy.roofline.palette import Theme, palette
 from taupy.roofline.ticks import tick_label, ticks
+from taupy.state.saving import save_named
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -65,7 +67,9 @@ def write_picture(
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "Glyph")  # characters missing from its font
             figure = _figure(chart, theme, size)
-            figure.savefig(name, format=ending, dpi=160, facecolor=figure.get_facecolor())
+            data = io.BytesIO()
+            figure.savefig(data, format=ending, dpi=160, facecolor=figure.get_facecolor())
+        save_named(name, data.getvalue())
     except OSError as problem:
         raise UsageError(f"{name} cannot be written: {problem.strerror or problem}") from None
 

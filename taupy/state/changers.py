@@ -10,6 +10,10 @@ Runs inside the measured process, too: built-in modules only.
 
 import posix
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from os import PathLike
+
 _TYPE, _LINK = 0o170000, 0o120000
 _GROUP_WRITES, _OTHERS_WRITE, _STICKY = 0o020, 0o002, 0o1000
 _MOST_LINKS = 40  # as in the kernel
@@ -130,6 +134,16 @@ def _is_root_mapped() -> bool:
     finally:
         posix.close(descriptor)
     return any(line.split()[:1] == [b"0"] for line in lines)
+
+
+def link_of_another(path: "str | PathLike[str]") -> str:
+    """Whose link this is; "" if it is none, or the user's or root's."""
+    try:
+        status = posix.lstat(path)
+    except OSError:
+        return ""
+    is_link = status.st_mode & _TYPE == _LINK
+    return name_of(status.st_uid) if is_link and status.st_uid not in (user(), 0) else ""
 
 
 def name_of(uid: int) -> str:

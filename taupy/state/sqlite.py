@@ -274,14 +274,8 @@ def _others(path: str, beside: dict[str, tuple[int, int, int]]) -> str:
 
 def _refuse_link(path: str) -> None:
     """Refuse another user's link, which could lead to any of this user's files."""
-    try:
-        status = os.lstat(path)
-    except OSError:
-        return
-    if stat.S_ISLNK(status.st_mode) and status.st_uid not in (0, changers.user()):
-        raise DatabaseError(
-            f"{path} is a link of {changers.name_of(status.st_uid)}; name the file that you mean"
-        )
+    if owner := changers.link_of_another(path):
+        raise DatabaseError(f"{path} is a link of {owner}; name the file that you mean")
 
 
 def _names_another(journal: str) -> bool:

@@ -18,6 +18,7 @@ from taupy.errors import TaupyError, UsageError
 from taupy.escaping import visible
 from taupy.pprof import forms
 from taupy.roofline.palette import PALETTES
+from taupy.state.saving import save_named
 from taupy.study.scaling import as_number
 from taupy.study.sweep import PARTS, Part, Sweep
 from taupy.study.sweep_views import view
@@ -82,8 +83,7 @@ def write(sweep: Sweep, path: str, most: int = 8) -> None:
         warnings.simplefilter("ignore")  # about characters missing in its fonts
         content = _drawn(sweep, kind, most)
     try:
-        with open(path, "wb") as file:
-            file.write(content)
+        save_named(path, content)
     except OSError as problem:
         raise TaupyError(f"{path} cannot be written: {problem.strerror}") from None
 
