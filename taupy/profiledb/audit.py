@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterator, Sequence
+from struct import error as StructError
 from typing import Any, Literal, NamedTuple
 
 from taupy.errors import TaupyError
@@ -101,7 +102,7 @@ def _guarded(
         yield from findings
     except TaupyError as error:
         yield Finding("PROBLEM", "file", trial, str(error))
-    except (KeyError, TypeError, ValueError, IndexError, OverflowError) as error:
+    except (KeyError, TypeError, ValueError, IndexError, OverflowError, StructError) as error:
         what = visible(f"{type(error).__name__}: {error}")
         hint = "" if broken else " although SQLite reports no damage"
         yield Finding("PROBLEM", check, trial, f"rows are inconsistent{hint} ({what})")

@@ -11,6 +11,7 @@ import pytest
 import taupy as package
 from taupy.errors import DatabaseError, TaupyError
 from taupy.profiledb import metrics, query, reader, selector
+from taupy.profiledb.audit import audit
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.sql import run_sql
 from taupy.profiledb.writer import add_profile
@@ -94,6 +95,29 @@ def test_rows_that_do_not_fit_together_are_answered_or_refused(db, tmp_path, har
     assert failures < len(QUESTIONS)
 
 
+def harmed(path, column, value):
+    """A database with a value that the table forbids."""
+    profile = gpu_profile(1)
+    profile.threads[0].steps = [steps([10, 20])]
+    with ProfileDB.open(path, create=True) as db:
+        add_profile(db, profile)
+    table, _, name = column.partition(".")
+    change = "UPDATE sqlite_schema SET sql = ? WHERE name = ?"
+    schema = ""
+    for is_strict in (False, True):
+        with closing(sqlite3.connect(path)) as connection:
+            connection.execute("PRAGMA writable_schema = ON")
+            if is_strict:
+                connection.execute(f"UPDATE {table} SET {name} = {value}")
+                connection.execute(change, (schema, table))
+            else:
+                find = "SELECT sql FROM sqlite_schema WHERE name = ?"
+                (schema,) = connection.execute(find, (table,)).fetchone()
+                loose = schema.replace("STRICT, ", "").replace("STRICT", "")
+                connection.execute(change, (loose, table))
+            connection.commit()
+
+
 @pytest.mark.parametrize(
     ("column", "value", "ask"),
     [
@@ -112,24 +136,12 @@ def test_rows_that_do_not_fit_together_are_answered_or_refused(db, tmp_path, har
 )
 def test_a_value_that_cannot_be_one_is_refused_in_one_line(tmp_path, column, value, ask):
     """A text of another form, or a value of a type that the table forbids."""
-    profile = gpu_profile(1)
-    profile.threads[0].steps = [steps([10, 20])]
-    with ProfileDB.open(tmp_path / "a.db", create=True) as db:
-        add_profile(db, profile)
-    table, _, name = column.partition(".")
-    change = "UPDATE sqlite_schema SET sql = ? WHERE name = ?"
-    schema = ""
-    for is_strict in (False, True):
-        with closing(sqlite3.connect(tmp_path / "a.db")) as connection:
-            connection.execute("PRAGMA writable_schema = ON")
-            if is_strict:
-                connection.execute(f"UPDATE {table} SET {name} = {value}")
-                connection.execute(change, (schema, table))
-            else:
-                find = "SELECT sql FROM sqlite_schema WHERE name = ?"
-                (schema,) = connection.execute(find, (table,)).fetchone()
-                loose = schema.replace("STRICT, ", "").replace("STRICT", "")
-                connection.execute(change, (loose, table))
-            connection.commit()
+    harmed(tmp_path / "a.db", column, value)
     with pytest.raises(DatabaseError, match="is damaged"):
         ask(package.open(tmp_path / "a.db").trial(1))
+
+
+def test_an_audit_names_an_id_that_is_no_integer(tmp_path):
+    harmed(tmp_path / "a.db", "callpath.timer_id", "9e999")
+    with ProfileDB.open(tmp_path / "a.db") as db:
+        assert any(found.check == "ids" and found.state == "PROBLEM" for found in audit(db))
