@@ -7,6 +7,7 @@ people (`duration`, `size`, `count`). All take nanoseconds where time is meant.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from math import inf
 
 _STEPS = ((1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us"))
 _SIZES = ("KiB", "MiB", "GiB", "TiB", "PiB")
@@ -64,6 +65,8 @@ def duration(ns: float) -> str:
     """A time for people: `0 ns`, `417 ns`, `1.23 ms`, `59.9 s`, `2 min 03 s`, `1 h 00 min`."""
     if ns < 0:
         return "-" + duration(-ns)
+    if ns == inf:  # in a damaged file
+        return "inf"
     if ns >= 59_950_000_000:
         minutes, seconds = divmod(round(ns / 1_000_000_000), 60)
         if minutes < 60:

@@ -53,8 +53,8 @@ COUNTS = (
         "ceilings whose value is not a positive number",
     ),
     (
-        "SELECT count(*) FROM trial WHERE duration_ns < 0",
-        "trials of a duration below 0",
+        "SELECT count(*) FROM trial WHERE NOT (duration_ns >= 0 AND duration_ns < 9e999)",
+        "trials whose duration is negative or infinite",
     ),
     (
         "SELECT count(*) FROM trial WHERE trim(uuid) = ''",

@@ -62,6 +62,7 @@ def test_what_is_no_time_has_four_digits_as_in_tau(value, cell):
         (123 * S, "2 min 03 s"),
         (3_600 * S, "1 h 00 min"),
         (-1_234_000, "-1.23 ms"),
+        (float("inf"), "inf"),
     ],
 )
 def test_a_duration_reads_in_its_own_unit(ns, text):
