@@ -21,7 +21,7 @@ from taupy.model.sampled import CUDA_ALLOCATED, RESIDENT
 from taupy.model.step_times import per_step
 from taupy.pprof.view import Column, Kind, View
 from taupy.profiledb import activities, query, sources
-from taupy.profiledb.database import ProfileDB
+from taupy.profiledb.database import ProfileDB, of_a_sound_file
 from taupy.profiledb.steps import steps_of
 from taupy.profiledb.values import values
 from taupy.report.forest import ALONE, DIMENSIONS, Aligned, Forest
@@ -130,6 +130,7 @@ def _tabs(answers: Mapping[str, Sequence[Part]], roofline: Section) -> Iterator[
             yield roofline
 
 
+@of_a_sound_file
 def add_trees(db: ProfileDB, trial: TrialRow, forest: Forest, aligned: Aligned = ALONE) -> None:
     """Add a trial's call paths, including those of GPUs."""
     table = values(db, Question((trial.id,), by=DIMENSIONS, values=VALUES))

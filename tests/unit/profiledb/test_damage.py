@@ -130,6 +130,7 @@ def harmed(path, column, value):
         ("callpath.timer_id", "9e999", lambda trial: trial.callpaths(largest=3)),
         ("user_event_value.count", "9e999", lambda trial: trial.events()),
         ("thread.node", "9e999", lambda trial: trial.report()),
+        ("call.calls", "9223372036854775807", lambda trial: trial.report()),
         ("timer.line", "9e999", lambda trial: trial._database.compare("1", "1")),
         ("activity.end_ns", "9e999", lambda trial: trial.report()),
     ],
