@@ -97,7 +97,8 @@ def _summed(db: ProfileDB, translation: Translation, statement: Statement) -> Ta
     for numbers in cells[len(names) :]:
         if not {*map(type, numbers)} <= _NUMBERS:
             raise TypeError("a value is not numeric")
-        refuse_infinite(numbers)
+        if translation.source != "event":  # whose numbers may add up to infinity
+            refuse_infinite(numbers)
     codes: dict[str, Sequence[int]] = {}
     ids: dict[str, Sequence[Any]] = {}
     for name, column in zip(names, cells, strict=False):

@@ -15,7 +15,7 @@ from taupy.profiledb.audit import audit
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.sql import run_sql
 from taupy.profiledb.writer import add_profile
-from tests.builders import deep_profile, gpu_profile, small_profile, steps
+from tests.builders import deep_profile, event, gpu_profile, small_profile, steps
 
 QUESTIONS = [
     lambda db: selector.trial(db, "gpu=H200"),
@@ -140,6 +140,16 @@ def test_a_value_that_cannot_be_one_is_refused_in_one_line(tmp_path, column, val
     harmed(tmp_path / "a.db", column, value)
     with pytest.raises(DatabaseError, match="is damaged"):
         ask(package.open(tmp_path / "a.db").trial(1))
+
+
+def test_samples_that_add_up_to_infinity_are_no_damage(tmp_path):
+    profile = small_profile(1)
+    profile.threads[0].user_events.append(event("loss", [1e308] * 3))
+    with ProfileDB.open(tmp_path / "a.db", create=True) as db:
+        add_profile(db, profile)
+    trial = package.open(tmp_path / "a.db").trial(1)
+    assert trial.report().text
+    assert trial.events()["mean"].max() == float("inf")
 
 
 def test_an_audit_names_an_id_that_is_no_integer(tmp_path):
