@@ -105,9 +105,9 @@ def _hindrance() -> str:
             "the interpreter has rights that its user lacks (set-user-ID, set-group-ID or file "
             "capabilities)"
         )
-    options = launch.interpreter_options()
-    letters = "".join(part[1:] for part in options if not part.startswith("--"))
-    if not launch.is_boot_installed(options) and not {*letters}.isdisjoint("ISE"):
+    flags = sys.flags
+    is_hook_hindered = flags.isolated or flags.no_site or flags.ignore_environment
+    if is_hook_hindered and not launch.is_boot_installed(launch.interpreter_options()):
         return "the interpreter's options disable taupy's start-up hook"
     return ""
 
