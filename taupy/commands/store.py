@@ -20,9 +20,6 @@ if TYPE_CHECKING:
 _WORTH_NAMING = 0.01
 """Share of the run from which its hottest place is named."""
 
-_ALONE = 2
-"""Timers of a program without routines of its own: itself and its module."""
-
 
 def store(folder: str, of: str = "program") -> None:
     """Deliver the run and report it in one line on stderr. Never raises.
@@ -112,6 +109,7 @@ def _next(delivery: Delivery, folder: str) -> list[str]:
     if delivery.trial_id is None or delivery.profile is None:
         return []
     from taupy.commands.options import DEFAULT_DATABASE
+    from taupy.model.metric import NOT_ROUTINES
 
     command = f"taupy report {delivery.trial_id}"
     usual = os.path.join(folder, os.environ.get("TAUPY_DB") or DEFAULT_DATABASE)
@@ -119,7 +117,8 @@ def _next(delivery: Delivery, folder: str) -> list[str]:
         import shlex
 
         command += f" --db {shlex.quote(delivery.database)}"
-    if len(delivery.profile.timers) <= _ALONE:
+    routines = [timer for timer in delivery.profile.timers if timer.name not in NOT_ROUTINES]
+    if len(routines) <= 1:  # the program's module alone
         return [f"next: {command}"]
     from taupy.answers import places
     from taupy.model.thread_groups import MAIN

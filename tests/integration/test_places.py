@@ -152,6 +152,12 @@ def test_packages_that_an_installer_put_into_a_folder_are_libraries(runs):
     assert (callees["f"], callees["g"]) == ("work", None)
 
 
+def test_of_one_routine_none_is_called_the_hottest(runs):
+    """Nor are modules imported to find it, which would be felt in a short run."""
+    ended = runs.run("i = 0\nwhile i < 300_000:\n    i += 1\n")
+    assert ended.stderr.endswith("\ntaupy: next: taupy report 1\n")
+
+
 @pytest.mark.slow
 def test_the_command_that_a_run_ends_with_can_be_run(runs):
     ended = runs.run("def f():\n    return sum(range(100_000))\nf()\n")
