@@ -39,7 +39,7 @@ GPU_INSTALL = $(PYTHON) -m pip --python $(GPU)/bin/python install --disable-pip-
 PIP_INSTALL = -m pip install --disable-pip-version-check -q
 BUILD_FILES := pyproject.toml setup.py taupy_boot.pth $(wildcard taupy/_native/*.c taupy/_native/*.h)
 PACKAGE_FILES := $(BUILD_FILES) $(shell find taupy -name '*.py' -o -name '*.pyi')
-# All tests of these files that read every source are marked slow.
+# Some tests of these files read every source, and are therefore left out of `make test`.
 SOURCE_TESTS := $(addprefix tests/unit/,test_circles.py test_escaping.py test_frames.py \
   profiledb/test_only_here.py)
 DOCS_TESTS := tests/docs $(wildcard tests/unit/*/test_docs.py)
