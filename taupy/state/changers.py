@@ -137,13 +137,15 @@ def _is_root_mapped() -> bool:
 
 
 def link_of_another(path: "str | PathLike[str]") -> str:
-    """Whose link this is; "" if it is none, or the user's or root's."""
+    """Why a path may lead to any of the user's files: what it is, and what to do; "" unless it is a
+    link of neither the user nor root."""
     try:
         status = posix.lstat(path)
     except OSError:
         return ""
-    is_link = status.st_mode & _TYPE == _LINK
-    return name_of(status.st_uid) if is_link and status.st_uid not in (user(), 0) else ""
+    if status.st_mode & _TYPE != _LINK or status.st_uid in (user(), 0):
+        return ""
+    return f"a link of {name_of(status.st_uid)}; name the file that you mean"
 
 
 def name_of(uid: int) -> str:

@@ -20,9 +20,8 @@ def save_named(path: str | PathLike[str], content: str | bytes) -> None:
     Raises:
         OSError: it cannot be written, or is a link of another user.
     """
-    if owner := changers.link_of_another(path):
-        reason = f"it is a link of {owner}; name the file that you mean"
-        raise OSError(errno.ELOOP, reason, os.fspath(path))
+    if why := changers.link_of_another(path):
+        raise OSError(errno.ELOOP, f"it is {why}", os.fspath(path))
     flags = 0 if os.path.islink(path) else os.O_NOFOLLOW
     data = content.encode() if isinstance(content, str) else content
     with open(path, "wb", opener=lambda name, mode: os.open(name, mode | flags, 0o666)) as file:

@@ -274,8 +274,8 @@ def _others(path: str, beside: dict[str, tuple[int, int, int]]) -> str:
 
 def _refuse_link(path: str) -> None:
     """Refuse another user's link, which could lead to any of this user's files."""
-    if owner := changers.link_of_another(path):
-        raise DatabaseError(f"{path} is a link of {owner}; name the file that you mean")
+    if why := changers.link_of_another(path):
+        raise DatabaseError(f"{path} is {why}")
 
 
 def _names_another(journal: str) -> bool:
