@@ -101,7 +101,7 @@ def _pushed(delivery: Delivery, *, waiting: bool) -> list[str]:
 
 
 def _next(delivery: Delivery, folder: str) -> list[str]:
-    """The hottest place of the run, and the command that shows more.
+    """The hottest place of the run, if it has several routines, and the command that shows more.
 
     Args:
         folder: in which the run was started, and the command will probably be.
@@ -117,8 +117,7 @@ def _next(delivery: Delivery, folder: str) -> list[str]:
         import shlex
 
         command += f" --db {shlex.quote(delivery.database)}"
-    routines = [timer for timer in delivery.profile.timers if timer.name not in NOT_ROUTINES]
-    if len(routines) <= 1:  # the program's module alone
+    if sum(timer.name not in NOT_ROUTINES for timer in delivery.profile.timers) <= 1:
         return [f"next: {command}"]
     from taupy.answers import places
     from taupy.model.thread_groups import MAIN
