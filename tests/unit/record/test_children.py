@@ -69,7 +69,10 @@ def test_a_command_that_runs_python_is_recognised(tmp_path, words):
         [],
     ],
 )
-def test_other_commands_are_not_called_python(tmp_path, words):
+def test_other_commands_are_not_called_python(tmp_path, monkeypatch, words):
+    (tmp_path / "pip").write_text("#!/bin/sh\n")  # as pyenv's; many an installed one runs Python
+    (tmp_path / "pip").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
     (tmp_path / "script").write_text("#!/opt/python/bin/perl\n")
     os.mkfifo(tmp_path / "pipe")
     name = words[0] if words else ""
