@@ -17,6 +17,7 @@ from taupy.model.gpu import Configuration
 from taupy.model.names import NO_FILE, module_of
 from taupy.model.question import Condition
 from taupy.model.rows import Event, ThreadRow, TimerRow
+from taupy.network import operators
 from taupy.network.layers import is_layer, layer_of, layer_type
 from taupy.network.phase_paths import phase_in
 from taupy.profiledb.database import ProfileDB, refuse_infinite
@@ -250,6 +251,12 @@ DIMENSIONS: dict[str, Dimension] = {
         inherited=lambda above, timer: phase_in(above, timer.groups),
         across="equal kinds",
     ),
+    "operator": Dimension(
+        "callpath", label=lambda name: name or operators.NONE, inherited=operators.nearest
+    ),
+    "outer_operator": Dimension(
+        "callpath", label=lambda name: name or operators.NONE, inherited=operators.outermost
+    ),
     "callpath": Dimension("callpath", across="equal timers from the root", title="Call path"),
     "parent": Dimension("callpath", across="equal timers from the root"),
     "depth": Dimension("callpath", across="equal numbers"),
@@ -265,7 +272,8 @@ steps (`step_values.py`)."""
 
 
 WITHIN = (
-    *("file", "module", "group", "kernel", "layer", "layer_type", "phase"),
+    *("file", "module", "group", "kernel", "operator", "outer_operator"),
+    *("layer", "layer_type", "phase"),
     *("node", "rank", "device", "kind", "thread"),
 )
 """Dimensions for the values of one trial, apart from timers and call paths."""

@@ -22,8 +22,8 @@ from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.dimensions import dimension, following, labels, written
 from taupy.profiledb.values import values
 
-BY = ("routine", "callpath", "file", "module", "layer", "layer_type", "phase", "thread", "node",
-      "rank")  # fmt: skip
+BY = ("routine", "callpath", "file", "module", "operator", "outer_operator", "layer", "layer_type",
+      "phase", "thread", "node", "rank")  # fmt: skip
 """Dimensions in which each call path of a thread has one label, so that rows add up."""
 
 _OF_THREADS = ("thread", "node", "rank")

@@ -25,6 +25,7 @@ from taupy.model.profile import CallTree, Thread, ThreadProfile, Timer, UserEven
 from taupy.model.progress import Progress
 from taupy.model.streams import Owner
 from taupy.model.timers import Timers
+from taupy.network import operators
 
 _RUNTIME: Final = "CUPTI_ACTIVITY_KIND_RUNTIME"
 _NVTX: Final = "NVTX_EVENTS"
@@ -38,8 +39,11 @@ _RANGES: Final = "59, 60, 70, 71"
 _CODE_BITS: Final = 40
 _OPEN: Final = (1 << 61) - 1
 
-_SERIAL_NUMBER: Final = re.compile(r", (?:seq|op_id|stashed seq|seq_id) = -?\d+")
-"""Text that differs for each call, in ranges of torch.autograd.profiler.emit_nvtx."""
+_OF_TORCH: Final = re.compile(
+    r"(?P<name>.*?)(?P<more>, (?:seq|op_id|stashed seq|seq_id|sizes|input_op_ids) = [-\d(\[].*)",
+    re.DOTALL,
+)
+"""A range of torch.autograd.profiler.emit_nvtx: its name, and what differs for each call."""
 
 _VERSION: Final = re.compile(r"_v\d{4,6}(?:_pt[sd]z)?$")
 
@@ -250,7 +254,7 @@ class Hosts:
     def _timer(self, table: str, name: Any) -> int:
         text = self._tables.text(name, "(unnamed)")
         if table == _NVTX:
-            return self._place(Timer(_SERIAL_NUMBER.sub("", text), groups=("PHASE",)))
+            return self._place(_range_timer(text))
         if table == _RUNTIME:
             return self._place(api_timer(text))
         group = _GROUPS.get(table) or table.removesuffix("_EVENTS").removesuffix("_API")
@@ -355,6 +359,16 @@ class _Samples:
             {"samples": inclusive(self._parent, exclusive)},
             {"samples": exclusive},
         )
+
+
+def _range_timer(text: str) -> Timer:
+    """The timer of an NVTX range. PyTorch's are operators, except for those of `record_function`,
+    which have neither a sequence number nor a namespace."""
+    match = _OF_TORCH.fullmatch(text)
+    if match is None:
+        return Timer(text, groups=("PHASE",))
+    is_operator = "seq" in match["more"] or "::" in match["name"]
+    return Timer(match["name"], groups=(operators.GROUP if is_operator else "PHASE",))
 
 
 def _without_call(path: list[str]) -> list[str]:

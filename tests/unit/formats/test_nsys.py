@@ -176,6 +176,34 @@ def test_python_frames_stand_between_a_range_and_the_call(tmp_path):
     assert "step > <module> > forward > cudaLaunchKernel > k" in paths(profile, (0, 1, 0))
 
 
+def test_ranges_of_emit_nvtx_are_operators_and_their_calls_add_up(tmp_path):
+    file = NsysFile(tmp_path / "nvtx.sqlite")
+    backward = "autograd::engine::evaluate_function: AddmmBackward0"
+    for text, begin, end in (
+        ("step, op_id = 1", 0, 900),
+        ("aten::mm, op_id = 7, seq = 3", 10, 20),
+        ("aten::mm, seq = 4, op_id = 8, sizes = [[2, 4], [4, 8]], input_op_ids = [(1,0)]", 30, 50),
+        ("aten::empty, op_id = 9", 60, 61),
+        ("AddmmBackward0, stashed seq = 4", 75, 79),
+        (f"{backward}, op_id = 12", 70, 80),
+        ("mine, sizes = many", 90, 99),
+    ):
+        file.range(text, begin, end)
+    profile = read(file.done())
+    assert {name: row[0] for name, row in paths(profile, (0, 0, 0)).items()} == {
+        "step": 1,
+        "step > aten::mm": 2,
+        "step > aten::empty": 1,
+        f"step > {backward}": 1,
+        f"step > {backward} > AddmmBackward0": 1,
+        "step > mine, sizes = many": 1,
+    }
+    groups = {timer.name: timer.groups for timer in profile.timers[1:]}
+    of_users = {"step", "mine, sizes = many"}
+    assert {name for name, of in groups.items() if of == ("PHASE",)} == of_users
+    assert {of for name, of in groups.items() if name not in of_users} == {("OPERATOR",)}
+
+
 def test_a_range_that_was_open_at_the_end_ends_with_the_recording(tmp_path):
     file = NsysFile(tmp_path / "open.sqlite")
     file.range("epoch", 100, None)
