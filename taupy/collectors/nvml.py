@@ -12,12 +12,13 @@ import os
 import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import astuple
 from functools import cache
 from typing import Any, NamedTuple
 
 from taupy.model.gpu import Fact
 from taupy.model.processes import is_alive
-from taupy.model.profile import UserEvent
+from taupy.model.profile import Statistics, UserEvent
 from taupy.state import values
 from taupy.state.folder import Folder, open_run
 from taupy.state.shape import fits
@@ -29,7 +30,7 @@ SAMPLES = "nvml"
 INTERVAL_S = 0.1
 _SAVE_EVERY = 5
 
-Sums = dict[tuple[str, str], tuple[int, float, float, float, float]]
+Sums = dict[tuple[str, str], Statistics]
 _Row = tuple[str, str, int, float, float, float, float]
 
 
@@ -157,10 +158,7 @@ def sample(uuid: str) -> dict[tuple[str, str], float]:
 def added(sums: Sums, values: dict[tuple[str, str], float]) -> None:
     """Add the values of one sample to the sums."""
     for key, value in values.items():
-        count, low, high, total, squares = sums.get(key, (0, value, value, 0.0, 0.0))
-        sums[key] = (
-            count + 1, min(low, value), max(high, value), total + value, squares + value * value,
-        )  # fmt: skip
+        sums.setdefault(key, Statistics()).add(value)
 
 
 def user_events(folder: Folder, ordinals: dict[str, int]) -> list[UserEvent]:
@@ -177,19 +175,11 @@ def user_events(folder: Folder, ordinals: dict[str, int]) -> list[UserEvent]:
     if not fits(kept, dict[str, list[_Row]]):
         return []
     return [
-        UserEvent(
-            name=f"GPU[{ordinals[uuid]}] {name}",
-            unit=unit,
-            count=count,
-            minimum=low,
-            maximum=high,
-            mean=total / count,
-            sum_squares=squares,
-        )
+        Statistics(*sums).event(f"GPU[{ordinals[uuid]}] {name}", unit)
         for uuid, rows in sorted(kept.items())
         if uuid in ordinals
-        for name, unit, count, low, high, total, squares in sorted(rows)
-        if count > 0
+        for name, unit, *sums in sorted(rows)
+        if sums[0] > 0
     ]
 
 
@@ -214,7 +204,9 @@ def watch(folder: Folder, pid: int, start: int, interval_s: float = INTERVAL_S) 
 
 def record(kept: dict[str, Sums]) -> bytes:
     """The file kept in the run folder: a row for each value of each GPU."""
-    rows = {uuid: [(*key, *row) for key, row in sums.items()] for uuid, sums in kept.items()}
+    rows = {
+        uuid: [(*key, *astuple(row)) for key, row in sums.items()] for uuid, sums in kept.items()
+    }
     return values.dumps(rows)
 
 

@@ -6,25 +6,9 @@ from array import array
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from taupy.model.profile import Statistics
+
 MOST_POINTS = 32_768
-
-
-@dataclass(slots=True)
-class Sums:
-    """Of all samples of a channel."""
-
-    count: int = 0
-    low: float = float("inf")
-    high: float = float("-inf")
-    total: float = 0.0
-    squares: float = 0.0
-
-    def add(self, value: float) -> None:
-        self.count += 1
-        self.low = min(self.low, value)
-        self.high = max(self.high, value)
-        self.total += value
-        self.squares += value * value
 
 
 @dataclass(slots=True)
@@ -44,14 +28,14 @@ class Points:
     mean: list[array[float]] = field(default_factory=list)
     low: list[array[float]] = field(default_factory=list)
     high: list[array[float]] = field(default_factory=list)
-    sums: list[Sums] = field(default_factory=list)
+    sums: list[Statistics] = field(default_factory=list)
     gaps_ns: int = 0
     samples_a_point: int = 1
 
     def __post_init__(self) -> None:
         for columns in (self.mean, self.low, self.high):
             columns += [array("d") for _ in range(self.channels)]
-        self.sums += [Sums() for _ in range(self.channels)]
+        self.sums += [Statistics() for _ in range(self.channels)]
 
     def add(self, start: int, end: int, values: Sequence[float]) -> None:
         """Add a sample, which begins when the last one ended, or later."""

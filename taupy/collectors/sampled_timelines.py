@@ -12,7 +12,7 @@ from typing import Any
 
 from taupy.errors import TaupyError
 from taupy.model.processes import is_alive
-from taupy.model.profile import Samples, UserEvent
+from taupy.model.profile import Samples, Statistics, UserEvent
 from taupy.state import values
 from taupy.state.folder import Folder
 from taupy.state.shape import fits
@@ -125,21 +125,11 @@ def _read(kept: dict[str, Any], ordinals: dict[str, int] | None) -> GpuTimeline:
     events: list[UserEvent] = []
     samples: list[Samples] = []
     for number, (channel, unit) in enumerate(kept["channels"]):
-        count, low, high, total, squares = kept["sums"][number]
-        if not count:
+        sums = Statistics(*kept["sums"][number])
+        if not sums.count:
             continue
         name = f"GPU[{ordinal}] {channel}"
-        events.append(
-            UserEvent(
-                name=name,
-                unit=unit,
-                count=int(count),
-                minimum=low,
-                maximum=high,
-                mean=total / count,
-                sum_squares=squares,
-            )
-        )
+        events.append(sums.event(name, unit))
         samples.append(
             Samples(
                 name,

@@ -16,38 +16,13 @@ from typing import Final
 
 from taupy.formats import limits
 from taupy.model.gpu import NO_OWNER, Configuration, Extent, Launch
-from taupy.model.profile import ROOT_TIMER, CallTree, Thread, ThreadProfile, Timer, UserEvent
+from taupy.model.profile import ROOT_TIMER, CallTree, Statistics, Thread, ThreadProfile, Timer
 from taupy.model.streams import Owner, StreamBuilder, summed
 from taupy.model.work import LAUNCHES_GROUP
 from taupy.units import duration
 
 ALIKE: Final = ("GPU_NO_OWNER", LAUNCHES_GROUP)
 """Groups of the timers over groups of launches."""
-
-
-@dataclass(slots=True)
-class _Sample:
-    """Statistics of one metric that is not a sum."""
-
-    unit: str
-    count: int = 0
-    smallest: float = float("inf")
-    largest: float = float("-inf")
-    total: float = 0.0
-    squares: float = 0.0
-
-    def event(self, name: str, row: int) -> UserEvent:
-        mean = self.total / self.count
-        return UserEvent(
-            name=name,
-            unit=self.unit,
-            count=self.count,
-            minimum=self.smallest,
-            maximum=self.largest,
-            mean=mean,
-            sum_squares=self.squares,
-            row=row,
-        )
 
 
 @dataclass(slots=True)
@@ -68,7 +43,7 @@ class Alike:
     mixed: bool = False
     launches: dict[Configuration, Launch] = field(default_factory=dict)
     values: dict[str, float] = field(default_factory=dict)
-    samples: dict[str, _Sample] = field(default_factory=dict)
+    samples: dict[tuple[str, str], Statistics] = field(default_factory=dict)
 
     def spread(self, time_ns: float | None) -> float:
         """The longest duration divided by the shortest, as if this launch were in the group."""
@@ -98,15 +73,7 @@ class Alike:
     ) -> None:
         """Add a value that is not a sum: one launch's, or the mean of `count` launches whose
         smallest and largest values are `limits`."""
-        sample = self.samples.get(name)
-        if sample is None:
-            sample = self.samples[name] = _Sample(unit)
-        least, largest = limits or (value, value)
-        sample.count += count
-        sample.smallest = min(sample.smallest, least)
-        sample.largest = max(sample.largest, largest)
-        sample.total += value * count
-        sample.squares += value * value * count
+        self.samples.setdefault((name, unit), Statistics()).add(value, count, limits)
 
     def name(self) -> str:
         """A description of what its launches have in common."""
@@ -185,7 +152,7 @@ class Groups:
             for launch in group.launches.values():
                 row = builder.add(thread, owner, kernel, launch)
             builder.add_values(thread, row, group.values)
-            events = [sample.event(name, row) for name, sample in group.samples.items()]
+            events = [sample.event(*name, row) for name, sample in group.samples.items()]
             builder.add_user_events(thread, events)
         return builder.threads()
 

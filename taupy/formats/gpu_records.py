@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
 from taupy.model.gpu import UNCONFIGURED, Activity, ActivityKind, Configuration, Launch
-from taupy.model.profile import ROOT_TIMER, Thread, ThreadProfile, Timer, UserEvent
+from taupy.model.profile import ROOT_TIMER, Statistics, Thread, ThreadProfile, Timer, UserEvent
 from taupy.model.streams import Owner, StreamBuilder
 
 NOWHERE: Final = -1
@@ -43,26 +43,10 @@ class Work(NamedTuple):
 class _Sum:
     """Launches of the same work from the same place."""
 
-    __slots__ = (
-        "bytes",
-        "bytes_largest",
-        "bytes_smallest",
-        "bytes_squares",
-        "count",
-        "largest",
-        "smallest",
-        "squares",
-        "time",
-        "untimed",
-        "with_bytes",
-    )
+    __slots__ = ("moved", "timed", "untimed")
 
     def __init__(self) -> None:
-        self.count = self.untimed = self.time = self.largest = 0
-        self.smallest = 1 << 62
-        self.squares = self.bytes_squares = 0.0
-        self.with_bytes = self.bytes = self.bytes_largest = 0
-        self.bytes_smallest = 1 << 62
+        self.timed, self.moved, self.untimed = Statistics(), Statistics(), 0
 
 
 class Stamps:
@@ -128,17 +112,19 @@ class StreamRecords:
     ) -> None:
         """Add one record; if it ends before its start, or both are 0, it was not timed."""
         summed = self._sums[place]
-        summed.count += 1
         took = end - start
         if took < 0 or (start == 0 and end == 0):
             summed.untimed += 1
         else:
-            summed.time += took
-            summed.squares += took * took
-            if took < summed.smallest:
-                summed.smallest = took
-            if took > summed.largest:
-                summed.largest = took
+            # Not Statistics.add(): a call for each record of a long trace takes twice as long.
+            timed = summed.timed
+            timed.count += 1
+            timed.total += took
+            timed.squares += took * took
+            if took < timed.minimum:
+                timed.minimum = took
+            if took > timed.maximum:
+                timed.maximum = took
             stamps = self.stamps
             stamps.sum.append(place)
             stamps.start.append(start)
@@ -146,41 +132,36 @@ class StreamRecords:
             stamps.correlation.append(correlation)
             stamps.bytes.append(moved)
         if moved >= 0:
-            summed.with_bytes += 1
-            summed.bytes += moved
-            summed.bytes_squares += float(moved) * moved
-            summed.bytes_smallest = min(summed.bytes_smallest, moved)
-            summed.bytes_largest = max(summed.bytes_largest, moved)
+            sizes = summed.moved
+            sizes.count += 1
+            sizes.total += moved
+            sizes.squares += float(moved) * moved
+            if moved < sizes.minimum:
+                sizes.minimum = moved
+            if moved > sizes.maximum:
+                sizes.maximum = moved
 
     def deliver(self, builder: StreamBuilder, owner: Callable[[int], Owner]) -> None:
         """Add everything to the builder, under the call paths that `owner` returns for codes."""
         self.stamps.rows = [(0, "kernel")] * len(self._sums)
         for (code, work), place in self._places.items():
             summed = self._sums[place]
+            timed = summed.timed
             launch = Launch(
-                count=summed.count,
-                time_ns=summed.time,
-                minimum_ns=summed.smallest if summed.count > summed.untimed else 0,
-                maximum_ns=summed.largest,
-                sum_squares_ns2=summed.squares,
+                count=timed.count + summed.untimed,
+                time_ns=int(timed.total),
+                minimum_ns=int(timed.minimum) if timed.count else 0,
+                maximum_ns=int(timed.maximum) if timed.count else 0,
+                sum_squares_ns2=timed.squares,
                 untimed=summed.untimed,
                 configuration=work.configuration,
-                bytes=summed.bytes if summed.with_bytes else None,
+                bytes=int(summed.moved.total) if summed.moved.count else None,
             )
             at = None if code == NOWHERE else owner(code)
             row = builder.add(self.thread, at, work.timer, launch)
             self.stamps.rows[place] = (row, work.kind)
-            if work.moves and summed.with_bytes:
-                event = UserEvent(
-                    name=work.moves,
-                    unit="bytes",
-                    count=summed.with_bytes,
-                    minimum=summed.bytes_smallest,
-                    maximum=summed.bytes_largest,
-                    mean=summed.bytes / summed.with_bytes,
-                    sum_squares=summed.bytes_squares,
-                    row=row,
-                )
+            if work.moves and summed.moved.count:
+                event = summed.moved.event(work.moves, "bytes", row)
                 builder.add_user_events(self.thread, [event])
 
 
@@ -191,7 +172,7 @@ class Waits:
     """
 
     def __init__(self) -> None:
-        self._sums: dict[tuple[int, str], _Sum] = {}
+        self._sums: dict[tuple[int, str], Statistics] = {}
         self.lost = 0
 
     def add(self, code: int, name: str, took: int) -> None:
@@ -199,31 +180,12 @@ class Waits:
         if code == NOWHERE or took < 0:
             self.lost += 1
             return
-        summed = self._sums.get((code, name))
-        if summed is None:
-            summed = self._sums[code, name] = _Sum()
-        summed.count += 1
-        summed.time += took
-        summed.squares += float(took) * took
-        summed.smallest = min(summed.smallest, took)
-        summed.largest = max(summed.largest, took)
+        self._sums.setdefault((code, name), Statistics()).add(took)
 
     def events(self) -> Iterator[tuple[int, UserEvent]]:
         """Each call's code with its user event, whose row is not set."""
         for (code, name), summed in self._sums.items():
-            mean = summed.time / summed.count
-            yield (
-                code,
-                UserEvent(
-                    name=f"Wait: {name}",
-                    unit="ns",
-                    count=summed.count,
-                    minimum=summed.smallest,
-                    maximum=summed.largest,
-                    mean=mean,
-                    sum_squares=summed.squares,
-                ),
-            )
+            yield code, summed.event(f"Wait: {name}", "ns")
 
     def notes(self) -> list[str]:
         return [f"omitted: {self.lost} waits without a known call"] if self.lost else []

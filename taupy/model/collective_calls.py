@@ -12,7 +12,15 @@ from typing import Final, NamedTuple
 
 from taupy.model.collectives import BYTES, GROUP, UNKNOWN_BYTES, Collectives
 from taupy.model.gpu import Launch
-from taupy.model.profile import UNKNOWN, Steps, Thread, ThreadProfile, Timer, UserEvent
+from taupy.model.profile import (
+    UNKNOWN,
+    Statistics,
+    Steps,
+    Thread,
+    ThreadProfile,
+    Timer,
+    UserEvent,
+)
 from taupy.model.streams import Owner, StreamBuilder
 
 NOWHERE: Final = -1
@@ -103,18 +111,10 @@ def thread_of(
 
 
 def _event(row: int, moved: Sequence[int]) -> UserEvent:
-    squares = float(sum(size * size for size in moved))
-    mean = sum(moved) / len(moved)
-    return UserEvent(
-        name=BYTES,
-        unit="bytes",
-        count=len(moved),
-        minimum=min(moved),
-        maximum=max(moved),
-        mean=mean,
-        sum_squares=squares,
-        row=row,
-    )
+    sums = Statistics()
+    for size in moved:
+        sums.add(size)
+    return sums.event(BYTES, "bytes", row)
 
 
 def _communicator(calls: Sequence[Call], rows: dict[tuple[str, int], int]) -> Collectives:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from array import array
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple
 
 from taupy.model.collectives import Collectives, Stretches
@@ -133,6 +133,44 @@ class UserEvent:
     def once(cls, name: str, unit: str, value: float) -> UserEvent:
         """A single sample of the thread as a whole."""
         return cls(name, unit, 1, value, value, value, float(value) * value)
+
+    def joined(self, other: UserEvent) -> UserEvent:
+        """The samples of both, under this one's name."""
+        count = self.count + other.count
+        return replace(
+            self,
+            count=count,
+            minimum=min(self.minimum, other.minimum),
+            maximum=max(self.maximum, other.maximum),
+            mean=(self.mean * self.count + other.mean * other.count) / count,
+            sum_squares=self.sum_squares + other.sum_squares,
+        )
+
+
+@dataclass(slots=True)
+class Statistics:
+    """Sums of sampled values, of which a user event is made."""
+
+    count: int = 0
+    minimum: float = math.inf
+    maximum: float = -math.inf
+    total: float = 0
+    squares: float = 0.0
+
+    def add(self, value: float, count: int = 1, limits: tuple[float, float] | None = None) -> None:
+        """Add a value, or the mean of `count` values between these limits."""
+        least, largest = limits or (value, value)
+        self.count += count
+        self.minimum = min(self.minimum, least)
+        self.maximum = max(self.maximum, largest)
+        self.total += value * count
+        self.squares += float(value) * value * count
+
+    def event(self, name: str, unit: str, row: int | None = None) -> UserEvent:
+        mean = self.total / self.count if self.count else 0.0
+        return UserEvent(
+            name, unit, self.count, self.minimum, self.maximum, mean, self.squares, row
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -210,20 +210,5 @@ def merged_events(events: list[UserEvent]) -> list[UserEvent]:
     merged: dict[tuple[str, str, int | None], UserEvent] = {}
     for event in events:
         key = (event.name, event.unit, event.row)
-        earlier = merged.get(key)
-        if earlier is None:
-            merged[key] = event
-            continue
-        count = earlier.count + event.count
-        total = earlier.mean * earlier.count + event.mean * event.count
-        merged[key] = UserEvent(
-            name=event.name,
-            unit=event.unit,
-            count=count,
-            minimum=min(earlier.minimum, event.minimum),
-            maximum=max(earlier.maximum, event.maximum),
-            mean=total / count,
-            sum_squares=earlier.sum_squares + event.sum_squares,
-            row=event.row,
-        )
+        merged[key] = event if (earlier := merged.get(key)) is None else earlier.joined(event)
     return list(merged.values())

@@ -14,7 +14,7 @@ import numpy as np
 from taupy.errors import FormatError
 from taupy.model.collectives import BYTES, GROUP, NOT_ENDED, THREAD_NAME, Collectives, Stretches
 from taupy.model.gpu import Launch
-from taupy.model.profile import Thread, ThreadProfile, Timer, UserEvent
+from taupy.model.profile import Statistics, Thread, ThreadProfile, Timer
 from taupy.model.streams import FindPath, Owner, StreamBuilder
 from taupy.record.engine_layout import COLLECTIVE, STRETCH, Array
 from taupy.record.part_collectives import PartCollectives
@@ -99,17 +99,8 @@ def _add_sum(
     row = builder.add(place, owner, timer, Launch(count=count, time_ns=time))
     if moved:
         mean = moved / count  # the bytes of single collectives are unknown
-        event = UserEvent(
-            name=BYTES,
-            unit="bytes",
-            count=count,
-            minimum=mean,
-            maximum=mean,
-            mean=mean,
-            sum_squares=moved * mean,
-            row=row,
-        )
-        builder.add_user_events(place, [event])
+        sums = Statistics(count, mean, mean, moved, moved * mean)
+        builder.add_user_events(place, [sums.event(BYTES, "bytes", row)])
     return row
 
 

@@ -24,6 +24,7 @@ from taupy.model.profile import (
     ROOT_TIMER,
     CallTree,
     Profile,
+    Statistics,
     Thread,
     ThreadProfile,
     Timer,
@@ -381,17 +382,8 @@ def _add_memory(taken: _Node, streams: list[ThreadProfile]) -> None:
 
 
 def _value_event(name: str, unit: str, work: Work, row: int | None) -> UserEvent:
-    mean = work.time / work.launches if work.launches else 0.0
-    return UserEvent(
-        name=name,
-        unit=unit,
-        count=work.launches,
-        minimum=work.minimum,
-        maximum=work.maximum,
-        mean=mean,
-        sum_squares=work.squares,
-        row=row,
-    )
+    sums = Statistics(work.launches, work.minimum, work.maximum, work.time, work.squares)
+    return sums.event(name, unit, row)
 
 
 def _live_events(live: Live) -> list[UserEvent]:

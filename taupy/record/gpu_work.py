@@ -8,10 +8,7 @@ from taupy.catalog.occupancy import occupancy
 from taupy.collectors import gpu_layout
 from taupy.collectors.gpu_layout import Work
 from taupy.model.gpu import Configuration, Launch
-from taupy.model.profile import (
-    Timer,
-    UserEvent,
-)
+from taupy.model.profile import Statistics, Timer, UserEvent
 
 WAYS = {
     1: "HtoD", 2: "DtoH", 3: "HtoA", 4: "AtoH", 5: "AtoA", 6: "AtoD", 7: "DtoA", 8: "DtoD",
@@ -88,16 +85,7 @@ def bytes_events(work: Work, row: int) -> list[UserEvent]:
         source, target = MEMORY.get(work.name >> 8 & 0xFF), MEMORY.get(work.name >> 16 & 0xFF)
         if source and target:
             names.append(f"Bytes copied from {source} to {target} memory")
-    return [
-        UserEvent(
-            name=name,
-            unit="bytes",
-            count=work.launches,
-            minimum=work.least_bytes,
-            maximum=work.most_bytes,
-            mean=work.bytes / work.launches,
-            sum_squares=work.bytes_squares,
-            row=row,
-        )
-        for name in names
-    ]
+    sums = Statistics(
+        work.launches, work.least_bytes, work.most_bytes, work.bytes, work.bytes_squares
+    )
+    return [sums.event(name, "bytes", row) for name in names]

@@ -18,7 +18,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from taupy.errors import FormatError
-from taupy.model.profile import LayerFacts
+from taupy.model.profile import LayerFacts, Statistics, UserEvent
 from taupy.record import part_layers, part_spans, part_steps, plain_part
 from taupy.record.engine_layout import (
     COLLECTIVE,
@@ -55,7 +55,6 @@ from taupy.record.part_data import (
     PartThread,
     Places,
     Routine,
-    Sampled,
 )
 from taupy.state import container
 from taupy.state.container import Block, Container
@@ -316,7 +315,7 @@ class _NativePart:
         since = max(0, ticks - self.header.start_ticks)
         return int(self.header.start_ns + since * self.ns_per_tick)
 
-    def samples(self, rows: Rows, index: int, blocks: Blocks) -> list[Sampled]:
+    def samples(self, rows: Rows, index: int, blocks: Blocks) -> list[UserEvent]:
         """User events; a killed process may have allocated one without filling it."""
         sampled = []
         for start in blocks.samples[index]:
@@ -324,18 +323,9 @@ class _NativePart:
             event, _, node, count, least, most, total, squares = record
             name, unit = blocks.events.get(event, (f"event {event}", ""))
             if count:
-                sampled.append(
-                    Sampled(
-                        name=name,
-                        unit=unit,
-                        row=self.row_at(rows, node) if node else None,
-                        count=count,
-                        minimum=least,
-                        maximum=most,
-                        total=total,
-                        sum_squares=squares,
-                    )
-                )
+                row = self.row_at(rows, node) if node else None
+                sums = Statistics(count, least, most, total, squares)
+                sampled.append(sums.event(name, unit, row))
         return sampled
 
     def rows(self, layout: np.dtype[Any], blocks: list[Block]) -> Iterator[Array]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 from array import array
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -40,7 +40,7 @@ from taupy.network import layers
 from taupy.network.phases import group_of
 from taupy.record import collectives, endings, host_health, part_layers
 from taupy.record.host_health import HEALTH
-from taupy.record.part_data import Column, Part, PartThread, Routine, Sampled
+from taupy.record.part_data import Column, Part, PartThread, Routine
 from taupy.record.rows import (
     Rows,
     folded,
@@ -356,18 +356,8 @@ def _exit_code(part: Part) -> int | None:
     return endings.exit_code(part.ending) if part.exit_status is None else part.exit_status
 
 
-def _user_event(sampled: Sampled, row_of: Column) -> UserEvent:
-    row = None if sampled.row is None else int(row_of[sampled.row])
-    return UserEvent(
-        name=sampled.name,
-        unit=sampled.unit,
-        count=sampled.count,
-        minimum=sampled.minimum,
-        maximum=sampled.maximum,
-        mean=sampled.total / sampled.count if sampled.count else 0.0,
-        sum_squares=sampled.sum_squares,
-        row=row or None,
-    )
+def _user_event(event: UserEvent, row_of: Column) -> UserEvent:
+    return event if event.row is None else replace(event, row=int(row_of[event.row]) or None)
 
 
 def _tree(

@@ -6,11 +6,12 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 
-from taupy.model.profile import Profile, Samples
+from taupy.model.profile import ABSENT, Profile, Samples, Statistics, UserEvent
 from taupy.model.sampled import CUDA_ALLOCATED, CUDA_RESERVED, KIB, PEAK, RESIDENT, STATES, on_gpu
-from taupy.record.part_data import Part, Sampled
+from taupy.record.part_data import Part
 from taupy.state import looks
 from taupy.state.folder import Folder
 from taupy.state.looks import Held, InPath, Memory, Peak
@@ -45,9 +46,8 @@ def _add_states(part: Part, seen: InPath) -> None:
     thread, row = place or (0, None)
     for state, count, time_ns in zip(STATES, seen.looks, seen.time_ns, strict=True):
         if count:
-            part.threads[thread].samples.append(
-                Sampled(name=state, unit="ns", row=row, count=count, total=time_ns)
-            )
+            sums = Statistics(count, ABSENT, ABSENT, time_ns, ABSENT)
+            part.threads[thread].samples.append(sums.event(state, "ns", row))
 
 
 def _add_peak(part: Part, peak: Peak) -> None:
@@ -55,19 +55,8 @@ def _add_peak(part: Part, peak: Peak) -> None:
         place = part.places.find(address) if part.places is not None else None
         if place is not None:
             thread, row = place
-            value = float(peak.kib)
-            part.threads[thread].samples.append(
-                Sampled(
-                    name=PEAK,
-                    unit=KIB,
-                    row=row,
-                    count=1,
-                    minimum=value,
-                    maximum=value,
-                    total=value,
-                    sum_squares=value * value,
-                )
-            )
+            event = UserEvent.once(PEAK, KIB, float(peak.kib))
+            part.threads[thread].samples.append(replace(event, row=row))
 
 
 def add_series(folder: Folder, profile: Profile, nodes: Mapping[int, Part]) -> None:

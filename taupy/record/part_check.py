@@ -41,7 +41,7 @@ def check(part: Part) -> None:
         if any(not 0 < row < rows or not 0 <= at <= LARGEST for row, at in thread.open):
             raise FormatError(f"{part.name} is damaged: an impossible open call path")
         for sampled in thread.samples:
-            values = (sampled.minimum, sampled.maximum, sampled.total, sampled.sum_squares)
+            values = (sampled.minimum, sampled.maximum, sampled.mean, sampled.sum_squares)
             if not 0 < sampled.count <= LARGEST or any(value != value for value in values):
                 raise FormatError(f"{part.name} is damaged: an impossible user event")
             if sampled.row is not None and not 0 <= sampled.row < rows:

@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from taupy.model.profile import ABSENT, LayerFacts
+from taupy.model.profile import LayerFacts, UserEvent
 from taupy.record.part_collectives import PartCollectives
 from taupy.record.part_spans import PartSpans
 from taupy.record.part_steps import PartSteps
@@ -37,21 +37,6 @@ class CallMetric(NamedTuple):
     at_calls: bool
 
 
-@dataclass(slots=True, kw_only=True)
-class Sampled:
-    """A user event in a part; `row` is None for the thread as a whole, numbers that are not
-    recorded are NaN."""
-
-    name: str
-    unit: str
-    row: int | None
-    count: int
-    minimum: float = ABSENT
-    maximum: float = ABSENT
-    total: float
-    sum_squares: float = ABSENT
-
-
 def _column() -> Column:
     return np.empty(0, "i8")
 
@@ -69,7 +54,7 @@ class PartThread:
     resumes: Column = field(default_factory=_column)
     inclusive: Column = field(default_factory=_column)
     metrics: dict[CallMetric, Column] = field(default_factory=dict)  # inclusive
-    samples: list[Sampled] = field(default_factory=list)
+    samples: list[UserEvent] = field(default_factory=list)
     counters: list[Column] = field(default_factory=list)  # one column per metric, inclusive
     counted: np.ndarray[Any, np.dtype[np.bool_]] | None = None
     """Rows with counters, and metrics that are read at regions; None for all rows."""

@@ -16,42 +16,11 @@ from taupy.formats.chrome import values
 from taupy.formats.nsight.ncu_metrics import Counted, CountedLaunches
 from taupy.model.gpu import Launch
 from taupy.model.kernel_names import kernel_timer
-from taupy.model.profile import Metric, Thread, ThreadProfile, Timer, UserEvent
+from taupy.model.profile import Metric, Statistics, Thread, ThreadProfile, Timer
 from taupy.model.streams import Owner, StreamBuilder
 
 LAUNCH: Final = re.compile(r"(?:cuda|cu|hip)(?:Module|Ext)?Launch(?:Cooperative)?Kernel")
 """Calls that launch a single kernel."""
-
-
-class Statistics:
-    """Statistics of one counter's values."""
-
-    __slots__ = ("count", "largest", "smallest", "squares", "total")
-
-    def __init__(self) -> None:
-        self.count = 0
-        self.smallest, self.largest = float("inf"), float("-inf")
-        self.total = self.squares = 0.0
-
-    def add(self, value: float) -> None:
-        self.count += 1
-        self.smallest = min(self.smallest, value)
-        self.largest = max(self.largest, value)
-        self.total += value
-        self.squares += value * value
-
-    def event(self, name: str, unit: str, row: int | None = None) -> UserEvent:
-        mean = self.total / self.count
-        return UserEvent(
-            name=name,
-            unit=unit,
-            count=self.count,
-            minimum=self.smallest,
-            maximum=self.largest,
-            mean=mean,
-            sum_squares=self.squares,
-            row=row,
-        )
 
 
 class _Range(NamedTuple):

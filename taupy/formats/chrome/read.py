@@ -14,7 +14,7 @@ from typing import Any
 from taupy.formats import limits
 from taupy.formats.chrome import values
 from taupy.formats.chrome.comms import Comms
-from taupy.formats.chrome.counters import LAUNCH, KernelCounters, Statistics
+from taupy.formats.chrome.counters import LAUNCH, KernelCounters
 from taupy.formats.chrome.frames import StackFrames
 from taupy.formats.chrome.gpu import GpuSlices
 from taupy.formats.chrome.header import Header, describe
@@ -22,7 +22,7 @@ from taupy.formats.chrome.host import BEGIN, END, MARK, Context, Host, Slices, T
 from taupy.formats.gpu_records import root_timer
 from taupy.formats.json_events import Events
 from taupy.formats.registry import IMPORT_NOTES
-from taupy.model.profile import TIME, Profile, ThreadProfile, Timer
+from taupy.model.profile import TIME, Profile, Statistics, ThreadProfile, Timer
 from taupy.model.progress import Progress
 from taupy.model.timers import Timers
 

@@ -42,7 +42,7 @@ def test_neighbours_become_one_point_when_there_are_too_many(count):
         assert (points.low[0][n], points.high[0][n]) == (expected[0], expected[-1])
         at += size
     sums = points.sums[0]
-    assert (sums.count, sums.low, sums.high) == (count, 0, count - 1)
+    assert (sums.count, sums.minimum, sums.maximum) == (count, 0, count - 1)
     assert sums.total == count * (count - 1) / 2
 
 
