@@ -25,12 +25,13 @@ _KINDS: tuple[tuple[Kind, str], ...] = (
         r"taupy\.(engine|version|source|option\..*|collector.*)"
         r"|taupy\.counters\.(read|events|native_threads|not_self_tested)"
         r"|taupy\.health\.(throttled|dropped.*|lost.*|cut_off|gpu.*|recursion|profile_hook)"
-        r"|TAU .*|TAU_.*|Metric Name|time source|.* convention|(nsys|ncu|cupti)[. ].*",
+        r"|TAU .*|TAU_.*|Metric Name|time source|.* convention|(nsys|ncu|cupti)[. ].*"
+        r"|trace (with_.*|record_shapes|profile_memory|schemaVersion)",
     ),
     ("arguments", r"Application|Command Line|Arguments|PYTHON(?!_).*"),
     (
         "machine",
-        r"Hostname|CPU (Type|Vendor|Cores|Cores Allowed)|Memory Size|Cache Size|OS Machine"
+        r"Hostname|trace host_name|distributed world_size|CPU (Type|Vendor|Cores|Cores Allowed)|Memory Size|Cache Size|OS Machine"
         r"|Nodes|GPU \d+ .*(Power Limit|Mode)|GPU.*\b(Name|UUID|[Cc]ompute ?Capability.*"
         r"|Multiprocessors|numMultiprocessors)|GPUs|CUDA_(?!VISIBLE).*|GPU Count"
         r"|OMP_.*|MKL_.*|OPENBLAS_.*|NUMEXPR_.*|NUMBA_.*|GOMP_.*|KMP_.*|VECLIB_.*"
@@ -40,7 +41,7 @@ _KINDS: tuple[tuple[Kind, str], ...] = (
     (
         "versions",
         r"(?i).*\b(version|driver|cuda|cudnn|blas|release|compiler|implementation|distribution)\b.*"
-        r"|OS Name|PYTHON_GIL",
+        r"|OS Name|PYTHON_GIL|(trace|distributed) .*_version",
     ),
     ("outcome", r"State|Exit Code"),
 )
@@ -54,6 +55,7 @@ _PASSING = re.compile(
     r"|taupy\..*|Memory (Free|Available).*|Threads|Process Name|CUPTI Library"
     r"|GPU.*\b(PCI|Bus|Temperature|Power|Utilization|Free|Used)\b.*|CUDA_VISIBLE_DEVICES|CONDA_DEFAULT_ENV|PYTHONUNBUFFERED"
     r"|PYTHONDONTWRITEBYTECODE|Description|repeat(\.run)?|sweep(\.over)?|gate(\.side)?"
+    r"|trace (trace_id|traceName|displayTimeUnit)|distributed rank"
 )
 
 _NUMBER = re.compile(r"\s*([-+]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?)\s*([A-Za-z]*)\s*")

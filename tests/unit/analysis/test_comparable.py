@@ -66,6 +66,12 @@ def test_two_runs_of_one_thing_do_not_differ():
         ("instrumentation", "taupy.engine", "python"),
         ("instrumentation", "taupy.option.depth", "9"),
         ("instrumentation", "taupy.health.throttled", "3 routines"),
+        ("versions", "trace cuda_driver_version", "12090"),
+        ("versions", "distributed nccl_version", "2.20"),
+        ("instrumentation", "trace with_stack", "1"),
+        ("machine", "trace host_name", "node7"),
+        ("machine", "distributed world_size", "8"),
+        ("input", "trace batch", "64"),
         ("outcome", "State", "incomplete"),
         ("outcome", "Exit Code", "1"),
     ],
@@ -75,6 +81,11 @@ def test_a_fact_that_differs_is_reported_with_its_kind(kind, name, value):
     now = value.removeprefix("python ")
     assert differing({}, {name: value}) == [(kind, name, (was, now))]
     assert kind_of(name) == kind
+
+
+@pytest.mark.parametrize("name", ["trace trace_id", "trace traceName", "distributed rank"])
+def test_what_names_a_capture_is_no_input(name):
+    assert differing({name: "D74EA3"}, {name: "B4754C"}) == []
 
 
 def test_a_command_line_is_what_comes_after_the_interpreter():
