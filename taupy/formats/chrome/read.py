@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Hashable
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from taupy.formats import limits
 from taupy.formats.chrome import values
@@ -25,6 +25,9 @@ from taupy.formats.registry import IMPORT_NOTES
 from taupy.model.profile import TIME, Profile, Statistics, ThreadProfile, Timer
 from taupy.model.progress import Progress
 from taupy.model.timers import Timers
+
+
+NOBODY: Final = (0, 0)
 
 
 class TraceReader:
@@ -258,6 +261,7 @@ class TraceReader:
         frames = StackFrames(events.header.get("stackFrames"), self._timer_place)
         slack_ns = 1000 if self._whole_microseconds else 2
         self._take_device_threads()
+        self._leave_out_nobodys_slices()
         self.gpu.linked = self._comms.linked
         context = Context(self.process_facts, slack_ns, header.rank or 0, self._launching_timers())
         host = Host(self._threads, self.gpu, frames, context, progress)
@@ -328,6 +332,21 @@ class TraceReader:
                 else:
                     start, took = slices.start[at], slices.duration[at]
                     self.gpu.add({}, timer.name, work or "kernel", start, took, args)
+
+    def _leave_out_nobodys_slices(self) -> None:
+        """Leave out the Python routines at process 0, thread 0, beside those of a real process.
+
+        torch.profiler puts there what threads did whose number it does not know, all on one row:
+        helpers that sleep, most of the time. PyTorch's own tables leave it out since 2.14.
+        """
+        slices = self._threads.get(NOBODY)
+        if slices is None or all(key == NOBODY for key in self._threads):
+            return
+        groups = {group for at in set(slices.timer) for group in self.timers[at].groups}
+        if groups <= values.PYTHON_GROUPS and not slices.has_links():
+            del self._threads[NOBODY]
+            what = "Python routines of threads that torch.profiler does not know"
+            self._left_out[what] = len(slices.start)
 
     def _launching_timers(self) -> frozenset[int]:
         """Timers of calls that launch a single kernel; empty without counted kernels, which are

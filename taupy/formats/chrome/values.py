@@ -52,6 +52,8 @@ _GROUPS: Final = {
 }
 
 HOST_GROUPS: Final = frozenset(_GROUPS.values())
+PYTHON_GROUPS: Final = frozenset(("PYTHON", "PYTHON_C", "PHASE"))
+"""Of what torch.profiler's tracer of Python records: routines, C functions, modules."""
 
 _PYTHON: Final = re.compile(r"(?P<file>[^()]*)\((?P<line>\d{1,9})\): (?P<name>.+)", re.DOTALL)
 TAU_NAME: Final = re.compile(

@@ -60,7 +60,8 @@ def test_work_without_a_launch_belongs_to_the_process_that_launches_on_its_gpu(r
         made.kernel("gemm", 1 * MS, 17 * MS, 1),  # launched before the capture
         made.kernel("relu", 17 * MS, 97 * MS, 7),
     )
-    assert "2 threads, NVIDIA H200" in text and "processes" not in text
+    assert "1 thread, NVIDIA H200" in text and "processes" not in text
+    assert "wait (threading.py" not in text
     assert text.count("NVIDIA H200") == 1
     assert "idle" not in text
 
@@ -71,7 +72,24 @@ def test_two_processes_that_launch_stay_two(report):
         helper(10 * MS), main(9 * MS), launch(100_000, 7), other,
         made.kernel("k", 1 * MS, 2 * MS, 7), made.kernel("k", 1 * MS, 2 * MS, 8, device=1),
     )  # fmt: skip
-    assert "3 processes" in text  # what is at process 0 may be of either
+    assert "2 processes" in text
+
+
+def test_slices_of_unknown_threads_are_left_out_and_counted(report):
+    text = report(helper(MS), main(MS))
+    assert "note: import: omitted: 1 Python routines of threads that torch.profiler" in text
+
+
+@pytest.mark.parametrize(
+    "others",
+    [
+        [],  # a trace whose only process has the number 0
+        [made.slice_("cpu_op", "aten::mm", 0, 1000, tid=0, pid=0), main(MS)],
+        [{**launch(0, 7), "pid": 0, "tid": 0}, main(MS)],
+    ],
+)
+def test_slices_at_process_0_that_are_more_than_helpers_stay(report, others):
+    assert "omitted" not in report(helper(MS), *others)
 
 
 def concurrent(count, host_ns=1 * MS):
