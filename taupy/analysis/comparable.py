@@ -31,7 +31,8 @@ _KINDS: tuple[tuple[Kind, str], ...] = (
     ("arguments", r"Application|Command Line|Arguments|PYTHON(?!_).*"),
     (
         "machine",
-        r"Hostname|trace host_name|distributed world_size|CPU (Type|Vendor|Cores|Cores Allowed)|Memory Size|Cache Size|OS Machine"
+        r"Hostname|trace host_name|distributed world_size"
+        r"|CPU (Type|Vendor|Cores|Cores Allowed)|Memory Size|Cache Size|OS Machine"
         r"|Nodes|GPU \d+ .*(Power Limit|Mode)|GPU.*\b(Name|UUID|[Cc]ompute ?Capability.*"
         r"|Multiprocessors|numMultiprocessors)|GPUs|CUDA_(?!VISIBLE).*|GPU Count"
         r"|OMP_.*|MKL_.*|OPENBLAS_.*|NUMEXPR_.*|NUMBA_.*|GOMP_.*|KMP_.*|VECLIB_.*"

@@ -9,7 +9,10 @@ Capability"; the rules and granularities of cuda_occupancy.h (CUDA 13.0).
 
 from __future__ import annotations
 
+from math import prod
 from typing import NamedTuple
+
+from taupy.model.gpu import Configuration
 
 WARP_THREADS = 32
 PARTITIONS = 4  # a multiprocessor's registers lie in four parts, and a warp in one of them
@@ -102,6 +105,19 @@ def occupancy(
         blocks * warps / limits.warps,
         ", ".join(name for name, most in fits.items() if most == blocks),
         blocks,
+    )
+
+
+def fitted(launch: Configuration, compute_capability: str) -> Configuration:
+    """A launch with the occupancy that it allows, in place of what another tool says of it; none
+    where threads, registers or shared memory of the launch, or the capability, are unknown."""
+    fits = None
+    if launch.block is not None and launch.registers is not None:
+        shared = (launch.shared_static_bytes or 0), launch.shared_dynamic_bytes
+        if shared[1] is not None:
+            fits = occupancy(compute_capability, prod(launch.block), launch.registers, sum(shared))
+    return launch._replace(
+        occupancy=fits.share if fits else None, limiter=fits.limiter if fits else None
     )
 
 

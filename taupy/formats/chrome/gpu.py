@@ -7,8 +7,10 @@ from array import array
 from collections.abc import Mapping
 from typing import Any, Final, Protocol
 
+from taupy.catalog.occupancy import fitted
 from taupy.formats import limits
 from taupy.formats.chrome import values
+from taupy.formats.chrome.header import Header
 from taupy.formats.gpu_records import (
     NOWHERE,
     StreamRecords,
@@ -143,7 +145,9 @@ class GpuSlices:
         """External ids of GPU slices, and of others that are looked up by them."""
         return (set(self._operator) | self.linked) - {_NONE}
 
-    def threads(self, timers: list[Timer], host: Host, base_ns: int) -> list[ThreadProfile]:
+    def threads(
+        self, timers: list[Timer], host: Host, header: Header
+    ) -> list[ThreadProfile]:
         """A thread for each stream of each device of each process."""
         if not len(self):
             return []
@@ -162,7 +166,8 @@ class GpuSlices:
             if code != NOWHERE:
                 host.note_launch(stream >> 40, code)
         home = {device: host.home(device) for device in {code >> 40 for code in self._stream}}
-        streams = self._streams(codes, host, home, base_ns)
+        streams = self._streams(codes, host, home, header.base_ns or 0)
+        capability = {device: header.compute_capability(device) for device in home}
         places: dict[tuple[int, int, int, int], int] = {}
         columns = zip(self._stream, self._start, self._duration, self._work, self._correlation,
                       self._bytes, codes, strict=True)  # fmt: skip
@@ -172,7 +177,9 @@ class GpuSlices:
             key = (node, stream, code, work)
             place = places.get(key)
             if place is None:
-                place = places[key] = records.place(code, self._works[work])
+                launched = self._works[work]
+                fits = fitted(launched.configuration, capability[stream >> 40])
+                place = places[key] = records.place(code, launched._replace(configuration=fits))
             records.add(place, start, start + duration, correlation, moved)
         return stream_threads(timers, list(streams.values()), host.owner)
 
@@ -278,14 +285,12 @@ def _config(kind: ActivityKind, name: str, args: dict[str, Any]) -> tuple[Any, .
         return (values.direction(name, args),)
     if kind != "kernel":
         return ()
-    occupancy = values.real(args.get("est. achieved occupancy %"))
     return Configuration(
         grid=values.extent(args.get("grid")),
         block=values.extent(args.get("block")),
         registers=values.integer(args.get("registers per thread")),
         # The trace has the sum of static and dynamic shared memory only.
         shared_dynamic_bytes=values.integer(args.get("shared memory")),
-        occupancy=None if occupancy is None or not 0 <= occupancy <= 100 else occupancy / 100,
     )
 
 

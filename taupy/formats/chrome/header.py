@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -20,6 +21,9 @@ _FACTS: Final = {
     "sharedMemPerBlock": ("Shared memory per block", "B"),
     "warpSize": ("Threads per warp", ""),
 }
+
+_OTHER_MAKERS: Final = re.compile(r"AMD|Radeon|Intel", re.IGNORECASE)
+_OF_ONE: Final = ("id", "uuid")
 
 OURS: Final = ("application", "experiment", "trial", "uuid")
 LAID_OUT: Final = "laid out"
@@ -52,10 +56,34 @@ class Header:
             names: ordinal -> name of devices that the header does not describe.
         """
         return [
-            _device(node, ordinal, self.gpus.get(ordinal, {"name": names.get(ordinal)}))
+            _device(node, ordinal, row)
             for node, ordinal in sorted(used)
-            if ordinal in self.gpus or ordinal in names
+            if (row := self.gpu(ordinal, names.get(ordinal, "")))
         ]
+
+    def compute_capability(self, ordinal: int) -> str:
+        """NVIDIA's, such as "9.0"; empty if the device is unknown or another maker's, whose GPUs
+        have numbers of their own."""
+        gpu = self.gpus.get(ordinal, {})
+        is_nvidia = gpu.get("warpSize") == 32 and not _OTHER_MAKERS.search(str(gpu.get("name")))
+        return _capability(gpu) if is_nvidia else ""
+
+    def gpu(self, ordinal: int, label: str = "") -> dict[str, Any]:
+        """The properties of a device, empty if unknown.
+
+        On AMD's GPUs, work names the HSA agent, which is not the number in the header. If all
+        devices of the header are of one model, the agent is of that model, too.
+
+        Args:
+            label: of the process that represents the device, such as `GPU 2` or `XPU 1`.
+        """
+        if ordinal in self.gpus:
+            return self.gpus[ordinal]
+        models = {str(gpu.get("name")) for gpu in self.gpus.values()}
+        if len(models) == 1 and label in ("", f"GPU {ordinal}"):
+            first = next(iter(self.gpus.values()))
+            return {key: first[key] for key in first if key not in _OF_ONE}
+        return {"name": label} if label else {}
 
 
 def describe(header: dict[str, Any], path: Path) -> Header:
@@ -107,12 +135,16 @@ def _take_ours(header: Header, facts: Any) -> None:
 
 
 def _device(node: int, ordinal: int, row: dict[str, Any]) -> Device:
-    major, minor = row.get("computeMajor"), row.get("computeMinor")
-    capability = f"{major}.{minor}" if type(major) is int and type(minor) is int else ""
     facts = []
     for key, (name, unit) in _FACTS.items():
         value = values.integer(row.get(key))
         if value is not None:
             facts.append(Fact(name, value, unit))
     name = str(row.get("name", f"GPU {ordinal}"))[:1000]
-    return Device(node, ordinal, name, str(row.get("uuid", ""))[:1000], capability, tuple(facts))
+    uuid = str(row.get("uuid", ""))[:1000]
+    return Device(node, ordinal, name, uuid, _capability(row), tuple(facts))
+
+
+def _capability(row: dict[str, Any]) -> str:
+    major, minor = row.get("computeMajor"), row.get("computeMinor")
+    return f"{major}.{minor}" if type(major) is int and type(minor) is int else ""

@@ -26,7 +26,6 @@ from taupy.model.profile import TIME, Profile, Statistics, ThreadProfile, Timer
 from taupy.model.progress import Progress
 from taupy.model.timers import Timers
 
-
 NOBODY: Final = (0, 0)
 
 
@@ -270,7 +269,7 @@ class TraceReader:
             host.add_event(threads, code, event)
         self._comms.add_steps(threads, host, header.base_ns or 0)
         threads += self._comms.threads(self.timers, host, header, threads)
-        threads += self.gpu.threads(self.timers, host, header.base_ns or 0)
+        threads += self.gpu.threads(self.timers, host, header)
         if self._counted:
             threads += self._counted_kernels(host, header)
         self._attach_counters(threads, host)

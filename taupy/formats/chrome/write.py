@@ -264,7 +264,8 @@ def _properties(device: Any) -> dict[str, Any]:
     major, _, minor = device.compute_capability.partition(".")
     if major.isdigit() and minor.isdigit():
         facts["computeMajor"], facts["computeMinor"] = int(major), int(minor)
-    names = {"Multiprocessors": "numSms", "Memory": "totalGlobalMem"}
+    names = {"Multiprocessors": "numSms", "Memory": "totalGlobalMem",
+             "Threads per warp": "warpSize"}  # fmt: skip
     for fact in device.facts:
         if fact.name in names:
             facts[names[fact.name]] = fact.value

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
+from taupy.catalog.occupancy import fitted
 from taupy.formats import foreign_sqlite
 from taupy.formats.gpu_records import (
     NOWHERE,
@@ -163,6 +164,7 @@ def _streams(
         "CUPTI_ACTIVITY_KIND_MEMSET": lambda tables, row: memset_work(),
         "CUPTI_ACTIVITY_KIND_GRAPH_TRACE": _graph,
     }
+    capability = nsys_target.compute_capabilities(tables)
     lost = unread = missing = 0
     for table, make in makers.items():
         if table not in tables:
@@ -188,6 +190,9 @@ def _streams(
                 work = works.get(kind)
                 if work is None:
                     work = works[kind] = make(tables, kind)
+                if work.kind == "kernel":
+                    fits = fitted(work.configuration, capability.get(row[5], ""))
+                    work = work._replace(configuration=fits)
                 place = places[key] = stream.place(code, work)
                 comms.look_at(key, work.timer.name)
             stream.add(place, start, end, correlation, moved)

@@ -107,6 +107,11 @@ def devices(tables: Tables, nodes: Mapping[int, int], streams: set[Thread]) -> l
     return devices
 
 
+def compute_capabilities(tables: Tables) -> dict[int, str]:
+    """Of each GPU, by its CUDA ordinal; empty if unknown."""
+    return {ordinal: _capability(row) for ordinal, row in _by_ordinal(tables).items()}
+
+
 def _by_ordinal(tables: Tables) -> dict[int, dict[str, Any]]:
     """Facts about each GPU, by its CUDA ordinal."""
     rows: dict[int, dict[str, Any]] = {}
@@ -134,9 +139,6 @@ def _says_something(value: Any) -> bool:
 
 
 def _device(node: int, ordinal: int, row: Mapping[str, Any]) -> Device:
-    major = row.get("computeMajor", row.get("computeCapabilityMajor"))
-    minor = row.get("computeMinor", row.get("computeCapabilityMinor"))
-    capability = f"{major}.{minor}" if isinstance(major, int) and isinstance(minor, int) else ""
     facts: dict[str, Fact] = {}
     for column, (name, unit, factor) in _FACTS.items():
         value = row.get(column)
@@ -149,9 +151,15 @@ def _device(node: int, ordinal: int, row: Mapping[str, Any]) -> Device:
         ordinal,
         str(row.get("name", f"GPU {ordinal}"))[:1000],
         str(row.get("uuid", ""))[:1000],
-        capability,
+        _capability(row),
         tuple(facts.values()),
     )
+
+
+def _capability(row: Mapping[str, Any]) -> str:
+    major = row.get("computeMajor", row.get("computeCapabilityMajor"))
+    minor = row.get("computeMinor", row.get("computeCapabilityMinor"))
+    return f"{major}.{minor}" if isinstance(major, int) and isinstance(minor, int) else ""
 
 
 def _process_names(tables: Tables) -> dict[int, str]:

@@ -77,11 +77,56 @@ def test_a_kernel_hangs_under_call_operator_and_python_frame(tmp_path):
     launch = next(one for one in streamed.launches if one.configuration.grid is not None)
     config = launch.configuration
     assert (config.grid, config.block, config.registers) == ((8, 1, 1), (128, 1, 1), 32)
-    assert (config.shared_dynamic_bytes, config.occupancy) == (1024, 0.5)
+    # 16 blocks of 4 warps fill an H200's 64: ours, not the trace's estimate of 50 %.
+    assert (config.shared_dynamic_bytes, config.occupancy) == (1024, 1.0)
     assert [event.name for event in streamed.user_events] == ["Bytes copied from Device to Host"]
     assert profile.devices[0].compute_capability == "9.0"
     assert min(activity.start_ns for activity in streamed.activities) == made.BASE_NS + 1100
     assert profile.state == "complete" and notes(profile) == ""
+
+
+def occupancies(tmp_path, *properties, device=0, **launch):
+    how = {"registers per thread": 168, "shared memory": 200 << 10, **launch}
+    event = made.kernel("gemm", 0, 1000, 1, device=device)
+    event["args"] |= {"block": [384, 1, 1], "est. achieved occupancy %": 0, **how}
+    profile = trace(tmp_path, event, header={**made.HEADER, "deviceProperties": [*properties]})
+    (stream,) = profile.threads[-1:]
+    (kernel,) = stream.launches
+    return kernel.configuration.occupancy, kernel.configuration.limiter, profile.devices
+
+
+H100 = made.HEADER["deviceProperties"][0]
+MI300 = {"id": 0, "name": "AMD Instinct MI300X", "computeMajor": 9, "computeMinor": 0,
+         "warpSize": 64}  # fmt: skip
+
+
+def test_the_occupancy_of_a_kernel_with_much_shared_memory_is_computed(tmp_path):
+    share, limiter, _ = occupancies(tmp_path, H100)  # one block of 12 warps of 64 fits
+    assert (share, limiter) == (0.1875, "registers, shared memory")
+
+
+@pytest.mark.parametrize(
+    ("properties", "launch"),
+    [
+        ([], {}),
+        ([MI300], {}),  # its compute capability is not NVIDIA's 9.0
+        ([H100], {"registers per thread": None}),
+        ([H100], {"shared memory": None}),
+        ([H100], {"block": None}),
+    ],
+)
+def test_an_occupancy_that_cannot_be_computed_is_unknown(tmp_path, properties, launch):
+    assert occupancies(tmp_path, *properties, **launch)[:2] == (None, None)
+
+
+def test_a_device_is_of_the_only_model_of_the_header(tmp_path):
+    """On AMD's GPUs, work names the HSA agent."""
+    models = [{**MI300, "id": number} for number in range(8)]
+    assert [gpu.name for gpu in occupancies(tmp_path, *models, device=9)[2]] == [
+        "AMD Instinct MI300X"
+    ]
+    others = [MI300, {**MI300, "id": 1, "name": "AMD Instinct MI210"}]
+    assert occupancies(tmp_path, *others, device=9)[2] == []
 
 
 def test_without_correlation_the_operator_owns_a_kernel_and_else_the_arrow(tmp_path):
