@@ -12,6 +12,7 @@ from array import array
 from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
+from taupy.catalog import gpu_calls
 from taupy.model.gpu import UNCONFIGURED, Activity, ActivityKind, Configuration, Launch
 from taupy.model.profile import ROOT_TIMER, Statistics, Thread, ThreadProfile, Timer, UserEvent
 from taupy.model.streams import Owner, StreamBuilder
@@ -193,7 +194,7 @@ class Waits:
 
 def api_timer(name: str) -> Timer:
     """A call of the CUDA API."""
-    groups = ("CUDA_API", "GPU_SYNC") if "Synchronize" in name else ("CUDA_API",)
+    groups = ("CUDA_API", "GPU_SYNC") if gpu_calls.waits(name) else ("CUDA_API",)
     return Timer(name, groups=groups)
 
 

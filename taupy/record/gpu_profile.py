@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cache
 
+from taupy.catalog import gpu_calls
 from taupy.collectors import gpu_layout
 from taupy.collectors.gpu_layout import Live, Work
 from taupy.model.gpu import ActivityKind, Device, Fact, Module
@@ -180,7 +181,7 @@ def _add_calls(taken: _Node) -> None:
     for call in sorted(part.calls, key=lambda call: call[:3]):
         name = part.call_names.get((call.domain, call.callback_id))
         name = api_name(name) if name else f"CUDA API {call.domain}.{call.callback_id}"
-        groups = ("CUDA_API", "GPU_SYNC") if "Synchronize" in name else ("CUDA_API",)
+        groups = ("CUDA_API", "GPU_SYNC") if gpu_calls.waits(name) else ("CUDA_API",)
         timer = taken.timer(Timer(name, groups=groups))
         time_ns = round(call.ticks * taken.ns_per_tick)
         if call.place < 1000:

@@ -29,6 +29,7 @@ from taupy.analysis.findings.calls import Calls, Sum, around, phase, place
 from taupy.analysis.findings.health import is_counted
 from taupy.analysis.findings.trial import Trial
 from taupy.analysis.known_routines import is_wait as is_library_wait
+from taupy.catalog import gpu_calls
 from taupy.model.gpu_rows import launched_times
 from taupy.model.question import LAUNCHES, Question
 from taupy.model.rows import ThreadRow, TimerRow
@@ -41,25 +42,7 @@ BLOCKS_NS = 50_000
 """Mean time from which calls that copy are considered blocking: an asynchronous copy, like a
 launch, returns in some 10 us; one that takes five times as long on average has waited."""
 
-_ALLOCATIONS = (
-    "cudaMalloc", "cudaFree", "cudaHostAlloc", "cudaHostRegister", "cudaHostUnregister",
-    "cuMemAlloc", "cuMemFree", "cuMemHostAlloc", "cuMemCreate", "cuMemMap", "cuMemUnmap",
-    "cuMemRelease", "hipMalloc", "hipFree", "hipHostMalloc", "hipHostFree", "hipMemCreate",
-    "hipMemMap", "hipMemUnmap", "hipMemRelease",
-)  # fmt: skip
-_WITHOUT_WAIT = (
-    "cudaMallocAsync", "cudaFreeAsync", "cuMemAllocAsync", "cuMemFreeAsync", "hipMallocAsync",
-    "hipFreeAsync",
-)  # fmt: skip
-_CODE = (
-    "cuModuleLoad", "cuModuleUnload", "cuLibraryLoad", "cuLibraryUnload", "cuLink",
-    "cudaLibraryLoad",
-    "cuModuleGet", "cuLibraryGet", "cudaGetFuncBySymbol", "cudaFuncGetAttributes", "hipModuleLoad",
-    "hipModuleGet", "hipLibraryLoad", "hipFuncGetAttributes", "nvrtc", "hiprtc",
-    "cudaGetDeviceProperties",
-)  # fmt: skip
-_DATA = re.compile(r"enumerate\(DataLoader\)|DataLoader\w*\.__next__|dataloader\.py.*__next__")
-_LOADER = "dataloader.py"
+_PROPERTIES = ("cudaGetDeviceProperties", "hipGetDeviceProperties")
 _WAITERS = (
     "threading.py",
     "queue.py",
@@ -77,19 +60,21 @@ _BLOCKING = {"sleep", "acquire", "select", "poll", "epoll", "wait", "waitpid", "
 
 def is_wait(timer: TimerRow) -> bool:
     """Whether it waits for the GPU: also in traces of tools that only name their calls."""
-    groups = timer.groups.split("|")
-    return "GPU_SYNC" in groups or ("CUDA_API" in groups and "Synchronize" in timer.short_name)
+    if "GPU_SYNC" in timer.groups.split("|"):
+        return True
+    return is_call(timer) and gpu_calls.waits(timer.short_name)
 
 
 def is_code_loading(timer: TimerRow) -> bool:
-    return is_call(timer) and timer.short_name.startswith(_CODE)
+    """Whether it loads code, or what else a process does once: to ask for a device's properties
+    takes milliseconds."""
+    name = timer.short_name
+    return is_call(timer) and (gpu_calls.loads_code(name) or name.startswith(_PROPERTIES))
 
 
 def is_data_loading(timer: TimerRow) -> bool:
     """Whether it fetches the next batch, known by its phase or by PyTorch's name for it."""
-    if phase("data")(timer) or _DATA.search(timer.short_name):
-        return True
-    return (timer.file or "").endswith(_LOADER) and timer.short_name.endswith("__next__")
+    return phase("data")(timer) or gpu_calls.loads_data(timer.short_name, timer.file)
 
 
 def is_other_wait(timer: TimerRow) -> bool:
@@ -108,17 +93,16 @@ def is_call(timer: TimerRow) -> bool:
 
 
 def is_copy(timer: TimerRow) -> bool:
-    return is_call(timer) and "memcpy" in timer.short_name.lower()
+    return is_call(timer) and gpu_calls.copies(timer.short_name)
 
 
 def is_allocation(timer: TimerRow) -> bool:
     """Whether it allocates or frees GPU memory: such a call waits until the device is idle."""
-    name = timer.short_name
-    return is_call(timer) and name.startswith(_ALLOCATIONS) and not name.startswith(_WITHOUT_WAIT)
+    return is_call(timer) and gpu_calls.allocates(timer.short_name)
 
 
 def is_launch(timer: TimerRow) -> bool:
-    return is_call(timer) and "launch" in timer.short_name.lower()
+    return is_call(timer) and gpu_calls.launches(timer.short_name)
 
 
 _MOST, _ONCE = 0.9, 2
@@ -293,12 +277,19 @@ class GpuClock:
     def waits_ns(self) -> float:
         """Time in calls that wait for the GPU."""
         waiting = self.host_calls(lambda timer: is_wait(timer) or is_allocation(timer)).ns
-        return waiting + self.blocking_copies.ns
+        return waiting + self._slow_copies.ns
+
+    @cached_property
+    def _slow_copies(self) -> Sum:
+        """The main thread's copies that wait for their end, though their names do not say so."""
+        return self._slow(lambda timer: is_copy(timer) and not is_wait(timer))
 
     @cached_property
     def blocking_copies(self) -> Sum:
         """The main thread's copies that wait for their end."""
-        return self._slow(is_copy)
+        return self._slow_copies.plus(
+            self.host_calls(lambda timer: is_copy(timer) and is_wait(timer))
+        )
 
     @cached_property
     def slow_launches_ns(self) -> float:
@@ -314,7 +305,7 @@ class GpuClock:
             or is_data_loading(timer) or is_other_wait(timer)
         ).ns  # fmt: skip
         # Waits for the GPU end when it is idle, so only what exceeds its work fills a gap.
-        excess = max(0.0, self.host_calls(is_wait).ns + self.blocking_copies.ns - self.busy_ns)
+        excess = max(0.0, self.host_calls(is_wait).ns + self._slow_copies.ns - self.busy_ns)
         return others + self.slow_launches_ns + excess
 
     @property

@@ -145,9 +145,7 @@ class GpuSlices:
         """External ids of GPU slices, and of others that are looked up by them."""
         return (set(self._operator) | self.linked) - {_NONE}
 
-    def threads(
-        self, timers: list[Timer], host: Host, header: Header
-    ) -> list[ThreadProfile]:
+    def threads(self, timers: list[Timer], host: Host, header: Header) -> list[ThreadProfile]:
         """A thread for each stream of each device of each process."""
         if not len(self):
             return []

@@ -173,3 +173,15 @@ def test_python_between_launches_is_still_found(report):
                       made.kernel("k", n * 1_500_000 + 20_000, n * 1_500_000 + 30_000, n))
     )])  # fmt: skip
     assert "host slower than GPU" in text and "main (train.py:1)" in " ".join(text.split())
+
+
+@pytest.mark.parametrize("wait", ["cudaStreamSynchronize", "hipMemcpyWithStream", "cudaMemcpy"])
+def test_a_blocking_copy_waits_as_a_synchronisation_does(report, wait):
+    events = [main(80 * MS)]
+    for n in range(40):
+        at = n * 2 * MS
+        events += [launch(at, 2 * n), made.kernel("k", at + 20_000, at + MS, 2 * n),
+                   launch(at + 30_000, 2 * n + 1, wait, 990_000)]  # fmt: skip
+    text = " ".join(report(*events).split())
+    assert "synchronisation, at most 39.6 ms (49.5 %)" in text
+    assert "the host waits for the GPU 40 times for 39.6 ms" in text
