@@ -23,7 +23,7 @@ from taupy.instrument.runfolder import (
     read_settings,
     write_settings,
 )
-from taupy.model.profile import Profile
+from taupy.model.profile import Profile, SourceFile
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.metrics_merge import RunsDiffer, merge_metrics
 from taupy.profiledb.writer import (
@@ -57,6 +57,7 @@ from taupy.record.nccl_part import add_nccl
 from taupy.record.part_data import Part
 from taupy.record.part_files import FOLDED, PART_SUFFIXES
 from taupy.record.part_masking import masked_copy
+from taupy.record.source_files import read_sources
 from taupy.state import heartbeat, looks, rescue, sqlite, values
 from taupy.state.folder import File, Folder, Untrusted
 from taupy.state.shape import fits
@@ -310,6 +311,9 @@ def _profile(run: _Run, nodes: dict[int, Part]) -> tuple[Profile, Mapping[str, s
     if facts is None:
         facts = {**_facts(run.settings), **watch_facts(run.folder, run.collected.parts), **lost}
     _describe(profile, run, facts)
+    if run.facts is None:  # paths of another machine are not looked up here
+        masking = masking_of(run.folder, run.settings)
+        profile.sources = read_sources(profile, run.settings, masking)
     return profile, facts, done
 
 
@@ -370,7 +374,7 @@ def _stored(
         if not joined:
             trial_id = add_profile(db, profile)
         name = _trial_name(db, trial_id)
-        _store_snapshots(db, run, name, facts)
+        _store_snapshots(db, run, name, facts, profile.sources)
     return trial_id, name, joined
 
 
@@ -425,12 +429,19 @@ def _joined(
     return 0, ""
 
 
-def _store_snapshots(db: ProfileDB, run: _Run, trial: str, facts: Mapping[str, str]) -> None:
+def _store_snapshots(
+    db: ProfileDB,
+    run: _Run,
+    trial: str,
+    facts: Mapping[str, str],
+    sources: list[SourceFile],
+) -> None:
     """Store each snapshot that the program took as a separate trial, `TRIAL@LABEL`."""
     for file, profile in snapshots.read(
         run.folder, run.settings, trial.rsplit("/", 1)[-1], run.clock_now
     ):
         _describe(profile, run, facts)
+        profile.sources = sources
         add_profile(db, profile)
         file.unlink()
         file.with_suffix(SNAPSHOT_SUFFIX).unlink(missing_ok=True)

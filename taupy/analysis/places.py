@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from dataclasses import astuple, dataclass
+from typing import Any, Literal, NamedTuple
 
 from taupy.analysis.known_routines import among, is_wait
 from taupy.analysis.own_code import (
@@ -25,7 +25,8 @@ from taupy.analysis.own_code import (
     package_of,
 )
 from taupy.model.forest import preorder
-from taupy.model.metric import ROOT_TIMER
+from taupy.model.metric import ROOT_TIMER, TIME
+from taupy.model.profile import Profile
 from taupy.model.rows import ThreadRow, TimerRow
 from taupy.model.table import Amount, Table
 
@@ -100,6 +101,31 @@ class Tree(NamedTuple):
             table.column("exclusive", "time"),
         )
 
+    @classmethod
+    def of_profile(cls, profile: Profile) -> tuple[Tree, dict[str, str | None]]:
+        """Of the host threads of a profile that was just measured, with the files of its timers as
+        the interpreter knew them, by the timer's full name."""
+        measured = [thread for thread in profile.threads if thread.thread.kind == "host"]
+        timers = [
+            TimerRow(
+                timer.full_name, timer.short or timer.name, timer.file, timer.line,
+                "|".join(sorted(timer.groups)),
+            )
+            for timer in profile.timers
+        ]  # fmt: skip
+        codes: dict[str, list[Any]] = {name: [] for name in cls._fields}
+        for code, tree in enumerate(thread.tree for thread in measured):
+            before = len(codes["parent"])
+            codes["thread"] += [code] * len(tree)
+            codes["timer"] += tree.timer
+            codes["parent"] += [row + before if row >= 0 else -1 for row in tree.parent]
+            codes["calls"] += tree.calls
+            codes["exclusive"] += tree.exclusive.get(TIME.name) or [None] * len(tree)
+        threads = [ThreadRow(*astuple(thread.thread)[:5]) for thread in measured]
+        codes.update(threads=threads, timers=timers)
+        paths = {row.timer: timer.path for row, timer in zip(timers, profile.timers, strict=True)}
+        return cls(**codes), paths
+
 
 class Part(NamedTuple):
     """Part of a place's time: a routine that it calls, with everything below, or a caller of it.
@@ -151,6 +177,11 @@ def places(
         asleep: row of the tree -> samples, and the sampled time without work [ns].
     """
     return _Tally(tree, group_of, path_of, asleep or {}).places()
+
+
+def own_timers(tree: Tree, path_of: Mapping[str, str | None]) -> list[bool]:
+    """Of each timer of the tree, whether it is the program's own, as `places` takes it."""
+    return _Tally(tree, [""] * len(tree.threads), path_of, {}).own
 
 
 class _Tally:
@@ -242,7 +273,7 @@ class _Tally:
     def _add(self, extent: Extent) -> None:
         """Add up exclusive times, calls, callees and callers, once for each row."""
         tree, timers = self.tree, self.tree.timers
-        own = [
+        own = self.own = [
             timer.timer != ROOT_TIMER and is_own(path, extent, timer)
             for timer, path in zip(timers, self.paths, strict=True)
         ]

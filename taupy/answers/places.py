@@ -13,17 +13,16 @@ each for other ranks, worker processes and other threads, whose times overlap.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import astuple, dataclass, replace
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from taupy.analysis import places
 from taupy.analysis.places import Place, Tree
 from taupy.answers.answer import Nothing
 from taupy.model import callpaths, options
-from taupy.model.metric import TIME
 from taupy.model.profile import Profile
 from taupy.model.question import Condition, Question
-from taupy.model.rows import ThreadRow, TimerRow
+from taupy.model.rows import TimerRow
 from taupy.model.sampled import STATES
 from taupy.model.table import Table
 from taupy.model.thread_groups import GROUPS, Group, groups_of
@@ -128,29 +127,8 @@ def of_table(
 
 def of_profile(profile: Profile) -> list[GroupPlaces]:
     """The same of a profile that was just measured, without its samples."""
-    threads = [
-        (ThreadRow(*astuple(measured.thread)[:5]), measured.tree)
-        for measured in profile.threads
-        if measured.thread.kind == "host"
-    ]
-    timers = [
-        TimerRow(
-            timer.full_name, timer.short or timer.name, timer.file, timer.line,
-            "|".join(sorted(timer.groups)),
-        )
-        for timer in profile.timers
-    ]  # fmt: skip
-    codes: dict[str, list[Any]] = {name: [] for name in Tree._fields}
-    for code, (_, tree) in enumerate(threads):
-        before = len(codes["parent"])
-        codes["thread"] += [code] * len(tree)
-        codes["timer"] += tree.timer
-        codes["parent"] += [row + before if row >= 0 else -1 for row in tree.parent]
-        codes["calls"] += tree.calls
-        codes["exclusive"] += tree.exclusive.get(TIME.name) or [None] * len(tree)
-    codes.update(threads=[thread for thread, _ in threads], timers=timers)
-    paths = {row.timer: timer.path for row, timer in zip(timers, profile.timers, strict=True)}
-    return _grouped(Tree(**codes), profile.node_metadata, paths)
+    tree, paths = Tree.of_profile(profile)
+    return _grouped(tree, profile.node_metadata, paths)
 
 
 def hottest(groups: Sequence[GroupPlaces]) -> tuple[GroupPlaces, Place] | None:

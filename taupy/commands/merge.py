@@ -44,6 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="delete merged trials from the source once they are stored",
     )
+    options.add_with_source_argument(parser)
     options.add_trust_argument(parser)
 
 
@@ -61,7 +62,14 @@ def run(args: argparse.Namespace) -> int:
     for path in [target, *files]:
         options.recover_first(os.path.abspath(path))
     with bar.shown("merging") as progress:
-        results = merge(target, files, args.trial, move=args.move, progress=progress)
+        results = merge(
+            target,
+            files,
+            args.trial,
+            move=args.move,
+            with_source=args.with_source or args.move,
+            progress=progress,
+        )
     for result in results:
         for line in report(result, moved=args.move):
             say(f"{result.source}: {line}")
@@ -86,14 +94,18 @@ def _copy(source: str, target: str, args: argparse.Namespace) -> None:
     with bar.shown("copying") as progress:
         if is_address(target):
             pushed = Pushed()
-            for so_far in pushing(source, target, args.trial, progress):
+            for so_far in pushing(
+                source, target, args.trial, progress, with_source=args.with_source
+            ):
                 pushed = so_far
             lines = push.report(pushed)
         else:
             results = (
                 pull(source, target, args.trial or ["*"], progress)
                 if is_address(source)
-                else merge(target, [source], args.trial, progress=progress)
+                else merge(
+                    target, [source], args.trial, with_source=args.with_source, progress=progress
+                )
             )
             lines = [line for result in results for line in report(result)]
     for line in lines:

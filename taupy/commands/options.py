@@ -164,6 +164,14 @@ def add_keep_secrets_argument(parser: argparse._ActionsContainer) -> None:
     )
 
 
+def add_with_source_argument(parser: argparse._ActionsContainer) -> None:
+    parser.add_argument(
+        "--with-source",
+        action="store_true",
+        help="also copy the text of the programs' source files (default: only which files)",
+    )
+
+
 def secrets(args: argparse.Namespace) -> dict[str, Any]:
     """What is masked in command lines and metadata; nothing if nothing is set."""
     project = project_settings()

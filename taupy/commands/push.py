@@ -32,6 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="ADDRESS",
         help="postgresql://USER@HOST/DATABASE (default: $TAUPY_DB, or `db` in pyproject.toml)",
     )
+    options.add_with_source_argument(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -42,7 +43,7 @@ def run(args: argparse.Namespace) -> int:
     pushed = Pushed()
     try:
         with bar.shown("pushing") as progress:
-            for so_far in push(file, address, args.trial, progress):
+            for so_far in push(file, address, args.trial, progress, with_source=args.with_source):
                 pushed = so_far
     except BaseException:
         if pushed != Pushed():

@@ -312,6 +312,8 @@ def _settings(args: argparse.Namespace, target: list[str]) -> Any:
         plan.options["push_to"] = store
     if args.trust_folder:
         plan.options["trust_folder"] = True
+    if not _is_wanted(args.source, "source"):
+        plan.options["no_source"] = True
     job = _job(args)
     if job.attempt and job.uuid is None:
         plan.notes.append(

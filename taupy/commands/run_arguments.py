@@ -32,6 +32,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     options.add_list_argument(where, "--meta", "KEY=VALUE", "metadata for the trial")
     options.add_keep_secrets_argument(where)
+    options.add_switch_argument(
+        where,
+        "--source",
+        "keep the text of the program's own files with the trial, at most 1 MiB (default: yes)",
+    )
     what = parser.add_argument_group("what to measure")
     what.add_argument("--c-calls", action="store_true", help="also record C functions")
     what.add_argument(

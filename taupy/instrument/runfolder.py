@@ -37,6 +37,7 @@ _OPTIONS: dict[str, Any] = {  # options that are read after the run
     "push_to": str | None,
     "secrets": list[str] | None,
     "keep_secrets": bool | None,
+    "no_source": bool | None,
     "trust_folder": bool | None,
 }
 

@@ -63,6 +63,19 @@ class Masking:
         for node, facts in profile.node_metadata.items():
             profile.node_metadata[node] = self.facts(facts)
 
+    def source(self, text: str) -> tuple[str, int]:
+        """Source text with masked values of the same length, so that lines and columns stay; and
+        the number of lines that have any."""
+        if self._is_clean(text):
+            return text, 0
+        from taupy.model.secret_words import Rules, hidden
+
+        rules = Rules(self.names, hidden)
+        lines = rules.without_keys(text).split("\n")
+        masked = [line if self._is_clean(line) else rules.code(line) for line in lines]
+        changed = zip(text.split("\n"), masked, strict=True)
+        return "\n".join(masked), sum(before != after for before, after in changed)
+
     def facts(self, metadata: Mapping[str, str]) -> dict[str, str]:
         """Metadata with masked values: secrets by their own name, or within a command line."""
         if self._is_clean("\0".join((*metadata, *metadata.values()))):

@@ -281,6 +281,27 @@ class LayerFacts:
         return self.backward_flop * passes / self.counted_passes
 
 
+@dataclass(frozen=True, slots=True)
+class SourceFile:
+    """A file of the program's own, as it was when the run was stored.
+
+    Attributes:
+        path: as the interpreter knew it; "<string>" is the text of `-c`.
+        file: as displayed with its routines.
+        sha256: of its bytes.
+        masked: number of lines in which secrets are masked, with their columns kept.
+        changed: it was written after the program began, and may not be what ran.
+        text: None if it was not kept.
+    """
+
+    path: str
+    file: str
+    sha256: str
+    masked: int = 0
+    changed: bool = False
+    text: str | None = None
+
+
 @dataclass(slots=True)
 class ThreadProfile:
     """Everything measured on one thread."""
@@ -313,6 +334,7 @@ class Profile:
         devices: the GPUs that the nodes used.
         layers: of networks, one per layer and node.
         modules: the code that nodes loaded onto GPUs.
+        sources: files of the program's own.
         source: "taupy run", or the imported file.
     """
 
@@ -333,3 +355,4 @@ class Profile:
     devices: list[Device] = field(default_factory=list)
     layers: list[LayerFacts] = field(default_factory=list)
     modules: list[Module] = field(default_factory=list)
+    sources: list[SourceFile] = field(default_factory=list)

@@ -94,6 +94,10 @@ _IN_JSON = re.compile(
 )
 _IN_YAML = re.compile(r"""((?<!\$)[{,]\s*)([A-Za-z_][\w.-]*)(:\s*)([^\s,{}"']+)(?=\s*[,}])""")
 _IN_CODE = re.compile(r"""\b([A-Za-z_]\w*)(\s*=\s*["'])([^\s"']+)(?=["'])""")
+_IN_CALL = re.compile(r"""(["'])([\w.-]+)(\1\s*(?:\]\s*=|,)\s*["'])([^\s"']+)(?=["'])""")
+_KEY = re.compile(
+    r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*KEY-----|\Z)", re.DOTALL
+)
 _HEADER = re.compile(
     r"\b((?:proxy-)?authorization\s*:\s*(?:[A-Za-z]+\s+)?|[\w-]*-(?:token|key)\s*:\s*)([^\s'\"]+)",
     re.IGNORECASE,
@@ -170,6 +174,15 @@ class Rules:
             return match[0]
         return f"{name}{quote}{masked.replace(quote, escaped)}{quote}"
 
+    def code(self, line: str) -> str:
+        """A line of a program's source."""
+        line = _IN_CALL.sub(self._in_call, line)
+        return self._text(line, is_code=True)
+
+    def without_keys(self, text: str) -> str:
+        """A text whose private keys, which have several lines, are masked."""
+        return _KEY.sub(lambda match: self.masked(match[0]), text)
+
     def value(self, name: str, text: str) -> str:
         """The value of metadata of this name."""
         return self.masked(text) if self.is_secret(name, text) else self.line(text)
@@ -242,6 +255,11 @@ class Rules:
             return match[0]
         return f"{match[1]}{match[2]}{self.masked(match[3])}"
 
+    def _in_call(self, match: re.Match[str]) -> str:
+        if not self.is_secret(match[2], match[4], is_in_data=True):
+            return match[0]
+        return f"{match[1]}{match[2]}{match[3]}{self.masked(match[4])}"
+
     def _in_json(self, match: re.Match[str]) -> str:
         if not self.is_secret(match[2], match[5], is_in_data=True):
             return match[0]
@@ -264,6 +282,12 @@ class Rules:
         if self.names and not self.names.isdisjoint((_plain_name(name), _plain_name(last))):
             return True
         return _names_secret(last, "".join(above[-1:]), value, is_in_data)
+
+
+def hidden(value: str) -> str:
+    """What a secret in source is replaced by: as many lines and columns without it."""
+    word = iter("MASKED")
+    return "".join("\n" if letter == "\n" else next(word, "*") for letter in value)
 
 
 def _is_line(match: re.Match[str]) -> bool:

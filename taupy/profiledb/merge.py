@@ -41,6 +41,7 @@ def merge(
     selectors: Sequence[str] = (),
     *,
     move: bool = False,
+    with_source: bool = False,
     progress: Progress = SILENT,
 ) -> list[Merged]:
     """Copy the trials of the sources into the target, which is created if missing.
@@ -51,6 +52,7 @@ def merge(
     Args:
         selectors: only trials that match one of these (in any source).
         move: delete the trials from the sources once they are in the target.
+        with_source: also copy the text of the programs' source files.
 
     Raises:
         UsageError: a file is named twice, or both as source and as target.
@@ -68,7 +70,8 @@ def merge(
                 for source, name in zip(batch, names, strict=True):
                     with _blaming(db, source, name):
                         result = Merged(source.path)
-                        Copier(connection, name, result, progress).copy(source.uuids)
+                        copier = Copier(connection, name, result, progress, with_source=with_source)
+                        copier.copy(source.uuids)
                         merged.append(result)
     if move:
         for source in chosen:

@@ -57,6 +57,7 @@ class Copier:
         connection: with an open transaction; the target is its `main`.
         source: the schema name under which the other database is attached.
         result: receives the outcome.
+        with_source: also copy the text of source files, not only which they are.
     """
 
     def __init__(
@@ -65,8 +66,11 @@ class Copier:
         source: str,
         result: Merged,
         progress: Progress = SILENT,
+        *,
+        with_source: bool = False,
     ) -> None:
         self.connection = connection
+        self.with_source = with_source
         self.source = source
         self.result = result
         self.progress = progress
@@ -129,6 +133,8 @@ class Copier:
         for table in self._of_a_trial():
             if (table, 0) not in (("thread", threads), ("device", devices)):
                 self._copy_rows(table, trial, fresh=present is None)
+        if self.with_source and "source" in self._references:
+            self._copy_texts(trial)
         for thread_old, thread_new, metric in metrics:
             self._copy_metric(trial, thread_old, thread_new, metric)
         if present is None:
@@ -296,6 +302,8 @@ class Copier:
                     f" CROSS JOIN temp.moved_{above} AS {name} ON {name}.old = row.{column}"
                 )
                 cells.append(f"{name}.new")
+            elif (table, column) == ("source", "text"):
+                cells.append("NULL")
             elif above in _NUMBERED:
                 raise DatabaseError(f"the table {table} cannot be merged: it refers to {above}")
             else:
@@ -307,6 +315,17 @@ class Copier:
             f' FROM {self.source}."{table}" AS row{"".join(joins)}{condition}'
             f"{order} ON CONFLICT DO NOTHING",
             values,
+        )
+
+    def _copy_texts(self, trial: dict[str, int]) -> None:
+        """Add the source text that the target lacks."""
+        self.connection.execute(
+            "UPDATE main.source AS here SET text ="
+            f" (SELECT there.text FROM {self.source}.source AS there"
+            "   WHERE there.trial_id = :old AND there.path = here.path"
+            "     AND there.sha256 = here.sha256 AND there.masked = here.masked)"
+            " WHERE trial_id = :new AND text IS NULL",
+            trial,
         )
 
     # --- a trial that the target has -------------------------------------------

@@ -21,6 +21,7 @@ from taupy.profiledb.schema import (
     LAYERS,
     MODULES,
     SAMPLES,
+    SOURCES,
     STEPS,
     TABLES,
 )
@@ -90,6 +91,12 @@ def add_backward_passes(database: Any) -> None:
         database.execute(statement)
 
 
+def add_sources(database: Any) -> None:
+    """Version 11: source text of the program's own files."""
+    for statement in SOURCES:
+        database.execute(statement)
+
+
 PLAIN: tuple[Upgrade, ...] = (
     make_tables,
     add_samples,
@@ -101,6 +108,7 @@ PLAIN: tuple[Upgrade, ...] = (
     add_modules,
     tell_stretches_from_steps,
     add_backward_passes,
+    add_sources,
 )
 """Upgrades that only execute statements, since their tables have no row ids, which sqlite-utils'
 `create` does not know; they also make a new file, for which it is not imported."""

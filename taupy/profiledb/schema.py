@@ -422,6 +422,23 @@ LAYERS = (
 BACKWARD_PASSES = ("ALTER TABLE layer ADD COLUMN backward_passes INTEGER",)
 """Additions of version 10. NULL: as many as calls."""
 
+SOURCES = (
+    # The program's own files as they were when the trial was stored. `text` is deflated UTF-8 in
+    # base 85; NULL: not kept, and then only what has this SHA-256 is the same file. `masked` is the
+    # number of its lines with secrets, `changed` 1 if it was written after the program began.
+    """CREATE TABLE source (
+        trial_id INTEGER NOT NULL REFERENCES trial ON DELETE CASCADE,
+        path TEXT NOT NULL,
+        file TEXT NOT NULL,
+        sha256 TEXT NOT NULL,
+        masked INTEGER NOT NULL,
+        changed INTEGER NOT NULL,
+        text TEXT,
+        PRIMARY KEY (trial_id, path)
+    ) STRICT, WITHOUT ROWID""",
+)
+"""Additions of version 11."""
+
 MODULES = (
     # Code loaded onto GPUs. sha256 is as in kernel_code.module, "" if it was not hashed.
     """CREATE TABLE module (

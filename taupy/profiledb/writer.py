@@ -21,6 +21,7 @@ from taupy.profiledb.identity import groups_of, timer_ids
 from taupy.profiledb.layers import add_layers
 from taupy.profiledb.modules import add_modules
 from taupy.profiledb.prepared import PreparedThread
+from taupy.profiledb.source_texts import add_sources
 from taupy.profiledb.text import all_storable, storable
 
 INVARIANTS = "taupy.invariants"
@@ -97,6 +98,7 @@ def add_profile(db: ProfileDB, profile: Profile) -> int:
             if device.node in new_nodes:
                 _add_device(connection, trial, device)
         add_modules(connection, trial, profile.modules, new_nodes)
+        add_sources(connection, trial, profile.sources)
     return trial
 
 

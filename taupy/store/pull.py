@@ -29,4 +29,4 @@ def pull(
         store.copy.add_all([trial.id for trial in chosen], progress)
         store.commit()
         uuids = [trial.uuid for trial in chosen]
-        return merge(database, [store.file], uuids, progress=progress)
+        return merge(database, [store.file], uuids, with_source=True, progress=progress)

@@ -81,7 +81,12 @@ class _Changed(Exception):
 
 
 def push(
-    database: str, address: str, selectors: Sequence[str] = (), progress: Progress = SILENT
+    database: str,
+    address: str,
+    selectors: Sequence[str] = (),
+    progress: Progress = SILENT,
+    *,
+    with_source: bool = False,
 ) -> Iterator[Pushed]:
     """Copy trials into a store, one after the other; existing trials that have grown are completed.
 
@@ -89,6 +94,7 @@ def push(
         database: a trial database; it is only read.
         address: of the store.
         selectors: only trials that match one of these.
+        with_source: also copy the text of the programs' source files.
 
     Yields:
         What has been done so far, after each trial and at the end.
@@ -108,7 +114,7 @@ def push(
         progress.begin("pushing", len(trials), "trials")
         for trial in trials:
             try:
-                _push_trial(_Rows(db, trial), store, result)
+                _push_trial(_Rows(db, trial, with_source), store, result)
             except Unfit as problem:
                 unfit.append(f"trial {trial.id} was not pushed: {problem}")
             progress.advance()
@@ -177,10 +183,10 @@ def _join(rows: _Rows, store: Store, result: Pushed, present: tuple[int, str]) -
             copy = LocalCopy(connection, store)
             copy.add_trials([number])
             copy.add_all([number])
-            before = _Rows(copied, copied.trial(number)).content
-        merge(path, [rows.db.path], [rows.trial.uuid])
+            before = _Rows(copied, copied.trial(number), True).content
+        merge(path, [rows.db.path], [rows.trial.uuid], with_source=rows.with_source)
         with ProfileDB.open(path) as joined:
-            whole = _Rows(joined, selector.trial(joined, rows.trial.uuid))
+            whole = _Rows(joined, selector.trial(joined, rows.trial.uuid), True)
             if whole.content == before:
                 store.catalogue.connection.execute(
                     "UPDATE trial SET content = %s WHERE (id, content) = (%s, %s)",
@@ -318,10 +324,14 @@ def _push_unattached(
 
 
 class _Rows:
-    """The rows of a trial, table by table, with the store's numbering."""
+    """The rows of a trial, table by table, with the store's numbering.
 
-    def __init__(self, db: ProfileDB, trial: TrialRow) -> None:
-        self.db, self.trial = db, trial
+    Args:
+        with_source: with the text of its source files, not only which they are.
+    """
+
+    def __init__(self, db: ProfileDB, trial: TrialRow, with_source: bool) -> None:
+        self.db, self.trial, self.with_source = db, trial, with_source
         self._numbers = {
             "thread": self._ranked("thread", "node, context, thread"),
             "device": self._ranked("device", "node, ordinal"),
@@ -357,6 +367,9 @@ class _Rows:
             "SELECT node, name, value FROM metadata WHERE trial_id = ? ORDER BY name, node",
             (trial.id,),
         )
+        if self.with_source:
+            texts = "SELECT count(text) FROM source WHERE trial_id = ?"
+            counts.append(("text", *db.rows(texts, (trial.id,))))
         whole = [counts, facts, sorted(trial.tags), trial.state, trial.duration_ns, trial.exit_code]
         return sha256(json.dumps(whole).encode()).hexdigest()
 
@@ -378,7 +391,12 @@ class _Rows:
             for owner in [column.refers or (table.name if column.name == "id" else "")]
             if owner in self._numbers
         ]
-        names = ", ".join(f"{column.of or table.name}.{column.name}" for column in columns)
+        names = ", ".join(
+            "NULL"
+            if (table.name, column.name) == ("source", "text") and not self.with_source
+            else f"{column.of or table.name}.{column.name}"
+            for column in columns
+        )
         tables = table.name
         if any(column.of for column in columns):
             tables = f"{table.name} JOIN callpath ON callpath.id = {table.name}.callpath_id"

@@ -1,0 +1,111 @@
+"""Read the program's own source files when a run is stored, with secrets masked.
+
+Only files of the program's own routines are read, the dearest first, up to `LARGEST` bytes of text
+in all. Of what does not fit, the digest is kept, which tells later whether a file is the same.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterator, Mapping
+
+from taupy.analysis.own_code import Extent, is_own
+from taupy.analysis.places import Tree, own_timers
+from taupy.instrument.runfolder import RunSettings
+from taupy.model.masking import Masking
+from taupy.model.metric import ROOT_TIMER, TIME
+from taupy.model.profile import Profile, SourceFile
+from taupy.model.rows import TimerRow
+from taupy.model.source_text import LARGEST, decoded, read
+
+_MOST = 1000
+"""Files that are read of a run."""
+
+_CODE = "<string>"
+
+
+def read_sources(profile: Profile, settings: RunSettings, masking: Masking) -> list[SourceFile]:
+    """The files of a run that was just measured on this machine."""
+    keeps = not settings.engine_options.get("no_source")
+    room = LARGEST if keeps else -1
+    found = []
+    for path, file in _own_files(profile):
+        content = _code_of(settings) if path == _CODE else read(os.path.join(settings.cwd, path))
+        if content is None:
+            continue
+        data, written_at = content
+        kept = len(data) <= room
+        room -= len(data) if kept else 0
+        changed = written_at > settings.launched_at
+        found.append(_source(path, file, data, changed, masking, kept))
+        if len(found) == _MOST:
+            break
+    return found
+
+
+def _source(
+    path: str, file: str, data: bytes, changed: bool, masking: Masking, kept: bool
+) -> SourceFile:
+    from hashlib import sha256
+
+    text, masked = masking.source(decoded(data))
+    digest = sha256(data).hexdigest()
+    return SourceFile(path, file, digest, masked, changed, text if kept else None)
+
+
+def _code_of(settings: RunSettings) -> tuple[bytes, float] | None:
+    """The text of `-c`."""
+    first, *rest = settings.arguments or [""]
+    if not first.startswith("-c"):
+        return None
+    return (first[2:] or "".join(rest[:1])).encode("utf-8", "replace"), 0
+
+
+def _own_files(profile: Profile) -> Iterator[tuple[str, str]]:
+    """(path, displayed name) of the files of own routines, the dearest first."""
+    spent = _spent(profile)
+    own = _own(profile, spent)
+    by_file: dict[tuple[str, str], int] = {}
+    for code in own:
+        timer = profile.timers[code]
+        if timer.file and timer.path and (not timer.path.startswith("<") or timer.path == _CODE):
+            key = timer.path, timer.file
+            by_file[key] = by_file.get(key, 0) + spent.get(code, 0)
+    yield from sorted(by_file, key=lambda key: (-by_file[key], key))
+
+
+def _spent(profile: Profile) -> dict[int, int]:
+    """The exclusive time of each timer on host threads."""
+    spent: dict[int, int] = {}
+    for thread in profile.threads:
+        tree = thread.tree
+        if thread.thread.kind == "host":
+            times = tree.exclusive.get(TIME.name) or [0] * len(tree)
+            for code, time in zip(tree.timer, times, strict=True):
+                spent[code] = spent.get(code, 0) + max(time, 0)
+    return spent
+
+
+def _own(profile: Profile, timers: Collection[int] | Mapping[int, int]) -> list[int]:
+    """The own ones of these timers; of an installed program, those of its package, which takes a
+    look at all call paths."""
+    extent = Extent(frozenset({_CODE}))
+    own = [code for code in timers if _is_own(profile, code, extent)]
+    if any(not _is_script(profile.timers[code].path or "") for code in own):
+        return own
+    tree, paths = Tree.of_profile(profile)
+    mask = own_timers(tree, paths)
+    return [code for code in timers if mask[code]]
+
+
+def _is_own(profile: Profile, code: int, extent: Extent) -> bool:
+    timer = profile.timers[code]
+    if timer.file is None or timer.full_name == ROOT_TIMER:
+        return False
+    row = TimerRow(timer.full_name, timer.name, timer.file, timer.line, "|".join(timer.groups))
+    return is_own(timer.path or timer.file, extent, row)
+
+
+def _is_script(path: str) -> bool:
+    """Whether it may be what installing a package makes of an entry point."""
+    return os.path.dirname(path).endswith("/bin") and "." not in os.path.basename(path)
