@@ -9,6 +9,8 @@ rules; the result names the rule of each match:
     demangled     two spellings of one C++ name
     template      kernels that differ in template arguments and parameters only
     architecture  kernels that also differ in GPU generation or tile size
+    api           calls of CUDA and HIP: cudaLaunchKernel, hipLaunchKernel
+    outer         operators in the same outermost operator (`operator_match.py`)
     prefix        layers, without the prefix of a wrapper (`layer_match.py`)
     position      layers of one class, in the order of their first calls
 
@@ -32,8 +34,9 @@ from taupy.model.rows import Named, TimerRow
 Level = Literal["auto", "exact", "demangled", "template", "architecture"]
 LEVELS: tuple[Level, ...] = get_args(Level)
 Rule = Literal[
-    "same", "moved", "table", "demangled", "template", "architecture", "prefix", "position"
-]
+    "same", "moved", "table", "demangled", "template", "architecture", "api", "outer", "prefix",
+    "position",
+]  # fmt: skip
 
 
 K = TypeVar("K", bound=Hashable)
@@ -42,6 +45,9 @@ K = TypeVar("K", bound=Hashable)
 Places = Callable[[Collection[str]], Sequence[Mapping[str, Sequence[Hashable]]]]
 """For files that not all sides have: each side's files -> places of the file, the surest first.
 Files of different sides with a place in common are the same file with another name."""
+
+_API = re.compile(r"(?:cuda|hip)([A-Z]\w*?)(?:_v\d{4,6})?(?:_pt[sd]z)?")
+"""A call of CUDA or HIP, as their profilers spell it; the group is what both names have."""
 
 _PLACE = re.compile(r" \[\{[^{}]*\}\{\d+\}\]\Z")
 
@@ -202,7 +208,9 @@ def _matched(
         _as_they_are(sides, keys, facts, alone)
         return keys
     kernels = {id for id in alone if is_kernel(facts[id])}
-    _routines(sides, keys, facts, alone - kernels, everywhere, places)
+    calls = {id for id in alone - everywhere - kernels if "CUDA_API" in facts[id].groups.split("|")}
+    _api_calls(sides, keys, facts, calls)
+    _routines(sides, keys, facts, alone - kernels - calls, everywhere, places)
     if level == "auto":
         _kernels(sides, keys, facts, kernels)
     else:
@@ -257,6 +265,28 @@ def _as_they_are(
         for side, side_keys in zip(sides, keys, strict=True):
             if id in side:
                 side_keys[id] = key
+
+
+def _api_calls(
+    sides: Sequence[Mapping[K, Named]],
+    keys: Sequence[dict[K, Key]],
+    facts: Mapping[K, Named],
+    ids: set[K],
+) -> None:
+    """Match calls of the makers' interfaces that not all sides have under one name."""
+    families: dict[str, list[K]] = {}
+    for id in sorted(ids, key=lambda id: _names(facts[id])):
+        match = _API.fullmatch(facts[id].short_name)
+        families.setdefault(match[1] if match else facts[id].timer, []).append(id)
+    for name, members in families.items():
+        having = sum(1 for side in sides if not side.keys().isdisjoint(members))
+        first = members[0]
+        key = _key(("api", name), facts[first], "api")
+        for id in members:
+            alone = len(members) == 1 or having == 1
+            for side, side_keys in zip(sides, keys, strict=True):
+                if id in side:
+                    side_keys[id] = _key(id, facts[id], "same") if alone else key
 
 
 def _routines(

@@ -207,7 +207,8 @@ class Compared:
 
     def remarks(self) -> list[str]:
         """Warnings and remarks, in sentences."""
-        return [*self.names_apart, *(fact.text for fact in self.apart), *self.notes()]
+        of_rows = (remark for answer in self.answers for remark in answer.remarks)
+        return [*self.names_apart, *of_rows, *(fact.text for fact in self.apart), *self.notes()]
 
     def views(self) -> list[View]:
         """The trials, what makes them hard to compare, the rows, and remarks."""

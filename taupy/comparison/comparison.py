@@ -15,7 +15,9 @@ from typing import Literal, get_args
 
 from taupy.analysis.compare import Comparison, Row, compared
 from taupy.analysis.match import LEVELS, Key, Level, NameTable
+from taupy.analysis.operator_match import Nested
 from taupy.analysis.program_parts import is_import
+from taupy.comparison import operators
 from taupy.comparison.calls import CallsOfPaths, Medians
 from taupy.comparison.layer_names import layer_keys
 from taupy.comparison.matching import matched, names_apart, timers_of_sides
@@ -144,6 +146,9 @@ class ComparedTable:
         sums: whether the rows add up to the whole.
         of_timers: each side's timers -> their names here, for rows by routine or kernel.
         has_imports: no imports were left out.
+        per_call: by operator: each value divided by the number of calls.
+        kernels: by operator: each side's names of a row's kernels, the largest first.
+        remarks: what must be known before the rows are read.
     """
 
     by: By
@@ -156,6 +161,9 @@ class ComparedTable:
     sums: bool = True
     of_timers: Sequence[Mapping[TimerRow, Key]] = ()
     has_imports: bool = True
+    per_call: bool = False
+    kernels: Sequence[Mapping[Hashable, Sequence[TimerRow]]] = ()
+    remarks: Sequence[str] = ()
 
 
 # --- answers -------------------------------------------------------------------
@@ -258,6 +266,8 @@ class _Comparing:
         by = self.question.by
         if by == "callpath":
             return self._same_callpaths() or self._callpaths()
+        if by in operators.BY:
+            return self._operators(by)
         return self._routines(where) if by in ("routine", "kernel") else self._grouped(by)
 
     def _routines(self, where: Where | None) -> ComparedTable:
@@ -306,6 +316,68 @@ class _Comparing:
         runs = self._runs(of_sides, keyed, None)
         return self._answer(None, runs, keys, by == "step")
 
+    def _operators(self, by: str) -> ComparedTable:
+        """GPU work by operator; host time, if a side has no GPU work. Calls are the operators'."""
+        question = self.question
+        on_gpu = {
+            trial
+            for answer in replace(self.values, value="exclusive").answers(where="gpu", calls=False)
+            for trial in answer.table.row_labels("trial")
+        }
+        where: Where = "host" if any(map(on_gpu.isdisjoint, self._trials)) else "gpu"
+        asked = self.values
+        if where == "gpu" and question.value == "calls":
+            asked = replace(asked, value="exclusive")
+        elif where == "gpu" and question.value.endswith("per-call"):
+            asked = replace(asked, value=asked.stored)
+        of_sides = asked.answers(by, "outer_operator", where=where, limits=self._limits)
+        if where == "gpu":
+            of_sides = [operators.of_gpu_work(answer, asked.stored) for answer in of_sides]
+        operators.required(self.db, of_sides, by, self.sides, where)
+        exact = question.match == "exact"
+        found = operators.of_sides(asked, by, of_sides, self._trials, where, self._limits, exact)
+
+        def keyed(side: int, answer: values.Answer) -> Sequence[Hashable]:
+            return [found.keys[side][pair].identity for pair in operators.nested(by, answer)]
+
+        runs = self._runs(of_sides, keyed, where, asked)
+        if where == "gpu":
+            runs = [
+                [self._of_operators(run, found.calls[trial.id], names)
+                 for run, trial in zip(of_side, side.trials, strict=True)]
+                for of_side, side, names in zip(runs, self.sides, found.keys, strict=True)
+            ]  # fmt: skip
+        keys = {key.identity: key for side in found.keys for key in side.values()}
+        answer = self._answer(where, runs, keys, alone=question.value == "calls")
+        answer.kernels = found.kernels
+        answer.per_call = question.value in ("exclusive", "inclusive") and self.values.additive
+        if answer.comparison.additive:
+            rows = [(keys[row.key], row.values) for row in answer.comparison.rows]
+            answer.remarks = [operators.paired_note(self.sides, rows, where)]
+        if where == "gpu" and (roofs := operators.roofs_note(self.db, self.sides)):
+            answer.remarks = [*answer.remarks, roofs]
+        return answer
+
+    def _of_operators(
+        self,
+        run: Runs,
+        calls: Mapping[Nested, int],
+        names: Mapping[Nested, Key],
+    ) -> Runs:
+        """A trial's values with the calls of operators, in place of their kernels'."""
+        numbers: dict[Hashable, float] = {}
+        for pair, number in calls.items():
+            if pair in names:
+                key = names[pair].identity
+                numbers[key] = numbers.get(key, 0) + number
+        value = self.question.value
+        if value == "calls":
+            return Runs(dict(numbers), numbers, run.times)
+        if value.endswith("per-call") and self.values.additive:
+            means = {key: own / numbers[key] for key, own in run.values.items() if numbers.get(key)}
+            return Runs(means, numbers, run.times)
+        return Runs(run.values, numbers, run.times)
+
     def _callpaths(self) -> ComparedTable:
         of_sides = self.values.answers("callpath", limits=self._limits)
         paths = path_keys(self.db, self.sides, self.question.match, self.question.table)
@@ -320,9 +392,11 @@ class _Comparing:
         of_sides: Sequence[values.Answer],
         keyed: Callable[[int, values.Answer], Sequence[Hashable]],
         where: Where | None,
+        asked: TrialValues | None = None,
     ) -> list[list[Runs]]:
         """The values of each side's trials, by keys that may differ between sides."""
         sides = []
+        asked = asked or self.values
         for at, side in enumerate(self.sides):
             ids = {trial.id for trial in side.trials}
             runs: dict[int, Runs] = {}
@@ -334,7 +408,7 @@ class _Comparing:
                 else:
                     codes = enumerate(answer.table.codes["trial"])
                     mine = answer.taken([row for row, code in codes if here[code]])
-                runs |= self.values.runs(mine, keyed(at, mine), where)
+                runs |= asked.runs(mine, keyed(at, mine), where)
             sides.append([runs.get(trial.id, Runs({}, {}, {})) for trial in side.trials])
         return sides
 

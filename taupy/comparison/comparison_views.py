@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from taupy import units
 from taupy.analysis.comparable import Difference
 from taupy.analysis.compare import Row
 from taupy.comparison.comparison import ComparedTable
+from taupy.comparison.operators import BY as OPERATORS
 from taupy.comparison.sides import Side
 from taupy.comparison.verdicts import Verdict
 from taupy.model.metric import Metric
+from taupy.model.rows import TimerRow
 from taupy.pprof.figures import value_name
 from taupy.pprof.view import Cell, Column, Kind, View
 from taupy.profiledb.dimensions import heading
@@ -23,11 +25,16 @@ _TITLES = {
     ("routine", "gpu"): "ON THE GPU",
     ("kernel", "gpu"): "ON THE GPU",
     ("event", None): "USER EVENTS",
+    ("operator", "gpu"): "GPU WORK BY OPERATOR",
+    ("outer_operator", "gpu"): "GPU WORK BY OUTERMOST OPERATOR",
 }
 
 LAST_ROUTINES = 3
 """Number of routines shown of a call path; CSV and JSON contain all."""
 
+
+LONGEST_KERNEL = 28
+"""Maximum length of a kernel's name beside its operator; CSV and JSON have the full ones."""
 
 SORTS = ("impact", "difference", "ratio", "value", "name")
 
@@ -162,7 +169,26 @@ def rows_view(
     noun = heading(answer.by).upper()
     plural = f"{noun}ES" if noun.endswith("S") else f"{noun}S"
     title = _TITLES.get((answer.by, answer.where), plural)
-    return View(f"{title}: {_what(answer)}, {_order(answer, shown)}", layout.columns, cells, left)
+    title = f"{title}: {_what(answer)}, {_order(answer, shown)}"
+    view = View(title, layout.columns, cells, left, answer.remarks)
+    return _names_first(view) if answer.by in OPERATORS else view
+
+
+def _names_first(view: View) -> View:
+    """The table with the names before the numbers, and those that tell most before others."""
+    last = ("share_", "difference")
+    ranks = {"name": 0, "timer": 0, "match": 1, "where": 3, "in": 3}
+
+    def rank(at: int) -> float:
+        name = view.columns[at].name
+        return ranks.get(name, 2.5 if name.startswith(last) else 3.5 if "kernels" in name else 2)
+
+    order = sorted(range(len(view.columns)), key=rank)
+    return replace(
+        view,
+        columns=[view.columns[at] for at in order],
+        rows=[[row[at] for at in order] for row in view.rows],
+    )
 
 
 def _order(answer: ComparedTable, shown: Shown) -> str:
@@ -264,6 +290,11 @@ class _Layout:
                 Column(f"verdict{name}", "text", audience="machines"),
                 Column(f"untested{name}", "text", audience="machines"),
             ]
+        if answer.per_call:
+            columns += [
+                Column(value_name(f"per_call_{letter.lower()}", metric), kind,
+                       f"{letter}\n/ call") for letter in letters
+            ]  # fmt: skip
         columns.append(Column(value_name("impact", metric), kind, audience="machines"))
         if self.shares:
             columns += [
@@ -289,6 +320,12 @@ class _Layout:
             Column("line", "int", audience="machines"),
             Column("groups", audience="machines"),
         ]
+        for letter in letters[: len(answer.kernels)]:
+            name = f"kernels_{letter.lower()}"
+            columns += [
+                Column(f"largest_{name}", "text", f"Kernels\n{letter}", "people", spare=True),
+                Column(name, audience="machines"),
+            ]
         return columns
 
     def cells(self, row: Row[Hashable]) -> list[Cell]:
@@ -303,6 +340,8 @@ class _Layout:
             if self.judged:
                 cells += _people_cells(verdict, answer.metric)
             cells += _verdict_cells(verdict, answer.metric)
+        if answer.per_call:
+            cells += self._per_call(row.values, answer.calls[row.key])
         cells.append(row.impact)
         if self.shares:
             cells += [answer.comparison.share(row, at) for at in range(len(self.sides))]
@@ -314,7 +353,19 @@ class _Layout:
         name = _last_routines(key.timer) if answer.by == "callpath" else key.timer
         note = f" ({key.rule})" if key.rule not in ("same", "table") else ""
         cells += [where, name + note, key.timer, key.short_name, key.file, key.line, key.groups]
+        for side in answer.kernels:
+            kernels = side.get(row.key, ())
+            cells += [_largest(kernels), " | ".join(kernel.timer for kernel in kernels) or None]
         return cells
+
+    @staticmethod
+    def _per_call(
+        values: Sequence[float | None], calls: Sequence[float | None]
+    ) -> list[float | None]:
+        return [
+            value / number if value is not None and number else None
+            for value, number in zip(values, calls, strict=True)
+        ]
 
     def others(self, rows: Sequence[Row[Hashable]]) -> list[Cell]:
         """One row for all rows that are not shown."""
@@ -325,6 +376,8 @@ class _Layout:
         for at in range(1, len(self.sides)):
             cells += [summed.difference(at), summed.ratio(at)]
             cells += [None] * (8 if self.judged else 6)
+        if self.answer.per_call:
+            cells += [None] * len(self.sides)
         cells.append(None)
         if self.shares:
             cells += [self.answer.comparison.share(summed, at) for at in range(len(self.sides))]
@@ -333,10 +386,22 @@ class _Layout:
             cells += [sum(calls[row.key][at] or 0 for row in rows) for at in range(len(self.sides))]
         cells += [None] * len(self.sides)
         name = f"-others- ({units.count(len(rows))} {'row' if len(rows) == 1 else 'rows'})"
-        return [*cells, None, name, name, name, None, None, ""]
+        return [*cells, None, name, name, name, None, None, ""] + [None, None] * len(
+            self.answer.kernels
+        )
 
     def _table(self) -> str:
         return self.answer.where or self.answer.by
+
+
+def _largest(kernels: Sequence[TimerRow]) -> str | None:
+    """The first of these kernels, and how many there are besides."""
+    if not kernels:
+        return None
+    name = kernels[0].short_name.rpartition("::")[2]
+    if len(name) > LONGEST_KERNEL:
+        name = f"{name[: LONGEST_KERNEL - 13]}...{name[-10:]}"
+    return f"{name} (+{len(kernels) - 1})" if len(kernels) > 1 else name
 
 
 def _sum(values: Sequence[float | None]) -> float | None:

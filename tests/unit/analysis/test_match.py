@@ -325,3 +325,31 @@ def test_three_sides_are_joined_though_their_places_are_of_different_kinds():
     )
     (found,) = rows(side(a), side(b), side(c), **places).values()
     assert found == [[a.timer], [b.timer], [c.timer]]
+
+
+def test_calls_of_cuda_and_hip_are_the_same_calls():
+    def api(name, groups="CUDA_API"):
+        return Name(name, name, groups=groups)
+
+    one = side(
+        api("cudaLaunchKernel"),
+        api("cudaMalloc"),
+        api("cudaMemcpyAsync_v3020"),
+        api("cudaStreamSynchronize", "CUDA_API|GPU_SYNC"),
+        Name("cudaFree", "cudaFree"),
+    )
+    two = side(
+        api("hipLaunchKernel"),
+        api("hipMalloc"),
+        api("hipMemcpyAsync"),
+        api("hipStreamSynchronize", "CUDA_API|GPU_SYNC"),
+        api("hipMemcpyWithStream"),
+    )
+    a, b = matched([one, two])
+    for name in ("LaunchKernel", "Malloc", "MemcpyAsync", "StreamSynchronize"):
+        (mine,) = (key for id, key in a.items() if name in one[id].timer)
+        (theirs,) = (key for id, key in b.items() if f"hip{name}" == two[id].timer)
+        assert (mine, mine.rule) == (theirs, "api")
+        assert mine.timer.startswith("cuda")
+    alone = [key.timer for key in (*a.values(), *b.values()) if key.rule == "same"]
+    assert sorted(alone) == ["cudaFree", "hipMemcpyWithStream"]

@@ -1,0 +1,303 @@
+"""Operators of different trials: which are the same, how often each was called, and its kernels.
+
+`analysis/operator_match.py` matches them. Their calls are those on the host that launched GPU work
+directly; kernels may be several for a call, and other numbers on each GPU.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from taupy import units
+from taupy.analysis.match import Key
+from taupy.analysis.operator_match import Nested, matched_operators
+from taupy.catalog.datasheets import ceilings as published
+from taupy.catalog.datasheets import datasheet
+from taupy.comparison.sides import Side
+from taupy.comparison.trial_values import TrialValues, Where
+from taupy.errors import MissingMetric
+from taupy.model.answer import Answer
+from taupy.model.gpu import NO_OWNER
+from taupy.model.question import Condition, Question
+from taupy.model.rows import TimerRow
+from taupy.network.operators import GROUP, NOT_OPERATORS
+from taupy.profiledb import trial_facts
+from taupy.profiledb.ceilings import ceilings
+from taupy.profiledb.database import ProfileDB
+from taupy.profiledb.dimensions import labels, steps_up
+from taupy.profiledb.values import values
+
+BY = ("operator", "outer_operator")
+
+
+@dataclass(frozen=True)
+class Operators:
+    """The operators of the sides' trials.
+
+    Attributes:
+        keys: of each side, by operator and outermost operator.
+        calls: trial -> the same -> number of calls; None for what has no operator.
+        kernels: of each side: key -> names of its kernels, those with the largest value first.
+    """
+
+    keys: Sequence[Mapping[Nested, Key]]
+    calls: Mapping[int, Mapping[Nested, int]]
+    kernels: Sequence[Mapping[Hashable, Sequence[TimerRow]]]
+
+
+def nested(by: str, answer: Answer) -> list[Nested]:
+    """The operator and outermost operator of each row; by the latter, twice that."""
+    return list(zip(*(answer.table.row_labels(name) for name in _names(by)), strict=True))
+
+
+def of_gpu_work(answer: Answer, value: Literal["inclusive", "exclusive"]) -> Answer:
+    """The rows that something ran for, without those of the routines that lead to it."""
+    counted = zip(answer.calls(), answer.values(value), strict=True)
+    rows = [row for row, (calls, number) in enumerate(counted) if calls or number > 0]
+    return answer.taken(rows)
+
+
+def _names(by: str) -> tuple[str, str]:
+    return by, "outer_operator"
+
+
+def of_sides(
+    found: TrialValues,
+    by: str,
+    answers: Sequence[Answer],
+    sides: Sequence[Collection[int]],
+    where: Where,
+    limits: Sequence[Condition],
+    exact: bool,
+) -> Operators:
+    """
+    Args:
+        found: the metric.
+        answers: its values by operator and outermost operator.
+        sides: their trials.
+        where, limits: the restrictions with which the values were requested.
+    """
+    pairs: list[dict[Nested, None]] = [{} for _ in sides]
+    for answer in answers:
+        for trial, pair in zip(answer.table.row_labels("trial"), nested(by, answer), strict=True):
+            for side, of_side in zip(sides, pairs, strict=True):
+                if trial in side:
+                    of_side[pair] = None
+    keys = matched_operators(pairs, exact=exact)
+    trials = sorted({trial for side in sides for trial in side})
+    if where == "host":
+        return Operators(keys, {}, [{} for _ in sides])
+    return Operators(
+        keys,
+        _calls(found, by, trials, limits),
+        _kernels(found, by, keys, sides, limits),
+    )
+
+
+def _calls(
+    found: TrialValues, by: str, trials: Sequence[int], limits: Sequence[Condition]
+) -> dict[int, dict[Nested, int]]:
+    """The calls, on the host, of the call paths of operators nearest to GPU work; by outermost
+    operator, of these."""
+    db = found.db
+    paths = {
+        path
+        for answer in found.answers("callpath", where="gpu", limits=limits, calls=False)
+        for path in answer.table.labels["callpath"]
+    }
+    steps = steps_up(db, paths)
+    timers = labels(db, "timer", list({timer for _, timer in steps.values()}))
+    of_operator: dict[int, Nested] = {}
+    for path in paths:
+        above: list[int] = []
+        here: int | None = path
+        while here is not None:
+            if GROUP in timers[steps[here][1]][0].groups.split("|"):
+                above.append(here)
+            here = steps[here][0]
+        if above:
+            own = above[-1] if by == "outer_operator" else above[0]
+            inner, outer = (timers[steps[end][1]][0].short_name for end in (own, above[-1]))
+            of_operator[own] = inner, outer
+    where = (Condition("callpath", tuple(of_operator)), Condition("kind", ("host",)))
+    question = Question(tuple(trials), (), ("trial", "callpath"), where, values=("calls",))
+    table = values(db, question)
+    calls: dict[int, dict[Nested, int]] = {trial: {} for trial in trials}
+    for trial, path, number in zip(
+        table.row_labels("trial"), table.row_labels("callpath"), table.column("calls"), strict=True
+    ):
+        of_trial, pair = calls[trial], of_operator[path]
+        of_trial[pair] = of_trial.get(pair, 0) + int(number or 0)
+    return calls
+
+
+def _kernels(
+    found: TrialValues,
+    by: str,
+    keys: Sequence[Mapping[Nested, Key]],
+    sides: Sequence[Collection[int]],
+    limits: Sequence[Condition],
+) -> list[dict[Hashable, list[TimerRow]]]:
+    largest: list[dict[Hashable, dict[TimerRow, float]]] = [{} for _ in sides]
+    for every in found.answers(*_names(by), "timer", where="gpu", limits=limits):
+        answer = of_gpu_work(every, "exclusive")
+        rows = zip(
+            answer.table.row_labels("trial"), nested(by, answer), answer.timers,
+            answer.values("exclusive"), strict=True,
+        )  # fmt: skip
+        for trial, pair, timer, value in rows:
+            for side, of_side, of_keys in zip(sides, largest, keys, strict=True):
+                if trial in side and value == value:
+                    names = of_side.setdefault(of_keys[pair].identity, {})
+                    names[timer] = names.get(timer, 0.0) + value
+    return [
+        {key: sorted(names, key=lambda name: -names[name]) for key, names in of_side.items()}
+        for of_side in largest
+    ]
+
+
+def required(
+    db: ProfileDB, answers: Sequence[Answer], by: str, sides: Sequence[Side], where: Where
+) -> None:
+    """
+    Raises:
+        MissingMetric: a side has no operators; the message says how to record them.
+    """
+    having = {
+        trial
+        for answer in answers
+        for trial, name in zip(*map(answer.table.row_labels, ("trial", by)), strict=True)
+        if name not in NOT_OPERATORS
+    }
+    for side in sides:
+        lacking = [trial for trial in side.trials if trial.id not in having]
+        if len(lacking) < len(side.trials):
+            continue
+        ids = ", ".join(str(trial.id) for trial in lacking)
+        whose = f"trial {ids} has" if len(lacking) == 1 else f"the trials {ids} have"
+        work = "GPU work in operators" if where == "gpu" else "operators"
+        raise MissingMetric(f"{whose} no {work}: {_way(lacking[0].source)}")
+
+
+def _way(source: str) -> str:
+    """How to get operators into a trial."""
+    if source.startswith("import nsys"):
+        return "record the program within `torch.autograd.profiler.emit_nvtx()`"
+    if source.startswith("import chrome"):
+        return "let torch.profiler record ProfilerActivity.CPU, too"
+    if source.startswith("import"):
+        return "files of this format have none"
+    return "record them with `taupy run --operators SCRIPT`"
+
+
+def paired_note(
+    sides: Sequence[Side],
+    rows: Sequence[tuple[Key, Sequence[float | None]]],
+    where: Where,
+) -> str:
+    """Which share of each side has a partner on another, and by which rule.
+
+    Args:
+        rows: the name of each row, and its values on the sides.
+    """
+    whole = [0.0] * len(sides)
+    unknown, lone = [*whole], [*whole]
+    by_rule = {"same": [*whole], "outer": [*whole]}
+    for key, numbers in rows:
+        having = sum(number is not None for number in numbers)
+        for at, number in enumerate(numbers):
+            if key.timer == NO_OWNER:
+                unknown[at] += number or 0
+                continue
+            whole[at] += number or 0
+            if key.timer in NOT_OPERATORS:
+                lone[at] += number or 0
+            elif having > 1:
+                by_rule[key.rule][at] += number or 0
+    same, outer = ([100 * part / of if of else 0.0 for part, of in zip(parts, whole, strict=True)]
+                   for parts in by_rule.values())  # fmt: skip
+    what = "GPU time" if where == "gpu" else "host time in operators"
+    if where == "host":
+        same, outer = ([100 * part / (of - alone) if of > alone else 0.0
+                        for part, of, alone in zip(parts, whole, lone, strict=True)]
+                       for parts in by_rule.values())  # fmt: skip
+    both = [_floored(one + two) for one, two in zip(same, outer, strict=True)]
+    text = f"paired, of the {what}: {_of_each(sides, both)}"
+    if any(outer):
+        by_name, by_outer = (_of_each(sides, map(_floored, each)) for each in (same, outer))
+        text += f" (by name {by_name}; by the outermost operator {by_outer})"
+    else:
+        text += ", all by name"
+    if where == "gpu" and any(lone):
+        shares = [_floored(100 * part / of if of else 0.0)
+                  for part, of in zip(lone, whole, strict=True)]  # fmt: skip
+        text += f"; in no operator {_of_each(sides, shares)}"
+    if any(unknown):
+        times = [units.duration(time) for time in unknown]
+        text += f"; not counted, since launched from an unknown place: {_of_each(sides, times)}"
+    return text
+
+
+def _of_each(sides: Sequence[Side], texts: Iterable[str]) -> str:
+    return ", ".join(f"{side.letter} {text}" for side, text in zip(sides, texts, strict=True))
+
+
+def _floored(percent: float) -> str:
+    """100 % is all of it."""
+    return f"{math.floor(10 * percent + 1e-6) / 10:g} %"
+
+
+def roofs_note(db: ProfileDB, sides: Sequence[Side]) -> str:
+    """What the peaks of the sides' GPUs say about times: a fact about GPUs; "" if the sides have
+    one kind, or GPUs without a name."""
+    models = trial_facts.gpu_models(db, [trial.id for side in sides for trial in side.trials])
+    gpus = [{models[trial.id] for trial in side.trials} for side in sides]
+    if any(len(names) != 1 for names in gpus) or len(set[str]().union(*gpus)) == 1:
+        return ""
+    first, *others = (names.pop() for names in gpus)
+    texts = []
+    for side, gpu in zip(sides[1:], others, strict=True):
+        if gpu in (first, "") or not first:
+            continue
+        texts.append(_roofs(db, (sides[0].letter, first), (side.letter, gpu)))
+    return "; ".join(texts)
+
+
+def _roofs(db: ProfileDB, one: tuple[str, str], two: tuple[str, str]) -> str:
+    """The ratio of times of two GPUs, each a letter and a name, by their peaks."""
+    (letter, gpu), (other_letter, other) = one, two
+    for source in ("measured", "datasheet"):
+        known = [_peaks(db, name, source) for name in (gpu, other)]
+        if not all(known):
+            continue
+        ratios = {name: known[0][name] / known[1][name] for name in known[0] if name in known[1]}
+        texts = []
+        if dram := ratios.pop("DRAM", None):
+            texts.append(f"{dram:.3g} if its DRAM is the bound")
+        if ratios:
+            low, high = (f"{ratio:.3g}" for ratio in (min(ratios.values()), max(ratios.values())))
+            texts.append(f"{low if low == high else f'{low} to {high}'} if its arithmetic is")
+        if texts:
+            return (
+                f"roofs of {gpu} and {other} ({source}): work takes {other_letter} / {letter} = "
+                f"{', '.join(texts)}; which one bounds a row is not said by this"
+            )
+    lacking = " and ".join(name for name in (gpu, other) if not _peaks(db, name, "datasheet"))
+    return f"roofs of {lacking} are not known: `taupy ceilings` measures them"
+
+
+def _peaks(db: ProfileDB, gpu: str, source: str) -> dict[str, float]:
+    """DRAM's bandwidth and the rates of arithmetic, by name."""
+    if source == "measured":
+        of_gpu = [roof for roof in ceilings(db, processor=gpu) if roof.source == source]
+    else:
+        sheet = datasheet(gpu)
+        of_gpu = published(sheet) if sheet is not None else []
+    best: dict[str, float] = {}
+    for roof in of_gpu:
+        if roof.kind == "compute" or (roof.kind == "bandwidth" and roof.name == "DRAM"):
+            best[roof.name] = max(roof.value, best.get(roof.name, 0.0))
+    return best

@@ -1,0 +1,221 @@
+"""GPUs compared by operator: traces made by hand, traces that lose calls, and public ones."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+import os
+import random
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from taupy.commands import main
+from taupy.model.profile import Timer
+from taupy.profiledb.database import ProfileDB
+from taupy.profiledb.writer import add_profile
+from tests.builders import call, gpu_profile, host, profile_of
+from tests.unit.formats.chrome_files import HEADER, kernel, slice_
+
+SHARED = Path(os.environ.get("TAUPY_SHARED_DATA") or "/nonexistent") / "traces"
+
+
+class Trace:
+    """A trace of operators, one launch of some kernels each."""
+
+    def __init__(self, gpu: str, api: str = "cuda") -> None:
+        self.gpu, self.api = gpu, api
+        self.events: list[dict] = []
+        self.now = 0
+
+    def operator(self, names, *kernels, before=False):
+        """Operators, the outer one first, and what it runs: (kernel, ns)."""
+        begin = self.now
+        self.now += 1000
+        if not before:
+            for depth, name in enumerate(names):
+                self.events.append(slice_("cpu_op", name, begin + depth, begin + 900 - depth))
+        for at, (name, took) in enumerate(kernels):
+            number = len(self.events) + 1
+            if not before:
+                self.events.append(slice_("cuda_runtime", f"{self.api}LaunchKernel",
+                                          begin + 100 + 10 * at, begin + 105 + 10 * at,
+                                          correlation=number))  # fmt: skip
+            start = 10_000_000 + 1000 * begin + 100 * at
+            self.events.append(kernel(name, start, start + took, number))
+
+    def written(self, path: Path) -> Path:
+        header = json.loads(json.dumps(HEADER))
+        header["deviceProperties"][0]["name"] = self.gpu
+        path.write_text(json.dumps({**header, "traceEvents": self.events}))
+        return path
+
+
+@pytest.fixture
+def shown(tmp_path, capsys):
+    """Import files, compare them by operator: the rows by name, and what is said beside them."""
+
+    def show(*files, by="operator", options=()):
+        db = ["--db", str(tmp_path / "taupy.db")]
+        for file in files:
+            assert main(["import", str(file), *db]) == 0
+        capsys.readouterr()
+        code = main(["compare", "1", "2", "--by", by, "--csv", *options, *db])
+        out, err = capsys.readouterr()
+        assert code == 0, err
+        rows = {row["timer"]: row for row in csv.DictReader(io.StringIO(out))}
+        return rows, [line.removeprefix("taupy: ") for line in err.splitlines()]
+
+    return show
+
+
+def pair_of_vision_models(tmp_path, lost=0.0, seed=7):
+    """The same work: a convolution has another operator on each GPU, a kernel another name, and
+    one side fills what the other does not; work from before the recording on both."""
+    one, two = Trace("NVIDIA H100 80GB HBM3"), Trace("AMD Instinct MI300X", "hip")
+    draw, left = random.Random(seed), Counter()
+
+    def run(names, first, second):
+        one.operator(names[0], *first)
+        if draw.random() >= lost:
+            left[names[1][-1]] += 1
+            two.operator(names[1], *second)
+
+    one.operator([], ("early", 5000), before=True)
+    two.operator([], ("earlier", 7000), before=True)
+    conv = ["aten::conv2d", "aten::convolution"]
+    for _ in range(40):
+        run(
+            [[*conv, "aten::cudnn_convolution"], [*conv, "aten::miopen_convolution"]],
+            [("sm90_xmma_fprop", 300)],
+            [("miopenSp3AsmConv", 100), ("SubTensorOp", 11)],
+        )
+        run([["aten::linear", "aten::addmm"]] * 2, [("sm90_gemm", 200)],
+            [("Cijk_Ailk", 250), ("Cijk_post", 10)])  # fmt: skip
+        run([["aten::gelu"]] * 2, [("void gelu<4>()", 50)], [("void gelu<8>()", 40)])
+    two.operator(["aten::zeros", "aten::fill_"], ("fill", 9))
+    files = one.written(tmp_path / "h100.json"), two.written(tmp_path / "mi300.json")
+    return files, left
+
+
+def test_operators_are_paired_by_name_then_by_the_outermost(tmp_path, shown):
+    rows, said = shown(*pair_of_vision_models(tmp_path)[0])
+    conv = rows["aten::conv2d: aten::cudnn_convolution = aten::miopen_convolution"]
+    told = tuple(conv[name] for name in ("match", "in", "calls_a", "calls_b"))
+    assert told == ("outer", "all", "40", "40")
+    assert (float(conv["a_ns"]), float(conv["b_ns"])) == (40 * 300, 40 * 111)
+    assert float(conv["per_call_b_ns"]) == 111, "of a call, which may launch several kernels"
+    assert conv["kernels_a"] == "sm90_xmma_fprop"
+    assert conv["kernels_b"] == "miopenSp3AsmConv | SubTensorOp"
+    addmm = rows["aten::addmm"]
+    assert (addmm["match"], float(addmm["ratio"])) == ("same", 1.3)
+    assert rows["aten::fill_"]["in"] == "only B"
+    whole_b = 40 * (111 + 260 + 40) + 9
+    assert said[0] == (
+        "paired, of the GPU time: A 100 %, B 99.9 % (by name A 45.4 %, B 72.9 %; by the outermost "
+        "operator A 54.5 %, B 26.9 %); not counted, since launched from an unknown place: "
+        "A 5.00 us, B 7.00 us"
+    )
+    assert 99.9 < 100 * (whole_b - 9) / whole_b < 100
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_calls_that_are_missing_change_numbers_and_pair_no_name_wrongly(tmp_path, shown, seed):
+    files, left = pair_of_vision_models(tmp_path, 0.1, seed)
+    assert 0 < sum(left.values()) < 120
+    rows, _ = shown(*files)
+    for name, row in rows.items():
+        if row["match"] == "outer":
+            assert name == "aten::conv2d: aten::cudnn_convolution = aten::miopen_convolution"
+            assert int(float(row["calls_b"])) == left["aten::miopen_convolution"]
+        elif row["in"] == "all" and row["calls_b"]:
+            assert int(float(row["calls_b"])) == left[name]
+            assert float(row["calls_a"]) == 40
+    assert {name for name, row in rows.items() if row["in"] != "all"} == {"aten::fill_"}
+
+
+def test_by_the_outermost_operator_everything_has_its_name(tmp_path, shown):
+    rows, said = shown(*pair_of_vision_models(tmp_path)[0], by="outer_operator")
+    assert float(rows["aten::conv2d"]["ratio"]) == 0.37
+    assert float(rows["aten::conv2d"]["calls_a"]) == 40
+    assert "all by name" in said[0]
+
+
+def test_calls_and_time_per_call_are_those_of_operators(tmp_path, shown):
+    files, _ = pair_of_vision_models(tmp_path)
+    rows, _ = shown(*files, options=["--value", "exclusive-per-call"])
+    assert float(rows["aten::addmm"]["b_ns"]) == 260
+    rows, _ = shown(options=["--value", "calls"])
+    assert float(rows["aten::addmm"]["b_call"]) == 40
+
+
+def test_roofs_are_facts_about_the_gpus(tmp_path, shown):
+    for number, gpu in enumerate(("NVIDIA H100 80GB HBM3", "NVIDIA H200")):
+        trace = Trace(gpu)
+        trace.operator(["aten::mm"], ("gemm", 100))
+        trace.written(tmp_path / f"{number}.json")
+    _, said = shown(tmp_path / "0.json", tmp_path / "1.json")
+    assert said[1] == (
+        "roofs of NVIDIA H100 80GB HBM3 and NVIDIA H200 (datasheet): work takes B / A = 0.698 if "
+        "its DRAM is the bound, 0.985 to 1 if its arithmetic is; which one bounds a row is not "
+        "said by this"
+    )
+
+
+def test_a_trial_without_operators_says_how_to_record_them(tmp_path, capsys):
+    path = tmp_path / "taupy.db"
+    with ProfileDB.open(path, create=True) as db:
+        add_profile(db, gpu_profile(1))
+        add_profile(db, gpu_profile(2))
+    assert main(["compare", "1", "2", "--by", "operator", "--db", str(path)]) == 1
+    said = capsys.readouterr().err
+    assert "trial 1 has no GPU work in operators: record them with `taupy run --operators" in said
+    assert "0 %" not in said
+
+
+def test_without_a_gpu_host_time_is_compared(tmp_path, capsys):
+    path = tmp_path / "taupy.db"
+
+    def profile(number, took):
+        mm = call(Timer("aten::mm", groups=("OPERATOR",)), 4, took)
+        return profile_of(host(call("main", 1, 100, [mm])), number=number)
+
+    with ProfileDB.open(path, create=True) as db:
+        add_profile(db, profile(1, 400))
+        add_profile(db, profile(2, 300))
+    assert main(["compare", "1", "2", "--by", "operator", "--csv", "--db", str(path)]) == 0
+    out, err = capsys.readouterr()
+    rows = {row["timer"]: row for row in csv.DictReader(io.StringIO(out))}
+    assert (rows["aten::mm"]["ratio"], rows["aten::mm"]["per_call_b_ns"]) == ("0.75", "75.0")
+    assert "paired, of the host time in operators: A 100 %, B 100 %, all by name" in err
+
+
+# --- public traces ---------------------------------------------------------------
+
+
+@pytest.mark.skipif(not SHARED.is_dir(), reason="TAUPY_SHARED_DATA names no data")
+@pytest.mark.parametrize("model, said, ratios, alone", [
+    ("qwen", "A 100 %, B 99.6 %, all by name",
+     {"aten::mm": 1.299, "aten::mul": 0.672, "aten::copy_": 0.625, "aten::addmm": 1.269,
+      "aten::_flash_attention_forward": 1.436}, {"aten::fill_": "only B"}),
+    ("bert", "A 100 %, B 100 %, all by name",
+     {"aten::_flash_attention_forward": 3.038, "aten::addmm": 0.881, "aten::gelu": 2.263}, {}),
+])  # fmt: skip
+def test_an_h100_and_an_mi300_running_one_model(shown, model, said, ratios, alone):
+    files = [SHARED / f"{model}_{gpu}.json.gz" for gpu in ("h100", "mi300")]
+    rows, remarks = shown(*files)
+    assert said in remarks[0]
+    assert {name: round(float(rows[name]["ratio"]), 3) for name in ratios} == pytest.approx(
+        ratios, abs=0.0011
+    )
+    assert {name: row["in"] for name, row in rows.items() if row["in"] != "all"} == alone
+    for file, column in zip(files, ("a_ns", "b_ns"), strict=True):
+        with gzip.open(file, "rt") as text:
+            events = json.load(text)["traceEvents"]
+        works = [event["dur"] for event in events
+                 if event.get("cat") in ("kernel", "gpu_memcpy", "gpu_memset")]  # fmt: skip
+        known = sum(float(row[column] or 0) for row in rows.values())
+        assert known == pytest.approx(1000 * sum(works), abs=len(works) / 2)
