@@ -105,7 +105,7 @@ ENGINE = [
     *("children", "children_of", "codes", "collectives", "confined", "confined_calls"),
     *("counters", "counters_python", "engine", "evaluation"),
     *("environment", "events", "exit", "exit_row", "flat", "fork", "frames", "gpu", "greenlets"),
-    *("guard", "hooks_311", "hooks_312", "imports", "known", "known_work"),
+    *("guard", "hooks_311", "hooks_312", "imports", "interpreter", "known", "known_work"),
     *("layer_facts", "layer_names", "layers", "library", "listeners", "logged", "mapped", "memory"),
     *(path.stem for path in sorted(Path("taupy/_native").glob("metric_*.c"))),
     *("metrics", "mpi", "names", "natives", "operations"),
@@ -130,6 +130,7 @@ EXTENSIONS = [
         ],
         "-fvisibility=hidden",
     ),
+    native("remote", ["remote_python.c", "remote.c"], "-fvisibility=hidden"),
     # Many spellings of a few small functions, beside whose callees -O2 would not be noticed.
     native("blas", ["blas.c"], "-fvisibility=hidden", "-O1"),
     # No module for Python: NCCL loads it as its profiler.

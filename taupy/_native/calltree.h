@@ -63,6 +63,7 @@ typedef struct Thread {
     int64_t cpu_start_ns, cpu_ns;
     uint64_t due_ticks, looked_ticks; /* end and start of its window, see memory.h */
     char name[64];
+    uint64_t state; /* address of its PyThreadState */
     /* private to the process, meaningless to a reader */
     Table nodes; /* by parent and key, for parents with many children */
     uint64_t node_count;

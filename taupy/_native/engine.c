@@ -21,6 +21,7 @@
 #include "guard.h"
 #include "hooks.h"
 #include "imports.h"
+#include "interpreter.h"
 #include "known.h"
 #include "layer_facts.h"
 #include "layers.h"
@@ -84,6 +85,7 @@ static void start_process(const Options *options)
     helper = options->helper != 0;
     waiting = options->wait_for_main != 0;
     root_pid = (pid_t)options->root_pid;
+    reader_pid = (long)options->reader_pid;
     storer_argv = options->storer_argv;
     storer_env = options->storer_env;
     stderr_keep(options->quiet != 0);

@@ -9,7 +9,8 @@
 const char options_doc[] = PyDoc_STR(
 "start(options: dict) -> None\n\n"
 "Begin to record. Options: run_folder (bytes; absent: memory only), spill_prefix (bytes; of the\n"
-"path of a part that the folder has no room for), root_pid, ancestors\n"
+"path of a part that the folder has no room for), root_pid, reader_pid (of a process that must be\n"
+"permitted to read this one; 0: none), ancestors\n"
 "(bytes: process ids up to the root's), c_calls, mpi (record collectives of mpi4py), depth, include, exclude, our_files,\n"
 "layers, plumbing (FILE:NAME of routines that call modules of networks, and of those between\n"
 "them and the modules' own code), known (\"ROLE KIND FIRST SECOND FILE:NAME\", see known.h),\n"
@@ -59,6 +60,7 @@ static const struct {
     OPTION(gpu_libraries, TEXTS, 0),
     OPTION(library_folders, TEXTS, 0),
     OPTION(root_pid, NUMBER, 0),
+    OPTION(reader_pid, NUMBER, 0),
     OPTION(c_calls, NUMBER, 0),
     OPTION(mpi, NUMBER, 0),
     OPTION(depth, NUMBER, 0),

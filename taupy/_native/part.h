@@ -44,6 +44,7 @@ enum BlockKind {
     BLOCK_LAYER = 14,           /* LayerRecord: what a layer consists of and computes */
     BLOCK_SPANS = 15,           /* SpanRecord[] of one thread */
     BLOCK_STRETCHES = 16,       /* StretchRecord[] */
+    BLOCK_INTERPRETER = 17,     /* RemoteLayout: where its structures have their fields */
     BLOCK_PART = 32,    /* FoldedName and a part; only in the file of folded parts */
 };
 

@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "process.h"
 #include "counters.h"
+#include "interpreter.h"
 #include "metrics.h"
 #include <Python.h>
 #include <fcntl.h>
@@ -68,6 +69,7 @@ int part_begin(void)
     }
     if (counter_event_count)
         metadata_write("taupy.counters.at", call_metrics == metric_count ? "calls" : "regions");
+    interpreter_describe();
     return 0;
 }
 

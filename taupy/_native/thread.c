@@ -3,6 +3,7 @@
 #include "thread.h"
 #include "confined.h"
 #include "guard.h"
+#include "interpreter.h"
 #include "listeners.h"
 #include "metrics.h"
 #include "names.h"
@@ -58,6 +59,7 @@ Thread *thread_new(void)
     thread = (Thread *)(block + 1);
     thread->index = thread_count++;
     thread->native_id = (uint64_t)syscall(SYS_gettid);
+    thread->state = interpreter_thread();
     thread->pthread = pthread_self();
     thread->stack_low = STACK_UNKNOWN;
     thread->cpu_start_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);

@@ -2,8 +2,9 @@
 
 Blocks are found one after another (`_native/part.h`), and each is examined only once, as a thread's
 block never moves. The first bytes of a thread (`_native/calltree.h`) have its open call path: its
-cursor or, if that node is hidden, the parent. How much of each GPU's memory PyTorch's allocator
-holds is read from the same file (`_native/allocator.h`).
+cursor or, if that node is hidden, the parent. They also have the address of the interpreter's
+state of the thread; a block tells where that has its fields (`_native/remote.h`). How much of each
+GPU's memory PyTorch's allocator holds is read from the same file (`_native/allocator.h`).
 """
 
 import posix
@@ -15,11 +16,13 @@ if TYPE_CHECKING:
 
 _HEAD = Struct("<8sIIQQQ")  # magic, version, header's size, chunks, used, mapped
 _BLOCK = Struct("<IIQQ")
-_BLOCK_BYTES, _THREAD, _ALLOCATOR = 64, 2, 9
+_BLOCK_BYTES, _THREAD, _ALLOCATOR, _INTERPRETER = 64, 2, 9, 17
 _MAGIC, _VERSION = b"TAUPYPRT", 5
 _HIDDEN_PARENT, _CURSOR = 128 + 8, 256
 _PARENT = Struct("<Q")
-_STATE = Struct("<5Q")  # cursor, hide, index, native id, ticks of its end
+_STATE = Struct("<5Q96xQ")  # cursor, hide, index, native id, ticks of its end; interpreter's state
+_LAYOUT = Struct("<30Q")
+_GIL = 2  # where its address is among them; its size follows
 _HELD = Struct("<4Q")
 _AT_ONCE = 1 << 14
 
@@ -52,9 +55,13 @@ class PartThreads:
         self.held: dict[
             int, tuple[int, ...]
         ] = {}  # by GPU: allocated, reserved, their peaks [byte]
+        self.states: dict[int, tuple[int, int]] = {}  # by thread id: its number, its state
+        self.layout = b""  # of the interpreter's structures; empty: unknown
+        self.lock = (0, 0)  # where the GIL begins and ends
 
     def open_paths(self) -> "Iterator[tuple[int, int]]":
-        """(thread id, address of the call path) of each thread still running; updates `held`.
+        """(thread id, address of the call path) of each thread still running; updates `held` and
+        `states`.
 
         Raises:
             OSError: the part is gone.
@@ -70,10 +77,13 @@ class PartThreads:
                 data = posix.pread(file, _CURSOR + _STATE.size, at)
                 if len(data) < _CURSOR + _STATE.size:
                     continue
-                cursor, hide, _, native_id, ended = _STATE.unpack_from(data, _CURSOR)
+                cursor, hide, index, native_id, ended, state = _STATE.unpack_from(data, _CURSOR)
                 if ended:
                     self.threads.remove(at)
+                    self.states.pop(native_id, None)
                 elif native_id and cursor:
+                    if state:
+                        self.states[native_id] = index, state
                     (above,) = _PARENT.unpack_from(data, _HIDDEN_PARENT)
                     yield native_id, above if hide else cursor
         finally:
@@ -101,4 +111,11 @@ class PartThreads:
                 self.threads.append(self.at + _BLOCK_BYTES)
             elif kind == _ALLOCATOR:
                 self.allocators[number] = self.at + _BLOCK_BYTES
+            elif kind == _INTERPRETER:
+                self._take_layout(posix.pread(file, _LAYOUT.size, self.at + _BLOCK_BYTES))
             self.at += size
+
+    def _take_layout(self, data: bytes) -> None:
+        if len(data) == _LAYOUT.size and (numbers := _LAYOUT.unpack(data))[0]:
+            self.layout = data
+            self.lock = numbers[_GIL], numbers[_GIL] + min(numbers[_GIL + 1], _BLOCK_BYTES**2)

@@ -1,0 +1,18 @@
+/* What the watch needs to read this process's Python frames from outside (remote.h). */
+#ifndef TAUPY_INTERPRETER_H
+#define TAUPY_INTERPRETER_H
+
+#include <stdint.h>
+
+/* The watch's process id, if each measured process must permit it to read (Yama's ptrace_scope is
+ * 1); else 0. */
+extern long reader_pid;
+
+/* Write into the new part where the fields lie in this interpreter's structures, and permit the
+ * reader: a forked child has not inherited that. */
+void interpreter_describe(void);
+
+/* The address of the running thread's state; 0 if it has none. */
+uint64_t interpreter_thread(void);
+
+#endif

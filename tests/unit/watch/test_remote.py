@@ -1,0 +1,205 @@
+"""Frames of another process, read from outside: the right ones, and no harm from nonsense."""
+
+import ctypes
+import os
+import random
+import struct
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+from taupy.watch.part_threads import PartThreads
+
+remote = pytest.importorskip("taupy._native.remote", reason="needs the compiled core")
+
+PROGRAM = """
+import sys, time, threading
+from taupy._native import engine
+engine.start({"run_folder": sys.argv[1].encode()})
+
+def inner(when):
+    print("here", flush=True)
+    sys.stdin.readline()
+
+def outer(text):
+    for value in (inner(when) for when in [1]):
+        pass
+
+def café():
+    event.wait()
+
+event = threading.Event()
+other = threading.Thread(target=café)
+other.start()
+outer("")
+event.set()
+other.join()
+"""
+
+
+@pytest.fixture
+def folder(tmp_path):
+    path = tmp_path / "run"
+    path.mkdir(mode=0o700)
+    return path
+
+
+@pytest.fixture
+def program(folder, tmp_path):
+    """A measured program that waits in `inner`, and its part."""
+    script = tmp_path / "program.py"
+    script.write_text(PROGRAM)
+    process = subprocess.Popen(
+        [sys.executable, script, folder], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    assert process.stdout.readline() == b"here\n"
+    (name,) = (path.name for path in folder.iterdir() if path.suffix == ".part")
+    part = PartThreads(name, os.open(folder, os.O_RDONLY))
+    until = time.monotonic() + 10
+    while len(dict(part.open_paths())) < 2 and time.monotonic() < until:
+        time.sleep(0.01)
+    yield part
+    process.communicate(b"\n", timeout=30)
+    os.close(part.folder)
+
+
+def thread_of(part, index):
+    ((tid, (_, state)),) = (item for item in part.states.items() if item[1][0] == index)
+    return remote.Thread(part.pid, part.layout, state, tid)
+
+
+def test_the_frames_of_a_thread_are_read_innermost_first(program):
+    thread = thread_of(program, 0)
+    frames = thread.look(set())
+    codes = [thread.code(address) for address, _ in frames]
+    names = [name for _, name, *_ in codes]
+    assert names == ["inner", "outer.<locals>.<genexpr>", "outer", "<module>"]
+    firsts = [PROGRAM.splitlines()[first - 1] for _, _, first, *_ in codes]
+    assert (firsts[0], firsts[2]) == ("def inner(when):", "def outer(text):")
+    assert all(0 <= at < 2 * units for (_, at), (*_, units, _) in zip(frames, codes, strict=True))
+    assert all(file.endswith("program.py") for file, *_ in codes)
+
+
+def test_a_walk_ends_at_the_first_code_wanted(program):
+    thread = thread_of(program, 0)
+    frames = thread.look(set())
+    assert codes_of(thread.look({frames[1][0]})) == codes_of(frames)[:2]
+
+
+def codes_of(frames):
+    return [code for code, _ in frames]
+
+
+def test_names_that_are_not_ascii_are_read(program):
+    thread = thread_of(program, 1)
+    names = [thread.code(address)[1] for address, _ in thread.look(set())]
+    assert "café" in names and names[-1].endswith("_bootstrap")
+
+
+def test_instructions_lead_to_the_line_that_runs(program):
+    thread = thread_of(program, 0)
+    until = time.monotonic() + 10
+    while (line := line_of(thread)) != "sys.stdin.readline()" and time.monotonic() < until:
+        time.sleep(0.01)  # it has just printed that it is there
+    assert line == "sys.stdin.readline()"
+
+
+def line_of(thread):
+    (address, at), *_ = thread.look(set())
+    _, _, first, units, table = thread.code(address)
+    code = (lambda: 0).__code__.replace(
+        co_linetable=table, co_firstlineno=first, co_code=bytes([9, 0]) * units
+    )
+    line, *_ = list(code.co_positions())[at // 2]
+    return PROGRAM.splitlines()[line - 1].strip()
+
+
+def test_a_code_is_told_from_what_is_none(program):
+    thread = thread_of(program, 0)
+    (address, _), *_ = thread.look(set())
+    assert thread.mark(address) == thread.mark(address)
+    for wrong in (0, 1, address + 8, 1 << 47, (1 << 64) - 1):
+        with pytest.raises(ValueError):
+            thread.code(wrong)
+        with pytest.raises(ValueError):
+            thread.mark(wrong)
+
+
+def test_a_thread_that_is_another_or_none_is_over(program):
+    ((tid, (_, state)), *_) = program.states.items()
+    for wrong in (
+        remote.Thread(program.pid, program.layout, state, tid + 1),
+        remote.Thread(program.pid, program.layout, 4096, tid),
+        remote.Thread((1 << 22) + 7, program.layout, state, tid),
+    ):
+        with pytest.raises(ProcessLookupError):
+            wrong.look(set())
+
+
+@pytest.mark.parametrize("at", [4, 6, 8, 9, 11, 13, 21, 25, 27])
+def test_a_layout_that_no_interpreter_has_is_refused(program, at):
+    words = list(struct.unpack("<30Q", program.layout))
+    for value in (1 << 13, 1 << 40, (1 << 64) - 8):
+        changed = [*words[:at], value, *words[at + 1 :]]
+        with pytest.raises(ValueError):
+            remote.Thread(program.pid, struct.pack("<30Q", *changed), 4096, 1)
+    with pytest.raises(ValueError):
+        remote.Thread(program.pid, program.layout[:-8], 4096, 1)
+
+
+def test_nonsense_in_memory_ends_a_look_and_nothing_else(program):
+    """Random images, in which most words are addresses inside them."""
+    chance = random.Random(7)
+    words = 4096
+    image = (ctypes.c_uint64 * words)()
+    base, bytes_of = ctypes.addressof(image), 8 * words
+    layout = list(struct.unpack("<30Q", program.layout))
+    native_id_at, type_at = layout[4] // 8, layout[15] // 8
+    layout[1] = base  # a "code type" that many words are
+    packed = struct.pack("<30Q", *layout)
+    seen = set()
+    for turn in range(2000):
+        if turn % 25 == 0:  # mostly addresses, of anything inside
+            image[:] = [
+                chance.choice((base + 8 * chance.randrange(words), chance.randrange(200), base))
+                for _ in range(words)
+            ]
+        for _ in range(20):
+            image[chance.randrange(words)] = chance.choice(
+                (base + chance.randrange(bytes_of), chance.getrandbits(64), 0)
+            )
+        state = chance.randrange(words // 2)
+        image[state + native_id_at] = 77
+        thread = remote.Thread(os.getpid(), packed, base + 8 * state, 77)
+        try:
+            frames = thread.look({base + 8 * chance.randrange(words)})
+        except ProcessLookupError:
+            frames = ()
+        seen.add(frames is None)
+        assert frames is None or len(frames) <= 1024
+        somewhere = base + 8 * chance.randrange(words - type_at)
+        for address in (somewhere, *codes_of(frames or ())[:50]):
+            for ask in (thread.code, thread.mark):
+                try:
+                    ask(address)
+                    seen.add("code")
+                except ValueError:
+                    pass
+    assert {True, False} <= seen, "the images are too poor, or too good"
+
+
+def test_looking_takes_nothing_from_the_looker(program):
+    """A watch looks for days."""
+    thread = thread_of(program, 0)
+    frames = thread.look(set())
+    before = len(os.listdir("/proc/self/fd")), threading.active_count()
+    count = sys.getrefcount(remote.Thread)
+    for _ in range(2000):
+        assert codes_of(thread.look(set())) == codes_of(frames)
+        thread.code(frames[0][0])
+    thread_of(program, 0)
+    assert (len(os.listdir("/proc/self/fd")), threading.active_count()) == before
+    assert sys.getrefcount(remote.Thread) <= count + 1
