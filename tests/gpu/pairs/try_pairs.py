@@ -19,6 +19,9 @@ from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
+from taupy.model.finding import Finding
+from taupy.model.rows import TrialRow
+from taupy.profiledb import gpu_query
 from taupy.profiledb.database import ProfileDB
 from taupy.report.report import report
 
@@ -111,6 +114,19 @@ def measure(folder: Path, name: str, twin: str) -> None:
         )  # fmt: skip
 
 
+def measure_all(folder: Path, names: list[str]) -> None:
+    """Both twins of each pair; programs whose kernels are counted last, one at a time: a GPU's
+    counters serve one process, and the others' kernels would then not be recorded."""
+    twins = [(name, twin) for name in names for twin in ("fault", "mended")]
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        for name, twin in twins:
+            if not (PAIRS | CODE)[name].options:
+                pool.submit(measure, folder, name, twin)
+    for name, twin in twins:
+        if (PAIRS | CODE)[name].options:
+            measure(folder, name, twin)
+
+
 class Result(NamedTuple):
     """What the reports of a program and of its twin say.
 
@@ -129,15 +145,24 @@ class Result(NamedTuple):
     others: tuple[list[str], list[str]]
 
 
+class NotTried(Exception):
+    """A pair of which the trials do not tell whether the advice helps."""
+
+
 def result(database: Path, name: str) -> Result:
+    """What was found in the trials of a pair.
+
+    Raises:
+        NotTried: a trial is not there or has no launches, or the rule gave no verdict on it. That
+            nothing was found in such a twin says nothing.
+    """
     pair = (PAIRS | CODE)[name]
     with ProfileDB.open(str(database), readonly=True) as db:
-        of = {
-            trial.name: report(db, trial).judgement.findings
-            for trial in db.trials()
-            if trial.name in (f"{name}-fault", f"{name}-mended")
-        }
-    twins = [of.get(f"{name}-fault", []), of.get(f"{name}-mended", [])]
+        trials = {trial.name: trial for trial in db.trials()}
+        twins = [
+            _findings(db, trials.get(f"{name}-{twin}"), f"{name}-{twin}", pair.kind)
+            for twin in ("fault", "mended")
+        ]
     meant = [
         [one for one in findings if one.kind == pair.kind and pair.advice in one.attempt]
         for findings in twins
@@ -152,6 +177,21 @@ def result(database: Path, name: str) -> Result:
     return Result(sentence, place, before, left, (others[0], others[1]))
 
 
+def _findings(db: ProfileDB, trial: TrialRow | None, name: str, kind: str) -> list[Finding]:
+    """The findings of one trial of a pair, if the rule of this kind gave its verdict."""
+    if trial is None:
+        raise NotTried(f"there is no trial {name}")
+    try:
+        gpu_query.launched(db, trial.id)
+    except gpu_query.NothingRan:
+        raise NotTried(f"{name} has no launches") from None
+    judgement = report(db, trial).judgement
+    for abstention in judgement.abstentions:
+        if abstention.kind == kind:
+            raise NotTried(f"{name}: no verdict on {kind}: {abstention.reason}")
+    return judgement.findings
+
+
 def saved(seconds: dict[str, list[float]]) -> tuple[float, float]:
     """Seconds that a program takes, as `taupy run` runs it, and that its twin saves."""
     before, after = (QUARTER * median(seconds[twin]) for twin in ("fault", "mended"))
@@ -164,7 +204,10 @@ def row(folder: Path, name: str, seconds: dict[str, list[float]] | None) -> str:
     if seconds:
         before, less = saved(seconds)
         text += f" {before:6.2f} s, twin saves {less:6.2f} s, {100 * less / before:4.1f} %"
-    got = result(folder / "pairs.db", name)
+    try:
+        got = result(folder / "pairs.db", name)
+    except NotTried as reason:
+        return f"{text}; NOT TRIED: {reason}"
     text += f"; finding {got.place}: at most {got.at_most_s:.2f} s, twin {got.left_s:.2f} s"
     return f"{text}; others: {', '.join(got.others[0])}; of the twin: {', '.join(got.others[1])}"
 
@@ -176,10 +219,7 @@ def main(folder: Path, chosen: list[str]) -> None:
     subprocess.run(["nvcc", "-arch=sm_90", "-cubin", "-o", cubin, HERE / "kernels.cu"])
     seconds = timed(folder, names)
     (folder / "seconds.json").write_text(json.dumps(seconds, indent=1))
-    with ThreadPoolExecutor(AT_ONCE) as pool:
-        for name in names:
-            for twin in ("fault", "mended"):
-                pool.submit(measure, folder, name, twin)
+    measure_all(folder, names)
     if any(name in CODE for name in names):
         subprocess.run(
             [
