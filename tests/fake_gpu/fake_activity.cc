@@ -208,7 +208,7 @@ CUptiResult cuptiActivityEnable(CUpti_ActivityKind kind)
             CUpti_ActivityDevice4 device = {};
             device.kind = CUPTI_ACTIVITY_KIND_DEVICE;
             device.id = (uint32_t)i;
-            device.name = "Fake H100";
+            device.name = device_name();
             device.computeCapabilityMajor = 9;
             device.numMultiprocessors = 132;
             device.globalMemorySize = 80ull << 30;

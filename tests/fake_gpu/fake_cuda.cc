@@ -2,8 +2,8 @@
  * nanoseconds as it is told to, on streams that keep their order.
  *
  * Like NVIDIA's it loads the library that CUDA_INJECTION64_PATH names at the first cuInit, and calls
- * InitializeInjection in it. FAKE_DEVICES: how many; FAKE_NO_DEVICE, FAKE_NO_INJECTION; FAKE_DRIVER:
- * its version. */
+ * InitializeInjection in it. FAKE_DEVICES: how many; FAKE_NAME: of each; FAKE_NO_DEVICE,
+ * FAKE_NO_INJECTION; FAKE_DRIVER: its version. */
 #include "played.h"
 #include <set>
 #include <string>
@@ -91,7 +91,7 @@ CUresult cuDeviceGet(CUdevice *device, int ordinal)
 }
 CUresult cuDeviceGetName(char *name, int size, CUdevice)
 {
-    return snprintf(name, (size_t)size, "Fake H100"), CUDA_SUCCESS;
+    return snprintf(name, (size_t)size, "%s", device_name()), CUDA_SUCCESS;
 }
 CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice) { return *bytes = 80ull << 30, CUDA_SUCCESS; }
 CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice)
@@ -543,6 +543,32 @@ FOR_PROGRAMS void fake_alloc(int release, uint64_t bytes, int device)
         Api call(RUNTIME(cudaMalloc, v3020));
         memory(0, bytes, device, call.correlation);
     }
+}
+
+/* cudaMalloc that takes its time. */
+FOR_PROGRAMS void fake_slow_alloc(uint64_t bytes, int device, uint64_t took)
+{
+    use(device);
+    Api call(RUNTIME(cudaMalloc, v3020));
+    usleep((useconds_t)(took / 1000));
+    memory(0, bytes, device, call.correlation);
+}
+
+/* cuModuleLoadData, called by the program itself. */
+FOR_PROGRAMS void fake_load_module(int device, uint64_t took)
+{
+    use(device);
+    Api call(DRIVER(cuModuleLoadData));
+    usleep((useconds_t)(took / 1000));
+}
+
+/* What is launched on a stream from now on waits for what was launched on another. */
+FOR_PROGRAMS void fake_wait_event(int device, int stream, int other)
+{
+    Api call(RUNTIME(cudaStreamWaitEvent, v3020));
+    uint64_t end = stream_end[device][other % STREAMS];
+    if (stream_end[device][stream % STREAMS] < end)
+        stream_end[device][stream % STREAMS] = end;
 }
 
 FOR_PROGRAMS void fake_managed(int device)

@@ -60,6 +60,12 @@ static inline int setting(const char *name, int otherwise)
     return text != NULL ? atoi(text) : otherwise;
 }
 
+static inline const char *device_name()
+{
+    const char *name = getenv("FAKE_NAME");
+    return name != NULL ? name : "Fake H100";
+}
+
 /* Of a list such as "enable=35 late": the number of `what`, 1 where it has none, 0 if not there. */
 static inline int asked(const char *variable, const char *what)
 {

@@ -61,10 +61,11 @@ def _add(sums: dict[str, list[int]], name: str, count: int, value: int) -> None:
     known[1] += value
 
 
-def stored(database: Path) -> Profile:
-    """The newest trial."""
+def stored(database: Path, name: str | None = None) -> Profile:
+    """The newest trial, or the newest of this name."""
     with ProfileDB.open(str(database), create=False, readonly=True) as db:
-        return read_profile(db, max(trial.id for trial in db.trials()))
+        trials = [trial.id for trial in db.trials() if name in (None, trial.name)]
+        return read_profile(db, max(trials))
 
 
 def of_profile(profile: Profile) -> Work:

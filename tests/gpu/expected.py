@@ -10,18 +10,20 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from taupy.errors import TaupyError
+from taupy.model.gpu import Activity
 from taupy.model.profile import Profile, ThreadProfile
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.reader import read_profile
 from tests.gpu.comparison import share_with_owner
-from tests.gpu.programs import contexts, ends, gemms, jax_steps
+from tests.gpu.programs import contexts, ends, gemms, jax_steps, two_gpus
 
 
 class Line(NamedTuple):
@@ -53,6 +55,8 @@ def of_trial(name: str, profile: Profile) -> list[Line]:
         return list(counted(profile, gemms.EXPECTED))
     if name == "jax":
         return list(jitted(profile, jax_steps.EXPECTED))
+    if name.startswith("two_gpus"):
+        return list(trained(profile, two_gpus.expected()))
     if name in LAUNCHES:
         return list(launched(profile, *LAUNCHES[name]))
     return list(ended(profile, name.removeprefix("ends-")))
@@ -107,6 +111,161 @@ def jitted(profile: Profile, expected: dict[str, object]) -> Iterator[Line]:
                bool(of_step) and not odd)  # fmt: skip
     share = f"{share_with_owner(profile):.4f}"
     yield Line("share of GPU time with a call path", "less than 1 (compiling)", share, True)
+
+
+def trained(profile: Profile, expected: dict[str, Any]) -> Iterator[Line]:
+    """What `two_gpus.py --expected` prints. Calls of operators are in trials of `--operators` only,
+    and times in which the GPU is idle in those of `--trace`."""
+    for what, count in expected["launches"].items():
+        yield _equal(what, count, _COUNTED[what](profile))
+    operators = _calls(profile, "OPERATOR")
+    for operator, count in expected["operators"].items() if operators else ():
+        yield _equal(f"calls of {operator}", count, operators.get(operator))
+    for routine, copies in expected["copied_bytes"].items():
+        for copy, value in copies.items():
+            found = [
+                launch.bytes or 0
+                for measured in _streams(profile)
+                for launch in measured.launches
+                if _name(profile, measured, launch.row) == copy
+                and _is_under(profile, measured, launch.row, routine)
+            ]
+            yield _equal(f"{routine}, bytes of {copy}", value, sum(found) if found else None)
+    for routine, value in expected["allocated_bytes"].items():
+        yield _equal(f"{routine}, bytes allocated", value, _allocated(profile, routine))
+    marks, ranges = _noted(profile, "NVTX mark "), _noted(profile, "NVTX range ")
+    for mark, count in expected["nvtx"]["marks"].items():
+        yield _equal(f"NVTX marks {mark}", count, marks.get(mark))
+    for name in expected["nvtx"]["started"]:
+        yield _equal(f"NVTX range {name}", 1, ranges.get(name))
+    phases = _calls(profile, "PHASE")
+    yield _equal("element-wise, calls", expected["nvtx"]["element-wise"], phases["element-wise"])
+    for name, count in expected["record_function"].items():
+        yield _equal(f"{name}, calls", count, phases[name])
+    times = Counter[str]()
+    for measured in _streams(profile):
+        for launch in measured.launches:
+            if launch.bytes is None:
+                times[_name(profile, measured, launch.row)] += launch.time_ns
+    if times:
+        (kernel, time_ns), limit = times.most_common(1)[0], expected["largest_share"]
+        share = time_ns / times.total()
+        yield Line("largest share of GPU time", f"at most {limit}", f"{share:.3f}, {kernel}",
+                   share <= limit)  # fmt: skip
+    if _activities(profile):
+        yield from _idle(profile, expected)
+
+
+_COUNTED = {
+    "loaded_late": lambda profile: _launches(profile, lambda above: True)["loaded_late"],
+    "cudaGraphLaunch": lambda profile: _calls(profile, "CUDA_API")["cudaGraphLaunch"],
+    "kernels of the graph": lambda profile: sum(
+        _launches(profile, lambda above: _has(above, "replay_graph")).values()
+    ),
+}
+
+
+def _has(above: set[str], routine: str) -> bool:
+    return any(name.rpartition(".")[2] == routine for name in above)
+
+
+def _is_under(profile: Profile, measured: ThreadProfile, row: int, routine: str) -> bool:
+    return _has(_above(profile, measured, row), routine)
+
+
+def _calls(profile: Profile, group: str) -> Counter[str]:
+    """Calls of the timers of a group, by name."""
+    found: Counter[str] = Counter()
+    for measured in profile.threads:
+        if measured.thread.kind == "host":
+            for row, timer in enumerate(measured.tree.timer):
+                if group in profile.timers[timer].groups:
+                    found[profile.timers[timer].name] += measured.tree.calls[row]
+    return found
+
+
+def _noted(profile: Profile, beginning: str) -> Counter[str]:
+    """How often user events with such names were noted, by the rest of the name."""
+    found: Counter[str] = Counter()
+    for measured in profile.threads:
+        for event in measured.user_events:
+            if event.row is not None and event.name.startswith(beginning):
+                found[event.name.removeprefix(beginning)] += event.count
+    return found
+
+
+def _allocated(profile: Profile, routine: str) -> int | None:
+    """Bytes of GPU memory that were allocated below a routine."""
+    found = [
+        round(event.count * event.mean)
+        for measured in profile.threads
+        for event in measured.user_events
+        if event.name.startswith("GPU memory allocated")
+        and event.row is not None
+        and (
+            _is_under(profile, measured, event.row, routine)
+            or _name(profile, measured, event.row).rpartition(".")[2] == routine
+        )
+    ]
+    return sum(found) if found else None
+
+
+def _activities(profile: Profile) -> list[Activity]:
+    """What ran on GPUs, in order of time."""
+    found = [
+        activity
+        for measured in _streams(profile)
+        for activity in measured.activities
+        if activity.kind in ("kernel", "copy", "memset")
+    ]
+    return sorted(found, key=lambda activity: activity.start_ns)
+
+
+def _idle(profile: Profile, expected: dict[str, Any]) -> Iterator[Line]:
+    """The longest time without GPU work, or that of copies alone, in each step that plans one."""
+    busy = united(_activities(profile))
+    kernels = united(one for one in _activities(profile) if one.kind == "kernel")
+    gaps = [(end, begin) for (_, end), (begin, _) in pairwise(busy)]
+    for planned in expected["idle"]:
+        if planned["step"] is None:
+            continue
+        within = step_window(profile, expected["steps"]["warm-up"] + planned["step"])
+        if planned["cause"] == "copies only":
+            found = overlap(busy, within) - overlap(kernels, within)
+        else:
+            found = max((overlap([gap], within) for gap in gaps), default=0)
+        what = f"step {planned['step']}, ns of {planned['cause']}"
+        at_least = planned["at_least_ns"]
+        yield Line(what, f"at least {at_least:,}", f"{found:,}", found >= at_least)
+
+
+Span = tuple[int, int]
+
+
+def united(activities: Iterable[Activity]) -> list[Span]:
+    """The times in which at least one of the activities, which are in order, was under way."""
+    spans: list[Span] = []
+    for one in activities:
+        if spans and one.start_ns <= spans[-1][1]:
+            spans[-1] = (spans[-1][0], max(spans[-1][1], one.end_ns))
+        else:
+            spans.append((one.start_ns, one.end_ns))
+    return spans
+
+
+def overlap(spans: Iterable[Span], within: Span) -> int:
+    """Nanoseconds of the spans within another."""
+    return sum(max(0, min(end, within[1]) - max(begin, within[0])) for begin, end in spans)
+
+
+def step_window(profile: Profile, number: int) -> Span:
+    """Begin and end of a step of the training, the first being 1; empty if it is not known."""
+    for measured in profile.threads:
+        for steps in measured.steps:
+            if steps.kind == "training" and number in steps.number:
+                at = steps.number.index(number)
+                return steps.start_ns[at], steps.start_ns[at] + steps.time_ns[at]
+    return 0, 0
 
 
 def ended(profile: Profile, mode: str) -> Iterator[Line]:

@@ -3,13 +3,13 @@
 import sys
 
 
-def torch():
-    """PyTorch, with a GPU."""
+def torch(gpu=True):
+    """PyTorch, with a GPU unless none is asked for."""
     try:
         import torch
     except ImportError:
         sys.exit("PyTorch is not installed")
-    if not torch.cuda.is_available():
+    if gpu and not torch.cuda.is_available():
         sys.exit("PyTorch finds no GPU here")
     return torch
 
