@@ -17,15 +17,26 @@ import pytest
 
 from taupy.collectors.cupti_errors import cupti_version
 from taupy.collectors.gpu_layout import KERNEL
+from taupy.model.invariants import check
 from taupy.model.kernel_names import demangled
+from taupy.model.profile import Timer
+from taupy.model.question import Condition, Question
+from taupy.profiledb.database import ProfileDB
+from taupy.profiledb.values import values
+from taupy.profiledb.writer import add_profile
 from taupy.record.gpu_part import GpuPart
 from tests.fake_gpu import PRELUDE
+from tests.gpu import calls
+from tests.gpu.comparison import of_profile, stored
+from tests.unit.collectors.rebuilt import rebuilt
 from tests.unit.collectors.test_cupti_records import Records, collector, replay
 
 __all__ = ["collector"]
 
 
-DATA = Path(__file__).parents[2] / "data" / "cupti"
+TESTS = Path(__file__).parents[2]
+DATA = TESTS / "data" / "cupti"
+RECORD, TRAINING = TESTS / "gpu" / "record.py", TESTS / "fake_gpu" / "two_gpus.py"
 
 
 def read_fixture(folder: Path) -> Records:
@@ -152,8 +163,8 @@ def evaluated(values: Path, environment: dict[str, str]) -> str:
 def test_images_that_were_recorded_on_a_gpu_give_the_same_values(recorded):
     kept = sorted(recorded.glob("*/*.values"))
     assert kept
-    for values in kept:
-        evaluated(values, dict(os.environ))
+    for image in kept:
+        evaluated(image, dict(os.environ))
 
 
 def test_an_image_that_a_run_keeps_is_evaluated_to_the_same_values(played_gpu, tmp_path):
@@ -189,3 +200,99 @@ def test_an_image_that_a_run_keeps_is_evaluated_to_the_same_values(played_gpu, t
     values.with_suffix(".data").write_bytes(b"other")
     with pytest.raises(AssertionError, match="CUPTI_ERROR"):
         evaluated(values, environment)
+
+
+# ---------------------------------------------------------- calls beside the buffers (record.py)
+
+
+@pytest.fixture(scope="module")
+def played_record(played_gpu, tmp_path_factory):
+    """What `record.py` keeps of a training on the simulated driver, and its trial."""
+    folder = tmp_path_factory.mktemp("record")
+    environment = {
+        **{name: value for name, value in os.environ.items() if not name.startswith("TAU")},
+        "LD_LIBRARY_PATH": str(played_gpu),
+        "TAUPY_CUPTI": str(played_gpu / "libcupti.so.13"),
+        "TAUPY_STATE_DIR": str(folder / "state"),
+        "FAKE_NAME": "NVIDIA H100 80GB HBM3",
+    }
+    done = subprocess.run(
+        [sys.executable, str(RECORD), str(folder / "kept"), "--quiet", str(TRAINING), "H100 SXM5"],
+        env=environment, capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return folder / "kept"
+
+
+@pytest.mark.slow
+def test_a_profile_can_be_made_again_from_cuptis_bytes_and_the_calls(
+    collector, played_record, tmp_path
+):
+    """Times of calls, kernels and copies are in the buffers; their call paths are in the text."""
+    trial = stored(played_record / "recorded.db", "recorded")
+    host = calls.read(played_record)
+    profile = rebuilt(collector, tmp_path, read_fixture(played_record), host)
+    assert check(profile) == []
+    assert of_profile(profile) == of_profile(trial)
+    assert sum(launches for launches, _ in of_profile(profile).kernels.values()) == 420
+    assert len(host.calls) > 500
+    assert sorted(calls.of_profile(profile).calls, key=str) == sorted(host.calls, key=str)
+
+
+@pytest.mark.slow
+def test_operators_and_owners_of_the_rebuilt_profile_are_those_of_the_trial(
+    collector, played_record, tmp_path
+):
+    profile = rebuilt(collector, tmp_path, read_fixture(played_record), calls.read(played_record))
+    with ProfileDB.open(tmp_path / "rebuilt.db", create=True, readonly=False) as db:
+        again = gpu_times(db, add_profile(db, profile))
+    with ProfileDB.open(played_record / "recorded.db", readonly=True) as db:
+        (trial,) = (one.id for one in db.trials() if one.name == "recorded")
+        assert again == gpu_times(db, trial)
+    assert len({operator for operator, _ in again}) == 15  # one of them "(no operator)"
+    assert sum(again.values()) == sum(
+        launch.time_ns for measured in profile.threads for launch in measured.launches
+    )
+
+
+def gpu_times(db, trial):
+    """(operator, routine that launched) -> ns of what runs on streams."""
+    question = Question((trial,), ("time",), ("operator", "parent"), (Condition("kind", ("gpu",)),))
+    table = values(db, question)
+    rows = zip(
+        table.row_labels("operator"), table.row_labels("parent"),
+        table.column("exclusive", "time"), strict=True,
+    )  # fmt: skip
+    return {(operator, parent): value for operator, parent, value in rows if value}
+
+
+def test_a_correlation_that_is_missing_takes_the_owner_away(collector, played_record, tmp_path):
+    """The text decides: a launch whose call is left out has no known place."""
+    host = calls.read(played_record)
+    (late, *_) = (one for one in host.calls if one.owner and one.path[-1].startswith("launch"))
+    fewer = host._replace(calls=[one for one in host.calls if one != late])
+    profile = rebuilt(collector, tmp_path, read_fixture(played_record), fewer)
+    assert "gpu_lost" in str(profile.metadata)
+
+
+def test_calls_are_read_as_they_were_written(tmp_path):
+    timers = {
+        "odd = > name": Timer("odd = > name", None, None, ("OPERATOR", "USER")),
+        "f [{/home/u/p.py}{3}]": Timer("f", "/home/u/p.py", 3),
+    }
+    path = ("odd = > name", "f [{/home/u/p.py}{3}]")
+    host = calls.Host(
+        timers,
+        [
+            calls.Call("sync", 0, 2, True, 17, 5, 9, "cudaFree", path, ()),
+            calls.Call("range", 1, 0, False, None, 6, 7, "forward", (), path),
+        ],
+    )
+    calls.write(tmp_path, host)
+    assert calls.read(tmp_path) == host
+    cut = calls.without(host, ["/home/u/"])
+    assert cut.timers["f [{p.py}{3}]"] == Timer("f", "p.py", 3)
+    assert cut.calls[0].path == ("odd = > name", "f [{p.py}{3}]")
+    (tmp_path / calls.FILE).write_text("what is this\n")
+    with pytest.raises(ValueError, match="neither a timer nor a call: what is this"):
+        calls.read(tmp_path)
