@@ -325,31 +325,31 @@ class _Comparing:
             for trial in answer.table.row_labels("trial")
         }
         where: Where = "host" if any(map(on_gpu.isdisjoint, self._trials)) else "gpu"
-        asked = self.values
+        queried = self.values
         if where == "gpu" and question.value == "calls":
-            asked = replace(asked, value="exclusive")
+            queried = replace(queried, value="exclusive")
         elif where == "gpu" and question.value.endswith("per-call"):
-            asked = replace(asked, value=asked.stored)
-        of_sides = asked.answers(by, "outer_operator", where=where, limits=self._limits)
+            queried = replace(queried, value=queried.stored)
+        of_sides = queried.answers(by, "outer_operator", where=where, limits=self._limits)
         if where == "gpu":
-            of_sides = [operators.of_gpu_work(answer, asked.stored) for answer in of_sides]
+            of_sides = [operators.of_gpu_work(answer, queried.stored) for answer in of_sides]
         operators.required(self.db, of_sides, by, self.sides, where)
         exact = question.match == "exact"
-        found = operators.of_sides(asked, by, of_sides, self._trials, where, self._limits, exact)
+        alike = operators.of_sides(queried, by, of_sides, self._trials, where, self._limits, exact)
 
         def keyed(side: int, answer: values.Answer) -> Sequence[Hashable]:
-            return [found.keys[side][pair].identity for pair in operators.nested(by, answer)]
+            return [alike.keys[side][pair].identity for pair in operators.nested(by, answer)]
 
-        runs = self._runs(of_sides, keyed, where, asked)
+        runs = self._runs(of_sides, keyed, where, queried)
         if where == "gpu":
             runs = [
-                [self._of_operators(run, found.calls[trial.id], names)
+                [self._of_operators(run, alike.calls[trial.id], names)
                  for run, trial in zip(of_side, side.trials, strict=True)]
-                for of_side, side, names in zip(runs, self.sides, found.keys, strict=True)
+                for of_side, side, names in zip(runs, self.sides, alike.keys, strict=True)
             ]  # fmt: skip
-        keys = {key.identity: key for side in found.keys for key in side.values()}
+        keys = {key.identity: key for side in alike.keys for key in side.values()}
         answer = self._answer(where, runs, keys, alone=question.value == "calls")
-        answer.kernels = found.kernels
+        answer.kernels = alike.kernels
         answer.per_call = question.value in ("exclusive", "inclusive") and self.values.additive
         if answer.comparison.additive:
             rows = [(keys[row.key], row.values) for row in answer.comparison.rows]
@@ -392,11 +392,11 @@ class _Comparing:
         of_sides: Sequence[values.Answer],
         keyed: Callable[[int, values.Answer], Sequence[Hashable]],
         where: Where | None,
-        asked: TrialValues | None = None,
+        queried: TrialValues | None = None,
     ) -> list[list[Runs]]:
         """The values of each side's trials, by keys that may differ between sides."""
         sides = []
-        asked = asked or self.values
+        queried = queried or self.values
         for at, side in enumerate(self.sides):
             ids = {trial.id for trial in side.trials}
             runs: dict[int, Runs] = {}
@@ -408,7 +408,7 @@ class _Comparing:
                 else:
                     codes = enumerate(answer.table.codes["trial"])
                     mine = answer.taken([row for row, code in codes if here[code]])
-                runs |= asked.runs(mine, keyed(at, mine), where)
+                runs |= queried.runs(mine, keyed(at, mine), where)
             sides.append([runs.get(trial.id, Runs({}, {}, {})) for trial in side.trials])
         return sides
 

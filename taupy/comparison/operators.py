@@ -65,7 +65,7 @@ def _names(by: str) -> tuple[str, str]:
 
 
 def of_sides(
-    found: TrialValues,
+    metric_values: TrialValues,
     by: str,
     answers: Sequence[Answer],
     sides: Sequence[Collection[int]],
@@ -75,7 +75,7 @@ def of_sides(
 ) -> Operators:
     """
     Args:
-        found: the metric.
+        metric_values: the metric.
         answers: its values by operator and outermost operator.
         sides: their trials.
         where, limits: the restrictions with which the values were requested.
@@ -92,20 +92,20 @@ def of_sides(
         return Operators(keys, {}, [{} for _ in sides])
     return Operators(
         keys,
-        _calls(found, by, trials, limits),
-        _kernels(found, by, keys, sides, limits),
+        _calls(metric_values, by, trials, limits),
+        _kernels(metric_values, by, keys, sides, limits),
     )
 
 
 def _calls(
-    found: TrialValues, by: str, trials: Sequence[int], limits: Sequence[Condition]
+    metric_values: TrialValues, by: str, trials: Sequence[int], limits: Sequence[Condition]
 ) -> dict[int, dict[Nested, int]]:
     """The calls, on the host, of the call paths of operators nearest to GPU work; by outermost
     operator, of these."""
-    db = found.db
+    db = metric_values.db
     paths = {
         path
-        for answer in found.answers("callpath", where="gpu", limits=limits, calls=False)
+        for answer in metric_values.answers("callpath", where="gpu", limits=limits, calls=False)
         for path in answer.table.labels["callpath"]
     }
     steps = steps_up(db, paths)
@@ -135,14 +135,14 @@ def _calls(
 
 
 def _kernels(
-    found: TrialValues,
+    metric_values: TrialValues,
     by: str,
     keys: Sequence[Mapping[Nested, Key]],
     sides: Sequence[Collection[int]],
     limits: Sequence[Condition],
 ) -> list[dict[Hashable, list[TimerRow]]]:
     largest: list[dict[Hashable, dict[TimerRow, float]]] = [{} for _ in sides]
-    for every in found.answers(*_names(by), "timer", where="gpu", limits=limits):
+    for every in metric_values.answers(*_names(by), "timer", where="gpu", limits=limits):
         answer = of_gpu_work(every, "exclusive")
         rows = zip(
             answer.table.row_labels("trial"), nested(by, answer), answer.timers,
@@ -224,10 +224,10 @@ def paired_note(
         same, outer = ([100 * part / (of - alone) if of > alone else 0.0
                         for part, of, alone in zip(parts, whole, lone, strict=True)]
                        for parts in by_rule.values())  # fmt: skip
-    both = [_floored(one + two) for one, two in zip(same, outer, strict=True)]
+    both = [_floored(sum(shares)) for shares in zip(same, outer, strict=True)]
     text = f"paired, of the {what}: {_of_each(sides, both)}"
     if any(outer):
-        by_name, by_outer = (_of_each(sides, map(_floored, each)) for each in (same, outer))
+        by_name, by_outer = (_of_each(sides, map(_floored, shares)) for shares in (same, outer))
         text += f" (by name {by_name}; by the outermost operator {by_outer})"
     else:
         text += ", all by name"
@@ -266,14 +266,14 @@ def roofs_note(db: ProfileDB, sides: Sequence[Side]) -> str:
     return "; ".join(texts)
 
 
-def _roofs(db: ProfileDB, one: tuple[str, str], two: tuple[str, str]) -> str:
+def _roofs(db: ProfileDB, first: tuple[str, str], second: tuple[str, str]) -> str:
     """The ratio of times of two GPUs, each a letter and a name, by their peaks."""
-    (letter, gpu), (other_letter, other) = one, two
+    (letter, gpu), (other_letter, other) = first, second
     for source in ("measured", "datasheet"):
-        known = [_peaks(db, name, source) for name in (gpu, other)]
-        if not all(known):
+        peaks = [_peaks(db, name, source) for name in (gpu, other)]
+        if not all(peaks):
             continue
-        ratios = {name: known[0][name] / known[1][name] for name in known[0] if name in known[1]}
+        ratios = {name: peaks[0][name] / peaks[1][name] for name in peaks[0] if name in peaks[1]}
         texts = []
         if dram := ratios.pop("DRAM", None):
             texts.append(f"{dram:.3g} if its DRAM is the bound")
