@@ -13,21 +13,21 @@ rooms of their own.
 """
 
 ANSWERS = {
-    "places": ("Your code", "show where the time went in the program's own code"),
-    "phases": ("Phases", "show the phases of a training: data, forward, backward, optimizer"),
-    "layers": ("Layers", "show where the time of a network goes, layer by layer"),
-    "steps": ("Steps", "show the steps of a training: time, phases, loss, samples per second"),
-    "ranks": ("Ranks", "show what the ranks of a job did, and which one the others waited for"),
-    "kernels": ("Kernels", "show what ran on the GPUs: kernels, copies, and who launched them"),
-    "kernel": ("", "show one GPU kernel with its launch sites"),
-    "memory": ("Memory", "show when memory was largest, and where it grew"),
+    "places": ("Your code", "where the time went in the program's own code"),
+    "phases": ("Phases", "a training's phases: data, forward, backward, optimizer"),
+    "layers": ("Layers", "a network's layers: time, flop, memory"),
+    "steps": ("Steps", "a training's steps: time, phases, loss, samples/s"),
+    "ranks": ("Ranks", "a job's ranks, and which one the others waited for"),
+    "kernels": ("Kernels", "what ran on the GPUs, and who launched it"),
+    "kernel": ("", "one GPU kernel with its launch sites"),
+    "memory": ("Memory", "when memory was largest, and where it grew"),
     "waiting": (
         "Waiting",
-        "show what threads did: compute, wait for a processor, sleep, wait for a disk",
+        "what threads did: compute, sleep, wait for a CPU or disk",
     ),
     "routines": ("All routines", ""),
-    "events": ("User events", "show user events: statistics of values that were noted"),
-    "candidates": ("", "rank routines by potential gain from tuning"),
+    "events": ("User events", "user events: statistics of values that were noted"),
+    "candidates": ("", "routines ranked by what tuning could gain"),
 }
 """In the order of the page's tabs: the title of the tab, and what the command does."""
 

@@ -16,41 +16,57 @@ from taupy.state import rights
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # importing delays the program that `taupy run` starts
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from typing import Any, NoReturn
 
-COMMANDS = {
-    "run": "run a program and store its profile as a trial",
-    "report": "say what to do: findings by the seconds that could be saved, on one screen",
-    "pprof": "show where a trial spent its time",
-    **{name: does for name, (_, does) in ANSWERS.items() if does},
-    "static": "show what the machine code of GPU kernels says, without a GPU",
-    "top": "show the runs that are under way: their processes, hottest routines, phases and layers",
-    "trials": "list, search, show, rename, tag and delete trials, and note facts about them",
-    "compare": "compare trials; a gate for CI",
-    "gate": "run a baseline and a candidate alternately until it is clear which is slower",
-    "pivot": "tabulate many trials: applications and kernels by GPU",
-    "query": "query the database in SQL",
-    "roofline": "compare kernels, routines and phases with the machine's limits",
-    "avail": "list counters and counter sets of this machine or any chip",
-    "derive": "list, define and show metrics computed from others",
-    "import": "read profiles of other tools into the database",
-    "export": "write a trial to a file that other tools can read",
-    "sweep": "show the effect of a parameter: speed-up, efficiency, load imbalance",
-    "serve": "open the database in a browser, with Datasette",
-    "merge": "combine the trials of several databases",
-    "store": "create and check a team's store: PostgreSQL and Parquet files",
-    "push": "copy trials into a team's store",
-    "pull": "copy trials from a team's store into a database",
-    "ceilings": "measure this machine's peak rates",
-    "setup": "build what taupy needs to measure PyTorch in full, once",
-    "doctor": "report what works on this machine and how to fix what does not",
-    "clean": "remove what taupy keeps outside databases, before it is uninstalled",
-    "completion": "print a script that completes taupy's commands and options in a shell",
-    "help": "show the options of a command",
+GROUPS = {
+    "Measure": {
+        "run": "run a program and store its profile as a trial",
+        "top": "runs that are under way: processes, routines, layers",
+        "setup": "build what PyTorch needs to be measured in full, once",
+        "doctor": "what works on this machine, and how to fix the rest",
+    },
+    "Look": {
+        "report": "where the time went and what to do (-o r.html: a page)",
+        "pprof": "routines: flat profile, call tree, callers",
+        **{name: does for name, (_, does) in ANSWERS.items() if does},
+    },
+    "Compare": {
+        "compare": "trials or sets of runs, also in CI",
+        "gate": "run two versions in turn until one is clearly slower",
+        "sweep": "the effect of a parameter: speed-up, efficiency",
+        "pivot": "many trials in one table: programs or kernels by GPU",
+    },
+    "GPU": {
+        "static": "what the machine code of kernels says, without a GPU",
+        "roofline": "kernels, routines and phases against the roofs",
+        "ceilings": "measure this machine's peak rates",
+        "avail": "counters of this machine or of any chip",
+        "derive": "metrics computed from others",
+    },
+    "Keep": {
+        "trials": "list, search, show, rename, tag and delete trials",
+        "query": "ask the database in SQL",
+        "serve": "open the database in a browser",
+        "import": "read profiles of other tools",
+        "export": "write a trial for other tools",
+        "merge": "combine several databases into one",
+        "store": "create and check a team's store",
+        "push": "copy trials into a team's store",
+        "pull": "copy trials from a team's store",
+        "clean": "remove what taupy keeps outside databases",
+    },
+    "Help": {
+        "completion": "complete commands and options in a shell",
+        "help": "show the options of a command",
+    },
 }
+"""The commands and what each does, as `taupy --help` lists them: a line of 80 columns each."""
+COMMANDS = {name: does for group in GROUPS.values() for name, does in group.items()}
 _MODULES = {"import": "import_", "help": "help_", "store": "team_store"}
 _WITHOUT_DATABASE = ("run", "static", "top", "store", "setup", "clean", "completion", "help")
+_ELSEWHERE = {"--html": "-o FILE.html for a page"}
+"""Options that other tools have, and what to write here."""
 _OWN_OPTIONS = ("-h", "--help", "-V", "--version")
 
 
@@ -79,7 +95,20 @@ def _near(word: str, words: Iterable[str]) -> list[str]:
 
 
 class CommandLine(argparse.ArgumentParser):
-    """A command's parser, which reports errors as a `UsageError`: one line, like other errors."""
+    """A command's parser. Its help begins with what one would type, and errors are a `UsageError`:
+    one line, like other errors."""
+
+    def format_help(self) -> str:
+        formatter = self._get_formatter()
+        formatter.add_text(self.description)
+        formatter.add_usage(self.usage, self._actions, self._mutually_exclusive_groups)
+        for group in self._action_groups:
+            formatter.start_section(group.title)
+            formatter.add_text(group.description)
+            formatter.add_arguments(group._group_actions)
+            formatter.end_section()
+        formatter.add_text(self.epilog)
+        return formatter.format_help()
 
     def error(self, message: str) -> NoReturn:
         advice = f"`{self.prog} --help` lists the options"
@@ -87,19 +116,36 @@ class CommandLine(argparse.ArgumentParser):
         if unknown != message:
             word = unknown.split()[0].partition("=")[0]
             near = _near(word, self._option_string_actions)
-            if near:
+            if word in _ELSEWHERE:
+                advice = f"write {_ELSEWHERE[word]}; {advice}"
+            elif near:
                 advice = f"did you mean {near[0]}? {advice}"
             message = f"{'unknown option' if word[:1] == '-' else 'unexpected argument'} {unknown}"
         raise UsageError(f"{self.prog.removeprefix('taupy ')}: {message}; {advice}")
 
 
+class _TopLevel(argparse.ArgumentParser):
+    """The parser of `taupy` itself, whose help lists the commands by what they are for."""
+
+    def format_help(self) -> str:
+        lines = ["usage: taupy COMMAND [options]", "", "taupy run script.py, then taupy report", ""]
+        for title, group in GROUPS.items():
+            lines += _listed(title, group)
+        return "\n".join([*lines, "", "taupy help COMMAND shows its options; -V the version.", ""])
+
+
+def _listed(title: str, group: Mapping[str, str]) -> list[str]:
+    """A line for each command, the first behind the title of the group."""
+    heads = [title] + [""] * (len(group) - 1)
+    return [
+        f"{head:<9}{name:<12}{does}"
+        for head, (name, does) in zip(heads, group.items(), strict=True)
+    ]
+
+
 def top_level_parser() -> tuple[argparse.ArgumentParser, Any]:
     """The parser of `taupy` itself, and its subparsers, which are still empty."""
-    parser = argparse.ArgumentParser(
-        prog="taupy",
-        description="Exact profiles of Python programs, stored as trials in one SQLite file.",
-        epilog="`taupy help COMMAND` shows the options of a command.",
-    )
+    parser = _TopLevel(prog="taupy")
     parser.add_argument("-V", "--version", action="version", version=f"taupy {__version__}")
     return parser, parser.add_subparsers(dest="command", metavar="COMMAND")
 
@@ -173,6 +219,10 @@ def _unwind(number: int, frame: object) -> NoReturn:
     raise SystemExit(128 + number)
 
 
+def _is_script(word: str) -> bool:
+    return word.endswith(".py") and os.path.isfile(word)
+
+
 def _refuse(arguments: list[str]) -> None:
     """Explain what is wrong with a command line that does not begin with a command.
 
@@ -181,11 +231,11 @@ def _refuse(arguments: list[str]) -> None:
     """
     import shlex
 
-    first = arguments[0] if arguments else "--help"
+    first = arguments[0]
     if first in _OWN_OPTIONS:
         return
     if not first.startswith("-"):
-        if os.path.exists(first) and not _near(first, COMMANDS):
+        if os.path.exists(first) and not _near(first, COMMANDS):  # not clearly a script
             line = shlex.join(["taupy", "run", *arguments])
             raise UsageError(f"there is no command '{first}': to profile a program, write {line}")
         check_command(first)
@@ -211,14 +261,19 @@ def _parse_intermixed(parser: CommandLine, arguments: list[str]) -> argparse.Nam
 
 
 def _run(arguments: list[str]) -> int:
-    if not arguments or arguments[0] not in COMMANDS:
+    if not arguments:
+        from taupy.commands import start
+
+        return start.show()
+    if arguments[0] not in COMMANDS and _is_script(arguments[0]):
+        say(f"{arguments[0]} is a script: running it, as `taupy run {arguments[0]}` does")
+        arguments = ["run", *arguments]
+    if arguments[0] not in COMMANDS:
         _refuse(arguments)
         parser, commands = top_level_parser()
         for command, summary in COMMANDS.items():
             commands.add_parser(command, help=summary, add_help=False)
-        parsed = parser.parse_args(arguments)
-        if parsed.command is None:
-            parser.print_help(sys.stderr)
+        parser.parse_args(arguments)
         return 2
     name = arguments[0]
     if name == "run":

@@ -1,5 +1,6 @@
 """Query the database in SQL, with one read-only statement.
 
+    taupy query "SELECT trial_id, application, duration_ns / 1e9 AS s FROM trials"
     taupy query "SELECT * FROM pprof WHERE trial_id = :t LIMIT 20" --param t=3
 
 Views for queries: trials, pprof, function_summary, callpaths, user_events, trial_metadata.

@@ -20,7 +20,7 @@ import sys
 import time
 
 from taupy.collectors import requested
-from taupy.commands import options, run_gpu
+from taupy.commands import options, run_gpu, run_target
 from taupy.commands.messages import say
 from taupy.commands.run_arguments import add_arguments as add_arguments
 from taupy.commands.run_arguments import parse as parse
@@ -34,6 +34,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from taupy.commands.run_target import Target
     from taupy.instrument.launchers import Job
 
 
@@ -49,11 +50,14 @@ def run(args: argparse.Namespace) -> int:
         return twice.run(args, run, target, _job(args))
     from taupy.instrument import launch, runfolder
 
-    if hindrance := _hindrance():
+    program = run_target.resolve(target)
+    if program.reading and not args.quiet:
+        say(program.reading)
+    if hindrance := _hindrance(program.options):
         if not args.quiet:
             say(f"{hindrance}: this run is not measured")
-        launch.execute_unmeasured(target)
-    settings = _settings(args, target)
+        launch.execute_unmeasured([*program.options, *program.words])
+    settings = _settings(args, program)
     sampling = run_gpu.sampling(args, settings)
     wants_to_join = bool(args.merge_into or getattr(args, "merge_into_uuid", ""))
     if wants_to_join and not settings.merge_into:
@@ -96,8 +100,12 @@ def run(args: argparse.Namespace) -> int:
         raise TaupyError(f"{sys.executable} cannot be executed: {problem}") from None
 
 
-def _hindrance() -> str:
-    """Why the program cannot be measured; "" if it can."""
+def _hindrance(options: list[str]) -> str:
+    """Why the program cannot be measured; "" if it can.
+
+    Args:
+        options: the interpreter's, of the program alone.
+    """
     from taupy.instrument import launch
 
     if rights.are_raised():
@@ -106,8 +114,8 @@ def _hindrance() -> str:
             "capabilities)"
         )
     flags = sys.flags
-    is_hook_hindered = flags.isolated or flags.no_site or flags.ignore_environment
-    if is_hook_hindered and not launch.is_boot_installed(launch.interpreter_options()):
+    is_hook_hindered = flags.isolated or flags.no_site or flags.ignore_environment or options
+    if is_hook_hindered and not launch.is_boot_installed([*launch.interpreter_options(), *options]):
         return "the interpreter's options disable taupy's start-up hook"
     return ""
 
@@ -221,8 +229,6 @@ def _target(target: list[str]) -> list[str]:
             "nothing to run: name a script, -m MODULE, -c CODE, or - for standard input; "
             "see `taupy run --help`"
         )
-    if target[0] in ("-m", "-c") and len(target) < 2:
-        raise UsageError(f"{target[0]} needs {'a module' if target[0] == '-m' else 'code'}")
     return target
 
 
@@ -279,9 +285,10 @@ def _cwd() -> str:
         return "/"
 
 
-def _settings(args: argparse.Namespace, target: list[str]) -> Any:
+def _settings(args: argparse.Namespace, program: Target) -> Any:
     from taupy.instrument import launch, runfolder
 
+    target = program.words
     plan = Plan(args)
     if plan.is_native and is_measured():
         raise TaupyError(
@@ -330,7 +337,7 @@ def _settings(args: argparse.Namespace, target: list[str]) -> Any:
         engine_options=plan.options,
         metadata=plan.metadata,
         arguments=target,
-        interpreter=launch.interpreter_command(),
+        interpreter=[*launch.interpreter_command(), *program.options],
         cwd=_cwd(),
         module_path=[path for path in sys.path if path not in ("", _cwd(), program_folder)],
         library_folders=launch.library_folders(program_folder),

@@ -12,10 +12,13 @@ from taupy.errors import NOTICES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Sequence
 
     from taupy.delivery import Delivery
 
+
+_USAGE_ERROR = 2
+"""The exit code of a program that did not understand its command line, as argparse ends it."""
 
 _WORTH_NAMING = 0.01
 """Share of the run from which its hottest place is named."""
@@ -53,7 +56,7 @@ def store(folder: str, of: str = "program") -> None:
             is_told = of == "program"
             delivery = deliver(run, rescue=is_told, is_told=is_told)
             lines = report(delivery, settings.notes)
-            lines[1:1] = _next(delivery, settings.cwd)
+            lines[1:1] = _misplaced(delivery, settings.arguments) + _next(delivery, settings.cwd)
             if settings.rank and delivery.trial_id is not None:
                 lines = []  # rank 0 speaks for the job
             lines += _pushed(delivery, waiting=not settings.rank)
@@ -98,6 +101,26 @@ def _pushed(delivery: Delivery, *, waiting: bool) -> list[str]:
     except DatabaseError as problem:
         line = str(problem)
     return [line] if line else []
+
+
+def _misplaced(delivery: Delivery, words: Sequence[str]) -> list[str]:
+    """A line on options of `taupy run` that the program got, if it ended with a usage error."""
+    if delivery.profile is None or delivery.profile.exit_code != _USAGE_ERROR:
+        return []
+    import argparse
+
+    from taupy.commands.run_arguments import add_arguments
+
+    parser = argparse.ArgumentParser(add_help=False)
+    add_arguments(parser)
+    own = [word for word in words[1:] if word.partition("=")[0] in parser._option_string_actions]
+    long = [word for word in own if word.startswith("--") and word != "--"]
+    if not long:
+        return []
+    return [
+        f"the program ended with a usage error; it got {long[0]}, which is also an option of "
+        "taupy: those stand before the script"
+    ]
 
 
 def _next(delivery: Delivery, folder: str) -> list[str]:

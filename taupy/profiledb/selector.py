@@ -21,6 +21,7 @@ again ignoring case and treating blanks, `_` and `-` as equal.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterable, Sequence
 from fnmatch import fnmatchcase
@@ -260,6 +261,11 @@ def _miss(db: ProfileDB, text: str) -> str:
     place = db.path
     if not trials:
         return f"{place} has no trials; `taupy run SCRIPT` adds one"
+    if text.endswith(".py"):
+        name = os.path.basename(text).removesuffix(".py")
+        if any(trial.application == name for trial in trials):
+            return f"'{text}' is a script; its trials in {place} are called {name}"
+        return f"'{text}' is a script, and {place} has no trial of it; `taupy run {text}` adds one"
     count = several(len(trials), "trial")
     choices = _available(db, text, trials)
     return f"no trial matches '{text}' in {place} ({count}: {choices}); `taupy trials` lists them"

@@ -80,9 +80,8 @@ def test_the_exit_code_is_the_programs(runs, native, source, status):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("target", [("-m", "no_such"), ("-m", "json.no_such"), ("empty",)])
-def test_a_target_that_is_not_there_is_no_trial(runs, native, target):
-    (runs.folder / "empty").mkdir()
+@pytest.mark.parametrize("target", [("-m", "no_such"), ("-m", "json.no_such")])
+def test_a_module_that_is_not_there_is_no_trial(runs, native, target):
     done = runs.taupy("run", "--engine", native, *target)
     plain = subprocess.run(
         [sys.executable, *target], cwd=runs.folder, capture_output=True, text=True
@@ -111,6 +110,15 @@ def test_the_exit_code_of_a_module_is_the_programs(runs, native, source, status)
     (runs.folder / "module.py").write_text(source)
     assert runs.taupy("run", "--engine", native, "-m", "module").returncode == status
     assert runs.one("SELECT exit_code, state FROM trial") == (status, "complete")
+
+
+@pytest.mark.slow
+def test_a_usage_error_over_an_option_of_taupys_is_explained(runs, native):
+    source = "import sys; sys.exit(int(sys.argv[1]))"
+    said = "it got --c-calls, which is also an option of taupy: those stand before the script"
+    assert said in runs.run(source, arguments=("2", "--c-calls")).stderr
+    assert said not in runs.run(source, arguments=("1", "--c-calls")).stderr
+    assert "also an option of taupy" not in runs.run(source, arguments=("2", "--own")).stderr
 
 
 @pytest.mark.slow

@@ -39,11 +39,32 @@ def test_a_line_that_begins_with_no_command_is_refused_in_one_line(capsys, line,
     assert answer.out == ""
 
 
-def test_a_program_without_a_command_gets_a_hint_how_to_run_it(capsys, tmp_path, monkeypatch):
+def test_a_file_without_a_command_gets_a_hint_how_to_run_it(capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "prog.py").touch()
-    assert main(["prog.py", "--epochs", "3"]) == 2
-    assert "write taupy run prog.py --epochs 3\n" in capsys.readouterr().err
+    (tmp_path / "a_program").touch()
+    assert main(["a_program", "--epochs", "3"]) == 2
+    assert "write taupy run a_program --epochs 3\n" in capsys.readouterr().err
+
+
+def test_a_script_without_a_command_is_run(tmp_path):
+    (tmp_path / "prog.py").write_text("import sys; print(sys.argv)")
+    words = [sys.executable, "-m", "taupy", "prog.py", "--epochs", "3"]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True)
+    assert done.stdout == "['prog.py', '--epochs', '3']\n"
+    assert done.stderr.startswith("taupy: prog.py is a script: running it, as `taupy run prog.py`")
+    assert "taupy: trial 1 (prog/default/1)" in done.stderr
+
+
+def test_a_script_is_told_from_a_trial(capsys, tmp_path):
+    database = tmp_path / "t.db"
+    with ProfileDB.open(database, create=True) as db:
+        add_profile(db, small_profile(1))
+    assert main(["pprof", "src/app.py", "--db", str(database)]) == 1
+    assert capsys.readouterr().err == (
+        f"taupy: 'src/app.py' is a script; its trials in {database} are called app\n"
+    )
+    assert main(["pprof", "new.py", "--db", str(database)]) == 1
+    assert "has no trial of it; `taupy run new.py` adds one\n" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -51,6 +72,7 @@ def test_a_program_without_a_command_gets_a_hint_how_to_run_it(capsys, tmp_path,
     [
         (["pprof", "--sumary", "mean"], "unknown option --sumary; did you mean --summary?"),
         (["pprof", "1", "two words"], "unexpected argument two words"),
+        (["report", "--html"], "unknown option --html; write -o FILE.html for a page"),
         (["trials", "--csv", "--json"], "not allowed with argument"),
         (["compare", "1", "2", "--min-share=x"], "'x' is not a percentage from 0 to 100"),
         (["run", "--depht", "3", "prog.py"], "unknown option --depht"),
@@ -93,8 +115,6 @@ def test_help_and_version_stay_what_they_are(capsys):
             main(line)
         assert end.value.code == 0
         assert part in capsys.readouterr().out
-    assert main([]) == 2
-    assert "COMMAND" in capsys.readouterr().err
 
 
 def test_help_of_a_command_is_its_own_help(capsys):
@@ -103,7 +123,43 @@ def test_help_of_a_command_is_its_own_help(capsys):
     with pytest.raises(SystemExit):
         main(["kernel", "--help"])
     assert capsys.readouterr().out == shown
-    assert shown.startswith("usage: taupy kernel")
+    assert "usage: taupy kernel" in shown
+
+
+def test_the_list_of_commands_fits_a_terminal_and_names_each_once(capsys):
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) <= 45 and max(map(len, lines)) <= 80
+    listed = [name for line in lines if line[9:10].isalpha() for name in [line[9:].split()[0]]]
+    assert [name for name in listed if name in COMMANDS] == [*COMMANDS]
+
+
+@pytest.mark.parametrize("name", sorted(COMMANDS))
+def test_help_of_each_command_begins_with_what_one_would_type(name):
+    help_ = command_parser(name).format_help()
+    examples, usage, _ = help_.partition("usage: taupy")
+    typed = [line for line in examples.splitlines() if line.lstrip().startswith(f"taupy {name}")]
+    assert usage and len(typed) >= 2
+
+
+def test_taupy_alone_shows_how_to_begin_and_the_latest_trials(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("TAUPY_DB", raising=False)
+    assert main([]) == 0
+    shown = capsys.readouterr().out
+    assert "taupy run script.py" in shown and "no trials yet in taupy.db" in shown
+    with ProfileDB.open("taupy.db", create=True) as db:
+        for number in range(1, 5):
+            add_profile(db, small_profile(number))
+    assert main([]) == 0
+    shown = capsys.readouterr()
+    rows = [line.split()[:2] for line in shown.out.splitlines() if line.startswith("  ")]
+    assert [row for row in rows if row[0].isdigit()] == [["4", "app"], ["3", "app"], ["2", "app"]]
+    assert shown.err == "" and len(shown.out.splitlines()) <= 24
+    (tmp_path / "taupy.db").write_bytes(b"no database at all, not even a small one" * 100)
+    assert main([]) == 0
+    assert "taupy run script.py" in capsys.readouterr().out
 
 
 def test_help_of_an_unknown_command_suggests_the_nearest(capsys):
