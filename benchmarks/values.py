@@ -63,7 +63,7 @@ def compared(db: ProfileDB) -> None:
     """Answer `taupy compare 1 2 --by callpath`, with the names of the rows that it shows."""
     question = comparison.Question(by="callpath")
     (answer,) = comparison.answers(db, sides.sides(db, ["1", "2"]), question)
-    for row in answer.comparison.rows[: comparison.FIRST_ROWS]:
+    for row in answer.comparison.rows[:25]:
         answer.keys[row.key], answer.calls[row.key]
 
 

@@ -53,7 +53,7 @@ def write_junit(path: str | None, judgement: Judgement, conclusion: Conclusion) 
     if path is None:
         return
     from taupy.state.saving import save_named
-    from taupy.study.gate_junit import junit
+    from taupy.study.gate_view import junit
 
     try:
         save_named(path, junit(judgement, conclusion))

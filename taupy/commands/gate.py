@@ -220,9 +220,9 @@ class _Session:
     def _cpu_advice(self, compared: Compared, judgement: gate.Judgement) -> list[str]:
         """What CPU time says of the conditions on elapsed time that are undecided."""
         undecided = [
-            judged.ruling.condition
-            for judged in judgement.judged
-            if judged.ruling.verdict == "undecided" and gate.is_elapsed(judged.metric)
+            ruling.condition
+            for ruling in judgement.judged
+            if ruling.verdict == "undecided" and gate.is_elapsed(ruling.metric)
         ]
         lines = []
         for condition in dict.fromkeys(undecided):
@@ -238,7 +238,7 @@ class _Session:
             )
             how = f"--fail-on '{instead.text}' judges CPU time, which counts no waiting: {noise}"
             if condition.scope == "total":
-                ruling = self._judgement(compared, [instead]).judged[0].ruling
+                ruling = self._judgement(compared, [instead]).judged[0]
                 words = {"passes": "would have passed", "fails": "would have failed"}
                 says = words.get(ruling.verdict, "would be undecided")
                 how += f"; it {says} ({ruling.why})"
@@ -297,9 +297,7 @@ class _Session:
 
 def _waiting(judgement: gate.Judgement) -> set[str]:
     """Conditions that more pairs may decide: a row is undecided, and none has failed."""
-    rulings = [
-        judged.ruling for judged in judgement.judged if judged.ruling.why != conditions.NOTHING
-    ]
+    rulings = [ruling for ruling in judgement.judged if ruling.why != conditions.NOTHING]
     failed = {ruling.condition.text for ruling in rulings if ruling.verdict == "fails"}
     undecided = {ruling.condition.text for ruling in rulings if ruling.verdict == "undecided"}
     return undecided - failed
@@ -326,8 +324,7 @@ class _Progress:
         if self._quiet or not (self.due or not waiting):
             return
         text = units.several(pairs, "pair")
-        rulings = [judged.ruling for judged in judgement.judged]
-        open_ones = [ruling for ruling in rulings if ruling.condition.text in waiting]
+        open_ones = [ruling for ruling in judgement.judged if ruling.condition.text in waiting]
         for ruling in open_ones[:1]:
             if ruling.change is not None:
                 between = ruling.interval

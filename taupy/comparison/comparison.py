@@ -7,21 +7,20 @@ returns data; `comparison_views.py` turns that into tables.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
-from taupy.analysis.compare import Comparison, Row, compared
+from taupy.analysis.compare import Comparison, Row, compared, median
 from taupy.analysis.match import LEVELS, Key, Level, NameTable
 from taupy.analysis.operator_match import Nested
 from taupy.analysis.program_parts import is_import
 from taupy.comparison import operators
-from taupy.comparison.calls import CallsOfPaths, Medians
 from taupy.comparison.layer_names import layer_keys
 from taupy.comparison.matching import matched, names_apart, timers_of_sides
-from taupy.comparison.path_names import PathsById, path_keys
+from taupy.comparison.path_names import Paths
 from taupy.comparison.sides import Side
 from taupy.comparison.trial_values import (
     VALUES,
@@ -56,9 +55,6 @@ BYS: tuple[By, ...] = (
 
 _NAMED = ("routine", "kernel", "callpath", "file", "module", "layer")
 """Kinds of rows whose names may differ though they mean the same."""
-
-FIRST_ROWS = 25
-"""Number of rows shown to people; their details are queried at once."""
 
 Statistic = Literal["mean", "samples", "minimum", "maximum", "sum"]
 STATISTICS: tuple[Statistic, ...] = get_args(Statistic)
@@ -132,6 +128,23 @@ class ComparisonOptions(Asked):
         if self.value is None:
             usual: Value | Statistic = "mean" if self.by == "event" else "exclusive"
             object.__setattr__(self, "value", usual)
+
+
+class Medians(Mapping[Hashable, tuple[float | None, ...]]):
+    """Each row's median on each side, computed on access, since few rows are shown."""
+
+    def __init__(self, sides: Sequence[Sequence[Mapping[Hashable, float]]]) -> None:
+        self._sides = sides
+
+    def __getitem__(self, key: Hashable) -> tuple[float | None, ...]:
+        runs = ([trial[key] for trial in side if key in trial] for side in self._sides)
+        return tuple(median(values) if values else None for values in runs)
+
+    def __iter__(self) -> Iterator[Hashable]:
+        return iter({key for side in self._sides for trial in side for key in trial})
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -242,6 +255,20 @@ def _check(question: ComparisonOptions) -> None:
         raise UsageError("user events have no groups and no metric: select them with --filter")
 
 
+Keyed = Callable[[int, values.Answer], Sequence[Hashable]]
+"""The keys of an answer's rows on a side, counted from 0; None: the row does not count."""
+
+
+def _of_labels(by: str, named: Sequence[Mapping[Any, Hashable]]) -> Keyed:
+    """Keys by each side's labels of one dimension."""
+
+    def keyed(side: int, answer: values.Answer) -> Sequence[Hashable]:
+        keys = [named[side].get(label) for label in answer.table.labels[by]]
+        return list(map(keys.__getitem__, answer.table.codes[by]))
+
+    return keyed
+
+
 class _Comparing:
     """Answers a question from the sides' trials."""
 
@@ -265,7 +292,7 @@ class _Comparing:
     def answer(self, where: Where | None) -> ComparedTable:
         by = self.question.by
         if by == "callpath":
-            return self._same_callpaths() or self._callpaths()
+            return self._callpaths()
         if by in operators.BY:
             return self._operators(by)
         return self._routines(where) if by in ("routine", "kernel") else self._grouped(by)
@@ -281,40 +308,28 @@ class _Comparing:
                 del side[timer]
         keys_of = matched(self.db, self._trials, timers, self.question.match, self.question.table)
         keys = {key.identity: key for side in keys_of for key in side.values()}
-
-        def keyed(side: int, answer: values.Answer) -> Sequence[Hashable]:
-            names = keys_of[side]
-            of_timer = [
-                names[timer].identity if timer in names else None
-                for timer in answer.table.labels["timer"]
-            ]
-            return list(map(of_timer.__getitem__, answer.table.codes["timer"]))
-
-        answer = self._answer(where, self._runs(of_sides, keyed, where), keys)
+        named = [{timer: key.identity for timer, key in side.items()} for side in keys_of]
+        answer = self._answer(where, self._runs(of_sides, _of_labels("timer", named), where), keys)
         answer.of_timers = keys_of
         answer.has_imports = not imports
         return answer
 
     def _grouped(self, by: str) -> ComparedTable:
         of_sides = self.values.answers(by, limits=self._limits)
-        named = _file_named if by == "file" else partial(written, by)
-        names = {named(label) for answer in of_sides for label in answer.table.labels[by]}
+        shown = _file_named if by == "file" else partial(written, by)
+        names = {label: shown(label) for answer in of_sides for label in answer.table.labels[by]}
         of_side: Sequence[Mapping[str, Key]] = [{} for _ in self.sides]
         if by == "layer" and self.question.match != "exact":
             of_side = layer_keys(self.values, self._trials)
         keys: dict[Hashable, Key] = {
-            name: Key(name, name, name, None, None, "", "same") for name in names
+            name: Key(name, name, name, None, None, "", "same") for name in names.values()
         }
         keys |= {key.identity: key for side in of_side for key in side.values()}
-
-        def keyed(side: int, answer: values.Answer) -> Sequence[Hashable]:
-            rows = map(named, answer.table.row_labels(by))
-            return [
-                of_side[side][name].identity if name in of_side[side] else name for name in rows
-            ]
-
-        runs = self._runs(of_sides, keyed, None)
-        return self._answer(None, runs, keys, by == "step")
+        named: list[dict[Hashable, Hashable]] = [
+            {label: side[name].identity if name in side else name for label, name in names.items()}
+            for side in of_side
+        ]
+        return self._answer(None, self._runs(of_sides, _of_labels(by, named)), keys, by == "step")
 
     def _operators(self, by: str) -> ComparedTable:
         """GPU work by operator; host time, if a side has no GPU work. Calls are the operators'."""
@@ -380,71 +395,30 @@ class _Comparing:
 
     def _callpaths(self) -> ComparedTable:
         of_sides = self.values.answers("callpath", limits=self._limits)
-        paths = path_keys(self.db, self.sides, self.question.match, self.question.table)
-
-        def keyed(side: int, answer: values.Answer) -> Sequence[Hashable]:
-            return paths.keyed(side, answer.table.row_labels("callpath"))
-
-        return self._answer(None, self._runs(of_sides, keyed, None), paths)
+        paths = Paths(self.db, self.sides, self.question.match, self.question.table)
+        runs = self._runs(of_sides, _of_labels("callpath", paths.of_sides))
+        return self._answer(None, runs, paths)
 
     def _runs(
         self,
         of_sides: Sequence[values.Answer],
-        keyed: Callable[[int, values.Answer], Sequence[Hashable]],
-        where: Where | None,
+        keyed: Keyed,
+        where: Where | None = None,
         queried: TrialValues | None = None,
     ) -> list[list[Runs]]:
-        """The values of each side's trials, by keys that may differ between sides."""
+        """The values of each side's trials."""
         sides = []
         queried = queried or self.values
-        for at, side in enumerate(self.sides):
-            ids = {trial.id for trial in side.trials}
+        for at, (side, ids) in enumerate(zip(self.sides, self._trials, strict=True)):
             runs: dict[int, Runs] = {}
             for answer in of_sides:
-                trials = answer.table.labels["trial"]
-                here = [trial in ids for trial in trials]
-                if all(here):
-                    mine = answer
-                else:
+                here = [trial in ids for trial in answer.table.labels["trial"]]
+                if not all(here):
                     codes = enumerate(answer.table.codes["trial"])
-                    mine = answer.taken([row for row, code in codes if here[code]])
-                runs |= queried.runs(mine, keyed(at, mine), where)
+                    answer = answer.taken([row for row, code in codes if here[code]])
+                runs |= queried.runs(answer, keyed(at, answer), where)
             sides.append([runs.get(trial.id, Runs({}, {}, {})) for trial in side.trials])
         return sides
-
-    def _same_callpaths(self) -> ComparedTable | None:
-        """If all trials have the same timers, ids suffice: names are read only for shown rows."""
-        question = self.question
-        if (
-            (question.value != "exclusive" and question.value != "inclusive")
-            or question.table
-            or self._limits
-            or question.match not in ("auto", "exact")
-            or question.over != "total"
-            or not self.values.is_measured
-            or not trial_facts.have_equal_timers(self.db, self.values.trials)
-        ):
-            return None
-        of_trials = self.values.of_paths()
-        values_of: list[list[Mapping[Hashable, float]]] = [
-            [of_trials[trial.id] for trial in side.trials]  # type: ignore[misc]
-            for side in self.sides
-        ]
-        totals = [[float(sum(trial.values())) for trial in side] for side in values_of]
-        if question.value == "inclusive":
-            totals = self._totals(None)
-        rows = compared(values_of, totals)
-        first = [row.key for row in rows.rows[:FIRST_ROWS] if isinstance(row.key, int)]
-        return ComparedTable(
-            by="callpath",
-            where=None,
-            metric=self.values.metric,
-            value=question.value,
-            comparison=rows,
-            keys=PathsById(self.db, first),
-            calls=CallsOfPaths(self.db, self.sides, first),
-            sums=question.value == "exclusive",
-        )
 
     def _answer(
         self,
@@ -495,13 +469,20 @@ def warnings(sides: Sequence[Side], of_places: Sequence[ComparedTable]) -> list[
         if answer.by not in _NAMED or not answer.comparison.additive:
             continue
         keys = answer.keys
-        rows = [row for row in answer.comparison.rows if keys[row.key].timer not in NOT_ROUTINES]
+        rows = [row for row in answer.comparison.rows if not _is_whole(keys, row.key)]
         values_of: dict[str, dict[Hashable, float]] = {
             side.letter: {row.key: value for row in rows if (value := row.values[at]) is not None}
             for at, side in enumerate(sides)
         }
         texts += names_apart(values_of, answer.metric.name)
     return list(dict.fromkeys(texts))
+
+
+def _is_whole(keys: Mapping[Hashable, Key], key: Hashable) -> bool:
+    """Whether the row is of the whole program."""
+    if isinstance(keys, Paths):
+        return keys.is_root(key, NOT_ROUTINES)
+    return keys[key].timer in NOT_ROUTINES
 
 
 def metric_shown(metric: Metric, value: str) -> Metric:

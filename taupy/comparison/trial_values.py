@@ -116,11 +116,6 @@ class TrialValues:
         return all(values_meant.metric.additive for values_meant in self.meant)
 
     @property
-    def is_measured(self) -> bool:
-        """Whether the metric is measured, not derived, in all trials."""
-        return all(values_meant.metric.source == "measured" for values_meant in self.meant)
-
-    @property
     def trials(self) -> list[int]:
         return [trial for values_meant in self.meant for trial in values_meant.trials]
 
@@ -179,20 +174,6 @@ class TrialValues:
             rows = [row for row, here in enumerate(measured) if here]
             answers.append(answer if all(measured) else answer.taken(rows))
         return answers
-
-    def of_paths(self) -> dict[int, dict[int, float]]:
-        """A measured metric by trial and call path, without calls, which is fast."""
-        of_trials: dict[int, dict[int, float]] = {trial: {} for trial in self.trials}
-        for meant in self.meant:
-            table = metrics.of_meant(
-                self.db, meant, ("trial", "callpath"), counted=(self.stored,)
-            ).table
-            of_code = [of_trials[trial] for trial in table.labels["trial"]]
-            paths, column = table.row_labels("callpath"), table.column(self.stored, meant.sums[0])
-            for code, path, number in zip(table.codes["trial"], paths, column, strict=True):
-                if number is not None:
-                    of_code[code][path] = number
-        return of_trials
 
     # --- values ------------------------------------------------------------------
 

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import groupby
 from typing import Any, NamedTuple
 
 from taupy.model.absent import nan_if_none
 from taupy.model.question import EVENTS, Question
-from taupy.model.rows import ThreadRow, TimerRow
-from taupy.profiledb.ancestry import Ancestry
+from taupy.model.rows import ThreadRow
 from taupy.profiledb.database import ProfileDB, of_a_sound_file
-from taupy.profiledb.dimensions import labels, listed, rows_of_ids
+from taupy.profiledb.dimensions import labels, rows_of_ids
 from taupy.profiledb.selector import loosely
 from taupy.profiledb.values import values
 
@@ -24,12 +23,6 @@ _OWN_METADATA = """
 
 _THREADS = """
     SELECT trial_id, node, context, thread, kind, name FROM thread WHERE trial_id IN ({ids})
-"""
-
-_SHARED_TIMERS = """
-    SELECT count(*)
-      FROM (SELECT timer_id FROM trial_timer WHERE trial_id IN ({trials})
-             GROUP BY timer_id HAVING count(*) < {count}) AS partial
 """
 
 _GPUS = """
@@ -125,24 +118,6 @@ def metadata_values(db: ProfileDB, name: str) -> dict[int, str]:
 def metadata_names(db: ProfileDB) -> list[str]:
     """The names of all metadata of all trials."""
     return [name for (name,) in db.rows("SELECT DISTINCT name FROM metadata ORDER BY name")]
-
-
-@of_a_sound_file
-def have_equal_timers(db: ProfileDB, trials: Sequence[int]) -> bool:
-    """Whether all of these trials have the same timers."""
-    count = str(len(set(trials)))
-    sql = _SHARED_TIMERS.replace("{trials}", listed(trials)).replace("{count}", count)
-    return not next(iter(db.rows(sql)))[0]
-
-
-@of_a_sound_file
-def callpath_names(
-    db: ProfileDB, callpaths: Iterable[int]
-) -> dict[int, tuple[TimerRow, list[str]]]:
-    """Each call path's timer, and the names from the root down to it."""
-    wanted = list(callpaths)
-    above = Ancestry.of(db, wanted)
-    return {id: (above.timers[next(above.up(id))], above.names(id)) for id in wanted}
 
 
 @of_a_sound_file

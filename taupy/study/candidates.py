@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 from taupy import units
 from taupy.answers.answer import Nothing
@@ -31,7 +30,7 @@ from taupy.pprof.view import Audience, Cell, Column, Kind, View
 from taupy.profiledb import metrics, query
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.dimensions import heading
-from taupy.study import gains as candidates
+from taupy.study import gains
 from taupy.study.gains import WAYS, Candidate, Way
 from taupy.study.tunable import (
     DIMENSIONS,
@@ -130,18 +129,9 @@ def _by_metric(db: ProfileDB, trial: TrialRow, name: str, options: Options) -> V
         if options.order:
             raise MissingMetric(f"trial {trial.id} has no time to rank by; use --order value")
         order = "value"
-    ranked = candidates.ranked(routines, order, wall, options.target)
-    target = options.target
-    if order == "shortfall" and target is None:
-        target = max(
-            (routine.value for routine in routines if routine.value is not None), default=0.0
-        )
+    target = gains.best(routines) if options.target is None else options.target
+    ranked = gains.ranked(routines, order, wall, target)
     what, score = _score(order, metric.name, metric.unit, target)
-    notes = [*_notes(ranked, options.rows, wall, remark)]
-    lines = [
-        _Line(rank, candidate, candidate.routine.value, _scored(order, candidate.score))
-        for rank, candidate in enumerate(ranked[: options.rows], 1)
-    ]
     shown_as: Kind = "any" if order == "value" else "tau_count"
     if metric.unit == "ns":
         shown_as = "time_ns"
@@ -149,8 +139,15 @@ def _by_metric(db: ProfileDB, trial: TrialRow, name: str, options: Options) -> V
     unit = "" if shown_as == "time_ns" else metric.unit  # a cell of time has its unit
     value = Column("value", shown_as, f"{metric.name}\n{unit}", seen)
     timed = any(routine.time_ns for routine in routines)
-    title = f"TUNING CANDIDATES of trial {trial.id} by {what}:"
-    return _view(title, lines, notes, value, score, timed, heading(options.by))
+    return _view(
+        f"TUNING CANDIDATES of trial {trial.id} by {what}:",
+        ranked[: options.rows],
+        _notes(ranked, options.rows, wall, remark),
+        (value, lambda candidate: candidate.routine.value),
+        score,
+        timed,
+        heading(options.by),
+    )
 
 
 def _usual(db: ProfileDB, trial: TrialRow, by: str) -> str:
@@ -179,21 +176,21 @@ def _usual(db: ProfileDB, trial: TrialRow, by: str) -> str:
     )
 
 
-_LOST = Column("lost_ns", "time_ns", "Time lost")
+_Shown = tuple[Column, Callable[[Candidate], Cell]]
+"""A column, and its cells."""
+
+_LOST: _Shown = (Column("lost_ns", "time_ns", "Time lost"), lambda candidate: candidate.score)
 
 
-def _score(order: Way, name: str, unit: str, target: float | None) -> tuple[str, Column]:
+def _score(order: Way, name: str, unit: str, target: float) -> tuple[str, _Shown]:
     """A description of the ranking, and the score's column."""
     if order == "product":
-        return f"{name} x time", Column("score", "tau_count", f"{name} x time\n{unit}*us")
+        column = Column("score", "tau_count", f"{name} x time\n{unit}*us")
+        return f"{name} x time", (column, lambda candidate: candidate.score / 1000)
     if order == "shortfall":
-        return f"time lost against {name} = {units.tau_count(target or 0)} {unit}", _LOST
+        return f"time lost against {name} = {units.tau_count(target)} {unit}", _LOST
     # The score repeats the value, which has a column already.
-    return name, Column("score", "tau_count", audience="machines")
-
-
-def _scored(order: Way, score: float) -> float:
-    return score / 1000 if order == "product" else score
+    return name, (Column("score", "tau_count", audience="machines"), lambda one: one.score)
 
 
 # --- by the roofs ------------------------------------------------------------
@@ -204,91 +201,74 @@ def _by_roofline(db: ProfileDB, trial: TrialRow, options: Options) -> View:
     from taupy.study.known_roofs import of_trial
 
     placed = of_trial(db, trial, Wishes([*options.ceilings]))
-    with_roof = [under_roof for under_roof in placed if under_roof.roof_share is not None]
-    if not with_roof:
-        processors = ", ".join(
-            dict.fromkeys(under_roof.point.processor or "?" for under_roof in placed)
-        )
+    by_name = {one.point.name: one for one in placed if one.roof_share is not None}
+    if not by_name:
+        processors = ", ".join(dict.fromkeys(one.point.processor or "?" for one in placed))
         raise MissingMetric(
             f"no roofs known for {processors}: measure them with `taupy ceilings`, or "
             "choose a GPU, such as --ceilings H100"
         )
-    of_kernels = with_roof[0].point.of == "kernel"
+    of_kernels = next(iter(by_name.values())).point.of == "kernel"
     groups = ["GPU_KERNEL"] if of_kernels else [group.upper() for group in options.group]
     routines, wall, remark = program(db, trial.id, groups)
-    by_name = {under_roof.point.name: under_roof for under_roof in with_roof}
-    shares = {
-        name: under_roof.roof_share
-        for name, under_roof in by_name.items()
-        if under_roof.roof_share is not None
-    }
-    ranked = candidates.under_roofs(routines, shares, wall)
-    lines = []
-    for rank, candidate in enumerate(ranked[: options.rows], 1):
+    shares = {name: one.roof_share or 0.0 for name, one in by_name.items()}
+    ranked = gains.under_roofs(routines, shares, wall)
+    for candidate in ranked:
         placement = by_name[candidate.routine.name]
         where = f"bound by {placement.limiter}" if placement.limiter else "bound unknown"
         if placement.point.uncounted:
             where = f"at most: {', '.join(placement.point.uncounted)} not counted"
-        percent = 100 * (candidate.routine.value or 0)
-        lines.append(_Line(rank, candidate, percent, candidate.score, where))
+        candidate.routine.remarks.insert(0, where)
     notes = _notes(ranked, options.rows, wall, remark)
-    above = [name for name, under_roof in by_name.items() if under_roof.above_roof]
+    above = [name for name, one in by_name.items() if one.above_roof]
     if above:
         notes.append(f"above the roof: a count or a roof is wrong: {', '.join(above[:5])}")
     title = f"TUNING CANDIDATES of trial {trial.id} by time lost against the roof:"
-    return _view(title, lines, notes, Column("roof_percent", "percent", "% of\nroof"), _LOST)
+    roof = Column("roof_percent", "percent", "% of\nroof")
+    value: _Shown = (roof, lambda candidate: _percent(candidate.routine.value))
+    return _view(title, ranked[: options.rows], notes, value, _LOST)
 
 
 # --- the table ---------------------------------------------------------------
 
 
-class _Line(NamedTuple):
-    """A row of the table; `remark`: stands before the evidence."""
-
-    rank: int
-    candidate: Candidate
-    value: float | None
-    score: float
-    remark: str = ""
-
-
 def _view(
     title: str,
-    lines: Sequence[_Line],
+    ranked: Sequence[Candidate],
     notes: Sequence[str],
-    value: Column,
-    score: Column,
+    value: _Shown,
+    score: _Shown,
     timed: bool = True,
     of: str = "Routine",
 ) -> View:
     """A table with columns for these values and scores; `timed`: whether there are times."""
-    columns: list[tuple[Column, Callable[[_Line], Cell]]] = [
-        (Column("rank", "int", "#"), lambda line: line.rank),
+    columns: list[_Shown] = [
         (Column("routine", heading=of, audience="people"), _shown_name),
-        (Column("timer", audience="machines"), lambda line: line.candidate.routine.name),
-        (Column("groups", audience="machines"), lambda line: line.candidate.routine.groups),
-        (Column("calls", "int", "#Call"), lambda line: line.candidate.routine.calls),
-        (Column("time_ns", "time_ns", "Time"), lambda line: line.candidate.routine.time_ns),
-        (Column("percent", "percent", "%Time"), lambda line: _percent(line.candidate.share)),
-        (value, lambda line: line.value),
-        (score, lambda line: line.score),
-        (Column("saved_ns", "time_ns", "Saved\nat most"), lambda line: line.candidate.saved_ns),
+        (Column("timer", audience="machines"), lambda one: one.routine.name),
+        (Column("groups", audience="machines"), lambda one: one.routine.groups),
+        (Column("calls", "int", "#Call"), lambda one: one.routine.calls),
+        (Column("time_ns", "time_ns", "Time"), lambda one: one.routine.time_ns),
+        (Column("percent", "percent", "%Time"), lambda one: _percent(one.share)),
+        value,
+        score,
+        (Column("saved_ns", "time_ns", "Saved\nat most"), lambda one: one.saved_ns),
         (
             Column("saved_percent", "percent", "% of\nprogram"),
-            lambda line: _percent(line.candidate.saved_share),
+            lambda one: _percent(one.saved_share),
         ),
-        (Column("speedup", "tau_count", "Speedup\nat most"), lambda line: line.candidate.speedup),
+        (Column("speedup", "tau_count", "Speedup\nat most"), lambda one: one.speedup),
         (Column("evidence", heading="Evidence", sentence=True), _evidence),
     ]
     shown = [
         replace(column, audience="machines") if not timed and column.name in _OF_TIME else column
         for column, _ in columns
     ]
-    return View(title, shown, [[cell(line) for _, cell in columns] for line in lines], notes)
+    rows = [[rank, *(cell(one) for _, cell in columns)] for rank, one in enumerate(ranked, 1)]
+    return View(title, [Column("rank", "int", "#"), *shown], rows, notes)
 
 
-def _shown_name(line: _Line) -> str:
-    routine = line.candidate.routine
+def _shown_name(candidate: Candidate) -> str:
+    routine = candidate.routine
     return routine.name if is_kernel(routine.groups) else routine.short
 
 
@@ -296,15 +276,12 @@ def _percent(share: float | None) -> float | None:
     return None if share is None else 100 * share
 
 
-def _evidence(line: _Line) -> str:
-    routine = line.candidate.routine
-    parts = [line.remark] if line.remark else []
-    parts += routine.remarks
-    parts += [
+def _evidence(candidate: Candidate) -> str:
+    measured = [
         f"{name} {value:.4g}" + (f" {unit}" if unit != "ratio" else "")
-        for name, (value, unit) in routine.evidence.items()
+        for name, (value, unit) in candidate.routine.evidence.items()
     ]
-    return "; ".join(parts)
+    return "; ".join([*candidate.routine.remarks, *measured])
 
 
 def _notes(ranked: Sequence[Candidate], limit: int | None, wall: float, remark: str) -> list[str]:

@@ -17,22 +17,23 @@ A percentage is always a change. `analysis/significance.py` decides whether ther
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, get_args
 
 from taupy.analysis import significance
+from taupy.analysis.compare import median
 from taupy.analysis.significance import Interval
 from taupy.errors import UsageError
+from taupy.model.metric import Metric
 
 Scope = Literal["all", "total", "each"]
 Value = Literal["inclusive", "exclusive"]
 Verdict = Literal["fails", "undecided", "passes"]
 VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
 """The worst first."""
-
-Place = Literal["beyond", "within", "across"]
 
 COUNTS = ("calls", "subroutines")
 """Quantities that are counted, not timed: if all runs agree, there is no noise."""
@@ -167,8 +168,6 @@ def parse(text: str) -> Condition:
             f"--fail-on '{text}': '{match['sense']}' is for changes to {says}; "
             f"write {match['sense']} {'+' if rises else '-'}{abs(amount):g}{match['unit'] or ''}"
         )
-    scopes: dict[str | None, Scope] = {"total": "total", "each": "each"}
-    values: dict[str | None, Value] = {"inclusive": "inclusive", "exclusive": "exclusive"}
     return Condition(
         text=text.strip(),
         metric=_unquoted(match["metric"]) or "",
@@ -176,8 +175,8 @@ def parse(text: str) -> Condition:
         amount=amount / 100 if percent else amount,
         percent=percent,
         change=change,
-        scope="each" if pattern is not None else scopes.get(match["scope"], "all"),
-        value=values.get(match["value"]),
+        scope="each" if pattern is not None else match["scope"] or "all",  # type: ignore[arg-type]
+        value=match["value"],  # type: ignore[arg-type]
         pattern=pattern,
         unit="" if percent else match["unit"] or "",
         of_event=of_event,
@@ -196,6 +195,24 @@ class RowRuns(NamedTuple):
     second: tuple[float, ...]
 
 
+class Applies(NamedTuple):
+    """The rows that a condition applies to.
+
+    Attributes:
+        metric: metric of the values; `own`: exceptions by row.
+        left: names of rows missing in some run.
+        warnings: where the names of the sides hardly match.
+        kernels: full names of the kernels among the rows.
+    """
+
+    rows: list[RowRuns]
+    metric: Metric
+    left: Sequence[str] = ()
+    own: Mapping[str, Metric] = {}
+    warnings: Sequence[str] = ()
+    kernels: Sequence[str] = ()
+
+
 class Ruling(NamedTuple):
     """The outcome of one condition for one row.
 
@@ -206,6 +223,7 @@ class Ruling(NamedTuple):
         p: p-value of a change no larger than the limit, adjusted for all rows of the condition;
             None if not tested.
         why: the basis of the verdict, if that is not p.
+        metric: of the values.
     """
 
     condition: Condition
@@ -217,6 +235,7 @@ class Ruling(NamedTuple):
     change: float | None = None
     interval: Interval | None = None
     p: float | None = None
+    metric: Metric = Metric("", "")
 
     @property
     def rank(self) -> int:
@@ -244,10 +263,59 @@ def judged(
         rows: rows that every run has.
         families: how many conditions share `alpha`.
     """
-    amount = condition.in_unit(unit)
+    amount, level = condition.in_unit(unit), alpha / families
     candidates = list(rows)
-    tests = _Tests(condition, amount, alpha, families, candidates)
-    return in_order([_ruling(condition, row, amount, tests) for row in candidates])
+    exact = [exact_ruling(condition, row, amount) for row in candidates]
+    noisy = [row for row, ruling in zip(candidates, exact, strict=True) if ruling is None]
+    # The first side is moved to the limit (`> +5%`: times 1.05). The test of all rows together is
+    # then whether the second side differs from it.
+    limits = [
+        [value + (amount * abs(value) if condition.percent else amount) for value in row.first]
+        for row in noisy
+    ]
+    p: Sequence[float | None] = [None] * len(noisy)
+    if noisy and significance.can_tell(len(noisy[0].first), len(noisy[0].second), level):
+        p = significance.tested(limits, [row.second for row in noisy]).adjusted
+    tested = (
+        _tested(condition, row, limit, p_of_row, alpha, level)
+        for row, limit, p_of_row in zip(noisy, limits, p, strict=True)
+    )
+    return in_order([ruling or next(tested) for ruling in exact])
+
+
+def _tested(
+    condition: Condition,
+    row: RowRuns,
+    limit: Sequence[float],
+    p: float | None,
+    alpha: float,
+    level: float,
+) -> Ruling:
+    """The ruling by where the interval of the change lies, as seen from the limit."""
+    first, second = median(row.first), median(row.second)
+    verdict: Verdict = "undecided"
+    why = ""
+    if p is None:
+        why = _too_few(len(row.first), len(row.second), level)
+    else:
+        apart = significance.difference_interval(limit, row.second, 1 - alpha)
+        low, high = (apart.low, apart.high) if apart else (-math.inf, math.inf)
+        if not condition.rises:
+            low, high = -high, -low
+        if high <= 0:
+            verdict = "passes"
+        elif low <= 0:
+            why = "the limit is inside the interval; more runs narrow it"
+        elif p <= level:
+            verdict = "fails"
+        else:
+            why = "with so many rows, one may be this far beyond by chance"
+    change, interval = relative_change(first, second), None
+    if len(row.first) > 1 and len(row.second) > 1:
+        interval = significance.ratio_interval(row.first, row.second, 1 - alpha)
+    if interval is not None:
+        change = median([y / x for x in row.first for y in row.second]) - 1
+    return Ruling(condition, row.name, first, second, verdict, why, change, interval, p)
 
 
 def in_order(rulings: Iterable[Ruling]) -> list[Ruling]:
@@ -256,13 +324,10 @@ def in_order(rulings: Iterable[Ruling]) -> list[Ruling]:
 
 
 def exact_ruling(condition: Condition, row: RowRuns, amount: float) -> Ruling | None:
-    """The ruling without a test: on a value itself, or on counts that agree in all runs.
-
-    None if noise must be distinguished from a change.
-    """
-    from taupy.analysis.compare import median
-
-    if condition.change and not _exact(condition, row):
+    """The ruling without a test: on a value itself, or on counts that agree in all runs of each
+    side. None if noise must be distinguished from a change."""
+    agree = len(set(row.first)) == 1 and len(set(row.second)) == 1
+    if condition.change and not (condition.counted and agree):
         return None
     why = "all runs agree" if condition.change else "the median itself"
     return without_test(condition, row.name, median(row.first), median(row.second), amount, why)
@@ -277,13 +342,12 @@ def without_test(
     why: str = "",
 ) -> Ruling:
     """The ruling on values without noise; undecided if a kernel's code does not tell one."""
-    nan = float("nan")
     met = condition.met(first, second, amount)
     return Ruling(
         condition,
         name,
-        first=nan if first is None else first,
-        second=nan if second is None else second,
+        first=math.nan if first is None else first,
+        second=math.nan if second is None else second,
         verdict="undecided" if met is None else "fails" if met else "passes",
         why="the code does not tell" if met is None else why,
         change=relative_change(first, second),
@@ -297,90 +361,7 @@ def relative_change(first: float | None, second: float | None) -> float | None:
 
 def unjudged(condition: Condition) -> Ruling:
     """The ruling on a condition that no row of both sides meets: it is not passed."""
-    nan = float("nan")
-    return Ruling(condition, "(nothing)", nan, nan, verdict="undecided", why=NOTHING)
-
-
-class _Tests:
-    """The tests of all rows of a condition against its limit, made together.
-
-    The first side's values are moved to the limit (`> +5%`: times 1.05). The test is then
-    whether the second side differs from them.
-    """
-
-    def __init__(
-        self,
-        condition: Condition,
-        amount: float,
-        alpha: float,
-        families: int,
-        rows: Sequence[RowRuns],
-    ) -> None:
-        self.alpha = alpha
-        self.level = alpha / families
-        self._p: dict[int, float] = {}  # by identity: names may be equal
-        self._limit: dict[int, tuple[float, ...]] = {}
-        to_test = [row for row in rows if condition.change and not _exact(condition, row)]
-        if not to_test:
-            return
-        for row in to_test:
-            self._limit[id(row)] = tuple(
-                value + (amount * abs(value) if condition.percent else amount)
-                for value in row.first
-            )
-        if significance.can_tell(len(to_test[0].first), len(to_test[0].second), self.level):
-            result = significance.tested(
-                [self._limit[id(row)] for row in to_test], [row.second for row in to_test]
-            )
-            self._p = {id(row): p for row, p in zip(to_test, result.adjusted, strict=True)}
-
-    def p(self, row: RowRuns) -> float | None:
-        """The probability that chance alone puts a row so far from the limit, corrected for all
-        rows."""
-        return self._p.get(id(row))
-
-    def place(self, row: RowRuns, rises: bool, confidence: float) -> Place:
-        """Where the interval of the change lies, as seen from the limit."""
-        apart = significance.difference_interval(self._limit[id(row)], row.second, confidence)
-        if apart is None:
-            return "across"
-        low, high = (apart.low, apart.high) if rises else (-apart.high, -apart.low)
-        return "beyond" if low > 0 else "within" if high <= 0 else "across"
-
-
-def _ruling(condition: Condition, row: RowRuns, amount: float, tests: _Tests) -> Ruling:
-    from taupy.analysis.compare import median
-
-    if (ruling := exact_ruling(condition, row, amount)) is not None:
-        return ruling
-    first, second = median(row.first), median(row.second)
-    verdict: Verdict
-    p, interval = tests.p(row), None
-    if p is None:
-        verdict, why = "undecided", _too_few(len(row.first), len(row.second), tests.level)
-    else:
-        place = tests.place(row, condition.rises, 1 - tests.alpha)
-        if place == "within":
-            verdict, why = "passes", ""
-        elif place == "beyond" and p <= tests.level:
-            verdict, why = "fails", ""
-        elif place == "beyond":
-            verdict, why = "undecided", "with so many rows, one may be this far beyond by chance"
-        else:
-            verdict, why = "undecided", "the limit is inside the interval; more runs narrow it"
-    change = relative_change(first, second)
-    if len(row.first) > 1 and len(row.second) > 1:
-        interval = significance.ratio_interval(row.first, row.second, 1 - tests.alpha)
-        if interval is not None:
-            change = median([y / x for x in row.first for y in row.second]) - 1
-    return Ruling(
-        condition, row.name, first, second, verdict, why, change=change, interval=interval, p=p
-    )
-
-
-def _exact(condition: Condition, row: RowRuns) -> bool:
-    """Whether this is a count without noise: all runs of each side agree."""
-    return condition.counted and len(set(row.first)) == 1 and len(set(row.second)) == 1
+    return Ruling(condition, "(nothing)", math.nan, math.nan, "undecided", NOTHING)
 
 
 def _too_few(first: int, second: int, alpha: float) -> str:
@@ -394,7 +375,5 @@ def _too_few(first: int, second: int, alpha: float) -> str:
 
 def outcome(rulings: Sequence[Ruling]) -> int:
     """The exit code: `FAILED` if any row fails, else `UNDECIDED` if any is undecided, else 0."""
-    verdicts = {ruling.verdict for ruling in rulings}
-    if "fails" in verdicts:
-        return FAILED
-    return UNDECIDED if "undecided" in verdicts else 0
+    worst = min((ruling.rank for ruling in rulings), default=len(VERDICTS) - 1)
+    return (FAILED, UNDECIDED, 0)[worst]

@@ -105,6 +105,11 @@ def _by_name(answer: Answer) -> list[tuple[tuple[str, str, str], int, float]]:
     return [row for row in rows if row[2] == row[2]]
 
 
+def best(listed: Sequence[Routine]) -> float:
+    """The largest value of the routines; 0 if none has one."""
+    return max((routine.value for routine in listed if routine.value is not None), default=0.0)
+
+
 def ranked(
     listed: Sequence[Routine], way: Way, wall_ns: float, target: float | None = None
 ) -> list[Candidate]:
@@ -116,22 +121,21 @@ def ranked(
         wall_ns: time of the program.
         target: for a shortfall; None for the best value of the routines.
     """
-    if way == "shortfall" and target is None:
-        target = max(
-            (routine.value for routine in listed if routine.value is not None), default=None
-        )
+    target = best(listed) if target is None else target
     total = sum(routine.time_ns or 0 for routine in listed)
     candidates = []
     for routine in listed:
         if routine.value is None or (way != "value" and not routine.time_ns):
             continue
-        lost = 1.0
+        time, lost = routine.time_ns or 0, 1.0
         if way == "shortfall":
-            lost = max(0.0, 1 - routine.value / target) if target and target > 0 else 0.0
-            score = (routine.time_ns or 0) * lost
-        else:
-            score = routine.value * (routine.time_ns or 0) if way == "product" else routine.value
-        candidates.append(_candidate(routine, score, lost, total, wall_ns))
+            lost = max(0.0, 1 - routine.value / target) if target > 0 else 0.0
+        score = {"product": routine.value * time, "shortfall": time * lost}.get(way, routine.value)
+        saved = None if routine.longest_ns is None else routine.longest_ns * lost
+        if saved is not None and wall_ns > 0:
+            saved = min(saved, wall_ns)
+        own = time / total if routine.time_ns is not None and total > 0 else None
+        candidates.append(Candidate(routine, score, own, saved, *amdahl(saved, wall_ns)))
     return sorted(candidates, key=lambda candidate: (-candidate.score, candidate.routine.name))
 
 
@@ -143,24 +147,7 @@ def under_roofs(
     Args:
         roof_share: routine -> share of the roof; above 1 counts as 1.
     """
-    total = sum(routine.time_ns or 0 for routine in listed)
-    candidates = []
     for routine in listed:
-        share = roof_share.get(routine.name)
-        if share is None or math.isnan(share) or not routine.time_ns:
-            continue
-        routine.value = share
-        lost = max(0.0, 1 - share)
-        candidates.append(_candidate(routine, routine.time_ns * lost, lost, total, wall_ns))
-    return sorted(candidates, key=lambda candidate: (-candidate.score, candidate.routine.name))
-
-
-def _candidate(
-    routine: Routine, score: float, lost: float, total: float, wall_ns: float
-) -> Candidate:  # fmt: skip
-    saved = None if routine.longest_ns is None else routine.longest_ns * lost
-    if saved is not None and wall_ns > 0:
-        saved = min(saved, wall_ns)
-    share, speedup = amdahl(saved, wall_ns)
-    own = routine.time_ns / total if routine.time_ns is not None and total > 0 else None
-    return Candidate(routine, score, own, saved, share, speedup)
+        share = roof_share.get(routine.name, math.nan)
+        routine.value = None if math.isnan(share) else share
+    return ranked(listed, "shortfall", wall_ns, target=1.0)

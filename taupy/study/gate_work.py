@@ -4,14 +4,13 @@ operations, or stated. These are user events, not a metric."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
 from taupy.comparison.sides import Side
 from taupy.model.metric import Metric
 from taupy.model.work import LEVEL_OF, PRECISION_OF, TrialWork
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.roofline_query import trial_work
-from taupy.study.conditions import Condition, RowRuns
+from taupy.study.conditions import Applies, Condition, RowRuns
 
 _UNITS = {"flop": "flop", "bytes": "B"}
 _STATED = {
@@ -20,20 +19,12 @@ _STATED = {
 }
 
 
-class Noted(NamedTuple):
-    """The rows of a condition, and the names that not every run has."""
-
-    rows: list[RowRuns]
-    metric: Metric
-    left: list[str]
-
-
 def noted(
     db: ProfileDB,
     sides: Sequence[Side],
     condition: Condition,
     is_meant: Callable[[str, str], bool] | None,
-) -> Noted | None:
+) -> Applies | None:
     """None if a run has no such work. Routines of two scripts pair by their short names.
 
     Args:
@@ -55,7 +46,7 @@ def noted(
         else:
             label = name or "total on the host"
             rows.append(RowRuns(label, tuple(values[:first]), tuple(values[first:])))
-    return Noted(rows, Metric(condition.metric, _UNITS[condition.metric]), left)
+    return Applies(rows, Metric(condition.metric, _UNITS[condition.metric]), left)
 
 
 def _sums(

@@ -20,8 +20,8 @@ from taupy.model.rows import TimerRow
 from taupy.pprof.selection import name_test
 from taupy.pprof.view import Cell, Column, View
 from taupy.study import conditions as gate
-from taupy.study.conditions import Condition
-from taupy.study.gate import Judged, Judgement
+from taupy.study.conditions import Condition, Ruling
+from taupy.study.gate import Judgement
 from taupy.study.kernel_quantities import QUANTITIES, Quantity
 from taupy.units import listing, several
 
@@ -71,9 +71,8 @@ def pairs(
     Returns:
         The pairs by name, and notes on chips that one side lacks.
     """
-    sides = [_by_chip(side.codes) for side in (first, second)]
-    old, new = sides
-    both = sorted(set(old) & set(new), key=float)
+    old, new = _by_chip(first.codes), _by_chip(second.codes)
+    both = sorted(old.keys() & new.keys(), key=float)
     chips = [(chip, chip) for chip in both]
     if not both and len(old) == len(new) == 1:
         chips = [(next(iter(old)), next(iter(new)))]
@@ -128,40 +127,33 @@ def judge(judged_pairs: Sequence[Pair], conditions: Sequence[Condition]) -> Judg
     Raises:
         UsageError: a quantity does not exist, or no kernel has that name.
     """
-    judged: list[Judged] = []
+    judged: list[Ruling] = []
     apart: list[str] = []
     for condition in conditions:
-        quantity = _quantity(condition)
-        metric = Metric(quantity.name, quantity.unit)
+        if condition.metric not in QUANTITIES or condition.value or condition.of_event:
+            raise UsageError(
+                f"--fail-on '{condition.text}': code has no {condition.metric} "
+                f"(it has: {', '.join(QUANTITIES)})"
+            )
+        quantity = QUANTITIES[condition.metric]
         limit = condition.in_unit(quantity.unit)
-        alone = []
-        before = len(judged)
+        worst, alone = [], []
         for name, couples in _rows(judged_pairs, condition, quantity):
             rulings = [gate.without_test(condition, name, *couple, limit) for couple in couples]
             if rulings:
-                worst = min(rulings, key=lambda ruling: ruling.rank)
-                judged.append(Judged(worst, metric))
+                worst.append(min(rulings, key=lambda ruling: ruling.rank))
             else:
                 alone.append(name)
-        if len(judged) == before:
-            judged.append(Judged(gate.unjudged(condition), metric))
+        metric = Metric(quantity.name, quantity.unit)
+        judged += [ruling._replace(metric=metric) for ruling in worst or [gate.unjudged(condition)]]
         if alone:
             shown = listing(alone, 5)
             apart.append(f"'{condition.text}': not judged, because on one side only: {shown}")
-    return Judgement(sorted(judged, key=lambda entry: entry.ruling.rank), apart)
+    return Judgement(sorted(judged, key=lambda ruling: ruling.rank), apart)
 
 
 _Couple = tuple[float | None, float | None]
 """Both sides' values; None if the code does not tell, or a side lacks the kernel."""
-
-
-def _quantity(condition: Condition) -> Quantity:
-    if condition.metric not in QUANTITIES or condition.value or condition.of_event:
-        raise UsageError(
-            f"--fail-on '{condition.text}': code has no {condition.metric} "
-            f"(it has: {', '.join(QUANTITIES)})"
-        )
-    return QUANTITIES[condition.metric]
 
 
 def _rows(

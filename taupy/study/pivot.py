@@ -12,9 +12,10 @@ name. Labels within a trial: routine, kernel, group, file, module.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple, get_args
+from typing import Any, NamedTuple, get_args
 
 from taupy.analysis.match import LEVELS, Key, Level, NameTable
 from taupy.comparison.comparison import metric_shown
@@ -29,7 +30,7 @@ from taupy.model.kernel_names import is_kernel
 from taupy.model.metric import NOT_ROUTINES, Metric
 from taupy.model.options import Asked, option, texts
 from taupy.model.question import COUNTS
-from taupy.model.rows import TimerRow, TrialRow
+from taupy.model.rows import TrialRow
 from taupy.profiledb import selector, trial_facts
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.dimensions import WITHIN, written
@@ -208,10 +209,9 @@ def pivot_table(db: ProfileDB, selectors: Sequence[str], layout: Layout) -> Pivo
     if not trials:
         raise NoSuchTrial(f"{db.path} has no trials; `taupy run SCRIPT` adds one")
     layout = layout.with_metric()
-    labels = _Labels(db, trials, layout)
+    labels = _labels_of(db, trials, (*layout.rows, *layout.columns))
     of_metrics = [_Cells(db, trials, layout, labels, cell) for cell in layout.cells]
-    entries = [entry for cells in of_metrics for entry in cells.entries()]
-    table = pivoted(entries, layout.across)
+    table = pivoted((entry for cells in of_metrics for entry in cells.entries()), layout.across)
     notes = [note for cells in of_metrics for note in cells.notes]
     metrics = {cells.name: cells.metric for cells in of_metrics}
     if not table.rows:
@@ -234,53 +234,46 @@ def pivot_table(db: ProfileDB, selectors: Sequence[str], layout: Layout) -> Pivo
     return PivotTable(table, layout, metrics, notes, list(warnings))
 
 
-# --- labels --------------------------------------------------------------------
-
-
-class _Labels:
-    """The labels of trials for the dimensions of a layout."""
-
-    def __init__(self, db: ProfileDB, trials: Sequence[TrialRow], layout: Layout) -> None:
-        self._of: dict[str, dict[int, str]] = {}
-        for name in (*layout.rows, *layout.columns):
-            if name not in (*ROW_DIMENSIONS, METRIC):
-                self._of[name] = self._labels(db, trials, name)
-
-    def _labels(self, db: ProfileDB, trials: Sequence[TrialRow], name: str) -> dict[int, str]:
-        if name == "gpu":
-            models = trial_facts.gpu_models(db, [trial.id for trial in trials])
-            return {trial: model or "no GPU" for trial, model in models.items()}
-        label_of: dict[str, Callable[[TrialRow], str]] = {
-            "application": lambda trial: trial.application,
-            "experiment": lambda trial: trial.experiment,
-            "trial": lambda trial: trial.name,
-            "id": lambda trial: str(trial.id),
-            "state": lambda trial: trial.state,
-            "tag": lambda trial: ", ".join(trial.tags) or NOTHING,
+def _labels_of(
+    db: ProfileDB, trials: Sequence[TrialRow], names: Sequence[str]
+) -> dict[int, dict[str, str]]:
+    """Trial -> those of these labels that are its own -> their values."""
+    models = trial_facts.gpu_models(db, [trial.id for trial in trials]) if "gpu" in names else {}
+    labels: dict[int, dict[str, str]] = {}
+    for trial in trials:
+        labels[trial.id] = {
+            "application": trial.application,
+            "experiment": trial.experiment,
+            "trial": trial.name,
+            "id": str(trial.id),
+            "state": trial.state,
+            "tag": ", ".join(trial.tags) or NOTHING,
+            "gpu": models.get(trial.id) or "no GPU",
         }
-        if name in label_of:
-            return {trial.id: label_of[name](trial) for trial in trials}
+    for name in names:
+        if name in (*ROW_DIMENSIONS, METRIC, *labels[trials[0].id]):
+            continue
         wanted = "Hostname" if name == "host" else name.removeprefix("meta.")
         values = trial_facts.metadata_values(db, wanted)
-        with_value = {trial.id: values[trial.id] for trial in trials if trial.id in values}
-        if not with_value:
+        if values.keys().isdisjoint(labels):
             near = nearest(wanted, trial_facts.metadata_names(db), 4)
             more = f", metadata such as {', '.join(map(visible, near))}" if near else ""
             raise UsageError(
                 f"'{name}' is not a label of these trials (labels: "
                 f"{', '.join((*TRIAL_DIMENSIONS, *ROW_DIMENSIONS, METRIC))}{more})"
             )
-        return {trial.id: with_value.get(trial.id, NOTHING) for trial in trials}
-
-    def of_trial(self, names: Sequence[str], trial: int, metric: str) -> tuple[str | None, ...]:
-        """The labels that follow from a trial; None where they follow from its timers."""
-        return tuple(
-            metric if name == METRIC else self._of[name][trial] if name in self._of else None
-            for name in names
-        )
+        for id, own in labels.items():
+            own[name] = values.get(id, NOTHING)
+    return labels
 
 
-# --- cells ---------------------------------------------------------------------
+class _Valued(NamedTuple):
+    """A trial's value under these labels of its timers; `time_ns`: what a peak needs."""
+
+    trial: TrialRow
+    labels: dict[str, str]
+    value: float
+    time_ns: float | None = None
 
 
 class _Cells:
@@ -295,33 +288,32 @@ class _Cells:
         db: ProfileDB,
         trials: Sequence[TrialRow],
         layout: Layout,
-        labels: _Labels,
+        labels: Mapping[int, Mapping[str, str]],
         name: str,
     ) -> None:
         self.db = db
         self.layout = layout
-        self.labels = labels
         self.name = name
+        self.warnings: list[str] = []
         self._notes: list[str] = []
         self._peaks: Peaks | None = None
-        self.warnings: list[str] = []
-        self.timer_names = [
-            name for name in (*layout.rows, *layout.columns) if name in ROW_DIMENSIONS
-        ]
+        self._trials = {trial.id: trial for trial in trials}
+        self._labels = {trial: {**own, METRIC: name} for trial, own in labels.items()}
+        self._within = [name for name in (*layout.rows, *layout.columns) if name in ROW_DIMENSIONS]
         if name == DURATION:
-            if self.timer_names or layout.group or layout.filter:
+            if self._within or layout.group or layout.filter:
                 raise UsageError("trials have a duration; routines and kernels do not: use time")
-            self.trials = list(trials)
             self.metric = Metric(DURATION, "ns")
             return
-        ids = [trial.id for trial in trials]
-        of_steps = "step" in self.timer_names
-        values = TrialValues.of(db, ids, name, layout.value, lenient=True, of_steps=of_steps)
-        having = set(values.trials)
-        self.trials = [trial for trial in trials if trial.id in having]
+        of_steps = "step" in self._within
+        values = TrialValues.of(
+            db, self._trials, name, layout.value, lenient=True, of_steps=of_steps
+        )
         self.metric = metric_shown(values.metric, layout.value)
-        if missing := values.missing:
-            self._notes.append(lacking_note(missing, f"{len(trials)} trials", name))
+        for trial in values.missing:
+            del self._trials[trial]
+        if values.missing:
+            self._notes.append(lacking_note(values.missing, f"{len(trials)} trials", name))
         if layout.peak:
             self._peaks = Peaks(db, values.metric, layout.value, layout.ceiling)
             self.metric = Metric(self.metric.name, "%")
@@ -334,25 +326,21 @@ class _Cells:
         return [*self._notes, *(self._peaks.notes if self._peaks is not None else ())]
 
     def entries(self) -> Iterator[Entry]:
-        if self.name == DURATION:
-            for trial in self.trials:
-                yield self._entry(trial.id, {}, float(trial.duration_ns))
-        elif self.timer_names:
-            yield from self._of_timers()
-        else:
-            yield from self._totals()
-
-    def _entry(self, trial: int, of_timer: dict[str, str], value: float) -> Entry:
-        def filled(names: Sequence[str]) -> Labels:
-            own_labels = self.labels.of_trial(names, trial, self.name)
-            return tuple(
-                of_timer[name] if label is None else label
-                for name, label in zip(names, own_labels, strict=True)
+        for trial, of_timer, value, time_ns in self._valued():
+            own = {**self._labels[trial.id], **of_timer}
+            row, column = (
+                tuple(own[name] for name in names)
+                for names in (self.layout.rows, self.layout.columns)
             )
+            share = value if self._peaks is None else self._peaks.share(trial, value, time_ns)
+            yield Entry(row, column, share)
 
-        return Entry(filled(self.layout.rows), filled(self.layout.columns), value)
+    def _valued(self) -> Iterable[_Valued]:
+        if self.name == DURATION:
+            return [_Valued(row, {}, float(row.duration_ns)) for row in self._trials.values()]
+        return self._of_timers() if self._within else self._totals()
 
-    def _totals(self) -> Iterator[Entry]:
+    def _totals(self) -> Iterator[_Valued]:
         """The total of each trial, or of the selected routines: of its host threads or, if they
         have none, of its GPUs."""
         value: Value = self.layout.value if self.layout.value in COUNTS else "exclusive"
@@ -361,118 +349,84 @@ class _Cells:
         limits = self.values.limits(self.layout.group, self.layout.filter)
         kinds: tuple[Where, ...] = ("host", "gpu")
         for where in kinds:
-            if len(numbers) == len(self.trials):
+            if len(numbers) == len(self._trials):
                 break
             for answer in whole.answers(where=where, limits=limits, calls=False):
                 for trial, runs in whole.runs(answer, [""] * len(answer), where).items():
                     for number in runs.values.values():
                         numbers.setdefault(trial, (number, runs.times.get("")))
-        for row in self.trials:
-            if row.id in numbers:
-                yield self._entry(row.id, {}, self._share(row, *numbers[row.id]))
+        return (_Valued(row, {}, *numbers[id]) for id, row in self._trials.items() if id in numbers)
 
-    def _of_timers(self) -> Iterator[Entry]:
-        values, where = self.values, self._where
-        limits = values.limits(self.layout.group, self.layout.filter)
-        named = where is not None
-        own = [name for name in self.timer_names if name not in ("routine", "kernel")]
-        of_sides = values.answers(*(["timer"] if named else []), *own, where=where, limits=limits)
-        names = self._names(of_sides) if named else {}
-        layers = self._layers() if "layer" in self.timer_names else {}
-        rows = {trial.id: trial for trial in self.trials}
+    def _of_timers(self) -> Iterator[_Valued]:
+        named = [name for name in self._within if name in ("routine", "kernel")]
+        where: Where | None = ("gpu" if "kernel" in named else "host") if named else None
+        by = [*(["timer"] if named else []), *(name for name in self._within if name not in named)]
+        limits = self.values.limits(self.layout.group, self.layout.filter)
+        answers = self.values.answers(*by, where=where, limits=limits)
+        known: dict[str, dict[int, dict[Any, str]]] = {}
+        if named:
+            known |= dict.fromkeys(named, self._names(answers))
+        if "layer" in self._within and self.layout.match != "exact":
+            known["layer"] = self._layers()
         columns: dict[Labels, dict[Hashable, float]] = {}
-        for answer in of_sides:
-            keys = list(self._keys(answer, names, layers))
-            for trial, runs in values.runs(answer, keys, where).items():
-                column = columns.setdefault(self._columns(trial), {})
+        for answer in answers:
+            labels = [_written(answer, name, known.get(name, {})) for name in self._within]
+            keys = list(zip(*labels, strict=True))
+            for trial, runs in self.values.runs(answer, keys, where).items():
+                column = columns.setdefault(self._column(trial), {})
                 for key, number in runs.values.items():
                     column[key] = column.get(key, 0.0) + number
-                for key, number in runs.values.items():
-                    labels = dict(zip(self.timer_names, key, strict=True))  # type: ignore[call-overload]
-                    share = self._share(rows[trial], number, runs.times.get(key))
-                    yield self._entry(trial, labels, share)
+                    of_timer = dict(zip(self._within, key, strict=True))  # type: ignore[call-overload]
+                    yield _Valued(self._trials[trial], of_timer, number, runs.times.get(key))
         if named and self.values.additive:
-            self._warn_of_names(columns)
-
-    def _warn_of_names(self, columns: Mapping[Labels, Mapping[Hashable, float]]) -> None:
-        sides = {
-            "/".join(labels): {
-                key: value
-                for key, value in rows.items()
-                if NOT_ROUTINES.isdisjoint(key)  # type: ignore[arg-type]
+            sides = {
+                "/".join(column): {
+                    key: value
+                    for key, value in of_keys.items()
+                    if NOT_ROUTINES.isdisjoint(key)  # type: ignore[arg-type]
+                }
+                for column, of_keys in columns.items()
             }
-            for labels, rows in columns.items()
-        }
-        self.warnings += names_apart(sides, self.name)
+            self.warnings += names_apart(sides, self.name)
 
-    @property
-    def _where(self) -> Where | None:
-        if "kernel" in self.timer_names:
-            return "gpu"
-        return "host" if "routine" in self.timer_names else None
+    def _column(self, trial: int) -> Labels:
+        """The labels of the trial's column, without those of its timers."""
+        return tuple(self._labels[trial].get(name, "") for name in self.layout.columns)
 
-    def _keys(
-        self,
-        answer: Answer,
-        names: dict[int, dict[TimerRow, str]],
-        layers: dict[int, dict[str, Key]],
-    ) -> Iterator[tuple[Hashable, ...]]:
-        """Labels of each row's timer, in the order of the layout."""
-        table = answer.table
-        columns: list[Iterable[Hashable]] = []
-        for name in self.timer_names:
-            if name in ("routine", "kernel"):
-                pairs = zip(table.row_labels("trial"), answer.timers, strict=True)
-                columns.append([names[trial][timer] for trial, timer in pairs])
-            elif name == "layer" and layers:
-                rows = zip(table.row_labels("trial"), table.row_labels(name), strict=True)
-                keyed = ((layers[trial].get(layer), layer) for trial, layer in rows)
-                columns.append(
-                    [key.short_name if key else written(name, own) for key, own in keyed]
-                )
-            else:
-                columns.append([written(name, label) for label in table.row_labels(name)])
-        return zip(*columns, strict=True)
-
-    def _layers(self) -> dict[int, dict[str, Key]]:
-        """Trial -> layer -> its key, the same for layers that match."""
-        if self.layout.match == "exact":
-            return {}
-        keys = layer_keys(self.values, [{trial.id} for trial in self.trials])
+    def _layers(self) -> dict[int, dict[Any, str]]:
+        """Trial -> layer -> its name, the same for layers that match."""
+        keys = layer_keys(self.values, [{trial} for trial in self._trials])
         self._notes += remarks(keys)
-        return {trial.id: of_trial for trial, of_trial in zip(self.trials, keys, strict=True)}
+        return {
+            trial: {layer: key.short_name for layer, key in own.items()}
+            for trial, own in zip(self._trials, keys, strict=True)
+        }
 
-    def _names(self, of_sides: Sequence[Answer]) -> dict[int, dict[TimerRow, str]]:
+    def _names(self, answers: Sequence[Answer]) -> dict[int, dict[Any, str]]:
         """Trial -> timer -> its name, matched across columns, so that equal names share a row."""
-        sides: dict[Labels, list[int]] = {}
-        for trial in self.trials:
-            sides.setdefault(self._columns(trial.id), []).append(trial.id)
-        side_of = {trial: at for at, ids in enumerate(sides.values()) for trial in ids}
-        trials = [*sides.values()]
-        timers = timers_of_sides(of_sides, trials)
-        keys = matched(self.db, trials, timers, self.layout.match, self.layout.table)
+        columns: dict[Labels, list[int]] = {}
+        for trial in self._trials:
+            columns.setdefault(self._column(trial), []).append(trial)
+        sides = list(columns.values())
+        timers = timers_of_sides(answers, sides)
+        keys = matched(self.db, sides, timers, self.layout.match, self.layout.table)
         spelled = _spelled(key for side in keys for key in side.values())
-        named = [{row: spelled[key.identity] for row, key in side.items()} for side in keys]
-        return {trial: named[side_of[trial]] for trial in side_of}
+        names = [{row: spelled[key.identity] for row, key in side.items()} for side in keys]
+        return {trial: own for side, own in zip(sides, names, strict=True) for trial in side}
 
-    def _columns(self, trial: int) -> Labels:
-        own_labels = self.labels.of_trial(self.layout.columns, trial, self.name)
-        return tuple(label or "" for label in own_labels)
 
-    def _share(self, trial: TrialRow, value: float, time_ns: float | None) -> float:
-        """In percent of the device's peak, if requested; otherwise the value itself."""
-        if self._peaks is None:
-            return value
-        return self._peaks.share(trial, value, time_ns)
+def _written(answer: Answer, name: str, known: Mapping[int, Mapping[Any, str]]) -> list[str]:
+    """The label of each row, by trial the known ones, and others as they are."""
+    by = "timer" if name in ("routine", "kernel") else name
+    rows = zip(answer.table.row_labels("trial"), answer.table.row_labels(by), strict=True)
+    return [known.get(trial, {}).get(label) or written(name, label) for trial, label in rows]
 
 
 def _spelled(keys: Iterable[Key]) -> dict[object, str]:
     """A name for every key: the short name if it is unique, and the full one of a kernel, which
     people see shortened."""
     distinct = {key.identity: key for key in keys}
-    having: dict[str, int] = {}
-    for key in distinct.values():
-        having[key.short_name] = having.get(key.short_name, 0) + 1
+    having = Counter(key.short_name for key in distinct.values())
     return {
         identity: key.short_name
         if having[key.short_name] == 1 and not is_kernel(key.groups)

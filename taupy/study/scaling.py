@@ -7,7 +7,9 @@ the formulas.
 from __future__ import annotations
 
 import math
+from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
+from itertools import product
 from statistics import fmean, median
 from typing import Literal, NamedTuple, get_args
 
@@ -133,12 +135,8 @@ def scaled(
         elif scaling == "weak":
             speedup = None
         runs = samples[value]
-        rows.append(
-            Scaled(
-                *(series, value, len(runs), middle[value], min(runs), max(runs)),
-                *(speedup, efficiency),
-            )
-        )
+        of_runs = len(runs), middle[value], min(runs), max(runs)
+        rows.append(Scaled(series, value, *of_runs, speedup, efficiency))
     return rows
 
 
@@ -173,19 +171,15 @@ def correlations(
         No row if fewer than `LEAST_TRIALS` trials have both, if either does not vary, or if a
         textual fact differs in every trial.
     """
-    rows_of_facts = []
-    for fact, texts in facts.items():
-        for quantity, measured in quantities.items():
-            pairs = [
-                (text, value)
-                for text, value in zip(texts, measured, strict=True)
-                if text is not None and value is not None and math.isfinite(value)
-            ]
-            row = _correlation(fact, quantity, pairs)
-            if row is not None:
-                rows_of_facts.append(row)
-    rows_of_facts.sort(key=lambda row: (-_sureness(row), row.fact, row.quantity))
-    return rows_of_facts
+    rows = []
+    for (fact, texts), (quantity, measured) in product(facts.items(), quantities.items()):
+        pairs = [
+            (text, value)
+            for text, value in zip(texts, measured, strict=True)
+            if text is not None and value is not None and math.isfinite(value)
+        ]
+        rows.append(_correlation(fact, quantity, pairs))
+    return sorted(filter(None, rows), key=lambda row: (-_sureness(row), row.fact, row.quantity))
 
 
 def _sureness(row: Correlation) -> float:
@@ -231,17 +225,8 @@ def _standard(values: Sequence[float]) -> list[float]:
 
 def _ranks(values: Sequence[float]) -> list[float]:
     """Ranks from 1; equal values get the mean of their ranks."""
-    order = sorted(range(len(values)), key=values.__getitem__)
-    ranks = [0.0] * len(values)
-    start = 0
-    while start < len(order):
-        end = start
-        while end + 1 < len(order) and values[order[end + 1]] == values[order[start]]:
-            end += 1
-        for place in order[start : end + 1]:
-            ranks[place] = (start + end) / 2 + 1
-        start = end + 1
-    return ranks
+    ordered = sorted(values)
+    return [(bisect_left(ordered, x) + bisect_right(ordered, x) + 1) / 2 for x in values]
 
 
 def _eta_squared(texts: Sequence[str], values: Sequence[float]) -> float:

@@ -16,11 +16,12 @@ In a notebook, `taupy.open("taupy.db").sweep(over="batch_size")` has methods of 
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import product
 from statistics import median
-from typing import Literal, get_args
+from typing import Literal, NamedTuple, get_args
 
 from taupy.analysis import comparable
 from taupy.comparison.matching import names_apart
@@ -49,14 +50,12 @@ from taupy.study.scaling import (
 from taupy.study.sweep_rows import BalanceRow, OutlierRow, StepsRow, TimerRow, TopRow
 from taupy.study.swept_values import (
     PROGRAM,
-    Measured,
-    SweptSide,
+    Run,
     SweptTimer,
     TimerKey,
     known_phases,
     measured,
     stepped,
-    swept_sides,
     totals,
 )
 from taupy.units import listing, several
@@ -70,7 +69,6 @@ Part = Literal[
 PARTS: tuple[Part, ...] = get_args(Part)
 
 _TIMES = ("ns", "us", "ms", "s")
-_PHASE = "PHASE"
 _MOST_CORRELATED = 20
 
 PEOPLE_ROWS = 10
@@ -157,6 +155,14 @@ class SweepOptions(Asked):
 USUAL = SweepOptions()
 
 
+class Side(NamedTuple):
+    """The runs of a series that share a value of the parameter."""
+
+    series: str
+    value: str
+    runs: list[Run]
+
+
 class Sweep:
     """Trials over a parameter.
 
@@ -173,7 +179,6 @@ class Sweep:
     def __init__(
         self, db: ProfileDB, selectors: Sequence[str] = (), question: SweepOptions = USUAL
     ) -> None:
-        metric, of, baseline = question.metric, question.of, question.baseline
         over = question.over.removeprefix(METADATA) if question.over else last_parameter(db)
         if over is None:
             raise UsageError(
@@ -184,15 +189,13 @@ class Sweep:
         self.over = over
         self.limit = question.rows
         self._path = db.path
-        self._of = of
+        self._of = question.of
         self.counted = selected.counted
-        self.notes = list(selected.notes)
         self.scaling: Scaling = question.scaling or ("strong" if selected.counted else "none")
         self._facts = selected.facts
-        self.notes += _mixed(selected)
+        self.notes = [*selected.notes, *_mixed(selected)]
         ids = [run.trial.id for run in selected.trials]
-        sides = swept_sides(selected)
-        values = TrialValues.of(db, ids, metric, lenient=True)
+        values = TrialValues.of(db, ids, question.metric, lenient=True)
         self.metric = values.metric
         self._additive = values.additive
         is_time = self.metric.unit in _TIMES
@@ -200,121 +203,169 @@ class Sweep:
         if not self._additive:
             self.across = "total"
             self.notes.append(
-                f"{visible(metric)} is a ratio: over threads it is the ratio of the sums, and it "
-                "has no shares"
+                f"{visible(question.metric)} is a ratio: over threads it is the ratio of the sums, "
+                "and it has no shares"
             )
-        if values.missing:
-            self.notes.append(
-                f"omitted {several(len(values.missing), 'trial')} without {visible(metric)} "
-                f"({', '.join(map(str, values.missing[:10]))})"
-            )
-        read = [run for meant in values.meant for run in measured(db, meant, sides, of)]
-        self._measured = sorted(read, key=lambda run: ids.index(run.trial))
-        self._note_part(of, ids)
-        for run in self._measured:
+        self.notes += _omitted(values.missing, question.metric)
+        read = [run for meant in values.meant for run in measured(db, meant, selected, self._of)]
+        self._runs = sorted(read, key=lambda run: ids.index(run.trial))
+        for run in self._runs:
             run.total = self._total(run)
-            run.side.runs.append(run)
-        self.values = in_order([run.side.value for run in self._measured])
-        self.series = list(dict.fromkeys(run.side.series for run in self._measured))
-        self.sides = sorted(
-            (side for side in sides if side.runs),
-            key=lambda side: (self.series.index(side.series), self.values.index(side.value)),
-        )
+        self._note_part(ids)
+        self.values = in_order([run.value for run in self._runs])
+        self.series = list(dict.fromkeys(run.series for run in self._runs))
         if len(self.values) < 2:
-            raise UsageError(f"only one value of {over} has {metric}: a sweep needs at least two")
-        if baseline is not None and baseline not in self.values:
             raise UsageError(
-                f"no trial has {over} = {baseline} for a baseline (values: "
+                f"only one value of {over} has {question.metric}: a sweep needs at least two"
+            )
+        self.baseline = self.values[0] if question.baseline is None else question.baseline
+        if self.baseline not in self.values:
+            raise UsageError(
+                f"no trial has {over} = {self.baseline} for a baseline (values: "
                 f"{', '.join(self.values)})"
             )
-        self.baseline = baseline if baseline is not None else self.values[0]
+        every = (
+            Side(series, value, [r for r in self._runs if (r.series, r.value) == (series, value)])
+            for series, value in product(self.series, self.values)
+        )
+        self.sides = [side for side in every if side.runs]
         self.warnings = self._names_apart() if self._additive else []
 
-    def _note_part(self, of: str | None, ids: Sequence[int]) -> None:
+    def _note_part(self, ids: Sequence[int]) -> None:
         """Note which part of the program is measured."""
-        if any(run.trimmed for run in self._measured):
+        if any(run.trimmed for run in self._runs):
             self.notes.append(
                 f"without imports and start-up: --of {PROGRAM} includes them, --of NAME selects a "
                 "routine or phase"
             )
-        elif of is not None and of != PROGRAM:
-            self.notes.append(f"only {visible(of)} and everything it calls")
-            having = {run.trial for run in self._measured}
-            if left := [trial for trial in ids if trial not in having]:
-                self.notes.append(
-                    f"omitted {several(len(left), 'trial')} without {visible(of)} "
-                    f"({', '.join(map(str, left[:10]))})"
-                )
+        elif self._of is not None and self._of != PROGRAM:
+            having = {run.trial for run in self._runs}
+            self.notes.append(f"only {visible(self._of)} and everything it calls")
+            self.notes += _omitted([trial for trial in ids if trial not in having], self._of)
+
+    def _total(self, run: Run) -> float:
+        """Combine the values of a trial's threads."""
+        threads = (run.threads or run.streams).values()
+        if self.across == "max":
+            return float(max(threads, default=0.0))
+        if self.across == "mean":
+            return sum(threads) / max(len(threads), 1)
+        if self.metric.unit in _TIMES:
+            return float(sum(threads))
+        # Counters of the GPU and the host are added.
+        return run.whole if run.whole == run.whole else 0.0
 
     def _names_apart(self) -> list[str]:
-        texts: list[str] = []
+        texts: dict[str, None] = {}
         for series in self.series:
-            of_series = [side for side in self.sides if side.series == series]
             sums_of: dict[str, dict[Hashable, float]] = {f"{self.over}={self.baseline}": {}}
-            sums_of |= {side.argument: self._sums(side) for side in of_series}
-            texts += names_apart(sums_of, self.metric.name)
-        return list(dict.fromkeys(texts))
-
-    def _sums(self, side: SweptSide) -> dict[Hashable, float]:
-        """The exclusive value of each timer on a side, over all runs."""
-        sums: dict[Hashable, float] = {}
-        for run in side.runs:
-            for key, timer in run.timers.items():
-                if key[1] not in NOT_ROUTINES:
-                    sums[key] = sums.get(key, 0.0) + timer.exclusive.total
-        return sums
+            for side in self.sides:
+                if side.series == series:
+                    sums = sums_of[f"{self.over}={side.value}"] = {}
+                    for key, timer in (pair for run in side.runs for pair in run.timers.items()):
+                        if key[1] not in NOT_ROUTINES:
+                            sums[key] = sums.get(key, 0.0) + timer.exclusive.total
+            texts |= dict.fromkeys(names_apart(sums_of, self.metric.name))
+        return list(texts)
 
     def __repr__(self) -> str:
         return visible(
-            f"<sweep over {self.over}: {len(self._measured)} trials, "
+            f"<sweep over {self.over}: {len(self._runs)} trials, "
             f"{len(self.values)} values, {self.metric.name} [{self.metric.unit}]>"
         )
+
+    @property
+    def is_numeric(self) -> bool:
+        """Whether all values of the parameter are numbers."""
+        return all(as_number(value) is not None for value in self.values)
 
     # --- the operations -------------------------------------------------------
 
     @cached_property
     def _totals(self) -> dict[str, list[Scaled]]:
+        totals: dict[str, dict[str, list[float]]] = {}
+        for side in self.sides:
+            totals.setdefault(side.series, {})[side.value] = [run.total for run in side.runs]
         return {
-            series: scaled(
-                {
-                    side.value: [run.total for run in side.runs]
-                    for side in self.sides
-                    if side.series == series
-                },
-                self.scaling,
-                self.baseline,
-                series,
-            )
-            for series in self.series
+            series: scaled(samples, self.scaling, self.baseline, series)
+            for series, samples in totals.items()
         }
 
     def totals(self) -> list[Scaled]:
         """The whole program: median over runs, speed-up, relative efficiency."""
-        return [row for series in self.series for row in self._totals[series]]
+        return [row for rows in self._totals.values() for row in rows]
 
     def steps(self) -> list[StepsRow]:
         """The steps of a training: their time, samples per second, memory."""
         with opened(self._path) as db:
-            of_runs = {run.trial: stepped(db, run.trial) for run in self._measured}
+            of_runs = {run.trial: stepped(db, run.trial) for run in self._runs}
         rows = []
         for side in self.sides:
-            with_steps = filter(None, (of_runs[run.trial] for run in side.runs))
-            columns = list(zip(*with_steps, strict=True))
-            medians = [
-                median(numbers) if (numbers := [x for x in column if x is not None]) else None
-                for column in columns
-            ]
+            columns = [*zip(*filter(None, (of_runs[run.trial] for run in side.runs)), strict=True)]
+            present = ([x for x in column if x is not None] for column in columns)
+            medians = [median(numbers) if numbers else None for numbers in present]
             if columns:
                 rows.append(StepsRow(side.series, side.value, len(columns[0]), *medians))  # type: ignore[arg-type]
         return rows
 
     def routines(self) -> list[TimerRow]:
         """The same by routine, exclusive; the largest at any value come first."""
-        return self._by_timer("exclusive", phases=False)
+        return self._by_timer("exclusive", {run.trial: run.timers for run in self._runs})
 
     def phases(self) -> list[TimerRow]:
-        """The same by phase, inclusive."""
-        return self._by_timer("inclusive", phases=True)
+        """The same by phase, inclusive: those that the program named, and in times those of
+        trainings."""
+        phases = {
+            run.trial: {
+                key: timer
+                for key, timer in run.timers.items()
+                if "PHASE" in timer.groups.split("|")
+            }
+            for run in self._runs
+        }
+        if self.metric.name == TIME.name and self._of in (None, PROGRAM):
+            with opened(self._path) as db:
+                phases = {trial: known_phases(db, trial) | own for trial, own in phases.items()}
+        return self._by_timer("inclusive", phases)
+
+    def _by_timer(
+        self,
+        which: Literal["inclusive", "exclusive"],
+        timers: Mapping[int, Mapping[TimerKey, SweptTimer]],
+    ) -> list[TimerRow]:
+        by_key: list[list[TimerRow]] = []
+        for key in dict.fromkeys(key for of_run in timers.values() for key in of_run):
+            rows: list[TimerRow] = []
+            for series in self.series:
+                rows += self._timer_rows(key, series, which, timers)
+            if any(row.median for row in rows):
+                by_key.append(rows)
+        by_key.sort(key=lambda rows: (-max(row.share or row.median for row in rows), rows[0].timer))
+        return [row for rows in by_key for row in rows]
+
+    def _timer_rows(
+        self,
+        key: TimerKey,
+        series: str,
+        which: Literal["inclusive", "exclusive"],
+        timers: Mapping[int, Mapping[TimerKey, SweptTimer]],
+    ) -> Iterator[TimerRow]:
+        samples: dict[str, list[float]] = {}
+        calls: dict[str, list[int]] = {}
+        for run in self._runs:
+            timer = timers[run.trial].get(key) if run.series == series else None
+            if timer is not None and (spent := getattr(timer, which)).threads:
+                samples.setdefault(run.value, []).append(spent.joined(self.across))
+                calls.setdefault(run.value, []).append(timer.calls)
+        totals = {row.value: row.median for row in self._totals[series]}
+        where, name = key
+        for row in scaled(samples, self.scaling, self.baseline):
+            whole = totals.get(row.value, 0.0)
+            share = row.median / whole if whole > 0 and self._additive else None
+            of_runs = row.runs, median(calls[row.value]), row.median, row.minimum, row.maximum
+            # A routine that did not run at the baseline has no reference.
+            ratios = (row.speedup, row.efficiency) if self.baseline in samples else (None, None)
+            yield TimerRow(series, name, where, row.value, *of_runs, share, *ratios)
 
     def top(self, most: int | None = 10) -> list[TopRow]:
         """The largest routines at each value, summed over threads."""
@@ -329,14 +380,12 @@ class Sweep:
             is_share = self._additive and whole > 0
             longest = sorted(spent.items(), key=lambda item: (-item[1], item[0]))[:most]
             cumulative = 0.0
-            for rank, (key, total) in enumerate(longest, 1):
+            for rank, ((where, timer), total) in enumerate(longest, 1):
                 cumulative += total / whole if is_share else 0.0
-                calls = median([run[key].calls for run in runs if key in run])
+                calls = median([run[where, timer].calls for run in runs if (where, timer) in run])
                 shares = (total / whole, cumulative) if is_share else (None, None)
-                where, timer = key
-                rows.append(
-                    TopRow(side.series, side.value, rank, timer, where, calls, total, *shares)
-                )
+                place = side.series, side.value, rank
+                rows.append(TopRow(*place, timer, where, calls, total, *shares))
         return rows
 
     def imbalance(self) -> list[BalanceRow]:
@@ -345,179 +394,94 @@ class Sweep:
         Uses the median run of each value. A routine counts on the threads that ran it. Rows are
         ordered by value, then by possible gain.
         """
-        rows = []
+        rows: list[BalanceRow] = []
         for side in self.sides if self._additive else ():
-            runs = sorted(side.runs, key=lambda run: run.total)
-            rows += self._balances(runs[(len(runs) - 1) // 2])
+            run = sorted(side.runs, key=lambda run: run.total)[(len(side.runs) - 1) // 2]
+            shared = ((over, timer, balance(parts)) for over, timer, parts in _shared(run))
+            balances = [
+                BalanceRow(side.series, side.value, run.trial, over, timer, *balanced)
+                for over, timer, balanced in shared
+                if balanced is not None
+            ]
+            rows += sorted(balances, key=lambda r: (r.timer != "", -r.lost, r.timer, r.over))
         return rows
 
     def correlation(self) -> list[Correlation]:
         """Correlate metadata with the total, the largest routines, and other metrics' totals."""
-        names = sorted({name for facts in self._facts.values() for name in facts})
-        facts: dict[str, list[str | None]] = {
-            name: [self._facts[run.trial].get(name) for run in self._measured]
-            for name in names
-            if name == self.over or (name not in OWN and not name.startswith("taupy."))
-        }
-        values = [run.side.value for run in self._measured]
+        values = [run.value for run in self._runs]
+        facts: dict[str, list[str | None]] = {}
+        for name in sorted({name for facts in self._facts.values() for name in facts}):
+            texts = [self._facts[run.trial].get(name) for run in self._runs]
+            own = name in OWN or name.startswith("taupy.") or _says_the_same(texts, values)
+            if name == self.over or not own:
+                facts[name] = texts
         if self.counted:
             facts[self.over] = [*values]
-        facts = {
-            name: texts
-            for name, texts in facts.items()
-            if name == self.over or not _says_the_same(texts, values)
-        }
-        quantities: dict[str, list[float | None]] = {
-            "(total)": [run.total for run in self._measured]
-        }
+        quantities: dict[str, list[float | None]] = {"(total)": [run.total for run in self._runs]}
         largest = dict.fromkeys((row.where, row.timer) for row in self.routines())
         for key in list(largest)[:_MOST_CORRELATED]:
             quantities[key[1]] = [
                 run.timers[key].exclusive.joined(self.across) if key in run.timers else None
-                for run in self._measured
+                for run in self._runs
             ]
-        quantities |= self._other_metrics()
+        ids = [run.trial for run in self._runs]
+        with opened(self._path) as db:
+            others = totals(db, ids)
+        for (name, unit), of_trial in others.items():
+            if name != self.metric.name:
+                what = f"total {name} [{unit}]" if unit else f"total {name}"
+                quantities[what] = [of_trial.get(id) for id in ids]
         return sorted(correlations(facts, quantities), key=lambda row: row.fact != self.over)
 
     def outliers(self) -> list[OutlierRow]:
         """Outliers among the runs of a value, and among the threads of a run."""
         rows = []
         for side in self.sides:
-            runs = [(run.trial, "run", run.total) for run in side.runs]
-            of_threads = [
+            groups = [[(run.trial, "run", run.total) for run in side.runs]]
+            groups += [
                 [(run.trial, f"thread {place}", total) for place, total in _alike(run.threads)]
                 for run in side.runs
             ]
-            for group in (runs, *of_threads):
+            for group in groups:
                 totals = [total for *_, total in group]
                 for at, score in outliers(totals):
                     trial, what, total = group[at]
-                    among, middle = len(group), median(totals)
-                    rows.append(
-                        OutlierRow(
-                            side.series, side.value, trial, what, among, total, middle, score
-                        )
-                    )
+                    among = (len(group), total, median(totals))
+                    rows.append(OutlierRow(side.series, side.value, trial, what, *among, score))
         return rows
 
-    # --- within ---------------------------------------------------------------
 
-    def _other_metrics(self) -> dict[str, list[float | None]]:
-        """Totals of all other metrics that were measured in every trial."""
-        ids = [run.trial for run in self._measured]
-        with opened(self._path) as db:
-            metric_totals = totals(db, ids)
-        return {
-            f"total {name} [{unit}]" if unit else f"total {name}": [of_trial.get(id) for id in ids]
-            for (name, unit), of_trial in metric_totals.items()
-            if name != self.metric.name
-        }
+def _omitted(trials: Sequence[int], what: str) -> list[str]:
+    """A note on trials that lack a metric or a routine."""
+    ids = ", ".join(map(str, trials[:10]))
+    lacking = several(len(trials), "trial")
+    return [f"omitted {lacking} without {visible(what)} ({ids})"] if trials else []
 
-    def _total(self, run: Measured) -> float:
-        """Combine the values of a trial's threads."""
-        threads = run.threads or run.streams
-        if self.across == "max":
-            return float(max(threads.values(), default=0.0))
-        if self.across == "mean":
-            return sum(threads.values()) / max(len(threads), 1)
-        if self.metric.unit in _TIMES:
-            return float(sum(threads.values()))
-        # Counters of the GPU and the host are added.
-        return run.whole if run.whole == run.whole else 0.0
 
-    def _by_timer(
-        self, which: Literal["inclusive", "exclusive"], *, phases: bool
-    ) -> list[TimerRow]:
-        keys: dict[TimerKey, None] = {}
-        of_runs = {run.trial: self._phases(run) if phases else run.timers for run in self._measured}
-        for timers in of_runs.values():
-            keys |= dict.fromkeys(timers)
-        by_time: list[tuple[float, list[TimerRow]]] = []
-        for key in keys:
-            rows: list[TimerRow] = []
-            for series in self.series:
-                rows += self._timer_rows(key, series, which, of_runs)
-            if rows and any(row.median for row in rows):
-                by_time.append((max(row.share or row.median for row in rows), rows))
-        by_time.sort(key=lambda pair: (-pair[0], pair[1][0].timer))
-        return [row for _, rows in by_time for row in rows]
+def _shared(run: Run) -> Iterator[tuple[str, str, list[float]]]:
+    """What threads, nodes and GPUs share: of the program, whose timer is "", and of each timer."""
 
-    def _phases(self, run: Measured) -> dict[TimerKey, SweptTimer]:
-        """The phases that the program named, and in times those of trainings."""
-        own = {key: timer for key, timer in run.timers.items() if _PHASE in timer.groups.split("|")}
-        if self.metric.name != TIME.name or self._of not in (None, PROGRAM):
-            return own
-        with opened(self._path) as db:
-            return known_phases(db, run.trial) | own
+    def summed(parts: Iterable[tuple[Hashable, float]]) -> list[float]:
+        sums: dict[Hashable, float] = {}
+        for place, value in parts:
+            sums[place] = sums.get(place, 0.0) + value
+        return list(sums.values())
 
-    def _timer_rows(
-        self,
-        key: TimerKey,
-        series: str,
-        which: Literal["inclusive", "exclusive"],
-        of_runs: Mapping[int, Mapping[TimerKey, SweptTimer]],
-    ) -> list[TimerRow]:
-        samples: dict[str, list[float]] = {}
-        calls: dict[str, list[int]] = {}
-        for run in self._measured:
-            timer = of_runs[run.trial].get(key)
-            if run.side.series == series and timer is not None:
-                values = timer.exclusive if which == "exclusive" else timer.inclusive
-                if values.threads:
-                    samples.setdefault(run.side.value, []).append(values.joined(self.across))
-                    calls.setdefault(run.side.value, []).append(timer.calls)
-        totals = {row.value: row.median for row in self._totals[series]}
-        baseline = self.baseline if self.baseline in samples else None
-        rows = []
-        for row in scaled(samples, self.scaling, self.baseline):
-            whole = totals.get(row.value, 0.0)
-            share = row.median / whole if whole > 0 and self._additive else None
-            rows.append(
-                TimerRow(
-                    *(series, key[1], key[0], row.value, row.runs, median(calls[row.value])),
-                    *(row.median, row.minimum, row.maximum, share),
-                    # A routine that did not run at the baseline has no reference.
-                    *((row.speedup, row.efficiency) if baseline else (None, None)),
-                )
-            )
-        return rows
-
-    def _balances(self, run: Measured) -> list[BalanceRow]:
-        rows: list[BalanceRow] = []
-
-        def add(over: str, timer: str, values: Sequence[float]) -> None:
-            shared = balance(values)
-            if shared is not None:
-                side = run.side
-                rows.append(BalanceRow(side.series, side.value, run.trial, over, timer, *shared))
-
-        nodes: dict[int, float] = {}
-        for place, total in run.threads.items():
-            node = int(place.split(".")[0])
-            nodes[node] = nodes.get(node, 0.0) + total
-        add("threads", "", list(run.threads.values()))
-        add("nodes", "", list(nodes.values()))
-        for (where, name), timer in run.timers.items():
-            by_thread = [float(value) for _, _, value in timer.exclusive.threads]
-            by_place: dict[tuple[int, int], float] = {}
-            for node, context, value in timer.exclusive.threads:
-                place_of = (node, context)
-                by_place[place_of] = by_place.get(place_of, 0.0) + value
-            add("gpus" if where == "gpu" else "nodes", name, list(by_place.values()))
-            if where == "host":
-                add("threads", name, by_thread)
-        rows.sort(key=lambda row: (row.timer != "", -row.lost, row.timer, row.over))
-        return rows
+    yield "threads", "", list(run.threads.values())
+    yield "nodes", "", summed((place.split(".")[0], own) for place, own in run.threads.items())
+    for (where, name), timer in run.timers.items():
+        threads = timer.exclusive.threads
+        places = summed(((node, context), value) for node, context, value in threads)
+        yield "gpus" if where == "gpu" else "nodes", name, places
+        if where == "host":
+            yield "threads", name, [float(value) for *_, value in threads]
 
 
 def _alike(threads: dict[str, float]) -> list[tuple[str, float]]:
     """Comparable threads: if nodes have several, the first of each node, which waits for the
     others, is omitted."""
-    firsts = [place for place in threads if place.endswith(".0.0")]
-    several = len(firsts) < len(threads)
-    return [
-        (place, total) for place, total in threads.items() if place not in firsts or not several
-    ]
+    others = [(place, total) for place, total in threads.items() if not place.endswith(".0.0")]
+    return others or list(threads.items())
 
 
 def _says_the_same(texts: Sequence[str | None], values: Sequence[str]) -> bool:

@@ -9,10 +9,12 @@ import io
 import math
 import os
 import warnings
+from collections.abc import Sequence
 from statistics import median
 from typing import TYPE_CHECKING
 
 from taupy import units
+from taupy.comparison.trial_values import Where
 from taupy.drawing import import_matplotlib
 from taupy.errors import TaupyError, UsageError
 from taupy.escaping import visible
@@ -22,7 +24,6 @@ from taupy.state.saving import save_named
 from taupy.study.scaling import as_number
 from taupy.study.sweep import PARTS, Part, Sweep
 from taupy.study.sweep_views import view
-from taupy.study.swept_values import Where
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -218,6 +219,21 @@ def _scale(sweep: Sweep, largest: float) -> tuple[str, float]:
     return next(((unit, step) for unit, step in _STEPS if largest >= step), ("ns", 1.0))
 
 
+def _line(axes: Axes, number: int, xs: Sequence[float], ys: Sequence[float], label: str) -> str:
+    """A line with markers, of the color that is returned."""
+    color = _COLORS[number % len(_COLORS)]
+    marker = _MARKERS[number % len(_MARKERS)]
+    axes.plot(xs, ys, color=color, marker=marker, markersize=5, label=label)
+    return color
+
+
+def _by_factors(axes: Axes) -> None:
+    """Equal factors are equally far apart on the y axis."""
+    axes.set_yscale("log", base=2)
+    axes.minorticks_off()
+    axes.yaxis.set_major_formatter(lambda value, _: units.number(round(value, 4)))
+
+
 def _draw_totals(sweep: Sweep, axes: Axes) -> None:
     axes.set_title("The program")
     places = _places(sweep, axes)
@@ -227,23 +243,10 @@ def _draw_totals(sweep: Sweep, axes: Axes) -> None:
     for number, series in enumerate(sweep.series):
         own = [row for row in rows if row.series == series]
         at = [places[row.value] for row in own]
-        color = _COLORS[number % len(_COLORS)]
-        axes.plot(
-            at,
-            [row.median / step for row in own],
-            color=color,
-            marker=_MARKERS[number % len(_MARKERS)],
-            markersize=5,
-            label=_text(series or "median"),
-        )
-        axes.vlines(
-            at,
-            [row.minimum / step for row in own],
-            [row.maximum / step for row in own],
-            color=color,
-            linewidth=4,
-            alpha=0.35,
-        )
+        middle = [row.median / step for row in own]
+        color = _line(axes, number, at, middle, _text(series or "median"))
+        least, most = [row.minimum / step for row in own], [row.maximum / step for row in own]
+        axes.vlines(at, least, most, color=color, linewidth=4, alpha=0.35)
     axes.set_ylim(bottom=0)
     if any(row.runs > 1 for row in rows):
         axes.set_title("The program: median, minimum to maximum")
@@ -255,30 +258,25 @@ def _draw_speedup(sweep: Sweep, axes: Axes) -> None:
     places = _places(sweep, axes)
     axes.set_title(f"Speed-up relative to {_text(sweep.over)}={_text(sweep.baseline, 16)}")
     axes.set_ylabel("speed-up")
-    start = as_number(sweep.baseline)
-    if sweep.scaling != "none" and start is not None and start > 0:
+    start, scaling = as_number(sweep.baseline), sweep.scaling != "none"
+    if scaling and start is not None and start > 0:
         at = sorted(places.values())
-        axes.plot(
-            at, [p / start for p in at], color=_INK, linestyle=":", linewidth=1.2, label="ideal"
-        )
+        ideal = [p / start for p in at]
+        axes.plot(at, ideal, color=_INK, linestyle=":", linewidth=1.2, label="ideal")
     else:
         axes.axhline(1, color=_INK, linestyle=":", linewidth=1)
     for number, series in enumerate(sweep.series):
         own = [r for r in sweep.totals() if r.series == series and r.speedup is not None]
-        axes.plot(
-            [places[row.value] for row in own],
-            [row.speedup or 0 for row in own],
-            color=_COLORS[number % len(_COLORS)],
-            marker=_MARKERS[number % len(_MARKERS)],
-            markersize=5,
-            label=_text(series or "measured"),
-        )
-        if sweep.scaling != "none" and len(sweep.series) == 1:
-            for row in own[:: -(-len(own) // _MOST_LABELS)]:
+        points = [(places[row.value], row.speedup or 0) for row in own]
+        xs, ys = [x for x, _ in points], [y for _, y in points]
+        _line(axes, number, xs, ys, _text(series or "measured"))
+        if scaling and len(sweep.series) == 1:
+            every = -(-len(own) // _MOST_LABELS)
+            for row, point in list(zip(own, points, strict=True))[::every]:
                 if row.efficiency is not None:
                     axes.annotate(
                         f"{100 * row.efficiency:.0f} %",
-                        (places[row.value], row.speedup or 0),
+                        point,
                         xytext=(0, 7),
                         textcoords="offset points",
                         ha="center",
@@ -286,14 +284,22 @@ def _draw_speedup(sweep: Sweep, axes: Axes) -> None:
                         color=_INK,
                     )
             axes.set_title(axes.get_title() + ", efficiency")
-    if sweep.scaling != "none" and axes.get_xscale() == "log":
-        axes.set_yscale("log", base=2)  # the ideal is a straight line
-        axes.minorticks_off()
-        axes.yaxis.set_major_formatter(lambda value, _: units.number(round(value, 4)))
+    if scaling and axes.get_xscale() == "log":
+        _by_factors(axes)  # the ideal is a straight line
     else:
         axes.set_ylim(bottom=0)
-    if sweep.scaling != "none" or len(sweep.series) > 1:
+    if scaling or len(sweep.series) > 1:
         axes.legend(fontsize=8)
+
+
+def _largest(sweep: Sweep, most: int) -> list[tuple[Where, str]]:
+    """The routines of the first series with the largest values or shares at any value."""
+    weight: dict[tuple[Where, str], float] = {}
+    for row in sweep.top(None):
+        if row.series == sweep.series[0]:
+            key = (row.where, row.timer)
+            weight[key] = max(weight.get(key, 0.0), row.share or row.median)
+    return sorted(weight, key=lambda key: -weight[key])[:most]
 
 
 def _draw_shares(sweep: Sweep, axes: Axes, most: int) -> None:
@@ -302,30 +308,19 @@ def _draw_shares(sweep: Sweep, axes: Axes, most: int) -> None:
     axes.set_title("By routine" + (f" ({_text(series, 30)})" if series else ", over threads"))
     axes.set_xlabel(_text(sweep.over))
     rows = [row for row in sweep.top(None) if row.series == series]
-    weight: dict[tuple[Where, str], float] = {}
     whole: dict[str, float] = {}
     for row in rows:
-        weight[row.where, row.timer] = max(
-            weight.get((row.where, row.timer), 0.0), row.share or row.median
-        )
         whole[row.value] = whole.get(row.value, 0.0) + row.median
-    chosen = sorted(weight, key=lambda key: -weight[key])[:most]
     spent = {(row.value, row.where, row.timer): row.median for row in rows}
     values = [value for value in sweep.values if value in whole]
     unit, step = _scale(sweep, max(whole.values(), default=1))
     axes.set_ylabel(f"exclusive {_text(sweep.metric.name)} [{_text(unit)}]")
     bottom = [0.0] * len(values)
     at = range(len(values))
-    for number, (where, timer) in enumerate(chosen):
+    for number, (where, timer) in enumerate(_largest(sweep, most)):
         heights = [spent.get((value, where, timer), 0.0) / step for value in values]
-        axes.bar(
-            at,
-            heights,
-            0.65,
-            bottom=bottom,
-            color=_COLORS[number % len(_COLORS)],
-            label=_name(where, timer),
-        )
+        color, label = _COLORS[number % len(_COLORS)], _name(where, timer)
+        axes.bar(at, heights, 0.65, bottom=bottom, color=color, label=label)
         bottom = [low + height for low, height in zip(bottom, heights, strict=True)]
     rest = [whole[value] / step - low for value, low in zip(values, bottom, strict=True)]
     if any(height > 1e-9 for height in rest):
@@ -350,38 +345,23 @@ def _draw_routines(sweep: Sweep, axes: Axes, most: int) -> None:
     axes.set_title("Speed-up by routine" + (f" ({_text(series, 30)})" if series else ""))
     axes.set_ylabel("speed-up")
     places = _places(sweep, axes)
-    rows = [row for row in sweep.routines() if row.series == series]
-    weight: dict[tuple[Where, str], float] = {}
-    for row in sweep.top(None):
-        if row.series == series:
-            key = (row.where, row.timer)
-            weight[key] = max(weight.get(key, 0.0), row.share or row.median)
-    chosen = sorted(weight, key=lambda key: -weight[key])[:most]
     axes.axhline(1, color=_INK, linestyle=":", linewidth=1)
-    drawn: list[float] = []
-    for number, key in enumerate(chosen):
-        own = [
-            row
-            for row in rows
-            if (row.where, row.timer) == key and row.speedup is not None and row.speedup > 0
-        ]
-        drawn += [row.speedup for row in own if row.speedup is not None]
-        axes.plot(
-            [places[row.value] for row in own],
-            [row.speedup or 0 for row in own],
-            color=_COLORS[number % len(_COLORS)],
-            marker=_MARKERS[number % len(_MARKERS)],
-            markersize=4,
-            linewidth=1.3,
-        )
-    low, high = min(drawn, default=1.0), max(drawn, default=1.0)
+    points: dict[tuple[Where, str], list[tuple[float, float]]] = {}
+    for row in sweep.routines():
+        if row.series == series and row.speedup and row.speedup > 0:
+            points.setdefault((row.where, row.timer), []).append((places[row.value], row.speedup))
+    chosen = [points.get(key, []) for key in _largest(sweep, most)]
+    for number, own in enumerate(chosen):
+        color, marker = _COLORS[number % len(_COLORS)], _MARKERS[number % len(_MARKERS)]
+        xs, ys = [x for x, _ in own], [y for _, y in own]
+        axes.plot(xs, ys, color=color, marker=marker, markersize=4, linewidth=1.3)
+    drawn = [y for own in chosen for _, y in own] or [1.0]
+    low, high = min(drawn), max(drawn)
     if high / low < 4:
         axes.set_ylim(bottom=0)
         return
-    axes.set_yscale("log", base=2)
-    axes.minorticks_off()
-    axes.yaxis.set_major_formatter(lambda value, _: units.number(round(value, 4)))
-    cut = max([_CUT, *(high for high in [_ideal(sweep)] if high is not None)])
+    _by_factors(axes)
+    cut = max(_CUT, _ideal(sweep) or 0)
     if low < 1 / cut or high > cut:  # a routine that has almost vanished would hide the others
         axes.set_ylim(max(low, 1 / cut) / 1.1, min(high, cut) * 1.1)
         axes.set_title(axes.get_title() + f", cut at {units.number(cut)}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from taupy.study.swept_values import Where
+from taupy.comparison.trial_values import Where
 
 
 class TimerRow(NamedTuple):

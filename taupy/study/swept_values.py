@@ -9,11 +9,11 @@ from typing import Literal, NamedTuple
 
 from taupy.analysis import match, program_parts
 from taupy.comparison.matching import matched, timers_of_sides
-from taupy.comparison.sides import Side
+from taupy.comparison.trial_values import Where
 from taupy.model.answer import Answer
 from taupy.model.profile import Steps
 from taupy.model.question import Question
-from taupy.model.rows import ThreadRow, TimerRow, TrialRow
+from taupy.model.rows import ThreadRow, TimerRow
 from taupy.model.sampled import CUDA_ALLOCATED, RESIDENT
 from taupy.model.step_times import step_times
 from taupy.network import phase_sums
@@ -26,7 +26,6 @@ from taupy.profiledb.sweeps import SweptTrials
 from taupy.profiledb.translation import metrics_of
 from taupy.profiledb.values import values
 
-Where = Literal["host", "gpu"]
 TimerKey = tuple[Where, str]
 
 
@@ -54,46 +53,19 @@ class Spent(NamedTuple):
 class SweptTimer:
     """One timer on the host, or on the GPUs, of one trial."""
 
-    name: str
     groups: str
     calls: int
     exclusive: Spent
     inclusive: Spent
 
 
-@dataclass(frozen=True, slots=True)
-class SweptSide(Side):
-    """The trials of a series that share a value of the parameter, which is the side's letter.
+@dataclass(slots=True)
+class Run:
+    """A trial's values.
 
     Attributes:
         series: empty if there is one only.
-        runs: those of the trials that have the metric and the part of the program.
-    """
-
-    series: str
-    runs: list[Measured] = field(default_factory=list, compare=False)
-
-    @property
-    def value(self) -> str:
-        return self.letter
-
-
-def swept_sides(swept: SweptTrials) -> list[SweptSide]:
-    """The sides, without runs, in the order of their first trials."""
-    trials: dict[tuple[str, str], list[TrialRow]] = {}
-    for run in swept.trials:
-        trials.setdefault((run.value, run.series), []).append(run.trial)
-    return [
-        SweptSide(value, f"{swept.over}={value}", tuple(own), series)
-        for (value, series), own in trials.items()
-    ]
-
-
-@dataclass(slots=True)
-class Measured:
-    """Totals of one trial's threads.
-
-    Attributes:
+        value: of the parameter.
         threads: largest inclusive value of each host thread, by `node.0.thread`.
         streams: sum of exclusive values of each GPU stream.
         whole: sum of all exclusive values; NaN if there are none.
@@ -101,13 +73,14 @@ class Measured:
     """
 
     trial: int
-    side: SweptSide
+    series: str
+    value: str
+    trimmed: bool
     threads: dict[str, float] = field(default_factory=dict)
     streams: dict[str, float] = field(default_factory=dict)
     timers: dict[TimerKey, SweptTimer] = field(default_factory=dict)
     whole: float = math.nan
     total: float = 0.0
-    trimmed: bool = False
 
     def add(self, key: TimerKey, groups: str, thread: ThreadRow, own: float, whole: float) -> None:
         """Add the values of a timer on a thread; NaN for none."""
@@ -127,13 +100,10 @@ PROGRAM = "program"
 """Value of `of` for the whole program, including imports and start-up."""
 
 
-def measured(
-    db: ProfileDB, meant: Meant, sides: Sequence[SweptSide], of: str | None = None
-) -> list[Measured]:
+def measured(db: ProfileDB, meant: Meant, swept: SweptTrials, of: str | None = None) -> list[Run]:
     """Values of these trials; a trial in which `of` did not run is omitted.
 
     Args:
-        sides: of all trials.
         of: a routine or phase, with everything it called; `PROGRAM` for everything; None for
             everything except imports and start-up.
 
@@ -148,71 +118,67 @@ def measured(
     elif of is not None and of != PROGRAM:
         name = selection.one_routine(timers, of)
         answer = program_parts.below(_call_paths(db, meant), lambda timer: timer.timer == name)
-    is_measured = answer.measured()
-    if not all(is_measured):
-        answer = answer.taken([row for row, kept in enumerate(is_measured) if kept])
-    trials = answer.table.row_labels("trial")
-    names = _names(db, sides, answer)
+    answer = answer.taken([row for row, here in enumerate(answer.measured()) if here])
+    trials, own, whole = (
+        answer.table.row_labels("trial"), answer.values("exclusive"), answer.values("inclusive")
+    )  # fmt: skip
+    names = _names(db, swept, answer)
     keys: list[tuple[int, TimerKey]] = [
         (trial, ("gpu" if thread.context else "host", names[trial].get(timer, timer.timer)))
         for trial, thread, timer in zip(trials, answer.threads, answer.timers, strict=True)
     ]
-    run_of = {
-        trial.id: Measured(trial.id, side, trimmed=trimmed)
-        for side in sides
-        for trial in side.trials
-        if trial.id in meant.trials
+    runs = {
+        trial.trial.id: Run(trial.trial.id, trial.series, trial.value, trimmed)
+        for trial in swept.trials
+        if trial.trial.id in meant.trials
     }
     places, sums = answer.grouped(keys)
-    for (trial, key), calls, own, whole in zip(
-        places, sums.calls(), sums.values("exclusive"), sums.values("inclusive"), strict=True
-    ):
-        run_of[trial].timers[key] = SweptTimer(key[1], "", calls, _spent(own), _spent(whole))
-    for (trial, key), timer, thread, own, whole in zip(
-        keys, answer.timers, answer.threads, answer.values("exclusive"),
-        answer.values("inclusive"), strict=True,
-    ):  # fmt: skip
-        run_of[trial].add(key, timer.groups, thread, own, whole)
+    columns = sums.calls(), sums.values("exclusive"), sums.values("inclusive")
+    for (trial, key), calls, *both in zip(places, *columns, strict=True):
+        spent = (Spent([], value if value == value else 0.0) for value in both)
+        runs[trial].timers[key] = SweptTimer("", calls, *spent)
+    rows = zip(keys, answer.timers, answer.threads, own, whole, strict=True)
+    for (trial, key), timer, thread, *values_here in rows:
+        runs[trial].add(key, timer.groups, thread, *values_here)
     ids, wholes = answer.grouped(trials)
     for trial, value in zip(ids, wholes.values("exclusive"), strict=True):
-        run_of[trial].whole = value
-    return [run for run in run_of.values() if run.timers]
+        runs[trial].whole = value
+    return [run for run in runs.values() if run.timers]
 
 
-def _names(
-    db: ProfileDB, sides: Sequence[SweptSide], answer: Answer
-) -> dict[int, dict[TimerRow, str]]:
+def _names(db: ProfileDB, swept: SweptTrials, answer: Answer) -> dict[int, dict[TimerRow, str]]:
     """Trial -> routine -> its name, the same for those that match at different values."""
     having = set(answer.table.labels["trial"])
-    ids = [{trial.id for trial in side.trials} & having for side in sides]
+    sides: dict[tuple[str, str], list[int]] = {}
+    for trial in swept.trials:
+        ids = sides.setdefault((trial.value, trial.series), [])
+        ids += [trial.trial.id] if trial.trial.id in having else []
     timers = [
         {row: row for row in of_side if not match.is_kernel(row)}
-        for of_side in timers_of_sides([answer], ids)
+        for of_side in timers_of_sides([answer], [*sides.values()])
     ]
-    named = [
-        {row: key.timer for row, key in of_side.items()} for of_side in matched(db, ids, timers)
-    ]
-    return {trial: of_side for side, of_side in zip(ids, named, strict=True) for trial in side}
+    keys = matched(db, [*sides.values()], timers)
+    named = [{row: key.timer for row, key in of_side.items()} for of_side in keys]
+    return {
+        trial: of_side
+        for side, of_side in zip(sides.values(), named, strict=True)
+        for trial in side
+    }
 
 
 def _call_paths(db: ProfileDB, meant: Meant) -> Answer:
     return metrics.of_meant(db, meant, ("trial", *metrics.CALL_TREE))
 
 
-def _spent(total: float) -> Spent:
-    return Spent([], total if total == total else 0.0)
-
-
 def known_phases(db: ProfileDB, trial: int) -> dict[TimerKey, SweptTimer]:
     """The phases of `taupy phases`, such as forward and backward: their time on each host thread,
     with all that ran in them except other phases."""
     table = values(db, phase_sums.question(trial))
-    kinds, begins = phase_sums.row_phases(table)
     spent: dict[str, dict[tuple[int, int, int], float]] = {}
     calls: dict[str, int] = {}
     rows = zip(
-        kinds, begins, table.row_labels("thread"), table.column("exclusive", "time"),
-        table.column("calls"), strict=True,
+        *phase_sums.row_phases(table), table.row_labels("thread"),
+        table.column("exclusive", "time"), table.column("calls"), strict=True,
     )  # fmt: skip
     for kind, begun, thread, time, called in rows:
         if kind != phase_sums.NO_PHASE:
@@ -223,7 +189,7 @@ def known_phases(db: ProfileDB, trial: int) -> dict[TimerKey, SweptTimer]:
     for kind, of_kind in spent.items():
         threads = [(node, context, value) for (node, context, _), value in of_kind.items()]
         whole = Spent(threads, sum(of_kind.values()))
-        timers["host", kind] = SweptTimer(kind, "PHASE", calls[kind], whole, whole)
+        timers["host", kind] = SweptTimer("PHASE", calls[kind], whole, whole)
     return timers
 
 

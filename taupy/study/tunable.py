@@ -6,6 +6,7 @@ Queries the database; `gains.py` ranks.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -52,20 +53,18 @@ class Program(NamedTuple):
 def has_usual(db: ProfileDB, trial_id: int) -> str | None:
     """The first usual ratio that the trial has."""
     for name in USUAL:
-        try:
+        with suppress(MissingMetric):
             if len(metrics.flat_profile(db, trial_id, name)):
                 return name
-        except MissingMetric:
-            continue
     return None
 
 
 def usual_order(metric: str) -> Way:
     """The default order, which depends on whether smaller or larger values are better."""
-    better = next((ratio.better for ratio in RATIOS if ratio.name == metric), "")
     if metric == "time":
         return "value"
-    return "shortfall" if better == "high" else "product"
+    larger_is_better = any(ratio.name == metric and ratio.better == "high" for ratio in RATIOS)
+    return "shortfall" if larger_is_better else "product"
 
 
 def chosen_groups(db: ProfileDB, trial_id: int, metric: str, requested: Sequence[str]) -> list[str]:
@@ -102,32 +101,34 @@ def program(
     """
     if by == RANK:
         return _ranks(db, trial_id, ranking or "time", groups)
-    times = _if_measured(db, trial_id, "time", ("thread", "node", "timer"))
+    times = _times(db, trial_id)
     if by == STEP:
         return Program(_steps(db, trial_id, ranking or "time"), *_wall(times))
     more = () if by == "routine" else (by,)
+
+    def profile(name: str, *dimensions: str) -> Answer:
+        return _of_groups(_profile(db, trial_id, name, (*dimensions, "timer", *more)), groups)
+
+    def named(answer: Answer) -> Answer:
+        return _named(answer, by) if more else answer
+
     values = None
     if ranking is not None:
-        values = _of_groups(_profile(db, trial_id, ranking, ("timer", *more)), groups)
+        values = profile(ranking)
         if not len(values):
             raise Nothing(
                 f"trial {trial_id} has no {ranking} for routines in "
                 f"{' or '.join(groups) or 'any group'}"
             )
+        values = named(values)
     evidence = {}
     for name in _EVIDENCE:
         if name != ranking:
-            answer = _if_measured(db, trial_id, name, ("timer", *more))
-            if answer is not None:
-                evidence[name] = _of_groups(answer, groups)
+            with suppress(MissingMetric):
+                evidence[name] = named(profile(name))
     of_groups = None
     if times is not None:
-        whole = _profile(db, trial_id, "time", ("node", "timer", *more)) if more else times
-        of_groups = _of_groups(whole, groups)
-    if more:
-        of_groups = None if of_groups is None else _named(of_groups, by)
-        values = None if values is None else _named(values, by)
-        evidence = {name: _named(answer, by) for name, answer in evidence.items()}
+        of_groups = named(profile("time", "node")) if more else _of_groups(times, groups)
     routines = candidates.routines(of_groups, values, evidence)
     if [*groups] == [_KERNELS] and by == "routine":
         _add_launches(db, trial_id, routines)
@@ -143,18 +144,15 @@ def _steps(db: ProfileDB, trial_id: int, ranking: str) -> list[Routine]:
     times = _named(_profile(db, trial_id, "time", ("node", STEP)), STEP)
     if not len(times):
         raise Nothing(f"trial {trial_id} has no steps: see docs/steps.md")
-    if ranking == "time":
-        return candidates.routines(times, times, {})
-    return candidates.routines(
-        times, _named(_profile(db, trial_id, ranking, ("node", STEP)), STEP), {}
-    )
+    ranks = _named(_profile(db, trial_id, ranking, ("node", STEP)), STEP)
+    return candidates.routines(times, ranks, {})
 
 
 def _ranks(db: ProfileDB, trial_id: int, ranking: str, groups: Sequence[str]) -> Program:
     """The ranks of a trial in place of routines."""
     from taupy.study.rank_candidates import rank_routines
 
-    times = _if_measured(db, trial_id, "time", ("thread", "node", "timer", RANK))
+    times = _times(db, trial_id, RANK)
     walls = {}
     if times is not None:
         for rank, part in times.table.parts(RANK).items():
@@ -165,16 +163,15 @@ def _ranks(db: ProfileDB, trial_id: int, ranking: str, groups: Sequence[str]) ->
     return Program(rank_routines(db, trial_id, walls, values), wall, remark)
 
 
-def _profile(db: ProfileDB, trial_id: int, name: str, by: Sequence[str] = ("timer",)) -> Answer:
+def _profile(db: ProfileDB, trial_id: int, name: str, by: Sequence[str]) -> Answer:
     answer = metrics.answer(db, trial_id, name, by)
     return answer.taken([row for row, here in enumerate(answer.measured()) if here])
 
 
-def _if_measured(
-    db: ProfileDB, trial_id: int, name: str, by: Sequence[str] = ("timer",)
-) -> Answer | None:
+def _times(db: ProfileDB, trial_id: int, *more: str) -> Answer | None:
+    """By thread and timer; None if they were not measured."""
     try:
-        return _profile(db, trial_id, name, by)
+        return _profile(db, trial_id, "time", ("thread", "node", "timer", *more))
     except MissingMetric:
         return None
 

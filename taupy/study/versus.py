@@ -10,7 +10,7 @@ from taupy.answers import compare
 from taupy.answers.compare import Compared, Options
 from taupy.comparison import comparison, comparison_views
 from taupy.comparison.comparison import By, ComparedTable, ComparisonOptions
-from taupy.comparison.path_names import PathsById
+from taupy.comparison.path_names import Paths
 from taupy.comparison.sides import Side
 from taupy.errors import MissingMetric, UsageError
 from taupy.model.progress import SILENT, Progress
@@ -92,9 +92,9 @@ def _verdicts_of_paths(
     compared: Compared, answer: ComparedTable, side: int, trial_id: int
 ) -> dict[int, int]:
     words, keys = _words(compared, answer), answer.keys
-    assert isinstance(keys, PathsById)
-    ids = list(ids_of(compared.db, "callpath", [trial_id]))
-    return {id: words.get(key, 0) for id, key in zip(ids, keys.keyed(side, ids), strict=True)}
+    assert isinstance(keys, Paths)
+    key_of = keys.of_sides[side]
+    return {id: words.get(key_of[id], 0) for id in ids_of(compared.db, "callpath", [trial_id])}
 
 
 def _words(compared: Compared, answer: ComparedTable) -> dict[Hashable, int]:

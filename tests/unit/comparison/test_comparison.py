@@ -15,7 +15,7 @@ from taupy.errors import MissingMetric, NoSuchTrial, UsageError
 from taupy.model.profile import Timer
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.writer import add_profile
-from tests.builders import call, event, gpu_profile, host, profile_of
+from tests.builders import call, event, gpu_profile, host, profile_of, wide_profile
 
 UUID = "01900000-0000-7000-8000-{:012d}"
 
@@ -177,6 +177,25 @@ def test_call_paths(pair):
     assert found[f"{main} => {f} => {g}"] == (50, 40)
     assert found[f"{main} => {g}"] == (5, 5)
     assert answer.calls[answer.comparison.rows[0].key] == (3, 3)
+
+
+def test_call_paths_are_named_without_a_statement_for_each(tmp_path):
+    statements = []
+    for paths in (50, 500):
+        with ProfileDB.open(tmp_path / f"{paths}.db", create=True) as db:
+            for number in (1, 2):
+                add_profile(db, wide_profile(paths, timers=40, number=number, seed=number))
+            ran = []
+            db.connection.set_trace_callback(ran.append)
+            (answer,) = asked(db, ["1", "2"], by="callpath")
+            assert answer.calls
+            rows = answer.comparison.rows
+            of_rows = [(answer.keys[row.key].timer, answer.calls[row.key]) for row in rows]
+            db.connection.set_trace_callback(None)
+            statements.append(len(ran))
+        assert len(dict(of_rows)) == paths
+        assert all(None not in calls for _, calls in of_rows)
+    assert statements[0] == statements[1]
 
 
 def test_call_paths_match_when_a_routine_has_moved(db):

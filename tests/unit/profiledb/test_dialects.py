@@ -21,7 +21,8 @@ from taupy.model.sampled import (
     RESIDENT,
     STATES,
 )
-from taupy.profiledb import gpu_query, kernel_codes, trial_facts
+from taupy.profiledb import gpu_query, kernel_codes
+from taupy.profiledb.ancestry import Ancestry
 from taupy.profiledb.ceilings import add_ceilings
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.dimensions import DIMENSIONS
@@ -203,8 +204,8 @@ def kernels(db):
 
 def call_paths(db):
     paths = values(db, Question((1, 2, 3), by=("callpath",))).labels["callpath"]
-    names = trial_facts.callpath_names(db, paths)
-    assert len(names) == len(paths)
+    above = Ancestry.of(db, paths)
+    assert all(above.names(path) for path in paths)
 
 
 @pytest.mark.parametrize("ask", [roofline, kernels, call_paths])

@@ -19,8 +19,7 @@ from tests.unit.static.test_reading import KERNELS, NEEDED
 def judged(old, new, *conditions):
     pairs, _ = kernel_gate.pairs(CodeSide("old", tuple(old)), CodeSide("new", tuple(new)))
     judgement = kernel_gate.judge(pairs, [gate.parse(text) for text in conditions])
-    found = {(one.ruling.condition.text, one.ruling.name): one.ruling.verdict
-             for one in judgement.judged}  # fmt: skip
+    found = {(one.condition.text, one.name): one.verdict for one in judgement.judged}
     return found, conclusion(judgement).code, judgement.apart
 
 

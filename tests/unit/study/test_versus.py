@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from taupy.comparison.calls import Medians
+from taupy.comparison.comparison import Medians
 from taupy.model.profile import Timer
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.writer import add_profile
