@@ -12,6 +12,7 @@ from taupy.model import callpaths
 from taupy.model.rows import ThreadRow, TimerRow
 from taupy.model.table import Table
 from taupy.network.phases import kind_of
+from taupy.units import percent
 
 TREE = ("thread", "callpath", "parent", "timer")
 
@@ -162,6 +163,20 @@ def phase(kind: str) -> Matches:
 def around(timer: TimerRow) -> bool:
     """Whether it is a phase before or after the program's work."""
     return kind_of(timer.groups) in ("import", "exit")
+
+
+LEAST_NAMED = 0.1
+"""Minimum share of a sum that is worth naming."""
+
+
+def largest_part(where: str, part: float, whole: float, of: str = "it") -> str:
+    """Where the largest part of a sum is, as a clause that follows the sum; "" if even that is
+    small."""
+    if 0 < whole / 2 < part:
+        return f", most of {of} in {where}"
+    if 0 < LEAST_NAMED * whole <= part:
+        return f", {percent(100 * part / whole)} % of {of} in {where}"
+    return ""
 
 
 def place(timer: TimerRow | None) -> str:

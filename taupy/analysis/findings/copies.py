@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import NamedTuple
 
-from taupy.analysis.findings.calls import place
+from taupy.analysis.findings.calls import largest_part, place
 from taupy.analysis.findings.gpu_clock import GpuClock, gpu_clock, is_copy, is_wait
 from taupy.analysis.findings.trial import Trial
 from taupy.model.finding import Evidence, Finding
 from taupy.model.question import EVENTS, Condition, Question
+from taupy.model.rows import TimerRow
 from taupy.units import count, duration, size
 
 KIND = "copies"
@@ -58,7 +60,7 @@ def _from_pageable(clock: GpuClock, copies: Sequence[_Copy]) -> Iterator[Finding
     yield Finding(
         KIND,
         f"{size(moved)} are copied from or to pageable memory in {duration(gpu)} "
-        f"({size(moved / gpu * 1e9)}/s), {_where(clock, copies)}; the host waits meanwhile",
+        f"({size(moved / gpu * 1e9)}/s){_where(clock, copies, _gpu_ns)}; the host waits meanwhile",
         saved_ns=clock.saved_ns(gpu=gpu, waits=clock.blocking_copies.ns),
         wall_ns=trial.wall_ns,
         evidence=(_evidence(trial, copies),),
@@ -79,7 +81,7 @@ def _small(clock: GpuClock, copies: Sequence[_Copy]) -> Iterator[Finding]:
     yield Finding(
         KIND,
         f"{count(number)} copies of {size(mean)} on average take the host "
-        f"{duration(host)}, {_where(clock, copies)}",
+        f"{duration(host)}{_where(clock, copies, partial(_host_ns, clock))}",
         saved_ns=clock.saved_ns(host=host, gpu=gpu),
         wall_ns=trial.wall_ns,
         evidence=(_evidence(trial, copies),),
@@ -129,10 +131,21 @@ def _host_ns(clock: GpuClock, copies: Sequence[_Copy]) -> float:
     return clock.made_ns(rows)
 
 
-def _where(clock: GpuClock, copies: Sequence[_Copy]) -> str:
-    largest = max(copies, key=lambda copy: copy.gpu_ns)
-    rows = clock.starts([largest.callpath], is_copy)
-    return f"most of it in {place(clock.trial.caller(rows[0]) if rows else None)}"
+def _gpu_ns(copies: Sequence[_Copy]) -> float:
+    return sum(copy.gpu_ns for copy in copies)
+
+
+def _where(
+    clock: GpuClock, copies: Sequence[_Copy], taken: Callable[[Sequence[_Copy]], float]
+) -> str:
+    """The routine that makes most of these copies, by the time that they take, as a clause."""
+    made: dict[TimerRow | None, list[_Copy]] = {}
+    for copy in copies:
+        rows = clock.starts([copy.callpath], is_copy)
+        made.setdefault(clock.trial.caller(rows[0]) if rows else None, []).append(copy)
+    times = {timer: taken(own) for timer, own in made.items()}
+    most = max(times, key=times.__getitem__)
+    return largest_part(place(most), times[most], taken(copies))
 
 
 def _evidence(trial: Trial, copies: Sequence[_Copy]) -> Evidence:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from taupy.analysis.findings.calls import Sum, phase, place
+from taupy.analysis.findings.calls import Sum, largest_part, phase, place
 from taupy.analysis.findings.gpu_clock import gpu_clock, is_data_loading
 from taupy.analysis.findings.trial import HOST, Trial
 from taupy.analysis.known_routines import among
@@ -41,7 +41,7 @@ def find(trial: Trial) -> Iterator[Finding]:
     yield Finding(
         KIND,
         f"the training waits {duration(data.ns)} for its data, "
-        f"{percent(100 * data.ns / trial.wall_ns)} % of the run, {_makers(trial, data)}",
+        f"{percent(100 * data.ns / trial.wall_ns)} % of the run{_makers(trial, data)}",
         saved_ns=saved,
         wall_ns=trial.wall_ns,
         evidence=(trial.evidence(("thread", "timer"), (Condition("timer", timers), HOST),
@@ -53,28 +53,30 @@ def find(trial: Trial) -> Iterator[Finding]:
 
 
 def _makers(trial: Trial, data: Sum) -> str:
-    """Which of the program's own routines make the data, as a clause."""
+    """Which of the program's own routines make the data, as a clause: those that the training
+    calls itself, or else those of the workers that it waits for."""
     calls = trial.calls
-    own = _own(trial, data.rows)
-    if own:
-        timer, ns = own[0]
-        return (
-            f"most of it in {place(timer)}: {duration(ns)} in {count(_entries(trial, timer))} calls"
-        )
+    for timer, ns in _own(trial, data.rows)[:1]:
+        if clause := largest_part(place(timer), ns, data.ns):
+            return f"{clause}: {duration(ns)} in {count(_entries(trial, timer))} calls"
     work = calls.by_thread(
         row for row in calls.outermost(_WORK) if calls.thread[row] != calls.thread[data.rows[0]]
     )
-    own = _own(trial, (row for sums in work.values() for row in sums.rows))
-    if own:
-        timer, ns = own[0]
-        whole = sum(sums.ns for sums in work.values())
-        cpu = sum(trial.cpu_ns.get(thread, 0) for thread in work)
-        return (
-            f"made by {several(len(work), 'worker')}, on a CPU for {duration(cpu)} of "
-            f"{duration(whole)}; {place(timer)} takes {percent(100 * ns / whole)} % of this time: "
-            f"{duration(ns)} in {count(_entries(trial, timer))} calls"
+    whole = sum(sums.ns for sums in work.values())
+    cpu = sum(trial.cpu_ns.get(thread, 0) for thread in work)
+    for timer, ns in _own(trial, (row for sums in work.values() for row in sums.rows))[:1]:
+        made = (
+            f", made by {several(len(work), 'worker')}, on a CPU for {duration(cpu)} of "
+            f"{duration(whole)}"
         )
-    return f"in {place(calls.timer[calls.largest(data.rows)])}"
+        if clause := largest_part(place(timer), ns, whole):
+            return f"{made}{clause}: {duration(ns)} in {count(_entries(trial, timer))} calls"
+        return made
+    waits: dict[TimerRow, float] = {}
+    for row in data.rows:
+        waits[calls.timer[row]] = waits.get(calls.timer[row], 0) + calls.inclusive[row]
+    most = max(waits, key=waits.__getitem__)
+    return largest_part(place(most), waits[most], data.ns)
 
 
 def _own(trial: Trial, tops: Iterable[int]) -> list[tuple[TimerRow, float]]:

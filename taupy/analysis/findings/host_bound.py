@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from taupy.analysis.findings.calls import Sum, phase, place
+from taupy.analysis.findings.calls import Sum, largest_part, phase, place
 from taupy.analysis.findings.gpu_clock import (
     GpuClock,
     gpu_clock,
@@ -44,8 +44,7 @@ def find(trial: Trial) -> Iterator[Finding]:
         KIND,
         f"the GPU is idle for {'' if clock.exact else 'at least '}{duration(clock.idle_ns)}, "
         f"{percent(100 * clock.idle_ns / clock.wall_ns)} % of {clock.where}, while the "
-        f"host runs Python for {duration(python)}, most of it in "
-        f"{_largest(trial, clock, others)}",
+        f"host runs Python for {duration(python)}{_largest(trial, clock, others, python)}",
         saved_ns=saved,
         wall_ns=trial.wall_ns,
         evidence=(trial.evidence(("timer",), (Condition("thread", (_text(clock),)), HOST)),),
@@ -73,9 +72,9 @@ def _python(clock: GpuClock) -> tuple[float, set[int]]:
     return clock.loop_ns - taken - calls.by_thread(outside).get(clock.main, Sum()).ns, others
 
 
-def _largest(trial: Trial, clock: GpuClock, others: set[int]) -> str:
+def _largest(trial: Trial, clock: GpuClock, others: set[int], python_ns: float) -> str:
     """The program's routine that took most of the loop's time outside these rows, libraries
-    included, and the library's routine that took most of it, if it is most of it."""
+    included, and the library's routine that took most of it, if it is most of it; as a clause."""
     calls = trial.calls
     by_place: dict[TimerRow | None, dict[TimerRow, float]] = {}
     for row in sorted(clock.loop.rows - others):
@@ -85,12 +84,13 @@ def _largest(trial: Trial, clock: GpuClock, others: set[int]) -> str:
             sums = by_place.setdefault(nearest, {})
             sums[timer] = sums.get(timer, 0) + calls.exclusive[row]
     if not by_place:
-        return place(None)
+        return ""
     own, sums = max(by_place.items(), key=lambda pair: sum(pair[1].values()))
     most = max(sums, key=lambda timer: sums[timer])
-    if most is own or sums[most] < sum(sums.values()) / 2:
-        return place(own)
-    return f"{place(own)}, there in {most.short_name}"
+    clause = largest_part(place(own), sum(sums.values()), python_ns)
+    if not clause or most is own or sums[most] < sum(sums.values()) / 2:
+        return clause
+    return f"{clause}, there in {most.short_name}"
 
 
 def _text(clock: GpuClock) -> str:

@@ -8,7 +8,7 @@ import math
 from collections.abc import Iterable, Iterator
 
 from taupy.analysis.findings import source, waiting
-from taupy.analysis.findings.calls import place
+from taupy.analysis.findings.calls import largest_part, place
 from taupy.analysis.findings.trial import HOST, Trial
 from taupy.analysis.findings.waiting import Life
 from taupy.analysis.findings.workers import workers
@@ -107,12 +107,13 @@ def _taking(trial: Trial, lives: list[Life]) -> Iterator[Finding]:
     if not makes:
         return  # a helper of a library, such as one that pickles jobs
     most, ns = makes[0]
+    clause = largest_part(place(most), ns, maker.whole_ns)
     yield Finding(
         KIND,
         f"{place(timer)} waits {duration(taken.ns)}, {percent(100 * taken.ns / trial.wall_ns)} % "
         f"of the run, for what {maker.thread.name or 'another thread'} hands over; that thread "
         f"uses a CPU for {duration(maker.cpu_ns or 0)} of its {duration(maker.whole_ns)}"
-        f", most of it in {place(most)}: {duration(ns)}",
+        + (f"{clause}: {duration(ns)}" if clause else ""),
         saved_ns=taken.ns,
         wall_ns=trial.wall_ns,
         evidence=(_of_threads(trial),),
@@ -154,12 +155,13 @@ def _interpreter(trial: Trial, lives: list[Life]) -> Iterator[Finding]:
     alone = least <= used <= wanted <= most_used and not _wait_in_c(trial, turns)
     if used > most_used or not (alone or _run_python(trial, turns)):
         return
-    most, _ = max(_asleep(trial, turns).items(), key=lambda pair: pair[1], default=(None, 0.0))
+    most, slept = max(_asleep(trial, turns).items(), key=lambda pair: pair[1], default=(None, 0.0))
+    asleep = sum(trial.seen_ns(life.thread).get(STATES[2], 0) for life in turns)
     yield Finding(
         KIND,
         f"{several(len(turns), 'thread')} are ready to run for {duration(ready)} in "
         f"{duration(span)}, but use one CPU together, for {duration(used)}: one runs while the "
-        f"others wait, as for the GIL, most of them in {place(most)}",
+        f"others wait, as for the GIL{largest_part(place(most), slept, asleep, 'this wait')}",
         saved_ns=span - used / min(len(turns), cores),
         wall_ns=trial.wall_ns,
         evidence=(_of_threads(trial),),

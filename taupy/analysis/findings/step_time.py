@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterator, Sequence
 
+from taupy.analysis.findings.calls import largest_part
 from taupy.analysis.findings.trial import HOST, Trial
 from taupy.model.finding import Abstention, Evidence, Finding
 from taupy.model.profile import Steps
@@ -64,7 +65,7 @@ def _outliers(
     yield Finding(
         KIND,
         f"{count(number)} of {several(sum(steps.count), 'step')} take {duration(saved)} more than "
-        f"the median of {duration(usual)}, most of it in {_phase(steps, rows)}; the longest is "
+        f"the median of {duration(usual)}{_phase(steps, rows, 'this')}; the longest is "
         f"step {steps.number[max(rows, key=times.__getitem__)]} (taupy steps {trial.selector})",
         saved_ns=saved,
         wall_ns=trial.wall_ns,
@@ -86,8 +87,8 @@ def _drift(trial: Trial, thread: ThreadRow, steps: Steps, rows: Sequence[int]) -
     yield Finding(
         KIND,
         f"steps take longer and longer: {duration(first)} in the first third of the training, "
-        f"{duration(last)} in the last, most of it in {_phase(steps, thirds[-1], thirds[0])} "
-        f"(taupy steps {trial.selector})",
+        f"{duration(last)} in the last"
+        f"{_phase(steps, thirds[-1], 'the difference', thirds[0])} (taupy steps {trial.selector})",
         saved_ns=saved,
         wall_ns=trial.wall_ns,
         evidence=(_evidence(trial, thread),),
@@ -97,8 +98,9 @@ def _drift(trial: Trial, thread: ThreadRow, steps: Steps, rows: Sequence[int]) -
     )
 
 
-def _phase(steps: Steps, rows: Sequence[int], others: Sequence[int] | None = None) -> str:
-    """The phase that takes more time in these rows than in the others (by default all)."""
+def _phase(steps: Steps, rows: Sequence[int], of: str, others: Sequence[int] | None = None) -> str:
+    """The phase that takes most of the time by which these rows are longer than the others (by
+    default all), as a clause."""
     compared = range(len(steps)) if others is None else others
     more = {
         kind: statistics.fmean(times[row] / steps.count[row] for row in rows)
@@ -110,7 +112,8 @@ def _phase(steps: Steps, rows: Sequence[int], others: Sequence[int] | None = Non
         time[row] for row in compared
     )
     more["(no phase)"] = whole - sum(more.values())
-    return max(more, key=more.__getitem__)
+    most = max(more, key=more.__getitem__)
+    return largest_part(most, more[most], whole, of)
 
 
 def _evidence(trial: Trial, thread: ThreadRow) -> Evidence:

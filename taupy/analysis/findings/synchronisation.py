@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from taupy.analysis.findings.calls import place
+from taupy.analysis.findings.calls import largest_part, place
 from taupy.analysis.findings.gpu_clock import GpuClock, gpu_clock, is_allocation, is_wait
 from taupy.analysis.findings.trial import HOST, Trial
 from taupy.model.finding import Finding
@@ -42,8 +42,8 @@ def find(trial: Trial) -> Iterator[Finding]:
         yield Finding(
             KIND,
             f"the host {what} {count(waits.calls)} times for {duration(waits.ns)}, from "
-            f"{several(len(places), 'place')}, most of it in {place(most)}; afterwards the GPU "
-            f"is idle, for {duration(clock.idle_ns)} in all",
+            f"{several(len(places), 'place')}{largest_part(place(most), places[most], waits.ns)}; "
+            f"afterwards the GPU is idle, for {duration(clock.idle_ns)} in all",
             saved_ns=saved,
             wall_ns=trial.wall_ns,
             evidence=(trial.evidence(("callpath", "timer"), (Condition("timer", names), HOST)),),

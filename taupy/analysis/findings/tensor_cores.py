@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from taupy.analysis.findings import kernels
+from taupy.analysis.findings.calls import largest_part
 from taupy.analysis.findings.gpu_clock import GpuClock, gpu_clock
 from taupy.analysis.findings.trial import Trial
 from taupy.catalog.datasheets import datasheet
@@ -69,8 +70,8 @@ def find(trial: Trial) -> Iterator[Finding]:
         yield Finding(
             KIND,
             f"products in {kind.name} take {duration(gpu)} of the GPU, "
-            f"{percent(100 * gpu / clock.busy_ns)} % of its time, {kind.how}, most of it "
-            f"in {plain[0].timer.short_name}",
+            f"{percent(100 * gpu / clock.busy_ns)} % of its time, {kind.how}"
+            f"{largest_part(plain[0].timer.short_name, plain[0].ns, gpu)}",
             saved_ns=clock.saved_ns(gpu=gone),
             wall_ns=trial.wall_ns,
             evidence=(kernels.evidence(trial, plain),),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from taupy.analysis.findings import kernels
+from taupy.analysis.findings.calls import largest_part
 from taupy.analysis.findings.gpu_clock import gpu_clock, is_launch
 from taupy.analysis.findings.trial import Trial
 from taupy.model.finding import Finding
@@ -34,11 +35,13 @@ def find(trial: Trial) -> Iterator[Finding]:
     if not launches:
         return
     busy = sum(kernel.ns for kernel in tiny)
+    most = max(tiny, key=lambda kernel: kernel.launches)
     yield Finding(
         KIND,
         f"{count(launches)} of {count(number)} kernels run for {duration(busy / launches)} on "
         f"average and take the host {duration(each_ns)} each to launch: {duration(busy)} of work "
-        f"for {duration(each_ns * launches)} of launches, most of it {tiny[0].timer.short_name}",
+        f"for {duration(each_ns * launches)} of launches"
+        f"{largest_part(most.timer.short_name, most.launches, launches)}",
         saved_ns=clock.saved_ns(
             host=(clock.made_ns(clock.loop_rows(is_launch)) - clock.slow_launches_ns)
             * launches

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from operator import attrgetter
 
 from taupy.analysis.findings import kernels
+from taupy.analysis.findings.calls import largest_part
 from taupy.analysis.findings.gpu_clock import GpuClock, gpu_clock
 from taupy.analysis.findings.trial import Trial
 from taupy.model.finding import Abstention, Finding
@@ -52,7 +53,8 @@ def find(trial: Trial) -> Iterator[Finding | Abstention]:
     yield Finding(
         KIND,
         f"{percent(100 * gpu / whole)} % of the GPU's time, {duration(gpu)}{part}, is in "
-        f"kernels that compute nothing, most of it in {idle[0].timer.short_name}",
+        "kernels that compute nothing"
+        f"{largest_part(idle[0].timer.short_name, idle[0].ns, gpu)}",
         saved_ns=clock.saved_ns(gpu=gpu),
         wall_ns=trial.wall_ns,
         evidence=(kernels.evidence(trial, idle),),
