@@ -1,4 +1,4 @@
-"""tests/gpu/programs/two_gpus.py on the simulated driver: `python two_gpus.py [--no-pause] GPU`.
+"""tests/gpu/programs/two_gpus.py on the simulated driver: `python two_gpus.py [--no-pause]`.
 
 The same steps in the same order, at a tenth of the size. Kernels take what the data sheet of the
 GPU (`H100 SXM5`, `H200`) says, operators are timers of that group, and what is idle, copied and
@@ -8,6 +8,7 @@ allocated is so for as long as the program plans.
 from __future__ import annotations
 
 import ctypes
+import os
 import sys
 import time
 from pathlib import Path
@@ -15,9 +16,10 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 import taupy
+from taupy.catalog.datasheets import datasheet
 from tests.fake_gpu import PRELUDE
 from tests.gpu.programs import two_gpus
-from tests.gpu.programs.two_gpus import FULL, GRAPH_NODES, WARM_UP
+from tests.gpu.programs.two_gpus import FULL, GPUS, GRAPH_NODES, WARM_UP
 
 played: dict[str, object] = {}
 exec(PRELUDE, played)
@@ -52,6 +54,10 @@ OTHERS = {
 """Seconds of kernels that the program does not estimate."""
 
 
+def operator(name: str):
+    return taupy.timer(name, group="OPERATOR")
+
+
 class DataLoader:
     """Hands out batches: PyTorch's loader is known by its name."""
 
@@ -62,14 +68,15 @@ class DataLoader:
 class Played:
     """The work, played."""
 
-    def __init__(self, gpu: str) -> None:
-        self.seconds = two_gpus.estimates(gpu) | OTHERS
+    def __init__(self) -> None:
+        sheet = datasheet(os.environ.get("FAKE_NAME", ""))
+        self.seconds = two_gpus.estimates(sheet.gpu if sheet else GPUS[0]) | OTHERS
         self.batches = DataLoader()
         played["init"]()
 
-    def run(self, operator: str, kernel: str, part: float = 1, stream: int = MAIN) -> None:
+    def run(self, name: str, kernel: str, part: float = 1, stream: int = MAIN) -> None:
         took = round(1e9 * TENTH * part * self.seconds[kernel])
-        with taupy.timer(operator, group="OPERATOR"):
+        with operator(name):
             launch(kernel.replace(", ", "_").replace(" ", "_"), stream=stream, took=took)
 
     def fetch(self, number):
@@ -78,11 +85,13 @@ class Played:
         slow = number == two_gpus.SLOW_BATCH_STEP
         self.batches.takes = two_gpus.SLOW_BATCH_S if slow else 0
         next(self.batches)
-        copy(1, 8 * FULL.tokens)
+        with operator("aten::copy_"):
+            copy(1, 8 * FULL.tokens)
 
     def lone_copy(self):
         cuda.fake_synchronize(0, MAIN)
-        copy(1, two_gpus.COPIED_BYTES, took=4_500_000)
+        with operator("aten::copy_"):
+            copy(1, two_gpus.COPIED_BYTES, took=4_500_000)
         cuda.fake_synchronize(0, MAIN)
 
     def empty_and_allocate(self):
@@ -100,9 +109,9 @@ class Played:
 
     def learn(self):
         with taupy.phase("block"):
-            for operator, kernel, calls in LEARNING:
+            for name, kernel, calls in LEARNING:
                 for _ in range(calls):
-                    self.run(operator, kernel, 1 / calls)
+                    self.run(name, kernel, 1 / calls)
 
     def elementwise(self):
         self.run("aten::mul_", "mul_")
@@ -118,7 +127,8 @@ class Played:
         cuda.fake_synchronize(0, GRAPH)
 
     def result(self):
-        copy(2, 4)
+        with operator("aten::_local_scalar_dense"):
+            copy(2, 4)
         cuda.fake_synchronize(0, MAIN)
 
     def range_start(self, name):
@@ -139,5 +149,5 @@ class Played:
 
 
 if __name__ == "__main__":
-    two_gpus.train(Played(sys.argv[-1]), with_pause="--no-pause" not in sys.argv)
+    two_gpus.train(Played(), with_pause="--no-pause" not in sys.argv)
     print(f"{WARM_UP + two_gpus.STEPS} steps")

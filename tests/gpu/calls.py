@@ -17,7 +17,7 @@ copies and their times are in the buffers.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -151,14 +151,8 @@ def _members(path: str) -> tuple[str, ...]:
     return tuple(path.split(BETWEEN)) if path else ()
 
 
-def without(host: Host, folders: Iterable[str]) -> Host:
-    """The same without these folders in names and files."""
-
-    def cut(text: str) -> str:
-        for folder in folders:
-            text = text.replace(folder, "")
-        return text
-
+def changed(host: Host, cut: Callable[[str], str]) -> Host:
+    """The same with all names and files changed by a function."""
     timers = {
         cut(name): timer._replace(name=cut(timer.name), file=timer.file and cut(timer.file))
         for name, timer in host.timers.items()

@@ -154,7 +154,7 @@ def played(played_gpu, tmp_path_factory):
     subprocess.run(
         [
             *(sys.executable, "-m", "taupy", "run", "--db", "t.db", "--trace=gpu,host"),
-            *("--trial", "two_gpus-trace", str(PLAYED), "H100 SXM5"),
+            *("--trial", "two_gpus-trace", str(PLAYED)),
         ],
         cwd=folder, env=environment, check=True, capture_output=True,
     )  # fmt: skip

@@ -245,7 +245,7 @@ def kernels(sizes: Sizes = FULL) -> list[Kernel]:
 
 def estimates(gpu: str, sizes: Sizes = FULL) -> dict[str, float]:
     """Least seconds of each of `kernels` by the data sheet of the GPU."""
-    sys.path.append(str(ROOT))
+    sys.path.append(str(Path(__file__).parents[3]))
     from taupy.catalog.datasheets import DATASHEETS
 
     (sheet,) = (one for one in DATASHEETS if one.gpu == gpu)
@@ -397,9 +397,14 @@ class Torch:
         self.synchronize()
 
     def empty_and_allocate(self):
-        if self.on_gpu:
-            self.torch.cuda.empty_cache()
-        self.torch.empty(ALLOCATED_BYTES, dtype=self.torch.uint8, device=self.device)
+        if not self.on_gpu:
+            self.torch.empty(ALLOCATED_BYTES, dtype=self.torch.uint8)
+            return
+        cuda = self.torch.cuda
+        cuda.empty_cache()
+        self.pool = cuda.MemPool()  # what is left of the cache may have as much room in one piece
+        with cuda.use_mem_pool(self.pool):
+            self.torch.empty(ALLOCATED_BYTES, dtype=self.torch.uint8, device=self.device)
 
     def load_code(self):
         if self.on_gpu:
@@ -549,30 +554,25 @@ def cleaned(trace: dict) -> dict:
 
 
 def shown(value):
-    """Text without the folders that lead to the program, to packages and to Python's library."""
+    """A value of JSON whose texts have no folders of the machine."""
     if isinstance(value, dict):
         return {name: shown(one) for name, one in value.items()}
     if isinstance(value, list):
         return [shown(one) for one in value]
-    if not isinstance(value, str) or "/" not in value:
-        return value
-    for folder in FOLDERS:
-        value = value.replace(folder, "")
-    return ABSOLUTE.sub("", value)
+    return cut(value) if isinstance(value, str) else value
 
 
-ROOT = Path(__file__).resolve().parents[3]
-FOLDERS = sorted(
-    {
-        f"{os.path.abspath(folder)}/"
-        for folder in (*sys.path, ROOT, os.path.dirname(__file__), os.path.dirname(os.__file__))
-        if os.path.abspath(folder) != "/"
-    },
-    key=len,
-    reverse=True,
-)
-ABSOLUTE = re.compile(r"(?<![\w.])/(?:[^/\s:()'\"]+/)+")
-"""Folders of a path that begins at the root: those of other files go altogether."""
+FOLDERS = re.compile(r"(?<![\w.>])/(?:[^/\s:(){}\[\]'\"]+/)+")
+"""Folders of a path that begins at the root."""
+KEEP_FROM = re.compile(r".*/(?:site-packages|dist-packages|python3\.\d+)/|.*/(?=(?:taupy|tests)/)")
+
+
+def cut(text: str) -> str:
+    """A text in which paths begin at their package, Python's library or this project; those of
+    other files have no folder."""
+    return FOLDERS.sub(
+        lambda path: KEEP_FROM.sub("", path[0]) if KEEP_FROM.match(path[0]) else "", text
+    )
 
 
 def profiled(torch, work, file: str) -> None:

@@ -217,7 +217,7 @@ def played_record(played_gpu, tmp_path_factory):
         "FAKE_NAME": "NVIDIA H100 80GB HBM3",
     }
     done = subprocess.run(
-        [sys.executable, str(RECORD), str(folder / "kept"), "--quiet", str(TRAINING), "H100 SXM5"],
+        [sys.executable, str(RECORD), str(folder / "kept"), "--quiet", str(TRAINING)],
         env=environment, capture_output=True, text=True,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
@@ -249,7 +249,7 @@ def test_operators_and_owners_of_the_rebuilt_profile_are_those_of_the_trial(
     with ProfileDB.open(played_record / "recorded.db", readonly=True) as db:
         (trial,) = (one.id for one in db.trials() if one.name == "recorded")
         assert again == gpu_times(db, trial)
-    assert len({operator for operator, _ in again}) == 15  # one of them "(no operator)"
+    assert len({operator for operator, _ in again}) == 17  # one of them "(no operator)"
     assert sum(again.values()) == sum(
         launch.time_ns for measured in profile.threads for launch in measured.launches
     )
@@ -290,7 +290,7 @@ def test_calls_are_read_as_they_were_written(tmp_path):
     )
     calls.write(tmp_path, host)
     assert calls.read(tmp_path) == host
-    cut = calls.without(host, ["/home/u/"])
+    cut = calls.changed(host, lambda text: text.replace("/home/u/", ""))
     assert cut.timers["f [{p.py}{3}]"] == Timer("f", "p.py", 3)
     assert cut.calls[0].path == ("odd = > name", "f [{p.py}{3}]")
     (tmp_path / calls.FILE).write_text("what is this\n")
