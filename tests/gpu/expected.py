@@ -23,7 +23,7 @@ from taupy.model.profile import Profile, ThreadProfile
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.reader import read_profile
 from tests.gpu.comparison import share_with_owner
-from tests.gpu.programs import contexts, ends, gemms, jax_steps, two_gpus
+from tests.gpu.programs import contexts, ends, gemms, jax_steps, nccl_rank, two_gpus
 
 
 class Line(NamedTuple):
@@ -53,8 +53,13 @@ def of_trial(name: str, profile: Profile) -> list[Line]:
         return list(copied(profile, gemms.EXPECTED))
     if name == "tensor":
         return list(counted(profile, gemms.EXPECTED))
-    if name == "jax":
+    if name.startswith("jax"):
         return list(jitted(profile, jax_steps.EXPECTED))
+    if name == "nccl":
+        count = _calls(profile, "PYTHON")[nccl_rank.EXPECTED["routine"]]
+        return [_equal("calls of all_reduce", nccl_rank.EXPECTED["calls"], count)]
+    if name in ("first", "second"):
+        return list(refused(profile))
     if name.startswith("two_gpus"):
         return list(trained(profile, two_gpus.expected()))
     if name in LAUNCHES:
@@ -97,6 +102,19 @@ def launched(profile: Profile, kernel: str, expected: dict[str, int]) -> Iterato
     for routine, count in expected.items():
         found = _launches(profile, lambda above, routine=routine: routine in above)
         yield _equal(f"{routine}, launches of {kernel}", count, found[kernel])
+
+
+def refused(profile: Profile) -> Iterator[Line]:
+    """A run with counters while another has them: its kernels, and a word on the counters."""
+    launches = _launches(profile, lambda above: True).total()
+    yield Line("launches", "some", f"{launches:,}", launches > 0)
+    counted = [metric.name for metric in profile.metrics if metric.name.startswith("flop")]
+    notes = [
+        text for name, text in profile.metadata.items()
+        if name.startswith("taupy.health.") and "counter" in text
+    ]  # fmt: skip
+    found = ", ".join([*counted, *notes])
+    yield Line("counters", "flop, or why there are none", found or "nothing", bool(found))
 
 
 def jitted(profile: Profile, expected: dict[str, object]) -> Iterator[Line]:
@@ -159,10 +177,15 @@ def trained(profile: Profile, expected: dict[str, Any]) -> Iterator[Line]:
 _COUNTED = {
     "loaded_late": lambda profile: _launches(profile, lambda above: True)["loaded_late"],
     "cudaGraphLaunch": lambda profile: _calls(profile, "CUDA_API")["cudaGraphLaunch"],
-    "kernels of the graph": lambda profile: sum(
-        _launches(profile, lambda above: _has(above, "replay_graph")).values()
-    ),
+    "kernels of the graph": lambda profile: _of_graph(profile),
 }
+
+
+def _of_graph(profile: Profile) -> int:
+    """By their nodes; without a trace by the routine, which may fill seeds, too."""
+    if activities := _activities(profile):
+        return sum(one.graph_node is not None for one in activities)
+    return _launches(profile, lambda above: _has(above, "replay_graph")).total()
 
 
 def _has(above: set[str], routine: str) -> bool:

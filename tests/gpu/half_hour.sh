@@ -1,22 +1,31 @@
 #!/usr/bin/env bash
 # half_hour.sh --short 1|2: taupy on a GPU that is there for 15 minutes, in two calls.
-# half_hour.sh 1|2|3|4: the same and more in half an hour, in four calls; docs/gpu-validation.md is
-# the plan of both.
+# half_hour.sh 1|2|3|4: the same and more in half an hour, in four calls.
+# half_hour.sh --pair h100|h200: the same training on two kinds of GPU, to be compared, and what is
+# asked of one of them only; a call each. docs/gpu-validation.md is the plan of all.
+#
+# half_hour.sh --dry ...: the same steps with the training that the simulated driver plays
+# (tests/fake_gpu), so that no slip costs minutes of a GPU.
 #
 # For a machine with Python 3.12, PyTorch and JAX, and no network: what else is needed lies in .whl
 # (`make gpu-wheels` fills it elsewhere). Each step runs under its own time limit and keeps its own log,
 # and the next one runs whatever happened. All of it is packed into $OUT/callN.tar.gz after each step,
 # run folders that were not stored into $OUT/callN-state.tar.gz.* at the end, in parts below 15 MiB.
 # The limits of a call come to less than ten minutes, those of both short ones to eleven, those of all
-# four to half an hour.
+# four to half an hour, those of a pair to a quarter; they should take 280 and 200 seconds.
 set -uo pipefail
-short=
-[ "${1:-}" = --short ] && { short=short; shift; }
+dry= short=
+[ "${1:-}" = --dry ] && { dry=1; shift; }
+case ${1:-} in --short) short=short; shift ;; --pair) short=pair-; shift ;; esac
 call=$short${1:-}
-case $call in short1 | short2 | 1 | 2 | 3 | 4) ;; *) echo "usage: half_hour.sh --short 1|2, or 1|2|3|4" >&2; exit 2 ;; esac
+case $call in short1 | short2 | pair-h100 | pair-h200 | 1 | 2 | 3 | 4) ;; *)
+  echo "usage: half_hour.sh [--dry] --short 1|2, --pair h100|h200, or 1|2|3|4" >&2; exit 2 ;;
+esac
 cd "$(dirname "$0")/../.."
 OUT=${OUT:-/tmp/half_hour}
 logs=$(mktemp -d)/call$call
+experiment=default # of a pair, the kind of GPU: trials of both have the same names
+[ "${call#pair-}" = "$call" ] || experiment=${call#pair-}
 mkdir -p "$OUT" "$logs"
 python=${PYTHON:-python3}
 programs=tests/gpu/programs
@@ -55,16 +64,27 @@ step() { # NAME SECONDS COMMAND...
 taupy() { # NAME SECONDS OPTIONS... : one trial, in this call's database
   local name=$1 seconds=$2
   shift 2
-  step "$name" "$seconds" "$python" -m taupy run --db "$logs/taupy.db" --trial "$name" "$@"
+  step "$name" "$seconds" "$python" -m taupy run --db "$logs/taupy.db" --experiment "$experiment" \
+    --trial "$name" "$@"
 }
 
 expected() { step "expected-$1" 10 "$python" tests/gpu/expected.py "$logs/taupy.db" "$@"; }
+
+# The training of a pair, or what plays it; under torch.profiler; products; the small sizes are for
+# the CPU.
+two=$programs/two_gpus.py gemms=$programs/gemms.py small=
+[ -n "$dry" ] && { two=tests/fake_gpu/two_gpus.py gemms=$two small=--small; }
+
+beside() { # step or taupy ... : beside the next ones, until `wait`
+  ("$@") &
+}
 
 wheels=(.whl/*.whl)
 [ ! -e "${wheels[0]}" ] && echo "no wheels in .whl (make gpu-wheels): what this Python has must do" ||
   step wheels 10 "$python" -m pip install -q --no-index --no-deps --no-compile --upgrade \
     --target "$site" "${wheels[@]}"
-step build 60 env TAUPY_REQUIRE_NATIVE=1 "$python" setup.py -q build_ext --inplace
+case $call in pair-*) seconds=40 ;; *) seconds=60 ;; esac
+step build $seconds env TAUPY_REQUIRE_NATIVE=1 "$python" setup.py -q build_ext --inplace
 
 path=sm__ops_path_tensor_src
 op=sm__sass_thread_inst_executed_op
@@ -126,6 +146,38 @@ short2) # how programs end; JAX
   cupti_python 25
   not_root 10
   ;;
+pair-*) # the same training on both kinds of GPU; what is asked of one only
+  recorded=(--gpu --trace=gpu,host --operators)
+  beside step setup-torch 90 "$python" -m taupy setup torch
+  step ceilings 35 "$python" -m taupy ceilings --db "$logs/taupy.db" --gpu 0
+  if [ "$call" = pair-h100 ]; then
+    taupy nccl 15 --gpu $programs/nccl_rank.py
+    counted=(--gpu --metrics flop_fp32 --gpu-launches 3)
+    beside taupy first 20 "${counted[@]}" "$gemms"
+    taupy second 20 "${counted[@]}" "$gemms"
+    wait
+    for pair in layouts_changed casts_around_layers; do
+      step "$pair" 25 "$python" -m tests.gpu.pairs.try_pairs "$logs/pairs" $pair
+    done
+  fi
+  wait
+  taupy two_gpus 50 --gpu --operators --repeat 5 "$two"
+  taupy two_gpus-trace 15 "${recorded[@]}" "$two"
+  taupy two_gpus-no-pause 15 "${recorded[@]}" "$two" --no-pause
+  step kineto 20 "$python" $programs/two_gpus.py $small --kineto "$logs/trace.json"
+  taupy two_gpus-roofline 60 --gpu --metrics roofline,roofline-tensor --gpu-launches 2 --operators \
+    "$two"
+  step record 15 "$python" tests/gpu/record.py "$logs/record" --operators "$two"
+  trials=(two_gpus-trace)
+  if [ "$call" = pair-h100 ]; then
+    taupy jax 20 --trace $programs/jax_steps.py
+    XLA_FLAGS=--xla_gpu_autotune_level=0 taupy jax-no-autotuning 20 --trace $programs/jax_steps.py
+    step jax-plain 15 "$python" $programs/jax_steps.py
+    taupy without-operators 15 --gpu "$two" # what they cost, beside the five runs
+    trials+=(nccl first second jax jax-no-autotuning)
+  fi
+  expected "${trials[@]}"
+  ;;
 1) # tracing, and fixtures that replay without a GPU
   step doctor 20 "$python" -m taupy doctor
   step nvidia-smi 10 nvidia-smi -q
@@ -165,9 +217,11 @@ short2) # how programs end; JAX
   not_root 20
   ;;
 esac
-for program in gemms jax_steps; do
+for program in gemms jax_steps two_gpus; do
   "$python" $programs/$program.py --expected >"$logs/expected-$program.json" 2>/dev/null
 done
 pack
 [ -d "$logs/state" ] && tar -C "$logs" -cz state | split -b 15M - "$OUT/call$call-state.tar.gz."
+[ "$(stat -c %s "$OUT/call$call.tar.gz")" -gt $((15 << 20)) ] &&
+  split -b 15M "$OUT/call$call.tar.gz" "$OUT/call$call.tar.gz." && rm "$OUT/call$call.tar.gz"
 echo "packed: $OUT/call$call.tar.gz"

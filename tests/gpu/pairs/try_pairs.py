@@ -145,6 +145,9 @@ class Result(NamedTuple):
     others: tuple[list[str], list[str]]
 
 
+UNTRIED = "NOT TRIED"
+
+
 class NotTried(Exception):
     """A pair of which the trials do not tell whether the advice helps."""
 
@@ -207,20 +210,23 @@ def row(folder: Path, name: str, seconds: dict[str, list[float]] | None) -> str:
     try:
         got = result(folder / "pairs.db", name)
     except NotTried as reason:
-        return f"{text}; NOT TRIED: {reason}"
+        return f"{text}; {UNTRIED}: {reason}"
     text += f"; finding {got.place}: at most {got.at_most_s:.2f} s, twin {got.left_s:.2f} s"
     return f"{text}; others: {', '.join(got.others[0])}; of the twin: {', '.join(got.others[1])}"
 
 
-def main(folder: Path, chosen: list[str]) -> None:
+def main(folder: Path, chosen: list[str]) -> int:
+    """Measure and print; 1 if a pair was not tried."""
     folder.mkdir(parents=True, exist_ok=True)
     names = chosen or [*PAIRS, *CODE]
+    has_code = any(name in CODE for name in names)
     cubin = folder / "kernels.cubin"
-    subprocess.run(["nvcc", "-arch=sm_90", "-cubin", "-o", cubin, HERE / "kernels.cu"])
+    if has_code:
+        subprocess.run(["nvcc", "-arch=sm_90", "-cubin", "-o", cubin, HERE / "kernels.cu"])
     seconds = timed(folder, names)
     (folder / "seconds.json").write_text(json.dumps(seconds, indent=1))
     measure_all(folder, names)
-    if any(name in CODE for name in names):
+    if has_code:
         subprocess.run(
             [
                 *(sys.executable, "-m", "taupy", "static", str(cubin), "--store"),
@@ -228,11 +234,12 @@ def main(folder: Path, chosen: list[str]) -> None:
             ],
             stdout=subprocess.DEVNULL,
         )
-    for name in names:
-        print(row(folder, name, seconds.get(name)), flush=True)
+    rows = [row(folder, name, seconds.get(name)) for name in names]
+    print(*rows, sep="\n", flush=True)
+    return int(any(UNTRIED in line for line in rows))
 
 
 if __name__ == "__main__":
     if len(sys.argv) < 2:
         sys.exit(__doc__)
-    main(Path(sys.argv[1]), sys.argv[2:])
+    sys.exit(main(Path(sys.argv[1]), sys.argv[2:]))
