@@ -14,12 +14,14 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from taupy.analysis.gpu_conclusion import sentences
 from taupy.answers.answer import Nothing
 from taupy.answers.steps import notable
 from taupy.errors import UsageError
 from taupy.model import options
 from taupy.model.gpu import NO_OWNER
 from taupy.model.gpu_rows import BusyRow, KernelRow
+from taupy.model.gpu_time import CAUSES, GpuTime, slug
 from taupy.model.kernel_names import is_kernel
 from taupy.model.options import option
 from taupy.model.step_spans import step_name
@@ -62,6 +64,7 @@ _COLUMNS = (
     Column("routine", audience="machines"),
     Column("routines", "int", audience="machines"),
 )
+_PARTS = ("span", "compute", "communication_only", "copies_only", "idle", "unproven_idle")
 _BUSY_COLUMNS = (
     Column("node", "int", "Node"),
     Column("context", "int", "Context"),
@@ -74,8 +77,15 @@ _BUSY_COLUMNS = (
     Column("gaps", "int", "Gaps"),
     Column("longest_gap_ns", "time_ns", "Longest\ngap"),
     Column("without_owner_percent", "percent", "Without\nowner %"),
+    *(Column(f"{name}_ns", "time_ns", audience="machines") for name in _PARTS),
+    *(Column(f"idle_{slug(cause)}_ns", "time_ns", audience="machines") for cause in CAUSES),
 )
 _LARGEST = 8
+
+CALLS_ONLY = (
+    "what the host did between its calls of CUDA is not known by time: `host` names the nearest "
+    "routine above both (--trace=host,gpu records layers and phases, too)"
+)
 
 
 @dataclass(frozen=True)
@@ -301,6 +311,14 @@ def _busy(rows: Sequence[BusyRow], source: str = "") -> View:
     if any(row.busy_ns is None for row in rows):
         timed = any(row.kernel_ns or row.copy_ns for row in rows)
         notes.append(f"busy time, gaps and overlap need {_way_to_stamps(source, timed)}")
+    elif any(row.gaps is None for row in rows):
+        notes.append(f"gaps and overlap need {_way_to_stamps(source, True)}")
+    for row in rows:
+        if row.time is not None:
+            of_node = f" of node {row.node}" if len({row.node for row in rows}) > 1 else ""
+            notes += sentences(f"GPU {row.context - 1}{of_node}", row.time)
+    if any(row.time is not None and row.time.host == "calls" for row in rows):
+        notes.append(CALLS_ONLY)
     cells = [_busy_cells(row) for row in rows]
     return View("GPU ACTIVITY", _BUSY_COLUMNS, cells, notes)
 
@@ -316,7 +334,7 @@ def _way_to_stamps(source: str, timed: bool) -> str:
 
         return (
             "start and end times of single launches: import them with "
-            f"`taupy import --trace {shlex.quote(file)}`"
+            f"`taupy import {shlex.quote(file)}`"
         )
     return "start and end times of single launches, which the imported file does not have"
 
@@ -336,4 +354,13 @@ def _busy_cells(row: BusyRow) -> list[Cell]:
         row.gaps,
         row.longest_gap_ns,
         100 * row.without_owner_ns / total if total else None,
+        *_time_cells(row.time),
     ]
+
+
+def _time_cells(time: GpuTime | None) -> list[Cell]:
+    """What the columns for machines say; none where the causes are not known."""
+    if time is None:
+        return [None] * (len(_PARTS) + len(CAUSES))
+    parts = (time.span_ns, time.compute_ns, time.communication_ns, time.copies_ns, time.idle_ns)
+    return [*parts, time.unproven_ns, *map(time.of, CAUSES)]

@@ -25,7 +25,7 @@ _ALLOCATES = re.compile(
 )
 _LOADS_CODE = re.compile(
     rf"{_MAKERS}(?:ModuleLoad|ModuleUnload|ModuleGet|LibraryLoad|LibraryUnload|LibraryGet|Link"
-    r"|GetFuncBySymbol|FuncGetAttributes)|nvrtc|hiprtc"
+    r"|GetFuncBySymbol)|nvrtc|hiprtc"
 )
 _STREAM_WAITS = re.compile(rf"{_MAKERS}StreamWait(?:Event|Value)")
 _COMMUNICATES = re.compile(
@@ -52,6 +52,11 @@ def allocates(call: str) -> bool:
     """Whether it allocates or frees memory, and not from a pool in the order of a stream: such a
     call waits until the device is idle."""
     return _ALLOCATES.match(call) is not None
+
+
+def drains(call: str) -> bool:
+    """Whether it may return only when the device has nothing left to do: it waits, or frees."""
+    return waits(call) or (allocates(call) and "Free" in call)
 
 
 def loads_code(call: str) -> bool:

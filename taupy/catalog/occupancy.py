@@ -113,9 +113,10 @@ def fitted(launch: Configuration, compute_capability: str) -> Configuration:
     where threads, registers or shared memory of the launch, or the capability, are unknown."""
     fits = None
     if launch.block is not None and launch.registers is not None:
-        shared = (launch.shared_static_bytes or 0), launch.shared_dynamic_bytes
-        if shared[1] is not None:
-            fits = occupancy(compute_capability, prod(launch.block), launch.registers, sum(shared))
+        shared = launch.shared_dynamic_bytes
+        if shared is not None:
+            shared += launch.shared_static_bytes or 0
+            fits = occupancy(compute_capability, prod(launch.block), launch.registers, shared)
     return launch._replace(
         occupancy=fits.share if fits else None, limiter=fits.limiter if fits else None
     )

@@ -21,13 +21,15 @@ from itertools import chain, islice
 from pathlib import Path
 
 from taupy import units
+from taupy.analysis import gpu_idle
 from taupy.commands import bar, options
 from taupy.commands.messages import say
 from taupy.commands.store import report
 from taupy.errors import FormatError, UsageError
-from taupy.formats import gpu_busy, registry
+from taupy.formats import registry
 from taupy.formats.registry import Format
 from taupy.instrument.runfolder import new_uuid, state_folders
+from taupy.model.gpu_time import stored
 from taupy.model.masking import Masking
 from taupy.model.profile import Profile
 from taupy.model.progress import Progress
@@ -42,8 +44,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--trace",
-        action="store_true",
-        help="keep individual launches and calls with their times, if the file has them",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="keep single launches and calls with their times, if the file has them (default), "
+        "or only sums",
     )
     where = parser.add_argument_group("where to store the trial")
     where.add_argument(
@@ -225,8 +229,9 @@ def _profiles(
             profile.experiment = args.experiment
         if args.name is not None:
             profile.name = args.name
+        if not stored(profile.node_metadata):
+            gpu_idle.note(profile)
         if not args.trace:
-            gpu_busy.note(profile)
             for measured in profile.threads:
                 measured.activities = []
         masking.mask(profile)

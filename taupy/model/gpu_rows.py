@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from typing import NamedTuple
 
+from taupy.model.gpu_time import GpuTime
 from taupy.model.table import Table
 
 
@@ -109,7 +110,8 @@ class BusyRow(NamedTuple):
     twice. The other values require the start and end of every activity (`--trace`) and are
     otherwise None: `busy_ns` is the time in which anything ran, `span_ns` from the first start to
     the last end, `overlap_ns` the time in which kernels and copies overlapped, `gaps` the number of
-    idle periods in between, and `longest_gap_ns` the longest of them.
+    idle periods in between, `longest_gap_ns` the longest of them, and `time` what the whole went
+    to.
     """
 
     node: int
@@ -123,3 +125,4 @@ class BusyRow(NamedTuple):
     overlap_ns: int | None = None
     gaps: int | None = None
     longest_gap_ns: int | None = None
+    time: GpuTime | None = None

@@ -10,6 +10,7 @@ from taupy.errors import TaupyError
 from taupy.escaping import visible
 from taupy.model.gpu import BUSY, NO_OWNER, Device, Fact
 from taupy.model.gpu_rows import BusyRow, KernelRow, SiteRow, launched_times, spread
+from taupy.model.gpu_time import TIME, GpuTime, stored
 from taupy.model.question import LAUNCHES, Question
 from taupy.model.rows import TimerRow
 from taupy.model.table import Table
@@ -42,6 +43,11 @@ _TIMED = """
 
 _BUSY = """
     SELECT node, substr(name, length(:name) + 1), value FROM metadata
+     WHERE trial_id = :trial AND node IS NOT NULL AND substr(name, 1, length(:name)) = :name
+"""
+
+_NOTED = """
+    SELECT node, name, value FROM metadata
      WHERE trial_id = :trial AND node IS NOT NULL AND substr(name, 1, length(:name)) = :name
 """
 
@@ -247,6 +253,7 @@ def busy(db: ProfileDB, trial_id: int, launches: Launched) -> list[BusyRow]:
     spans: dict[tuple[int, int], _Spans] = {}
     for node, context, kind, start, end in db.stream(_SPANS, (trial_id,)):
         spans.setdefault((node, context), _Spans(start, start)).add(kind == "kernel", start, end)
+    times = gpu_times(db, trial_id)
     table, whole = launches.table, launches.whole
     kernels_ns = _time_of(table, "timer", lambda timer: "GPU_KERNEL" in timer.groups.split("|"))
     without_owner = _time_of(table, "routine", lambda routine: routine == NO_OWNER)
@@ -258,7 +265,10 @@ def busy(db: ProfileDB, trial_id: int, launches: Launched) -> list[BusyRow]:
             kernel_ns=kernels_ns.get(gpu, 0),
             copy_ns=whole_ns - kernels_ns.get(gpu, 0),
             without_owner_ns=without_owner.get(gpu, 0),
+            time=times.get(gpu),
         )
+        if row.time is not None:
+            row = row._replace(span_ns=row.time.span_ns, busy_ns=row.time.busy_ns)
         if joined := spans.get(gpu):
             row = row._replace(
                 span_ns=joined.until - joined.first,
@@ -272,10 +282,22 @@ def busy(db: ProfileDB, trial_id: int, launches: Launched) -> list[BusyRow]:
 
 
 @of_a_sound_file
+def gpu_times(db: ProfileDB, trial_id: int) -> dict[tuple[int, int], GpuTime]:
+    """Where the time of each GPU went, by node and context, as noted when the trial was stored."""
+    facts: dict[int | None, dict[str, str]] = {}
+    for node, name, text in db.rows(_NOTED, {"trial": trial_id, "name": TIME}):
+        facts.setdefault(node, {})[name] = text
+    return stored(facts)
+
+
+@of_a_sound_file
 def union_ns(db: ProfileDB, trial_id: int) -> dict[tuple[int, int], int]:
     """GPU -> the time in which any of its streams worked: work on several streams counts once.
-    GPUs some of whose work has no stored times are missing, unless import noted it."""
-    union = {
+    GPUs some of whose work has no stored times are missing, unless that was noted."""
+    noted = {gpu: time.busy_ns for gpu, time in gpu_times(db, trial_id).items()}
+    if noted:
+        return noted
+    union = {  # older versions noted the sum
         (node, int(context)): int(value)
         for node, context, value in db.rows(_BUSY, {"trial": trial_id, "name": BUSY})
         if context.isdigit() and value.isdigit()

@@ -79,7 +79,7 @@ def launches(db: ProfileDB, trial: int) -> tuple[Table, list[str]]:
     if len(run) and not stamped:
         raise UsageError(
             f"trial {trial} has sums of its launches, not single ones: `taupy run --trace=gpu` "
-            "records them, `taupy import --trace FILE` keeps those of a file"
+            "records them, `taupy import FILE` keeps those of a file"
         )
     missing = _missing(run, rows)
     notes = _notes(stamped, missing, rows.by_start) + steps.notes()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from taupy.analysis import gpu_idle
 from taupy.errors import FormatError, TaupyError
 from taupy.instrument.runfolder import RunSettings
 from taupy.model.profile import Profile
@@ -76,6 +77,8 @@ def add_gpus(
             }
         )
         done += [folder / name, path, trace]
+    if any(part.trace is not None for part in parts):
+        gpu_idle.note(profile)
     add_losses(profile, lost)
     mode = settings.gpu
     if mode == "yes" and all(place.part.pid != settings.root_pid for place in places.values()):

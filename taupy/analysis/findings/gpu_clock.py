@@ -42,7 +42,11 @@ BLOCKS_NS = 50_000
 """Mean time from which calls that copy are considered blocking: an asynchronous copy, like a
 launch, returns in some 10 us; one that takes five times as long on average has waited."""
 
-_PROPERTIES = ("cudaGetDeviceProperties", "hipGetDeviceProperties")
+_ASKS = tuple(
+    f"{maker}{what}"
+    for maker in ("cuda", "hip")
+    for what in ("FuncGetAttributes", "GetDeviceProperties")
+)
 _WAITERS = (
     "threading.py",
     "queue.py",
@@ -66,10 +70,10 @@ def is_wait(timer: TimerRow) -> bool:
 
 
 def is_code_loading(timer: TimerRow) -> bool:
-    """Whether it loads code, or what else a process does once: to ask for a device's properties
-    takes milliseconds."""
+    """Whether it loads code, or asks for properties of a kernel or device, whose first time loads
+    code or takes milliseconds."""
     name = timer.short_name
-    return is_call(timer) and (gpu_calls.loads_code(name) or name.startswith(_PROPERTIES))
+    return is_call(timer) and (gpu_calls.loads_code(name) or name.startswith(_ASKS))
 
 
 def is_data_loading(timer: TimerRow) -> bool:

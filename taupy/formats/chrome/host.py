@@ -9,6 +9,7 @@ from dataclasses import replace
 from itertools import repeat
 from typing import Final, NamedTuple
 
+from taupy.analysis.gpu_idle import HostSlices
 from taupy.formats import limits
 from taupy.formats.chrome.frames import StackFrames
 from taupy.formats.chrome.gpu import GpuSlices
@@ -73,12 +74,14 @@ class Context(NamedTuple):
 
     Attributes:
         slack_ns: how long a slice may outlast its parent, since times are rounded.
+        base_ns: time 0 of the trace's timestamps.
         launching_timers: positions of timers that launch kernels.
     """
 
     process_facts: dict[Hashable, dict[str, str]]
     slack_ns: int
     first_node: int
+    base_ns: int = 0
     launching_timers: frozenset[int] = frozenset()
 
 
@@ -113,6 +116,10 @@ class Host:
         self._process_of: dict[Hashable, Hashable] = {}
         self._devices_of: dict[int, Counter[int]] = {}  # device -> launches by node
         self._timelines: list[Timeline] = []
+        self._has_work = len(gpu) > 0
+        self._base_ns = context.base_ns
+        self._kept: list[HostSlices | None] = []
+        self.slices: dict[Thread, HostSlices] = {}  # of a trace with GPU work
         self._keys: list[ThreadKey] = []
         wanted = gpu.wanted_operators()
         marks = gpu.needs_arrows
@@ -179,6 +186,10 @@ class Host:
         place, codes = timeline.place, self.codes
         process = self._processes.get(self._process_of.get(key[0], key[0]), 0)
         starts = self.starts if self.is_shared else None
+        kept, base_ns = HostSlices() if self._has_work else None, self._base_ns
+        if kept is not None:
+            keep_begin, keep_end = kept.begin.append, kept.end.append
+            keep_row, keep_correlation = kept.row.append, kept.correlation.append
         stacks = self._frames.of
         for start, duration, timer, link, frame in self._ordered(slices):
             number += 1
@@ -190,6 +201,11 @@ class Host:
             code = (
                 place(start, end, timer) if frame < 0 else place(start, end, timer, stacks(frame))
             )
+            if kept is not None:
+                keep_begin(base_ns + start)
+                keep_end(base_ns + end)
+                keep_row(code)
+                keep_correlation(link >> 1 if link >= 0 and link & 1 else -1)
             if link >= 0:
                 if link & 1:
                     launching = True
@@ -212,6 +228,7 @@ class Host:
             return
         self._timelines.append(timeline)
         self._keys.append(key)
+        self._kept.append(kept)
         timeline.finish()
         self.notes += overlaps(timeline)
         if first is not None:
@@ -295,10 +312,13 @@ class Host:
 
     def threads(self, names: dict[ThreadKey, str]) -> list[ThreadProfile]:
         profiles: list[ThreadProfile] = []
-        for key, timeline in zip(self._keys, self._timelines, strict=True):
+        columns = zip(self._keys, self._timelines, self._kept, strict=True)
+        for key, timeline, kept in columns:
             thread = self._places[key] = self._new_thread(key, names)
             self._places.setdefault((key[0], None), thread)
             profiles.append(ThreadProfile(thread, timeline.tree))
+            if kept is not None:
+                self.slices[thread] = kept
         return profiles
 
     def add_event(self, threads: list[ThreadProfile], code: int, event: UserEvent) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Hashable
 from pathlib import Path
 from typing import Any, Final
 
+from taupy.analysis import gpu_idle
 from taupy.formats import limits
 from taupy.formats.chrome import values
 from taupy.formats.chrome.comms import Comms
@@ -262,7 +263,13 @@ class TraceReader:
         self._take_device_threads()
         self._leave_out_nobodys_slices()
         self.gpu.linked = self._comms.linked
-        context = Context(self.process_facts, slack_ns, header.rank or 0, self._launching_timers())
+        context = Context(
+            self.process_facts,
+            slack_ns,
+            header.rank or 0,
+            header.base_ns or 0,
+            self._launching_timers(),
+        )
         host = Host(self._threads, self.gpu, frames, context, progress)
         threads = host.threads(self._thread_names)
         for code, event in self.gpu.waits(host).events():
@@ -281,7 +288,7 @@ class TraceReader:
         begin = min((begin_ns for begin_ns, _ in spans), default=0)
         end = max((end_ns for _, end_ns in spans), default=0)
         base = header.base_ns
-        return Profile(
+        profile = Profile(
             uuid="",
             application=header.application,
             experiment="default",
@@ -296,6 +303,8 @@ class TraceReader:
             node_metadata=host.node_metadata(),
             devices=header.devices(self.gpu.used, self._device_names()),
         )
+        gpu_idle.note(profile, host.slices)
+        return profile
 
     def _device_names(self) -> dict[int, str]:
         """Names of devices, from the labels of the processes that represent them, by ordinal."""

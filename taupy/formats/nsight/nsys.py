@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
+from taupy.analysis import gpu_idle
 from taupy.catalog.occupancy import fitted
 from taupy.formats import foreign_sqlite
 from taupy.formats.gpu_records import (
@@ -39,6 +40,9 @@ from taupy.model.progress import Progress
 
 KNOWN_MAJOR: Final = 3
 """The newest known major version of the exported schema."""
+
+_PAGEABLE: Final = 0
+"""ENUM_CUDA_MEM_KIND: CUDA_MEMOPR_MEMORY_KIND_PAGEABLE."""
 
 _CONTEXT_WIDE: Final = 0xFFFFFFFF
 
@@ -85,7 +89,7 @@ def _profile(path: Path, tables: Tables, progress: Progress) -> Profile:
     began_ns = nsys_target.start_ns(tables)
     if began_ns is None:
         notes.append("the file does not say when it was recorded; its own date is taken")
-    hosts = Hosts(tables, notes)
+    hosts = Hosts(tables, notes, began_ns or 0)
     comms = Comms()
     total = sum(tables.rows(name) for name in (*hosts.tables(), *GPU_TABLES))
     progress.begin(path.name, total)
@@ -109,7 +113,7 @@ def _profile(path: Path, tables: Tables, progress: Progress) -> Profile:
     nodes = hosts.nodes
     if notes:
         metadata[IMPORT_NOTES] = "\n".join(notes)
-    return Profile(
+    profile = Profile(
         uuid="",
         application=nsys_target.application(tables, nodes) or path.stem,
         experiment="default",
@@ -123,6 +127,23 @@ def _profile(path: Path, tables: Tables, progress: Progress) -> Profile:
         node_metadata=nsys_target.node_metadata(tables, nodes),
         devices=nsys_target.devices(tables, nodes, {s.thread for s in streams.values()}),
     )
+    gpu_idle.note(profile, hosts.slices, _pageable(tables, hosts))
+    return profile
+
+
+def _pageable(tables: Tables, hosts: Hosts) -> dict[int, set[int]]:
+    """Node -> correlations of copies from or to pageable memory."""
+    table = "CUPTI_ACTIVITY_KIND_MEMCPY"
+    pageable: dict[int, set[int]] = {}
+    if tables.has(table, "srcKind", "dstKind", "correlationId"):
+        kinds = [tables.integer(table, name) for name in ("srcKind", "dstKind")]
+        for process, correlation in tables.connection.execute(
+            f"SELECT {tables.process(table)}, {tables.integer(table, 'correlationId')}"
+            f" FROM {table} WHERE {kinds[0]} = {_PAGEABLE} OR {kinds[1]} = {_PAGEABLE}"
+        ):
+            if process in hosts.nodes and isinstance(correlation, int):
+                pageable.setdefault(hosts.nodes[process], set()).add(correlation)
+    return pageable
 
 
 def _check_version(metadata: dict[str, str], notes: list[str]) -> None:

@@ -14,10 +14,11 @@ from dataclasses import replace
 from itertools import groupby
 from typing import Any, Final
 
+from taupy.analysis.gpu_idle import HostSlices
 from taupy.formats.foreign_sqlite import is_indexed, quoted
 from taupy.formats.gpu_records import api_timer, root_timer
 from taupy.formats.launchers import Launchers
-from taupy.formats.nsight.nsys_tables import Tables
+from taupy.formats.nsight.nsys_tables import GPU_TABLES, Tables
 from taupy.formats.places import shown_file
 from taupy.formats.slices import Timeline, overlaps
 from taupy.model.forest import inclusive
@@ -57,7 +58,10 @@ _GROUPS: Final = {
 class Hosts:
     """The host threads of a file."""
 
-    def __init__(self, tables: Tables, notes: list[str]) -> None:
+    def __init__(self, tables: Tables, notes: list[str], base_ns: int = 0) -> None:
+        self._base_ns = base_ns
+        self._kept: list[HostSlices] = []
+        self.slices: dict[Thread, HostSlices] = {}  # once `threads` has been called
         self._tables = tables
         self._notes = notes
         self.timers: list[Timer] = [root_timer()]
@@ -95,6 +99,7 @@ class Hosts:
         self._order_processes(tables)
         places: dict[tuple[int, Any], int] = {}
         unclosed = taken = 0
+        has_work, base_ns = any(table in self._tables for table in GPU_TABLES), self._base_ns
         rows = self._tables.connection.execute(self._query(tables))
         for thread, slices in groupby(rows, key=lambda row: row[0]):
             process = thread & ~0xFFFFFF
@@ -102,6 +107,8 @@ class Hosts:
             base = len(self._timelines) << _CODE_BITS
             self._timelines.append((thread, timeline))
             place, note = timeline.place, self.codes.note
+            kept = HostSlices()
+            self._kept.append(kept)
             first, last, done = 0, 0, 0
             for _, start, end, which, name, correlation, chain in slices:
                 done += 1
@@ -115,10 +122,14 @@ class Hosts:
                 if timer is None:
                     timer = places[which, name] = self._timer(tables[which], name)
                 if correlation is None:
-                    place(start, end, timer)
+                    row = place(start, end, timer)
                 else:
                     frames = self._frames.of(correlation, chain) if self._frames else ()
-                    note(process, correlation, base | place(start, end, timer, frames))
+                    row = place(start, end, timer, frames)
+                    note(process, correlation, base | row)
+                if has_work:
+                    number = -1 if correlation is None else correlation
+                    kept.add(base_ns + start, base_ns + end, row, number)
                 first = start if done == 1 else first
                 last = max(last, end)
                 if not done & 0x3FFF:
@@ -138,11 +149,12 @@ class Hosts:
         """The host threads, by node, main threads first."""
         threads: list[ThreadProfile] = []
         by_main = sorted(
-            self._timelines,
-            key=lambda entry: (self.node(entry[0] & ~0xFFFFFF), not _is_main(entry[0])),
+            zip(self._timelines, self._kept, strict=True),
+            key=lambda entry: (self.node(entry[0][0] & ~0xFFFFFF), not _is_main(entry[0][0])),
         )
-        for thread, timeline in by_main:
+        for (thread, timeline), kept in by_main:
             profile = ThreadProfile(self._thread(thread), timeline.tree)
+            self.slices[profile.thread] = kept
             self._profiles[id(timeline)] = profile
             threads.append(profile)
         return threads

@@ -20,7 +20,7 @@ SORTS = {
     """,
     gpu_calls.loads_code: """
         cuModuleLoadData cuModuleLoadDataEx cuModuleGetFunction cuLibraryLoadData cuLinkComplete
-        cudaLibraryLoadData cudaGetFuncBySymbol cudaFuncGetAttributes hipModuleLoad
+        cudaLibraryLoadData cudaGetFuncBySymbol hipModuleLoad
         hipModuleLoadData hipModuleGetFunction nvrtcCompileProgram hiprtcCompileProgram
     """,
     gpu_calls.stream_waits: "cudaStreamWaitEvent hipStreamWaitEvent cuStreamWaitValue32_v2",
@@ -29,6 +29,7 @@ NEITHER = """
     cudaLaunchKernel hipExtModuleLaunchKernel cudaMemcpyAsync cudaMemcpy2DAsync cuMemcpyDtoDAsync_v2
     cudaMemcpyPeer cuMemcpyDtoD_v2 hipMemcpyAsync cudaMemsetAsync cudaMallocAsync cudaFreeAsync
     cuMemAllocAsync hipMallocAsync cudaEventRecord cudaStreamIsCapturing cudaGetDeviceProperties
+    cudaFuncGetAttributes
 """
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from taupy.commands import main
 from taupy.formats import registry
-from taupy.profiledb import metrics
+from taupy.profiledb import gpu_query, metrics
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.reader import read_profile
 from taupy.profiledb.writer import add_profile
@@ -58,7 +58,8 @@ def test_a_file_is_recognised_by_content_and_becomes_a_trial(name, tmp_path, cap
         (trial,) = db.trials()
         assert trial.source == f"import {name}: {path}"
         assert metrics.flat_values(db, trial.id)
-        assert not any(list(thread.activities) for thread in read_profile(db, trial.id).threads)
+        kept = any(list(thread.activities) for thread in read_profile(db, trial.id).threads)
+        assert kept == (name in ("nsys", "chrome"))
     with ProfileDB.open(database, readonly=False) as db:
         assert db.verify() == []
 
@@ -79,12 +80,19 @@ def test_a_file_that_is_cut_short_leaves_the_database_as_it_was(name, tmp_path, 
     assert database.read_bytes() == before
 
 
-def test_single_launches_are_kept_on_request(tmp_path):
-    database = tmp_path / "taupy.db"
-    assert main(["import", str(nsys(tmp_path)), "--db", str(database), "--trace"]) == 0
+def test_single_launches_are_kept_unless_only_sums_are_wanted(tmp_path):
+    """Where the GPU's time went is known either way."""
+    database, file = tmp_path / "taupy.db", str(nsys(tmp_path))
+    assert main(["import", file, "--db", str(database)]) == 0
+    assert main(["import", file, "--db", str(database), "--no-trace"]) == 0
     with ProfileDB.open(database) as db:
-        kept = sum(len(list(thread.activities)) for thread in read_profile(db, 1).threads)
-    assert kept == 200
+        kept = [
+            sum(len(list(thread.activities)) for thread in read_profile(db, trial.id).threads)
+            for trial in db.trials()
+        ]
+        assert kept == [200, 0]
+        assert gpu_query.gpu_times(db, 1) == gpu_query.gpu_times(db, 2) != {}
+        assert gpu_query.union_ns(db, 1) == gpu_query.union_ns(db, 2) != {}
 
 
 @pytest.mark.parametrize("suffix", [".trace.json", ".pftrace", ".pb.gz"])

@@ -1,0 +1,156 @@
+"""Two sentences on each GPU: why it was idle, or did not compute, and what to do about it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from taupy.model.gpu_time import OUTSIDE, Cause, GpuTime, Idle
+from taupy.units import duration, percent
+
+LEAST = 0.1
+"""Share of the time without computing below which faster kernels are what helps: even on a GPU that
+always has work queued, gaps between kernels take a few percent."""
+
+_SHOWN = 3
+"""Causes that are named one by one."""
+
+_SECOND = 0.25
+"""Share of the largest loss from which on the second largest is named, too."""
+
+_LONGEST = 60
+
+
+class _Loss(NamedTuple):
+    """Time without computing that one thing would remove."""
+
+    name: str
+    ns: int
+    advice: str
+
+
+_OF_CAUSES: Mapping[str, tuple[tuple[Cause, ...], str]] = {
+    "the host": (
+        ("host", "launch latency", "nothing recorded on the host"),
+        "the host is too slow for the GPU: give it more work with each launch (larger batches, "
+        "fused kernels), or make launches cheaper (torch.compile, a captured graph)",
+    ),
+    "synchronisation": (
+        ("synchronisation",),
+        "the host waits for the GPU and only then prepares more work: read results (.item(), "
+        ".cpu(), prints) in fewer steps, or a step later",
+    ),
+    "memory allocation": (
+        ("memory allocation",),
+        "keep memory and use it again, or allocate it before; if these are the first steps of a "
+        "run, judge it by later ones",
+    ),
+    "loading code": (
+        ("loading code", "long launch call"),
+        "a kernel's code is loaded at its first launch: judge a run by steps after a warm-up, or "
+        "load code at the start (CUDA_MODULE_LOADING=EAGER)",
+    ),
+    "data loading": (
+        ("data loading",),
+        "the next batch was not ready: make batches faster, or earlier (workers, prefetching)",
+    ),
+    "queued work that started late": (
+        ("queued, started late",),
+        "the trace does not show what held it up: look for other processes on the GPU",
+    ),
+    "gaps between queued kernels": (
+        ("between kernels", "inside a graph"),
+        "start fewer, larger kernels (fusion, torch.compile)",
+    ),
+    "launches that were not seen": (
+        ("launch not seen",),
+        "the launches are not in the trace, so the reason is not known: begin it a step earlier, "
+        "or trace the process that launches",
+    ),
+}
+
+
+def sentences(name: str, time: GpuTime) -> tuple[str, str]:
+    """Why this GPU did not compute all the time, and what to do."""
+    return _why(name, time), _what(time)
+
+
+def _why(name: str, time: GpuTime) -> str:
+    """What its time went to; the parts add up to the span."""
+    parts = (
+        (time.compute_ns, "computing"),
+        (time.communication_ns, "only communicating"),
+        (time.copies_ns, "only copying"),
+    )
+    work = [f"{duration(ns)} ({_share(ns, time)}) {what}" for ns, what in parts if ns]
+    text = f"{name}: of {duration(time.span_ns)} it spent {', '.join(work)}"
+    if not time.idle_ns:
+        return f"{text}, and was never idle"
+    text += f"; it was idle for {duration(time.idle_ns)} ({_share(time.idle_ns, time)})"
+    shown = [f"{part.cause} {duration(part.ns)}{_place(part)}" for part in time.idle[:_SHOWN]]
+    rest = sum(part.ns for part in time.idle[_SHOWN:])
+    shown += [f"other causes {duration(rest)}"] if rest else []
+    text += f": {', '.join(shown)}"
+    if time.unproven_ns:
+        text += (
+            f"; for {duration(time.unproven_ns)} it waited for {OUTSIDE}: whether it was idle then "
+            "is not proven"
+        )
+    return text
+
+
+def _place(part: Idle) -> str:
+    """Where most of a cause's time was spent, if it is known."""
+    if not part.places or part.cause in ("between kernels", "launch not seen", "inside a graph"):
+        return ""
+    place, ns = part.places[0]
+    if not place or place == OUTSIDE or 2 * ns < part.ns:
+        return ""
+    return f" (most in {place if len(place) <= _LONGEST else place[: _LONGEST - 3] + '...'})"
+
+
+def _what(time: GpuTime) -> str:
+    losses = sorted(_losses(time), key=lambda loss: -loss.ns)
+    whole = time.span_ns - time.compute_ns
+    if whole < LEAST * time.span_ns or not losses:
+        return (
+            f"little to gain here: without any gap it would take {_share(whole, time)} less; "
+            "faster kernels are what helps (taupy kernels)"
+        )
+    first, *others = losses
+    text = f"at most {_share(first.ns, time)} to gain from {first.name}: {first.advice}"
+    if others and others[0].ns >= _SECOND * first.ns:
+        second = others[0]
+        text += f"; {_share(second.ns, time)} from {second.name}: {second.advice}"
+    return text
+
+
+def _losses(time: GpuTime) -> list[_Loss]:
+    losses = [
+        _Loss("communication", time.communication_ns,
+              "nothing computes meanwhile: overlap it with kernels (buckets, another stream), or "
+              "communicate less"),
+        _Loss("copies", time.copies_ns,
+              "no kernel runs meanwhile: copy less, or beside kernels (pinned memory, another "
+              "stream)"),
+    ]  # fmt: skip
+    for name, (causes, advice) in _OF_CAUSES.items():
+        losses.append(_Loss(name, time.of(*causes), advice))
+    unproven = time.unproven_ns
+    waited = time.of("waits for an event")
+    if unproven:
+        losses.append(
+            _Loss("waits for an event", unproven,
+                  "the GPU may have worked for another process, so trace what it waited for, too: "
+                  "all processes, or a longer time")
+        )  # fmt: skip
+    losses.append(
+        _Loss("waits for an event", waited - unproven,
+              "it waits for another GPU: let that one begin earlier, or this one do other work "
+              "meanwhile")
+    )  # fmt: skip
+    return [loss for loss in losses if loss.ns > 0]
+
+
+def _share(ns: int, time: GpuTime) -> str:
+    return f"{percent(100 * ns / time.span_ns)} %" if time.span_ns else "0 %"

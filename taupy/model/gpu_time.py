@@ -1,0 +1,148 @@
+"""Where the time of one GPU went: compute, communication, copies, and idle time by its cause.
+
+Whole nanoseconds that add up: from the first work of the device to its last, each moment is in
+exactly one part. It is kept as metadata of the GPU's node, one JSON text for each device.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Literal, get_args
+
+TIME: Final = "taupy.gpu.time."
+"""Name of the metadata of a node, with a GPU's context."""
+
+Cause = Literal[
+    "host", "synchronisation", "memory allocation", "loading code", "data loading",
+    "nothing recorded on the host", "launch latency", "long launch call", "waits for an event",
+    "queued, started late", "between kernels", "inside a graph", "launch not seen",
+]  # fmt: skip
+"""docs/gpu.md says what each means, and how it is found."""
+
+CAUSES: Final[tuple[Cause, ...]] = get_args(Cause)
+
+
+def slug(cause: Cause) -> str:
+    """The cause as part of a column's name: `memory_allocation`."""
+    return cause.replace(",", "").replace(" ", "_")
+
+
+OUTSIDE: Final = "an event of work that the trace does not have"
+"""The place of a wait for an event, if nothing in the trace ran meanwhile."""
+
+PLACES: Final = 5
+"""Places that are kept of a cause, the longest."""
+
+
+@dataclass(frozen=True, slots=True)
+class Idle:
+    """Idle time of one cause.
+
+    Attributes:
+        gaps: periods between two works that it is part of.
+        longest_ns: its longest part of one of them.
+        places: what the host did, or what was launched; the longest first.
+    """
+
+    cause: Cause
+    ns: int
+    gaps: int
+    longest_ns: int
+    places: tuple[tuple[str, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class GpuTime:
+    """Times of one GPU, all of its streams together.
+
+    Attributes:
+        communication_ns: kernels that communicate, while nothing computes.
+        copies_ns: copies and memsets, while no kernel runs.
+        idle: by cause, the longest first.
+        host: how well the host's part is known: "slices" if its routines and operators have times,
+            "calls" if only its calls of the GPU's API have, "" if nothing has.
+    """
+
+    compute_ns: int
+    communication_ns: int
+    copies_ns: int
+    idle: tuple[Idle, ...] = ()
+    host: str = ""
+
+    @property
+    def busy_ns(self) -> int:
+        return self.compute_ns + self.communication_ns + self.copies_ns
+
+    @property
+    def idle_ns(self) -> int:
+        return sum(part.ns for part in self.idle)
+
+    @property
+    def span_ns(self) -> int:
+        """From the first start to the last end."""
+        return self.busy_ns + self.idle_ns
+
+    def of(self, *causes: Cause) -> int:
+        """Idle time of these causes [ns]."""
+        return sum(part.ns for part in self.idle if part.cause in causes)
+
+    @property
+    def unproven_ns(self) -> int:
+        """Time in which the GPU waited for work that the trace does not have: it may have worked
+        for another process."""
+        return sum(ns for part in self.idle for place, ns in part.places if place == OUTSIDE)
+
+    def text(self) -> str:
+        """As it is stored."""
+        parts = [[*_numbers(part), [list(place) for place in part.places]] for part in self.idle]
+        whole = {"compute_ns": self.compute_ns, "communication_ns": self.communication_ns,
+                 "copies_ns": self.copies_ns, "idle": parts, "host": self.host}  # fmt: skip
+        return json.dumps(whole, ensure_ascii=False)
+
+
+def _numbers(part: Idle) -> tuple[Cause, int, int, int]:
+    return part.cause, part.ns, part.gaps, part.longest_ns
+
+
+def parsed(text: str) -> GpuTime | None:
+    """From its stored text; None if it is none."""
+    try:
+        whole = json.loads(text)
+        idle = tuple(
+            Idle(_cause(cause), _ns(ns), _ns(gaps), _ns(longest),
+                 tuple((str(place), _ns(of_place)) for place, of_place in places))
+            for cause, ns, gaps, longest, places in whole["idle"]
+        )  # fmt: skip
+        names = ("compute_ns", "communication_ns", "copies_ns")
+        compute, communication, copies = (_ns(whole[name]) for name in names)
+        return GpuTime(compute, communication, copies, idle, str(whole.get("host", "")))
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return None
+
+
+def _ns(value: Any) -> int:
+    if type(value) is not int or not 0 <= value < 1 << 62:
+        raise ValueError(value)
+    return value
+
+
+def _cause(value: Any) -> Cause:
+    for cause in CAUSES:
+        if value == cause:
+            return cause
+    raise ValueError(value)
+
+
+def stored(facts: Mapping[Any, Mapping[str, str]]) -> dict[tuple[int, int], GpuTime]:
+    """Node and context of each GPU -> its times, from the metadata of nodes."""
+    times = {}
+    for node, own in facts.items():
+        for name, text in own.items():
+            context = name.removeprefix(TIME)
+            if node is None or context == name or not (context.isascii() and context.isdigit()):
+                continue
+            if (time := parsed(text)) is not None:
+                times[node, int(context)] = time
+    return dict(sorted(times.items()))
