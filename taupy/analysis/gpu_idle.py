@@ -82,11 +82,11 @@ class HostSlices:
     @classmethod
     def of(cls, activities: Iterable[Activity]) -> HostSlices:
         """From single calls, layers and phases."""
-        found = cls(calls_only=True)
+        slices = cls(calls_only=True)
         for row, kind, begin, end, correlation, *_ in activities:
             if kind in ("api", "sync", "range") and 0 < begin <= end:
-                found.add(begin, end, row, _NONE if correlation is None else correlation)
-        return found._sorted()
+                slices.add(begin, end, row, _NONE if correlation is None else correlation)
+        return slices._sorted()
 
     def _sorted(self) -> HostSlices:
         import numpy as np
@@ -114,16 +114,20 @@ def note(
         pageable: node -> correlations of copies from or to pageable memory, which their names do
             not tell.
     """
-    for node in sorted({one.thread.node for one in profile.threads if one.launches}):
-        threads = [one for one in profile.threads if one.thread.node == node]
+    nodes = {measured.thread.node for measured in profile.threads if measured.launches}
+    for node in sorted(nodes):
+        threads = [measured for measured in profile.threads if measured.thread.node == node]
+        streams = [measured for measured in threads if _is_stream(measured)]
+        slow = (pageable or {}).get(node, set())
         work = {
-            context: found
-            for context in sorted({one.thread.context for one in threads if _is_stream(one)})
-            if (found := _work(profile, threads, context, (pageable or {}).get(node, set())))
+            context: of_device
+            for context in sorted({stream.thread.context for stream in streams})
+            if (of_device := _work(profile, streams, context, slow)) is not None
         }
         if not work:
             continue
-        hosts = [_host(profile, one, slices or {}) for one in threads if not _is_stream(one)]
+        others = [measured for measured in threads if not _is_stream(measured)]
+        hosts = [_host(profile, measured, slices or {}) for measured in others]
         of_node = _Node([host for host in hosts if len(host.slices.begin)], work)
         facts = profile.node_metadata.setdefault(node, {})
         for context in work:
@@ -135,10 +139,10 @@ def _is_stream(measured: ThreadProfile) -> bool:
 
 
 def _host(profile: Profile, measured: ThreadProfile, slices: Mapping[Thread, HostSlices]) -> _Host:
-    known = slices.get(measured.thread)
-    if known is None:
-        known = HostSlices.of(_readable(measured))
-    return _Host(known, _Doings(measured.tree, profile.timers))
+    own = slices.get(measured.thread)
+    if own is None:
+        own = HostSlices.of(_readable(measured))
+    return _Host(own, _Doings(measured.tree, profile.timers))
 
 
 def _readable(measured: ThreadProfile) -> Iterable[Activity]:
@@ -175,7 +179,7 @@ def _work(
     names: dict[str, int] = {}
     timed = 0
     for measured in threads:
-        if not _is_stream(measured) or measured.thread.context != context:
+        if measured.thread.context != context:
             continue
         timed += sum(launch.count - launch.untimed for launch in measured.launches)
         kinds = _Kinds(profile.timers, measured, names)
@@ -218,16 +222,16 @@ class _Kinds:
         self._pageable = {row for row, which in memory.items() if which == {True}}
 
     def of(self, row: int, kind: str) -> _Kind:
-        known = self._known.get(row)
-        if known is None:
+        of_row = self._known.get(row)
+        if of_row is None:
             name = self._timers[self._tree.timer[row]].name
             is_pageable = row in self._pageable or "pageable" in name.lower()
             sort = _COPY
             if kind == "kernel":
                 sort = _COMMUNICATION if gpu_calls.communicates(name) else _COMPUTE
             number = self._names.setdefault(name[:_PLACE], len(self._names))
-            known = self._known[row] = _Kind(sort, kind == "copy" and is_pageable, number)
-        return known
+            of_row = self._known[row] = _Kind(sort, kind == "copy" and is_pageable, number)
+        return of_row
 
 
 # ----------------------------------------------------------------------- host
@@ -265,9 +269,9 @@ class _Doings:
         self._shared: dict[tuple[int, int], int] = {}
 
     def of(self, row: int) -> _Doing:
-        known = self._known.get(row)
-        if known is not None:
-            return known
+        doing = self._known.get(row)
+        if doing is not None:
+            return doing
         chain = []
         while row not in self._known:
             chain.append(row)
@@ -289,16 +293,16 @@ class _Doings:
             self._depth[below] = number
         return self._depth[chain[0]] if chain else self._depth[row]
 
-    def above_both(self, one: int, other: int) -> int:
+    def above_both(self, first: int, second: int) -> int:
         """The nearest row that calls both, or is one of them."""
-        key = one, other
+        key = first, second
         if key not in self._shared:
-            while one != other:
-                if self.depth(one) >= self.depth(other):
-                    one = self._tree.parent[one]
+            while first != second:
+                if self.depth(first) >= self.depth(second):
+                    first = self._tree.parent[first]
                 else:
-                    other = self._tree.parent[other]
-            self._shared[key] = one
+                    second = self._tree.parent[second]
+            self._shared[key] = first
         return self._shared[key]
 
 
@@ -501,7 +505,7 @@ class _Node:
             columns[1].append(np.full(len(chosen), number, dtype=np.int64))
             for at, column in enumerate((slices.begin, slices.end, slices.row), 2):
                 columns[at].append(np.frombuffer(column, dtype=np.int64)[chosen])
-        joined = [np.concatenate([*found, np.zeros(0, dtype=np.int64)]) for found in columns]
+        joined = [np.concatenate([*pieces, np.zeros(0, dtype=np.int64)]) for pieces in columns]
         order = np.argsort(joined[0], kind="stable")
         correlations, *calls = (column[order] for column in joined)
         return correlations, _Calls(*calls)
@@ -509,28 +513,28 @@ class _Node:
     def _launches(self, correlation: Column) -> _Calls:
         import numpy as np
 
-        known, calls = self._called
-        if not len(known):
+        correlations, calls = self._called
+        if not len(correlations):
             none = np.full(len(correlation), _NONE, dtype=np.int64)
             return _Calls(none, none, none, none)
-        at = known.searchsorted(correlation, "right") - 1
-        found = calls.of(at)
-        is_found = (at >= 0) & (known[at] == correlation) & (correlation != _NONE)
-        return found._replace(host=np.where(is_found, found.host, _NONE))
+        at = correlations.searchsorted(correlation, "right") - 1
+        launches = calls.of(at)
+        is_found = (at >= 0) & (correlations[at] == correlation) & (correlation != _NONE)
+        return launches._replace(host=np.where(is_found, launches.host, _NONE))
 
     def _find_blocking(self) -> None:
         """Find calls that returned after their copy from or to pageable memory: the host waited."""
         import numpy as np
 
-        found: dict[int, list[tuple[int, int]]] = {}
+        blocking: dict[int, list[tuple[int, int]]] = {}
         for work in self.work.values():
             slow = np.flatnonzero(work.pageable)
             calls = self._launches(work.correlation[slow])
             rows = zip(*(column.tolist() for column in (*calls[:3], work.end[slow])), strict=True)
             for host, begin, end, until in rows:
                 if host != _NONE and end >= until:
-                    found.setdefault(host, []).append((begin, end))
-        for host, intervals in found.items():
+                    blocking.setdefault(host, []).append((begin, end))
+        for host, intervals in blocking.items():
             begins, ends = zip(*sorted(intervals), strict=True)
             self._blocking[host] = np.array(begins), np.array(ends)
 
@@ -543,8 +547,14 @@ class _Node:
         kernels = _union(work, kinds[0] | kinds[1])
         busy = _union(work, np.ones(len(work.begin), dtype=bool))
         idle = self._idle(context, work)
-        known = [host.slices for host in self.hosts]
-        how = "" if not known else "calls" if all(one.calls_only for one in known) else "slices"
+        slices = [host.slices for host in self.hosts]
+        how = (
+            ""
+            if not slices
+            else "calls"
+            if all(of_host.calls_only for of_host in slices)
+            else "slices"
+        )
         return GpuTime(computing, kernels - computing, busy - kernels, idle, how)
 
     def _idle(self, context: int, work: _Work) -> tuple[Idle, ...]:

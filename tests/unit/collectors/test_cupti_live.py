@@ -19,8 +19,10 @@ from pathlib import Path
 import pytest
 
 from taupy.model.gpu import NO_OWNER
+from taupy.model.gpu_time import stored
 from taupy.model.invariants import check
 from taupy.model.profile import Profile, ThreadProfile
+from taupy.profiledb import gpu_query
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.reader import read_profile
 from taupy.record import gpu_verdict
@@ -451,6 +453,28 @@ def test_a_trace_keeps_every_activity_with_its_stamps(gpu):
     calls = sorted(profile.threads[0].activities, key=lambda activity: activity.start_ns)
     assert [call.kind for call in calls] == ["api"] * 20 + ["sync"]
     assert {one.correlation for one in found} == {call.correlation for call in calls[:20]}
+
+
+@pytest.mark.slow
+def test_a_trace_says_where_the_time_of_the_gpu_went(gpu):
+    profile = gpu.run(STEPS, "--trace")
+    (stream,) = streams(profile).values()
+    spans = sorted((one.start_ns, one.end_ns) for one in stream.activities)
+    until, gaps = spans[0][1], 0
+    for start, end in spans:
+        gaps += max(0, start - until)
+        until = max(until, end)
+    (time_of_gpu,) = stored(profile.node_metadata).values()
+    assert time_of_gpu.span_ns == until - spans[0][0]
+    assert time_of_gpu.idle_ns == gpu_times(gpu)[0, 1].idle_ns == gaps
+    assert time_of_gpu.host == "calls"
+    text = in_process.taupy("kernels", "--db", gpu.folder / "taupy.db", "--activity").stdout
+    assert "GPU 0: of " in text and "between its calls of CUDA is not known" in text
+
+
+def gpu_times(gpu):
+    with ProfileDB.open(gpu.folder / "taupy.db") as db:
+        return gpu_query.gpu_times(db, 1)
 
 
 BY_STEP = """
