@@ -237,7 +237,7 @@ static void node_begins(const char *name, int64_t sequence, uint64_t forward)
         return;
     int saved = errno, is_done = 1;
     void *owner = NULL;
-    Thread *thread = this_thread;
+    Thread *thread = thread_mine();
     if (thread != NULL)
         collectives_node_begins(thread);
     pthread_mutex_lock(&tree_lock);
@@ -260,7 +260,7 @@ static void leave_open(Node *outer, uint64_t now)
     if (!python_is_there())
         return;
     PyGILState_STATE state = PyGILState_Ensure();
-    Thread *thread = active ? this_thread : NULL;
+    Thread *thread = active ? thread_mine() : NULL;
     const Node *node = thread != NULL ? visible(thread) : NULL;
     while (node != NULL && node != outer)
         node = node->parent;
@@ -290,6 +290,7 @@ static void created_all(OpenNode *open)
 static void node_ends(void)
 {
     uint64_t now = clock_ticks();
+    Thread *thread = thread_mine();
     if (running == NULL || running->count == 0 || --running->count >= OPEN_AT_MOST ||
         running->generation != generation)
         return;
@@ -301,7 +302,7 @@ static void node_ends(void)
         return;
     int saved = errno;
     pthread_mutex_lock(&tree_lock);
-    Thread *thread = active ? this_thread : NULL;
+    thread = active ? thread : NULL;
     int is_innermost = thread != NULL && thread->cursor == inner;
     if (is_innermost) {
         thread->without_gil = 1;

@@ -93,7 +93,7 @@ void await_begin(const void *key)
 void await_end(const void *key, const char *name)
 {
     const void *frame = count > 0 ? caller_of_ours().task : NULL;
-    Thread *thread = this_thread;
+    Thread *thread = thread_mine();
     if (frame == NULL || thread == NULL)
         return;
     for (size_t i = count; i-- > 0;) {

@@ -75,7 +75,7 @@ static void note_folder(Note *note, PyObject *cwd)
     Py_XDECREF(bytes);
 }
 
-static int is_ready(void) { return active && !waiting && (part != NULL || thread_new() != NULL); }
+static int is_ready(void) { return is_measured() && !waiting && (part != NULL || thread_new() != NULL); }
 
 void note_fork(pid_t pid, int64_t began_ns)
 {

@@ -421,8 +421,9 @@ static void operation_note(Operation *operation, Communicator *communicator, Com
 static void *operation_begins(const char *name, uint64_t asker, uint64_t bytes)
 {
     Operation *operation = NULL;
+    int is_here = is_measured();
     pthread_mutex_lock(&lock);
-    if (active && !is_over && is_listening()) {
+    if (is_here && !is_over && is_listening()) {
         Communicator *pair = is_between_two(name) ? pair_here(name) : NULL;
         Communicator *communicator = communicator_here(asker);
         operation = communicator != NULL ? calloc(1, sizeof *operation) : NULL;
@@ -641,7 +642,7 @@ static int has_operations(void)
 static int is_ready(void)
 {
     static int works;
-    if (collectives_library == NULL || !active)
+    if (collectives_library == NULL || !is_measured())
         return 0;
     if (!is_tried) {
         is_tried = 1;

@@ -41,7 +41,7 @@
 static void rooms_make(void)
 {
     int saved = errno;
-    if (active && part != NULL && !is_filtered())
+    if (is_measured() && part != NULL && !is_filtered())
         part_prepare(part);
     errno = saved;
 }
@@ -59,7 +59,7 @@ static enum Told filter_begins(int is_now)
     int saved = errno;
     if (is_now && !is_filtered())
         guard_end();
-    if (!active || part == NULL)
+    if (!is_measured() || part == NULL)
         return NOT_TOLD;
     if (!is_filtered() && python_is_there() && PyGILState_GetThisThreadState() != NULL) {
         PyGILState_STATE state = PyGILState_Ensure();
@@ -87,7 +87,7 @@ static int (*stop_recording)(uint64_t state);
 static void clock_ends(void)
 {
     int saved = errno;
-    if (active && part != NULL && PyGILState_GetThisThreadState() != NULL) {
+    if (is_measured() && part != NULL && PyGILState_GetThisThreadState() != NULL) {
         PyGILState_STATE state = PyGILState_Ensure();
         metadata_write("taupy.health.left", "the program had given up reading clocks (strict seccomp,"
                                             " PR_SET_TSC): nothing was counted from then on");

@@ -51,7 +51,7 @@ static void files_set(posix_spawn_file_actions_t *actions)
 
 void fold(void)
 {
-    if (active && !waiting && part != NULL && root_pid != 0 && !part->helper && !is_filtered() &&
+    if (is_measured() && !waiting && part != NULL && root_pid != 0 && !part->helper && !is_filtered() &&
         root_pid != getpid() && confinement() == NULL)
         part_fold(part);
 }
@@ -108,7 +108,7 @@ static void child_signal_take(void)
 
 void store(void)
 {
-    if (!active || storer_argv == NULL || root_pid == 0 || is_left_to_others() ||
+    if (!is_measured() || storer_argv == NULL || root_pid == 0 || is_left_to_others() ||
         root_pid != getpid())
         return;
     root_pid = 0; /* only once */
@@ -171,7 +171,7 @@ static void note_usage(void)
 
 void finish(int has_status, int64_t status, uint64_t state)
 {
-    if (!active || waiting)
+    if (!is_measured() || waiting)
         return;
     if (part == NULL && thread_new() == NULL) /* a forked child that has recorded nothing */
         return;
@@ -201,11 +201,13 @@ static int interrupt_held; /* SIGINT is blocked between Python's end and exit() 
  * stored; it then kills the process as usual. */
 static void python_ended(void)
 {
+    if (!process_ends())
+        return;
     exit_row_end();
     gpu_end(1);
     gpu_note();
     finish(0, 0, PART_ENDED);
-    if (active && !is_filtered() && root_pid == getpid()) {
+    if (!is_filtered() && root_pid == getpid()) {
         sigset_t interrupt, before;
         sigemptyset(&interrupt);
         sigaddset(&interrupt, SIGINT);
@@ -219,10 +221,12 @@ static void process_exits(int status, void *unused)
     (void)unused;
     sigset_t pending;
     int interrupted = interrupt_held && sigpending(&pending) == 0 && sigismember(&pending, SIGINT);
-    gpu_end(1);
-    finish(1, interrupted ? -SIGINT : status & 0xff, PART_ENDED);
-    fold();
-    store();
+    if (process_ends()) {
+        gpu_end(1);
+        finish(1, interrupted ? -SIGINT : status & 0xff, PART_ENDED);
+        fold();
+        store();
+    }
     if (interrupt_held) {
         sigset_t interrupt;
         sigemptyset(&interrupt);

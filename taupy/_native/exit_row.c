@@ -153,7 +153,7 @@ void exit_row_start(int is_program)
 
 void exit_row_end(void)
 {
-    Thread *thread = this_thread;
+    Thread *thread = thread_mine();
     if (active && thread != NULL && thread->root.flags & NODE_PROGRAM &&
         thread->cursor == &thread->root && program.has_begun &&
         thread->root.last != program.before)

@@ -105,7 +105,7 @@ PyObject *flat(PyObject *module, PyObject *unused)
     (void)module, (void)unused;
     PyObject *rows = PyDict_New(), *list = PyList_New(0), *key, *row;
     Py_ssize_t at = 0;
-    if (rows != NULL && list != NULL && active && part != NULL) {
+    if (rows != NULL && list != NULL && is_measured() && part != NULL) {
         ClockPair now = clock_pair();
         double ns_per_tick = !clock_uses_tsc || now.ticks == early.ticks
                                  ? 1.0

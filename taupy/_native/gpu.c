@@ -209,7 +209,7 @@ void gpu_end(int last)
 
 void gpu_note(void)
 {
-    if (!active || waiting || part == NULL || host_read(&taupy_gpu_host, tried))
+    if (!is_measured() || waiting || part == NULL || host_read(&taupy_gpu_host, tried))
         return;
     if (gpu_problem != NULL)
         metadata_write("taupy.gpu.missed", gpu_problem);

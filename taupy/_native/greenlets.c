@@ -83,7 +83,7 @@ static void stack_take(Thread *thread, void *greenlet)
 static PyObject *greenlet_switched(PyObject *self, PyObject *args)
 {
     (void)self;
-    Thread *thread = this_thread;
+    Thread *thread = thread_mine();
     PyObject *pair;
     if (!active || thread == NULL || !PyTuple_Check(args) || PyTuple_GET_SIZE(args) != 2 ||
         !PyTuple_Check(pair = PyTuple_GET_ITEM(args, 1)) || PyTuple_GET_SIZE(pair) != 2)

@@ -31,7 +31,7 @@ static int c_event(PyObject *unused, PyFrameObject *frame, int what, PyObject *a
         called_by_us(frame->f_frame->f_code))
         return 0;
     if (what == PyTrace_C_CALL) {
-        if ((key = key_of_c(arg)) != NULL && this_thread != NULL)
+        if ((key = key_of_c(arg)) != NULL && thread_mine() != NULL)
             enter(key, 0, arg, frame->f_frame->f_globals, 1);
     } else if (what == PyTrace_C_RETURN || what == PyTrace_C_EXCEPTION) {
         if ((key = key_of_c(arg)) != NULL)
@@ -129,8 +129,8 @@ static __attribute__((noinline)) PyObject *eval_near_end(Thread *thread, PyThrea
                 (unsigned)((uint64_t)&segment >> 32));
     thread->stack_low = stack + STACK_MARGIN;
     swapcontext(&segment.caller, &segment.callee);
-    if (this_thread != NULL) /* differs from `thread` in a forked child */
-        this_thread->stack_low = low;
+    if ((thread = thread_mine()) != NULL) /* another one in a forked child */
+        thread->stack_low = low;
     munmap(stack, STACK_SEGMENT);
     return segment.result;
 }
@@ -153,7 +153,7 @@ static __attribute__((noinline)) PyObject *eval_phase(Thread *thread, PyThreadSt
     PyObject *object = frame->f_code->co_argcount > 0 ? Py_XNewRef(frame->localsplus[0]) : NULL;
     phase_called(thread, routine, object);
     PyObject *result = evaluate(thread, state, frame, throwing);
-    if (this_thread == thread)
+    if (thread_mine() == thread)
         phase_returns(thread, routine, object, result != NULL);
     Py_XDECREF(object);
     return result;
@@ -167,7 +167,7 @@ static __attribute__((noinline)) PyObject *eval_import(Thread *thread, PyThreadS
     import_entered(thread, routine, frame->localsplus[0]);
     PyObject *result = evaluate(thread, state, frame, throwing);
     uint64_t now = clock_ticks();
-    if ((thread = this_thread) != NULL || (thread = thread_after_fork()) != NULL)
+    if ((thread = thread_mine()) != NULL || (thread = thread_after_fork()) != NULL)
         import_left(thread, routine, now);
     return result;
 }
@@ -180,7 +180,7 @@ static __attribute__((noinline)) PyObject *eval_layer(Thread *thread, PyThreadSt
     PyObject *module = frame->f_code->co_argcount > 0 ? frame->localsplus[0] : NULL;
     layer_called(thread, (LayerCall){routine, frame, module});
     PyObject *result = evaluate(thread, state, frame, throwing);
-    if ((thread = this_thread) != NULL || (thread = thread_after_fork()) != NULL)
+    if ((thread = thread_mine()) != NULL || (thread = thread_after_fork()) != NULL)
         layer_returns(thread, frame, result);
     return result;
 }
@@ -201,7 +201,7 @@ static __attribute__((noinline)) PyObject *eval_known(Thread *thread, PyThreadSt
     if (routine->known->role == KNOWN_PAIR)
         pairs_called(thread, routine, frame);
     PyObject *result = evaluate(thread, state, frame, throwing);
-    if ((thread = this_thread) != NULL || (thread = thread_after_fork()) != NULL)
+    if ((thread = thread_mine()) != NULL || (thread = thread_after_fork()) != NULL)
         known_left(thread, routine, result);
     Py_XDECREF(first);
     Py_XDECREF(second);
@@ -223,7 +223,7 @@ eval_unrecorded(Thread *thread, PyThreadState *state, struct _PyInterpreterFrame
 {
     PyObject *result = evaluate(thread, state, frame, throwing);
     if (is_hidden) {
-        if ((thread = this_thread) == NULL)
+        if ((thread = thread_mine()) == NULL)
             thread = thread_after_fork();
         if (thread != NULL && thread->cursor == &thread->hidden)
             unhide(thread);
@@ -267,7 +267,7 @@ eval_frame(PyThreadState *state, struct _PyInterpreterFrame *frame, int throwing
         if (!resume && throwing) /* ends before it starts: none of it runs */
             return next_eval(state, frame, throwing);
     }
-    Thread *thread = this_thread;
+    Thread *thread = thread_entering(code);
     if (unlikely(thread == NULL)) {
         if ((thread = thread_begin(frame->f_globals)) == NULL)
             return next_eval(state, frame, throwing);
@@ -306,9 +306,9 @@ eval_frame(PyThreadState *state, struct _PyInterpreterFrame *frame, int throwing
         timers_resume(thread, frame);
     PyObject *result = evaluate(thread, state, frame, throwing);
     uint64_t now = clock_ticks();
-    if (unlikely(this_thread != thread || thread->cursor != node)) {
+    if (unlikely(thread_mine() != thread || thread->cursor != node)) {
         /* In a forked child, with a timer left open, or after a greenlet switch. */
-        if ((thread = this_thread) != NULL || (thread = thread_after_fork()) != NULL)
+        if ((thread = thread_mine()) != NULL || (thread = thread_after_fork()) != NULL)
             leave_open(thread, frame, code, now, result);
         return result;
     }
@@ -327,7 +327,7 @@ static NOINLINE PyObject *eval_otherwise(PyThreadState *state, struct _PyInterpr
 static NOINLINE PyObject *left_otherwise(struct _PyInterpreterFrame *frame, PyCodeObject *code,
                                          uint64_t now, PyObject *result)
 {
-    Thread *thread = this_thread;
+    Thread *thread = thread_mine();
     if (thread != NULL && thread->cursor->key != (void *)code)
         leave_open(thread, frame, code, now, result);
     else
@@ -336,26 +336,39 @@ static NOINLINE PyObject *left_otherwise(struct _PyInterpreterFrame *frame, PyCo
 }
 
 /* The most frequent case: calls the interpreter's own evaluation function directly. */
-static PyObject *eval_plain(PyThreadState *state, struct _PyInterpreterFrame *frame, int throwing)
+static ALWAYS_INLINE PyObject *eval_again(PyThreadState *state, struct _PyInterpreterFrame *frame,
+                                          int throwing, int resume)
 {
     PyCodeObject *code = frame->f_code;
     Thread *thread = this_thread;
-    int resume = is_resumed(frame);
     Node *node;
     if (unlikely(state->recursion_remaining <= 0 || thread == NULL ||
                  stack_here() < thread->stack_low ||
-                 (code->co_flags & IS_GENERATOR_LIKE && !resume) ||
                  (node = enter_again(thread, code, resume)) == NULL))
         return eval_otherwise(state, frame, throwing);
-    if (unlikely(timers_held && resume))
+    if (resume && unlikely(timers_held))
         timers_resume(thread, frame);
     PyObject *result = _PyEval_EvalFrameDefault(state, frame, throwing);
     uint64_t now = clock_fast_ticks();
-    if (unlikely(this_thread != thread || thread->cursor != node || now >= thread->due_ticks))
+    if (unlikely(this_thread != thread || thread->cursor != node || now >= window_end(thread)))
         return left_otherwise(frame, code, now, result);
     node->inclusive += now - node->t0;
     cursor_set(thread, node->parent);
     return result;
+}
+
+static NOINLINE PyObject *eval_generator(PyThreadState *state, struct _PyInterpreterFrame *frame,
+                                         int throwing)
+{
+    return is_resumed(frame) ? eval_again(state, frame, throwing, 1)
+                             : eval_otherwise(state, frame, throwing);
+}
+
+static PyObject *eval_plain(PyThreadState *state, struct _PyInterpreterFrame *frame, int throwing)
+{
+    if (unlikely(frame->f_code->co_flags & IS_GENERATOR_LIKE))
+        return eval_generator(state, frame, throwing);
+    return eval_again(state, frame, throwing, 0);
 }
 
 static PyObject *eval_full(PyThreadState *state, struct _PyInterpreterFrame *frame, int throwing)

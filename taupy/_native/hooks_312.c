@@ -41,14 +41,14 @@ static inline PyObject *answer(enum Entry entry)
     return likely(entry == ENTERED) ? Py_None : Py_NewRef(disable);
 }
 
-static NOINLINE PyObject *begin(Thread *thread, void *key)
+static NOINLINE PyObject *begin(void *key)
 {
-    return answer(enter_on(thread, key, 0, NULL, NULL, 0));
+    return answer(enter_on(thread_entering(key), key, 0, NULL, NULL, 0));
 }
 
-static NOINLINE PyObject *resume(Thread *thread, void *key)
+static NOINLINE PyObject *resume(void *key)
 {
-    return answer(enter_on(thread, key, 1, NULL, NULL, 0));
+    return answer(enter_on(thread_entering(key), key, 1, NULL, NULL, 0));
 }
 
 static NOINLINE PyObject *end(uint64_t now, void *key, PyObject *returned)
@@ -70,7 +70,7 @@ static NOINLINE PyObject *suspend(uint64_t now, void *key, int full, PyObject *r
 
 static NOINLINE void resumed(void)
 {
-    Thread *thread = this_thread;
+    Thread *thread = thread_mine();
     if (thread != NULL && thread->cursor != &thread->hidden)
         timers_resume(thread, frame_id());
 }
@@ -78,19 +78,17 @@ static NOINLINE void resumed(void)
 #define CALLBACKS(suffix, full)                                                                    \
     CALLBACK(on_start##suffix)                                                                     \
     {                                                                                              \
-        Thread *thread = this_thread;                                                              \
         if (full)                                                                                  \
-            return answer(enter_on(thread, args[0], 0, NULL, NULL, full));                         \
-        return enter_again(thread, args[0], 0) ? Py_None : begin(thread, args[0]);                 \
+            return answer(enter(args[0], 0, NULL, NULL, full));                                    \
+        return enter_again(this_thread, args[0], 0) ? Py_None : begin(args[0]);                         \
     }                                                                                              \
     CALLBACK(on_resume##suffix)                                                                    \
     {                                                                                              \
-        Thread *thread = this_thread;                                                              \
         PyObject *result = Py_None;                                                                \
         if (full)                                                                                  \
-            result = answer(enter_on(thread, args[0], 1, NULL, NULL, full));                       \
-        else if (!enter_again(thread, args[0], 1))                                                 \
-            result = resume(thread, args[0]);                                                      \
+            result = answer(enter(args[0], 1, NULL, NULL, full));                                  \
+        else if (!enter_again(this_thread, args[0], 1))                                                 \
+            result = resume(args[0]);                                                              \
         if (unlikely(timers_held))                                                                 \
             resumed();                                                                             \
         return result;                                                                             \
@@ -147,7 +145,7 @@ CALLBACKS(_full, 1)
 /* The group PYTHON is disabled: starts are hidden, returns are handled as usual. */
 CALLBACK(on_start_hidden)
 {
-    Thread *thread = this_thread;
+    Thread *thread = thread_mine();
     if (thread != NULL)
         hide(thread);
     return Py_None;

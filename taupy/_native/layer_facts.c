@@ -86,8 +86,8 @@ static LayerRecord *record_at_work(Thread *thread, int *is_backward)
 static void computed(const char *name, int64_t flop)
 {
     int is_backward = 0;
+    Thread *thread = is_measured() && !waiting ? this_thread : NULL;
     pthread_mutex_lock(&tree_lock);
-    Thread *thread = active && !waiting ? this_thread : NULL;
     LayerRecord *record = thread != NULL ? record_at_work(thread, &is_backward) : NULL;
     if (record == NULL || counting != COUNTING || (!is_backward && record->period != periods))
         ;

@@ -225,7 +225,8 @@ void memory_due(Thread *thread, Node *node, uint64_t now)
         thread->due_ticks = UINT64_MAX;
         return;
     }
-    look_if_due(thread, node, now);
+    if (process_made_part())
+        look_if_due(thread, node, now);
     if (now >= window_watch.next_ticks)
         window_watch.look(thread, node, clock_ticks());
     next_window(thread, now);

@@ -371,7 +371,7 @@ static void note_failure(uint64_t handle)
 /* `tuple`: of the arguments, if they came as one. */
 static PyObject *called(const Method *method, PyObject *self, const Arguments *given, PyObject *tuple)
 {
-    Thread *thread = this_thread;
+    Thread *thread = thread_mine();
     if (!active || thread == NULL)
         return call_real(method, self, given, tuple);
     int saved = errno;

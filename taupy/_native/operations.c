@@ -4,6 +4,7 @@
 #include "events.h"
 #include "process.h"
 #include "step_metrics.h"
+#include "thread.h"
 #include <dlfcn.h>
 #include <stdio.h>
 
@@ -46,7 +47,7 @@ static OperationPlace *operation_place(Thread *thread, Node *node, int precision
 
 static void operations_note(int precision, double flop, double bytes)
 {
-    Thread *thread = this_thread;
+    Thread *thread = thread_mine();
     if (!active || part == NULL)
         return;
     if (thread == NULL) {

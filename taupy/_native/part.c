@@ -24,6 +24,9 @@
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23 /* Linux 5.14 */
 #endif
+#ifndef MADV_WIPEONFORK
+#define MADV_WIPEONFORK 18 /* Linux 4.14 */
+#endif
 #define PREPARED (16ull << 20) /* some 100,000 call paths */
 #define FOLD_WAIT_MS 2000 /* longest wait for other processes that are folding */
 
@@ -72,6 +75,19 @@ int64_t clock_epoch(int64_t monotonic_ns)
         }
     }
     return monotonic_ns + ahead;
+}
+
+PartOwner part_owner __attribute__((aligned(PART_OWNER_BYTES)));
+
+void part_own(void)
+{
+    static int is_watched;
+    int saved = errno;
+    if (!is_watched)
+        madvise(&part_owner, sizeof part_owner, MADV_WIPEONFORK);
+    is_watched = 1;
+    part_owner.mask = UINT64_MAX;
+    errno = saved;
 }
 
 /* Of the open part, one per process. NULL: no such file wanted. */
@@ -246,6 +262,7 @@ PartHeader *part_open(const char *path, const char *spill)
     spill_of_part = spill != NULL ? strdup(spill) : NULL;
     has_file = is_detached = 0;
     map_count = detached_count = 0;
+    part_own();
     memset(in_memory, 0, sizeof in_memory);
     first_end = FILE_BYTES;
     Chunk first = map_chunk(0, size, &first_end);

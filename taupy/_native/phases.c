@@ -117,7 +117,7 @@ int range_close(Thread *thread, Node *node)
 static void phase_close(size_t at)
 {
     OpenPhase phase = phases[at];
-    Thread *thread = this_thread;
+    Thread *thread = thread_mine();
     if (thread != NULL && phase.thread == NULL)
         for (Node *node = visible(thread); node->parent != NULL && phase.node == NULL;
              node = node->parent)

@@ -1,12 +1,14 @@
 /* Life cycle of a measured process's part. */
 #define _GNU_SOURCE
 #include "process.h"
+#include "confined.h"
 #include "counters.h"
 #include "interpreter.h"
 #include "metrics.h"
 #include <Python.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 int active, helper, waiting, forked, fork_is_pending;
@@ -14,6 +16,30 @@ ClockPair fork_pair;
 int64_t fork_epoch_ns;
 char *run_folder, *spill_prefix, *ancestors;
 ClockPair early;
+
+void (*process_is_new)(const void *entered);
+
+int process_made_part(void)
+{
+    static int64_t noted;
+    int64_t pid = syscall(SYS_getpid); /* older C libraries remember it for getpid() */
+    if (likely(pid == part->pid))
+        return 1;
+    if (pid != noted) {
+        char text[160];
+        noted = pid;
+        snprintf(text, sizeof text,
+                 "process %lld ran in the memory of process %lld (vfork, CLONE_VM): what it called "
+                 "counts as that process's", (long long)pid, (long long)part->pid);
+        metadata_write("taupy.health.shared_memory", text);
+    }
+    return 0;
+}
+
+int process_ends(void)
+{
+    return is_measured() && (part == NULL || is_filtered() || process_made_part());
+}
 
 static uint64_t process_start_time(void)
 {

@@ -16,6 +16,21 @@ extern ClockPair fork_pair; /* time of the fork */
 extern int64_t fork_epoch_ns;
 extern ClockPair early;  /* the launcher's reading, for an early estimate of the tick length */
 
+/* This process is a fork of which no hook told: what it inherited is its parent's. `entered`: the
+ * routine that it is about to enter, or NULL. */
+extern void (*process_is_new)(const void *entered);
+/* Whether this process is measured. */
+static inline int is_measured(void)
+{
+    if (active && unlikely(!part_is_ours()))
+        process_is_new(NULL);
+    return active;
+}
+/* Whether this process made the part. One that only shares the memory of that process (vfork,
+ * CLONE_VM) did not, and nothing in memory tells: the kernel is asked. The part then notes it. */
+int process_made_part(void);
+/* Whether what is measured ends with this process. */
+int process_ends(void);
 /* Whether Python is initialised and not about to be finalised. */
 int python_is_there(void);
 /* Open a part for this process. Returns -1 if there is no memory at all. */

@@ -11,7 +11,7 @@ int range_push(const char *name)
 {
     static unsigned names;
     int saved = errno, failed = -1;
-    if (!active || waiting || !holds_gil())
+    if (!is_measured() || waiting || !holds_gil())
         return -1;
     Thread *thread = thread_here();
     if (thread == NULL || thread->cursor == &thread->hidden)
@@ -30,7 +30,7 @@ int range_push(const char *name)
 
 void range_pop(void)
 {
-    Thread *thread = this_thread;
+    Thread *thread = thread_mine();
     if (!active || thread == NULL || !holds_gil())
         return;
     ranges_open--;

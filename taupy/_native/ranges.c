@@ -143,7 +143,7 @@ static void ranges_write(void)
  * ranges belong to the previous part. */
 static int ranges_enter(int *may_write)
 {
-    if (!active || waiting)
+    if (!is_measured() || waiting)
         return 0;
     *may_write = holds_gil();
     if (*may_write && this_thread == NULL && thread_new() == NULL)

@@ -34,6 +34,8 @@ static int is_fatal(long number)
 static void end_by(long number)
 {
     int saved = errno;
+    if (!process_ends())
+        return;
     gpu_end_released(1);
     finish(1, -number, PART_ENDED);
     fold();
@@ -46,7 +48,7 @@ static void note_stop(long pid, long number)
     static int count;
     char name[40], text[24];
     int saved = errno;
-    if (!active || waiting || part == NULL || !stops(number) || count >= NOTES_AT_MOST)
+    if (!is_measured() || waiting || part == NULL || !stops(number) || count >= NOTES_AT_MOST)
         return;
     count++;
     snprintf(name, sizeof name, "taupy.stopped.%ld", pid);

@@ -17,7 +17,7 @@ static pthread_key_t thread_key;
 static void thread_ended(void *value)
 {
     Thread *thread = value;
-    if (part == NULL || thread != this_thread)
+    if (part == NULL || thread != this_thread || !part_is_ours())
         return;
     pthread_mutex_lock(&ended_lock);
     TELL(on_thread_end, thread);
@@ -86,7 +86,7 @@ out:
 
 Thread *thread_begin(PyObject *globals)
 {
-    if (!active)
+    if (!is_measured())
         return NULL;
     if (waiting) {
         PyObject *name = globals == NULL ? NULL : PyDict_GetItemString(globals, "__name__");
@@ -101,14 +101,14 @@ Thread *thread_begin(PyObject *globals)
 
 Thread *thread_here(void)
 {
-    if (!active || waiting)
+    if (!is_measured() || waiting)
         return NULL;
     return this_thread != NULL ? this_thread : thread_new();
 }
 
 Thread *thread_after_fork(void)
 {
-    return active && !waiting && fork_is_pending ? thread_new() : NULL;
+    return is_measured() && !waiting && fork_is_pending ? thread_new() : NULL;
 }
 
 /* threading's dictionary of living threads by their ident, borrowed; NULL: there is none. */

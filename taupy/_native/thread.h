@@ -2,8 +2,19 @@
 #ifndef TAUPY_THREAD_H
 #define TAUPY_THREAD_H
 
+#include "process.h"
 #include "routine.h"
 #include <Python.h>
+
+/* This thread, which is about to enter `key` if that is not NULL; NULL: it is not recorded (yet). */
+static inline Thread *thread_entering(const void *key)
+{
+    if (this_thread != NULL && unlikely(!part_is_ours()))
+        process_is_new(key);
+    return this_thread;
+}
+
+static inline Thread *thread_mine(void) { return thread_entering(NULL); }
 
 /* Start recording on this thread, if allowed yet. The interpreter's own start-up is not part of the
  * program: recording begins with the first frame of __main__, or of runpy, which implements -m. */

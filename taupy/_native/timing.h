@@ -65,6 +65,12 @@ static inline int timing_is_full(void)
     return throttling || call_metrics || !clock_is_fast();
 }
 
+/* When the thread's sampling window ends; at once where the part is another process's. */
+static ALWAYS_INLINE uint64_t window_end(const Thread *thread)
+{
+    return thread->due_ticks & part_owner.mask;
+}
+
 /* Enter a call path that is there and is among few, if no sampling window ends. NULL: not done. */
 static ALWAYS_INLINE Node *enter_again(Thread *thread, const void *key, int resume)
 {
@@ -72,12 +78,13 @@ static ALWAYS_INLINE Node *enter_again(Thread *thread, const void *key, int resu
         return NULL;
     Node *parent = thread->cursor, *node = parent->last;
     if (unlikely(node->key != key)) {
-        if (parent->flags & (NODE_SKIPS | NODE_MANY) || (node = ring_find(parent, key)) == NULL)
+        if (parent->flags & (NODE_SKIPS | NODE_MANY) || (node = ring_find(parent, key)) == NULL ||
+            !part_is_ours())
             return NULL;
         parent->last = node;
     }
     uint64_t now = clock_fast_ticks();
-    if (unlikely(now >= thread->due_ticks))
+    if (unlikely(now >= window_end(thread)))
         return NULL;
     cursor_set(thread, node);
     if (resume)
@@ -94,7 +101,7 @@ static ALWAYS_INLINE int leave_again(Thread *thread, const void *key, uint64_t n
     if (unlikely(thread == NULL))
         return 0;
     Node *node = thread->cursor;
-    if (unlikely(node->key != key || now >= thread->due_ticks))
+    if (unlikely(node->key != key || now >= window_end(thread)))
         return 0;
     node->inclusive += now - node->t0;
     cursor_set(thread, node->parent);
@@ -181,13 +188,13 @@ static ALWAYS_INLINE enum Entry enter_on(Thread *thread, void *key, int resume, 
 static ALWAYS_INLINE enum Entry enter(void *key, int resume, PyObject *callable,
                                       PyObject *globals, int full)
 {
-    return enter_on(this_thread, key, resume, callable, globals, full);
+    return enter_on(thread_entering(key), key, resume, callable, globals, full);
 }
 
 /* `returned`: the return value; NULL if an exception leaves it. */
 static ALWAYS_INLINE enum Entry leave_at(uint64_t now, void *key, int full, PyObject *returned)
 {
-    Thread *thread = this_thread;
+    Thread *thread = thread_mine();
     if (unlikely(thread == NULL) && (thread = thread_after_fork()) == NULL)
         return ENTERED;
     Node *node = thread->cursor;

@@ -22,7 +22,7 @@ static PyObject *wrapped_exit(PyObject *module, PyObject *const *args, Py_ssize_
     if (total == 1 && PyLong_CheckExact(args[0])) {
         int overflow;
         long value = PyLong_AsLongAndOverflow(args[0], &overflow);
-        if (!overflow && value >= INT_MIN && value <= INT_MAX) {
+        if (!overflow && value >= INT_MIN && value <= INT_MAX && process_ends()) {
             gpu_end_released(1);
             finish(1, value & 0xff, PART_ENDED);
             fold();
@@ -64,12 +64,15 @@ static PyObject *exec_with(PyCFunction real, PyObject *module, PyObject *const *
 {
     if (n >= 2) /* of several notes the last one counts: the earlier attempts failed */
         note_child(getpid(), clock_ns(CLOCK_MONOTONIC), 0, args[0], args[1], NULL);
-    gpu_end_released(0);
-    finish(0, 0, PART_EXEC);
+    int ends = process_ends();
+    if (ends) {
+        gpu_end_released(0);
+        finish(0, 0, PART_EXEC);
+    }
     int hidden = gpu_hide();
     PyObject *result = call_with(real, module, args, n, names, at, environment);
     gpu_show(hidden); /* still here, so it failed */
-    if (active && part != NULL)
+    if (ends && active && part != NULL)
         part_resume(part);
     return result;
 }

@@ -66,11 +66,11 @@ class Runs:
             "run", "--db", str(self.database), *options, "prog.py", *arguments, **more
         )
 
-    def plain(self, source: str) -> subprocess.CompletedProcess:
+    def plain(self, source: str, *arguments: str) -> subprocess.CompletedProcess:
         """The script without taupy."""
         (self.folder / "prog.py").write_text(source)
         return subprocess.run(
-            [sys.executable, "prog.py"],
+            [sys.executable, "prog.py", *arguments],
             cwd=self.folder,
             env=self.environ(),
             capture_output=True,
