@@ -108,7 +108,7 @@ ENGINE = [
     *("guard", "hooks_311", "hooks_312", "imports", "interpreter", "known", "known_work"),
     *("layer_facts", "layer_names", "layers", "library", "listeners", "logged", "mapped", "memory"),
     *(path.stem for path in sorted(Path("taupy/_native").glob("metric_*.c"))),
-    *("metrics", "mpi", "names", "natives", "operations"),
+    *("metrics", "mpi", "names", "natives", "operations", "operators"),
     *("options", "owners", "pairs", "part", "phases", "process", "pushed", "ranges", "routine"),
     *("selection", "setprofile", "sha256", "signals", "spans", "step_metrics", "step_rows"),
     *("steps", "steps_window", "stretches", "thread", "timers", "timing", "wrap"),

@@ -6,6 +6,7 @@
 #include "collectives.h"
 #include "layer_facts.h"
 #include "library.h"
+#include "operators.h"
 #include "owners.h"
 #include "process.h"
 #include "steps_window.h"
@@ -19,11 +20,6 @@
 #define NAMESPACE "torch::autograd::" /* PyTorch's own node classes */
 
 char *autograd_library;
-
-typedef struct Operator {
-    char *name;
-    void *timer;
-} Operator;
 
 /* A running graph node. All NULL: not recorded. */
 typedef struct OpenNode {
@@ -46,47 +42,9 @@ typedef struct Running {
 
 static AutogradHost host;
 static int is_tried;
-static Table operators; /* Operator entries by name; guarded by tree_lock */
+static NamedTimers nodes = {AUTOGRAD_GROUP, "(other nodes)", NAMESPACE, {0}, 0};
 static uint64_t numbered, owned, forgotten;
 static __thread Running *running;
-
-/* ---------------------------------------------------------------- names */
-
-static int has_name(const void *entry, const void *name)
-{
-    return strcmp(((const Operator *)entry)->name, name) == 0;
-}
-
-static void *operator_known(const char *name)
-{
-    const Operator *known =
-        table_find(&operators, table_hash_text(0, name), has_name, name);
-    return known != NULL ? known->timer : NULL;
-}
-
-/* Needs the GIL. */
-static void *operator_new(const char *name)
-{
-    static unsigned names;
-    pthread_mutex_lock(&tree_lock);
-    void *timer = operator_known(name);
-    pthread_mutex_unlock(&tree_lock);
-    if (timer != NULL)
-        return timer;
-    Operator *more = calloc(1, sizeof *more);
-    const char *shown = strncmp(name, NAMESPACE, sizeof NAMESPACE - 1) == 0 ? name + sizeof NAMESPACE - 1
-                                                                             : name;
-    timer = timer_key_among(&names, shown, "(other nodes)", AUTOGRAD_GROUP);
-    if (more == NULL || timer == NULL || (more->name = strdup(name)) == NULL) {
-        free(more);
-        return timer;
-    }
-    more->timer = timer;
-    pthread_mutex_lock(&tree_lock);
-    table_put(&operators, table_hash_text(0, name), more);
-    pthread_mutex_unlock(&tree_lock);
-    return timer;
-}
 
 /* ---------------------------------------------------------------- begin */
 
@@ -158,7 +116,7 @@ static int enter_known(Thread *thread, OpenNode *open, void *owner, const char *
 {
     Node *caller = thread->cursor;
     Node *layer = owner != NULL ? layer_known(thread, caller, owner) : NULL;
-    void *timer = operator_known(name);
+    void *timer = timer_known(&nodes, name);
     if (owner != NULL && !spans_ready(thread))
         return 0;
     if ((owner != NULL && layer == NULL) || timer == NULL)
@@ -205,7 +163,7 @@ static void enter_new(OpenNode *open, void *owner, const char *name)
     void *timer = NULL;
     if (thread != NULL && is_recordable(thread)) {
         if (callpath_count < callpath_limit)
-            timer = operator_new(name);
+            timer = timer_named(&nodes, name);
         else
             part->calls_over_limit++;
     }
@@ -362,9 +320,24 @@ void autograd_start(void)
     if (is_tried || autograd_library == NULL)
         return;
     is_tried = 1;
+    if (operators_wanted)
+        nodes.group = NODE_OPERATOR_GROUP;
     const char *problem = library_begin();
     if (problem != NULL)
         problem_write(problem);
+}
+
+/* Where operators are recorded, so are the nodes that call them, in modules or not. */
+static void on_import(void)
+{
+    if (operators_wanted && operators_host.record != NULL)
+        autograd_start();
+}
+
+static void on_lookup(Thread *thread)
+{
+    (void)thread;
+    on_import();
 }
 
 static void on_finish(int ends)
@@ -395,4 +368,4 @@ static void on_fork(const Thread *thread)
 }
 
 Listener autograd_listener = {
-    .on_thread_end = on_thread_end, .on_finish = on_finish, .on_fork = on_fork};
+    .on_lookup = on_lookup, .on_import = on_import, .on_thread_end = on_thread_end, .on_finish = on_finish, .on_fork = on_fork};

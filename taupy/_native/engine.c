@@ -30,6 +30,7 @@
 #include "mpi.h"
 #include "natives.h"
 #include "operations.h"
+#include "operators.h"
 #include "options.h"
 #include "phases.h"
 #include "process.h"
@@ -157,6 +158,7 @@ static void start_routines(const Options *options)
     collectives_library = options->collectives;
     mpi_wanted = options->mpi != 0;
     operators_library = options->operators;
+    operators_wanted = options->operator_calls != 0;
     known_start(options->known);
     routine_watch_add(&selection_watch);
     routine_watch_add(&codes_watcher);
@@ -178,7 +180,8 @@ static void start_listeners(void)
     Listener *all[] = {&fork_listener, &greenlets_listener,  &hooks_listener,   &natives_listener,
                        &memory_listener,     &allocator_listener, &gpu_listener,
                        &carry_listener,      &steps_window_listener, &phases_listener, &layers_listener,  &steps_listener,
-                       &operations_listener, &ranges_listener,  &autograd_listener,
+                       &operations_listener, &ranges_listener,
+                       &operators_listener, &autograd_listener,
                        &collectives_listener, &layer_facts_listener,
                        &exit_row_listener};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)

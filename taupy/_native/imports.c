@@ -2,6 +2,7 @@
 #include "imports.h"
 #include "carry.h"
 #include "frames.h"
+#include "listeners.h"
 #include "mpi.h"
 #include "names.h"
 #include "timers.h"
@@ -139,6 +140,7 @@ void import_entered(Thread *thread, Routine *routine, PyObject *name)
 void import_left(Thread *thread, Routine *routine, uint64_t now)
 {
     mpi_look();
+    TELL(on_import);
     if (thread->cursor == &thread->hidden) {
         unhide(thread);
         return;

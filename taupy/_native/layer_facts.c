@@ -2,11 +2,9 @@
 #include "layer_facts.h"
 #include "children_of.h"
 #include "frames.h"
-#include "library.h"
-#include "operators_host.h"
+#include "operators.h"
 #include "process.h"
 #include "timers.h"
-#include <dlfcn.h>
 #include <stdio.h>
 
 #define OUTERMOST_CALLS 64
@@ -16,10 +14,7 @@
 
 enum Counting { COUNTING_NOT_YET, COUNTING, COUNTING_PAUSED, COUNTING_OVER };
 
-char *operators_library;
-
-static OperatorsHost host;
-static int is_tried, has_backward;
+static int has_backward;
 static enum Counting counting;
 static uint64_t outermost_calls, outermost_most = OUTERMOST_CALLS;
 static uint64_t periods; /* of counting, so far */
@@ -105,36 +100,11 @@ static void computed(const char *name, int64_t flop)
     pthread_mutex_unlock(&tree_lock);
 }
 
-static const char *library_begin(void)
-{
-    const char *problem = NULL;
-    void *library = library_open(operators_library, &problem);
-    if (library == NULL)
-        return problem;
-    OperatorsEntry *begin = (OperatorsEntry *)dlsym(library, OPERATORS_ENTRY);
-    if (begin == NULL)
-        return dlerror();
-    host = (OperatorsHost){OPERATORS_HOST_VERSION, computed, NULL, NULL};
-    return begin(&host);
-}
-
-static void library_start(void)
-{
-    char text[512];
-    is_tried = 1;
-    const char *problem = library_begin();
-    if (problem != NULL) {
-        host.count = NULL;
-        host.tensor = NULL;
-        snprintf(text, sizeof text, "shapes and operations of layers are not known: %s", problem);
-        metadata_write("taupy.health.operators", text);
-    }
-}
-
 static void count(enum Counting what)
 {
     if ((counting == COUNTING) != (what == COUNTING)) {
-        host.count(what == COUNTING);
+        operators_host.computed = computed;
+        operators_host.count(what == COUNTING);
         periods += what == COUNTING;
     }
     counting = what;
@@ -142,9 +112,8 @@ static void count(enum Counting what)
 
 void layer_facts_outermost(void)
 {
-    if (!is_tried && operators_library != NULL)
-        library_start();
-    if (host.count == NULL || counting == COUNTING_OVER || counting == COUNTING_PAUSED)
+    operators_load();
+    if (operators_host.count == NULL || counting == COUNTING_OVER || counting == COUNTING_PAUSED)
         return;
     count(outermost_calls++ < outermost_most ? COUNTING : COUNTING_PAUSED);
 }
@@ -152,7 +121,7 @@ void layer_facts_outermost(void)
 /* A layer is called for the first time: count, even if others have been counted already. */
 static void count_late(void)
 {
-    if (counting != COUNTING && host.count != NULL) {
+    if (counting != COUNTING && operators_host.count != NULL) {
         outermost_calls = 0;
         outermost_most = OUTERMOST_CALLS;
         count(COUNTING);
@@ -218,7 +187,7 @@ static void describe(Described *found, PyObject *object, int depth)
     Py_ssize_t at = 0;
     if (object == NULL || found->tensors == TENSORS_AT_MOST || depth > DEEPEST)
         return;
-    if (host.tensor(object, &tensor)) {
+    if (operators_host.tensor(object, &tensor)) {
         found->tensors++;
         found->bytes += tensor.items * tensor.item_bytes;
         add_shape(found, &tensor);
@@ -260,7 +229,7 @@ static void add_parameters(void *to, PyObject *module)
         HostTensor tensor;
         if (value == Py_None)
             continue;
-        if (!host.tensor(value, &tensor))
+        if (!operators_host.tensor(value, &tensor))
             sums->is_unknown = 1;
         else {
             sums->items += tensor.items;
@@ -297,7 +266,7 @@ static void look_again(const Layer *layer)
 int layer_facts_called(const Layer *layer, const LayerCall *call)
 {
     NamedTimer *timer = KEY_POINTER(layer->timer);
-    if (host.tensor == NULL)
+    if (operators_host.tensor == NULL)
         return 0;
     LayerRecord *record = record_of(layer->timer);
     if (record == NULL) {
@@ -337,9 +306,9 @@ static int is_pytorchs(const PyObject *object)
 int tensor_number(PyObject *object, double *number)
 {
     HostTensor tensor;
-    if (!is_tried && operators_library != NULL && is_pytorchs(object))
-        library_start();
-    if (host.tensor == NULL || !host.tensor(object, &tensor) || !tensor.is_number)
+    if (operators_host.tensor == NULL && is_pytorchs(object))
+        operators_load();
+    if (operators_host.tensor == NULL || !operators_host.tensor(object, &tensor) || !tensor.is_number)
         return 0;
     *number = tensor.number;
     return 1;
@@ -374,18 +343,17 @@ uint64_t layer_facts_tokens(const LayerCall *call, int64_t ids[2])
     HostTensor tensor;
     uint64_t found = COUNT_UNKNOWN;
     ids[0] = ids[1] = 0;
-    if (!is_tried && operators_library != NULL)
-        library_start();
-    if (host.tensor == NULL)
+    operators_load();
+    if (operators_host.tensor == NULL)
         return found;
     PyObject *positional = frame_argument(call->frame, call->routine->key, 1);
     PyObject *named = frame_argument(call->frame, call->routine->key, 2);
     const TokensFound tokens = tokens_among(call->module, positional, named);
     PyObject *first = first_argument(positional, named);
-    if (tokens.tokens != NULL && host.tensor(tokens.tokens, &tensor)) {
+    if (tokens.tokens != NULL && operators_host.tensor(tokens.tokens, &tensor)) {
         found = (uint64_t)tensor.items;
         tell_tokens(call->module, tokens.name);
-    } else if (first != NULL && host.tensor(first, &tensor) && tensor.kind == TENSOR_INDICES &&
+    } else if (first != NULL && operators_host.tensor(first, &tensor) && tensor.kind == TENSOR_INDICES &&
                tensor.dimensions == 2 && children_count(children_of(call->module)) > 0)
         memcpy(ids, tensor.sizes, 2 * sizeof *ids);
     Py_XDECREF(positional);
@@ -399,7 +367,7 @@ static int has_rows(PyObject *object, const int64_t ids[2], int depth)
     HostTensor tensor;
     PyObject *key, *value;
     Py_ssize_t at = 0;
-    if (host.tensor(object, &tensor))
+    if (operators_host.tensor(object, &tensor))
         return tensor.kind == TENSOR_FLOATS && tensor.dimensions == 3 &&
                tensor.sizes[0] == ids[0] && tensor.sizes[1] == ids[1];
     if (depth == DEEPEST)
@@ -415,7 +383,7 @@ static int has_rows(PyObject *object, const int64_t ids[2], int depth)
 
 uint64_t layer_facts_predicted(PyObject *module, const int64_t ids[2], PyObject *value)
 {
-    if (ids[0] * ids[1] == 0 || value == NULL || host.tensor == NULL || !has_rows(value, ids, 1))
+    if (ids[0] * ids[1] == 0 || value == NULL || operators_host.tensor == NULL || !has_rows(value, ids, 1))
         return COUNT_UNKNOWN;
     tell_tokens(module, "first input");
     return (uint64_t)(ids[0] * ids[1]);

@@ -1,7 +1,7 @@
 /* Facts about layers: parameters, shapes, floating-point operations.
  *
  * Shapes are read at calls 1, 2, 4, 8 and so on of a layer; all other calls only pay for a counter.
- * Only tensors of PyTorch's own classes are inspected, through the library of operators_host.h:
+ * Only tensors of PyTorch's own classes are inspected, through the library of operators.h:
  * none of the program's code is run, and nothing is kept alive.
  *
  * Operations are counted from a model's first call until a training step has ended (or for
@@ -40,7 +40,6 @@ typedef struct LayerCall {
     PyObject *module;
 } LayerCall;
 
-extern char *operators_library; /* path of the compiled operators_library.cpp; NULL: none */
 extern Listener layer_facts_listener;
 
 /* A module of this layer is called. Returns 1 if its result is wanted. */

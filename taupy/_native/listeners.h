@@ -12,6 +12,7 @@ typedef struct Listener {
     void (*on_lookup)(Thread *thread);     /* entering a child with no node yet; under the GIL */
     /* A new call path; node is NULL if there was no room for it. */
     void (*on_path)(Thread *thread, Routine *routine, Node *node);
+    void (*on_import)(void);    /* an import has ended */
     void (*on_region)(void);    /* a region is about to begin or end */
     /* Calls between `inner` and `outer`, which has returned, were left open and are now closed. */
     void (*on_repaired)(Thread *thread, Node *inner, Node *outer, uint64_t now);

@@ -1,4 +1,4 @@
-/* Interface between the engine and the library that counts operations.
+/* Interface between the engine and the library that tells of operators and counts their operations.
  *
  * The library (operators_library.cpp) is built on the user's machine, like that of
  * autograd_host.h but separately, because it also needs Python's headers. */
@@ -7,7 +7,7 @@
 
 #include <stdint.h>
 
-#define OPERATORS_HOST_VERSION 3
+#define OPERATORS_HOST_VERSION 4
 #define OPERATORS_ENTRY "taupy_operators_begin"
 #define TENSOR_DIMENSIONS 8
 #define OPERATOR_UNKNOWN (-1) /* there is no formula for its operations, */
@@ -25,12 +25,24 @@ typedef struct HostTensor {
     int64_t items;
 } HostTensor;
 
+/* An operator that is recorded and has not ended. */
+typedef struct OpenOperator {
+    void *node;
+    uint64_t generation;
+} OpenOperator;
+
 typedef struct OperatorsHost {
     uint32_t version;
+    /* While operators are recorded: one begins or ends on the calling thread, which need not hold
+     * the GIL. `begins` returns 0 if it is not recorded; then `ends` is not called. */
+    int (*begins)(const char *name, OpenOperator *open);
+    void (*ends)(const OpenOperator *open);
     /* While operators are counted: one has ended on the calling thread, which need not hold the
      * GIL. `flop`: its floating-point operations, or one of the above. */
     void (*computed)(const char *name, int64_t flop);
-    /* Set by the library. Start or stop counting operators, on all threads. */
+    /* Set by the library. Tell of operators from now on, on all threads. */
+    void (*record)(void);
+    /* Start or stop counting their operations, on all threads. */
     void (*count)(int is_on);
     /* Describe a Python object. 0: not a tensor of PyTorch's own classes with known sizes. */
     int (*tensor)(void *object, HostTensor *found);

@@ -1,7 +1,8 @@
-// Counts the floating-point operations of PyTorch's operators; see operators_host.h.
+// Tells of PyTorch's operators, and counts their floating-point operations; see operators_host.h.
 //
-// A PyTorch callback (RecordFunction) sees the sizes of an operator's arguments while a step is
-// counted, and is removed otherwise. If an operator has a formula, operators it calls are not
+// Both with PyTorch's own callbacks (RecordFunction): one that only hears when an operator begins
+// and ends, and one that sees the sizes of its arguments while a step is counted, and is removed
+// otherwise. If an operator has a formula, operators it calls are not
 // counted separately. Formulas are those of torch.utils.flop_counter: a multiply-add is two
 // operations, and only matrix products, convolutions, attention and recurrent networks have a
 // formula. Compiled by instrument/torch_library.py.
@@ -324,6 +325,35 @@ void ends(const at::RecordFunction &called, at::ObserverContext *context)
 
 // ------------------------------------------------------------------ for the engine
 
+struct Recorded : at::ObserverContext {
+    OpenOperator open;
+};
+
+std::unique_ptr<at::ObserverContext> recorded(const at::RecordFunction &called)
+{
+    OpenOperator open;
+    if (!host->begins(called.name(), &open))
+        return nullptr;
+    auto context = std::make_unique<Recorded>();
+    context->open = open;
+    return context;
+}
+
+void recorded_ends(const at::RecordFunction &, at::ObserverContext *context)
+{
+    if (context != nullptr)
+        host->ends(&static_cast<Recorded *>(context)->open);
+}
+
+// Everything that torch.profiler calls an operator, but for autograd's nodes, which
+// autograd_library.cpp tells of.
+void record()
+{
+    at::addGlobalCallback(
+        at::RecordFunctionCallback(recorded, recorded_ends)
+            .scopes({at::RecordScope::FUNCTION, at::RecordScope::TORCHSCRIPT_FUNCTION}));
+}
+
 void count(int is_on)
 {
     if (handle != 0)
@@ -400,6 +430,7 @@ taupy_operators_begin(OperatorsHost *given)
     if (const char *why = unusable(given->version, OPERATORS_HOST_VERSION))
         return why;
     host = given;
+    host->record = record;
     host->count = count;
     host->tensor = describe;
     return nullptr;

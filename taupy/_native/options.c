@@ -20,8 +20,8 @@ const char options_doc[] = PyDoc_STR(
 "metrics (names of metric_sources()), counters [(type, config, weight, metric)], counters_at_calls, counters_by_rdpmc,\n"
 "counters_whole (once more, over all threads), "
 "blas (bytes: the library that tells of operations), autograd (bytes: the one that tells of\n"
-"nodes; as for the next two, its SHA-256, a blank, and its path), collectives (bytes: the one that tells of those), operators (bytes: the one that counts\n"
-"operations),\n"
+"nodes; as for the next two, its SHA-256, a blank, and its path), collectives (bytes: the one that tells of those), operators (bytes: the one that tells of\n"
+"operators), operator_calls (record them),\n"
 "sample_ms, wait_for_main, helper, quiet,\n"
 "early (ticks, ns), rights (of the launcher, see rights()), storer_argv, storer_env,\n"
 "gpu_collector (bytes: the collector's path; absent: no GPU), gpu_libraries, gpu_trace,\n"
@@ -69,6 +69,7 @@ static const struct {
     OPTION(quiet, NUMBER, 0),
     OPTION(wait_for_main, NUMBER, 0),
     OPTION(sample_ms, NUMBER, 0),
+    OPTION(operator_calls, NUMBER, 0),
     OPTION(throttle, NUMBER, 0),
     OPTION(throttle_calls, NUMBER, 100000),
     OPTION(throttle_ns_per_call, NUMBER, 10000),

@@ -15,6 +15,7 @@ typedef struct Options {
     char **library_folders, **layers, **plumbing, **known, **metrics;
     PyObject *counters;
     long long root_pid, reader_pid, c_calls, mpi, depth, max_callpaths, helper, quiet, wait_for_main, sample_ms;
+    long long operator_calls;
     long long throttle, throttle_calls, throttle_ns_per_call;
     long long steps_first, steps_last, spans;
     long long counters_at_calls, counters_by_rdpmc, counters_whole;

@@ -28,7 +28,8 @@ static NamedTimer *timer_new(const char *name, const char *group)
                         begins_with(group, "PHASE") || strcmp(group, JIT_GROUP) == 0 ||
                         begins_with(group, "REGION") || begins_with(group, "TAUPY");
     timer->is_routine = strcmp(group, LAYER_GROUP) == 0 || strcmp(group, BACKWARD_GROUP) == 0 ||
-                        strcmp(group, AUTOGRAD_GROUP) == 0 || strcmp(group, JIT_GROUP) == 0 ||
+                        begins_with(group, AUTOGRAD_GROUP) || strcmp(group, JIT_GROUP) == 0 ||
+                        strcmp(group, OPERATOR_GROUP) == 0 ||
                         begins_with(group, COLLECTIVE_GROUP);
     if (strcmp(group, "REGION") == 0)
         timer->region = REGION_COUNTED;
@@ -61,6 +62,46 @@ void *timer_key_among(unsigned *names, const char *name, const char *others, con
     uint64_t before = timers_count;
     void *key = timer_key(*names < NAMES_AT_MOST ? name : others, group);
     *names += timers_count > before;
+    return key;
+}
+
+typedef struct KnownTimer {
+    char *name;
+    void *key;
+} KnownTimer;
+
+static int has_name(const void *entry, const void *name)
+{
+    return strcmp(((const KnownTimer *)entry)->name, name) == 0;
+}
+
+void *timer_known(const NamedTimers *timers, const char *name)
+{
+    const KnownTimer *known =
+        table_find(&timers->entries, table_hash_text(0, name), has_name, name);
+    return known != NULL ? known->key : NULL;
+}
+
+void *timer_named(NamedTimers *timers, const char *name)
+{
+    size_t prefix = timers->prefix != NULL ? strlen(timers->prefix) : 0;
+    pthread_mutex_lock(&tree_lock);
+    void *key = timer_known(timers, name);
+    pthread_mutex_unlock(&tree_lock);
+    if (key != NULL)
+        return key;
+    KnownTimer *more = calloc(1, sizeof *more);
+    const char *shown =
+        prefix && strncmp(name, timers->prefix, prefix) == 0 ? name + prefix : name;
+    key = timer_key_among(&timers->names, shown, timers->others, timers->group);
+    if (more == NULL || key == NULL || (more->name = strdup(name)) == NULL) {
+        free(more);
+        return key;
+    }
+    more->key = key;
+    pthread_mutex_lock(&tree_lock);
+    table_put(&timers->entries, table_hash_text(0, name), more);
+    pthread_mutex_unlock(&tree_lock);
     return key;
 }
 

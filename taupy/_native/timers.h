@@ -16,6 +16,8 @@
 #define COLLECTIVE_GROUP "PHASE_COMMUNICATION" /* a call of a collective */
 #define WAITING_GROUP "PHASE_COMMUNICATION|COMMUNICATION" /* one of which it is unknown who waited */
 #define JIT_GROUP "JIT"
+#define OPERATOR_GROUP "OPERATOR"
+#define NODE_OPERATOR_GROUP "AUTOGRAD|OPERATOR" /* AUTOGRAD_GROUP, where operators are recorded */
 #define EXIT_GROUP "EXIT"
 #define OVERHEAD_GROUP "TAUPY|OVERHEAD" /* work of our own */
 
@@ -25,6 +27,20 @@ void *timer_key(const char *name, const char *group);
 /* Like `timer_key`, for names the program generates: from the 4096th in the process on, all share
  * the name `others`. `names` counts those of the caller. */
 void *timer_key_among(unsigned *names, const char *name, const char *others, const char *group);
+
+/* Timers of one group that are found by their names without the GIL. They are never forgotten. */
+typedef struct NamedTimers {
+    const char *group, *others; /* as for timer_key_among */
+    const char *prefix;         /* is not shown; or NULL */
+    Table entries;
+    unsigned names;
+} NamedTimers;
+
+/* The key of this name, if there is one; needs tree_lock. */
+void *timer_known(const NamedTimers *timers, const char *name);
+/* The same, with a new timer if necessary; NULL, with an exception set, if memory runs out. Needs
+ * the GIL; takes tree_lock. */
+void *timer_named(NamedTimers *timers, const char *name);
 
 int group_disabled(const char *group);
 /* Returns -1, with an exception set, if memory runs out. */

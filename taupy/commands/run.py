@@ -28,6 +28,7 @@ from taupy.commands.run_counts import count
 from taupy.commands.run_plan import Plan, merge_into
 from taupy.errors import NOTICES, DatabaseError, TaupyError, UsageError
 from taupy.instrument import launchers
+from taupy.network import layers
 from taupy.state import rights
 
 TYPE_CHECKING = False
@@ -89,7 +90,10 @@ def run(args: argparse.Namespace) -> int:
     if not args.quiet:
         say(*NOTICES, *settings.notes, *messages, *_database_doubts(settings.database))
     try:
-        _torch_libraries(args, folder, settings)
+        if lack := _torch_libraries(args, folder, settings):
+            settings.notes.append(lack)
+            if not args.quiet:
+                say(lack)
         if settings.gpu != "no" and requested.has_gpu():
             from taupy.collectors import nvml
 
@@ -160,28 +164,48 @@ def _import_paths(settings: Any) -> list[str]:
     return [*first, *(path for path in python_path.split(os.pathsep) if path), *sys.path]
 
 
-def _torch_libraries(args: argparse.Namespace, folder: Any, settings: Any) -> None:
-    """Have PyTorch report layers, backward passes and collectives, where it is installed, the
-    libraries for it were built, and the user has not turned that off."""
+def _torch_libraries(args: argparse.Namespace, folder: Any, settings: Any) -> str:
+    """Have PyTorch report layers, backward passes, operators and collectives, where it is
+    installed, the libraries for it were built, and the user has not turned that off.
+
+    Returns:
+        Why operators are not recorded although `--operators` asks for them; else "".
+    """
     by_layer = _is_wanted(args.autograd, "autograd")
+    operators = bool(_is_wanted(args.operators, "operators", False))
     collectives = _is_wanted(args.collectives, "collectives", None)
     if settings.engine == "native":
         settings.engine_options["mpi"] = int(collectives is not False)
     if settings.engine == "native" and settings.gpu != "no" and collectives is not False:
         settings.engine_options["nccl"] = int(bool(collectives) or requested.has_gpu())
-    if settings.engine != "native" or not settings.engine_options.get("layers"):
-        return
+    why = ""
+    if settings.engine != "native":
+        why = "that needs the compiled engine"
+    elif operators or settings.engine_options.get("layers"):
+        why = _take_torch_libraries(folder, settings, by_layer, operators, collectives is not False)
+    if not operators:
+        return ""
+    if why:
+        settings.metadata[layers.OPERATOR_CALLS] = layers.NOT_RECORDED + why
+    return why and f"--operators: operators are not recorded: {why}"
+
+
+def _take_torch_libraries(
+    folder: Any, settings: Any, by_layer: Any, operators: bool, collectives: bool
+) -> str:
+    """Take the libraries that were built for PyTorch; returns why there is none for operators."""
     from taupy._native import engine
     from taupy.instrument import torch_library
     from taupy.instrument.runfolder import state_of
 
     torch = torch_library.installed(_import_paths(settings))
     if torch is None:
-        return
+        return f"PyTorch is not installed for {sys.executable}"
+    has_layers, why = bool(settings.engine_options.get("layers")), ""
     wanted = {
-        torch_library.AUTOGRAD: by_layer,
-        torch_library.OPERATORS: by_layer,
-        torch_library.COLLECTIVES: collectives is not False,
+        torch_library.AUTOGRAD: by_layer and (has_layers or operators),
+        torch_library.OPERATORS: (by_layer and has_layers) or operators,
+        torch_library.COLLECTIVES: collectives and has_layers,
     }
     for kind in (kind for kind, is_wanted in wanted.items() if is_wanted):
         try:
@@ -191,7 +215,12 @@ def _torch_libraries(args: argparse.Namespace, folder: Any, settings: Any) -> No
             fact = f"{kind.done}PyTorch {torch.version}"
         except torch_library.Unusable as problem:
             fact = f"{kind.undone}{problem}"
+            why = str(problem) if kind is torch_library.OPERATORS else why
         settings.metadata[kind.fact] = fact
+    if operators and not why:
+        settings.engine_options["operator_calls"] = True
+        settings.metadata[layers.OPERATOR_CALLS] = f"{layers.RECORDED}PyTorch {torch.version}"
+    return why
 
 
 def _is_wanted(option: bool | None, name: str, otherwise: bool | None = True) -> bool | None:

@@ -117,6 +117,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     options.add_switch_argument(
         what,
+        "--operators",
+        "record each operator of PyTorch (aten::mm) at its call path, so that kernels are compared "
+        "by operator; needs `taupy setup torch` (default: no)",
+    )
+    options.add_switch_argument(
+        what,
         "--collectives",
         "record the collectives of PyTorch's process groups (default: if `taupy setup torch` was "
         "run) and of MPI through mpi4py (default: yes)",

@@ -4,9 +4,9 @@
     taupy setup kernel     a Jupyter kernel of this Python that is measured
 
 For PyTorch, builds and tests the libraries through which it reports backward passes by layer, the
-shapes and operations of layers, and collectives. They are kept in the state folder of this user.
-Needs a C++ compiler and Python's headers. Without them, `taupy run` leaves these details out and
-says so; it never starts a compiler itself.
+shapes and operations of layers, operators, and collectives. They are kept in the state folder of
+this user. Needs a C++ compiler and Python's headers. Without them, `taupy run` leaves these details
+out and says so; it never starts a compiler itself.
 
 The kernel is listed in Jupyter as "Python (taupy)". When it is shut down or restarted, its trial is
 in the `taupy.db` of the notebook's folder.

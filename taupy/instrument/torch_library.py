@@ -100,23 +100,40 @@ import ctypes, sys
 library, sys.path = sys.argv[1], sys.argv[2:]
 import torch
 computed = ctypes.CFUNCTYPE(None, ctypes.c_char_p, ctypes.c_int64)
+class Open(ctypes.Structure):
+    _fields_ = [("node", ctypes.c_void_p), ("generation", ctypes.c_uint64)]
+begins = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_char_p, ctypes.POINTER(Open))
+ends = ctypes.CFUNCTYPE(None, ctypes.POINTER(Open))
 class Tensor(ctypes.Structure):
     _fields_ = [("dimensions", ctypes.c_int32), ("item_bytes", ctypes.c_int32),
                 ("kind", ctypes.c_int32), ("is_number", ctypes.c_int32),
                 ("number", ctypes.c_double), ("sizes", ctypes.c_int64 * 8),
                 ("items", ctypes.c_int64)]
 class Host(ctypes.Structure):
-    _fields_ = [("version", ctypes.c_uint32), ("computed", computed),
+    _fields_ = [("version", ctypes.c_uint32), ("begins", begins), ("ends", ends),
+                ("computed", computed), ("record", ctypes.CFUNCTYPE(None)),
                 ("count", ctypes.CFUNCTYPE(None, ctypes.c_int)),
                 ("tensor", ctypes.CFUNCTYPE(ctypes.c_int, ctypes.py_object,
                                             ctypes.POINTER(Tensor)))]
-heard = []
-host = Host(3, computed(lambda *each: heard.append(each)))
+heard, recorded = [], []
+def begin_one(name, open):
+    recorded.append(name)
+    open.contents.node = len(recorded)
+    return name != b"aten::t"
+def end_one(open):
+    recorded.append(open.contents.node)
+host = Host(4, begins(begin_one), ends(end_one), computed(lambda *each: heard.append(each)))
 begin = ctypes.CDLL(library).taupy_operators_begin
 begin.restype = ctypes.c_char_p
 if problem := begin(ctypes.byref(host)):
     sys.exit(problem.decode())
 weight, rows = torch.nn.Parameter(torch.ones(4, 3)), torch.ones(2, 5, 3)
+matrix = rows[0]
+host.record()
+matrix.neg()
+matrix.t()  # not recorded, so its end, that of the third, is not told
+if recorded[:3] != [b"aten::neg", 1, b"aten::t"] or 3 in recorded:
+    sys.exit(f"it told of {recorded}")
 host.count(1)
 torch.nn.functional.linear(rows, weight).sum().backward()
 host.count(0)
@@ -198,7 +215,7 @@ COLLECTIVES = Kind(
 )
 OPERATORS = Kind(
     "operators",
-    "shapes and operations of layers",
+    "operators, and shapes and operations of layers",
     _OPERATORS_CHECK,
     "torch/csrc/autograd/python_variable.h",
     (layers.OPERATORS, layers.COUNTED, layers.NOT_KNOWN),

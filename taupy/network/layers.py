@@ -34,6 +34,9 @@ COUNTED = "counted: "
 
 NOT_KNOWN = "not known: "
 
+OPERATOR_CALLS = "taupy.operator_calls"
+"""Metadata field: whether single operators were `recorded: ...`, if that was asked for."""
+
 COLLECTIVES = "taupy.collectives"
 """Metadata field: whether collectives were `recorded: ...`, of a job of several ranks."""
 

@@ -1,6 +1,6 @@
 """Runs the trainings of models.py with and without taupy, and compares what they notice.
 
-python -m tests.observer.compare                    all, under both engines
+python -m tests.observer.compare                    all, under each of ENGINES
 python -m tests.observer.compare --share            a few, under the compiled engine
 python -m tests.observer.compare --markdown         the table of docs/network.md
 """
@@ -27,7 +27,14 @@ SHARE = (
     *("residual_in_place", "checkpoint_reentrant", "penalty_on_gradients", "function_in_python"),
     *("hooks_of_the_programs_own", "compiled_graphs", "odd_modules"),
 )
-ENGINES = ("native", "python")
+OPTIONS = {
+    "native": ("--engine", "native"),
+    "operators": ("--engine", "native", "--operators"),
+    "python": ("--engine", "python"),
+}
+ENGINES = (*OPTIONS,)
+"""How taupy measures: with either engine, and with operators."""
+
 AT_ONCE = 10
 """Models in one process: to import PyTorch takes longer than a training."""
 
@@ -66,7 +73,7 @@ def compare(names: tuple[str, ...], engines: tuple[str, ...]) -> dict[str, dict[
     result: dict[str, dict[str, list[str]]] = {name: {} for name in names}
     with tempfile.TemporaryDirectory(prefix="taupy-observer-") as text:
         folder = Path(text)
-        if "native" in engines and (done := set_up_torch(environment(folder))).returncode:
+        if engines != ("python",) and (done := set_up_torch(environment(folder))).returncode:
             raise RuntimeError(f"taupy setup torch: {done.stderr}")
         for begin in range(0, len(names), AT_ONCE):
             some = names[begin : begin + AT_ONCE]
@@ -76,8 +83,7 @@ def compare(names: tuple[str, ...], engines: tuple[str, ...]) -> dict[str, dict[
                     "-m",
                     "taupy",
                     "run",
-                    "--engine",
-                    engine,
+                    *OPTIONS[engine],
                     "--db",
                     str(folder / "observer.db"),
                 ]
@@ -89,7 +95,7 @@ def compare(names: tuple[str, ...], engines: tuple[str, ...]) -> dict[str, dict[
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Does a training notice that it is measured?")
-    parser.add_argument("--share", action="store_true", help="a few models, the compiled engine")
+    parser.add_argument("--share", action="store_true", help="a few models, one engine")
     parser.add_argument("--markdown", action="store_true", help="a table")
     parser.add_argument("--engine", choices=ENGINES, help="only this one")
     arguments = parser.parse_args()
