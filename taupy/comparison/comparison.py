@@ -50,7 +50,7 @@ By = str
 
 BYS: tuple[By, ...] = (
     "routine", "kernel", "callpath", *(name for name in WITHIN if name != "kernel"),
-    "step", "event", "metadata",
+    operators.SIGNATURE, "step", "event", "metadata",
 )  # fmt: skip
 
 _NAMED = ("routine", "kernel", "callpath", "file", "module", "layer")
@@ -251,6 +251,18 @@ def _check(question: ComparisonOptions) -> None:
         raise UsageError(
             f"rows by {question.by} have no value '{question.value}' (only: {', '.join(allowed)})"
         )
+    if question.by == operators.SIGNATURE and (
+        question.group
+        or question.filter
+        or question.metric != "time"
+        or question.over != "total"
+        or question.value not in ("exclusive", "calls", "exclusive-per-call")
+    ):
+        raise UsageError(
+            "of operators by the inputs of their calls, the GPU time and the calls are known: "
+            "--by signature takes no --group, --filter, --metric or --over, and of --value "
+            "exclusive, calls and exclusive-per-call"
+        )
     if question.by == "event" and (question.group or question.metric != "time"):
         raise UsageError("user events have no groups and no metric: select them with --filter")
 
@@ -295,6 +307,8 @@ class _Comparing:
             return self._callpaths()
         if by in operators.BY:
             return self._operators(by)
+        if by == operators.SIGNATURE:
+            return self._signatures()
         return self._routines(where) if by in ("routine", "kernel") else self._grouped(by)
 
     def _routines(self, where: Where | None) -> ComparedTable:
@@ -366,12 +380,37 @@ class _Comparing:
         answer = self._answer(where, runs, keys, alone=question.value == "calls")
         answer.kernels = alike.kernels
         answer.per_call = question.value in ("exclusive", "inclusive") and self.values.additive
+        return self._with_remarks(answer, where)
+
+    def _with_remarks(self, answer: ComparedTable, where: Where) -> ComparedTable:
         if answer.comparison.additive:
-            rows = [(keys[row.key], row.values) for row in answer.comparison.rows]
+            rows = [(answer.keys[row.key], row.values) for row in answer.comparison.rows]
             answer.remarks = [operators.paired_note(self.sides, rows, where)]
         if where == "gpu" and (roofs := operators.roofs_note(self.db, self.sides)):
             answer.remarks = [*answer.remarks, roofs]
         return answer
+
+    def _signatures(self) -> ComparedTable:
+        """GPU time by operator and the sizes and types of its inputs."""
+        question = self.question
+        whole = replace(self.values, value="exclusive")
+        answers = whole.answers("operator", "outer_operator", where="gpu")
+        operators.required(self.db, answers, "operator", self.sides, "gpu")
+        exact = question.match == "exact"
+        keys_of, runs = operators.signatures(whole, answers, self.sides, exact=exact)
+        if question.value != "exclusive":
+            runs = [[self._counted(run) for run in side] for side in runs]
+        keys: dict[Hashable, Key] = {key.identity: key for side in keys_of for key in side.values()}
+        answer = self._answer("gpu", runs, keys, alone=question.value == "calls")
+        answer.per_call = question.value == "exclusive"
+        return self._with_remarks(answer, "gpu")
+
+    def _counted(self, run: Runs) -> Runs:
+        """The calls in place of the time, or the time per call."""
+        if self.question.value == "calls":
+            return Runs(dict(run.calls), run.calls, {})
+        means = {key: time / run.calls[key] for key, time in run.values.items() if key in run.calls}
+        return Runs(means, run.calls, {})
 
     def _of_operators(
         self,

@@ -10,6 +10,7 @@ from taupy.analysis.comparable import Difference
 from taupy.analysis.compare import Row
 from taupy.comparison.comparison import ComparedTable
 from taupy.comparison.operators import BY as OPERATORS
+from taupy.comparison.operators import SIGNATURE
 from taupy.comparison.sides import Side
 from taupy.comparison.verdicts import Verdict
 from taupy.model.metric import Metric
@@ -27,6 +28,7 @@ _TITLES = {
     ("event", None): "USER EVENTS",
     ("operator", "gpu"): "GPU WORK BY OPERATOR",
     ("outer_operator", "gpu"): "GPU WORK BY OUTERMOST OPERATOR",
+    (SIGNATURE, "gpu"): "GPU WORK BY OPERATOR AND INPUTS",
 }
 
 LAST_ROUTINES = 3
@@ -171,7 +173,7 @@ def rows_view(
     title = _TITLES.get((answer.by, answer.where), plural)
     title = f"{title}: {_what(answer)}, {_order(answer, shown)}"
     view = View(title, layout.columns, cells, left, answer.remarks)
-    return _names_first(view) if answer.by in OPERATORS else view
+    return _names_first(view) if answer.by in (*OPERATORS, SIGNATURE) else view
 
 
 def _names_first(view: View) -> View:

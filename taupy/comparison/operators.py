@@ -17,7 +17,7 @@ from taupy.analysis.operator_match import Nested, matched_operators
 from taupy.catalog.datasheets import ceilings as published
 from taupy.catalog.datasheets import datasheet
 from taupy.comparison.sides import Side
-from taupy.comparison.trial_values import TrialValues, Where
+from taupy.comparison.trial_values import Runs, TrialValues, Where
 from taupy.errors import MissingMetric
 from taupy.model.answer import Answer
 from taupy.model.gpu import NO_OWNER
@@ -28,6 +28,7 @@ from taupy.profiledb import trial_facts
 from taupy.profiledb.ceilings import ceilings
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.dimensions import labels, steps_up
+from taupy.profiledb.operator_inputs import signed
 from taupy.profiledb.values import values
 
 BY = ("operator", "outer_operator")
@@ -157,6 +158,71 @@ def _kernels(
         {key: sorted(names, key=lambda name: -names[name]) for key, names in of_side.items()}
         for of_side in largest
     ]
+
+
+SIGNATURE = "signature"
+
+
+def signatures(
+    metric_values: TrialValues,
+    answers: Sequence[Answer],
+    sides: Sequence[Side],
+    *,
+    exact: bool,
+) -> tuple[list[dict[Nested, Key]], list[list[Runs]]]:
+    """Operators with the sizes and types of their inputs: the keys of each side, and the times and
+    calls of its trials. The GPU time of other calls has rows by operator.
+
+    Args:
+        answers: GPU time by operator and outermost operator.
+
+    Raises:
+        MissingMetric: a side has no sizes of inputs.
+    """
+    trials = [trial.id for side in sides for trial in side.trials]
+    of_trials = signed(metric_values.db, trials)
+    for side in sides:
+        if not any(trial.id in of_trials for trial in side.trials):
+            raise MissingMetric(
+                f"trial {side.trials[0].id} has no sizes of operators' inputs: record them with "
+                "torch.profiler's record_shapes=True (or emit_nvtx's, for nsys)"
+            )
+    times: dict[int, dict[Nested, float]] = {trial: {} for trial in trials}
+    calls: dict[int, dict[Nested, int]] = {trial: {} for trial in trials}
+    for answer in answers:
+        for trial, run in metric_values.runs(answer, nested("operator", answer), "gpu").items():
+            left: dict[Hashable, float] = dict(run.values)
+            for own in of_trials.get(trial, ()):
+                whole = own.operator, own.outer
+                left[whole] = left.get(whole, 0.0) - own.gpu_ns
+                signed_pair = (f"{own.operator}({own.signature})", f"{own.outer}({own.signature})")
+                times[trial][signed_pair] = times[trial].get(signed_pair, 0.0) + own.gpu_ns
+                calls[trial][signed_pair] = calls[trial].get(signed_pair, 0) + own.calls
+            for pair, time in left.items():
+                if time > 0:
+                    name = pair[0]  # type: ignore[index]  # the keys of `nested`
+                    label = name if name in NOT_OPERATORS else f"{name} (inputs not recorded)"
+                    times[trial][label, label] = times[trial].get((label, label), 0.0) + time
+    pairs = [
+        dict.fromkeys(pair for trial in side.trials for pair in times[trial.id]) for side in sides
+    ]
+    keys = matched_operators(pairs, exact=exact)
+    runs = [
+        [
+            Runs(_by_key(times[trial.id], names), _by_key(calls[trial.id], names), {})
+            for trial in side.trials
+        ]
+        for side, names in zip(sides, keys, strict=True)
+    ]
+    return keys, runs
+
+
+def _by_key(numbers: Mapping[Nested, float], names: Mapping[Nested, Key]) -> dict[Hashable, float]:
+    sums: dict[Hashable, float] = {}
+    for pair, number in numbers.items():
+        key = names[pair].identity
+        sums[key] = sums.get(key, 0) + number
+    return sums
 
 
 def required(

@@ -302,6 +302,24 @@ class SourceFile:
     text: str | None = None
 
 
+class OperatorInput(NamedTuple):
+    """Calls of an operator with inputs of the same sizes and types.
+
+    Attributes:
+        row: the operator's call path, a row of the thread's tree.
+        signature: the tensors, `bfloat16[16x559], int64[]`; without types if these are unknown.
+        time_ns: from entry to exit, on the host.
+        launches, gpu_ns: GPU work that it launched itself, not through another operator.
+    """
+
+    row: int
+    signature: str
+    calls: int
+    time_ns: int
+    launches: int
+    gpu_ns: int
+
+
 @dataclass(slots=True)
 class ThreadProfile:
     """Everything measured on one thread."""
@@ -315,6 +333,7 @@ class ThreadProfile:
     steps: list[Steps] = field(default_factory=list)  # one per kind
     collectives: list[Collectives] = field(default_factory=list)  # one per communicator
     stretches: Stretches | None = None
+    inputs: list[OperatorInput] = field(default_factory=list)
 
 
 @dataclass(slots=True)

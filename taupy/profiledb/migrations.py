@@ -20,6 +20,7 @@ from taupy.profiledb.schema import (
     KERNEL_LAUNCHES,
     LAYERS,
     MODULES,
+    OPERATOR_INPUTS,
     SAMPLES,
     SOURCES,
     STEPS,
@@ -92,8 +93,8 @@ def add_backward_passes(database: Any) -> None:
 
 
 def add_sources(database: Any) -> None:
-    """Version 11: source text of the program's own files."""
-    for statement in SOURCES:
+    """Version 11: source text of the program's own files; inputs of operators."""
+    for statement in (*SOURCES, *OPERATOR_INPUTS):
         database.execute(statement)
 
 

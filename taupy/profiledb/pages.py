@@ -248,6 +248,7 @@ TABLES = {
     "step": "Iterations of trainings, with the time in each kind of phase.",
     "step_value": "What programs logged in steps.",
     "communicator": "Groups of processes, as each of their processes knew them.",
+    "operator_input": "Calls of operators by the sizes and types of their inputs.",
     "collective": "Collectives of each process: when they were requested, began and ended.",
     "sample": "User events that were sampled, over time.",
     "launch": "Sums of a kernel or copy with one configuration under one call path.",

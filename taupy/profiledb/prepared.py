@@ -19,6 +19,7 @@ from taupy.profiledb import bulk, columns
 from taupy.profiledb.collectives import add_collectives, add_stretches
 from taupy.profiledb.flat_rows import FlatRows
 from taupy.profiledb.identity import callpath_ids
+from taupy.profiledb.operator_inputs import add_inputs
 from taupy.profiledb.records import add_activities, add_launches, add_samples, add_user_events
 from taupy.profiledb.steps import add_steps
 from taupy.profiledb.text import storable
@@ -61,6 +62,7 @@ class PreparedThread:
                 ),
                 collectives=[_moved_rows(item, moved) for item in measured.collectives],
                 stretches=measured.stretches and _moved_rows(measured.stretches, moved),
+                inputs=[own._replace(row=moved[own.row]) for own in measured.inputs],
             )
             return cls.of(once, timers)
         return cls(
@@ -102,6 +104,7 @@ class PreparedThread:
             add_collectives(connection, key, in_communicator, self.callpaths)
         if measured.stretches is not None:
             add_stretches(connection, key, measured.stretches, self.callpaths)
+        add_inputs(connection, key, measured.inputs, self.callpaths)
 
     def add_values(
         self, connection: sqlite3.Connection, trial: int, thread: int, metrics: dict[str, int]

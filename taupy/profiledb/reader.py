@@ -23,6 +23,7 @@ from taupy.profiledb.collectives import read_collectives, read_stretches
 from taupy.profiledb.database import ProfileDB, of_a_sound_file
 from taupy.profiledb.layers import layers_of
 from taupy.profiledb.modules import modules_of
+from taupy.profiledb.operator_inputs import read_inputs
 from taupy.profiledb.records import (
     read_activities,
     read_launches,
@@ -106,6 +107,8 @@ def read_profile(db: ProfileDB, trial_id: int) -> Profile:
     for thread_id, collectives, callpaths in read_collectives(db, trial_id):
         collectives.row = array("q", (rows[thread_id][callpath] for callpath in callpaths))
         threads[thread_id].collectives.append(collectives)
+    for thread_id, own in read_inputs(db, trial_id, rows):
+        threads[thread_id].inputs.append(own)
     for thread_id, stretches, callpaths in read_stretches(db, trial_id):
         stretches.row = array("q", (rows[thread_id][callpath] for callpath in callpaths))
         threads[thread_id].stretches = stretches

@@ -439,6 +439,23 @@ SOURCES = (
 )
 """Additions of version 11."""
 
+OPERATOR_INPUTS = (
+    # Calls of an operator, the call path, with inputs of the same sizes and types; the GPU work is
+    # what it launched itself.
+    """CREATE TABLE operator_input (
+        trial_id INTEGER NOT NULL REFERENCES trial ON DELETE CASCADE,
+        thread_id INTEGER NOT NULL REFERENCES thread ON DELETE CASCADE,
+        callpath_id INTEGER NOT NULL REFERENCES callpath,
+        signature TEXT NOT NULL,
+        calls INTEGER NOT NULL,
+        time_ns INTEGER NOT NULL,
+        launches INTEGER NOT NULL,
+        gpu_ns INTEGER NOT NULL,
+        PRIMARY KEY (trial_id, thread_id, callpath_id, signature)
+    ) STRICT, WITHOUT ROWID""",
+)
+"""Additions of version 11, too."""
+
 MODULES = (
     # Code loaded onto GPUs. sha256 is as in kernel_code.module, "" if it was not hashed.
     """CREATE TABLE module (

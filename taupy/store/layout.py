@@ -19,7 +19,7 @@ from taupy.state.sqlite import in_memory
 
 IN_FILES = (
     "call", "interval_value", "user_event_value", "launch", "activity", "sample", "step",
-    "step_value", "collective",
+    "step_value", "collective", "operator_input",
 )  # fmt: skip
 """Tables that grow with call paths, events or time, and so are stored as Parquet files."""
 

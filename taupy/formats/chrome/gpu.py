@@ -50,6 +50,11 @@ class Host(Protocol):
 
     def node_of_code(self, code: int) -> int: ...
 
+    @property
+    def has_inputs(self) -> bool: ...
+
+    def ran(self, code: int, correlation: int, duration: int) -> None: ...
+
 
 class GpuSlices:
     """All GPU slices of a trace."""
@@ -169,6 +174,7 @@ class GpuSlices:
         places: dict[tuple[int, int, int, int], int] = {}
         columns = zip(self._stream, self._start, self._duration, self._work, self._correlation,
                       self._bytes, codes, strict=True)  # fmt: skip
+        has_inputs = host.has_inputs
         for stream, start, duration, work, correlation, moved, code in columns:
             node = host.node_of_code(code) if code != NOWHERE else home[stream >> 40]
             records = streams[node, stream]
@@ -179,6 +185,8 @@ class GpuSlices:
                 fits = fitted(launched.configuration, capability[stream >> 40])
                 place = places[key] = records.place(code, launched._replace(configuration=fits))
             records.add(place, start, start + duration, correlation, moved)
+            if has_inputs and code >= 0:
+                host.ran(code, correlation, duration)
         return stream_threads(timers, list(streams.values()), host.owner)
 
     def _launcher(self, at: int, host: Host) -> int:

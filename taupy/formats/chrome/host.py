@@ -15,6 +15,7 @@ from taupy.formats.chrome.frames import StackFrames
 from taupy.formats.chrome.gpu import GpuSlices
 from taupy.formats.gpu_records import NOWHERE
 from taupy.formats.launchers import Launchers
+from taupy.formats.operator_inputs import UNKNOWN, OperatorInputs
 from taupy.formats.slices import Timeline, overlaps
 from taupy.model.profile import Thread, ThreadProfile, UserEvent
 from taupy.model.progress import Progress
@@ -32,6 +33,7 @@ _FRAMES: Final = -2
 _BLOCK: Final = 1 << 16
 
 _NO_FRAMES: Final = array("q", [-1])
+_UNSIGNED: Final = array("i", [UNKNOWN])
 
 ThreadKey = tuple[Hashable, Hashable]
 
@@ -39,7 +41,7 @@ ThreadKey = tuple[Hashable, Hashable]
 class Slices:
     """The slices of one thread, in file order."""
 
-    __slots__ = ("duration", "frame", "has_pairs", "link", "number", "start", "timer")
+    __slots__ = ("duration", "frame", "has_pairs", "link", "number", "signature", "start", "timer")
 
     def __init__(self, number: int) -> None:
         self.number = number
@@ -48,6 +50,7 @@ class Slices:
         self.timer = array("i")
         self.link = array("q")  # 2 * correlation + 1, 2 * External id, -1 for neither
         self.frame = array("q")  # of the slices up to the last one that has a frame
+        self.signature = array("i")  # the same of signatures of operators
         self.has_pairs = False
 
     def append(self, start: int, duration: int, timer: int, link: int, frame: int) -> None:
@@ -58,6 +61,13 @@ class Slices:
         if frame >= 0:
             self.frame.extend([-1] * (len(self.start) - 1 - len(self.frame)))
             self.frame.append(frame)
+
+    def sign(self, signature: int) -> None:
+        """Say what the inputs of the last slice were."""
+        signatures = self.signature
+        if lacking := len(self.start) - 1 - len(signatures):
+            signatures.extend([UNKNOWN] * lacking)
+        signatures.append(signature)
 
     def has_links(self) -> bool:
         """Whether anything may refer to one of the slices."""
@@ -76,6 +86,7 @@ class Context(NamedTuple):
         slack_ns: how long a slice may outlast its parent, since times are rounded.
         base_ns: time 0 of the trace's timestamps.
         launching_timers: positions of timers that launch kernels.
+        operators: positions of the timers of operators.
     """
 
     process_facts: dict[Hashable, dict[str, str]]
@@ -83,6 +94,7 @@ class Context(NamedTuple):
     first_node: int
     base_ns: int = 0
     launching_timers: frozenset[int] = frozenset()
+    operators: frozenset[int] = frozenset()
 
 
 class Host:
@@ -95,7 +107,10 @@ class Host:
         frames: StackFrames,
         context: Context,
         progress: Progress,
+        inputs: OperatorInputs,
     ) -> None:
+        self._inputs = inputs
+        self._operator_timers = context.operators
         self._first_node = context.first_node
         self._frames = frames
         self.notes: list[str] = []
@@ -191,7 +206,9 @@ class Host:
             keep_begin, keep_end = kept.begin.append, kept.end.append
             keep_row, keep_correlation = kept.row.append, kept.correlation.append
         stacks = self._frames.of
-        for start, duration, timer, link, frame in self._ordered(slices):
+        inputs = self._inputs if self._inputs else None
+        self._inputs.begin_thread()
+        for start, duration, timer, link, frame, signature in self._ordered(slices):
             number += 1
             if duration == MARK:
                 if marks:
@@ -206,9 +223,13 @@ class Host:
                 keep_end(base_ns + end)
                 keep_row(code)
                 keep_correlation(link >> 1 if link >= 0 and link & 1 else -1)
+            if inputs is not None and timer in self._operator_timers:
+                inputs.operator(start, end, base | code, signature)
             if link >= 0:
                 if link & 1:
                     launching = True
+                    if inputs is not None:
+                        inputs.call(start, process, link >> 1)
                     if timer in self._launching_timers:
                         self.launches.append((start, base | code))
                     codes.note(process, link >> 1, base | code)
@@ -244,7 +265,7 @@ class Host:
                 code = NOWHERE
         table[id] = code
 
-    def _ordered(self, slices: Slices) -> Iterator[tuple[int, int, int, int, int]]:
+    def _ordered(self, slices: Slices) -> Iterator[tuple[int, int, int, int, int, int]]:
         """Slices by start, longest first; each begin is joined with its end."""
         import numpy
 
@@ -258,6 +279,9 @@ class Host:
         if slices.frame:
             slices.frame.extend([-1] * (len(start) - len(slices.frame)))
         frame = numpy.frombuffer(slices.frame or _NO_FRAMES, dtype=numpy.int64)
+        if slices.signature:
+            slices.signature.extend([UNKNOWN] * (len(start) - len(slices.signature)))
+        signature = numpy.frombuffer(slices.signature or _UNSIGNED, dtype=numpy.int32)
         no_frames = repeat(-1)
         for at in range(0, len(order), _BLOCK):
             block = order[at : at + _BLOCK]
@@ -267,6 +291,7 @@ class Host:
                 timer[block].tolist(),
                 link[block].tolist(),
                 frame[block].tolist() if slices.frame else no_frames,
+                signature[block].tolist() if slices.signature else no_frames,
                 strict=False,
             )
 
@@ -325,6 +350,24 @@ class Host:
         """Add a user event to the call with this code; `threads` is the result of `threads()`."""
         row = code & ((1 << _CODE_BITS) - 1)
         threads[code >> _CODE_BITS].user_events.append(replace(event, row=row))
+
+    def add_inputs(self, threads: list[ThreadProfile]) -> None:
+        """Add the inputs of operators to their threads; `threads` is the result of `threads()`."""
+        for number, own in self._inputs.rows(_CODE_BITS):
+            threads[number].inputs.append(own)
+
+    @property
+    def has_inputs(self) -> bool:
+        """Whether sizes of operators' inputs were recorded."""
+        return bool(self._inputs)
+
+    def ran(self, code: int, correlation: int, duration: int) -> None:
+        """Note how long work ran that the call with this code and id launched."""
+        process = 0
+        if self.is_shared:
+            pid = self._keys[code >> _CODE_BITS][0]
+            process = self._processes.get(self._process_of.get(pid, pid), 0)
+        self._inputs.ran(process, correlation, duration)
 
     def _new_thread(self, key: ThreadKey, names: dict[ThreadKey, str]) -> Thread:
         node = self.node(key[0])

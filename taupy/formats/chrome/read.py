@@ -6,6 +6,7 @@ thread by thread after the last event.
 
 from __future__ import annotations
 
+import marshal
 from collections import Counter
 from collections.abc import Hashable
 from pathlib import Path
@@ -22,10 +23,12 @@ from taupy.formats.chrome.header import Header, describe
 from taupy.formats.chrome.host import BEGIN, END, MARK, Context, Host, Slices, ThreadKey
 from taupy.formats.gpu_records import root_timer
 from taupy.formats.json_events import Events
+from taupy.formats.operator_inputs import UNKNOWN, OperatorInputs, signature_of
 from taupy.formats.registry import IMPORT_NOTES
 from taupy.model.profile import TIME, Profile, Statistics, ThreadProfile, Timer
 from taupy.model.progress import Progress
 from taupy.model.timers import Timers
+from taupy.network.operators import GROUP
 
 NOBODY: Final = (0, 0)
 
@@ -48,6 +51,8 @@ class TraceReader:
         self._thread_names: dict[ThreadKey, str] = {}
         self._left_out: dict[str, int] = {}
         self._whole_microseconds = True
+        self._inputs = OperatorInputs()
+        self._signatures: dict[bytes, int] = {}
 
     @property
     def anything(self) -> bool:
@@ -118,8 +123,24 @@ class TraceReader:
                 link = 2 * number
         slices = self._append(event, start, duration, self._place(name, category), link)
         if slices is not None:
+            sizes = args.get("Input Dims") or args.get("Input dims")
+            if sizes:
+                slices.sign(self._signature(sizes, args.get("Input type")))
             key = (event.get("pid"), event.get("tid"))
             self._comms.host_slice(key, name, start, duration, args)
+
+    def _signature(self, sizes: Any, types: Any) -> int:
+        """The number of an operator's signature."""
+        try:
+            key = marshal.dumps((sizes, types), 2)
+        except ValueError:  # something that no profiler writes
+            key = repr((sizes, types)).encode("utf-8", "replace")
+        number = self._signatures.get(key)
+        if number is None:
+            text = signature_of(sizes, types)
+            number = UNKNOWN if text is None else self._inputs.number(text)
+            self._signatures[key] = number
+        return number
 
     def _half(self, event: dict[str, Any], kind: str) -> None:
         moment = self._time(event.get("ts"))
@@ -269,14 +290,16 @@ class TraceReader:
             header.rank or 0,
             header.base_ns or 0,
             self._launching_timers(),
+            frozenset(at for at, timer in enumerate(self.timers) if GROUP in timer.groups),
         )
-        host = Host(self._threads, self.gpu, frames, context, progress)
+        host = Host(self._threads, self.gpu, frames, context, progress, self._inputs)
         threads = host.threads(self._thread_names)
         for code, event in self.gpu.waits(host).events():
             host.add_event(threads, code, event)
         self._comms.add_steps(threads, host, header.base_ns or 0)
         threads += self._comms.threads(self.timers, host, header, threads)
         threads += self.gpu.threads(self.timers, host, header)
+        host.add_inputs(threads)
         if self._counted:
             threads += self._counted_kernels(host, header)
         self._attach_counters(threads, host)

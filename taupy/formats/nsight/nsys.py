@@ -97,6 +97,7 @@ def _profile(path: Path, tables: Tables, progress: Progress) -> Profile:
     streams = _streams(tables, hosts, comms, began_ns or 0, progress, notes)
     metrics = [TIME]
     threads = hosts.threads()
+    hosts.add_inputs()
     threads += comms.threads(hosts, threads, began_ns or 0, notes)
     _read_waits(tables, hosts, notes)
     threads += stream_threads(hosts.timers, list(streams.values()), hosts.owner)
@@ -217,6 +218,8 @@ def _streams(
                 place = places[key] = stream.place(code, work)
                 comms.look_at(key, work.timer.name)
             stream.add(place, start, end, correlation, moved)
+            if hosts.inputs:
+                hosts.inputs.ran(row[4], correlation, end - start)
             if key in comms.kernels:
                 comms.add(key, start, end)
             if not number & 0x3FFF:

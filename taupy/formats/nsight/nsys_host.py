@@ -6,10 +6,12 @@ calls are kept by correlation id, for the GPU work that is placed under them.
 
 from __future__ import annotations
 
+import json
 import posixpath
 import re
 from array import array
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from itertools import groupby
 from typing import Any, Final
@@ -19,6 +21,7 @@ from taupy.formats.foreign_sqlite import is_indexed, quoted
 from taupy.formats.gpu_records import api_timer, root_timer
 from taupy.formats.launchers import Launchers
 from taupy.formats.nsight.nsys_tables import GPU_TABLES, Tables
+from taupy.formats.operator_inputs import UNKNOWN, OperatorInputs, signature_of
 from taupy.formats.places import shown_file
 from taupy.formats.slices import Timeline, overlaps
 from taupy.model.forest import inclusive
@@ -46,6 +49,8 @@ _OF_TORCH: Final = re.compile(
 )
 """A range of torch.autograd.profiler.emit_nvtx: its name, and what differs for each call."""
 
+_SIZES: Final = re.compile(r", sizes = (\[[\d\[\], -]*\])(?:, |\Z)")
+
 _VERSION: Final = re.compile(r"_v\d{4,6}(?:_pt[sd]z)?$")
 
 _GROUPS: Final = {
@@ -67,6 +72,9 @@ class Hosts:
         self.timers: list[Timer] = [root_timer()]
         self._place = Timers(self.timers).place
         self.codes = Launchers()
+        self.inputs = OperatorInputs()
+        self._operators: set[int] = set()
+        self._signatures: dict[tuple[int, Any], int] = {}
         self.nodes: dict[int, int] = {}
         self.span: tuple[int, int] | None = None
         self._timelines: list[tuple[int, Timeline]] = []  # globalTid
@@ -104,6 +112,7 @@ class Hosts:
         for thread, slices in groupby(rows, key=lambda row: row[0]):
             process = thread & ~0xFFFFFF
             timeline = Timeline(0)
+            self.inputs.begin_thread()
             base = len(self._timelines) << _CODE_BITS
             self._timelines.append((thread, timeline))
             place, note = timeline.place, self.codes.note
@@ -121,12 +130,19 @@ class Hosts:
                 timer = places.get((which, name))
                 if timer is None:
                     timer = places[which, name] = self._timer(tables[which], name)
+                    if tables[which] == _NVTX:
+                        self._note_operator((which, name), timer)
                 if correlation is None:
                     row = place(start, end, timer)
+                    if self.inputs and timer in self._operators:
+                        signature = self._signatures.get((which, name), UNKNOWN)
+                        self.inputs.operator(start, end, base | row, signature)
                 else:
                     frames = self._frames.of(correlation, chain) if self._frames else ()
                     row = place(start, end, timer, frames)
                     note(process, correlation, base | row)
+                    if self.inputs:
+                        self.inputs.call(start, process, correlation)
                 if has_work:
                     number = -1 if correlation is None else correlation
                     kept.add(base_ns + start, base_ns + end, row, number)
@@ -144,6 +160,21 @@ class Hosts:
             self._notes.append(f"left out: {lost} slices without usable stamps or thread")
         if unclosed:
             self._notes.append(f"{unclosed} NVTX ranges were open at the end of the recording")
+
+    def _note_operator(self, key: tuple[int, Any], timer: int) -> None:
+        """Note what the name of a range says about an operator."""
+        if operators.GROUP in self.timers[timer].groups:
+            self._operators.add(timer)
+            if match := _SIZES.search(self._tables.text(key[1], "")):
+                with suppress(ValueError):
+                    text = signature_of(json.loads(match[1]))
+                    if text is not None:
+                        self._signatures[key] = self.inputs.number(text)
+
+    def add_inputs(self) -> None:
+        """Add the inputs of operators to their threads, once all GPU work has been read."""
+        for number, own in self.inputs.rows(_CODE_BITS):
+            self._profiles[id(self._timelines[number][1])].inputs.append(own)
 
     def threads(self) -> list[ThreadProfile]:
         """The host threads, by node, main threads first."""

@@ -31,13 +31,16 @@ class Trace:
         self.events: list[dict] = []
         self.now = 0
 
-    def operator(self, names, *kernels, before=False):
+    def operator(self, names, *kernels, before=False, sizes=None, types=None):
         """Operators, the outer one first, and what it runs: (kernel, ns)."""
         begin = self.now
         self.now += 1000
         if not before:
+            inputs = {} if sizes is None else {"Input Dims": sizes, "Input type": types}
             for depth, name in enumerate(names):
-                self.events.append(slice_("cpu_op", name, begin + depth, begin + 900 - depth))
+                self.events.append(
+                    slice_("cpu_op", name, begin + depth, begin + 900 - depth, **inputs)
+                )
         for at, (name, took) in enumerate(kernels):
             number = len(self.events) + 1
             if not before:
@@ -150,6 +153,60 @@ def test_calls_and_time_per_call_are_those_of_operators(tmp_path, shown):
     assert float(rows["aten::addmm"]["b_ns"]) == 260
     rows, _ = shown(options=["--value", "calls"])
     assert float(rows["aten::addmm"]["b_call"]) == 40
+
+
+def with_inputs(gpu, api, conv, took):
+    """Two matrices of one size, one of another on each GPU, a convolution, one call unknown."""
+    trace = Trace(gpu, api)
+    floats = ["float", "c10::BFloat16", "Scalar"]
+    for size in (8, 8, took):
+        trace.operator(["aten::matmul", "aten::mm"], (f"gemm_{gpu}", took),
+                       sizes=[[size, 4], [4, 2], []], types=floats)  # fmt: skip
+    trace.operator(["aten::conv2d", conv], ("conv", took), ("post", 1),
+                   sizes=[[2, 3, 9, 9], [[1], [2]]], types=["float", "TensorList"])  # fmt: skip
+    trace.operator(["aten::mm"], (f"gemm_{gpu}", 5))
+    return trace
+
+
+def test_operators_are_divided_by_the_sizes_and_types_of_their_inputs(tmp_path, shown):
+    one = with_inputs("NVIDIA H100 80GB HBM3", "cuda", "aten::cudnn_convolution", 100)
+    two = with_inputs("NVIDIA H200", "cuda", "aten::other_convolution", 50)
+    files = one.written(tmp_path / "a.json"), two.written(tmp_path / "b.json")
+    rows, said = shown(*files, by="signature")
+    columns = ("in", "match", "a_ns", "b_ns", "calls_a", "calls_b", "per_call_b_ns")
+    mm, conv = "aten::mm(float32[{}x4], bfloat16[4x2])", "{}(float32[2x3x9x9], ([1] [2]))"
+    both = f"{conv}: {conv} = {conv}".format(
+        "aten::conv2d", "aten::cudnn_convolution", "aten::other_convolution"
+    )
+    assert {name: tuple(row[column] for column in columns) for name, row in rows.items()} == {
+        mm.format(8): ("all", "same", "200.0", "100.0", "2", "2", "50.0"),
+        mm.format(100): ("only A", "same", "100.0", "", "1", "", ""),
+        mm.format(50): ("only B", "same", "", "50.0", "", "1", "50.0"),
+        both: ("all", "outer", "101.0", "51.0", "1", "1", "51.0"),
+        "aten::mm (inputs not recorded)": ("all", "same", "5.0", "5.0", "", "", ""),
+    }
+    assert said[0].startswith("paired, of the GPU time: A 75.3 %, B 75.7 % (by name A 50.4 %")
+    assert "datasheet" in said[1]
+    by_calls, _ = shown(by="signature", options=["--value", "calls"])
+    assert by_calls[both]["a_call"] == "1"
+    by_operator, _ = shown()
+    assert sum(float(row["a_ns"] or 0) for row in rows.values()) == sum(
+        float(row["a_ns"] or 0) for row in by_operator.values()
+    )
+
+
+def test_what_is_not_known_by_signature_is_refused(tmp_path, capsys):
+    path = tmp_path / "taupy.db"
+    for number in (1, 2):
+        trace = Trace("NVIDIA H200")
+        trace.operator(["aten::mm"], ("gemm", 100))
+        file = trace.written(tmp_path / f"{number}.json")
+        assert main(["import", str(file), "--db", str(path)]) == 0
+    compared = ["compare", "1", "2", "--by", "signature", "--db", str(path)]
+    assert main(compared) == 1
+    assert "trial 1 has no sizes of operators' inputs: record them with" in capsys.readouterr().err
+    assert main([*compared, "--over", "max"]) == 2
+    assert "--by signature takes no" in capsys.readouterr().err
 
 
 def test_roofs_are_facts_about_the_gpus(tmp_path, shown):

@@ -190,16 +190,23 @@ def test_ranges_of_emit_nvtx_are_operators_and_their_calls_add_up(tmp_path):
         ("mine, sizes = many", 90, 99),
     ):
         file.range(text, begin, end)
+    for number, begin in enumerate((12, 32), 1):
+        file.call("cudaLaunchKernel", begin, begin + 2, number)
+        file.kernel("gemm", 1000 * number, 1000 * number + 10 + number, number)
     profile = read(file.done())
     assert {name: row[0] for name, row in paths(profile, (0, 0, 0)).items()} == {
         "step": 1,
         "step > aten::mm": 2,
+        "step > aten::mm > cudaLaunchKernel": 2,
         "step > aten::empty": 1,
         f"step > {backward}": 1,
         f"step > {backward} > AddmmBackward0": 1,
         "step > mine, sizes = many": 1,
     }
-    groups = {timer.name: timer.groups for timer in profile.timers[1:]}
+    (sized,) = profile.threads[0].inputs
+    assert sized[1:] == ("[2x4], [4x8]", 1, 20, 1, 12)
+    groups = {timer.name: timer.groups for timer in profile.timers[1:] if "GPU" not in str(timer)}
+    groups.pop("cudaLaunchKernel")
     of_users = {"step", "mine, sizes = many"}
     assert {name for name, of in groups.items() if of == ("PHASE",)} == of_users
     assert {of for name, of in groups.items() if name not in of_users} == {("OPERATOR",)}

@@ -14,7 +14,15 @@ from hypothesis import strategies as st
 
 from taupy.errors import DatabaseError
 from taupy.model.invariants import check
-from taupy.model.profile import CallTree, Metric, Thread, ThreadProfile, Timer, UserEvent
+from taupy.model.profile import (
+    CallTree,
+    Metric,
+    OperatorInput,
+    Thread,
+    ThreadProfile,
+    Timer,
+    UserEvent,
+)
 from taupy.profiledb import metrics, query
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.identity import timer_id, timer_ids
@@ -98,6 +106,28 @@ def test_steps_survive_the_database(db):
         ("training", 1, 1e-4, 8, 1e-5, None, "loss 1.0"),
         ("training", 2, 2e-5, None, 2e-6, None, None),
     ]
+    assert db.verify() == []
+
+
+def test_inputs_of_operators_survive_the_database(db):
+    profile = small_profile()
+    profile.threads[0].inputs = [
+        OperatorInput(1, "float32[8x4]", 2, 30, 3, 500),
+        OperatorInput(1, "float32[8x8]", 1, 10, 1, 90),
+    ]
+    read = read_profile(db, add_profile(db, profile))
+    assert sorted(own[1:] for own in read.threads[0].inputs) == [
+        own[1:] for own in profile.threads[0].inputs
+    ]
+    trees = [thread.tree for thread in (read.threads[0], profile.threads[0])]
+    timers = [
+        timers[tree.timer[own.row]]
+        for own, tree, timers in zip(
+            (read.threads[0].inputs[0], profile.threads[0].inputs[0]), trees,
+            (read.timers, profile.timers), strict=True,
+        )
+    ]  # fmt: skip
+    assert timers[0] == timers[1]
     assert db.verify() == []
 
 
