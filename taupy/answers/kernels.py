@@ -26,6 +26,7 @@ from taupy.model.kernel_names import is_kernel
 from taupy.model.options import option
 from taupy.model.step_spans import step_name
 from taupy.model.step_times import step_times
+from taupy.network.operators import NOT_OPERATORS
 from taupy.pprof import selection
 from taupy.pprof.view import Cell, Column, View
 from taupy.profiledb import gpu_query
@@ -81,6 +82,7 @@ _BUSY_COLUMNS = (
     *(Column(f"idle_{slug(cause)}_ns", "time_ns", audience="machines") for cause in CAUSES),
 )
 _LARGEST = 8
+OPERATORS = ("operator", "outer_operator")
 
 CALLS_ONLY = (
     "what the host did between its calls of CUDA is not known by time: `host` names the nearest "
@@ -147,6 +149,8 @@ def tables(
         notes += [f"{several(hidden, 'step')} more: --all shows them"] if hidden else []
     if sort in _ORDERS:
         rows.sort(key=_ORDERS[sort])
+    if options.by in OPERATORS and {row.timer for row in rows} <= {*NOT_OPERATORS}:
+        notes.append("no operators were recorded: `taupy run --operators` does (docs/gpu.md)")
     views = _views(rows[::-1] if reverse else rows, options)
     return [*views[:-1], replace(views[-1], notes=[*views[-1].notes, *notes])]
 

@@ -2,6 +2,7 @@
 
     taupy import tau-profiles/           a folder of TAU's profile.N.C.T
     taupy import report.sqlite trace.json.gz stacks.collapsed
+    taupy import trace.json --capture FILE   the operators of a CUDA graph, from its capture's trace
     taupy import FILE --format pstats    if the format cannot be recognised
     taupy import taupy.db-UUID.taupy-run a run that was saved beside its database
 
@@ -49,6 +50,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="keep single launches and calls with their times, if the file has them (default), "
         "or only sums",
     )
+    parser.add_argument(
+        "--capture",
+        metavar="FILE",
+        help="for a trace that launches a CUDA graph: the trace of its capture, which has the "
+        "graph's operators",
+    )
     where = parser.add_argument_group("where to store the trial")
     where.add_argument(
         "--application", "--app", metavar="NAME", help="application (default: from the file)"
@@ -69,6 +76,10 @@ def run(args: argparse.Namespace) -> int:
     database, store = options.file_and_store(args)
     chosen = registry.reader(args.format) if args.format else None
     sources = _sources([Path(name) for name in args.file], chosen)
+    if args.capture is not None and (
+        args.merge_into is not None or len(sources) > 1 or len(sources[0][1]) > 1
+    ):
+        raise UsageError("--capture is for a single trace, which becomes a trial")
     if args.merge_into is not None:
         from taupy.commands import import_metrics
 
@@ -208,6 +219,19 @@ class _Stored:
         return text
 
 
+def _with_capture(
+    format: Format, path: Path, capture: Path, progress: Progress
+) -> Iterator[Profile]:
+    if format.name != "chrome":
+        raise UsageError(f"--capture is for a trace of torch.profiler, and {path} is none")
+    from taupy.formats.chrome import trace
+    from taupy.formats.chrome.capture import captured
+
+    with _refusing(capture, format):
+        graph = captured(capture, progress)
+    return trace.read(path, progress, graph)
+
+
 def _profiles(
     format: Format, paths: list[Path], args: argparse.Namespace, progress: Progress
 ) -> Iterator[Profile]:
@@ -216,7 +240,11 @@ def _profiles(
         profiles = format.read_together(paths, progress)
     else:
         assert format.read is not None
-        profiles = format.read(paths[0], progress)
+        profiles = (
+            format.read(paths[0], progress)
+            if args.capture is None
+            else _with_capture(format, paths[0], Path(args.capture), progress)
+        )
     real: dict[str, str] = {}
     secrets = options.secrets(args)
     masking = Masking(

@@ -47,9 +47,14 @@ def outermost(above: str | None, timer: TimerRow) -> str | None:
     return nearest(above, timer)
 
 
+def is_graph_launch(call: str) -> bool:
+    """Whether a call of CUDA or HIP launches a graph."""
+    return _GRAPH_LAUNCH.match(call) is not None
+
+
 def _without(timer: TimerRow, groups: list[str]) -> str | None:
     if "GPU_NO_OWNER" in groups:
         return NO_OWNER
-    if "GPU_GRAPH" in groups or ("CUDA_API" in groups and _GRAPH_LAUNCH.match(timer.short_name)):
+    if "GPU_GRAPH" in groups or ("CUDA_API" in groups and is_graph_launch(timer.short_name)):
         return GRAPH
     return None

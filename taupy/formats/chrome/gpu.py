@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, Protocol
 
 from taupy.catalog.occupancy import fitted
 from taupy.formats import limits
 from taupy.formats.chrome import values
+from taupy.formats.chrome.capture import Capture
 from taupy.formats.chrome.header import Header
 from taupy.formats.gpu_records import (
     NOWHERE,
@@ -24,6 +25,8 @@ from taupy.formats.launchers import Launchers
 from taupy.model.gpu import ActivityKind, Configuration
 from taupy.model.profile import Thread, ThreadProfile, Timer
 from taupy.model.streams import Owner
+from taupy.model.timers import Timers
+from taupy.network.operators import is_graph_launch
 
 _NONE: Final = -1
 _ALL_STREAMS: Final = -1
@@ -49,6 +52,10 @@ class Host(Protocol):
     def code_of_frame(self, frame: int) -> int: ...
 
     def node_of_code(self, code: int) -> int: ...
+
+    def below(self, code: int, timers: Sequence[int]) -> int: ...
+
+    def timer_of(self, code: int) -> int: ...
 
     @property
     def has_inputs(self) -> bool: ...
@@ -150,8 +157,17 @@ class GpuSlices:
         """External ids of GPU slices, and of others that are looked up by them."""
         return (set(self._operator) | self.linked) - {_NONE}
 
-    def threads(self, timers: list[Timer], host: Host, header: Header) -> list[ThreadProfile]:
-        """A thread for each stream of each device of each process."""
+    def threads(
+        self, timers: list[Timer], host: Host, header: Header, capture: Capture | None = None
+    ) -> list[ThreadProfile]:
+        """A thread for each stream of each device of each process.
+
+        Args:
+            capture: of a graph that is launched in the trace.
+
+        Raises:
+            FormatError: it is of another graph.
+        """
         if not len(self):
             return []
         ends = map(int.__add__, self._start, self._duration)
@@ -168,6 +184,8 @@ class GpuSlices:
         for code, stream in zip(codes, self._stream, strict=True):
             if code != NOWHERE:
                 host.note_launch(stream >> 40, code)
+        if capture is not None:
+            self._adopt(capture, codes, timers, host)
         home = {device: host.home(device) for device in {code >> 40 for code in self._stream}}
         streams = self._streams(codes, host, home, header.base_ns or 0)
         capability = {device: header.compute_capability(device) for device in home}
@@ -255,6 +273,42 @@ class GpuSlices:
                 f"{unclear} GPU activities have a correlation id that calls of several processes "
                 "have: which one launched them is not known"
             )
+
+    def _adopt(self, capture: Capture, codes: array[int], timers: list[Timer], host: Host) -> None:
+        """Place the work of launches of the captured graph below the operators of its nodes."""
+        works_of: dict[tuple[int, int], list[int]] = {}
+        for at, code in enumerate(codes):
+            if code >= 0 and is_graph_launch(timers[host.timer_of(code)].name):
+                works_of.setdefault((code, self._correlation[at]), []).append(at)
+        place = Timers(timers).place
+        frames = [tuple(map(place, node.operators)) for node in capture.nodes]
+        adopted = 0
+        for (code, _), works in works_of.items():
+            works.sort(key=lambda at: self._start[at])
+            if self._is_of(capture, works):
+                adopted += 1
+                for at, frames_of in zip(works, frames, strict=True):
+                    codes[at] = host.below(code, frames_of)
+        if not adopted:
+            raise capture.refusal({len(works) for works in works_of.values()})
+        self.notes.append(
+            f"{adopted} of {len(works_of)} launches of CUDA graphs have the operators of the "
+            "capture"
+        )
+
+    def _is_of(self, capture: Capture, works: Sequence[int]) -> bool:
+        """Whether works, in order of their start, are the nodes of the captured graph."""
+        if len(works) != len(capture.nodes):
+            return False
+        on_one_stream = len({self._stream[at] for at in works}) == 1
+        for at, node in zip(works, capture.nodes, strict=True):
+            work = self._works[self._work[at]]
+            if node.kernel is None:
+                if not on_one_stream:
+                    return False
+            elif values.gpu_timer(node.kernel, work.kind).name != work.timer.name:
+                return False
+        return True
 
     def _streams(
         self, codes: array[int], host: Host, home: Mapping[int, int], base_ns: int

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import repeat
 from typing import Final, NamedTuple
@@ -110,6 +110,7 @@ class Host:
         inputs: OperatorInputs,
     ) -> None:
         self._inputs = inputs
+        self._below: dict[tuple[int, int, int], int] = {}
         self._operator_timers = context.operators
         self._first_node = context.first_node
         self._frames = frames
@@ -355,6 +356,27 @@ class Host:
         """Add the inputs of operators to their threads; `threads` is the result of `threads()`."""
         for number, own in self._inputs.rows(_CODE_BITS):
             threads[number].inputs.append(own)
+
+    def timer_of(self, code: int) -> int:
+        """The position of the timer of a call."""
+        tree, row = self.owner(code)
+        return tree.timer[row]
+
+    def below(self, code: int, timers: Sequence[int]) -> int:
+        """The code of a call path below a call that the host did not enter itself."""
+        tree, row = self.owner(code)
+        for timer in timers:
+            key = (id(tree), row, timer)
+            below = self._below.get(key)
+            if below is None:
+                below = self._below[key] = len(tree)
+                for column, value in ((tree.timer, timer), (tree.parent, row)):
+                    column.append(value)
+                for column in (tree.calls, tree.subroutines, *tree.inclusive.values(),
+                               *tree.exclusive.values()):  # fmt: skip
+                    column.append(0)
+            row = below
+        return code >> _CODE_BITS << _CODE_BITS | row
 
     @property
     def has_inputs(self) -> bool:

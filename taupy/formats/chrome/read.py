@@ -15,6 +15,7 @@ from typing import Any, Final
 from taupy.analysis import gpu_idle
 from taupy.formats import limits
 from taupy.formats.chrome import values
+from taupy.formats.chrome.capture import Capture
 from taupy.formats.chrome.comms import Comms
 from taupy.formats.chrome.counters import LAUNCH, KernelCounters
 from taupy.formats.chrome.frames import StackFrames
@@ -277,7 +278,9 @@ class TraceReader:
 
     # All events have been read: build the profile.
 
-    def profile(self, path: Path, events: Events, progress: Progress) -> Profile:
+    def profile(
+        self, path: Path, events: Events, progress: Progress, capture: Capture | None = None
+    ) -> Profile:
         header = describe(events.header, path)
         frames = StackFrames(events.header.get("stackFrames"), self._timer_place)
         slack_ns = 1000 if self._whole_microseconds else 2
@@ -298,7 +301,7 @@ class TraceReader:
             host.add_event(threads, code, event)
         self._comms.add_steps(threads, host, header.base_ns or 0)
         threads += self._comms.threads(self.timers, host, header, threads)
-        threads += self.gpu.threads(self.timers, host, header)
+        threads += self.gpu.threads(self.timers, host, header, capture)
         host.add_inputs(threads)
         if self._counted:
             threads += self._counted_kernels(host, header)

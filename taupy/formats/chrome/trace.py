@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from taupy.formats.chrome.capture import Capture
 from taupy.formats.chrome.read import TraceReader
 from taupy.formats.chrome.write import write
 from taupy.formats.json_events import Events
@@ -33,11 +34,15 @@ def recognises(path: Path, first: bytes) -> bool:
     return text.startswith(b"[") and _EVENT.search(text) is not None
 
 
-def read(path: Path, progress: Progress) -> Iterator[Profile]:
+def read(path: Path, progress: Progress, capture: Capture | None = None) -> Iterator[Profile]:
     """The only trial of a trace; incomplete if the trace is truncated.
 
+    Args:
+        capture: of a CUDA graph that the trace launches.
+
     Raises:
-        FormatError: the file is not JSON, contains no events with a time, or is malicious.
+        FormatError: the file is not JSON, contains no events with a time, or is malicious; or the
+            capture is of another graph.
     """
     events = Events(path, progress)
     reader = TraceReader(path.name)
@@ -48,7 +53,7 @@ def read(path: Path, progress: Progress) -> Iterator[Profile]:
     if not reader.anything:
         cut = f", cut off at {events.cut_off}" if events.cut_off else ""
         raise refusal(path, "traceEvents", f"no event with a time in {events.count} events{cut}")
-    yield reader.profile(path, events, progress)
+    yield reader.profile(path, events, progress, capture)
 
 
 FORMAT = Format(

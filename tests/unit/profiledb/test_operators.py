@@ -14,6 +14,7 @@ from taupy.model.question import Question
 from taupy.network.operators import GRAPH, NONE
 from taupy.profiledb.values import values
 from taupy.profiledb.writer import add_profile
+from tests.builders import gpu_profile
 from tests.unit.formats.chrome_files import HEADER, kernel, slice_
 
 
@@ -81,6 +82,12 @@ def test_host_time_belongs_to_operators_too(imported):
     host = {label: time for kind, label, time in rows if kind == "host"}
     assert host["aten::conv2d"] == 190 - 80 - 40
     assert sum(host.values()) == 1000
+
+
+def test_kernels_without_operators_say_how_to_record_them(db, capsys):
+    add_profile(db, gpu_profile())
+    assert main(["kernels", "--by", "operator", "--db", str(db.path)]) == 0
+    assert "no operators were recorded: `taupy run --operators`" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("command", [
