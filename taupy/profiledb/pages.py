@@ -217,6 +217,7 @@ TABLES = {
     "function_summary": "The flat profile with all threads together. Ask for one trial_id.",
     "callpaths": "Every call path on every thread, spelled out. Ask for one trial_id.",
     "kernels": "Kernels and copies by GPU. Ask for one trial_id.",
+    "operators": "Work of GPUs by the operators that launched it. Ask for one trial_id.",
     "comparison": "Routines of two trials. Always ask for one trial_id and one other_trial_id.",
     "user_events": "Sampled values (TAU's atomic events).",
     "timeline": "User events over time: counters of GPUs that were sampled.",

@@ -36,6 +36,23 @@ _PATH = f"""(
                  ORDER BY above.steps DESC)
     ) AS path"""
 
+# The timer of group OPERATOR that is nearest to a call path, or farthest.
+_OPERATOR = """(
+        WITH RECURSIVE above (steps, timer_id, parent_id, depth) AS (
+            SELECT 0, start.timer_id, start.parent_id, start.depth FROM callpath AS start
+             WHERE start.id = launch.callpath_id
+            UNION ALL
+            SELECT above.steps + 1, next.timer_id, next.parent_id, above.depth
+              FROM above CROSS JOIN callpath AS next ON next.id = above.parent_id
+             WHERE above.steps < above.depth
+        )
+        SELECT timer.short_name FROM above
+          JOIN timer_group ON timer_group.timer_id = above.timer_id
+           AND timer_group.name = 'OPERATOR'
+          JOIN timer ON timer.id = above.timer_id
+         ORDER BY above.steps {order} LIMIT 1
+    )"""
+
 VIEWS = {
     "trials": """
     SELECT trial.id AS trial_id, application.name AS application,
@@ -225,6 +242,22 @@ VIEWS = {
       CROSS JOIN application ON application.id = experiment.application_id
      GROUP BY launch.trial_id, thread.node, thread.context, timer.id
      ORDER BY launch.trial_id, thread.node, thread.context, time_ns DESC""",
+    # The same by operator; NULL where there is none.
+    "operators": f"""
+    SELECT {_NAMES},
+           ran.node, ran.context, ran.operator, ran.outer_operator,
+           sum(ran.launches) AS launches, sum(ran.untimed) AS untimed, sum(ran.time_ns) AS time_ns
+      FROM (SELECT launch.trial_id, thread.node, thread.context,
+                   {_OPERATOR.format(order="ASC")} AS operator,
+                   {_OPERATOR.format(order="DESC")} AS outer_operator,
+                   launch.count AS launches, launch.untimed, launch.time_ns
+              FROM launch
+              CROSS JOIN thread ON thread.id = launch.thread_id) AS ran
+      CROSS JOIN trial ON trial.id = ran.trial_id
+      CROSS JOIN experiment ON experiment.id = trial.experiment_id
+      CROSS JOIN application ON application.id = experiment.application_id
+     GROUP BY ran.trial_id, ran.node, ran.context, ran.operator, ran.outer_operator
+     ORDER BY ran.trial_id, ran.node, ran.context, time_ns DESC""",
     # Two trials, timer by timer: choose them with trial_id and other_trial_id.
     "comparison": f"""
     SELECT {_NAMES},

@@ -75,6 +75,19 @@ def test_gpu_work_belongs_to_the_nearest_operator_and_what_has_none_says_why(imp
     }
 
 
+def test_the_view_says_the_same_in_sql(imported):
+    rows = imported.rows(
+        "SELECT operator, outer_operator, launches, time_ns FROM operators WHERE trial_id = 1"
+        " ORDER BY time_ns DESC, operator"
+    )
+    assert rows == [
+        ("aten::cudnn_convolution", "aten::conv2d", 2, 50),
+        (None, None, 1 + 1 + 2, 11 + 6 + 9),
+        ("aten::add_", "aten::conv2d", 1, 4),
+        ("CompiledFxGraph", "CompiledFxGraph", 1, 2),
+    ]
+
+
 def test_host_time_belongs_to_operators_too(imported):
     table = values(imported, Question((1,), ("time",), ("kind", "operator"), values=("exclusive",)))
     rows = zip(*map(table.row_labels, ("kind", "operator")), table.column("exclusive", "time"),
