@@ -149,7 +149,8 @@ class Place:
         calls: None if they were not counted.
         callee: the library's routine or C function below with the most time, if there is one; of
             waiting, what waits.
-        caller: the program's routine from which the place is called in a loop.
+        caller: the program's routine each call of which makes many of the place, in a loop, through
+            a library or by recursion.
         asleep_ns: sampled time in which it slept or waited for a disk; 0 if it mostly worked.
     """
 

@@ -38,7 +38,7 @@ def with_remarks(db: ProfileDB, trial: int, views: list[View]) -> list[View]:
     from taupy.profiledb.trial_facts import metadata_values
 
     stored = (metadata_values(db, name).get(trial) for name in (UNSEEN, LACKING))
-    remarks = [text for text in stored if text is not None]
+    remarks = [line for text in stored if text is not None for line in text.splitlines()]
     if not remarks or not views:
         return views
     return [*views[:-1], replace(views[-1], notes=[*views[-1].notes, *remarks])]

@@ -77,10 +77,16 @@ def views(db: ProfileDB, trial: int, options: Options) -> list[View]:
     """
     tables = _by_step(db, trial, options) if options.by == "step" else _of_run(db, trial, options)
     if not tables:
-        raise Nothing(
-            f"trial {trial} has no layers: no module of a known framework was called, the plain "
-            "engine measured it, or it was run with --no-layers; `taupy trials` describes it"
+        why = (
+            "no module of a known framework was called, the plain engine measured it, or it was "
+            "run with --no-layers; `taupy trials` describes it"
         )
+        if db.trial(trial).source.startswith("import"):
+            why = (
+                "its file names none. Modules of torch.profiler (with_stack=True, "
+                f"with_modules=True) are routines: taupy pprof {trial} --filter 'nn.Module*'"
+            )
+        raise Nothing(f"trial {trial} has no layers: {why}")
     return answer.with_remarks(db, trial, tables)
 
 

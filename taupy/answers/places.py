@@ -50,7 +50,7 @@ _COLUMNS = (
     Column("callee", heading="In", spare=True),
     Column("callee_file", audience="machines"),
     Column("callee_line", "int", audience="machines"),
-    Column("caller", heading="In a loop of", spare=True),
+    Column("caller", heading="Called often by", spare=True),
     Column("caller_file", audience="machines"),
     Column("caller_line", "int", audience="machines"),
     Column("calls_by_caller", "int", audience="machines"),

@@ -91,9 +91,21 @@ def run(args: argparse.Namespace) -> int:
     name = f"{trial.application}/{trial.experiment}/{trial.name}"
     place = "standard output" if target is None else str(target)
     say(f"trial {trial.id} ({name}) written to {place}, {format.title}")
+    if target is not None and _is_named_otherwise(target, format):
+        usual = ", ".join(format.suffixes)
+        notes.append(f"{target.name} is {format.title}, whatever its name; these end in {usual}")
     for line in notes:
         say(f"note: {line}")
     return 0
+
+
+def _is_named_otherwise(target: Path, format: Format) -> bool:
+    """Whether the name ends as those of other formats do, and not as this one's."""
+    name = target.name.lower().removesuffix(".gz")
+    endings = {Path(suffix).suffix or suffix
+               for writer in registry.writers() for suffix in writer.suffixes}  # fmt: skip
+    own = {suffix.removesuffix(".gz") for suffix in format.suffixes}
+    return bool(own) and not name.endswith(tuple(own)) and Path(name).suffix in endings
 
 
 def _aligned(profile: Profile, offsets: Mapping[int, int]) -> list[str]:

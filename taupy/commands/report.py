@@ -13,6 +13,7 @@ faults that are recognised. With --fail-on the exit code is that of `taupy compa
 from __future__ import annotations
 
 import argparse
+import shlex
 import shutil
 from typing import TYPE_CHECKING
 
@@ -41,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         parser,
         "--fail-on",
         "CONDITION",
-        "the gate on a page of two trials (default: time > +5%%); may be repeated",
+        "a gate on a page of two trials, such as 'time > +5%%'; may be repeated",
     )
     options.add_reading_arguments(parser)
 
@@ -60,7 +61,8 @@ def run(args: argparse.Namespace) -> int:
         running.selected_trial(args, trials[0]) as (db, trial),
         bar.shown(f"judging trial {trials[0]}"),
     ):
-        answer = report(db, trial, trials[0] if running.may_name(trials[0]) else "")
+        name = trials[0] if running.may_name(trials[0]) else ""
+        answer = report(db, trial, name, f" --db {shlex.quote(args.db)}" if args.db else "")
     window = shutil.get_terminal_size((screen.WIDTH, screen.HEIGHT))
     terminal.write(document.text(answer) if args.json else screen.text(answer, *window))
     return 0

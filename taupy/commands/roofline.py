@@ -8,8 +8,8 @@
 
 Points are sums of counters: `taupy run --metrics roofline SCRIPT` measures them, `taupy import`
 reads them from Nsight Compute. Roofs are the machine's ceilings: measured by `taupy ceilings`,
-from a datasheet, or given with --ceilings. Every picture and page comes with FILE.csv and
-FILE.json, which hold all its numbers. See docs/rooflines.md.
+from a datasheet, or given with --ceilings. Every picture comes with FILE.csv and FILE.json, which
+hold all its numbers; a page holds its own. See docs/rooflines.md.
 """
 
 from __future__ import annotations

@@ -22,7 +22,8 @@ ENDINGS = (*_PICTURES, ".html", ".csv", ".json")
 
 
 def write(paths: Sequence[str], drawing: Drawing) -> None:
-    """Write pictures, pages and tables; each base name also gets one CSV and one JSON file.
+    """Write pictures, pages and tables. The numbers of pictures are written beside them as CSV and
+    JSON; a page holds its own.
 
     Raises:
         UsageError: a file cannot be written, or a chart would be empty.
@@ -32,7 +33,7 @@ def write(paths: Sequence[str], drawing: Drawing) -> None:
         stem, ending = path[: -len(Path(path).suffix)], Path(path).suffix.lower()
         endings, charts_drawn = numbers.setdefault(stem, ([], []))
         charts_drawn += _write(path, ending, drawing)
-        endings += [ending] if ending in (".csv", ".json") else [".csv", ".json"]
+        endings += [".csv", ".json"] if ending in _PICTURES else [ending]
     for stem, (endings, charts_drawn) in numbers.items():
         _write_numbers(stem, endings, charts_drawn)
 

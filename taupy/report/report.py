@@ -18,6 +18,7 @@ from taupy.model import command_line
 from taupy.model.job import is_rank
 from taupy.model.question import Question
 from taupy.model.rows import ThreadRow, TrialRow
+from taupy.model.sampled import STATES
 from taupy.network import phase_sums
 from taupy.profiledb.database import ProfileDB
 from taupy.report.evidence import trial_of
@@ -45,6 +46,10 @@ class Report:
         places: where the time went in the program's own code.
         ranks: of a job of several, which one the others waited for and why; as `taupy ranks` says.
         selector: how commands name the trial.
+        database: what commands need to find it, such as ` --db FILE`; "" for the default one.
+        cpu_ns: CPU time of the host's threads; None if it was not measured.
+        runnable_ns: how long that thread waited for a processor that waited longest, if for more
+            than a tenth of its time; sampled.
     """
 
     trial: TrialRow
@@ -61,16 +66,24 @@ class Report:
     places: Sequence[GroupPlaces] = ()
     ranks: Sequence[str] = ()
     selector: str = ""
+    database: str = ""
+    cpu_ns: float | None = None
+    runnable_ns: float = 0.0
 
 
-def report(db: ProfileDB, trial: TrialRow, selector: str = "") -> Report:
+_BUSY = 0.1
+"""Share of a thread's time that it waits for a processor, beyond which the machine is busy."""
+
+
+def report(db: ProfileDB, trial: TrialRow, selector: str = "", database: str = "") -> Report:
     """The report on one trial.
 
     Args:
         selector: how commands name it; its id if that is empty.
+        database: what commands need to find it, such as ` --db FILE`.
     """
     selector = selector or str(trial.id)
-    of_findings = replace(trial_of(db, trial), selector=selector)
+    of_findings = replace(trial_of(db, trial), selector=f"{selector}{database}")
     threads = of_findings.calls.threads
     first = min(threads, default=None)
     kinds, steps = _phases(of_findings, first)
@@ -89,7 +102,21 @@ def report(db: ProfileDB, trial: TrialRow, selector: str = "") -> Report:
         places=places.of_table(db, trial.id, of_findings.calls.table, of_findings.calls.parent),
         ranks=_ranks(db, trial.id, of_findings.nodes),
         selector=selector,
+        database=database,
+        cpu_ns=sum(of_findings.cpu_ns.values()) if of_findings.cpu_ns else None,
+        runnable_ns=_runnable_ns(of_findings),
     )
+
+
+def _runnable_ns(trial: Trial) -> float:
+    """How long the thread waited for a processor that waited longest; 0 if none waited for more
+    than a tenth of its time."""
+    waits = (trial.seen_ns(thread) for thread in trial.states)
+    return max(
+        (seen[STATES[1]] for seen in waits
+         if seen.get(STATES[1], 0) > _BUSY * sum(seen.values())),
+        default=0.0,
+    )  # fmt: skip
 
 
 def _ranks(db: ProfileDB, trial: int, facts: Mapping[int, Mapping[str, str]]) -> Sequence[str]:

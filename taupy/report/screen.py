@@ -71,11 +71,14 @@ def text(report: Report, width: int = WIDTH, height: int = HEIGHT) -> str:
             *_phases(report, width, detail.bars),
             *_places(report, width, detail),
             *_ranks(report, width, detail.advice),
-            *_findings(report, width, detail.advice), *_end(report),
+            *_findings(report, width, detail.advice),
         ]  # fmt: skip
-        if len(lines) <= height:
+        end = [*_end(report)]
+        if len(lines) + len(end) <= height:
             break
-    return "".join(f"{line}\n" for line in (_cut(line, width) for line in lines))
+    # Commands that are named at the end are to be copied, so they are not cut.
+    shown = [*(_cut(line, width) for line in lines), *map(visible, end)]
+    return "".join(f"{line}\n" for line in shown)
 
 
 def _what_ran(report: Report) -> Iterator[str]:
@@ -88,6 +91,10 @@ def _what_ran(report: Report) -> Iterator[str]:
     parts += [f"{report.processes} processes"] if report.processes > 1 else []
     parts += [", ".join(dict.fromkeys(report.gpus))] if report.gpus else []
     yield f"  {trial.started_at[:19].replace('T', ' ')} UTC, {', '.join(parts)}"
+    if report.runnable_ns:
+        used = "" if report.cpu_ns is None else f"{duration(report.cpu_ns)} of CPU time; "
+        waited = duration(report.runnable_ns)
+        yield f"  busy machine: {used}a thread waited {waited} for a processor"
 
 
 def _health(report: Report, width: int) -> Iterator[str]:
@@ -191,8 +198,8 @@ def _within(place: Place) -> str:
         calls = f", {_calls(callee.calls)}" if callee.calls else ""
         parts.append(f"{duration(callee.ns)} in {places.short(callee.timer)}{calls}")
     if caller is not None:
-        from_it = "" if caller.calls == place.calls else f"{_calls(caller.calls)} by a "
-        parts.append(f"{from_it}loop in {_caller(place, caller.timer)}")
+        calls = "called" if caller.calls == place.calls else _calls(caller.calls)
+        parts.append(f"{calls} by {_caller(place, caller.timer)}")
     if place.asleep_ns:
         parts.append(f"asleep for about {duration(place.asleep_ns)} (sampled)")
     return "; ".join(parts)
@@ -242,7 +249,7 @@ def _end(report: Report) -> Iterator[str]:
     if abstained:
         yield f"{several(abstained, 'rule')} gave no verdict: --json says why"
     if report.places:
-        name = shlex.quote(report.selector)
+        name = shlex.quote(report.selector) + report.database
         yield f"next: taupy report {name} -o report.html, taupy places {name} --all"
 
 

@@ -10,7 +10,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import replace
 
 from taupy.errors import MissingMetric, UsageError
-from taupy.model.work import BLAS_ALONE, COUNTED_OPERATIONS, TrialWork
+from taupy.model.work import BLAS_ALONE, COUNTED_OPERATIONS, COUNTED_PROGRAM, TrialWork
 from taupy.roofline.gathering import (
     WHOLE,
     Sum,
@@ -197,6 +197,11 @@ def _missing(work: TrialWork, of: Of) -> MissingMetric:
         remedy = "no layers of a network were recorded; use --by routine"
     elif was_counted and of in ("kernel", "launch"):
         remedy = "its work was done on the CPU: use --by routine or --by program"
+    elif COUNTED_OPERATIONS in work.metadata:
+        remedy = (
+            f"{work.metadata.get(COUNTED_PROGRAM, 'the program')} ran inside taupy.count, which "
+            "counts operations of NumPy and PyTorch, and called none of them; " + remedy
+        )
     elif not work.gpus and not _imported(work):
         remedy += "; without hardware counters: taupy run -m taupy.count SCRIPT"
     if work.knows_layers_alone:

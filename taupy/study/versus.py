@@ -22,9 +22,6 @@ from taupy.report.forest import VERDICTS, Aligned, Forest
 from taupy.study import conditions, gate, gate_view
 from taupy.study.conditions import Condition
 
-GATE = "time > +5%"
-"""The default condition."""
-
 
 def of_sides(
     db: ProfileDB,
@@ -37,7 +34,7 @@ def of_sides(
 
     Args:
         first, second: each is a selector that may match repeated runs.
-        fail_on: conditions of the gate; `GATE` if there are none.
+        fail_on: conditions of the gate, which is not on the page if there are none.
 
     Raises:
         taupy.errors.NoSuchTrial, UsageError: as for `taupy compare`.
@@ -49,10 +46,10 @@ def of_sides(
     contents = Contents(f"{_name(both[0])} and {_name(both[1])}", _subtitle(both))
     _add_trees(compared, contents.forest)
     progress.advance()
-    judged, code = _gate(compared, fail_on or [conditions.parse(GATE)])
+    judged, code = _gate(compared, fail_on) if fail_on else ([], 0)
     progress.advance()
     contents.sections = [
-        Section("overview", "Overview", [judged, *_overview(compared)]),
+        Section("overview", "Overview", [*judged, *_overview(compared)]),
         *_by(compared, "phases", "Phases", "phase"),
         *_by(compared, "layers", "Layers", "layer"),
         Section("routines", "All routines", _parts(compared, compared.answers)),
@@ -120,14 +117,14 @@ def _subtitle(compared: Sequence[Side]) -> str:
     return f"{' and '.join(runs)}; call trees are those of the last run of each"
 
 
-def _gate(compared: Compared, fail_on: Sequence[Condition]) -> tuple[Part, int]:
+def _gate(compared: Compared, fail_on: Sequence[Condition]) -> tuple[list[Part], int]:
     try:
         judgement = gate.judge(compared, fail_on)
     except MissingMetric as problem:
-        return Part("Gate", [str(problem)], is_warning=True), conditions.UNDECIDED
+        return [Part("Gate", [str(problem)], is_warning=True)], conditions.UNDECIDED
     concluded = gate.concluded(compared, judgement)
     view = gate_view.conclusion_view(fail_on, judgement, concluded, machines=False)
-    return Part(views=[view]), concluded.code
+    return [Part(views=[view])], concluded.code
 
 
 def _overview(compared: Compared) -> list[Part]:

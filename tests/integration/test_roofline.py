@@ -137,11 +137,16 @@ def test_a_run_on_one_thread_is_held_against_the_roofs_of_one(folder, capsys):
     assert "fp32 550 Gflop/s (measured)" in roofs_named(taupy(capsys, "8", "--threads", "2"))
 
 
+def test_a_page_alone_writes_no_other_file(folder, capsys):
+    shown = taupy(capsys, "1", "2", "-o", "alone.html")
+    assert shown.err.splitlines() == ["taupy: wrote alone.html"]
+    assert [path.name for path in folder.glob("alone*")] == ["alone.html"]
+
+
 def test_one_page_one_csv_one_json(folder, capsys):
-    shown = taupy(capsys, "1", "2", "-o", "both.html")
-    assert shown.err.splitlines() == [
-        f"taupy: wrote both.{ending}" for ending in ("html", "csv", "json")
-    ]
+    files = [f"both.{ending}" for ending in ("html", "csv", "json")]
+    shown = taupy(capsys, "1", "2", *(word for file in files for word in ("-o", file)))
+    assert shown.err.splitlines() == [f"taupy: wrote {file}" for file in files]
     made = json.loads(Path("both.json").read_text("utf-8"))
     assert [one["kind"] for one in made] == [
         *("classic", "classic", "hierarchical", "complexity", "complexity"),

@@ -76,6 +76,8 @@ def _makers(trial: Trial, data: Sum) -> str:
     for row in data.rows:
         waits[calls.timer[row]] = waits.get(calls.timer[row], 0) + calls.inclusive[row]
     most = max(waits, key=waits.__getitem__)
+    if len(waits) == 1:
+        return f", in {place(most)}"
     return largest_part(place(most), waits[most], data.ns)
 
 

@@ -49,7 +49,7 @@ def find(trial: Trial) -> Iterator[Finding | Abstention]:
         f"{percent(100 * (longer.now / longer.usual - 1))} % more than the median of "
         f"{several(len(longer.earlier), 'earlier trial')}, {duration(longer.usual)} (at most "
         f"{duration(longer.most)}); {place(timer)} grew most, by {duration(more)} "
-        f"(taupy compare {earlier[-1]} {trial.id})",
+        f"(taupy compare {earlier[-1]} {trial.selector})",
         saved_ns=longer.now - longer.usual,
         wall_ns=trial.wall_ns,
         evidence=(

@@ -50,7 +50,7 @@ class Trial:
         advice: a kernel's full name -> advice from its stored code.
         union_ns: node and context of a GPU -> the time in which any of its streams worked, where
             that is known.
-        selector: how commands name it.
+        selector: how commands name it, with ` --db FILE` if that is not the default one.
     """
 
     id: int

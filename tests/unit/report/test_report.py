@@ -52,7 +52,7 @@ def test_the_screen_says_what_ran_where_time_went_and_what_to_do(tmp_path, capsy
         "    800 ms   35 %  end (train.py:1), 200 calls\n"
         "                   800 ms in cudaStreamSynchronize, 200 calls\n"
         "    300 ms   13 %  step (train.py:1), 200 calls\n"
-        "                   190 ms in Net [Net], 200 calls; loop in <module>\n"
+        "                   190 ms in Net [Net], 200 calls; called by <module>\n"
         "\n"
         "1. data wait, at most 1.20 s (52.2 %): the training waits 1.20 s for its data,\n"
         "   52.2 % of the run, in _BaseDataLoaderIter.__next__\n"
@@ -63,7 +63,7 @@ def test_the_screen_says_what_ran_where_time_went_and_what_to_do(tmp_path, capsy
         "   try: read results (.item(), .cpu(), prints) once in many steps, or a step\n"
         "   later; use events for stopwatches\n"
         "2 rules gave no verdict: --json says why\n"
-        "next: taupy report 1 -o report.html, taupy places 1 --all\n"
+        f"next: taupy report 1 --db {path} -o report.html, taupy places 1 --db {path} --all\n"
     )
 
 
