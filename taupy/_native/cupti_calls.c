@@ -99,8 +99,9 @@ static void context_event(uint32_t id, const ResourceData *resource)
 static GpuPlace place_of_call(void)
 {
     GpuPlace place = calls.host->place();
-    if (place.launch == 0)
-        place.launch = (uint64_t)native_range() << 6;
+    uint32_t range = native_range(&place);
+    if (range != 0)
+        place.launch = (uint64_t)range << 6;
     return place;
 }
 

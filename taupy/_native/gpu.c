@@ -65,11 +65,14 @@ GpuPlace gpu_place(void)
 
 static uint64_t gpu_part_start(void) { return part != NULL ? part->start_ticks : 0; }
 
-/* Whether this routine starts a backward pass, which autograd runs on other threads. */
+/* Whether this routine waits for other threads that work for it: autograd's, in a backward pass;
+ * XLA's, which try kernels (autotuning) while JAX compiles. */
 static int is_backward(const char *name, const char *file)
 {
-    static const char folder[] = "torch/autograd/";
+    static const char folder[] = "torch/autograd/", compiler[] = "backend_compile";
     const char *at = strstr(file, folder);
+    if (at == NULL && strncmp(name, compiler, sizeof compiler - 1) == 0)
+        return strstr(file, "jax/_src/compiler.py") != NULL;
     if (at == NULL)
         return strcmp(name, "run_backward") == 0;
     return strcmp(name, "_engine_run_backward") == 0 ||

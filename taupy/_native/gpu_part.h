@@ -27,6 +27,7 @@ enum GpuBlockKind {
     GPU_LIVE = 24,     /* GpuLive[GPU_LIVE_AT_MOST]: memory in use */
     GPU_RANGE = 25,    /* GpuText: id = parent << 32 | number; see native_ranges.h */
     GPU_MODULE = 26,   /* GpuModule */
+    GPU_RANGE_PLACE = 27, /* GpuText: id = number of an outermost range; its node, in hexadecimal */
 };
 
 typedef struct GpuText {

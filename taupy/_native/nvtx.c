@@ -30,6 +30,13 @@ static __thread NvtxStack nvtx_stack __attribute__((tls_model("initial-exec")));
 
 static const GpuHost *nvtx_host(void) { return __atomic_load_n(&taken, __ATOMIC_ACQUIRE); }
 
+/* The calling thread's own call path; 0: none, or it works for another thread's. */
+static uint64_t nvtx_node(void)
+{
+    GpuPlace place = nvtx_host()->place != NULL ? nvtx_host()->place() : (GpuPlace){0, 0};
+    return place.launch == place.host ? place.host : 0;
+}
+
 static int nvtx_push(const char *name)
 {
     NvtxStack *stack = &nvtx_stack;
@@ -39,7 +46,7 @@ static int nvtx_push(const char *name)
         stack->is_native[depth / 64] &= ~bit;
         if (nvtx_host()->range_push != NULL && nvtx_host()->range_push(name ? name : "") == 0)
             stack->is_phase[depth / 64] |= bit;
-        else if (native_range_push(name ? name : "") == 0)
+        else if (native_range_push(name ? name : "", nvtx_node()) == 0)
             stack->is_native[depth / 64] |= bit;
     }
     return (int)depth;

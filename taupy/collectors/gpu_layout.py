@@ -19,6 +19,7 @@ IN_GRAPH, FOLDED = 1, 2
 STARTING, RUNNING, FAILED, ENDED = 0, 1, 2, 3
 
 COUNTERS, NAME, WORK, CALLS, CALL_NAME, THREADS, DEVICE, NOTE, LIVE, RANGE, MODULE = range(16, 27)
+RANGE_PLACE = 27
 WORK_ITEM = struct.Struct("<Q 6I 6i 6I 6Q d QQ II QQ d Q".replace(" ", ""))
 CALL = struct.Struct("<QQQQ")
 THREAD = struct.Struct("<Q24s")
@@ -46,6 +47,7 @@ LAYOUT = Layout(
         DEVICE: DEVICE_ITEM.size,
         NOTE: 16,
         RANGE: 16,
+        RANGE_PLACE: 16,
         MODULE: MODULE_ITEM.size,
     },
 )

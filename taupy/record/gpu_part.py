@@ -36,8 +36,9 @@ class GpuPart:
         start_ticks: of the engine's part of the same process; 0 if there was none yet.
         work: in the order to which `Span.work` refers.
         threads: number -> (native id, name) of threads without routines.
-        ranges: number -> (number of the outer range or 0, name) of NVTX ranges pushed by such
-            threads; work launched in one has `Work.node` = number << 6.
+        ranges: number -> (number of the outer range or 0, name) of NVTX ranges pushed without
+            the interpreter; work launched in one has `Work.node` = number << 6.
+        range_places: number of an outermost range -> the call path in which it was pushed.
         call_names: (domain, callback id) -> CUPTI's name, `cudaLaunchKernel_v7000`.
         counters: see `GpuCounters` in gpu_part.h.
         notes: facts, and what went wrong (`error.step`, `error.code`, `error.text`).
@@ -55,6 +56,7 @@ class GpuPart:
     call_names: dict[tuple[int, int], str] = field(default_factory=dict)
     threads: dict[int, tuple[int, str]] = field(default_factory=dict)
     ranges: dict[int, tuple[int, str]] = field(default_factory=dict)
+    range_places: dict[int, int] = field(default_factory=dict)
     devices: dict[int, DeviceFacts] = field(default_factory=dict)
     live: list[Live] = field(default_factory=list)
     modules: list[LoadedModule] = field(default_factory=list)
@@ -117,13 +119,17 @@ def _take(part: GpuPart, kind: int, file: Container, start: int, end: int) -> No
                         ticks=ticks,
                     )
                 )
-    elif kind in (gpu_layout.NAME, gpu_layout.CALL_NAME, gpu_layout.RANGE):
+    elif kind in (
+        *(gpu_layout.NAME, gpu_layout.CALL_NAME, gpu_layout.RANGE, gpu_layout.RANGE_PLACE),
+    ):
         number, size = struct.unpack_from("<QQ", data, start)
         (text,) = file.texts(start + 16, end, size)
         if kind == gpu_layout.NAME:
             part.names[number] = text
         elif kind == gpu_layout.RANGE:
             part.ranges[number & 0xFFFFFFFF] = number >> 32, text
+        elif kind == gpu_layout.RANGE_PLACE:
+            part.range_places[number] = int(text, 16)
         else:
             part.call_names[number >> 12, number & 0xFFF] = text
     elif kind == gpu_layout.THREADS:

@@ -262,25 +262,54 @@ def _owner(taken: _Node, node: int) -> Owner | None:
 
 
 def _ranges(taken: _Node, number: int) -> Owner:
-    if not taken.ranges:  # a call tree of its own, with one row per range after the root
-        ranges = sorted(taken.part.ranges.items())
-        taken.ranges = {0: 0} | {id: row for row, (id, _) in enumerate(ranges, start=1)}
-        timer = array("q", [taken.timer(Timer(ROOT_TIMER, groups=("TAUPY",)))])
-        parent = array("q", [-1])
-        for _, (outer, name) in ranges:
-            timer.append(taken.timer(Timer(name, groups=("PHASE", "NVTX"))))
-            parent.append(taken.ranges.get(outer, 0))
-        nothing = array("q", [0] * len(taken.ranges))
-        taken.range_tree = CallTree(
-            timer=timer,
-            parent=parent,
-            calls=nothing,
-            subroutines=nothing,
-            inclusive={},
-            exclusive={},
-        )
-    assert taken.range_tree is not None
+    if taken.range_tree is None:
+        taken.range_tree = _range_tree(taken)
     return Owner(taken.range_tree, taken.ranges[number])
+
+
+def _range_tree(taken: _Node) -> CallTree:
+    """A call tree of ranges, each below the call path in which the outermost was pushed; sets
+    `taken.ranges` to their rows."""
+    tree = CallTree()
+    rows: dict[tuple[int, int], int] = {}
+
+    def row_of(above: int, timer: int) -> int:
+        if (above, timer) not in rows:
+            rows[above, timer] = len(tree)
+            tree.timer.append(timer)
+            tree.parent.append(above)
+            tree.calls.append(0)
+            tree.subroutines.append(0)
+        return rows[above, timer]
+
+    taken.ranges[0] = row_of(-1, taken.timer(Timer(ROOT_TIMER, groups=("TAUPY",))))
+    for number, (outer, name) in sorted(taken.part.ranges.items()):
+        above = taken.ranges.get(outer, 0)
+        place = taken.part.range_places.get(number)
+        if place is not None and (path := taken.find(place)) is not None:
+            owner, chain = path.owner, []
+            row = owner.row
+            while row > 0:
+                chain.append(owner.tree.timer[row])
+                row = owner.tree.parent[row]
+            for timer in reversed(chain):
+                above = row_of(above, timer)
+        taken.ranges[number] = row_of(above, taken.timer(_range_timer(name)))
+    return tree
+
+
+_OF_ONE_RUN = ("program_id=", "unique_hlo_op_id=")
+
+
+def _range_timer(name: str) -> Timer:
+    """The timer of a range that was pushed without the interpreter. One of XLA's for an operation
+    (`Thunk:#name=fusion.1,...#`) is an operator. Numbers that differ in each run are cut."""
+    kind, mark, rest = name.partition(":#")
+    if mark and rest.endswith("#"):
+        fields = [one for one in rest[:-1].split(",") if not one.startswith(_OF_ONE_RUN)]
+        name = f"{kind}:#{','.join(fields)}#"
+    is_operator = mark and kind == "Thunk"
+    return Timer(name, groups=("OPERATOR" if is_operator else "PHASE", "NVTX"))
 
 
 _KINDS: dict[int, ActivityKind] = {

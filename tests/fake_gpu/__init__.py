@@ -29,8 +29,8 @@ u64 = ctypes.c_uint64
 for name in ("launch", "driver_launch", "config_launch", "cooperative_launch", "handle_launch",
              "nameless_launch", "waiting_launch", "signalling_launch", "silent_launch",
              "graph_launch", "copy", "memset", "alloc", "synchronize", "managed", "migrate",
-             "launch_in_thread", "launch_in_pool", "get_device", "lazy_load", "context_ends",
-             "slow_alloc", "load_module", "wait_event"):
+             "launch_in_thread", "launch_in_pool", "launch_in_range", "get_device", "lazy_load",
+             "context_ends", "slow_alloc", "load_module", "wait_event"):
     getattr(cuda, "fake_" + name).restype = None
 names = {}
 def text(name):

@@ -618,7 +618,8 @@ static void *backward_thread(void *data)
     auto nvtx = work->range != NULL ? dlopen("libfakenvtx.so", RTLD_NOW) : NULL;
     auto push = nvtx != NULL ? (int (*)(const char *))dlsym(nvtx, "xla_push") : NULL;
     auto pop = nvtx != NULL ? (int (*)(void))dlsym(nvtx, "xla_pop") : NULL;
-    pthread_setname_np(pthread_self(), work->thread);
+    if (work->thread != NULL)
+        pthread_setname_np(pthread_self(), work->thread);
     if (push != NULL)
         push(work->range);
     if (push != NULL)
@@ -644,6 +645,13 @@ FOR_PROGRAMS void fake_launch_in_thread(const char *name, int count, int device,
                                         uint64_t took)
 {
     in_thread({name, "pt_autograd_0", NULL, count, device, stream, took});
+}
+
+/* The same on the caller's thread, without the interpreter: as XLA does where it does not wait. */
+FOR_PROGRAMS void fake_launch_in_range(const char *name, const char *range, int count)
+{
+    Backward work = {name, NULL, range, count, 0, 7, 1000};
+    backward_thread(&work);
 }
 
 /* From a pool's thread, perhaps within a module's range of NVTX and an operation's: as XLA does. One

@@ -348,7 +348,62 @@ def test_kernels_of_a_pool_hang_under_the_ranges_that_it_pushes(gpu):
     assert found[f"{NO_OWNER} / fusion_1"] == 2 + 5000 - len(others)
     groups = {timer.name: set(timer.groups) for timer in profile.timers}
     assert groups[step] == {"PHASE", "NVTX"}
+    assert groups["Thunk:#name=fusion#"] == {"OPERATOR", "NVTX"}
     assert sum(len(list(stream.activities)) for stream in streams(profile).values()) == 10023
+
+
+@pytest.mark.slow
+def test_ranges_that_xla_pushes_stand_below_the_routine_that_runs_them(gpu):
+    """On the caller's thread; and what differs in each run is not in their names."""
+    module = "XlaModule:#prefix=jit(step)/a,hlo_module=jit_step"
+    profile = gpu.run(
+        "init()\n"
+        "def run(number):\n"
+        f"    name = '{module},program_id=' + str(number) + '#'\n"
+        "    cuda.fake_launch_in_range(text('fusion_1'), text(name), 2)\n"
+        "def step(number): run(number)\n"
+        "def other(number): run(number)\n"
+        "for number in range(3): step(number)\n"
+        "other(7); launch('alone')\n"
+    )
+    found = work(profile)
+    for caller, calls in (("step", 6), ("other", 2)):
+        path = f"<module> / {caller} / run"
+        assert found[f"{path} / {module}# / Thunk:#name=fusion# / fusion_1"] == calls
+        assert found[f"{path} / after"] == calls / 2
+    assert found["<module> / launch / alone"] == 1
+    assert sum(found.values()) == 8 + 4 + 1
+
+
+COMPILER = """
+import importlib.util, pathlib, sys
+file = pathlib.Path("jax/_src/compiler.py")
+file.parent.mkdir(parents=True)
+file.write_text("def backend_compile_and_load(work): work()\\n")
+sys.path.insert(0, ".")
+from jax._src.compiler import backend_compile_and_load
+"""
+
+
+@pytest.mark.slow
+def test_what_xla_tries_while_jax_compiles_belongs_to_the_compilation(gpu):
+    """Autotuning launches from threads without a range; an execution has one, and keeps it."""
+    run = "XlaModule:#hlo_module=jit_step,program_id=3#"
+    profile = gpu.run(
+        COMPILER + "init()\n"
+        "def pool(name, module, n):\n"
+        "    cuda.fake_launch_in_pool(text(name), text('tf_XLAEigen'), module, n)\n"
+        "def compile_it():\n"
+        f"    pool('tried', None, 8); pool('run', text('{run}'), 3); pool('odd', text('odd'), 2)\n"
+        "def first_call(): backend_compile_and_load(compile_it)\n"
+        "first_call()\n"
+    )
+    found = work(profile)
+    place = "<module> / first_call / backend_compile_and_load"
+    assert {path: n for path, n in found.items() if path.endswith(("tried", "odd"))} == {
+        f"{place} / tried": 8, f"{place} / odd": 2,
+    }  # fmt: skip
+    assert found["XlaModule:#hlo_module=jit_step# / Thunk:#name=fusion# / run"] == 3
 
 
 @SLOW
