@@ -80,7 +80,9 @@ def _judged(
     from taupy.study import gate, gate_view
 
     judgement = gate.judge(compared, parsed)
-    conclusion = gate.concluded(compared, judgement, allowed(args), args.undecided)
+    conclusion = gate.concluded(
+        compared, judgement, allowed(args), args.undecided, options.named(args)
+    )
     write_junit(args.junit, judgement, conclusion)
     # Beside CSV or Parquet, people read the rulings.
     machines = terminal.is_for_programs(args.form) and not terminal.holds_rows_only(args.form)

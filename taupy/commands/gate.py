@@ -280,7 +280,9 @@ class _Session:
             advice = self._cpu_advice(compared, judgement)
             # The commands are meant to differ.
             allowed = {*compare_arguments.allowed(self._args), "arguments"}
-            conclusion = gate.concluded(compared, judgement, allowed, self._args.undecided)
+            conclusion = gate.concluded(
+                compared, judgement, allowed, self._args.undecided, options.named(self._args)
+            )
         conclusion.notes.extend(advice)
         compare_arguments.write_junit(self._args.junit, judgement, conclusion)
         if self.stopped:

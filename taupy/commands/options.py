@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shlex
 
 from taupy.commands.messages import say
 from taupy.errors import DatabaseError, UsageError, note
@@ -32,6 +33,11 @@ def add_database_argument(parser: argparse._ActionsContainer) -> None:
         f"else ./{DEFAULT_DATABASE})",
     )
     add_trust_argument(parser)
+
+
+def named(args: argparse.Namespace) -> str:
+    """What a further command needs to find the same database: ` --db FILE`, or nothing."""
+    return f" --db {shlex.quote(args.db)}" if args.db else ""
 
 
 class _TrustFiles(argparse.Action):

@@ -309,8 +309,7 @@ def _summary(
     if failed:
         text += f", {len(failed)} failed (the first with exit code {failed[0]})"
     if names and done > 1:
-        where = f" --db {shlex.quote(args.db)}" if args.db else ""
-        text += f"; `taupy sweep --by {shlex.quote(names[0])}{where}` compares them"
+        text += f"; `taupy sweep --by {shlex.quote(names[0])}{options.named(args)}` compares them"
     elif repeats > 1 and done > 1:
         text += "; they form one group of repeated trials"
     return text

@@ -13,7 +13,6 @@ faults that are recognised. With --fail-on the exit code is that of `taupy compa
 from __future__ import annotations
 
 import argparse
-import shlex
 import shutil
 from typing import TYPE_CHECKING
 
@@ -62,7 +61,7 @@ def run(args: argparse.Namespace) -> int:
         bar.shown(f"judging trial {trials[0]}"),
     ):
         name = trials[0] if running.may_name(trials[0]) else ""
-        answer = report(db, trial, name, f" --db {shlex.quote(args.db)}" if args.db else "")
+        answer = report(db, trial, name, options.named(args))
     window = shutil.get_terminal_size((screen.WIDTH, screen.HEIGHT))
     terminal.write(document.text(answer) if args.json else screen.text(answer, *window))
     return 0

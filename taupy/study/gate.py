@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+import shlex
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import product
 from typing import Literal, NamedTuple
 
+from taupy import units
 from taupy.answers.compare import Compared
 from taupy.comparison import cpu_share
 from taupy.comparison.comparison import ComparedTable, ComparisonOptions, answers, warnings
@@ -16,7 +18,7 @@ from taupy.comparison.sides import Side, both_sided
 from taupy.errors import MissingMetric, UsageError
 from taupy.escaping import visible
 from taupy.model.kernel_names import is_kernel
-from taupy.model.metric import CPU_TIME, Metric
+from taupy.model.metric import CPU_TIME, NOT_ROUTINES, Metric
 from taupy.pprof.selection import name_test
 from taupy.study import conditions as gate
 from taupy.study import gate_work, sequential
@@ -193,12 +195,14 @@ def concluded(
     judgement: Judgement,
     allowed: Collection[str] = (),
     undecided: Literal["pass", "fail"] | None = None,
+    database: str = "",
 ) -> Conclusion:
     """The outcome of the judgement, given how the trials were measured.
 
     Args:
         allowed: permitted kinds of differences, or "all".
         undecided: how to treat an undecided gate.
+        database: what commands need to find it, such as ` --db FILE`.
     """
     against = [("", difference) for difference in compared.apart]
     against += [(f"the trials of {letter} differ: ", apart) for letter, apart in compared.within]
@@ -212,7 +216,38 @@ def concluded(
     if forbidden:
         kinds = ",".join(dict.fromkeys(difference.kind for _, difference in forbidden))
         notes.append(f"to allow these differences: --allow {kinds}")
-    return conclusion(judgement, undecided, notes)
+    concluded_so = conclusion(judgement, undecided, notes)
+    failed = {ruling.condition for ruling in judgement.judged if ruling.verdict == "fails"}
+    if any(one.rises and one.change and one.pattern is None for one in failed):
+        concluded_so.notes.extend(_grown(compared, database))
+    return concluded_so
+
+
+def _grown(compared: Compared, database: str) -> Iterator[str]:
+    """The routine that grew most, and the command that shows where."""
+    grown = [
+        ((row.values[at] or 0) - (row.values[0] or 0), answer, row, at)
+        for answer in compared.answers
+        if answer.comparison.additive
+        for row in answer.comparison.rows
+        if answer.keys[row.key].timer not in NOT_ROUTINES
+        for at in range(1, len(compared.sides))
+    ]
+    more, answer, row, at = max(grown, key=lambda each: each[0], default=(0, None, None, 0))
+    if more <= 0 or answer is None or row is None:
+        return
+    key = answer.keys[row.key]
+    sides = compared.sides[0], compared.sides[at]
+    first, second = (
+        units.duration(value or 0) if answer.metric.unit == "ns" else units.tau_count(value or 0)
+        for value in (row.values[0], row.values[at])
+    )
+    ids = " ".join(str(side.trials[-1].id) for side in sides)
+    yield (
+        f"grew most: {visible(key.short_name)}, {answer.value} {answer.metric.name} {first} -> "
+        f"{second}; next: taupy compare {ids} --by callpath --filter "
+        f"{shlex.quote(key.short_name)}{database}"
+    )
 
 
 def conclusion(

@@ -108,3 +108,25 @@ def test_many_calls_of_a_routine_are_no_loop_in_its_caller(store):
     store(profile_of(host(call("main", 1, 0, [call(push, 10, 1000, [pushes])])), duration_ns=S))
     said = taupy("report", "1").stdout
     assert "called by Queue.push (line 14)" in said and "loop" not in said
+
+
+def test_a_failed_gate_names_the_routine_that_grew_most_and_the_next_command(store):
+    def run(number, ns):
+        slow, new = Timer("slow", "app.py", 3), Timer("new", "app.py", 9)
+        calls = [call(slow, 1, ns), *([call(new, 1, S // 10)] if number > 5 else [])]
+        return profile_of(
+            host(call("main", 1, S - number, calls)), number=number, duration_ns=S + ns,
+            experiment="after" if number > 5 else "before", name=f"t{number}",
+            uuid=f"01900000-0000-7000-8000-{number:012d}",
+        )  # fmt: skip
+
+    store(*(run(number, S + number + (2 * S if number > 5 else 0)) for number in range(1, 11)))
+    words = ("compare", "app/before", "app/after", "--fail-on")
+    failed = taupy(*words, "total time > +5%", "--db", "taupy.db")
+    assert failed.returncode == 3
+    assert (
+        "grew most: slow, exclusive time 1.00 s -> 3.00 s; next: taupy compare 5 10 --by callpath "
+        "--filter slow --db taupy.db"
+    ) in failed.stdout
+    assert taupy(*failed.stdout.split("next: taupy ")[1].split("\n")[0].split()).returncode == 0
+    assert "grew most" not in taupy(*words, "total time > +500%").stdout
