@@ -21,12 +21,17 @@ _SECOND = 0.25
 _LONGEST = 60
 
 
-class _Loss(NamedTuple):
-    """Time without computing that one thing would remove."""
+class Loss(NamedTuple):
+    """Time without computing that one thing would remove.
+
+    Attributes:
+        place: where most of it was spent; "" if unknown.
+    """
 
     name: str
     ns: int
     advice: str
+    place: str = ""
 
 
 _OF_CAUSES: Mapping[str, tuple[tuple[Cause, ...], str]] = {
@@ -85,12 +90,10 @@ def _why(name: str, time: GpuTime) -> str:
     work = [f"{duration(ns)} ({_share(ns, time)}) {what}" for ns, what in parts if ns]
     text = f"{name}: of {duration(time.span_ns)} it spent {', '.join(work)}"
     if not time.idle_ns:
-        return f"{text}, and was never idle"
+        return f"{text}, and always had work"
     text += f"; it was idle for {duration(time.idle_ns)} ({_share(time.idle_ns, time)})"
-    shown = [f"{part.cause} {duration(part.ns)}{_place(part)}" for part in time.idle[:_SHOWN]]
-    rest = sum(part.ns for part in time.idle[_SHOWN:])
-    shown += [f"other causes {duration(rest)}"] if rest else []
-    text += f": {', '.join(shown)}"
+    place = most(time.idle[0])
+    text += f": {causes(time, f' (most of it in {place})' if place else '')}"
     if time.unproven_ns:
         text += (
             f"; for {duration(time.unproven_ns)} it waited for {OUTSIDE}: whether it was idle then "
@@ -99,18 +102,26 @@ def _why(name: str, time: GpuTime) -> str:
     return text
 
 
-def _place(part: Idle) -> str:
-    """Where most of a cause's time was spent, if it is known."""
+def most(part: Idle) -> str:
+    """Where most of a cause's time was spent; "" if that is not known."""
     if not part.places or part.cause in ("between kernels", "launch not seen", "inside a graph"):
         return ""
     place, ns = part.places[0]
-    if not place or place == OUTSIDE or 2 * ns < part.ns:
+    if place == OUTSIDE or 2 * ns < part.ns:
         return ""
-    return f" (most in {place if len(place) <= _LONGEST else place[: _LONGEST - 3] + '...'})"
+    return place if len(place) <= _LONGEST else f"{place[: _LONGEST - 3]}..."
+
+
+def causes(time: GpuTime, of_first: str = "") -> str:
+    """The largest causes of its idle time, as a list; `of_first` is said of the first."""
+    shown = [f"{part.cause} {duration(part.ns)}" for part in time.idle[:_SHOWN]]
+    shown[:1] = [f"{cause}{of_first}" for cause in shown[:1]]
+    rest = sum(part.ns for part in time.idle[_SHOWN:])
+    return ", ".join([*shown, *([f"other causes {duration(rest)}"] if rest else [])])
 
 
 def _what(time: GpuTime) -> str:
-    losses = sorted(_losses(time), key=lambda loss: -loss.ns)
+    losses = lost(time)
     whole = time.span_ns - time.compute_ns
     if whole < LEAST * time.span_ns or not losses:
         return (
@@ -125,31 +136,26 @@ def _what(time: GpuTime) -> str:
     return text
 
 
-def _losses(time: GpuTime) -> list[_Loss]:
+def lost(time: GpuTime) -> list[Loss]:
+    """What the time without computing went to, the longest first."""
     losses = [
-        _Loss("communication", time.communication_ns,
-              "nothing computes meanwhile: overlap it with kernels (buckets, another stream), or "
-              "communicate less"),
-        _Loss("copies", time.copies_ns,
-              "no kernel runs meanwhile: copy less, or beside kernels (pinned memory, another "
-              "stream)"),
+        Loss("communication", time.communication_ns,
+             "nothing computes meanwhile: overlap it with kernels (buckets, another stream), or "
+             "communicate less"),
+        Loss("copies", time.copies_ns,
+             "no kernel runs meanwhile: copy less, or beside kernels (pinned memory, another "
+             "stream)"),
+        Loss("waits for an event", time.unproven_ns,
+             "the GPU may have worked for another process, so trace what it waited for, too: all "
+             "processes, or a longer time"),
+        Loss("waits for another GPU", time.of("waits for an event") - time.unproven_ns,
+             "let that one begin earlier, or this one do other work meanwhile"),
     ]  # fmt: skip
     for name, (causes, advice) in _OF_CAUSES.items():
-        losses.append(_Loss(name, time.of(*causes), advice))
-    unproven = time.unproven_ns
-    waited = time.of("waits for an event")
-    if unproven:
-        losses.append(
-            _Loss("waits for an event", unproven,
-                  "the GPU may have worked for another process, so trace what it waited for, too: "
-                  "all processes, or a longer time")
-        )  # fmt: skip
-    losses.append(
-        _Loss("waits for an event", waited - unproven,
-              "it waits for another GPU: let that one begin earlier, or this one do other work "
-              "meanwhile")
-    )  # fmt: skip
-    return [loss for loss in losses if loss.ns > 0]
+        parts = [part for part in time.idle if part.cause in causes]
+        place = next((text for text in map(most, parts) if text), "")
+        losses.append(Loss(name, sum(part.ns for part in parts), advice, place))
+    return sorted((loss for loss in losses if loss.ns > 0), key=lambda loss: -loss.ns)
 
 
 def _share(ns: int, time: GpuTime) -> str:

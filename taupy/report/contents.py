@@ -185,7 +185,9 @@ def _overview(answer: Report, forest: Forest, of_phases: Sequence[View]) -> list
     parts = [_finding(number, finding) for number, finding in enumerate(findings, 1)]
     if not findings:
         parts = [Part(lines=["no findings of the kinds that docs/report.md lists"])]
+    lines = [line for both in answer.gpu_times for line in both]
     return [
+        *([Part("Why the GPU did not compute", lines)] if lines else []),
         *_places(answer),
         *([Part("What the ranks say", answer.ranks)] if answer.ranks else []),
         Part("What to do"),

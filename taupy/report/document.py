@@ -41,6 +41,7 @@ def document(report: Report) -> dict[str, Any]:
             {"phase": phase.kind, "time_ns": phase.ns, "share": phase.share}
             for phase in report.phases
         ],
+        "gpu_times": [{"why": why, "what": what} for why, what in report.gpu_times],
         "ranks": list(report.ranks),
         "places": [
             dict(zip(names, cells, strict=True))

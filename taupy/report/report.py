@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from taupy.analysis.findings import Judgement, judged
 from taupy.analysis.findings.health import remarks
 from taupy.analysis.findings.trial import Trial
+from taupy.analysis.gpu_conclusion import sentences
 from taupy.answers import places
 from taupy.answers.answer import module
 from taupy.answers.places import GroupPlaces
@@ -50,6 +51,7 @@ class Report:
         cpu_ns: CPU time of the host's threads; None if it was not measured.
         runnable_ns: how long that thread waited for a processor that waited longest, if for more
             than a tenth of its time; sampled.
+        gpu_times: for each GPU with a trace, why it did not compute all the time, and what to do.
     """
 
     trial: TrialRow
@@ -69,6 +71,7 @@ class Report:
     database: str = ""
     cpu_ns: float | None = None
     runnable_ns: float = 0.0
+    gpu_times: Sequence[tuple[str, str]] = ()
 
 
 _BUSY = 0.1
@@ -105,6 +108,7 @@ def report(db: ProfileDB, trial: TrialRow, selector: str = "", database: str = "
         database=database,
         cpu_ns=sum(of_findings.cpu_ns.values()) if of_findings.cpu_ns else None,
         runnable_ns=_runnable_ns(of_findings),
+        gpu_times=_gpu_times(of_findings),
     )
 
 
@@ -117,6 +121,18 @@ def _runnable_ns(trial: Trial) -> float:
          if seen.get(STATES[1], 0) > _BUSY * sum(seen.values())),
         default=0.0,
     )  # fmt: skip
+
+
+def _gpu_times(trial: Trial) -> list[tuple[str, str]]:
+    """Two sentences on each GPU, on the one that computes the smallest share of its time first."""
+    times = sorted(
+        trial.gpu_times().items(), key=lambda pair: pair[1].compute_ns / max(1, pair[1].span_ns)
+    )
+    is_one = len({node for (node, _), _ in times}) == 1
+    return [
+        sentences(f"GPU {context - 1}" + ("" if is_one else f" of node {node}"), time)
+        for (node, context), time in times
+    ]
 
 
 def _ranks(db: ProfileDB, trial: int, facts: Mapping[int, Mapping[str, str]]) -> Sequence[str]:

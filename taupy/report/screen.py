@@ -65,16 +65,19 @@ def text(report: Report, width: int = WIDTH, height: int = HEIGHT) -> str:
         width: 0 for no limit.
     """
     width = width or WIDTH
+    of_gpus = [*_gpu_times(report, width)]
     for detail in _DETAILS:
         lines = [
             *_what_ran(report), *_health(report, width), "",
+            *of_gpus,
             *_phases(report, width, detail.bars),
             *_places(report, width, detail),
             *_ranks(report, width, detail.advice),
             *_findings(report, width, detail.advice),
         ]  # fmt: skip
         end = [*_end(report)]
-        if len(lines) + len(end) <= height:
+        # What GPUs did comes on top of a screen: findings keep their numbers and their advice.
+        if len(lines) + len(end) - len(of_gpus) <= height:
             break
     # Commands that are named at the end are to be copied, so they are not cut.
     shown = [*(_cut(line, width) for line in lines), *map(visible, end)]
@@ -112,6 +115,18 @@ def _health(report: Report, width: int) -> Iterator[str]:
         yield f"  note: {what}{remark.replace(chr(10), '; ')}"
     if len(remarks) > _REMARKS:
         yield f"  note: {several(len(remarks) - _REMARKS, 'more note')}: taupy trials show"
+
+
+def _gpu_times(report: Report, width: int) -> Iterator[str]:
+    """Why the GPU that computes least did not compute all the time, and what to do."""
+    for why, what in report.gpu_times[:1]:
+        yield from _wrapped(why, width, "", "  ")
+        yield from _wrapped(what, width, "  so: ", "    ")
+    if len(report.gpu_times) > 1:
+        more = several(len(report.gpu_times) - 1, "more GPU")
+        yield f"  {more}: taupy kernels --activity, or --json"
+    if report.gpu_times:
+        yield ""
 
 
 def _phases(report: Report, width: int, bars: bool) -> Iterator[str]:

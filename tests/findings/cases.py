@@ -124,11 +124,12 @@ LOOK_ALIKES = {
     COPIES: ("well_fed", "read_when_ready"),
     TINY: ("graph_replay", "python_ahead"),
     "host slower than GPU": ("python_ahead", "well_fed"),
+    "idle GPU": ("reduces_beside_products", "warm_up_at_the_start"),
     "kernels without flop": ("memory_from_a_pool", "old_and_narrow"),
     "tensor cores unused": ("old_and_narrow", "products_of_vectors"),
 }
 """Healthy programs and trainings that look like a fault of that kind. What looks like the others is
 in the modules of their tests."""
 
-WITHOUT_ADVICE = (DATA, "regression", "step time")
+WITHOUT_ADVICE = (DATA, "idle GPU", "regression", "step time")
 """Kinds whose advice nobody has tried in two programs: they say what was measured."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from taupy.model.gpu_time import TIME, GpuTime, Idle
 from taupy.model.profile import Profile
 from tests.findings.gpu_faults import (
     ALONE,
@@ -129,7 +130,41 @@ def loader_keeps_up() -> Profile:
     )  # fmt: skip
 
 
+def _traced(time: GpuTime) -> Profile:
+    """A training whose GPU's time is known."""
+    return training(
+        part("step", FORWARD, own=us(900), calls=[
+            api(LAUNCH, 80, us(5), kernel(TENSOR, 80, us(150)))]),
+        part("step", "log_loss", calls=[api(SYNC, 1, us(10_000))]),
+        node_metadata={0: {f"{TIME}1": time.text()}},
+    )  # fmt: skip
+
+
+def reduces_beside_products() -> Profile:
+    """Half of the time gradients are reduced, but products run meanwhile."""
+    between = Idle("between kernels", int(ms(50)), 4_000, int(us(2)), (("cudaLaunchKernel", 1),))
+    return _traced(GpuTime(int(ms(2_350)), int(ms(40)), int(ms(10)), (between,), "slices"))
+
+
+def warm_up_at_the_start() -> Profile:
+    """Code is loaded and memory allocated once, in a twentieth of the trace each."""
+    once = (
+        Idle("memory allocation", int(ms(130)), 3, int(ms(40)), (("cudaMalloc", 1),)),
+        Idle("long launch call", int(ms(100)), 9, int(ms(19)), (("cudaLaunchKernel", 1),)),
+    )
+    return _traced(GpuTime(int(ms(2_390)), 0, int(ms(10)), once, "slices"))
+
+
 HEALTHY = (
-    *(well_fed, even_ranks, graph_replay, python_ahead, read_when_ready, memory_from_a_pool),
+    *(
+        well_fed,
+        even_ranks,
+        graph_replay,
+        python_ahead,
+        read_when_ready,
+        memory_from_a_pool,
+        reduces_beside_products,
+        warm_up_at_the_start,
+    ),
     *(old_and_narrow, products_of_vectors, loader_keeps_up),
 )

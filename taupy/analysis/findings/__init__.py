@@ -16,6 +16,7 @@ from taupy.analysis.findings import (
     element_loops,
     growing_history,
     host_bound,
+    idle_gpu,
     imbalance,
     imports,
     kernel_code,
@@ -32,7 +33,7 @@ from taupy.analysis.findings import (
     without_flop,
 )
 from taupy.analysis.findings.health import partial
-from taupy.analysis.findings.limits import LEAST_NS, LEAST_SHARE
+from taupy.analysis.findings.limits import least
 from taupy.analysis.findings.trial import Trial
 from taupy.model.finding import Abstention, Finding
 
@@ -48,7 +49,16 @@ class Rule(Protocol):
 
 
 RULES: tuple[Rule, ...] = (
-    *(data_wait, host_bound, synchronisation, copies, tiny_kernels, without_flop, tensor_cores),
+    *(
+        data_wait,
+        host_bound,
+        idle_gpu,
+        synchronisation,
+        copies,
+        tiny_kernels,
+        without_flop,
+        tensor_cores,
+    ),
     kernel_code,
     *(
         imbalance,
@@ -85,7 +95,7 @@ def judged(trial: Trial) -> Judgement:
             if isinstance(result, Abstention):
                 abstentions.append(result)
                 continue
-            if result.saved_bytes or result.saved_ns >= max(LEAST_NS, LEAST_SHARE * trial.wall_ns):
+            if result.saved_bytes or result.saved_ns >= least(trial):
                 findings.append(result)
     findings.sort(
         key=lambda result: (-result.saved_ns, -result.saved_bytes, result.kind, result.sentence)

@@ -23,14 +23,17 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from math import inf
 from typing import NamedTuple
 
 from taupy.analysis.findings.calls import Calls, Sum, around, phase, place
 from taupy.analysis.findings.health import is_counted
 from taupy.analysis.findings.trial import Trial
+from taupy.analysis.gpu_conclusion import causes
 from taupy.analysis.known_routines import is_wait as is_library_wait
 from taupy.catalog import gpu_calls
 from taupy.model.gpu_rows import launched_times
+from taupy.model.gpu_time import Cause, GpuTime
 from taupy.model.question import LAUNCHES, Question
 from taupy.model.rows import ThreadRow, TimerRow
 from taupy.model.table import Table
@@ -108,6 +111,13 @@ def is_allocation(timer: TimerRow) -> bool:
 def is_launch(timer: TimerRow) -> bool:
     return is_call(timer) and gpu_calls.launches(timer.short_name)
 
+
+_OF_THE_HOST: tuple[Cause, ...] = (
+    "host", "nothing recorded on the host", "launch latency", "synchronisation", "data loading",
+    "launch not seen",
+)  # fmt: skip
+"""Causes of idle time that a faster host may shorten. A wait for the GPU hides what comes after it;
+launches that were not seen may have been late."""
 
 _MOST, _ONCE = 0.9, 2
 """A loop has this share of a thread's launches; what is called up to twice is not repeated."""
@@ -315,7 +325,7 @@ class GpuClock:
     @property
     def host_bound_ns(self) -> float:
         """Lower bound of the idle time that nothing of this fills."""
-        return max(0.0, self.idle_ns - self.filled_ns)
+        return max(0.0, min(self.idle_ns - self.filled_ns, self.host_caused_ns))
 
     @property
     def host_ns(self) -> float:
@@ -345,6 +355,25 @@ class GpuClock:
         waits = (row for row in calls.rows(is_wait) if calls.thread[row] in others)
         waited = sum(map(self._beyond, others)) + sum(calls.inclusive[row] for row in waits)
         return min(self.host_calls(phase("backward")).ns, waited)
+
+    @cached_property
+    def time(self) -> GpuTime | None:
+        """What the GPU's time went to in the whole trace; None without one."""
+        return self.trial.gpu_times().get(self.device)
+
+    @property
+    def why_idle(self) -> str:
+        """The causes of its idle time in the whole trace, in brackets; "" without one."""
+        return f" ({causes(self.time)})" if self.time is not None and self.time.idle else ""
+
+    @property
+    def host_caused_ns(self) -> float:
+        """Upper bound of the time that a faster host saves, as far as a trace tells: what it did
+        between works, and what lies before the first and after the last."""
+        if self.time is None:
+            return inf
+        outside = max(0.0, self.trial.wall_ns - self.time.span_ns)
+        return outside + self.time.of(*_OF_THE_HOST)
 
     @property
     def idle_ns(self) -> float:

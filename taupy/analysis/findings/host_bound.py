@@ -39,12 +39,12 @@ def find(trial: Trial) -> Iterator[Finding]:
         return  # apart from data, checkpoints and waits, the host keeps up
     if python < LEAST_IDLE * clock.wall_ns:
         return  # what leaves the GPU idle is something else
-    saved = clock.saved_ns(host=python)
+    saved = min(clock.saved_ns(host=python), clock.host_caused_ns)
     yield Finding(
         KIND,
         f"the GPU is idle for {'' if clock.exact else 'at least '}{duration(clock.idle_ns)}, "
-        f"{percent(100 * clock.idle_ns / clock.wall_ns)} % of {clock.where}, while the "
-        f"host runs Python for {duration(python)}{_largest(trial, clock, others, python)}",
+        f"{percent(100 * clock.idle_ns / clock.wall_ns)} % of {clock.where}{clock.why_idle}, while "
+        f"the host runs Python for {duration(python)}{_largest(trial, clock, others, python)}",
         saved_ns=saved,
         wall_ns=trial.wall_ns,
         evidence=(trial.evidence(("timer",), (Condition("thread", (_text(clock),)), HOST)),),

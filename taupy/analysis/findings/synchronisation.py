@@ -43,7 +43,7 @@ def find(trial: Trial) -> Iterator[Finding]:
             KIND,
             f"the host {what} {count(waits.calls)} times for {duration(waits.ns)}, from "
             f"{several(len(places), 'place')}{largest_part(place(most), places[most], waits.ns)}; "
-            f"afterwards the GPU is idle, for {duration(clock.idle_ns)} in all",
+            f"afterwards the GPU is idle, for {duration(clock.idle_ns)} in all{clock.why_idle}",
             saved_ns=saved,
             wall_ns=trial.wall_ns,
             evidence=(trial.evidence(("callpath", "timer"), (Condition("timer", names), HOST)),),

@@ -13,6 +13,7 @@ from taupy.analysis.own_code import owners
 from taupy.model.collectives import THREAD_NAME
 from taupy.model.finding import Cell, Evidence
 from taupy.model.gpu import Device
+from taupy.model.gpu_time import GpuTime
 from taupy.model.names import is_library
 from taupy.model.profile import Steps
 from taupy.model.question import EVENTS, Condition, Question, Value
@@ -50,6 +51,8 @@ class Trial:
         advice: a kernel's full name -> advice from its stored code.
         union_ns: node and context of a GPU -> the time in which any of its streams worked, where
             that is known.
+        gpu_times: node and context of a GPU -> what its time went to, if it was traced.
+        is_capture: whether another tool recorded it, mostly a part of a run.
         selector: how commands name it, with ` --db FILE` if that is not the default one.
     """
 
@@ -67,6 +70,8 @@ class Trial:
     source: Callable[[TimerRow], str | None] = lambda timer: None
     advice: Mapping[str, Sequence[Advice]] = field(default_factory=dict)
     union_ns: Callable[[], Mapping[tuple[int, int], int]] = dict
+    gpu_times: Callable[[], Mapping[tuple[int, int], GpuTime]] = dict
+    is_capture: bool = False
     selector: str = ""
 
     @cached_property

@@ -310,13 +310,13 @@ def gpu(compute=0, communication=0, copies=0, **idle) -> GpuTime:
 @pytest.mark.parametrize(
     ("time", "why", "what"),
     [
-        (gpu(31, 56), "56.0 ms (64.4 %) only communicating, and was never idle",
+        (gpu(31, 56), "56.0 ms (64.4 %) only communicating, and always had work",
          "at most 64.4 % to gain from communication: nothing computes meanwhile: overlap it"),
         (gpu(22, 0, 940, launch=2), "940 ms (97.5 %) only copying; it was idle for 2.00 ms",
          "at most 97.5 % to gain from copies: no kernel runs meanwhile: copy less"),
-        (gpu(1, host=11), "idle for 11.0 ms (91.7 %): host 11.0 ms (most in f)",
+        (gpu(1, host=11), "idle for 11.0 ms (91.7 %): host 11.0 ms (most of it in f)",
          "at most 91.7 % to gain from the host: the host is too slow for the GPU"),
-        (gpu(50, data=491), "idle for 491 ms (90.8 %): data loading 491 ms (most in f)",
+        (gpu(50, data=491), "idle for 491 ms (90.8 %): data loading 491 ms (most of it in f)",
          "at most 90.8 % to gain from data loading: the next batch was not ready"),
         (gpu(7, waits=493), "for 493 ms it waited for an event of work that the trace does not "
          "have: whether it was idle then is not proven",

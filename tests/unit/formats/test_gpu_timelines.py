@@ -185,3 +185,72 @@ def test_a_blocking_copy_waits_as_a_synchronisation_does(report, wait):
     text = " ".join(report(*events).split())
     assert "synchronisation, at most 39.6 ms (49.5 %)" in text
     assert "the host waits for the GPU 40 times for 39.6 ms" in text
+
+
+def collective(start, end, number):
+    return made.kernel("ncclDevKernel_AllReduce_Sum_f32(x)", start, end, number, stream=20)
+
+
+def work(how):
+    """A kernel of 1 ms, and after it 9 ms of something else, 40 times; one call each."""
+    yield main(400 * MS)
+    for n in range(40):
+        at = n * 10 * MS + 20_000
+        yield launch(at - 15_000, 2 * n)
+        yield launch(at - 4_000, 2 * n + 1, took=1_000)
+        yield made.kernel("gemm", at, at + MS, 2 * n)
+        yield how(at + MS, at + 9_900_000, 2 * n + 1)
+
+
+def copied(start, end, number):
+    place = {"device": 0, "context": 1, "stream": 9}
+    return made.slice_("gpu_memcpy", "Memcpy HtoD (Pinned -> Device)", start, end, 9, 0,
+                       correlation=number, **place)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("how", "said"),
+    [(collective, "GPU 0 of node 0 only communicates for 356 ms"),
+     (copied, "GPU 0 of node 0 only copies for 356 ms")],
+)  # fmt: skip
+def test_a_gpu_that_only_communicates_or_copies_is_found(report, how, said):
+    """Seen in public traces: 55.6 of 86.6 ms on eight MI300, 940.5 of 969.4 on two H100."""
+    text = " ".join(report(*work(how)).split())
+    assert f"1. idle GPU, at most 356 ms (89.0 %): {said}" in text
+    assert "no findings" not in text
+
+
+def test_a_trace_of_one_step_of_a_few_milliseconds_is_judged(report):
+    """Nothing is repeated, and all of it takes less than the start of an interpreter."""
+    events = [main(4 * MS)]
+    for n in range(30):
+        at = n * 100_000 + 10_000
+        name = f"aten::op{n}"
+        events += [made.slice_("cpu_op", name, at, at + 90_000), launch(at + 60_000, n),
+                   made.kernel(f"k{n}", at + 72_000, at + 80_000, n)]  # fmt: skip
+    text = " ".join(report(*events).split())
+    assert "it was idle for 2.67 ms (91.7 %): host" in text
+    assert "idle GPU, at most 2.67 ms" in text or "host slower than GPU" in text
+
+
+def test_a_wait_for_work_outside_the_trace_is_no_verdict(report):
+    """Seen in a trace of sglang: 493 ms behind hipStreamWaitEvent, most of the trace."""
+    text = report(
+        main(500 * MS), launch(10_000, 1), made.kernel("first", 20_000, 100_000, 1),
+        launch(110_000, 0, "hipStreamWaitEvent"), launch(120_000, 2, "hipLaunchKernel"),
+        made.kernel("second", 493 * MS, 499 * MS, 2),
+    )  # fmt: skip
+    text = " ".join(text.split())
+    assert "whether it was idle then is not proven" in text
+    assert "1. " not in text and "rules gave no verdict" in text
+
+
+@pytest.mark.parametrize("call", ["cudaFree", "hipMalloc", "cuModuleLoadData"])
+def test_allocation_and_loading_of_code_are_found(report, call):
+    """Seen in a trace of AlexNet: cudaFree and cudaMalloc took 8.5 of 12.9 s, loading code 3.1."""
+    events = [main(100 * MS), launch(10_000, 1), made.kernel("first", 20_000, 100_000, 1),
+              launch(200_000, 0, call, 80 * MS), launch(81 * MS, 2),
+              made.kernel("second", 81 * MS + 20_000, 99 * MS, 2)]  # fmt: skip
+    text = " ".join(report(*events).split())
+    assert "idle GPU, at most 80.0 ms (80.0 %): GPU 0 of node 0 is idle while" in text
+    assert f"most of it in {call}" in text
