@@ -23,6 +23,7 @@ import pytest
 
 from taupy.catalog.datasheets import datasheet
 from taupy.model.gpu import NO_OWNER
+from taupy.model.gpu_time import CAUSES, slug
 from taupy.profiledb.database import ProfileDB
 from tests.gpu import pack
 from tests.gpu.comparison import of_profile, share_with_owner, stored
@@ -52,8 +53,6 @@ class Kept(NamedTuple):
 @pytest.fixture(scope="module")
 def dry(played_gpu, tmp_path_factory) -> Path:
     """Both calls of `half_hour.sh --dry --pair`, packed."""
-    if "--operators" not in taupy("run", "--help").stdout:
-        pytest.skip("`taupy run --operators` is not there yet")
     folder = tmp_path_factory.mktemp("dry")
     python = folder / "python"  # the tests' own build is left alone
     python.write_text(
@@ -232,6 +231,21 @@ def test_what_was_planned_is_in_the_trace(kept, kind):
 
 def of_gpu(kept: Kept, kind: str, trial: str):
     return stored(kept.database.parent / f"{kind}.db", trial)
+
+
+@pytest.mark.parametrize("gpu", ["H100", "H200"])
+def test_idle_time_has_the_planned_causes_and_adds_up(kept, gpu):
+    (row,) = view(
+        kept, "GPU ACTIVITY", "kernels", "--activity", f"two_gpus-trace,gpu={gpu}"
+    )["rows"]  # fmt: skip
+    parts = ("compute", "communication_only", "copies_only", "idle")
+    assert sum(row[f"{part}_ns"] for part in parts) == row["span_ns"]
+    causes = {cause: row[f"idle_{slug(cause)}_ns"] for cause in CAUSES}
+    assert sum(causes.values()) == row["idle_ns"]
+    for planned in two_gpus.PLAN:
+        copies = planned.cause == "copies only"
+        found = row["copies_only_ns"] if copies else causes[planned.cause]
+        assert found > 0 and found >= planned.at_least_ns, planned
 
 
 @pytest.mark.parametrize("kind", GPUS)

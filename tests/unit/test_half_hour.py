@@ -17,7 +17,6 @@ from tests.fake_gpu import PRELUDE
 from tests.gpu.comparison import stored
 from tests.gpu.expected import copied, counted, ended, jitted
 from tests.gpu.programs import gemms, jax_steps
-from tests.in_process import taupy
 
 SCRIPT = Path(__file__).parents[1] / "gpu" / "half_hour.sh"
 STEPS = {
@@ -106,8 +105,6 @@ def test_with_a_real_python_each_step_says_what_is_missing(number, tmp_path):
         f'exec "{sys.executable}" "$@"\n'
     )
     python.chmod(0o755)
-    if number.startswith("pair-") and "--operators" not in taupy("run", "--help").stdout:
-        pytest.skip("`taupy run --operators` is not there yet")
     done = call(number, tmp_path, PYTHON=str(python), HOME=str(tmp_path))
     assert done.returncode == 0, done.stderr
     files = kept(number, tmp_path)
