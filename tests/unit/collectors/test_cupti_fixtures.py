@@ -15,8 +15,10 @@ from pathlib import Path
 
 import pytest
 
+from taupy.analysis import gpu_idle
 from taupy.collectors.cupti_errors import cupti_version
 from taupy.collectors.gpu_layout import KERNEL
+from taupy.model import gpu_time
 from taupy.model.invariants import check
 from taupy.model.kernel_names import demangled
 from taupy.model.profile import Timer
@@ -253,6 +255,19 @@ def test_operators_and_owners_of_the_rebuilt_profile_are_those_of_the_trial(
     assert sum(again.values()) == sum(
         launch.time_ns for measured in profile.threads for launch in measured.launches
     )
+
+
+@pytest.mark.slow
+def test_causes_of_idle_time_are_those_of_the_trial(collector, played_record, tmp_path):
+    """The sleep, the batch, the allocation and the code that is loaded, from the buffers."""
+    profile = rebuilt(collector, tmp_path, read_fixture(played_record), calls.read(played_record))
+    gpu_idle.note(profile)
+    name = f"{gpu_time.TIME}1"
+    found = gpu_time.parsed(profile.node_metadata[0][name])
+    trial = stored(played_record / "recorded.db", "recorded")
+    assert found == gpu_time.parsed(trial.node_metadata[0][name])
+    assert found.of("host") >= 20_000_000 and found.of("data loading") >= 30_000_000
+    assert found.of("memory allocation") > 0 and found.of("loading code") > 0
 
 
 def gpu_times(db, trial):
