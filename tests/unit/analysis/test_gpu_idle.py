@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from time import process_time
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -357,3 +358,24 @@ def test_nsys_tells_the_kind_of_memory_apart(tmp_path, kind, cause):
     file.db.commit()
     (time,) = gpu_times(tmp_path / "a.sqlite").values()
     assert {part.cause: part.ns // US for part in time.idle} == {cause: 350, "launch latency": 15}
+
+
+@pytest.mark.slow
+def test_the_causes_are_a_small_part_of_an_import(tmp_path, monkeypatch):
+    """Of a trace in which nearly each work follows a gap: some 7 % of the CPU time."""
+    path = made.written(tmp_path / "t.json", made.steps(1_000))
+    spent = []
+    note = gpu_idle.note
+
+    def timed(*given):
+        begin = process_time()
+        note(*given)
+        spent.append(process_time() - begin)
+
+    monkeypatch.setattr(gpu_idle, "note", timed)
+    whole = []
+    for _ in range(3):
+        begin = process_time()
+        gpu_times(path)
+        whole.append(process_time() - begin)
+    assert min(spent) < 0.15 * min(whole)
