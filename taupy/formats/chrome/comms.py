@@ -41,6 +41,7 @@ class Comms:
         self._ranges: list[tuple[int, int, int | None, str, str]] = []
         self._steps: dict[ThreadKey, list[tuple[int, int, int]]] = {}
         self.linked: set[int] = set()
+        self.notes: list[str] = []
 
     def host_slice(
         self, key: ThreadKey, name: str, start: int, duration: int, args: dict[str, Any]
@@ -72,6 +73,10 @@ class Comms:
         for key, numbered in self._steps.items():
             place = host.place_of(key)
             if place in by_place:
+                if len({number for number, _, _ in numbered}) < len(numbered):
+                    in_time = sorted(numbered, key=lambda step: step[1])
+                    numbered = [(at, *step[1:]) for at, step in enumerate(in_time, 1)]
+                    self.notes.append("numbers of steps occur again: they are numbered by time")
                 moved = [(number, base_ns + start, time) for number, start, time in numbered]
                 by_place[place].steps.append(training(moved))
 

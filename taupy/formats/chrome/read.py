@@ -429,7 +429,7 @@ class TraceReader:
         open_ones = sum(map(len, self._asynchronous.values()))
         if open_ones:
             notes.append(f"omitted: {open_ones} asynchronous slices without an end")
-        return notes + host.notes + self.gpu.notes + self._counted.notes
+        return notes + host.notes + self.gpu.notes + self._counted.notes + self._comms.notes
 
 
 def _hashable(*parts: Any) -> bool:

@@ -58,7 +58,7 @@ def steps(count: int) -> Iterator[dict]:
         at = n * 15_000
         yield slice_(
             "user_annotation",
-            f"ProfilerStep#{n % 10}",
+            f"ProfilerStep#{n}",
             at,
             at + 14_000,
             **{"External id": 9 * n + 1},

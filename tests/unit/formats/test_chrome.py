@@ -22,6 +22,8 @@ from taupy.formats.slices import Timeline
 from taupy.model import invariants
 from taupy.model.gpu import Activity
 from taupy.model.progress import SILENT
+from taupy.profiledb.database import ProfileDB
+from taupy.profiledb.writer import add_profile
 from tests import builders
 from tests.growth import is_linear
 from tests.unit.formats import chrome_files as made
@@ -145,6 +147,18 @@ def test_without_correlation_the_operator_owns_a_kernel_and_else_the_arrow(tmp_p
     assert stream["aten::add > k2"] == (1, 100, 100)
     assert stream["(launched from an unknown place) > k3"] == (1, 100, 100)
     assert "1 GPU activities have no launching call" in notes(profile)
+
+
+def test_steps_whose_numbers_occur_again_are_numbered_by_time(tmp_path):
+    """A program that profiles twice begins again with ProfilerStep#0, in one trace."""
+    again = [event | {"ts": event["ts"] + 1000} for event in made.steps(4) if event["ph"] == "X"]
+    profile = trace(tmp_path, *made.steps(8), *again)
+    (steps,) = profile.threads[0].steps
+    assert [*steps.number] == [*range(1, 13)]
+    assert "numbers of steps occur again" in notes(profile)
+    with ProfileDB.open(tmp_path / "t.db", create=True, readonly=False) as db:
+        profile.uuid = builders.UUID.format(1)
+        assert add_profile(db, profile)
 
 
 def test_a_wait_is_an_event_of_the_call_that_waited(tmp_path):
