@@ -51,6 +51,7 @@ from taupy.record.gpus import (
 )
 from taupy.record.host_health import HEALTH
 from taupy.record.host_profile import HostPlaces, assign_nodes, profile_of
+from taupy.record.lines import add_lines, add_texts
 from taupy.record.looks import add_looks, add_series
 from taupy.record.nccl_part import SUFFIX as NCCL_SUFFIX
 from taupy.record.nccl_part import add_nccl
@@ -58,7 +59,7 @@ from taupy.record.part_data import Part
 from taupy.record.part_files import FOLDED, PART_SUFFIXES
 from taupy.record.part_masking import masked_copy
 from taupy.record.source_files import read_sources
-from taupy.state import heartbeat, looks, rescue, sqlite, values
+from taupy.state import heartbeat, lines, looks, rescue, sqlite, values
 from taupy.state.folder import File, Folder, Untrusted
 from taupy.state.shape import fits
 
@@ -75,6 +76,7 @@ _KEPT_NAMES = (
     "sampled",
     heartbeat.NAME,
     *looks.FILES,
+    *lines.FILES,
     FACTS,
 )
 _OF_THE_STORER = ("storer_argv", "spill_prefix", "trust_folder")
@@ -297,6 +299,7 @@ def _profile(run: _Run, nodes: dict[int, Part]) -> tuple[Profile, Mapping[str, s
     profile.metadata.update(lost)
     add_losses(profile, run.collected.lost)
     add_series(run.folder, profile, nodes)
+    add_lines(run.folder, profile, places, run.settings)
     profile.metadata.update(unread)
     if profile.exit_code is None:
         profile.exit_code = run.settings.ending
@@ -314,6 +317,7 @@ def _profile(run: _Run, nodes: dict[int, Part]) -> tuple[Profile, Mapping[str, s
     if run.facts is None:  # paths of another machine are not looked up here
         masking = masking_of(run.folder, run.settings)
         profile.sources = read_sources(profile, run.settings, masking)
+        add_texts(profile, masking)
     return profile, facts, done
 
 

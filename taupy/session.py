@@ -28,7 +28,7 @@ from taupy.instrument.runfolder import (
     state_folders,
     write_settings,
 )
-from taupy.state import heartbeat, looks, values
+from taupy.state import heartbeat, lines, looks, values
 from taupy.state.folder import BESIDE, Folder, Untrusted, open_any, open_run
 from taupy.state.shape import fits
 
@@ -211,5 +211,5 @@ def _remove_abandoned(database: str) -> None:
 
 def _is_unmade(folder: Folder) -> bool:
     """Whether the folder has only files that precede the run's settings, such as the watch's."""
-    of_the_watch = {heartbeat.NAME, heartbeat.SEEN, looks.MEMORY, looks.PEAKS, looks.THREADS}
+    of_the_watch = {heartbeat.NAME, heartbeat.SEEN, *looks.FILES, *lines.FILES}
     return set(folder.names()) <= {"lock", "room", "run.new", *of_the_watch}

@@ -25,6 +25,7 @@ from taupy.model.profile import (
     TIME,
     UNKNOWN,
     CallTree,
+    LineTime,
     Metric,
     Profile,
     Samples,
@@ -420,6 +421,16 @@ def steps(times: list[int], kind: StepKind = "training") -> Steps:
                   "run_delay": array("d", [*[math.nan] * (len(times) - 1), 1000])})  # fmt: skip
 
 
+def line_times(timer: int = 0, callee: int | None = None) -> list[LineTime]:
+    """Two lines of a routine, of which one waits, too, and was also seen too rarely."""
+    return [
+        LineTime(timer, callee, 3, 3, 4, 20, "cpu", 60, 600, 6000, 600_000.0, 11, -12),
+        LineTime(timer, None, 4, 5, -1, -1, "cpu", 25, 250, 2500, 250_000.0),
+        LineTime(timer, None, 3, 3, 4, 20, "wait", 15, 150, 1500, 150_000.0, 11, -12),
+        LineTime(timer, None, 9, 9, 0, 1, "gil", 2, 20, 200, 20_000.0),
+    ]
+
+
 def collectives(
     asked_ns: Sequence[int], ended_ns: Sequence[int], *, row: int = 0, name: str = "0", **more: Any
 ) -> Collectives:
@@ -500,4 +511,12 @@ def _canonical_thread(measured: ThreadProfile, place: Callable[[int], int]) -> T
         [replace(launch, row=moved[launch.row]) for launch in measured.launches],
         [activity._replace(row=moved[activity.row]) for activity in measured.activities],
         sorted(measured.samples, key=lambda sample: (sample.name, sample.unit)),
+        lines=[
+            replace(
+                line,
+                timer=place(line.timer),
+                callee=None if line.callee is None else place(line.callee),
+            )
+            for line in measured.lines
+        ],
     )

@@ -101,8 +101,9 @@ static int walk_frames(Walk *walk, uint64_t frame, RemoteStop *stop, void *conte
         int is_inside = frame > walk->base && frame - walk->base <= last;
         if (is_inside)
             at = walk->stack + (frame - walk->base);
-        else if (++reads > READS_AT_MOST ||
-                 remote_bytes(walk->thread, frame, apart, layout->frame_size) != 0)
+        else if (reads++ == READS_AT_MOST)
+            break;
+        else if (remote_bytes(walk->thread, frame, apart, layout->frame_size) != 0)
             return 0; /* of a generator, or in an older chunk */
         unsigned owner = (unsigned char)at[layout->frame_owner];
         int is_shim = layout->owner_shim != 0 && owner >= layout->owner_shim;
@@ -118,7 +119,7 @@ static int walk_frames(Walk *walk, uint64_t frame, RemoteStop *stop, void *conte
         }
         frame = word_at(at, layout->frame_previous);
     }
-    return 1; /* a deep recursion of libraries: the innermost are there */
+    return 1; /* a deep recursion: the innermost are there */
 }
 
 enum RemoteResult remote_look(RemoteThread *thread, RemoteStop *stop, void *context,

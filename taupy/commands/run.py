@@ -98,7 +98,7 @@ def run(args: argparse.Namespace) -> int:
             from taupy.collectors import nvml
 
             nvml.begin(folder, settings.root_pid, settings.root_start)
-        _watch(wants_watch, folder, settings)
+        _watch(wants_watch, _is_wanted(args.lines, "lines"), folder, settings)
         launch.execute(folder, settings)
     except OSError as problem:
         raise TaupyError(f"{sys.executable} cannot be executed: {problem}") from None
@@ -146,13 +146,17 @@ def _if_unwatched(wants_watch: bool, settings: Any) -> str | None:
     return None
 
 
-def _watch(wanted: bool, folder: Any, settings: Any) -> None:
-    """Start the watch; if it does not run, the trial's metadata says why."""
+def _watch(wanted: bool, lines: bool | None, folder: Any, settings: Any) -> None:
+    """Start the watch, which also looks at lines; if it does not, the trial's metadata says why."""
     why = "it was turned off"
     if wanted:
         from taupy.watch import start
 
-        why = start.begin(folder, settings.root_pid)
+        with_lines = lines and settings.engine == "native"
+        options = settings.engine_options if with_lines else None
+        why = start.begin(folder, settings.root_pid, options)
+    if not lines:
+        settings.metadata["taupy.lines"] = "none: they were turned off"
     if why:
         settings.metadata["taupy.watch"] = f"none: {why}"
 

@@ -227,6 +227,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "start a small process beside the program that sees when and how each process ends "
         "(default: yes)",
     )
+    options.add_switch_argument(
+        how,
+        "--lines",
+        "the watch also looks at which line each thread is in, 50 times a second, at no cost for "
+        "the program: `taupy lines` (default: yes)",
+    )
     how.add_argument("--quiet", "-q", action="store_true", help="print nothing")
     parser.add_argument("target", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
 

@@ -320,6 +320,41 @@ class OperatorInput(NamedTuple):
     gpu_ns: int
 
 
+@dataclass(frozen=True, slots=True)
+class LineTime:
+    """The time of a line of the program on one thread, in one state: an estimate.
+
+    The time of a routine, with what it calls of libraries and C functions, is exact; its division
+    among the routine's lines is estimated from looks.
+
+    Attributes:
+        timer: the routine that it is a line of, a position in `Profile.timers`.
+        callee: the library's routine that was innermost; None: no such routine ran.
+        line, end_line, column, end_column: the range of source text that was at work; lines from
+            1, columns in bytes from 0, -1 if they are unknown.
+        state: one of `taupy.state.lines.STATES`.
+        time_ns: its part of the routine's exact time.
+        seen_ns, squares: the time since the previous look, summed over its looks, and the sum of
+            their squares [ns2]. The standard error follows from them (`analysis/line_times.py`).
+        text_hash, context_hash: of its text, and of its text with the lines around it; None: the
+            source is unknown.
+    """
+
+    timer: int
+    callee: int | None
+    line: int
+    end_line: int
+    column: int
+    end_column: int
+    state: str
+    looks: int
+    time_ns: int
+    seen_ns: int
+    squares: float
+    text_hash: int | None = None
+    context_hash: int | None = None
+
+
 @dataclass(slots=True)
 class ThreadProfile:
     """Everything measured on one thread."""
@@ -334,6 +369,7 @@ class ThreadProfile:
     collectives: list[Collectives] = field(default_factory=list)  # one per communicator
     stretches: Stretches | None = None
     inputs: list[OperatorInput] = field(default_factory=list)
+    lines: list[LineTime] = field(default_factory=list)
 
 
 @dataclass(slots=True)

@@ -18,6 +18,7 @@ NAMES = (
     "match", "max_callpaths", "metrics", "pm_interval", "pm_sampling", "secrets", "sets", "source",
     "throttle", "throttle_calls", "throttle_usec", "trace", "trace_spans", "trust_files",
     "watch",
+    "lines",
 )  # fmt: skip
 """All settings."""
 

@@ -19,6 +19,7 @@ from taupy.profiledb.schema import (
     KERNEL_CODES,
     KERNEL_LAUNCHES,
     LAYERS,
+    LINES,
     MODULES,
     OPERATOR_INPUTS,
     SAMPLES,
@@ -93,8 +94,8 @@ def add_backward_passes(database: Any) -> None:
 
 
 def add_sources(database: Any) -> None:
-    """Version 11: source text of the program's own files; inputs of operators."""
-    for statement in (*SOURCES, *OPERATOR_INPUTS):
+    """Version 11: source text of the program's own files, times of lines; inputs of operators."""
+    for statement in (*SOURCES, *LINES, *OPERATOR_INPUTS):
         database.execute(statement)
 
 

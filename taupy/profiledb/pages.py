@@ -245,6 +245,7 @@ TABLES = {
     "device_fact": "Properties of a GPU.",
     "layer": "Layers of networks: parameters, shapes, operations.",
     "module": "Code that was loaded onto GPUs.",
+    "line": "Times of the program's lines, estimated from looks.",
     "source": "The program's own files: their text, deflated, if it was kept.",
     "step": "Iterations of trainings, with the time in each kind of phase.",
     "step_value": "What programs logged in steps.",

@@ -19,6 +19,7 @@ from taupy.profiledb import bulk, columns
 from taupy.profiledb.collectives import add_collectives, add_stretches
 from taupy.profiledb.flat_rows import FlatRows
 from taupy.profiledb.identity import callpath_ids
+from taupy.profiledb.lines import add_lines
 from taupy.profiledb.operator_inputs import add_inputs
 from taupy.profiledb.records import add_activities, add_launches, add_samples, add_user_events
 from taupy.profiledb.steps import add_steps
@@ -40,6 +41,7 @@ class PreparedThread:
     order: array[int]  # rows by call-path id, the order of the tables' keys
     flat: FlatRows
     is_wide: bool  # inserted as whole columns
+    of_profile: list[int]  # ids of its profile's timers
 
     @classmethod
     def of(cls, measured: ThreadProfile, timers: list[int]) -> PreparedThread:
@@ -73,6 +75,7 @@ class PreparedThread:
             order=order,
             flat=_flat(tree, timer_column, measured.thread.kind == "stream", is_wide),
             is_wide=is_wide,
+            of_profile=timers,
         )
 
     def add(self, connection: sqlite3.Connection, trial: int, metrics: dict[str, int]) -> None:
@@ -105,6 +108,7 @@ class PreparedThread:
         if measured.stretches is not None:
             add_stretches(connection, key, measured.stretches, self.callpaths)
         add_inputs(connection, key, measured.inputs, self.callpaths)
+        add_lines(connection, key, measured.lines, self.of_profile)
 
     def add_values(
         self, connection: sqlite3.Connection, trial: int, thread: int, metrics: dict[str, int]

@@ -22,6 +22,7 @@ from taupy.model.profile import (
 from taupy.profiledb.collectives import read_collectives, read_stretches
 from taupy.profiledb.database import ProfileDB, of_a_sound_file
 from taupy.profiledb.layers import layers_of
+from taupy.profiledb.lines import read_lines
 from taupy.profiledb.modules import modules_of
 from taupy.profiledb.operator_inputs import read_inputs
 from taupy.profiledb.records import (
@@ -112,6 +113,10 @@ def read_profile(db: ProfileDB, trial_id: int) -> Profile:
     for thread_id, stretches, callpaths in read_stretches(db, trial_id):
         stretches.row = array("q", (rows[thread_id][callpath] for callpath in callpaths))
         threads[thread_id].stretches = stretches
+    for thread_id, line in read_lines(db, trial_id):
+        callee = None if line.callee is None else position[line.callee]
+        here = replace(line, timer=position[line.timer], callee=callee)
+        threads[thread_id].lines.append(here)
     metadata: dict[str, str] = {}
     node_metadata: dict[int, dict[str, str]] = {}
     for node, name, value in db.rows(_METADATA, (trial_id,)):

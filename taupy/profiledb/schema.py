@@ -456,6 +456,32 @@ OPERATOR_INPUTS = (
 )
 """Additions of version 11, too."""
 
+LINES = (
+    # The time of a line of the program: part of the exact time of its routine and what that calls
+    # of libraries, divided by looks. Columns are -1 where they are unknown, callee_id is NULL where
+    # no library's routine ran. seen_ns and squares are sums over looks, for the standard error.
+    """CREATE TABLE line (
+        id INTEGER PRIMARY KEY,
+        trial_id INTEGER NOT NULL REFERENCES trial ON DELETE CASCADE,
+        thread_id INTEGER NOT NULL REFERENCES thread ON DELETE CASCADE,
+        timer_id INTEGER NOT NULL REFERENCES timer,
+        callee_id INTEGER REFERENCES timer,
+        line INTEGER NOT NULL,
+        end_line INTEGER NOT NULL,
+        start_column INTEGER NOT NULL,
+        end_column INTEGER NOT NULL,
+        state TEXT NOT NULL CHECK (state IN ('cpu', 'gil', 'lock', 'wait', 'disk')),
+        looks INTEGER NOT NULL,
+        time_ns INTEGER NOT NULL,
+        seen_ns INTEGER NOT NULL,
+        squares REAL NOT NULL,
+        text_hash INTEGER,
+        context_hash INTEGER
+    ) STRICT""",
+    "CREATE INDEX line_by_trial ON line (trial_id, thread_id)",
+)
+"""Additions of version 11, too."""
+
 MODULES = (
     # Code loaded onto GPUs. sha256 is as in kernel_code.module, "" if it was not hashed.
     """CREATE TABLE module (

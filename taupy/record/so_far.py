@@ -18,7 +18,8 @@ from taupy.record.endings import add_endings, count_until
 from taupy.record.gpu_part import SUFFIX as GPU_SUFFIX
 from taupy.record.host_health import HEALTH
 from taupy.record.host_part import peek_process
-from taupy.record.host_profile import assign_nodes, profile_of
+from taupy.record.host_profile import HostPlaces, assign_nodes, profile_of
+from taupy.record.lines import add_lines
 from taupy.record.looks import add_looks, add_series
 from taupy.record.part_data import Ending, Part
 from taupy.record.part_files import PartFile, parts_so_far
@@ -53,8 +54,10 @@ def so_far(path: str, settings: RunSettings) -> SoFar | None:
             add_looks(folder, parts)
             take_notes(parts)
             nodes = assign_nodes(settings, parts, {})
-            profile = profile_of(settings, nodes, finished=False)
+            places: dict[int, HostPlaces] = {}
+            profile = profile_of(settings, nodes, finished=False, places=places)
             add_series(folder, profile, nodes)
+            add_lines(folder, profile, places, settings)
             masking_of(folder, settings).mask(profile)
     except FileNotFoundError:
         return None

@@ -64,7 +64,7 @@ def _code_of(settings: RunSettings) -> tuple[bytes, float] | None:
 def _own_files(profile: Profile) -> Iterator[tuple[str, str]]:
     """(path, displayed name) of the files of own routines, the dearest first."""
     spent = _spent(profile)
-    own = _own(profile, spent)
+    own = own_codes(profile, spent)
     by_file: dict[tuple[str, str], int] = {}
     for code in own:
         timer = profile.timers[code]
@@ -86,7 +86,7 @@ def _spent(profile: Profile) -> dict[int, int]:
     return spent
 
 
-def _own(profile: Profile, timers: Collection[int] | Mapping[int, int]) -> list[int]:
+def own_codes(profile: Profile, timers: Collection[int] | Mapping[int, int]) -> list[int]:
     """The own ones of these timers; of an installed program, those of its package, which takes a
     look at all call paths."""
     extent = Extent(frozenset({_CODE}))

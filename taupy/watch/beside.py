@@ -47,6 +47,17 @@ def begin(
     Returns:
         A descriptor from which its answer can be read; None if it could not be started.
     """
+    of_process = begun(module, arguments, paths, options)
+    return None if of_process is None else of_process[0]
+
+
+def begun(
+    module: str,
+    arguments: Sequence[str],
+    paths: Sequence[str] | None = None,
+    options: Sequence[str] = ("-I",),
+) -> tuple[int, int] | None:
+    """As `begin`; the process's id stands beside the descriptor."""
     searched = [path for path in sys.path if path] if paths is None else paths
     code = _BOOTSTRAP.format(paths=list(searched), home=_HOME, module=module)
     command = [sys.executable, *options, "-c", code, *arguments]
@@ -58,8 +69,8 @@ def begin(
     if child == 0:
         _double_fork(command, ours)
     os.close(ours)
-    if child > 0 and os.waitpid(child, 0)[1] == 0 and not _is_adopted(answer):
-        return answer
+    if child > 0 and os.waitpid(child, 0)[1] == 0 and (process := _unadopted(answer)):
+        return answer, process
     os.close(answer)
     return None
 
@@ -90,20 +101,21 @@ def _execute(command: Sequence[str], answer: int) -> None:
     os.execv(command[0], list(command))
 
 
-def _is_adopted(answer: int) -> bool:
-    """Whether this process became the new process's parent; if so, ends the new process."""
+def _unadopted(answer: int) -> int:
+    """The new process's id. If this process became its parent, it is ended; then, or if it never
+    began, 0."""
     from taupy.model.processes import parent
 
     text = b""
     while not text.endswith(b"\n"):
         if not (more := os.read(answer, 1)):
-            return False
+            return 0
         text += more
     process = int(text)
     if parent(process) != os.getpid():
-        return False
+        return process
     import signal
 
     os.kill(process, signal.SIGKILL)
     os.waitpid(process, 0)
-    return True
+    return 0

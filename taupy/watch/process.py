@@ -23,6 +23,7 @@ from taupy.state.folder import Folder, open_run
 from taupy.state.heartbeat import Beat, End
 from taupy.watch import ANSWER, ending, pidfds
 from taupy.watch.descendants import Descendants
+from taupy.watch.lines import Lines
 from taupy.watch.looks import Looks
 
 INTERVAL_NS = 100_000_000
@@ -31,6 +32,7 @@ SHARE = 150  # the watch works for at most one in this many parts of its time
 CREDIT_NS = 60_000_000  # CPU time that may be spent at first; starting takes half of it
 CREDIT_AT_MOST_NS = 500_000_000  # the most CPU time that can be saved up
 PAUSE_AT_MOST_NS = 20_000_000_000  # without a limit, the cost of naps could extend a pause forever
+_WAKE_NS = 40_000  # of CPU time: waking up for a look at lines
 _PART_SUFFIXES = (".part", ".pypart")
 _FOLDED = "folded"
 _COARSE_NS = 50_000_000  # resolution of folders' time stamps
@@ -77,6 +79,7 @@ class Watch:
         self.noted = 0
         self.descendants = Descendants(root, folder.path)
         self.looks = Looks(folder)
+        self.lines = Lines(folder)
         self.epoll = select.epoll()  # measured processes
         self.others = select.epoll()  # other processes, whose ends are noted at looks
         self.polled_ns = launched_ns  # when the others were last polled
@@ -109,6 +112,7 @@ class Watch:
             self.take_ends(0)
             self.unpolled.clear()
             self.looks.look()
+            self.lines.find(self.looks.parts.values(), time.monotonic_ns())
             self.write_beat()
             self.wait()
 
@@ -249,11 +253,26 @@ class Watch:
             if self.pause_ns() > INTERVAL_NS:
                 self.nap(began)
             else:
-                self.take_ends(left / 1e9)
+                self.take_ends(self.until_lines(left) / 1e9)
+                self.look_at_lines()
         now = time.thread_time_ns()
         earned = (time.monotonic_ns() - began) // SHARE - (now - self.cpu_ns)
         self.credit_ns = min(CREDIT_AT_MOST_NS, self.credit_ns + earned)
         self.cpu_ns = now
+
+    def until_lines(self, left: int) -> int:
+        """The time until the next look at lines, or `left` if that is less [ns]."""
+        due = self.lines.due_ns
+        return max(0, min(left, due - time.monotonic_ns())) if due else left
+
+    def look_at_lines(self) -> None:
+        """Look, if it is time for that. The looks have a budget of their own."""
+        if self.lines.due_ns and time.monotonic_ns() >= self.lines.due_ns:
+            before = time.thread_time_ns()
+            self.lines.look()
+            spent = time.thread_time_ns() - before + _WAKE_NS
+            self.lines.spent(spent)
+            self.cpu_ns += spent
 
     def nap(self, began: int) -> None:
         """Sleep for a part of a long pause; then do urgent work, in at most half of the CPU time
@@ -262,7 +281,10 @@ class Watch:
         A nap is as long as a round even if less is left: its own cost extends the pause, and ever
         shorter naps would use up the whole credit."""
         seen_ns = time.monotonic_ns()
-        time.sleep(INTERVAL_NS / 1e9)
+        until = seen_ns + INTERVAL_NS
+        while (left := until - time.monotonic_ns()) > 0:
+            time.sleep(self.until_lines(left) / 1e9)
+            self.look_at_lines()
         before = time.thread_time_ns()
         self.take_ends(0, alive_ns=seen_ns)
         now = self.beat.beat_ns = time.monotonic_ns()

@@ -14,6 +14,7 @@ import pytest
 from taupy.model.processes import process_start, stat_fields
 from taupy.state import heartbeat, looks
 from taupy.state.folder import open_run
+from taupy.state.lines import FILES
 from taupy.units import duration
 
 SLEEPER = """
@@ -203,7 +204,7 @@ print(sorted(os.listdir("/proc/self/fd")))
     assert no_child == "no child"
     assert lines[0] == "watch"
     opened = {Path(line).name for line in lines[1:]}
-    others = {"null", "watch", "watch.found", *looks.FILES, Path(lines[-1]).name}
+    others = {"null", "watch", "watch.found", *looks.FILES, *FILES, Path(lines[-1]).name}
     assert not {
         name
         for name in opened - others

@@ -33,7 +33,10 @@ def leave(state, name, *files, age_s):
     return folder
 
 
-WATCH = ("watch", "watch.found", "watch.memory", "watch.peaks", "watch.threads")
+WATCH = (
+    *("watch", "watch.found", "watch.memory", "watch.peaks", "watch.threads"),
+    *("watch.lines", "watch.codes"),
+)
 
 
 @pytest.mark.parametrize(

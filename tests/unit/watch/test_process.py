@@ -189,7 +189,7 @@ def test_there_is_none_where_processes_are_limited(folder, tmp_path, monkeypatch
         (tmp_path / name).unlink()
     begun = []
     monkeypatch.setattr(os, "sysconf", lambda name: limit)
-    monkeypatch.setattr(beside, "begin", lambda *a: begun.append(a) or os.open("/dev/null", 0))
+    monkeypatch.setattr(beside, "begun", lambda *a: begun.append(a) or (os.open("/dev/null", 0), 9))
     said = start.begin(folder, 50)
     assert why in said
     assert bool(begun) == (why == "")

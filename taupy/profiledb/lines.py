@@ -1,0 +1,51 @@
+"""Store and read the times of lines."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator, Sequence
+
+from taupy.model.profile import LineTime
+from taupy.profiledb.database import ProfileDB
+
+_OWN = (
+    *("line", "end_line", "start_column", "end_column", "state"),
+    *("looks", "time_ns", "seen_ns", "squares", "text_hash", "context_hash"),
+)
+_READ = f"""
+    SELECT thread_id, timer_id, callee_id, {", ".join(_OWN)}
+      FROM line WHERE trial_id = ?
+     ORDER BY thread_id, time_ns DESC, timer_id, line, start_column, end_column, state, callee_id
+"""
+
+
+def add_lines(
+    connection: sqlite3.Connection,
+    key: tuple[int, int],
+    lines: Sequence[LineTime],
+    timers: Sequence[int],
+) -> None:
+    """Insert a thread's lines; `key` is the trial and the thread, `timers` are the ids of the
+    profile's timers."""
+    marks = ", ".join("?" * (len(_OWN) + 2))
+    connection.executemany(
+        f"INSERT INTO line (trial_id, thread_id, timer_id, callee_id, {', '.join(_OWN)})"
+        f" VALUES ({key[0]}, {key[1]}, {marks})",
+        (
+            (
+                timers[line.timer],
+                None if line.callee is None else timers[line.callee],
+                *(line.line, line.end_line, line.column, line.end_column, line.state),
+                *(line.looks, line.time_ns, line.seen_ns, line.squares),
+                *(line.text_hash, line.context_hash),
+            )
+            for line in lines
+        ),
+    )
+
+
+def read_lines(db: ProfileDB, trial: int) -> Iterator[tuple[int, LineTime]]:
+    """(thread id, line) of all lines of a trial, those of a thread by time; `timer` and `callee`
+    are ids."""
+    for thread, timer, callee, *own in db.stream(_READ, (trial,)):
+        yield thread, LineTime(timer, callee, *own)

@@ -1,0 +1,282 @@
+"""Split exact times over lines: the watch's looks, joined with the profile.
+
+The time of a routine of the program, with the libraries' routines and C functions that it calls, is
+exact; how it is divided among the routine's lines is estimated from looks. A look is charged to the
+program's line that was at work, with the library's routine that was innermost.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from hashlib import blake2b
+
+import numpy as np
+
+from taupy.analysis.own_code import owners
+from taupy.instrument.runfolder import RunSettings
+from taupy.model.masking import Masking
+from taupy.model.metric import TIME
+from taupy.model.profile import LineTime, Profile, SourceFile, ThreadProfile
+from taupy.model.rows import TimerRow
+from taupy.model.source_text import decoded, read
+from taupy.record.host_profile import FileNames, HostPlaces
+from taupy.record.line_table import Position, positions
+from taupy.record.part_data import Column
+from taupy.record.source_files import own_codes
+from taupy.state import lines
+from taupy.state.folder import Folder
+from taupy.state.lines import NO_CODE, STATES, Code, Head, Row
+from taupy.state.values import Damaged
+from taupy.units import count, duration, several
+from taupy.watch.own_files import OwnFiles
+from taupy.watch.part_threads import identity
+
+FACT = "taupy.lines"
+"""Metadata that tell how often the watch has looked at lines, or why it has not."""
+
+_TORN = 10
+"""Looks that made no sense, of which one must know if there were no others."""
+
+_APART = frozenset({"IMPORT", "EXIT"})
+_NOT_PERMITTED = {
+    1: "the program does not permit it: it has named another process that may (PR_SET_PTRACER)",
+    2: "the kernel permits it only to processes with CAP_SYS_PTRACE (kernel.yama.ptrace_scope is "
+    "2): set it to 1, or give the container this capability",
+    3: "the kernel permits it to nobody (kernel.yama.ptrace_scope is 3)",
+}
+_FORBIDDEN = (
+    "the program runs as another user, has capabilities that its watch lacks, or is in a container "
+    "that forbids process_vm_readv: give the container SYS_PTRACE"
+)
+
+
+def add_lines(
+    folder: Folder, profile: Profile, places: Mapping[int, HostPlaces], settings: RunSettings
+) -> None:
+    """Add the times of lines to the profile's threads, and say how they were measured.
+
+    Args:
+        places: node -> where its process's threads are in the profile.
+    """
+    try:
+        held = lines.read(folder)
+    except (Damaged, OSError) as problem:
+        profile.metadata["taupy.health.lines"] = f"the looks at lines cannot be read ({problem})"
+        return
+    if held is None:
+        return
+    head, rows, codes = held
+    if head.refused:
+        why = _NOT_PERMITTED.get(_scope(), _FORBIDDEN)
+        profile.metadata[FACT] = f"none: the watch may not read the program's memory: {why}"
+        return
+    if not head.looks:
+        if head.torn >= _TORN:
+            profile.metadata[FACT] = f"none: {count(head.torn)} looks at its frames made no sense"
+        return
+    join = _Join(profile, settings, codes)
+    by_process = {identity(place.part.name): place for place in places.values()}
+    by_thread: dict[tuple[int, int], list[Row]] = defaultdict(list)
+    threads: dict[tuple[int, int], ThreadProfile] = {}
+    for row in rows:
+        place = by_process.get((row.pid, row.ticks))
+        if place is None or row.thread >= len(place.threads):
+            join.lost += row.looks
+            continue
+        measured = place.threads[row.thread]
+        key = measured.thread.node, measured.thread.thread
+        threads[key] = measured
+        by_thread[key].append(row)
+    for key, measured in threads.items():
+        measured.lines = join.lines(measured, by_thread[key])
+    profile.metadata[FACT] = _described(head, join.lost)
+
+
+def _scope() -> int:
+    from taupy.watch.start import yama_scope
+
+    return yama_scope()
+
+
+def _described(head: Head, lost: int) -> str:
+    text = f"{several(head.looks, 'look')}, with {duration(head.cpu_ns)} of the watch's CPU time"
+    if head.torn:
+        text += f"; {count(head.torn)} more did not fit together"
+    if head.imports:
+        text += f"; {count(head.imports)} more were in imports"
+    if head.left_out + lost:
+        text += f"; {count(head.left_out + lost)} are in no line's time"
+    return text
+
+
+class _Join:
+    """What all threads of a profile have in common.
+
+    Attributes:
+        lost: looks in code of which no exact time is known.
+    """
+
+    def __init__(self, profile: Profile, settings: RunSettings, codes: Sequence[Code]) -> None:
+        self.names = FileNames(settings)
+        self.codes = codes
+        self.lost = 0
+        timers = profile.timers
+        files = OwnFiles(settings.arguments, settings.library_folders)
+        own = set(own_codes(profile, range(len(timers))))
+        own |= {code for code, timer in enumerate(timers) if timer.path and files.has(timer.path)}
+        rows = [
+            TimerRow(timer.full_name, timer.short or timer.name, timer.file, timer.line, "")
+            for timer in timers
+        ]
+        is_own = [code in own for code in range(len(timers))]
+        self.owner = owners(rows, is_own)
+        apart = [not _APART.isdisjoint(timer.groups) for timer in timers]
+        self.is_own = np.array(is_own, bool)
+        self.ends = self.is_own | np.array(apart, bool)
+        self.at: dict[tuple[str, str | None, int | None], int] = {}
+        same = []
+        for code, timer in enumerate(timers):
+            key = timer.name, timer.path or timer.file, timer.line
+            same.append(self.at.setdefault(key, code))
+        self.owner = [same[owner] for owner in self.owner]
+        self._timer: list[int | None] = [self._timer_of(code) for code in codes]
+        self._positions: dict[int, list[Position | None]] = {}
+
+    def _timer_of(self, code: Code) -> int | None:
+        return self.at.get((code.name, self.names.absolute(code.file), code.first_line))
+
+    def lines(self, measured: ThreadProfile, rows: Sequence[Row]) -> list[LineTime]:
+        """The times of a thread's lines, the longest first."""
+        seen: dict[tuple[int, int | None, Position, str], list[float]] = defaultdict(
+            lambda: [0, 0, 0.0]
+        )
+        whole: dict[int, int] = defaultdict(int)
+        exact = self.exact(measured)
+        for row in rows:
+            place = self.place(row)
+            if place is None or exact.get(place[0], 0) <= 0:
+                self.lost += row.looks
+                continue
+            sums = seen[(*place, STATES[row.state])]
+            sums[0] += row.looks
+            sums[1] += row.time_ns
+            sums[2] += row.squares
+            whole[place[0]] += row.time_ns
+        return sorted(
+            (
+                LineTime(
+                    timer, callee, *position, state, int(looks),
+                    round(exact[timer] * time_ns / whole[timer]) if whole[timer] else 0,
+                    int(time_ns), squares,
+                )
+                for (timer, callee, position, state), (looks, time_ns, squares) in seen.items()
+            ),
+            key=lambda line: (-line.time_ns, line.timer, line.line, line.column, line.state),
+        )  # fmt: skip
+
+    def place(self, row: Row) -> tuple[int, int | None, Position] | None:
+        """The routine of the program, the library's routine that it has called if there is one,
+        and the position in the former; None: no time of it is known."""
+        inner = self._timer[row.inner[0]]
+        if row.own[0] != NO_CODE:
+            number, instruction = row.own
+            callee = inner if row.inner != row.own else None
+        else:
+            (number, instruction), callee = row.inner, None
+        timer = self._timer[number]
+        if timer is None or not self.is_own[timer]:
+            return None
+        if callee is not None and self.is_own[callee]:
+            callee = None
+        return self.owner[timer], callee, self.position(number, instruction)
+
+    def position(self, number: int, instruction: int) -> Position:
+        code = self.codes[number]
+        if number not in self._positions:
+            self._positions[number] = positions(code.lines, code.first_line)
+        units = self._positions[number]
+        at = min(max(instruction, 0) // 2, len(units) - 1)
+        while at >= 0:
+            if (position := units[at]) is not None:
+                return position
+            at -= 1
+        return Position(code.first_line, code.first_line)
+
+    def exact(self, measured: ThreadProfile) -> dict[int, int]:
+        """The exact time of each routine of the program on a thread, with what it calls of
+        libraries [ns]."""
+        tree = measured.tree
+        times = tree.exclusive.get(TIME.name)
+        if times is None or not len(tree):
+            return {}
+        timer, parent = _whole(tree.timer), _whole(tree.parent)
+        goes = ~self.ends[timer] & (parent >= 0)
+        kept = np.where(goes, parent, np.arange(len(timer)))
+        while not np.array_equal(kept[kept], kept):
+            kept = kept[kept]
+        of_owner = timer[kept]
+        is_own = self.is_own[of_owner]
+        sums: dict[int, int] = defaultdict(int)
+        totals = np.zeros(len(self.owner), "i8")
+        np.add.at(totals, of_owner[is_own], np.asarray(times, "i8")[is_own])
+        for code in np.flatnonzero(totals).tolist():
+            sums[self.owner[code]] += int(totals[code])
+        return sums
+
+
+def _whole(column: Sequence[int]) -> Column:
+    return np.asarray(column, "i8")
+
+
+# --- what tells a line from others -------------------------------------------
+
+
+def add_texts(profile: Profile, masking: Masking) -> None:
+    """Add hashes of the lines' text and of their neighbours, by which a line that has moved is
+    found in another trial. Secrets are masked before."""
+    wanted = {
+        profile.timers[line.timer].path for thread in profile.threads for line in thread.lines
+    }
+    texts = {
+        source.path: text
+        for source in profile.sources
+        if source.path in wanted and not source.changed
+        for text in _texts(source, masking)
+    }
+    if not texts:
+        return
+    for thread in profile.threads:
+        thread.lines = [
+            line
+            if (text := texts.get(profile.timers[line.timer].path or "")) is None
+            else _hashed(line, text)
+            for line in thread.lines
+        ]
+
+
+def _texts(source: SourceFile, masking: Masking) -> Iterator[list[str]]:
+    text = source.text
+    if text is None and (content := read(source.path)) is not None:
+        from hashlib import sha256
+
+        if sha256(content[0]).hexdigest() == source.sha256:
+            text, _ = masking.source(decoded(content[0]))
+    if text is not None:
+        yield text.split("\n")
+
+
+def _hashed(line: LineTime, text: Sequence[str]) -> LineTime:
+    at = line.line - 1
+    if not 0 <= at < len(text):
+        return line
+    before = next((each for each in reversed(text[:at]) if each.strip()), "")
+    after = next((each for each in text[at + 1 :] if each.strip()), "")
+    around = [each.strip() for each in (before, text[at], after)]
+    return replace(line, text_hash=_hash(around[1]), context_hash=_hash("\n".join(around)))
+
+
+def _hash(text: str) -> int:
+    data = text.encode("utf-8", "surrogatepass")
+    return int.from_bytes(blake2b(data, digest_size=8).digest(), "little", signed=True)

@@ -1,0 +1,186 @@
+"""Two files of a run folder with the watch's looks at the lines that threads are in.
+
+`watch.lines` begins with a record about all looks, followed by one for each combination of process,
+thread, innermost place, innermost place of the program's own code, and state, with the number of
+looks and the time that they stand for. `watch.codes` has the code objects to which these places
+refer, with their tables of lines: an instruction becomes a line when the run is recorded. No values
+of variables, and no source text. Only `struct` is imported, so that the watch stays small.
+"""
+
+from struct import Struct
+
+from taupy.state.folder import Folder
+from taupy.state.limits import RECORD_BYTES
+from taupy.state.values import Damaged
+
+LINES, CODES = "watch.lines", "watch.codes"
+FILES = (LINES, CODES)
+
+STATES = ("cpu", "gil", "lock", "wait", "disk")
+"""What a thread does: it computes (or could), waits for the GIL, for a lock, for something else
+that it has asked the kernel for, or for a disk."""
+CPU, GIL, LOCK, WAIT, DISK = range(len(STATES))
+
+NO_CODE = -1
+"""In place of the own code: no frame is the program's."""
+
+_MAGIC = b"TAUPYLIN"
+_HEAD = Struct("<8s6qi4x")
+_ROW = Struct("<qQIIiiiiqqd")
+_CODE = Struct("<IIiII")
+HEAD_BYTES, ROW_BYTES = _HEAD.size, _ROW.size
+ROWS_AT_MOST = (1 << 14) - 1
+CODES_AT_MOST = 1 << 13
+CODE_BYTES_AT_MOST = RECORD_BYTES
+
+
+class Head:
+    """About all looks.
+
+    Attributes:
+        looks: that found a place.
+        torn: what they read did not fit together.
+        moved: during which the thread went on.
+        left_out: looks for which there was no room any more.
+        imports: looks in imports, which are no line's.
+        cpu_ns: what looking took the watch.
+        refused: errno if reading was not permitted; 0.
+    """
+
+    __slots__ = ("cpu_ns", "imports", "left_out", "looks", "moved", "refused", "torn")
+
+    def __init__(self) -> None:
+        self.looks = self.torn = self.moved = self.left_out = self.imports = self.cpu_ns = 0
+        self.refused = 0
+
+    def packed(self) -> bytes:
+        return _HEAD.pack(
+            _MAGIC, self.looks, self.torn, self.moved, self.left_out, self.imports, self.cpu_ns,
+            self.refused,
+        )  # fmt: skip
+
+
+class Row:
+    """The looks at one thread in one place and state.
+
+    Attributes:
+        ticks: distinguishes the part from others of the process; contained in the part's name.
+        thread: its number in the part.
+        inner, own: numbers of code objects, and the instructions in bytes of code. `own` is the
+            innermost place of the program, `NO_CODE` if there is none.
+        state: one of the positions in `STATES`.
+        time_ns, squares: of the times since the previous look at the thread, their sum, and the
+            sum of their squares [ns2].
+    """
+
+    __slots__ = ("inner", "looks", "own", "pid", "squares", "state", "thread", "ticks", "time_ns")
+
+    def __init__(
+        self,
+        pid: int,
+        ticks: int,
+        thread: int,
+        state: int,
+        inner: tuple[int, int],
+        own: tuple[int, int],
+    ) -> None:
+        self.pid = pid
+        self.ticks = ticks
+        self.thread = thread
+        self.state = state
+        self.inner = inner
+        self.own = own
+        self.looks = self.time_ns = 0
+        self.squares = 0.0
+
+    def packed(self) -> bytes:
+        return _ROW.pack(
+            self.pid, self.ticks, self.thread, self.state, *self.inner, *self.own, self.looks,
+            self.time_ns, self.squares,
+        )  # fmt: skip
+
+
+class Code:
+    """A code object.
+
+    Attributes:
+        lines: its table of lines, as in `co_linetable`.
+    """
+
+    __slots__ = ("file", "first_line", "lines", "name")
+
+    def __init__(self, file: str, name: str, first_line: int, lines: bytes) -> None:
+        self.file = file
+        self.name = name
+        self.first_line = first_line
+        self.lines = lines
+
+    def packed(self) -> bytes:
+        file, name = (text.encode("utf-8", "backslashreplace") for text in (self.file, self.name))
+        head = _CODE.pack(len(file), len(name), self.first_line, len(self.lines), 0)
+        return b"".join((head, file, name, self.lines))
+
+
+def read(folder: Folder) -> tuple[Head, list[Row], list[Code]] | None:
+    """All looks, and the code objects by number; None if nobody has looked.
+
+    Raises:
+        Damaged: a file is damaged.
+        OSError: it is not trusted, or cannot be read.
+    """
+    try:
+        data, codes = ((folder / name).read_record() for name in FILES)
+    except FileNotFoundError:
+        return None
+    if len(data) < HEAD_BYTES:
+        return None
+    magic, *numbers = _HEAD.unpack_from(data)
+    if magic != _MAGIC:
+        raise Damaged(f"{LINES} is damaged: it does not begin as such a file does")
+    _check(LINES, *numbers)
+    head = Head()
+    head.looks, head.torn, head.moved, head.left_out, head.imports, head.cpu_ns = numbers[:6]
+    head.refused = numbers[6]
+    of_codes = _codes(codes)
+    whole = HEAD_BYTES + (len(data) - HEAD_BYTES) // ROW_BYTES * ROW_BYTES
+    return head, [_row(record, len(of_codes)) for record in _rows(data[:whole])], of_codes
+
+
+def _rows(data: bytes) -> "list[tuple[int, ...]]":
+    return list(_ROW.iter_unpack(data[HEAD_BYTES:]))
+
+
+def _row(record: "tuple[int, ...]", codes: int) -> Row:
+    pid, ticks, thread, state, inner, inner_at, own, own_at, looks, time_ns, squares = record
+    _check(LINES, looks, time_ns)
+    if state >= len(STATES) or not 0 <= inner < codes or not NO_CODE <= own < codes:
+        raise Damaged(f"{LINES} is damaged: a row refers to what is not there")
+    if not 0 <= squares < float("inf"):
+        raise Damaged(f"{LINES} is damaged: impossible numbers")
+    row = Row(pid, ticks, thread, state, (inner, inner_at), (own, own_at))
+    row.looks, row.time_ns, row.squares = looks, time_ns, squares
+    return row
+
+
+def _codes(data: bytes) -> list[Code]:
+    """The complete code objects of a file that may be cut off."""
+    found, at = [], 0
+    while at + _CODE.size <= len(data):
+        file, name, first_line, lines, _ = _CODE.unpack_from(data, at)
+        at += _CODE.size
+        if at + file + name + lines > len(data):
+            break
+        texts = data[at : at + file], data[at + file : at + file + name]
+        at += file + name
+        shown = [text.decode("utf-8", "replace") for text in texts]
+        found.append(Code(shown[0], shown[1], first_line, data[at : at + lines]))
+        at += lines
+    return found
+
+
+_LARGEST = 1 << 62
+
+
+def _check(name: str, *numbers: int) -> None:
+    if not all(0 <= number < _LARGEST for number in numbers):
+        raise Damaged(f"{name} is damaged: impossible numbers")

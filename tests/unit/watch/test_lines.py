@@ -1,0 +1,205 @@
+"""What the watch keeps of its looks at lines, and how often it looks."""
+
+import os
+import random
+import struct
+from contextlib import suppress
+
+import pytest
+
+from taupy.state import lines
+from taupy.state.folder import open_run
+from taupy.state.lines import NO_CODE, Code, Head, Row
+from taupy.state.values import Damaged
+from taupy.watch.lines import FIRST_NS, Lines
+from taupy.watch.own_files import OwnFiles
+
+CODE = Code("/p/é.py", "f", 7, b"\x80\x00\x01")
+
+
+@pytest.fixture
+def folder(tmp_path):
+    tmp_path.chmod(0o700)
+    return open_run(str(tmp_path))
+
+
+def written(tmp_path, rows, codes=(CODE,), head=None):
+    (tmp_path / lines.LINES).write_bytes(
+        (head or Head()).packed() + b"".join(row.packed() for row in rows)
+    )
+    (tmp_path / lines.CODES).write_bytes(b"".join(code.packed() for code in codes))
+
+
+def test_what_is_written_is_read_again(folder, tmp_path):
+    row = Row(4, 5, 1, lines.GIL, (0, 12), (NO_CODE, 0))
+    row.looks, row.time_ns, row.squares = 3, 60, 1200.0
+    head = Head()
+    head.looks, head.torn, head.imports, head.cpu_ns = 3, 1, 2, 99
+    written(tmp_path, [row], head=head)
+    read, (again,), (code,) = lines.read(folder)
+    assert (read.looks, read.torn, read.imports, read.cpu_ns, read.refused) == (3, 1, 2, 99, 0)
+    assert again.packed() == row.packed()
+    assert (code.file, code.name, code.first_line, code.lines) == ("/p/é.py", "f", 7, CODE.lines)
+
+
+def test_nobody_has_looked(folder, tmp_path):
+    assert lines.read(folder) is None
+    for name in lines.FILES:
+        (tmp_path / name).touch()
+    assert lines.read(folder) is None
+
+
+def test_what_was_cut_off_is_left_out(folder, tmp_path):
+    row = Row(4, 5, 0, 0, (0, 0), (0, 0))
+    written(tmp_path, [row, row])
+    whole = (tmp_path / lines.LINES).read_bytes()
+    (tmp_path / lines.LINES).write_bytes(whole[:-1])
+    assert len(lines.read(folder)[1]) == 1
+    (tmp_path / lines.CODES).write_bytes(CODE.packed() + CODE.packed()[:-1])
+    assert len(lines.read(folder)[2]) == 1
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"state": 5}, {"inner": (1, 0)}, {"inner": (-1, 0)}, {"own": (1, 0)}, {"own": (-2, 0)},
+    ],
+)  # fmt: skip
+def test_rows_that_refer_to_nothing_are_refused(folder, tmp_path, bad):
+    row = Row(4, 5, 0, 0, (0, 0), (0, 0))
+    for name, value in bad.items():
+        setattr(row, name, value)
+    written(tmp_path, [row])
+    with pytest.raises(Damaged, match="refers to what is not there"):
+        lines.read(folder)
+
+
+def test_nonsense_is_refused_or_read(folder, tmp_path):
+    chance = random.Random(5)
+    for _ in range(300):
+        row = Row(4, 5, 0, 0, (0, 0), (0, 0))
+        written(tmp_path, [row] * 3)
+        for name in lines.FILES:
+            data = bytearray((tmp_path / name).read_bytes())
+            for _ in range(3):
+                data[chance.randrange(len(data))] = chance.randrange(256)
+            (tmp_path / name).write_bytes(data)
+        with suppress(Damaged):
+            lines.read(folder)
+
+
+@pytest.mark.parametrize(
+    ("file", "own"),
+    [
+        ("/home/me/train.py", True),
+        ("train.py", True),
+        ("/home/me/lib/python3.12/own.py", False),
+        ("/home/me/lib/python3x/own.py", True),
+        ("/venv/lib/python3.12/site-packages/torch/nn.py", False),
+        ("/usr/lib/python3/dist-packages/yaml.py", False),
+        ("/opt/libs/deep/a.py", False),
+        ("<frozen importlib._bootstrap>", False),
+        ("<string>", False),
+        ("<ipython-input-3-ab>", True),
+        ("", False),
+    ],
+)
+def test_whose_a_file_is(file, own):
+    assert OwnFiles(["train.py"], ["/opt/libs/"]).has(file) is own
+
+
+def test_the_text_of_a_command_is_the_programs():
+    assert OwnFiles(["-c", "pass"], []).has("<string>")
+    assert OwnFiles(["-"], []).has("<stdin>")
+    assert not OwnFiles(["-c", "pass"], []).has("<stdin>")
+
+
+class Part:
+    """A part with one thread that cannot be there."""
+
+    pid, ticks, states = 1 << 22, 9, {(1 << 22): (0, 4096)}
+    lock = (0, 0)
+
+    def __init__(self, layout):
+        self.layout = layout
+
+
+def looking(folder, tmp_path, monkeypatch, layout=b""):
+    monkeypatch.setattr(
+        "taupy.watch.lines.loads", lambda data: {"arguments": ["a.py"], "library_folders": []}
+    )
+    for name in (*lines.FILES, "run"):
+        (tmp_path / name).touch()
+    looks = Lines(folder)
+    looks.find([Part(layout)], 1000)
+    return looks
+
+
+def test_nobody_looks_where_no_files_were_made(folder):
+    looks = Lines(folder)
+    looks.find([Part(b"x")], 0)
+    assert looks.due_ns == 0 and not looks.threads
+
+
+def test_a_layout_of_no_interpreter_gives_no_looks(folder, tmp_path, monkeypatch):
+    looks = looking(folder, tmp_path, monkeypatch, struct.pack("<30Q", *range(30)))
+    assert looks.due_ns == 0 and not looks.threads
+
+
+def seen(looks, monkeypatch, now, spent):
+    monkeypatch.setattr("taupy.watch.lines.time.monotonic_ns", lambda: now)
+    looks.look()
+    looks.spent(spent)
+
+
+def test_looks_are_frequent_at_first_and_stay_within_their_budget(folder, tmp_path, monkeypatch):
+    """Each look takes 150 us: 0.7 % of 30 s are 210 ms, and 60 ms are there at first."""
+    looks = looking(folder, tmp_path, monkeypatch)
+    looks.threads = {(1, 1): None}
+    looks.files = {lines.LINES: os.open(tmp_path / lines.LINES, os.O_WRONLY)}
+    monkeypatch.setattr(looks, "look_at", lambda thread: None)
+    looks.began_ns = looks.due_ns = looks.ticked_ns = now = FIRST_NS
+    times = []
+    while now < 30_000_000_000:
+        times.append(now)
+        seen(looks, monkeypatch, now, 150_000)
+        now = max(looks.due_ns, now + 1)
+    early = [time for time in times if time < FIRST_NS + 2_000_000_000]
+    assert 300 < len(early) < 500
+    late = [time for time in times if time > 10_000_000_000]
+    assert 40 <= len(late) / 20 <= 52
+    assert len(times) * 150_000 < 60_000_000 + 0.0072 * 30_000_000_000
+
+
+def test_expensive_looks_become_rare(folder, tmp_path, monkeypatch):
+    looks = looking(folder, tmp_path, monkeypatch)
+    looks.threads = {(1, 1): None}
+    looks.files = {lines.LINES: os.open(tmp_path / lines.LINES, os.O_WRONLY)}
+    monkeypatch.setattr(looks, "look_at", lambda thread: None)
+    looks.began_ns = looks.due_ns = looks.ticked_ns = now = FIRST_NS
+    spent = 0
+    while now < 60_000_000_000:
+        seen(looks, monkeypatch, now, 5_000_000)
+        spent += 5_000_000
+        now = max(looks.due_ns, now + 1)
+    assert spent <= 65_000_000 + 0.0072 * 60_000_000_000
+
+
+def test_who_may_not_look_stops(folder, tmp_path, monkeypatch):
+    looks = looking(folder, tmp_path, monkeypatch)
+
+    def refused(thread):
+        raise PermissionError(1, "no")
+
+    class Thread:
+        def close(self):
+            pass
+
+    looks.threads = {(1, 1): Thread(), (1, 2): Thread()}
+    looks.files = {lines.LINES: os.open(tmp_path / lines.LINES, os.O_WRONLY)}
+    looks.due_ns = 5
+    monkeypatch.setattr(looks, "look_at", refused)
+    looks.look()
+    assert looks.due_ns == 0
+    looks.find([Part(b"x")], 10)
+    assert looks.due_ns == 0 and lines.read(folder)[0].refused == 1
