@@ -27,6 +27,7 @@ from taupy.answers import (
     kernel,
     kernels,
     layers,
+    lines,
     memory,
     phases,
     places,
@@ -124,6 +125,20 @@ class Trial(api.Trial):
             limit: own places of each group of threads; None for all.
         """
         return self._answer(places.views, places.Options(limit))
+
+    def lines(self, detail: str = "line", limit: int | None = None) -> pd.DataFrame:
+        """Which lines of the program took the time, the dearest first; estimated from looks.
+
+        Columns: threads_group, share_percent [of the group], time_ns, error_ns [its standard
+        error], looks, source [text], calls [what it mostly called], routine, file, line; state,
+        cpu_ns, gil_ns, lock_ns, wait_ns, disk_ns; callee, callee_file, callee_line [the library's
+        routine that it called]. Lines that were seen less than 10 times are left out.
+
+        Args:
+            detail: one row for each "line", "call" of a line, or "state" of a line.
+            limit: at most so many rows for each group of threads; None for all.
+        """
+        return self._answer(lines.views, lines.Options(detail, limit))
 
     def steps(self, kind: StepKind | None = None, metric: str | None = None) -> pd.DataFrame:
         """One row per step of a training or validation, thread by thread.

@@ -236,6 +236,7 @@ static PyObject *start(PyObject *module, PyObject *given)
     forked = 0;
     if (part_begin() != 0)
         return PyErr_NoMemory();
+    interpreter_describe();
     active = 1;
     if (hooks_install() != 0) {
         active = 0;

@@ -3,7 +3,6 @@
 #include "process.h"
 #include "confined.h"
 #include "counters.h"
-#include "interpreter.h"
 #include "metrics.h"
 #include <Python.h>
 #include <fcntl.h>
@@ -95,7 +94,6 @@ int part_begin(void)
     }
     if (counter_event_count)
         metadata_write("taupy.counters.at", call_metrics == metric_count ? "calls" : "regions");
-    interpreter_describe();
     return 0;
 }
 

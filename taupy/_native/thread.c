@@ -47,9 +47,12 @@ Thread *thread_new(void)
 {
     int saved = errno;
     Thread *thread = NULL;
-    if (part == NULL && part_begin() != 0) {
-        active = 0;
-        goto out;
+    if (part == NULL) {
+        if (part_begin() != 0) {
+            active = 0;
+            goto out;
+        }
+        interpreter_describe();
     }
     Block *block = part_block(part, BLOCK_THREAD, (uint32_t)thread_count, sizeof(Thread));
     if (block == NULL) {

@@ -17,6 +17,7 @@ from dataclasses import astuple, dataclass
 from typing import Any, Literal, NamedTuple
 
 from taupy.analysis.known_routines import among, is_wait
+from taupy.analysis.line_times import HotLine
 from taupy.analysis.own_code import (
     Extent,
     is_own,
@@ -152,6 +153,8 @@ class Place:
         caller: the program's routine each call of which makes many of the place, in a loop, through
             a library or by recursion.
         asleep_ns: sampled time in which it slept or waited for a disk; 0 if it mostly worked.
+        hottest: the line of the routine with the most time, if looks tell it.
+        source: text of that line, or else of the routine's first.
     """
 
     kind: Kind
@@ -162,6 +165,8 @@ class Place:
     callee: Part | None = None
     caller: Part | None = None
     asleep_ns: float = 0.0
+    hottest: HotLine | None = None
+    source: str | None = None
 
 
 def places(

@@ -14,6 +14,7 @@ rooms of their own.
 
 ANSWERS = {
     "places": ("Your code", "where the time went in the program's own code"),
+    "lines": ("Lines", "which lines took the time, and what they called"),
     "phases": ("Phases", "a training's phases: data, forward, backward, optimizer"),
     "layers": ("Layers", "a network's layers: time, flop, memory"),
     "steps": ("Steps", "a training's steps: time, phases, loss, samples/s"),

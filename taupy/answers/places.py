@@ -17,8 +17,10 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from taupy.analysis import places
+from taupy.analysis.line_times import HotLine
 from taupy.analysis.places import Place, Tree
 from taupy.answers.answer import Nothing
+from taupy.answers.lines import Lines
 from taupy.model import callpaths, options
 from taupy.model.profile import Profile
 from taupy.model.question import Condition, Question
@@ -45,6 +47,9 @@ _COLUMNS = (
     Column("routine", audience="machines"),
     Column("file", audience="machines"),
     Column("line", "int", audience="machines"),
+    Column("hottest_line", "int", audience="machines"),
+    Column("hottest_ns", "about_ns", "~In line", spare=True),
+    Column("source", heading="Source", spare=True),
     Column("callee_ns", "time_ns", "Of it", spare=True),
     Column("callee_calls", "int", "Calls", spare=True),
     Column("callee", heading="In", spare=True),
@@ -122,13 +127,14 @@ def of_table(
 
     tree = Tree.of(table, callpaths.parents(table) if parent is None else parent)
     facts, paths = query.node_facts(db, trial), timer_paths(db, trial)
-    return _grouped(tree, facts, paths, _asleep(db, trial, table))
+    lines = Lines.of_trial(db, trial, facts)
+    return _grouped(tree, facts, paths, lines, _asleep(db, trial, table))
 
 
 def of_profile(profile: Profile) -> list[GroupPlaces]:
     """The same of a profile that was just measured, without its samples."""
     tree, paths = Tree.of_profile(profile)
-    return _grouped(tree, profile.node_metadata, paths)
+    return _grouped(tree, profile.node_metadata, paths, Lines.of_profile(profile))
 
 
 def hottest(groups: Sequence[GroupPlaces]) -> tuple[GroupPlaces, Place] | None:
@@ -150,12 +156,13 @@ def _grouped(
     tree: Tree,
     facts: Mapping[int, Mapping[str, str]],
     paths: Mapping[str, str | None],
+    lines: Lines,
     asleep: Mapping[int, tuple[int, float]] | None = None,
 ) -> list[GroupPlaces]:
     groups = groups_of(tree.threads, facts)
     of_group = places.places(tree, groups, paths, asleep)
     return [
-        GroupPlaces(group, groups.count(group), of_group[group])
+        GroupPlaces(group, groups.count(group), lines.named(group, of_group[group]))
         for group in GROUPS
         if of_group.get(group) and group != "collectives"
     ]
@@ -210,6 +217,9 @@ def _row(group: Group, place: Place) -> tuple[Cell, ...]:
         place.calls,
         described(place),
         *_named(place.timer),
+        place.hottest and place.hottest.line,
+        place.hottest and place.hottest.time_ns,
+        place.source,
         callee and callee.ns,
         (callee and callee.calls) or None,
         callee and short(callee.timer),
@@ -230,18 +240,21 @@ def short(timer: TimerRow) -> str:
     return timer.short_name.replace(".<locals>", "")
 
 
-def where(timer: TimerRow) -> str:
-    """`name (file:line)`, as far as it is known."""
+def where(timer: TimerRow, hottest: HotLine | None = None) -> str:
+    """`name (file:line)`, as far as it is known; the line is the hottest, or else the first."""
     if timer.file is None:
         return short(timer)
-    line = "" if timer.line is None else f":{timer.line}"
+    number = timer.line if hottest is None else hottest.line
+    line = "" if number is None else f":{number}"
     return f"{short(timer)} ({timer.file}{line})"
 
 
 def described(place: Place) -> str:
     """What a row of people's tables is called."""
     if place.kind == "own" and place.timer is not None:
-        return where(place.timer)
+        return where(place.timer, place.hottest)
     if place.kind == "waiting":
-        return "waiting" if place.timer is None else f"waiting in {where(place.timer)}"
+        if place.timer is None:
+            return "waiting"
+        return f"waiting in {where(place.timer, place.hottest)}"
     return "outside of the program's code" if place.kind == "outside" else place.kind

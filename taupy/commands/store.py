@@ -143,6 +143,7 @@ def _next(delivery: Delivery, folder: str) -> list[str]:
     if sum(timer.name not in NOT_ROUTINES for timer in delivery.profile.timers) <= 1:
         return [f"next: {command}"]
     from taupy.answers import places
+    from taupy.escaping import visible
     from taupy.model.thread_groups import MAIN
     from taupy.units import duration, several
 
@@ -156,7 +157,11 @@ def _next(delivery: Delivery, folder: str) -> list[str]:
     ]
     parts += [several(place.calls, "call")] if place.calls else []
     parts += [f"in {group.title}"] if group.group != MAIN else []
-    return [f"{', '.join(parts)}; next: {command}"]
+    line = place.hottest
+    in_line = ""
+    if line is not None and line.text:
+        in_line = f"; ~{duration(line.time_ns)} of it in: {visible(line.text)}"
+    return [f"{', '.join(parts)}{in_line}; next: {command}"]
 
 
 def report(delivery: Delivery, printed: Collection[str] = ()) -> list[str]:

@@ -49,6 +49,8 @@ FORMATS: dict[Kind, Callable[[Cell], str]] = {
     "float": _numeric(units.number),
     "percent": _numeric(units.percent),
     "time_ns": _numeric(units.duration),
+    "about_percent": _numeric(lambda value: f"~{units.percent(value)}"),
+    "about_ns": _numeric(lambda value: f"~{units.duration(value)}"),
     "bytes": _numeric(units.size),
     "prefixed": _numeric(lambda value: units.prefixed(value, "")),
     "rate": _numeric(units.rate),

@@ -18,6 +18,8 @@ Kind = Literal[
     "float",
     "percent",  # 0 to 100
     "time_ns",  # "1.23 ms"
+    "about_percent",  # an estimated share: "~12.3"
+    "about_ns",  # an estimated time: "~1.23 ms"
     "milliseconds",  # nanoseconds in, "1.230000" out
     "bytes",  # "1.5 MiB"
     "prefixed",  # "1.74 G"

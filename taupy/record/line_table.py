@@ -25,13 +25,13 @@ class Position(NamedTuple):
 def positions(table: bytes, first_line: int) -> list[Position | None]:
     """The position of each code unit of two bytes; None for those without. What follows after
     damage is missing."""
-    found: list[Position | None] = []
+    decoded: list[Position | None] = []
     with suppress(IndexError):
-        _decode(table, first_line, found)
-    return found
+        _decode(table, first_line, decoded)
+    return decoded
 
 
-def _decode(table: bytes, line: int, found: list[Position | None]) -> None:
+def _decode(table: bytes, line: int, decoded: list[Position | None]) -> None:
     at = 0
     while at < len(table):
         first = table[at]
@@ -57,7 +57,7 @@ def _decode(table: bytes, line: int, found: list[Position | None]) -> None:
                 position = Position(line, line + more, column - 1, end - 1)
         if position is not None and not all(-1 <= number < _MOST for number in position):
             return
-        found += [position] * count
+        decoded += [position] * count
 
 
 def _number(table: bytes, at: int) -> tuple[int, int]:

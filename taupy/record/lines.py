@@ -271,9 +271,9 @@ def _hashed(line: LineTime, text: Sequence[str]) -> LineTime:
     at = line.line - 1
     if not 0 <= at < len(text):
         return line
-    before = next((each for each in reversed(text[:at]) if each.strip()), "")
-    after = next((each for each in text[at + 1 :] if each.strip()), "")
-    around = [each.strip() for each in (before, text[at], after)]
+    before = next((other for other in reversed(text[:at]) if other.strip()), "")
+    after = next((other for other in text[at + 1 :] if other.strip()), "")
+    around = [beside.strip() for beside in (before, text[at], after)]
     return replace(line, text_hash=_hash(around[1]), context_hash=_hash("\n".join(around)))
 
 

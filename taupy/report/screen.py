@@ -43,6 +43,7 @@ class _Detail(NamedTuple):
 
     callees: bool = True
     advice: bool = True
+    sources: bool = True
     bars: bool = True
     others: int = 3
 
@@ -54,6 +55,7 @@ _DETAILS = (
     _Detail(callees=False, bars=False, others=1),
     _Detail(callees=False, advice=False, bars=False, others=1),
     _Detail(callees=False, advice=False, bars=False, others=0),
+    _Detail(callees=False, advice=False, sources=False, bars=False, others=0),
 )
 """From the most to the least."""
 
@@ -161,6 +163,8 @@ def _places(report: Report, width: int, detail: _Detail) -> Iterator[str]:
         own = [place for place in group.places if place.kind == "own"]
         for place in [place for place in own if place.share >= _LEAST][:most] or own[:1]:
             yield _place(place)
+            if detail.sources and place.source:
+                yield f"{_INDENT}{_source(place)}"
             if detail.callees and (more := _within(place)):
                 yield f"{_INDENT}{more}"
         apart = [place for place in group.places if place.kind != "own" and place.share >= _LEAST]
@@ -168,6 +172,8 @@ def _places(report: Report, width: int, detail: _Detail) -> Iterator[str]:
             waiting = [place for place in apart if place.kind == "waiting"][:_WAITING]
             for place in waiting:
                 yield _place(place)
+                if detail.sources and place.hottest and place.source:
+                    yield f"{_INDENT}{_source(place)}"
                 if detail.callees and (more := _within(place)):
                     yield f"{_INDENT}{more}"
             rest = [place for place in apart if place.kind != "waiting"]
@@ -188,6 +194,12 @@ def _is_shown(group: GroupPlaces) -> bool:
 def _place(place: Place) -> str:
     calls = "" if not place.calls else f", {_calls(place.calls)}"
     return f"{duration(place.ns):>10} {_share(place):>6}  {places.described(place)}{calls}"
+
+
+def _source(place: Place) -> str:
+    """The text of a place's line, with its time if that is estimated."""
+    time = "" if place.hottest is None else f"~{duration(place.hottest.time_ns)}  "
+    return f"{time}{visible(place.source or '')}"
 
 
 def _caller(place: Place, caller: TimerRow) -> str:

@@ -38,7 +38,7 @@ class Head:
     """About all looks.
 
     Attributes:
-        looks: that found a place.
+        looks: that codes_read a place.
         torn: what they read did not fit together.
         moved: during which the thread went on.
         left_out: looks for which there was no room any more.
@@ -164,7 +164,7 @@ def _row(record: "tuple[int, ...]", codes: int) -> Row:
 
 def _codes(data: bytes) -> list[Code]:
     """The complete code objects of a file that may be cut off."""
-    found, at = [], 0
+    codes_read, at = [], 0
     while at + _CODE.size <= len(data):
         file, name, first_line, lines, _ = _CODE.unpack_from(data, at)
         at += _CODE.size
@@ -173,9 +173,9 @@ def _codes(data: bytes) -> list[Code]:
         texts = data[at : at + file], data[at + file : at + file + name]
         at += file + name
         shown = [text.decode("utf-8", "replace") for text in texts]
-        found.append(Code(shown[0], shown[1], first_line, data[at : at + lines]))
+        codes_read.append(Code(shown[0], shown[1], first_line, data[at : at + lines]))
         at += lines
-    return found
+    return codes_read
 
 
 _LARGEST = 1 << 62

@@ -57,7 +57,7 @@ def begun(
     paths: Sequence[str] | None = None,
     options: Sequence[str] = ("-I",),
 ) -> tuple[int, int] | None:
-    """As `begin`; the process's id stands beside the descriptor."""
+    """As `begin`, with the process's id, too."""
     searched = [path for path in sys.path if path] if paths is None else paths
     code = _BOOTSTRAP.format(paths=list(searched), home=_HOME, module=module)
     command = [sys.executable, *options, "-c", code, *arguments]

@@ -139,8 +139,8 @@ class Lines:
             for tid, (index, state) in part.states.items():
                 key = part.pid, tid
                 living.add(key)
-                known = self.threads.get(key)
-                if known is None or known.process is not process or known.state != state:
+                entry = self.threads.get(key)
+                if entry is None or entry.process is not process or entry.state != state:
                     self.drop(key)
                     if (new := self._new(process, tid, index, state, now)) is not None:
                         self.threads[key] = new
@@ -251,14 +251,14 @@ class Lines:
         together."""
         own = None
         for address, instruction in frames:
-            known = self.code(thread, address, now)
-            if known is None or not -2 <= instruction < 2 * known.units:
+            entry = self.code(thread, address, now)
+            if entry is None or not -2 <= instruction < 2 * entry.units:
                 return None
-            if known.kind == _IMPORT:
+            if entry.kind == _IMPORT:
                 self.head.imports += 1
                 return ()
-            if known.kind == _OWN:
-                own = known, instruction
+            if entry.kind == _OWN:
+                own = entry, instruction
                 break
         if not frames:
             return ()
@@ -271,16 +271,16 @@ class Lines:
     def code(self, thread: _Thread, address: int, now: int) -> "_Known | None":
         """The code object at an address, which is read when it is first seen, and again when
         another one has taken its place."""
-        process, known = thread.process, None
+        process, entry = thread.process, None
         if address in process.codes:
-            known = process.codes[address]
-            if known is not None and now - known.checked_ns < _CHECK_NS:
-                return known
+            entry = process.codes[address]
+            if entry is not None and now - entry.checked_ns < _CHECK_NS:
+                return entry
         try:
             mark = thread.remote.mark(address)
-            if known is not None and known.mark == mark:
-                known.checked_ns = now
-                return known
+            if entry is not None and entry.mark == mark:
+                entry.checked_ns = now
+                return entry
             file, name, first_line, units, table = thread.remote.code(address)
         except ValueError:
             process.codes.pop(address, None)
@@ -292,15 +292,15 @@ class Lines:
         elif self.own is not None and self.own.has(file):
             kind = _OWN
         (process.own.add if kind == _OWN else process.own.discard)(address)
-        known = _Known(Code(file, name, first_line, table), units, kind, mark, now)
-        process.codes[address] = known
-        return known
+        entry = _Known(Code(file, name, first_line, table), units, kind, mark, now)
+        process.codes[address] = entry
+        return entry
 
-    def number(self, known: _Known) -> int:
+    def number(self, entry: _Known) -> int:
         """Its number in the file of codes, where it is written when it is first needed."""
-        if known.number != NO_CODE:
-            return known.number
-        code = known.code
+        if entry.number != NO_CODE:
+            return entry.number
+        code = entry.code
         key = code.file, code.name, code.first_line, code.lines
         number = self.numbers.get(key)
         if number is None:
@@ -311,8 +311,8 @@ class Lines:
             number = self.numbers[key] = len(self.numbers)
             posix.pwrite(self.files[lines.CODES], data, self.code_bytes)
             self.code_bytes += len(data)
-        known.number = number
-        known.code = Code("", "", 0, b"")  # it is in the file
+        entry.number = number
+        entry.code = Code("", "", 0, b"")  # it is in the file
         return number
 
     def does(self, thread: _Thread) -> int:
@@ -348,14 +348,14 @@ class Lines:
     ) -> None:
         part = thread.process.part
         key = (part.pid, part.ticks, thread.index, state, *inner, *own)
-        found = self.rows.get(key)
-        if found is None:
+        place = self.rows.get(key)
+        if place is None:
             if inner[0] == NO_CODE or len(self.rows) >= lines.ROWS_AT_MOST:
                 self.head.left_out += 1
                 return
             row = Row(part.pid, part.ticks, thread.index, state, inner, own)
-            found = self.rows[key] = lines.HEAD_BYTES + len(self.rows) * lines.ROW_BYTES, row
-        at, row = found
+            place = self.rows[key] = lines.HEAD_BYTES + len(self.rows) * lines.ROW_BYTES, row
+        at, row = place
         row.looks += 1
         row.time_ns += took
         row.squares += float(took) * took

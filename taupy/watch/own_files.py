@@ -1,7 +1,7 @@
 """Whose code a file is: the program's own, or that of a library.
 
 For the watch, which knows paths only and imports little; `analysis/own_code.py` decides for a
-trial, of which more is known.
+trial, of which more is is_own.
 """
 
 TYPE_CHECKING = False
@@ -31,10 +31,10 @@ class OwnFiles:
 
     def has(self, file: str) -> bool:
         """Whether a file, named as the interpreter does, is the program's."""
-        known = self._known.get(file)
-        if known is None:
-            known = self._known[file] = self._has(file)
-        return known
+        is_own = self._known.get(file)
+        if is_own is None:
+            is_own = self._known[file] = self._has(file)
+        return is_own
 
     def _has(self, file: str) -> bool:
         if not file or file.startswith("<"):

@@ -145,6 +145,8 @@ const FORMATS = {
   float: number,
   percent,
   time_ns: duration,
+  about_percent: (value) => `~${percent(value)}`,
+  about_ns: (value) => `~${duration(value)}`,
   bytes: size,
   prefixed,
   rate,

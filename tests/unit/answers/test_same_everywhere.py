@@ -30,6 +30,7 @@ from tests.builders import (
     event,
     gpu_profile,
     host,
+    line_times,
     profile_of,
     samples,
     small_profile,
@@ -67,6 +68,7 @@ def path(tmp_path, monkeypatch):
     profile.threads[0].steps = [steps([9_000_000, 1_000_000]), steps([500_000], "validation")]
     for series in profile.threads[0].steps:
         series.values[TOKENS_OF_A_STEP] = array("d", [512.0] * len(series))
+    profile.threads[0].lines = line_times(profile.threads[0].tree.timer[1])
     profile.threads[0].samples = [samples(RESIDENT, KIB, [100.0, 300.0])]
     profile.threads[0].user_events += [
         event(RESIDENT, [100.0, 300.0], KIB),

@@ -30,7 +30,7 @@ from taupy.profiledb.gpu_query import WHERE_LAUNCHED
 from taupy.profiledb.roofline_query import trial_work
 from taupy.profiledb.values import values
 from taupy.profiledb.writer import add_profile
-from tests.builders import UUID, event, gpu_profile, samples, small_profile, steps
+from tests.builders import UUID, event, gpu_profile, line_times, samples, small_profile, steps
 from tests.in_process import taupy
 from tests.kernel_codes import code
 from tests.unit.analysis.counted import counted_profile
@@ -93,6 +93,7 @@ def training(number):
     profile.metadata = {"batch_size": str(number), "Command Line": "python train.py"}
     main = profile.threads[0]
     main.steps = [steps([100, 120, 90])]
+    main.lines = line_times(main.tree.timer[1])
     main.activities = [spanned(2, 20, 80)]
     main.samples = [samples(RESIDENT, KIB, [100.0, 300.0])]
     main.user_events = [
@@ -233,6 +234,8 @@ def assert_selects_from_postgresql(sql):
 
 READING = [
     "report 4",
+    "lines 4",
+    "lines 4 --detail call",
     "report 2 --json",
     "report 1 2 -o page.html",
     "pprof 1",

@@ -1,0 +1,362 @@
+"""Show which lines of the program took the time, and what they called: estimated by looks.
+
+    taupy lines                       the trial stored last
+    taupy lines 12 --all              every line that was seen often enough
+    taupy lines 12 --detail call        each call or operation of a line apart
+    taupy lines 12 --detail state       computing and waiting apart
+
+The time of a routine, with the libraries and C functions that it calls, is exact (`taupy places`);
+how it is divided among the routine's lines is estimated: the watch looks from outside which line
+each thread is in, 50 times a second. Estimates begin with `~`. Ask `taupy places` which routine to
+work on, and `taupy lines` where in it.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from taupy.analysis.expressions import Expressions
+from taupy.analysis.known_routines import is_wait
+from taupy.analysis.line_times import (
+    LEAST_LOOKS,
+    Estimate,
+    HotLine,
+    LineRow,
+    estimates,
+    place_of,
+)
+from taupy.analysis.places import Place
+from taupy.answers.answer import Nothing
+from taupy.model import options
+from taupy.model.profile import Profile
+from taupy.model.question import Condition, Question
+from taupy.model.rows import ThreadRow, TimerRow
+from taupy.model.thread_groups import GROUPS, Group, groups_of
+from taupy.pprof.view import Cell, Column, View
+from taupy.profiledb.database import ProfileDB
+from taupy.units import count, duration
+
+FIRST = 10
+"""Lines that people see of each group of threads."""
+
+FACT = "taupy.lines"
+
+DOES: Mapping[str, str] = {
+    "cpu": "on CPU",
+    "gil": "waits for the GIL",
+    "lock": "waits for a lock",
+    "wait": "waits",
+    "disk": "waits for a disk",
+}
+"""What a thread does in a state."""
+
+_MOSTLY = 0.9
+_COLUMNS = (
+    Column("threads_group", audience="machines"),
+    Column("share_percent", "about_percent", "~%Time", width=6),
+    Column("time_ns", "about_ns", "~Time", width=8),
+    Column("error_ns", "time_ns", audience="machines"),
+    Column("looks", "int", "Looks", spare=True),
+    Column("place", heading="Line", audience="people"),
+    Column("source", heading="Source"),
+    Column("calls", heading="Mostly in", spare=True),
+    Column("does", heading="Does", audience="people", spare=True),
+    Column("routine", audience="machines"),
+    Column("file", audience="machines"),
+    Column("line", "int", audience="machines"),
+    Column("state", audience="machines"),
+    *(Column(f"{state}_ns", "int", audience="machines") for state in DOES),
+    Column("callee", audience="machines"),
+    Column("callee_file", audience="machines"),
+    Column("callee_line", "int", audience="machines"),
+)
+DETAILS: Mapping[str, Callable[[LineRow], Hashable]] = {
+    "line": place_of,
+    "call": lambda row: (
+        *place_of(row),
+        *(row.line.end_line, row.line.column, row.line.end_column),
+        row.callee,
+    ),
+    "state": lambda row: (*place_of(row), row.line.state),
+}
+
+
+@dataclass(frozen=True)
+class Options(options.Asked):
+    detail: str = options.option(
+        "line",
+        f"one row for each: {', '.join(DETAILS)} (default: line)",
+        choices=tuple(DETAILS),
+    )
+    limit: int | None = options.limit("show N lines of each table")
+    whole: bool = options.whole("every line")
+
+
+PAGES = (Options(), Options("call"))
+
+
+class Texts:
+    """Source text of the program's files."""
+
+    def __init__(self, lines_of: Callable[[str | None], Sequence[str] | None]) -> None:
+        self._lines_of = lines_of
+        self._expressions: dict[str | None, Expressions | None] = {}
+
+    def line(self, path: str | None, number: int) -> str | None:
+        """The text of a line without the space around it."""
+        lines = self._lines_of(path)
+        return lines[number - 1].strip() if lines and 0 < number <= len(lines) else None
+
+    def expression(self, path: str | None, row: LineRow) -> str | None:
+        if path not in self._expressions:
+            lines = self._lines_of(path)
+            self._expressions[path] = Expressions(lines) if lines else None
+        expressions, line = self._expressions[path], row.line
+        if expressions is None:
+            return None
+        return expressions.at(line.line, line.end_line, line.column, line.end_column)
+
+
+class Lines:
+    """The lines of a trial.
+
+    Args:
+        rows: of all threads.
+        paths: a timer's full name -> its file as the interpreter knew it.
+        facts: the metadata of each node.
+
+    Attributes:
+        by_group: the rows of each group of threads that has any; the main thread's first.
+    """
+
+    def __init__(
+        self,
+        rows: Sequence[LineRow],
+        paths: Mapping[str, str | None],
+        texts: Texts,
+        facts: Mapping[int, Mapping[str, str]],
+    ) -> None:
+        self.rows = rows
+        self.paths = paths
+        self.texts = texts
+        threads = sorted({row.thread for row in rows})
+        group_of = dict(zip(threads, groups_of(threads, facts), strict=True))
+        by_group: dict[Group, list[LineRow]] = defaultdict(list)
+        for row in rows:
+            by_group[group_of[row.thread]].append(row)
+        self.by_group = {group: by_group[group] for group in GROUPS if group in by_group}
+
+    @classmethod
+    def of_trial(cls, db: ProfileDB, trial: int, facts: Mapping[int, Mapping[str, str]]) -> Lines:
+        from taupy.profiledb.dimensions import labels
+        from taupy.profiledb.lines import read_lines
+        from taupy.profiledb.query import threads_by_id
+        from taupy.profiledb.source_texts import sources_of
+        from taupy.profiledb.sources import timer_paths
+
+        stored = list(read_lines(db, trial))
+        threads = threads_by_id(db, trial)
+        ids = {line.timer for _, line in stored} | {
+            line.callee for _, line in stored if line.callee is not None
+        }
+        timers = {id: label for id, (label,) in labels(db, "timer", list(ids)).items()}
+        rows = [
+            LineRow(threads[thread], timers[line.timer], timers.get(line.callee), line)
+            for thread, line in stored
+        ]
+        sources = sources_of(db, trial)
+
+        def lines_of(path: str | None) -> Sequence[str] | None:
+            source = sources.source(path)
+            return None if source is None else source.lines
+
+        return cls(rows, timer_paths(db, trial), Texts(lines_of), facts)
+
+    @classmethod
+    def of_profile(cls, profile: Profile) -> Lines:
+        timers = [
+            TimerRow(
+                timer.full_name, timer.short or timer.name, timer.file, timer.line,
+                "|".join(sorted(timer.groups)),
+            )
+            for timer in profile.timers
+        ]  # fmt: skip
+        rows = []
+        for measured in profile.threads:
+            thread = measured.thread
+            row = ThreadRow(thread.node, thread.context, thread.thread, thread.kind, thread.name)
+            rows += [
+                LineRow(
+                    row, timers[line.timer],
+                    None if line.callee is None else timers[line.callee], line,
+                )
+                for line in measured.lines
+            ]  # fmt: skip
+        paths = {row.timer: timer.path for row, timer in zip(timers, profile.timers, strict=True)}
+        sources = {source.path: source.text for source in profile.sources}
+
+        def lines_of(path: str | None) -> Sequence[str] | None:
+            text = sources.get(path or "")
+            return None if text is None else text.split("\n")
+
+        return cls(rows, paths, Texts(lines_of), profile.node_metadata)
+
+    def hot(self, rows: Sequence[LineRow]) -> HotLine | None:
+        """The line with the most time among these, if there were enough looks."""
+        by_line = estimates(rows, place_of)
+        for (file, number), line in by_line.items():
+            if line.is_shown:
+                text = self.text(line)
+                calls = self.calls(line)
+                return HotLine(file, number, line.time_ns, line.error_ns, text, calls)
+        return None
+
+    def named(self, group: Group, places: Sequence[Place]) -> list[Place]:
+        """Places of a group of threads, with their hottest lines and the text there."""
+        of_place: dict[tuple[bool, str], list[LineRow]] = defaultdict(list)
+        for row in self.by_group.get(group, ()):
+            waits = row.callee is not None and is_wait(row.callee)
+            of_place[waits, row.timer.timer].append(row)
+        named = []
+        for place in places:
+            if place.timer is not None:
+                rows = of_place.get((place.kind == "waiting", place.timer.timer))
+                hot = self.hot(rows) if rows else None
+                path, line = self.paths.get(place.timer.timer), place.timer.line
+                text = self.texts.line(path, line) if line is not None else None
+                place = replace(place, hottest=hot, source=hot.text if hot else text)
+            named.append(place)
+        return named
+
+    def text(self, line: Estimate) -> str | None:
+        """The source text of a line."""
+        row = line.rows[0]
+        return self.texts.line(self.paths.get(row.timer.timer), row.line.line)
+
+    def calls(self, line: Estimate) -> str | None:
+        """What a line mostly called, or did, if that is something in particular."""
+        (what, time_ns, looks), *_ = line.parts(self._called)
+        if what is None or looks < LEAST_LOOKS or time_ns < line.time_ns / 4:
+            return None
+        if time_ns >= _MOSTLY * line.time_ns:
+            return what
+        return f"{what} ~{duration(time_ns)}"
+
+    def _called(self, row: LineRow) -> str | None:
+        """The expression, or else the library's routine that it has called."""
+        expression = self.texts.expression(self.paths.get(row.timer.timer), row)
+        if expression is not None or row.callee is None:
+            return expression
+        return f"{row.callee.short_name.replace('.<locals>', '')}()"
+
+
+def views(db: ProfileDB, trial: int, options: Options) -> list[View]:
+    """One table for each group of threads at whose lines the watch has looked."""
+    from taupy.profiledb import query
+
+    facts = query.node_facts(db, trial)
+    lines = Lines.of_trial(db, trial, facts)
+    if not lines.rows:
+        raise Nothing(f"trial {trial} has no times of lines: {_why(db, trial)}")
+    whole = _whole(db, trial, facts)
+    limit = options.limit
+    if limit is None and not options.whole:
+        limit = FIRST
+    tables = [
+        _view(lines, group, rows, whole.get(group, 0), options.detail, limit)
+        for group, rows in lines.by_group.items()
+    ]
+    shown = [view for view in tables if view.rows]
+    if not shown:
+        raise Nothing(f"no line of trial {trial} was seen {LEAST_LOOKS} times: it ran too briefly")
+    return shown
+
+
+def _why(db: ProfileDB, trial: int) -> str:
+    from taupy.profiledb.trial_facts import metadata_values
+
+    fact = metadata_values(db, FACT).get(trial, "")
+    if fact.startswith("none: "):
+        return fact.removeprefix("none: ")
+    return (
+        "it ended before the watch first looked (0.15 s), or was run without the watch, with the "
+        "plain engine or with an older taupy, or comes from another tool (docs/lines.md)"
+    )
+
+
+def _whole(db: ProfileDB, trial: int, facts: Mapping[int, Mapping[str, str]]) -> dict[Group, float]:
+    """The time of each group of threads."""
+    from taupy.profiledb.values import values
+
+    host = Condition("kind", ("host",))
+    table = values(db, Question((trial,), by=("thread",), where=(host,), values=("exclusive",)))
+    threads = table.row_labels("thread")
+    whole: dict[Group, float] = defaultdict(float)
+    for group, time in zip(
+        groups_of(threads, facts), table.column("exclusive", "time"), strict=True
+    ):
+        whole[group] += time or 0
+    return whole
+
+
+def _view(
+    lines: Lines,
+    group: Group,
+    rows: Sequence[LineRow],
+    whole: float,
+    detail: str,
+    limit: int | None,
+) -> View:
+    estimated = estimates(rows, DETAILS[detail])
+    shown = [estimate for estimate in estimated.values() if estimate.is_shown]
+    threads = len({row.thread for row in rows})
+    title = group if threads == 1 else f"{threads} {group}, added up"
+    notes = []
+    if shown:
+        looks = sum(row.line.looks for row in rows)
+        notes.append(
+            f"~: the time of a routine is exact, its division among lines is estimated from "
+            f"{count(looks)} looks; the standard error of the first row is "
+            f"{duration(shown[0].error_ns)}"
+        )
+    rare = [estimate for estimate in estimated.values() if not estimate.is_shown]
+    if rare and shown:
+        time = duration(sum(estimate.time_ns for estimate in rare))
+        notes.append(f"lines that were seen less than {LEAST_LOOKS} times have ~{time} in all")
+    cells = [_row(lines, group, estimate, whole, detail) for estimate in shown[:limit]]
+    return View(f"LINES, {title}", _COLUMNS, cells, notes=notes).filled(first=8)
+
+
+def _row(
+    lines: Lines, group: Group, estimate: Estimate, whole: float, detail: str
+) -> tuple[Cell, ...]:
+    row = estimate.rows[0]
+    states = {state: time_ns for state, time_ns, _ in estimate.parts(lambda row: row.line.state)}
+    (callee, _, _), *_ = estimate.parts(lambda row: row.callee)
+    return (
+        group,
+        100 * estimate.time_ns / whole if whole else None,
+        estimate.time_ns,
+        round(estimate.error_ns),
+        estimate.looks,
+        f"{row.timer.file}:{row.line.line}",
+        lines.text(estimate),
+        lines.calls(estimate),
+        _does(states, estimate.time_ns),
+        row.timer.short_name.replace(".<locals>", ""),
+        row.timer.file,
+        row.line.line,
+        row.line.state if detail == "state" else None,
+        *(states.get(state) for state in DOES),
+        *((None, None, None) if callee is None else (callee.short_name, callee.file, callee.line)),
+    )
+
+
+def _does(states: Mapping[str, int], whole: int) -> str:
+    """The states that have a tenth of the time or more."""
+    parts = [(state, time) for state, time in states.items() if time >= (1 - _MOSTLY) * whole]
+    if len(parts) == 1:
+        return DOES[parts[0][0]]
+    return ", ".join(f"{DOES[state]} {100 * time / whole:.0f} %" for state, time in parts)

@@ -1,0 +1,324 @@
+"""Which lines took the time: of programs whose lines' times are known, and of those that do odd
+things. Nothing here depends on how fast or busy the machine is."""
+
+from __future__ import annotations
+
+import math
+import os
+import sqlite3
+import sys
+import time
+from contextlib import closing
+
+import pytest
+
+from taupy.profiledb.database import ProfileDB
+
+pytest.importorskip("taupy._native.remote", reason="needs the compiled core")
+
+KNOWN = """
+import sys, time
+
+def spin(ns):
+    end = time.thread_time_ns() + ns
+    while time.thread_time_ns() < end:
+        pass
+
+first = lambda: sorted(data, key=abs)
+data = list(range(5000))
+spent = dict.fromkeys(range(4), 0)
+
+def work():
+    now = time.perf_counter_ns
+    a = now()
+    sorted(data, reverse=True).index(4000)
+    b = now()
+    [value for value in data if value % 7 == 0].reverse()
+    c = now()
+    sum(data); max(data)
+    d = now()
+    str(data)
+    e = now()
+    for at, took in enumerate((b - a, c - b, d - c, e - d)):
+        spent[at] += took
+
+end = time.perf_counter() + float(sys.argv[1])
+while time.perf_counter() < end:
+    work()
+print(*spent.values())
+"""
+LINES = """SELECT line.line, sum(line.looks), sum(line.time_ns), sum(line.seen_ns), sum(squares)
+             FROM line JOIN timer ON timer.id = line.timer_id
+            WHERE timer.short_name = ? GROUP BY line.line"""
+
+
+def rows(runs, sql, *parameters):
+    with closing(sqlite3.connect(runs.database)) as connection:
+        return connection.execute(sql, parameters).fetchall()
+
+
+def fact(runs, name="taupy.lines"):
+    found = rows(runs, "SELECT value FROM metadata WHERE name = ?", name)
+    return found[0][0] if found else None
+
+
+def shares(runs, source, names):
+    """The estimated share of each of these lines, with its standard error."""
+    found = {
+        line: (looks, seen, squares) for line, looks, _, seen, squares in rows(runs, LINES, "work")
+    }
+    whole = sum(seen for _, seen, _ in found.values())
+    all_squares = sum(squares for *_, squares in found.values())
+    result = {}
+    for name in names:
+        at = source.split("\n").index(f"    {name}") + 1
+        _, seen, squares = found.get(at, (0, 0, 0.0))
+        p = (seen + 1) / (whole + 2)
+        variance = ((1 - p) ** 2 * squares + p**2 * (all_squares - squares)) / whole**2
+        result[name] = (p, math.sqrt(variance))
+    return result, sum(looks for looks, *_ in found.values())
+
+
+@pytest.mark.slow
+def test_lines_have_the_shares_that_the_program_itself_has_measured(runs):
+    """Five standard errors and half a point: a right estimate is outside once in a million runs,
+    that of a sampler which reads each stack in pieces (6 points off) nearly always."""
+    done = runs.run(KNOWN, arguments=("8",))
+    spent = [int(word) for word in done.stdout.split()]
+    names = [
+        "sorted(data, reverse=True).index(4000)",
+        "[value for value in data if value % 7 == 0].reverse()",
+        "sum(data); max(data)",
+        "str(data)",
+    ]
+    found, looks = shares(runs, KNOWN, names)
+    assert looks > 100, fact(runs)
+    for name, took in zip(names, spent, strict=True):
+        share, error = found[name]
+        assert abs(share - took / sum(spent)) < 5 * error + 0.005, (name, share, took / sum(spent))
+
+
+def test_the_lines_of_a_routine_add_up_to_its_exact_time(runs):
+    assert runs.run(KNOWN, arguments=("1.2",)).returncode == 0
+    ((exact,),) = rows(
+        runs,
+        "SELECT sum(exclusive) FROM timer_value JOIN timer ON timer.id = timer_id"
+        " JOIN metric ON metric.id = metric_id"
+        " WHERE short_name LIKE 'work%' AND metric.name = 'time'",
+    )
+    ((lines,),) = rows(
+        runs,
+        "SELECT sum(time_ns) FROM line JOIN timer ON timer.id = timer_id WHERE short_name = 'work'",
+    )
+    assert lines == pytest.approx(exact, rel=1e-6)
+
+
+def test_the_report_and_the_end_of_the_run_name_the_line_and_its_text(runs):
+    done = runs.run(KNOWN, arguments=("1.5",))
+    (hot,) = [line for line in done.stderr.splitlines() if "hottest: " in line]
+    texts = [line.strip() for line in KNOWN.split("\n")]
+    said = hot.partition("of it in: ")[2].partition("; next")[0]
+    assert said in texts, done.stderr
+    report = runs.taupy("report", "--db", str(runs.database)).stdout
+    assert f"(prog.py:{texts.index(said) + 1})" in report and said in report
+    assert "~" in report
+    lines = runs.taupy("lines", "--db", str(runs.database)).stdout
+    assert said in lines and f"prog.py:{texts.index(said) + 1}" in lines
+    assert "the standard error of the first row is" in lines
+
+
+WAITING = """
+import threading, time
+lock = threading.Lock()
+lock.acquire()
+
+def hold():
+    time.sleep(1.2)
+    lock.release()
+
+def get():
+    lock.acquire()
+
+other = threading.Thread(target=hold)
+other.start()
+get()
+other.join()
+"""
+
+
+def test_states_tell_computing_from_waiting(runs):
+    assert runs.run(WAITING).returncode == 0
+    states = rows(
+        runs,
+        "SELECT short_name, state, sum(looks) AS n FROM line JOIN timer ON timer.id = timer_id"
+        " WHERE short_name IN ('get', 'hold') GROUP BY 1, 2 ORDER BY n DESC",
+    )
+    mostly = dict(reversed([(name, state) for name, state, _ in states]))
+    assert mostly == {"get": "lock", "hold": "wait"}
+
+
+def test_a_program_that_ends_at_once_has_no_lines_and_says_nothing_of_it(runs):
+    done = runs.run("def f():\n    return sum(range(1000))\nf()\n")
+    assert rows(runs, "SELECT count(*) FROM line") == [(0,)]
+    assert fact(runs) is None and "line" not in done.stderr
+    assert (
+        "has no times of lines: it ended before"
+        in runs.taupy("lines", "--db", str(runs.database)).stderr
+    )
+
+
+@pytest.mark.parametrize("option", ["--no-lines", "--no-watch"])
+def test_they_can_be_turned_off(runs, option):
+    runs.run(KNOWN, option, arguments=("0.6",))
+    assert rows(runs, "SELECT count(*) FROM line") == [(0,)]
+    if option == "--no-lines":
+        assert fact(runs) == "none: they were turned off"
+        assert "they were turned off" in runs.taupy("lines", "--db", str(runs.database)).stderr
+
+
+SPINNING = """
+import time
+def work(seconds):
+    end = time.time() + seconds
+    while time.time() < end:
+        sum(range(3000))
+"""
+
+ODD = {
+    "forked": """
+import os
+work(0.3)
+if (child := os.fork()) == 0:
+    work(1)
+    os._exit(0)
+os.waitpid(child, 0)
+""",
+    "pool": """
+import multiprocessing
+if __name__ == "__main__":
+    with multiprocessing.get_context("fork").Pool(2) as pool:
+        pool.map(work, [0.6, 0.6])
+""",
+    "execed": """
+import os, sys
+work(0.5)
+if len(sys.argv) < 2:
+    os.execv(sys.executable, [sys.executable, __file__, "again"])
+""",
+    "killed": """
+import os, signal
+work(1)
+os.kill(os.getpid(), signal.SIGKILL)
+""",
+    "frozen": """
+import os, signal, subprocess, sys
+subprocess.Popen([sys.executable, "-S", "-c",
+    f"import os, time; time.sleep(1); os.kill({os.getpid()}, {int(signal.SIGCONT)})"])
+work(0.4)
+os.kill(os.getpid(), signal.SIGSTOP)
+work(0.4)
+""",
+    "daemon thread at the end": """
+import threading
+threading.Thread(target=work, args=(60,), daemon=True).start()
+work(0.6)
+""",
+    "deep recursion": """
+import sys
+sys.setrecursionlimit(20_000)
+def deep(n):
+    return deep(n - 1) if n else work(0.6)
+deep(9000)
+""",
+    "coroutines and generators": """
+import asyncio
+def steps():
+    while True:
+        sum(range(2000)); yield
+async def main():
+    end = time.time() + 0.6
+    walk = steps()
+    while time.time() < end:
+        next(walk); await asyncio.sleep(0)
+asyncio.run(main())
+work(0.2)
+""",
+    "code that comes and goes": """
+end = time.time() + 1
+number = 0
+while time.time() < end:
+    number += 1
+    scope, text = {}, f"def f{number}():\\n    return sum(range(20000))\\n"
+    exec(compile(text, f"made{number % 50}.py", "exec"), scope)
+    scope[f"f{number}"]()
+work(0.3)
+""",
+}  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ODD)
+def test_odd_programs_run_as_before_and_have_lines(runs, name):
+    done = runs.run(SPINNING + ODD[name])
+    assert done.returncode == (-9 if name == "killed" else 0), done.stderr
+    assert "Traceback" not in done.stderr
+    if name == "killed":
+        until = time.monotonic() + 60
+        while not runs.is_stored() and time.monotonic() < until:
+            time.sleep(0.2)
+    looks = rows(
+        runs,
+        "SELECT sum(looks) FROM line JOIN timer ON timer.id = timer_id WHERE short_name = 'work'",
+    )
+    assert looks[0][0], fact(runs)
+    with ProfileDB.open(runs.database) as db:
+        assert db.verify() == []
+
+
+@pytest.mark.slow
+def test_three_thousand_threads_are_looked_at_in_turn(runs):
+    many = """
+import threading
+go = threading.Event()
+threads = [threading.Thread(target=go.wait) for _ in range(3000)]
+try:
+    for thread in threads: thread.start()
+except RuntimeError:
+    pass
+work(2)
+go.set()
+for thread in threads:
+    if thread.ident: thread.join()
+"""
+    done = runs.run(SPINNING + many)
+    assert done.returncode == 0, done.stderr
+    assert "looks" in (fact(runs) or ""), rows(runs, "SELECT name, value FROM metadata")
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 14), reason="the module has another name")
+def test_a_program_with_subinterpreters_is_looked_at(runs):
+    is_new = sys.version_info >= (3, 13)
+    module, run = ("_interpreters", "exec") if is_new else ("_xxsubinterpreters", "run_string")
+    inner = "import time; end = time.time() + 0.6\nwhile time.time() < end: pass"
+    done = runs.run(
+        SPINNING + f"import {module} as sub\nsub.{run}(sub.create(), {inner!r})\nwork(0.3)\n"
+    )
+    assert done.returncode == 0, done.stderr
+    assert "looks" in (fact(runs) or "")
+
+
+def test_a_password_in_the_source_is_not_in_the_lines(runs):
+    secret = "hunter2hunter2"
+    source = KNOWN + f'\npassword = "{secret}"\n'
+    runs.run(source, "--no-source", arguments=("0.8",))
+    assert rows(runs, "SELECT count(*) > 0 FROM line") == [(1,)]
+    assert secret.encode() not in runs.database.read_bytes()
+
+
+def test_not_permitted_is_one_line_in_the_trial(runs):
+    """A program that cannot be dumped may not be read, except by root."""
+    if os.geteuid() == 0:
+        pytest.skip("root may read everything")
+    undumpable = "import ctypes; ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)\n" + SPINNING + "work(1)\n"
+    assert runs.run(undumpable).returncode == 0
+    assert fact(runs).startswith("none: the watch may not read the program's memory: ")
