@@ -114,6 +114,10 @@ def texts(path: Path) -> Iterator[str]:
 
 def check(texts: Iterator[str], host: str, where: str) -> None:
     """
+    Args:
+        host: the machine's name; one of up to three letters is part of other words, and is only cut
+            out of metadata.
+
     Raises:
         Unfit: a path from the root, or the machine's name, is in one of the texts.
     """

@@ -208,13 +208,18 @@ def test_pivot_and_sql_have_the_numbers_of_compare(kept):
         compared = {row["short_name"]: row[side] for row in rows}
         pivoted = {row["operator"]: row[gpu] for row in table["rows"] if row["kind"] == "gpu"}
         assert pivoted == pytest.approx(compared)
-    trials = view(kept, "TRIALS", "compare", ONE, OTHER, "--by", "operator")["rows"]
     sql = (
-        "SELECT trial_id, sum(time_ns) AS ns FROM kernels WHERE trial LIKE 'two_gpus#%' "
-        "GROUP BY trial_id ORDER BY trial_id"
+        "SELECT experiment, coalesce(operator, '(no operator)') AS operator, sum(time_ns) AS ns "
+        "FROM operators WHERE trial LIKE 'two_gpus#%' GROUP BY trial_id, 1, 2"
     )
-    times = [row["ns"] for row in views(kept, "query", sql)[0]["rows"]]
-    assert [median(times[:5]), median(times[5:])] == [side["gpu_ns"] for side in trials]
+    (found,) = views(kept, "query", sql)
+    for side, kind in zip(("a_ns", "b_ns"), GPUS, strict=True):
+        times: dict[str, list[int]] = {}
+        for row in found["rows"]:
+            if row["experiment"] == kind:
+                times.setdefault(row["operator"], []).append(row["ns"])
+        medians = {operator: median(of_runs) for operator, of_runs in times.items()}
+        assert medians == {row["short_name"]: row[side] for row in rows}
 
 
 # --------------------------------------------------------------------------------- the timeline
