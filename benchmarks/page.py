@@ -100,7 +100,7 @@ def longest_task(browser: Any, page: Any, row: int) -> float:
     box = page.locator("canvas").bounding_box()
     page.evaluate("scrollTo(0, 0)")
     browser.start_tracing(page=page, categories=["toplevel", "devtools.timeline"])
-    page.mouse.click(box["x"] + 0.3 * box["width"], box["y"] + 18 * row + 9)
+    page.mouse.click(box["x"] + 0.3 * box["width"], box["y"] + 22 * row + 11)
     page.wait_for_timeout(500)
     events = json.loads(browser.stop_tracing())["traceEvents"]
     main = {

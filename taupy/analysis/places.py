@@ -148,8 +148,8 @@ class Place:
         timer: the routine; of waiting, the one that waits. None: imports, exit, time outside.
         share: of the time of its threads.
         calls: None if they were not counted.
-        callee: the library's routine or C function below with the most time, if there is one; of
-            waiting, what waits.
+        callees: the library's routines and C functions below, the largest first; of waiting, what
+            waits.
         caller: the program's routine each call of which makes many of the place, in a loop, through
             a library or by recursion.
         asleep_ns: sampled time in which it slept or waited for a disk; 0 if it mostly worked.
@@ -162,11 +162,21 @@ class Place:
     ns: float
     share: float
     calls: int | None = None
-    callee: Part | None = None
+    callees: Sequence[Part] = ()
     caller: Part | None = None
     asleep_ns: float = 0.0
     hottest: HotLine | None = None
     source: str | None = None
+
+    @property
+    def callee(self) -> Part | None:
+        """The one with the most time, if there is one."""
+        return self.callees[0] if self.callees else None
+
+    @property
+    def self_ns(self) -> float:
+        """Time in the routine itself."""
+        return self.ns - sum(callee.ns for callee in self.callees)
 
 
 def places(
@@ -359,7 +369,7 @@ class _Tally:
         whole: dict[int, float] = defaultdict(float)
         for (group, _), ns in self.sums.items():
             whole[group] += ns
-        callees = _largest(self.below)
+        callees = _sorted(self.below)
         callers = _largest(self.above)
         for (group, owner), ns in self.sums.items():
             if ns <= 0:
@@ -382,7 +392,7 @@ class _Tally:
         owner: int,
         ns: float,
         share: float,
-        callees: Mapping[tuple[int, int], int],
+        callees: Mapping[tuple[int, int], Sequence[int]],
         callers: Mapping[tuple[int, int], int],
     ) -> Place:
         timers, key = self.tree.timers, (group, owner)
@@ -394,20 +404,23 @@ class _Tally:
             ns,
             share,
             None if calls is None else int(calls),
-            self._callee(group, owner, callees),
+            self._callees(group, owner, callees),
             self._loop(group, owner, callers.get(key)),
             min(slept, ns) if looks >= _LOOKS and slept >= _MOSTLY * ns else 0.0,
         )
 
-    def _callee(
-        self, group: int, owner: int, callees: Mapping[tuple[int, int], int]
-    ) -> Part | None:
-        code = callees.get((group, owner))
-        if code is None:
-            return None
+    def _callees(
+        self, group: int, owner: int, callees: Mapping[tuple[int, int], Sequence[int]]
+    ) -> list[Part]:
         caller = _routine(owner) if owner <= _WAITING else owner
-        calls = self.below_calls.get((group, caller, code), 0)
-        return Part(self.tree.timers[code], self.below[group, owner, code], int(calls))
+        return [
+            Part(
+                self.tree.timers[code],
+                self.below[group, owner, code],
+                int(self.below_calls.get((group, caller, code), 0)),
+            )
+            for code in callees.get((group, owner), ())
+        ]
 
     def _loop(self, group: int, owner: int, caller: int | None) -> Part | None:
         """The caller, if each of its calls makes many."""
@@ -424,16 +437,16 @@ class _Tally:
         owner: int,
         ns: float,
         share: float,
-        callees: Mapping[tuple[int, int], int],
+        callees: Mapping[tuple[int, int], Sequence[int]],
     ) -> Place:
-        callee = self._callee(group, owner, callees)
+        parts = self._callees(group, owner, callees)
         routine = _routine(owner)
         calls, caller = None, None
         selected = [key for key in self.selected if key[:2] == (group, owner)]
         if selected and sum(map(self.selected.__getitem__, selected)) >= _MOSTLY * ns:
             # An event loop waits for what coroutines await: the one that does so most often.
             select = max(selected, key=self.selected.__getitem__)
-            callee = Part(self.tree.timers[select[2]], self.selected[select], 0)
+            parts = [Part(self.tree.timers[select[2]], self.selected[select], 0)]
             awaiting = [key for key in self.awaits if key[0] == group and key[1] != routine]
             if awaiting:
                 most = max(awaiting, key=self.awaits.__getitem__)
@@ -446,7 +459,7 @@ class _Tally:
             counted = self.calls.get((group, routine))
             calls = None if counted is None else int(counted)
         timer = self.tree.timers[routine] if routine >= 0 else None
-        return Place("waiting", timer, ns, share, calls, callee, caller)
+        return Place("waiting", timer, ns, share, calls, parts, caller)
 
 
 _Role = Literal[
@@ -498,6 +511,17 @@ def _largest(sums: Mapping[tuple[int, int, int], float]) -> dict[tuple[int, int]
         if before is None or value > before[0]:
             largest[group, owner] = value, code
     return {key: code for key, (_, code) in largest.items()}
+
+
+def _sorted(sums: Mapping[tuple[int, int, int], float]) -> dict[tuple[int, int], list[int]]:
+    """For each group and owner, the third parts of the keys, the largest sum first."""
+    parts: dict[tuple[int, int], list[int]] = defaultdict(list)
+    for (group, owner, code), value in sums.items():
+        if value > 0:
+            parts[group, owner].append(code)
+    for (group, owner), codes in parts.items():
+        codes.sort(key=lambda code: -sums[group, owner, code])
+    return parts
 
 
 def _position(place: Place) -> tuple[int, float, str]:

@@ -13,13 +13,13 @@ rooms of their own.
 """
 
 ANSWERS = {
-    "places": ("Your code", "where the time went in the program's own code"),
+    "places": ("", "where the time went in the program's own code"),
     "lines": ("Lines", "which lines took the time, and what they called"),
     "phases": ("Phases", "a training's phases: data, forward, backward, optimizer"),
     "layers": ("Layers", "a network's layers: time, flop, memory"),
     "steps": ("Steps", "a training's steps: time, phases, loss, samples/s"),
     "ranks": ("Ranks", "a job's ranks, and which one the others waited for"),
-    "kernels": ("Kernels", "what ran on the GPUs, and who launched it"),
+    "kernels": ("GPU", "what ran on the GPUs, and who launched it"),
     "kernel": ("", "one GPU kernel with its launch sites"),
     "memory": ("Memory", "when memory was largest, and where it grew"),
     "waiting": (
@@ -33,6 +33,7 @@ ANSWERS = {
 """In the order of the page's tabs: the title of the tab, and what the command does."""
 
 EXCEPTIONS = {
+    ("places", "page"): "the page's overview and source have its places, with their text",
     ("candidates", "page"): "the page's findings say what to tune, each with its gain",
     ("kernel", "page"): "a page cannot be asked for a kernel by its name",
     ("kernel", "command"): "commands/kernel.py: stored code of a kernel that no trial has",

@@ -66,7 +66,7 @@ class Options(options.Asked):
     whole: bool = options.whole("by step: every step and layer")
 
 
-PAGES = (Options(tree=True),)
+PAGES = (Options(),)
 
 
 def views(db: ProfileDB, trial: int, options: Options) -> list[View]:

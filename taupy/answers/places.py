@@ -69,9 +69,6 @@ class Options(options.Asked):
     whole: bool = options.whole("every place")
 
 
-PAGES = (Options(),)
-
-
 class GroupPlaces(NamedTuple):
     """The places of a group of threads.
 

@@ -37,6 +37,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--json", action="store_true", help="JSON, unrounded, with evidence and abstentions"
     )
+    parser.add_argument(
+        "--no-source", action="store_true", help="leave the program's source text out of the page"
+    )
     options.add_list_argument(
         parser,
         "--fail-on",
@@ -94,7 +97,8 @@ def _contents(
     conditions = [gate.parse(text) for text in args.fail_on]
     if len(trials) == 1:
         with running.selected_trial(args, trials[0]) as (db, trial):
-            return contents.of_trial(db, trial, progress), 0
+            page = contents.of_trial(db, trial, progress, with_source=not args.no_source)
+            return page, 0
     with options.opened(args) as db:
         compared, code = versus.of_sides(db, trials[0], trials[1], conditions, progress)
     return compared, code if conditions else 0

@@ -120,7 +120,7 @@ def _packed(text: str | None) -> str | None:
 
 
 def _unpacked(packed: str | None) -> str | None:
-    """The text; None if there is none, or if it is none of ours."""
+    """The text; None if there is none, or it cannot be read."""
     if packed is None:
         return None
     with suppress(ValueError, zlib.error):

@@ -28,7 +28,7 @@ def read_sources(profile: Profile, settings: RunSettings, masking: Masking) -> l
     """The files of a run that was just measured on this machine."""
     keeps = not settings.engine_options.get("no_source")
     room = LARGEST if keeps else -1
-    found = []
+    sources: list[SourceFile] = []
     for path, file in _own_files(profile):
         content = _code_of(settings) if path == _CODE else read(os.path.join(settings.cwd, path))
         if content is None:
@@ -37,10 +37,10 @@ def read_sources(profile: Profile, settings: RunSettings, masking: Masking) -> l
         kept = len(data) <= room
         room -= len(data) if kept else 0
         changed = written_at > settings.launched_at
-        found.append(_source(path, file, data, changed, masking, kept))
-        if len(found) == _MOST:
+        sources.append(_source(path, file, data, changed, masking, kept))
+        if len(sources) == _MOST:
             break
-    return found
+    return sources
 
 
 def _source(

@@ -8,27 +8,30 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeVar
 
-from taupy.answers import ANSWERS, EXCEPTIONS, memory, places, steps
+from taupy.answers import ANSWERS, EXCEPTIONS, memory, steps
 from taupy.answers.answer import Nothing, module
+from taupy.answers.own_code import OwnCode, own_code
 from taupy.doors import door
-from taupy.model.finding import Finding
 from taupy.model.options import Asked
 from taupy.model.profile import Steps
 from taupy.model.progress import SILENT, Progress
 from taupy.model.question import VALUES, Question
-from taupy.model.rows import ThreadRow, TrialRow
+from taupy.model.rows import TrialRow
 from taupy.model.sampled import CUDA_ALLOCATED, RESIDENT
 from taupy.model.step_times import per_step
+from taupy.network.phase_sums import NO_PHASE
+from taupy.pprof.cells import seen_by
 from taupy.pprof.view import Column, Kind, View
 from taupy.profiledb import activities, query, sources
 from taupy.profiledb.database import ProfileDB, of_a_sound_file
 from taupy.profiledb.steps import steps_of
 from taupy.profiledb.values import values
+from taupy.report import front
 from taupy.report.forest import ALONE, DIMENSIONS, Aligned, Forest
 from taupy.report.heat import HeatMap
-from taupy.report.report import Report, report
+from taupy.report.report import report
 from taupy.report.timeline import MOST, Timeline
-from taupy.units import duration, percent, several
+from taupy.units import several
 
 _Options = TypeVar("_Options", bound=Asked)
 
@@ -83,7 +86,9 @@ class Contents:
     """Everything on a page.
 
     Attributes:
+        overview, source: what `static/overview.js` and `static/source.js` show, from `front.py`.
         roofline: what `static/roofline.js` draws on the tab `roofline`; None for nothing.
+        end: lines at the end of the page.
         theme: "light" or "dark"; "" to follow the reader's system.
     """
 
@@ -94,16 +99,34 @@ class Contents:
     timeline: Timeline = field(default_factory=Timeline)
     roofline: Mapping[str, Any] | None = None
     heat: HeatMap = field(default_factory=HeatMap)
+    overview: Mapping[str, Any] | None = None
+    source: Sequence[Mapping[str, Any]] = ()
+    end: Sequence[str] = ()
     theme: str = ""
 
 
-def of_trial(db: ProfileDB, trial: TrialRow, progress: Progress = SILENT) -> Contents:
-    """The page of one trial."""
+def of_trial(
+    db: ProfileDB, trial: TrialRow, progress: Progress = SILENT, *, with_source: bool = True
+) -> Contents:
+    """The page of one trial.
+
+    Args:
+        with_source: with the text of the program's own files.
+    """
     contents = Contents(_title(trial), _subtitle(trial))
     progress.begin("building the page", len(ANSWERS) + 3, "parts")
-    add_trees(db, trial, contents.forest)
+    judged = report(db, trial)
+    code = own_code(db, trial.id, judged.places, with_text=with_source)
+    own = {routine.file for routine in code.routines if routine.file}
+    add_trees(db, trial, contents.forest, Aligned(own=own))
     progress.advance()
-    _add_activities(db, trial, contents.timeline)
+    colors: dict[str, str] = {}
+    for entry in contents.forest.names:  # a layer's name may be that of its class
+        if colors.get(entry["name"], "own") == "own":
+            colors[entry["name"]] = entry["color"]
+    _add_timeline(db, trial, contents.timeline, colors)
+    contents.overview = front.overview(db, judged, code, contents.forest.unmeasured)
+    contents.source = front.source(code)
     roofline = Section("roofline", "Roofline", door("roofline.tab").tab(db, trial, contents))
     progress.advance()
     answers: dict[str, list[Part]] = {}
@@ -111,23 +134,36 @@ def of_trial(db: ProfileDB, trial: TrialRow, progress: Progress = SILENT) -> Con
         if (name, "page") not in EXCEPTIONS:
             answers[name] = _answer(db, trial, name, contents)
         progress.advance()
-    of_phases = [view for part in answers["phases"] for view in part.views]
+    if {phase.kind for phase in judged.phases} <= {"import", "exit", NO_PHASE}:
+        answers["phases"] = []  # the overview shows as much
     sections = (
-        Section("overview", "Overview", _overview(report(db, trial), contents.forest, of_phases)),
         *_tabs(answers, roofline),
         Section("machine", "Machine and run", _metadata(db, trial)),
     )
     contents.sections = [section for section in sections if section.parts]
+    contents.end = [*_end(code)]
     progress.advance()
     return contents
 
 
+_FIRST = ("layers", "kernels")
+"""Answers whose tabs come first, after the overview, source, flame graph and timeline."""
+
+
 def _tabs(answers: Mapping[str, Sequence[Part]], roofline: Section) -> Iterator[Section]:
     """Those of the answers, with the roofline next to the kernels."""
-    for name, parts in answers.items():
-        yield Section(name, ANSWERS[name][0], parts)
+    for name in (*_FIRST, *(name for name in answers if name not in _FIRST)):
+        yield Section(name, ANSWERS[name][0], answers[name])
         if name == "kernels":
             yield roofline
+
+
+def _end(code: OwnCode) -> Iterator[str]:
+    if code.files:
+        yield (
+            f"This page holds the source text of {several(len(code.files), 'file')}; "
+            "`taupy report -o FILE --no-source` leaves it out."
+        )
 
 
 @of_a_sound_file
@@ -137,13 +173,20 @@ def add_trees(db: ProfileDB, trial: TrialRow, forest: Forest, aligned: Aligned =
     forest.add(table, sources.timer_paths(db, trial.id), aligned)
 
 
-def _add_activities(db: ProfileDB, trial: TrialRow, timeline: Timeline) -> None:
-    """Add the activities of a traced trial."""
+def _add_timeline(
+    db: ProfileDB, trial: TrialRow, timeline: Timeline, colors: dict[str, str]
+) -> None:
+    """Add what is known over time: steps, the activities of a traced trial, memory."""
+    begun = query.begun_ns(db, trial.id)
+    timeline.end_ns = trial.duration_ns
+    timeline.colors = colors
+    for thread, series in steps_of(db, trial.id):
+        timeline.add_steps(thread, series, begun)
     timeline.count = activities.count(db, trial.id)
     if timeline.count:
         ahead = door("ranks.host_times").offsets_ns(db, trial.id)
         longest = activities.longest(db, trial.id, MOST, ahead)
-        timeline.add(longest, query.begun_ns(db, trial.id))
+        timeline.add(longest, begun)
 
 
 def _title(trial: TrialRow) -> str:
@@ -163,7 +206,8 @@ def _answer(db: ProfileDB, trial: TrialRow, name: str, contents: Contents) -> li
     if name in _DRAWN:
         return _DRAWN[name](db, trial, contents)
     answer = module(name)
-    return [Part(views=[view]) for view in _views(db, trial, answer.views, *answer.PAGES)]
+    views = _views(db, trial, answer.views, *answer.PAGES)
+    return [Part(views=[_names_first(view)]) for view in views]
 
 
 def _views(
@@ -180,72 +224,6 @@ def _views(
     return tables
 
 
-def _overview(answer: Report, forest: Forest, of_phases: Sequence[View]) -> list[Part]:
-    findings = answer.judgement.findings
-    parts = [_finding(number, finding) for number, finding in enumerate(findings, 1)]
-    if not findings:
-        parts = [Part(lines=["no findings of the kinds that docs/report.md lists"])]
-    lines = [line for both in answer.gpu_times for line in both]
-    return [
-        *([Part("Why the GPU did not compute", lines)] if lines else []),
-        *_places(answer),
-        *([Part("What the ranks say", answer.ranks)] if answer.ranks else []),
-        Part("What to do"),
-        *parts,
-        Part("Phases of the main thread", views=_of_thread(answer.thread, of_phases)),
-        *_health(answer, forest),
-        Part("Not judged", _abstentions(answer), is_folded=True),
-    ]
-
-
-def _places(answer: Report) -> list[Part]:
-    """The first places of each group of threads, under one heading."""
-    views = [places.view(group, places.FIRST) for group in answer.places]
-    return [Part("Where the time went in your code", views=views)] if views else []
-
-
-def _finding(number: int, finding: Finding) -> Part:
-    saved = f"{duration(finding.saved_ns)} ({percent(100 * finding.saved_share)} %)"
-    lines = [
-        *([f"try: {finding.attempt}"] if finding.attempt else []),
-        f"it would be refuted by: {finding.refuted_by}",
-        f"confidence: {finding.confidence}",
-    ]
-    views = [
-        View(
-            f"evidence: {several(evidence.count, 'row')}",
-            [Column(name, "any") for name in evidence.headings],
-            evidence.rows,
-        )
-        for evidence in finding.evidence
-    ]
-    title = f"{number}. {finding.kind}, at most {saved}: {finding.sentence}"
-    return Part(title, lines, views, is_folded=True)
-
-
-def _of_thread(thread: ThreadRow | None, views: Sequence[View]) -> list[View]:
-    place = thread and (thread.node, thread.thread)
-    return [view for view in views if tuple(view.rows[0][:2]) == place]
-
-
-def _health(answer: Report, forest: Forest) -> list[Part]:
-    lines = [f"{name}: {remark}" for name, remark in answer.remarks.items()]
-    if answer.trial.state != "complete":
-        lines.insert(0, f"the trial is {answer.trial.state}")
-    if forest.unmeasured:
-        lines.append(f"{forest.unmeasured} call paths have no time; they are drawn without width")
-    missing = [f"not measured: {what}" for what in answer.unmeasured]
-    title = "Health of the measurement"
-    return [
-        Part(title, lines or ["no problem was recorded"], is_warning=bool(lines)),
-        *([Part(lines=missing)] if missing else []),
-    ]
-
-
-def _abstentions(answer: Report) -> list[str]:
-    return [f"{rule.kind}: {rule.reason}" for rule in answer.judgement.abstentions]
-
-
 def _steps(db: ProfileDB, trial: TrialRow, _: Contents) -> list[Part]:
     parts = []
     views = _views(db, trial, steps.views, *steps.PAGES)
@@ -256,7 +234,8 @@ def _steps(db: ProfileDB, trial: TrialRow, _: Contents) -> list[Part]:
             _line(name, series, logged, kinds.get(name, "float"))
             for name, logged in series.values.items()
         ]
-        parts += [Part(series=[line]) for line in lines if line.points]
+        changing = [line for line in lines if len({value for _, value in line.points}) > 1]
+        parts += [Part(series=[line]) for line in changing]
         parts.append(Part(views=[view]))
     return parts
 
@@ -265,6 +244,36 @@ def _line(name: str, series: Steps, values: Sequence[float], kind: Kind) -> Seri
     """A quantity by step number."""
     points = zip(map(float, series.number), values, strict=True)
     return Series(name, [point for point in points if math.isfinite(point[1])], kind, "step")
+
+
+def _names_first(view: View) -> View:
+    """The view for a page, which may be narrow: what identifies a row is its last column in text,
+    where long names do no harm; here it comes first, and a thread that all rows share not at all.
+    """
+    kept = [at for at, column in enumerate(view.columns) if not _is_shared_thread(view, at)]
+    rows = [[row[at] for at in kept] for row in view.rows]
+    view = replace(view, columns=[view.columns[at] for at in kept], rows=rows)
+    columns, positions = seen_by(view, "people")
+    if any(column.name in _NAMES for column in columns):
+        return _moved_first(view, next(column.name for column in columns if column.name in _NAMES))
+    if columns and columns[-1].kind == "text" and all(row[positions[-1]] for row in view.rows):
+        return _moved_first(view, columns[-1].name)
+    return view
+
+
+_NAMES = ("name",)
+"""Columns that identify a row although others in text follow."""
+
+
+def _moved_first(view: View, name: str) -> View:
+    """The view with a column in front, if it has it."""
+    order = sorted(range(len(view.columns)), key=lambda at: view.columns[at].name != name)
+    rows = [[row[at] for at in order] for row in view.rows]
+    return replace(view, columns=[view.columns[at] for at in order], rows=rows)
+
+
+def _is_shared_thread(view: View, at: int) -> bool:
+    return view.columns[at].name == "of_thread" and len({row[at] for row in view.rows}) == 1
 
 
 def _ranks(db: ProfileDB, trial: TrialRow, contents: Contents) -> list[Part]:
@@ -285,7 +294,7 @@ def _memory(db: ProfileDB, trial: TrialRow, _: Contents) -> list[Part]:
     for view in _views(db, trial, memory.views, memory.Options(series=True)):
         lines = _over_time(view)[:_MOST_LINES]
         parts.insert(0, Part("Resident memory over time (sampled)", series=lines))
-    views = [replace(view, notes=()) for view in grown if view.rows]
+    views = [_names_first(replace(view, notes=())) for view in grown if view.rows]
     return [*parts, Part("Where it grew (sampled)", views=views)]
 
 

@@ -7,14 +7,17 @@ Rows are in depth-first order, thread by thread, the largest siblings first
 from __future__ import annotations
 
 from array import array
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from taupy.analysis.match import Key
+from taupy.answers.own_code import kind_of
 from taupy.escaping import visible
 from taupy.model import callpaths
+from taupy.model.collectives import THREAD_NAME
 from taupy.model.kernel_names import is_kernel, told_apart
+from taupy.model.metric import ROOT_TIMER
 from taupy.model.rows import Named, ThreadRow, TimerRow
 from taupy.model.table import Amount, Table
 from taupy.pprof.fold import is_library_code
@@ -43,11 +46,13 @@ class Aligned:
         side: 0, or 1 for the second trial.
         key_of: the timers' keys in the comparison; timers with equal keys are merged.
         verdict_of: call path -> a value of `VERDICTS`, on its inclusive time.
+        own: the program's own files, as displayed; None: what is no library's.
     """
 
     side: int = 0
     key_of: Mapping[TimerRow, Key] = field(default_factory=dict)
     verdict_of: Mapping[int, int] = field(default_factory=dict)
+    own: Collection[str] | None = None
 
 
 ALONE = Aligned()
@@ -60,8 +65,8 @@ class Forest:
 
     Attributes:
         columns: by the names of `COLUMNS`, one number per row.
-        names: each timer once: name, place, kind (a key of `KINDS`), groups; in a comparison,
-            matching timers are merged, with the verdict on their own time.
+        names: each timer once: name, place, kind (a key of `KINDS`), color, groups; in a
+            comparison, matching timers are merged, with the verdict on their own time.
         threads: name, kind, node, side (0, or 1 for the second trial), start (first row).
         unmeasured: number of rows without a time, which counts as 0.
         judged: whether changes were tested; if so, rows without a verdict were too small to test.
@@ -108,18 +113,24 @@ class Forest:
     def _add_threads(self, table: Table, side: int) -> None:
         before = len(self.columns["depth"])
         threads: Sequence[ThreadRow] = table.labels["thread"]
+        hosts = [thread for thread in threads if thread.kind == "host"]
+        main = min((thread for thread in hosts if thread.name != THREAD_NAME), default=None)
         last = None
         for row, code in enumerate(table.codes["thread"]):
             if code != last:
                 last = code
-                self.threads.append(_thread(threads[code], side, before + row))
+                first = threads[code] == main
+                self.threads.append({**_thread(threads[code], side, before + row), "isMain": first})
 
     def _number(self, timer: TimerRow, path_of: Mapping[str, str | None], aligned: Aligned) -> int:
         key = aligned.key_of.get(timer)
         number = self._numbers.setdefault(key.identity if key else timer, len(self.names))
         if number == len(self.names):
             kind = KINDS[is_library_code(timer, path_of.get(timer.timer))]
-            self.names.append(_name(key or timer, kind))
+            is_own = kind == KINDS[False] if aligned.own is None else timer.file in aligned.own
+            if is_own:
+                kind = KINDS[False]
+            self.names.append(_name(key or timer, kind, color(timer, is_own)))
             if is_kernel(timer.groups):
                 self._kernels[number] = (key or timer).timer
         return number
@@ -164,9 +175,27 @@ def _thread(thread: ThreadRow, side: int, start: int) -> dict[str, Any]:
     }
 
 
-def _name(timer: Named, kind: int) -> dict[str, Any]:
-    name, groups = visible(timer.short_name), visible(timer.groups)
-    return {"name": name, "place": visible(source_of(timer)), "kind": kind, "groups": groups}
+def _name(timer: Named, kind: int, color: str) -> dict[str, Any]:
+    name, groups = visible(shown_name(timer.short_name)), visible(timer.groups)
+    place = visible(source_of(timer))
+    return {"name": name, "place": place, "kind": kind, "color": color, "groups": groups}
+
+
+def color(timer: TimerRow, is_own: bool) -> str:
+    """What a routine's time is, by the names of the colours in `static/page.css`."""
+    groups = timer.groups.split("|")
+    if is_kernel(timer.groups) or any(group.startswith("GPU") for group in groups):
+        return "gpu"
+    if timer.timer == ROOT_TIMER:
+        return "rest"
+    if is_own and not any(group in ("LAYER", "AUTOGRAD") or "PHASE_" in group for group in groups):
+        return "own"
+    return kind_of(timer)
+
+
+def shown_name(name: str) -> str:
+    """A routine's name as people read it: without the functions around it."""
+    return "whole program" if name == ROOT_TIMER else name.rpartition("<locals>.")[2]
 
 
 def thread_name(thread: ThreadRow) -> str:

@@ -21,31 +21,45 @@ from taupy.pprof.view import Cell, Column, View
 from taupy.report.contents import Contents, Part, Section
 
 MODULES = (
-    *("numbers", "address", "table", "tip", "chart", "columns", "forest", "flame_tree", "change"),
-    *("flame", "timeline", "timeline_panel", "heat", "heat_panel", "roofline", "page"),
+    *(
+        "numbers",
+        "address",
+        "words",
+        "table",
+        "kinds",
+        "tip",
+        "chart",
+        "columns",
+        "forest",
+        "flame_tree",
+    ),
+    *("change", "flame", "flame_panel", "timeline", "timeline_panel", "heat", "heat_panel"),
+    *("roofline", "layers", "overview", "source", "page"),
 )
 """Each module follows those that it imports."""
 
 _PAGE = """{head}
 <body>
-<header>
-  <div><h1>{title}</h1><p class="subtitle">{subtitle}</p></div>
-  <button id="theme">light / dark</button>
-</header>
+<header id="head"><h1>{title}</h1><p class="facts">{subtitle}</p></header>
 <div id="tabs" role="tablist" aria-label="parts of the report"></div>
 <main id="panels"></main>
+<footer id="end"></footer>
 <div id="tip" hidden></div>
 <noscript>This page needs JavaScript; `taupy pprof` prints the same numbers.</noscript>
 <template id="flame"><div>
   <div class="controls">
     <label>show <select data-part="group"></select></label>
-    <label><input type="checkbox" data-part="inverted"> inverted: callers below</label>
     <label><input type="checkbox" data-part="folded"> fold libraries</label>
-    <label>find <input type="search" data-part="find" placeholder="name or file"></label>
+    <label data-part="merging"><input type="checkbox" data-part="merged"> merge repeated
+      layers</label>
+    <label><input type="checkbox" data-part="inverted"> callers below</label>
+    <input type="search" data-part="find" placeholder="find a name or file"
+      aria-label="find a name or file">
     <span data-part="share" aria-live="polite"></span>
     <button data-part="callers">callers of the selected routine</button>
     <button data-part="reset">reset</button>
   </div>
+  <div class="legend" data-part="legend"></div>
   <div class="path" data-part="path" aria-label="zoomed to"></div>
   <div class="graph">
     <canvas data-part="canvas" tabindex="0" role="application" aria-label="flame graph"></canvas>
@@ -53,7 +67,8 @@ _PAGE = """{head}
   </div>
   <p class="note" data-part="colors" hidden>Red: B takes longer. Blue: B takes less. Grey: no
   change is known.</p>
-  <p class="note">Width is time. Click, or Enter, zooms in; Escape zooms out; arrows walk.</p>
+  <p class="note">Width is time. Click, or Enter, zooms in; Escape zooms out; arrows walk. Boxes
+  narrower than a pixel are left out.</p>
 </div></template>
 <template id="timeline"><div>
   <div class="controls">
@@ -68,7 +83,7 @@ _PAGE = """{head}
     <p class="said" data-part="said" aria-live="polite"></p>
   </div>
   <p class="note">Drag, or arrows, to move; a double click, + and -, or the wheel with Ctrl,
-  to zoom; Escape for the whole run.</p>
+  to zoom; Escape or 0 for the whole run.</p>
 </div></template>
 <template id="heat"><div>
   <h2>Steps of all ranks</h2>
@@ -125,8 +140,11 @@ def html_page(contents: Contents) -> str:
         "sections": [_section(section) for section in contents.sections],
         "forest": contents.forest.layout(widths) if contents.forest.names else None,
         "roofline": contents.roofline,
-        "timeline": contents.timeline.layout(activity_widths) if contents.timeline.count else None,
+        "timeline": contents.timeline.layout(activity_widths) if contents.timeline.lanes else None,
         "heat": contents.heat.layout(heat_widths) if contents.heat.ranks else None,
+        "overview": contents.overview,
+        "source": contents.source,
+        "end": [visible(line) for line in contents.end],
         "theme": contents.theme,
     }
     script = _script()
@@ -199,6 +217,7 @@ def _table(view: View) -> dict[str, Any]:
         "title": visible(view.title),
         "columns": [
             {
+                "name": column.name,
                 "heading": " ".join(cells.heading(column)),
                 "kind": _kind(column, [row[at] for row in view.rows]),
                 "right": cells.stands_right(column, view, at),

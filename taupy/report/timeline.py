@@ -13,12 +13,21 @@ from itertools import groupby
 from typing import Any
 
 from taupy.escaping import visible
+from taupy.model.profile import Steps
+from taupy.model.rows import ThreadRow
 from taupy.profiledb.activities import ActivityRow
 from taupy.report import planes
-from taupy.report.forest import thread_name
+from taupy.report.forest import shown_name
 
 MOST = 300_000
 """Maximum number of activities on a page: about 2 MB."""
+
+_COLORS = {
+    "training": "c", "validation": "layer", "kernel": "gpu", "copy": "data", "memset": "data",
+    "sync": "wait", "api": "lib", "call": "lib", "range": "lib",
+}  # fmt: skip
+
+_STEP = {False: "step", True: "steps from"}
 
 COLUMNS = ("gap", "length", "name")
 """`gap` is the time since the previous start in the same row of a lane, or since time 0 [ns];
@@ -35,6 +44,7 @@ class Timeline:
         lanes: name, kind, and the number of activities in each row.
         end_ns: end of the last activity, from time 0.
         count: number of activities in the trial; the longest are shown.
+        colors: name -> a color of `static/page.css`; of others, their kind tells it.
     """
 
     columns: dict[str, array[int]] = field(
@@ -44,12 +54,31 @@ class Timeline:
     lanes: list[dict[str, Any]] = field(default_factory=list)
     end_ns: int = 0
     count: int = 0
+    colors: dict[str, str] = field(default_factory=dict)
+
+    def add_steps(self, thread: ThreadRow, steps: Steps, begun_ns: int) -> None:
+        """Add a lane with the steps of a training, or of validation."""
+        rows = range(len(steps))
+        boxes = [
+            ActivityRow(
+                thread,
+                f"{_STEP[steps.count[row] > 1]} {steps.number[row]}",
+                steps.kind,
+                steps.start_ns[row],
+                steps.start_ns[row] + steps.time_ns[row],
+            )
+            for row in rows
+            if steps.start_ns[row] >= begun_ns
+        ]
+        lane = {"name": visible(f"steps of {steps.kind}"), "kind": "steps"}
+        self.lanes.append({**lane, "rows": [len(boxes)]})
+        self._add_row(boxes, begun_ns)
 
     def add(self, activities: Iterable[ActivityRow], begun_ns: int) -> None:
         """Add activities, sorted by thread and start, outer ones first; `begun_ns` is time 0."""
         for thread, mine in groupby(activities, lambda activity: activity.thread):
             rows = list(_rows(mine))
-            lane = {"name": visible(thread_name(thread)), "kind": thread.kind}
+            lane = {"name": visible(lane_name(thread)), "kind": thread.kind}
             self.lanes.append({**lane, "rows": [len(row) for row in rows]})
             for row in rows:
                 self._add_row(row, begun_ns)
@@ -60,7 +89,7 @@ class Timeline:
         for activity in row:
             gap.append(activity.start_ns - before)
             length.append(activity.end_ns - activity.start_ns)
-            key = (visible(activity.name), activity.kind)
+            key = (visible(shown_name(activity.name)), activity.kind)
             name.append(self.names.setdefault(key, len(self.names)))
             before = activity.start_ns
             self.end_ns = max(self.end_ns, activity.end_ns - begun)
@@ -69,16 +98,29 @@ class Timeline:
         """The description needed to read `packed`."""
         return {
             "count": len(self.columns["gap"]),
+            "activities": sum(sum(lane["rows"]) for lane in self.lanes if lane["kind"] != "steps"),
             "of": self.count,
             "end": self.end_ns,
             "widths": widths,
-            "names": [{"name": name, "kind": kind} for name, kind in self.names],
+            "names": [
+                {"name": name, "kind": kind, "color": self.colors.get(name) or _COLORS.get(kind)}
+                for name, kind in self.names
+            ],
             "lanes": self.lanes,
         }
 
     def packed(self) -> tuple[bytes, dict[str, int]]:
         """As `planes.packed`."""
         return planes.packed(self.columns)
+
+
+def lane_name(thread: ThreadRow) -> str:
+    """What a lane is called: a process only where there are several."""
+    if thread.kind != "host":
+        return f"GPU {thread.context - 1}, {thread.name or f'stream {thread.thread}'}"
+    name = thread.name or f"thread {thread.thread}"
+    name = "main thread" if name == "MainThread" else name
+    return name if not thread.node else f"process {thread.node}, {name}"
 
 
 def _rows(activities: Iterable[ActivityRow]) -> Iterator[list[ActivityRow]]:

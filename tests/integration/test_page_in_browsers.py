@@ -15,7 +15,7 @@ from random import Random
 import pytest
 
 from taupy.model.gpu import Activity
-from taupy.model.profile import Timer
+from taupy.model.profile import SourceFile, Timer
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.writer import add_profile
 from tests.builders import (
@@ -80,7 +80,15 @@ def training(number: int, slow: int = 0, more: int = 0):
     root = call(routine("<module>", "train.py", 1), 1, 4 * ms, [main])
     uuid = f"01900000-0000-7000-8000-0000000001{number:02}"
     profile = profile_of(host(root, name="MainThread"), metadata={"Hostname": "node7"})
-    return replace(profile, uuid=uuid, application="train")
+    sources = [SourceFile("train.py", "train.py", 64 * "0", text=TRAIN)]
+    return replace(profile, uuid=uuid, application="train", sources=sources)
+
+
+TRAIN = "\n".join(
+    ['"""Train."""', *(f"# {number}" for number in range(2, 44)), "def forward(x):", "    return x",
+     "", "", "", "", "def backward():", "    pass", *(f"# {number}" for number in range(52, 60)),
+     "def main():", "    for x in load():", "        forward(x); backward()"]
+)  # fmt: skip
 
 
 def traced():
@@ -190,8 +198,11 @@ def test_tabs_are_chosen_by_arrows(opened):
     assert chosen(page) == "overview"
     page.focus("[role=tab][aria-selected=true]")
     page.keyboard.press("ArrowRight")
+    assert chosen(page) == "source"
+    page.keyboard.press("ArrowRight")
     assert chosen(page) == "flame"
     assert page.evaluate("document.activeElement.dataset.tab") == "flame"
+    page.keyboard.press("ArrowLeft")
     page.keyboard.press("ArrowLeft")
     page.keyboard.press("ArrowLeft")
     assert chosen(page) == "machine"
@@ -216,9 +227,9 @@ def test_the_flame_graph_is_walked_by_keys(opened):
 def test_a_box_is_zoomed_to_by_a_click(opened):
     page = opened("one", "tab=flame")
     box = page.locator("#tab-flame canvas").bounding_box()
-    page.mouse.click(box["x"] + 40, box["y"] + 2.5 * 18)
+    page.mouse.click(box["x"] + 40, box["y"] + 1.5 * 22)
     settled(page, "zoom=.*main")
-    page.mouse.move(box["x"] + 45, box["y"] + 2.5 * 18)
+    page.mouse.move(box["x"] + 45, box["y"] + 1.5 * 22)
     assert "main" in page.locator("#tip").text_content()
 
 
@@ -436,3 +447,100 @@ def test_pictures_of_the_docs(opened, picture, request, tmp_path):
     folder = Path(os.environ.get("TAUPY_SCREENSHOTS", tmp_path))
     page.screenshot(path=folder / f"{picture}.png")
     assert (folder / f"{picture}.png").stat().st_size > 5_000
+
+
+def lines_shown(page) -> list[str]:
+    return page.locator("#tab-source .ln:not(.head)").all_text_contents()
+
+
+def test_a_line_is_sent_as_a_link_and_the_next_hot_one_is_a_key_away(opened):
+    page = opened("one", "tab=source")
+    assert any(
+        "380 ms" in line and "60\u00d7" in line and "def backward()" in line
+        for line in lines_shown(page)
+    )
+    selected = page.locator("#tab-source [aria-selected=true]")
+    assert "def backward():" in selected.text_content()
+    page.focus("#tab-source .listing")
+    page.keyboard.press("n")
+    address = settled(page, "line=60")
+    again = opened("one", address[1:])
+    assert "def main():" in again.locator("#tab-source [aria-selected=true]").text_content()
+    again.focus("#tab-source .listing")
+    again.keyboard.press("ArrowDown")
+    settled(again, "line=61")
+    again.keyboard.press("Shift+N")
+    settled(again, "line=60")
+    assert "lines without time" in again.locator("#tab-source .gap").first.text_content()
+    again.locator("#tab-source .gap button").first.click()
+    assert again.locator("#tab-source .gap").count() == 0
+
+
+def test_a_place_of_the_overview_leads_to_its_line(opened):
+    page = opened("one")
+    page.locator("#tab-overview .place", has_text="def backward()").click()
+    assert chosen(page) == "source"
+    settled(page, "tab=source.*line=50")
+    page.keyboard.press("3")
+    assert chosen(page) == "flame"
+    page.focus("#tab-flame [data-part=find]")
+    page.keyboard.press("1")  # into the field, not to a tab
+    assert chosen(page) == "flame"
+
+
+EVERY = ["one", "compared", "traced", "hostile", "empty", "counted", "steps", "ranks"]
+
+EMPTY_COLUMNS = """() => [...document.querySelectorAll("table:not(.evidence)")].flatMap((table) =>
+  [...table.querySelectorAll("th")].filter((head, at) => {
+    const rows = [...table.querySelectorAll("tbody tr")];
+    return rows.length && rows.every((row) => !row.cells[at]?.textContent.trim());
+  }).map((head) => head.textContent))"""
+
+POOR_CONTRAST = """() => {
+  const numbers = (text) => text.match(/[\\d.]+/g).map(Number);
+  const weights = [.2126, .7152, .0722];
+  const linear = (part) => part <= .03928 ? part / 12.92 : ((part + .055) / 1.055) ** 2.4;
+  const light = (text) => numbers(text).slice(0, 3).map((part) => linear(part / 255))
+    .reduce((sum, part, at) => sum + weights[at] * part, 0);
+  const behind = (node) => {
+    for (let at = node; at; at = at.parentElement) {
+      const color = getComputedStyle(at).backgroundColor;
+      if (!/, 0\\)$|transparent/.test(color)) return color;
+    }
+    return "rgb(255, 255, 255)";
+  };
+  const poor = [];
+  for (const node of document.querySelectorAll("body *")) {
+    const own = [...node.childNodes].some((child) => child.nodeType === 3 && child.data.trim());
+    if (!own || !node.offsetParent || node.closest("svg, .said")) continue;
+    const both = [light(getComputedStyle(node).color), light(behind(node))];
+    if ((Math.max(...both) + .05) / (Math.min(...both) + .05) < 4.5) poor.push(node.outerHTML);
+  }
+  return poor;
+}"""
+
+SPELLINGS = re.compile(r"PHASE_[A-Z]|\.taupy application|\}\{\d+\}|<locals>|\bundefined\b|\bNaN\b")
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1400, 700])
+@pytest.mark.parametrize("name", EVERY)
+def test_every_tab_can_be_read(opened, name, width, theme):
+    page = opened(name, f"theme={theme}", viewport={"width": width, "height": 900})
+    assert page.evaluate(EMPTY_COLUMNS) == []
+    tabs = page.locator("[role=tab]").all()
+    for tab in tabs:
+        tab.click()
+        title = tab.text_content()
+        assert page.evaluate("document.documentElement.scrollWidth") <= width, title
+        shown = page.locator("[role=tabpanel]:not([hidden])")
+        assert shown.text_content().strip(), title  # no tab without data
+        if name != "hostile":  # whose names are what they are
+            assert not SPELLINGS.search(shown.inner_text()), title
+        assert page.evaluate(POOR_CONTRAST) == [], title
+    page.focus("[role=tab][aria-selected=true]")
+    seen = set()
+    for _ in tabs:
+        page.keyboard.press("ArrowRight")
+        seen.add(chosen(page))
+    assert len(seen) == len(tabs)

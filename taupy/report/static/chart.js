@@ -1,9 +1,10 @@
 // Quantities over time or steps as lines, with a legend.
 import { shown } from "./numbers.js";
 
-const [WIDTH, HEIGHT, LEFT, BOTTOM] = [900, 220, 90, 24];
+const [HEIGHT, LOW, LEFT, BOTTOM] = [220, 130, 76, 24];
+const NARROW = 600; // a narrower chart is lower, too
+const SIZE = [900, HEIGHT];
 const SVG = "http://www.w3.org/2000/svg";
-const COLORS = ["#0b57a4", "#b54708", "#2e7d32", "#7b3fa0", "#a8326e", "#00737a", "#6d6d00", "#555"];
 
 export function svg(name, attributes, text) {
   const node = document.createElementNS(SVG, name);
@@ -26,12 +27,12 @@ export function extent(series) {
 }
 
 /** The points of a polyline, "x,y x,y", for values from 0 to right and bottom to top. */
-export function polyline(points, [right, bottom, top]) {
-  const wide = WIDTH - LEFT - 10;
-  const high = HEIGHT - BOTTOM - 10;
+export function polyline(points, [right, bottom, top], [width, height] = SIZE) {
+  const wide = width - LEFT - 10;
+  const high = height - BOTTOM - 10;
   return points
     .map(([x, y]) => [(x / right) * wide, ((y - bottom) / (top - bottom)) * high])
-    .map(([x, y]) => [LEFT + x, HEIGHT - BOTTOM - y])
+    .map(([x, y]) => [LEFT + x, height - BOTTOM - y])
     .map((point) => point.map((value) => value.toFixed(1)).join(","))
     .join(" ");
 }
@@ -47,61 +48,85 @@ function placeText(place, over) {
   return over === "step" ? `step ${Math.round(place)}` : shown(place * 1e9, "time_ns");
 }
 
-/** A line below the chart with the values at the pointer, or at the place chosen by arrow keys. */
-function cursor(chart, series, right) {
-  const { kind, over } = series[0];
-  const words = document.createElement("figcaption");
-  words.setAttribute("aria-live", "polite");
-  words.textContent = "Point at the chart, or use its arrows, for values.";
-  const line = svg("line", { y1: 10, y2: HEIGHT - BOTTOM, class: "cursor" });
-  const wide = WIDTH - LEFT - 10;
-  let at = -1;
-  const show = (next) => {
-    at = Math.max(0, Math.min(next, series[0].points.length - 1));
-    const [place] = series[0].points[at];
-    const values = series.map(({ name, points }) =>
-      `${name}: ${shown(points[nearest(points, place)][1], kind)}`);
-    const x = LEFT + (place / right) * wide;
-    for (const name of ["x1", "x2"]) line.setAttribute(name, x);
-    chart.append(line);
-    words.textContent = `${placeText(place, over)}: ${values.join(", ")}`;
+/** @param series [{name, kind, over, points: [[place, value], ...]}], of one kind. */
+export function lineChart(series, { named = true } = {}) {
+  const { over } = series[0];
+  const chart = svg("svg", { class: "lines", role: "application", tabindex: 0 });
+  chart.append(svg("title", {}, `${series.map(({ name }) => name).join(", ")} over ${over}s`));
+  const figure = document.createElement("figure");
+  const cursor = new Cursor(chart, series);
+  figure.append(chart, cursor.words);
+  const draw = () => {
+    const width = Math.max(chart.clientWidth || SIZE[0], 200);
+    if (cursor.size?.[0] === width) return;
+    cursor.size = [width, width < NARROW ? LOW : HEIGHT];
+    paint(chart, series, cursor.size, named);
   };
-  chart.addEventListener("mousemove", (event) => {
-    const x = (event.offsetX / chart.clientWidth) * WIDTH;
-    show(nearest(series[0].points, ((x - LEFT) / wide) * right));
-  });
-  chart.addEventListener("keydown", (event) => {
-    const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
-    if (!step) return;
-    show(at + step);
-    event.preventDefault();
-  });
-  return words;
+  for (const event of ["resize", "beforeprint"]) window.addEventListener(event, draw);
+  draw();
+  return figure;
 }
 
-/** @param series [{name, kind, over, points: [[place, value], ...]}], of one kind. */
-export function lineChart(series) {
+function paint(chart, series, size, named) {
   const bounds = extent(series);
   const [right, bottom, top] = bounds;
+  const [width, height] = size;
   const { kind, over } = series[0];
-  const chart = svg("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, class: "lines", role: "application", tabindex: 0 });
-  chart.append(svg("title", {}, `${series.map(({ name }) => name).join(", ")} over ${over}s`));
+  chart.setAttribute("viewBox", `0 0 ${width} ${height}`);
+  chart.setAttribute("height", height);
+  chart.replaceChildren(chart.firstElementChild); // its title
   for (const part of [0, 0.5, 1]) {
-    const y = HEIGHT - BOTTOM - part * (HEIGHT - BOTTOM - 10);
-    chart.append(svg("line", { x1: LEFT, x2: WIDTH - 10, y1: y, y2: y, class: "grid" }));
+    const y = height - BOTTOM - part * (height - BOTTOM - 10);
+    chart.append(svg("line", { x1: LEFT, x2: width - 10, y1: y, y2: y, class: "grid" }));
     const value = shown(bottom + part * (top - bottom), kind);
     chart.append(svg("text", { x: LEFT - 6, y: y + 4, class: "end" }, value));
-    const x = LEFT + part * (WIDTH - LEFT - 10);
+    const x = LEFT + part * (width - LEFT - 10);
     const place = placeText(part * right, over);
-    chart.append(svg("text", { x, y: HEIGHT - 6, class: part ? "end" : "" }, place));
+    chart.append(svg("text", { x, y: height - 6, class: part ? "end" : "" }, place));
   }
   series.forEach(({ name, points }, at) => {
-    const line = svg("polyline", { points: polyline(points, bounds), stroke: COLORS[at % 8] });
+    const line = svg("polyline", { points: polyline(points, bounds, size), style: `stroke: var(--line${at % 8})` });
     line.append(svg("title", {}, name));
     chart.append(line);
-    chart.append(svg("text", { x: LEFT + 8, y: 22 + 14 * at, fill: COLORS[at % 8] }, name));
+    if (!named) return;
+    const label = svg("text", { x: width - 14, y: 22 + 14 * at, class: "end name" }, name);
+    label.setAttribute("style", `fill: var(--line${at % 8})`);
+    chart.append(label);
   });
-  const figure = document.createElement("figure");
-  figure.append(chart, cursor(chart, series, right));
-  return figure;
+}
+
+/** A line below the chart with the values at the pointer, or at the place chosen by arrow keys. */
+class Cursor {
+  constructor(chart, series) {
+    Object.assign(this, { chart, series, at: -1, size: null });
+    this.words = document.createElement("figcaption");
+    this.words.setAttribute("aria-live", "polite");
+    this.words.textContent = "Point at the chart, or use its arrows, for values.";
+    this.line = svg("line", { class: "cursor" });
+    const { points } = series[0];
+    chart.addEventListener("mousemove", (event) => {
+      const [right] = extent(series);
+      const x = (event.offsetX / chart.clientWidth) * this.size[0];
+      this.show(nearest(points, ((x - LEFT) / (this.size[0] - LEFT - 10)) * right));
+    });
+    chart.addEventListener("keydown", (event) => {
+      const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+      if (!step) return;
+      this.show(this.at + step);
+      event.preventDefault();
+    });
+  }
+
+  show(next) {
+    const { series, size: [width, height] } = this;
+    const { kind, over } = series[0];
+    this.at = Math.max(0, Math.min(next, series[0].points.length - 1));
+    const [place] = series[0].points[this.at];
+    const values = series.map(({ name, points }) =>
+      `${name}: ${shown(points[nearest(points, place)][1], kind)}`);
+    const x = LEFT + (place / extent(series)[0]) * (width - LEFT - 10);
+    for (const [name, value] of Object.entries({ x1: x, x2: x, y1: 10, y2: height - BOTTOM })) this.line.setAttribute(name, value);
+    this.chart.append(this.line);
+    this.words.textContent = `${placeText(place, over)}: ${values.join(", ")}`;
+  }
 }

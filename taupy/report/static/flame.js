@@ -1,34 +1,17 @@
 // A flame graph on a canvas: the root at the top, callees below, without boxes narrower than a
 // pixel. It draws a tree of flame_tree.js from the node that it is zoomed to.
-import { count, duration, percent } from "./numbers.js";
+import { KINDS, hatched, palette } from "./kinds.js";
+import { count, duration, share } from "./numbers.js";
 import { showTip } from "./tip.js";
 
-const HEIGHT = 18; // of a row, in pixels
+const HEIGHT = 22; // of a row, in pixels
 const NARROWEST = 1;
 const MOST_ROWS = 300; // below the zoomed node; deeper ones are drawn after zooming in
 const MOST_ABOVE = 12;
-const LEAST_TEXT = 26; // narrower boxes show no name
+const LEAST_TEXT = 34; // narrower boxes show no name
 const DRAWING = 4; // ms per frame; the browser also needs time to show it
 const AT_ONCE = 32; // boxes between readings of the clock
 const LOWEST = 30 * HEIGHT;
-
-/** A name's color: by kind of code, and equal for equal files. */
-function hue(node) {
-  const text = node.place.split(":")[0] || node.name;
-  let hash = 0;
-  for (let at = 0; at < text.length; at++) hash = (hash * 31 + text.charCodeAt(at)) >>> 0;
-  return hash % 360;
-}
-
-function fillOf(node, dark, change) {
-  const lightness = dark ? 36 : 74;
-  if (change !== undefined) return changeColor(change, dark);
-  if (/\b(KERNEL|GPU|MEMCPY|MEMSET)\b/.test(node.groups)) return `hsl(130 40% ${lightness}%)`;
-  if (/\bLAYER\b/.test(node.groups)) return `hsl(265 55% ${lightness}%)`;
-  if (/\bPHASE/.test(node.groups)) return `hsl(205 60% ${lightness}%)`;
-  if (node.kind !== 0) return `hsl(${hue(node)} 12% ${lightness}%)`;
-  return `hsl(${20 + (hue(node) % 40)} 70% ${lightness}%)`;
-}
 
 /** Grey for no change or noise, red for longer, blue for shorter; -1 to 1. */
 function changeColor(change, dark) {
@@ -108,11 +91,11 @@ export class Flame {
   }
 
   described(node) {
-    const share = this.root.time ? percent((100 * node.time) / this.root.time) : "0";
-    const lines = [node.name, node.place, `${duration(node.time)}, ${share} %`];
+    const lines = [node.name, node.place, `${duration(node.time)}, ${share(node.time, this.root.time)}`];
     if (node.own !== null) lines.push(`own: ${duration(node.own)}`);
     if (node.calls !== null) lines.push(`calls: ${count(node.calls)}`);
     if (this.change) lines.push(this.change.text(node));
+    else if (node.key >= 0 && KINDS[node.color]) lines.push(KINDS[node.color]);
     return lines.filter(Boolean);
   }
 
@@ -171,20 +154,8 @@ export class Flame {
     this.painted = 0;
   }
 
-  /** A node's color, cached by name until the theme changes. */
-  fill(node, dark) {
-    if (this.change) return fillOf(node, dark, this.change.of(node));
-    if (this.dark !== dark) this.fills = new Map();
-    this.dark = dark;
-    let color = this.fills.get(node.key);
-    if (color === undefined) this.fills.set(node.key, (color = fillOf(node, dark)));
-    return color;
-  }
-
   colors() {
-    const style = getComputedStyle(document.documentElement);
-    const value = (name) => style.getPropertyValue(name).trim();
-    return { dark: value("--dark") === "1", ink: value("--ink"), paper: value("--paper") };
+    return palette();
   }
 
   /** Paint some of the placed boxes. Returns whether there were any. */
@@ -199,25 +170,46 @@ export class Flame {
 
   clear(context, paper) {
     context.setTransform(this.ratio(), 0, 0, this.ratio(), 0, 0);
-    context.font = "11px system-ui, sans-serif";
+    context.font = "12px system-ui, sans-serif";
     context.textBaseline = "middle";
+    this.hatch = hatched(context, this.colors());
     context.globalAlpha = 1;
     context.fillStyle = paper;
     context.fillRect(0, 0, this.canvas.width, this.canvas.height);
   }
 
-  paint(context, { dark, ink }, [node, x, wide, depth]) {
+  paint(context, colors, [node, x, wide, depth]) {
     const y = depth * HEIGHT;
     if (this.matches) context.globalAlpha = this.matches(node) ? 1 : 0.25;
-    context.fillStyle = this.fill(node, dark);
-    context.fillRect(x, y, Math.max(wide - 0.5, 0.5), HEIGHT - 1);
+    const waits = !this.change && node.color === "wait";
+    context.fillStyle = this.change ? changeColor(this.change.of(node), colors.isDark)
+      : waits ? this.hatch : colors.kinds[node.color] ?? colors.kinds.lib;
+    context.fillRect(x, y, Math.max(wide - (wide > 3 ? 1 : 0.5), 0.5), HEIGHT - 1);
     if (node === this.selected) {
-      context.strokeStyle = ink;
+      context.strokeStyle = colors.ink;
       context.strokeRect(x + 0.5, y + 0.5, Math.max(wide - 1.5, 0.5), HEIGHT - 2);
     }
     if (wide < LEAST_TEXT) return;
+    const ink = this.change ? colors.ink : colors.on(node.color);
+    this.write(context, { ink, paper: waits ? colors.paper : null }, [node, x, wide, y]);
+  }
+
+  /** The name of a box, and where there is room its time and share. */
+  write(context, { ink, paper }, [node, x, wide, y]) {
+    const room = wide - 10;
+    const took = room > 190 ? `${duration(node.time)} · ${share(node.time, this.root.time)}`
+      : room > 110 ? share(node.time, this.root.time) : "";
+    const beside = took ? context.measureText(took).width + 10 : 0;
+    const name = fitting(context, node.name, room - beside);
+    if (!name) return;
+    const long = context.measureText(name).width;
+    if (paper) {
+      context.fillStyle = paper;
+      context.fillRect(x + 3, y + 3, long + (took ? beside + 2 : 0) + 4, HEIGHT - 7);
+    }
     context.fillStyle = ink;
-    context.fillText(cut(node.name, wide), x + 4, y + HEIGHT / 2);
+    context.fillText(name, x + 5, y + HEIGHT / 2);
+    if (took) context.fillText(took, x + 5 + long + 8, y + HEIGHT / 2);
   }
 
   at(event) {
@@ -259,8 +251,10 @@ export class Flame {
   }
 }
 
-/** The part of a name that fits, approximately. */
-function cut(name, wide) {
-  const letters = Math.floor((wide - 8) / 6);
-  return name.length <= letters ? name : name.slice(0, Math.max(letters - 1, 1)) + "…";
+/** The part of a name that fits into so many pixels; "" if hardly anything does. */
+function fitting(context, name, room) {
+  const wide = context.measureText(name).width;
+  if (wide <= room) return name;
+  const letters = Math.floor((room / wide) * name.length) - 1;
+  return letters < 2 ? "" : `${name.slice(0, letters)}…`;
 }

@@ -18,6 +18,21 @@ export function foldedRows(forest) {
   return folded;
 }
 
+/** Names of repeated layers as one: the first number of each, and its name. */
+export function mergedLayers(forest) {
+  const first = new Map();
+  const label = new Map();
+  const key = Int32Array.from(forest.names, (name, at) => {
+    if (!/\b(LAYER|AUTOGRAD)\b/.test(name.groups)) return at;
+    const merged = name.name.replace(/\.\d+(?=[.\s]|$)/g, ".*");
+    const same = `${merged}\n${name.groups}`;
+    if (!first.has(same)) first.set(same, at);
+    label.set(first.get(same), merged);
+    return first.get(same);
+  });
+  return { key, label };
+}
+
 function sum(rows, values) {
   let total = 0;
   for (const row of rows) total += values[row];
@@ -34,10 +49,20 @@ function sumOfCalls(forest, rows) {
 }
 
 class Tree {
-  /** @param folded one byte per row, 1 if it counts as part of its caller; or null. */
-  constructor(forest, folded) {
+  /**
+   * @param folded one byte per row, 1 if it counts as part of its caller; or null.
+   * @param merged what `mergedLayers` returns, or null.
+   */
+  constructor(forest, folded, merged = null) {
     this.forest = forest;
     this.folded = folded;
+    this.merged = merged;
+    this.keys = merged?.key ?? null;
+  }
+
+  key(row) {
+    const timer = this.forest.timer[row];
+    return this.keys === null ? timer : this.keys[timer];
   }
 
   isFolded(row) {
@@ -57,15 +82,16 @@ class Tree {
   }
 
   made(key, rows, parent, sums) {
-    const { name, place, kind, groups } = this.forest.names[key];
+    const { name: alone, place, kind, color, groups } = this.forest.names[key];
+    const name = this.merged?.label.get(key) ?? alone;
     const { time, own, calls, values } = sums;
-    return { key, name, place, kind, groups, parent, rows, time, own, calls, values, children: null };
+    return { key, name, place, kind, color, groups, parent, rows, time, own, calls, values, children: null };
   }
 
   root(name, children) {
     const time = children.reduce((total, child) => total + child.time, 0);
     const root = {
-      key: -1, name, place: "", kind: USER, groups: "", parent: null, rows: [], time, own: 0,
+      key: -1, name, place: "", kind: USER, color: "rest", groups: "", parent: null, rows: [], time, own: 0,
       calls: null, values: undefined, children,
     };
     for (const child of children) child.parent = root;
@@ -98,7 +124,7 @@ export class TopDown extends Tree {
   }
 
   groups(node) {
-    const { timer, end } = this.forest;
+    const { end } = this.forest;
     const children = [];
     for (const row of node.rows) {
       for (let child = row + 1; child < end[row]; ) {
@@ -107,12 +133,12 @@ export class TopDown extends Tree {
         child = end[child];
       }
     }
-    return grouped(children, (child) => timer[child]);
+    return grouped(children, (child) => this.key(child));
   }
 
   /** One node per name among these rows. */
   of(rows, name) {
-    return this.root(name, this.nodes(grouped(rows, (row) => this.forest.timer[row]), null));
+    return this.root(name, this.nodes(grouped(rows, (row) => this.key(row)), null));
   }
 }
 
@@ -129,8 +155,8 @@ export function grouped(items, key) {
 /** Routines at the top, their callers below. */
 export class Inverted extends Tree {
   /** @param values each row's time: a forest's `own`, or `time` of given rows. */
-  constructor(forest, folded, values) {
-    super(forest, folded);
+  constructor(forest, folded, values, merged = null) {
+    super(forest, folded, merged);
     this.values = values;
   }
 
@@ -155,12 +181,12 @@ export class Inverted extends Tree {
       const above = this.shownRow(this.forest.parent[at]);
       if (above >= 0) climbed.push([row, above]);
     }
-    return grouped(climbed, ([, at]) => this.forest.timer[at]);
+    return grouped(climbed, ([, at]) => this.key(at));
   }
 
   of(rows, name) {
     const pairs = rows.map((row) => [row, this.shownRow(row)]);
-    return this.root(name, this.nodes(grouped(pairs, ([, at]) => this.forest.timer[at]), null));
+    return this.root(name, this.nodes(grouped(pairs, ([, at]) => this.key(at)), null));
   }
 }
 

@@ -78,6 +78,13 @@ export function percent(value) {
   return fixed(value, 1);
 }
 
+/** A share of a whole, with one decimal: "12.5 %", "<0.1 %". */
+export function share(value, whole) {
+  const percents = whole ? (100 * value) / whole : 0;
+  if (percents > 0 && percents < 0.1) return "<0.1 %";
+  return `${percents >= 99.95 ? "100" : fixed(percents, 1)} %`;
+}
+
 /** A whole number with separators: "12,345"; toLocaleString takes 10 ms the first time. */
 export function count(value) {
   return grouped(String(value));

@@ -1,18 +1,19 @@
 // The page of a trial: tabs, their contents, and the address that restores them.
 import { read, written } from "./address.js";
-import { Change } from "./change.js";
 import { lineChart } from "./chart.js";
-import { Flame, pathTo } from "./flame.js";
-import { foldedRows, grouped, Inverted, outermostWhere, TopDown } from "./flame_tree.js";
 import { unpacked } from "./columns.js";
+import { FlamePanel } from "./flame_panel.js";
 import { Forest } from "./forest.js";
 import { Heat } from "./heat.js";
 import { HeatPanel } from "./heat_panel.js";
-import { duration, percent } from "./numbers.js";
+import { layersPanel } from "./layers.js";
+import { head, overview, paintOver } from "./overview.js";
 import { RooflinePanel } from "./roofline.js";
+import { SourcePanel } from "./source.js";
 import { element, SortedTable } from "./table.js";
 import { Timeline } from "./timeline.js";
 import { TimelinePanel } from "./timeline_panel.js";
+import { plain, quiet } from "./words.js";
 
 const byId = (id) => document.getElementById(id);
 const settings = read(location.hash);
@@ -33,8 +34,12 @@ function write() {
 
 // --- tabs ---
 
+function tabs() {
+  return [...byId("tabs").querySelectorAll("[role=tab]")];
+}
+
 function showTab(name) {
-  const buttons = [...byId("tabs").children];
+  const buttons = tabs();
   const chosen = buttons.find((button) => button.dataset.tab === name) ?? buttons[0];
   for (const button of buttons) {
     button.setAttribute("aria-selected", String(button === chosen));
@@ -56,6 +61,11 @@ function addTab(name, title, panel, at = Infinity) {
   button.dataset.tab = name;
   button.addEventListener("click", () => chooseTab(name));
   byId("tabs").insertBefore(button, byId("tabs").children[at] ?? null);
+  tabs().forEach((each, number) => {
+    let key = each.querySelector("kbd");
+    if (!key) each.append((key = element("kbd", undefined, { "aria-hidden": "true" })));
+    key.textContent = number < 9 ? number + 1 : "";
+  });
   panel.id = `tab-${name}`;
   panel.hidden = true;
   panel.setAttribute("role", "tabpanel");
@@ -67,18 +77,24 @@ function addTab(name, title, panel, at = Infinity) {
 byId("tabs").addEventListener("keydown", (event) => {
   const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
   if (!step) return;
-  const buttons = [...byId("tabs").children];
+  const buttons = tabs();
   const at = buttons.findIndex((button) => button.getAttribute("aria-selected") === "true");
   const next = buttons[(at + step + buttons.length) % buttons.length];
   chooseTab(next.dataset.tab);
   next.focus();
 });
 
-// --- the overview and the tables ---
+document.addEventListener("keydown", (event) => {
+  if (event.ctrlKey || event.altKey || event.metaKey || /^(INPUT|SELECT|TEXTAREA)$/.test(event.target.tagName)) return;
+  const button = /^[1-9]$/.test(event.key) && tabs()[Number(event.key) - 1];
+  if (button) { chooseTab(button.dataset.tab); button.focus(); }
+});
+
+// --- the tables ---
 
 function list(lines, name) {
   const items = element("ul", undefined, { class: name });
-  items.append(...lines.map((line) => element("li", line)));
+  items.append(...lines.map((line) => element("li", plain(line))));
   return items;
 }
 
@@ -86,6 +102,9 @@ function panelOf(section) {
   const panel = element("div");
   let count = 0;
   const table = (data) => sortedTable(data, `${section.name}.${count++}`);
+  if (section.name === "layers" && section.parts[0].tables[0]?.columns.some(({ name }) => name === "own_ns")) {
+    return layersPanel(section, table);
+  }
   panel.append(...section.parts.map((part) => partElement(part, table)));
   return panel;
 }
@@ -102,161 +121,59 @@ function sortedTable(data, key) {
 
 function partElement(part, table) {
   const section = element(part.folded ? "details" : "section");
-  if (part.title) section.append(element(part.folded ? "summary" : "h2", part.title));
+  if (part.title) section.append(element(part.folded ? "summary" : "h2", quiet(part.title)));
   if (part.lines.length) section.append(list(part.lines, part.style));
   if (part.series.length) section.append(lineChart(part.series));
   section.append(...part.tables.map(table));
   return section;
 }
 
-// --- the flame graph ---
-
-const GROUPINGS = {
-  all: "all threads together",
-  thread: "by thread",
-  process: "by process",
-  layer: "by layer",
-};
-
-class FlamePanel {
-  constructor(forest) {
-    this.forest = forest;
-    this.folded = null;
-    this.panel = byId("flame").content.cloneNode(true).firstElementChild;
-    const part = (name) => this.panel.querySelector(`[data-part=${name}]`);
-    this.parts = Object.fromEntries(
-      ["group", "inverted", "folded", "find", "share", "callers", "reset", "path", "canvas"]
-        .map((name) => [name, part(name)]),
-    );
-    const change = forest.compares ? new Change(forest) : undefined;
-    this.flame = new Flame(this.parts.canvas, byId("tip"), (node) => this.zoomed(node), change);
-    part("colors").hidden = !forest.compares;
-    this.fillGroupings();
-    this.restore();
-    this.listen();
-    window.addEventListener("resize", () => this.flame.draw());
-    window.addEventListener("beforeprint", () => this.flame.drawAll());
-  }
-
-  fillGroupings() {
-    const layered = this.forest.names.some((name) => /\bLAYER\b/.test(name.groups));
-    for (const [value, text] of Object.entries(GROUPINGS)) {
-      if (value === "layer" && !layered) continue;
-      this.parts.group.append(element("option", text, { value }));
-    }
-  }
-
-  restore() {
-    const { group, inverted, folded, find } = this.parts;
-    group.value = GROUPINGS[settings.group] ? settings.group : "all";
-    inverted.checked = settings.inverted === "1";
-    folded.checked = settings.folded === "1";
-    find.value = settings.find ?? "";
-    this.callersOf = settings.callers ?? "";
-  }
-
-  listen() {
-    const { group, inverted, folded, find, callers, reset } = this.parts;
-    for (const control of [group, inverted, folded]) {
-      control.addEventListener("change", () => this.rebuild(""));
-    }
-    find.addEventListener("input", () => { remember({ find: find.value }); this.find(); });
-    callers.addEventListener("click", () => {
-      this.callersOf = this.flame.selected.key < 0 ? "" : this.flame.selected.name;
-      this.rebuild("");
-    });
-    reset.addEventListener("click", () => { this.callersOf = ""; this.rebuild(""); });
-  }
-
-  /** Build the tree that the controls ask for, and zoom to a path of names. */
-  rebuild(zoom = settings.zoom ?? "") {
-    const { group, inverted, folded } = this.parts;
-    if (folded.checked) this.folded ??= foldedRows(this.forest);
-    const rowsFolded = folded.checked ? this.folded : null;
-    remember({
-      group: group.value === "all" ? "" : group.value,
-      inverted: inverted.checked ? "1" : "",
-      folded: folded.checked ? "1" : "",
-      callers: this.callersOf,
-    });
-    const [tree, root] = this.build(rowsFolded, inverted.checked);
-    this.flame.show(tree, root);
-    this.find();
-    this.flame.zoom(nodeAt(tree, root, zoom));
-  }
-
-  build(folded, inverted) {
-    const { forest } = this;
-    if (this.callersOf) {
-      const tree = new Inverted(forest, folded, forest.time);
-      const rows = outermostWhere(forest, (name) => name.name === this.callersOf);
-      return [tree, tree.of(rows, `callers of ${this.callersOf}`)];
-    }
-    const tree = inverted ? new Inverted(forest, folded, forest.own) : new TopDown(forest, folded);
-    const rows = inverted
-      ? Array.from({ length: forest.rows }, (_, row) => row).filter((row) => forest.own[row] > 0)
-      : forest.roots();
-    return [tree, this.grouped(tree, rows)];
-  }
-
-  grouped(tree, rows) {
-    const { forest } = this;
-    const by = this.parts.group.value;
-    if (by === "layer") {
-      const layers = outermostWhere(forest, (name) => /\bLAYER\b/.test(name.groups));
-      return tree.of(layers, "all layers");
-    }
-    if (by === "all") return tree.of(rows, "all threads");
-    const label = by === "process" ? (thread) => `process ${thread.node}` : (thread) => thread.name;
-    const groups = grouped(rows, (row) => label(forest.threads[forest.thread[row]]));
-    const nodes = [...groups].map(([name, own]) => tree.of(own, name));
-    return tree.root(by === "process" ? "all processes" : "all threads",
-      nodes.sort((a, b) => b.time - a.time));
-  }
-
-  find() {
-    const text = this.parts.find.value;
-    this.flame.find(text);
-    const words = text.trim().toLowerCase();
-    if (!words) { this.parts.share.textContent = ""; return; }
-    const rows = outermostWhere(this.forest,
-      (name) => `${name.name} ${name.place}`.toLowerCase().includes(words));
-    const time = rows.reduce((total, row) => total + this.forest.time[row], 0);
-    const whole = this.forest.roots().reduce((total, row) => total + this.forest.time[row], 0);
-    const share = whole ? percent((100 * time) / whole) : "0";
-    this.parts.share.textContent = `${duration(time)} in these and what they call, ${share} %`;
-  }
-
-  zoomed(node) {
-    const path = pathTo(node);
-    remember({ zoom: path.slice(1).map((each) => each.name).join("\u001f") });
-    this.parts.path.replaceChildren(...path.map((step) => {
-      const button = element("button", step.name);
-      button.addEventListener("click", () => this.flame.zoom(step));
-      return button;
-    }));
-  }
-}
-
-/** The node at a path of names; if there is none, the deepest node on it. */
-function nodeAt(tree, root, zoom) {
-  let node = root;
-  for (const name of zoom.split("\u001f").filter(Boolean)) {
-    const next = tree.children(node).find((child) => child.name === name);
-    if (!next) break;
-    node = next;
-  }
-  return node;
-}
-
 // --- beginning ---
 
-async function addTimeline(layout) {
+/** The head: run time, command and facts; of other pages, their title. */
+function addHead(data) {
+  const theme = element("button", "◐", { id: "theme", "aria-label": "switch light and dark colours", title: "light / dark" });
+  theme.addEventListener("click", () => {
+    const root = document.documentElement;
+    root.dataset.theme = isDark() ? "light" : "dark";
+    remember({ theme: root.dataset.theme });
+    window.dispatchEvent(new Event("resize"));
+  });
+  if (data) byId("head").replaceChildren(...head(data));
+  else {
+    const words = element("div", undefined, { class: "words" });
+    words.append(...byId("head").children);
+    byId("head").append(words);
+  }
+  byId("head").append(theme);
+}
+
+function addOverview(data) {
+  addTab("overview", "Overview", overview(data, (place) => {
+    if (!source || !source.files.some(({ file }) => file === place.file)) { chooseTab("flame"); return; }
+    chooseTab("source");
+    source.open(source.files.findIndex(({ file }) => file === place.file));
+    source.choose(source.shownLine(place.line), true);
+    source.list.focus({ preventScroll: true });
+  }), 0);
+}
+
+let source = null;
+
+function addSource(files) {
+  const { file, line } = settings;
+  source = new SourcePanel(files, { file, line, keep: remember });
+  addTab("source", "Source", source.panel, 0);
+}
+
+async function addTimeline(layout, at) {
   const timeline = new Timeline(await unpacked(byId("activities").textContent), layout);
   const panel = byId("timeline").content.cloneNode(true).firstElementChild;
   const { from, to } = settings;
   const shown = new TimelinePanel(timeline, { panel, tip: byId("tip"), from, to, keep: remember });
-  addTab("timeline", "Timeline", panel, 2);
+  addTab("timeline", "Timeline", panel, at);
+  const strip = byId("tab-overview")?.querySelector(".over");
+  if (strip) paintOver(strip, timeline);
   shown.draw();
 }
 
@@ -285,16 +202,23 @@ function isDark() {
 async function begin() {
   const layout = JSON.parse(new TextDecoder().decode(await unpacked(byId("contents").textContent)));
   document.documentElement.dataset.theme = settings.theme ?? layout.theme;
+  addHead(layout.overview);
   layout.sections.forEach((section) => addTab(section.name, section.title, panelOf(section)));
+  if (layout.source.length) addSource(layout.source);
+  if (layout.overview) addOverview(layout.overview);
+  byId("end").append(...layout.end.map((line) => element("p", line)));
   showTab(settings.tab); // the contents may have to wait for the call paths
+  const first = tabs().findIndex(({ dataset }) => !["overview", "source"].includes(dataset.tab));
+  const at = first < 0 ? Infinity : layout.overview ? first : Math.min(first + 1, 1);
   if (layout.forest) {
     const forest = new Forest(await unpacked(byId("forest").textContent), layout.forest);
-    const flame = new FlamePanel(forest);
-    addTab("flame", "Flame graph", flame.panel, 1);
+    const panel = byId("flame").content.cloneNode(true).firstElementChild;
+    const flame = new FlamePanel(forest, { panel, tip: byId("tip"), settings, remember });
+    addTab("flame", "Flame graph", flame.panel, at);
     flame.rebuild();
   }
   if (layout.roofline) addRoofline(layout.roofline);
-  if (layout.timeline) await addTimeline(layout.timeline);
+  if (layout.timeline) await addTimeline(layout.timeline, at + Number(Boolean(layout.forest)));
   if (layout.heat) await addHeat(layout.heat);
   showTab(settings.tab);
   document.documentElement.dataset.ready = "yes";
@@ -313,13 +237,6 @@ window.addEventListener("beforeprint", () => {
 window.addEventListener("afterprint", () => {
   document.documentElement.classList.remove("printed");
   for (const part of folded) part.open = false;
-  window.dispatchEvent(new Event("resize"));
-});
-
-byId("theme").addEventListener("click", () => {
-  const root = document.documentElement;
-  root.dataset.theme = isDark() ? "light" : "dark";
-  remember({ theme: root.dataset.theme });
   window.dispatchEvent(new Event("resize"));
 });
 

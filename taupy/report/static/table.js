@@ -1,7 +1,9 @@
 // Tables that can be sorted and filtered.
 import { count, shown } from "./numbers.js";
+import { plain, quiet } from "./words.js";
 
 const MOST_ROWS = 200; // more are shown on request
+const MOST_BARS = 3; // columns
 const MORE_ROWS = 1000; // at a time: a browser takes minutes for the layout of tens of thousands
 
 function compare(a, b) {
@@ -30,6 +32,17 @@ export function element(name, text, attributes = {}) {
   return node;
 }
 
+/** The table without columns that are empty in all rows. */
+export function filled(data) {
+  const kept = data.columns.map((_, at) => at)
+    .filter((at) => !data.rows.length || data.rows.some((row) => row[at] !== null && row[at] !== ""));
+  return {
+    ...data,
+    columns: kept.map((at) => data.columns[at]),
+    rows: data.rows.map((row) => kept.map((at) => row[at])),
+  };
+}
+
 export class SortedTable {
   /**
    * @param data {title, columns: [{heading, kind, right}], rows, notes}.
@@ -37,6 +50,7 @@ export class SortedTable {
    *   the address's; `keep` is called with {sort, find} when they change.
    */
   constructor(data, { sort = "", find = "", keep = () => {} } = {}) {
+    data = filled(data);
     const column = parseInt(sort, 10);
     this.data = data;
     this.column = column < data.columns.length ? column : null;
@@ -49,16 +63,16 @@ export class SortedTable {
   /** The table's section. */
   element() {
     const section = element("section", undefined, { class: "table" });
-    if (this.data.title) section.append(element("h3", this.data.title));
+    if (this.data.title) section.append(element("h3", quiet(this.data.title)));
     if (this.data.rows.length > 12 || this.text) section.append(this.filter());
     const scroll = element("div", undefined, { class: "scroll", tabindex: "0", role: "region",
-      "aria-label": this.data.title || "table" });
+      "aria-label": quiet(this.data.title) || "table" });
     this.table = element("table");
     scroll.append(this.table);
     this.more = element("button", "", { class: "more" });
     this.more.addEventListener("click", () => { this.most += MORE_ROWS; this.fill(); });
     section.append(scroll, this.more);
-    for (const note of this.data.notes) section.append(element("p", note, { class: "note" }));
+    for (const note of this.data.notes) section.append(element("p", plain(note), { class: "note" }));
     this.fill();
     return section;
   }
@@ -114,11 +128,30 @@ export class SortedTable {
     this.table.querySelectorAll("th button")[at].focus(); // the previous button was replaced
   }
 
+  /** Whether a column has bars: the first times, which say what there is to gain. */
+  barred(column, at) {
+    const isTime = (each) => each.kind === "time_ns" && !/error|per /i.test(each.heading);
+    return isTime(column) && this.data.columns.slice(0, at).filter(isTime).length < MOST_BARS;
+  }
+
+  /** The largest time of a column. */
+  largest(at) {
+    this.most_of ??= new Map();
+    if (!this.most_of.has(at)) {
+      this.most_of.set(at, this.data.rows.reduce((most, row) => Math.max(most, row[at] ?? 0), 0));
+    }
+    return this.most_of.get(at);
+  }
+
   row(values) {
     const row = element("tr");
     this.data.columns.forEach((column, at) => {
-      const cell = element("td", shown(values[at], column.kind));
+      const cell = element("td", plain(shown(values[at], column.kind)));
       if (column.right) cell.className = "right";
+      if (this.barred(column, at) && values[at] !== null) {
+        cell.style.setProperty("--share", `${100 * Math.max(0, values[at]) / (this.largest(at) || 1)}%`);
+        cell.classList.add("bar");
+      }
       if (column.kind === "percent" && values[at] !== null) {
         cell.style.setProperty("--share", `${Math.min(100, Math.max(0, values[at]))}%`);
         cell.classList.add("bar");

@@ -10,6 +10,7 @@ export class Timeline {
     this.end = layout.end;
     this.count = layout.count;
     this.of = layout.of;
+    this.activities = layout.activities ?? layout.count;
     let first = 0;
     this.lanes = layout.lanes.map(({ name, kind, rows }) => ({
       name, kind, rows: rows.map((size) => row(read, first, (first += size))),

@@ -1,12 +1,14 @@
 // The tab of the timeline: a canvas with one lane per thread and stream.
+import { KINDS, hatched, legend, palette } from "./kinds.js";
 import { duration } from "./numbers.js";
-import { element } from "./table.js";
 import { after, spans, within } from "./timeline.js";
 import { showTip } from "./tip.js";
 
-const ROW = 14;
-const LANE = 22; // the title of a lane
-const COLORS = { kernel: 130, copy: 205, memset: 180, api: 35, sync: 0, range: 265, call: 48 };
+const ROW = 19;
+const LANE = 12; // between lanes
+const HEAD = 24; // the times above
+const LABEL = 190; // beside lanes, for their names
+const NARROW = 700;
 
 export class TimelinePanel {
   /** @param keep called with the state to keep in the address: {from, to} in ns. */
@@ -20,20 +22,16 @@ export class TimelinePanel {
       part(name).addEventListener("click", () => this.scale(factor));
     }
     part("whole").addEventListener("click", () => this.look([0, timeline.end]));
-    if (timeline.of > timeline.count) {
-      part("note").textContent = `The longest ${timeline.count} of ${timeline.of} activities are shown.`;
-    }
+    const { activities, of } = timeline;
+    part("note").textContent = of > activities
+      ? `The longest ${activities} of ${of} activities are shown.`
+      : of ? "" : "Steps alone are known over time: `taupy run --trace=host` records layers and phases.";
     this.listen();
     this.legend(part("legend"));
   }
 
   legend(list) {
-    const kinds = [...new Set(this.timeline.names.map(({ kind }) => kind))];
-    for (const kind of kinds) {
-      const item = element("span", kind);
-      item.style.setProperty("--hue", COLORS[kind] ?? 300);
-      list.append(item);
-    }
+    list.replaceWith(legend(new Set(this.timeline.names.map(({ color }) => color).filter((color) => color !== "c"))));
   }
 
   listen() {
@@ -48,9 +46,14 @@ export class TimelinePanel {
     for (const event of ["resize", "beforeprint"]) window.addEventListener(event, () => this.draw());
   }
 
+  /** The width of the lanes' names. */
+  get left() {
+    return this.canvas.clientWidth > NARROW ? LABEL : 0;
+  }
+
   time(x) {
     const [from, to] = this.shown;
-    return from + (x / this.canvas.clientWidth) * (to - from);
+    return from + ((x - this.left) / (this.canvas.clientWidth - this.left)) * (to - from);
   }
 
   /** Show a part, and keep it in the address. */
@@ -85,17 +88,19 @@ export class TimelinePanel {
     const act = {
       ArrowLeft: () => this.shift(-0.2), ArrowRight: () => this.shift(0.2),
       "+": () => this.scale(0.5), "-": () => this.scale(2),
+      "=": () => this.scale(0.5), "0": () => this.look([0, this.timeline.end]),
       Escape: () => this.look([0, this.timeline.end]),
     }[event.key];
     if (!act) return;
     act();
     event.preventDefault();
+    event.stopPropagation(); // digits choose tabs elsewhere
   }
 
   move(event) {
     if (this.held && event.buttons) {
       const [from, to] = this.held.shown;
-      const far = ((this.held.x - event.offsetX) / this.canvas.clientWidth) * (to - from);
+      const far = ((this.held.x - event.offsetX) / (this.canvas.clientWidth - this.left)) * (to - from);
       this.look([from + far, to + far]);
     }
     const lines = this.described(event.offsetX, event.offsetY);
@@ -106,72 +111,106 @@ export class TimelinePanel {
   described(x, y) {
     const row = this.places?.find(({ top }) => y >= top && y < top + ROW)?.row;
     if (!row) return null;
-    const pixel = (this.shown[1] - this.shown[0]) / this.canvas.clientWidth;
+    const pixel = (this.shown[1] - this.shown[0]) / (this.canvas.clientWidth - this.left);
     const at = after(row.start, this.time(x) + pixel / 2) - 1;
     if (at < 0 || row.end[at] < this.time(x) - pixel) return null;
-    const { name, kind } = this.timeline.names[row.name[at]];
+    const { name, kind, color } = this.timeline.names[row.name[at]];
     const took = duration(row.end[at] - row.start[at]);
-    return [name, kind, `${took}, from ${duration(row.start[at])} on`];
+    return [name, KINDS[color] && color !== "c" ? KINDS[color] : kind, `${took}, from ${duration(row.start[at])} on`];
   }
 
   draw() {
     const width = this.canvas.clientWidth;
     if (width === 0) return;
     this.places = [];
-    let top = LANE;
+    let top = HEAD;
     const titles = this.timeline.lanes.map((lane) => {
-      const title = [lane.name, top + LANE - 8];
-      top += LANE;
+      if (!this.left) top += ROW;
+      const title = [lane.name, this.left ? top + ROW / 2 : top - ROW / 2];
       for (const row of lane.rows) { this.places.push({ row, top }); top += ROW; }
+      top += LANE;
       return title;
     });
-    this.paint(width, top + 6, titles);
+    this.paint(width, top, titles);
   }
 
   paint(width, height, titles) {
     const ratio = window.devicePixelRatio || 1;
-    const { canvas } = this;
+    const { canvas, left } = this;
     [canvas.width, canvas.height] = [Math.round(width * ratio), Math.round(height * ratio)];
     canvas.style.height = `${height}px`;
     const context = canvas.getContext("2d", { alpha: false });
-    const style = getComputedStyle(document.documentElement);
-    const color = (name) => style.getPropertyValue(name).trim();
+    const colors = palette();
     context.setTransform(ratio, 0, 0, ratio, 0, 0);
-    context.font = "11px system-ui, sans-serif";
-    context.fillStyle = color("--paper");
+    context.textBaseline = "middle";
+    context.fillStyle = colors.paper;
     context.fillRect(0, 0, width, height);
-    this.paintTimes(context, width, height, color);
-    context.globalAlpha = 1;
-    context.fillStyle = color("--ink");
-    for (const [title, y] of titles) context.fillText(title, 2, y);
-    for (const { row, top } of this.places) this.paintRow(context, row, top, width, color);
-  }
-
-  paintTimes(context, width, height, color) {
-    const [from, to] = this.shown;
-    for (const part of [0, 0.25, 0.5, 0.75, 1]) {
-      const x = Math.min(Math.round(part * width), width - 1);
-      context.fillStyle = color("--line");
-      context.fillRect(x, 14, 1, height);
-      context.fillStyle = color("--faint");
-      context.textAlign = part === 0 ? "left" : part === 1 ? "right" : "center";
-      const later = `+${duration(part * (to - from))}`;
-      context.fillText(part === 0 ? duration(from) : later, x, 10);
-    }
+    this.hatch = hatched(context, colors);
+    context.font = "12px system-ui, sans-serif";
+    this.paintTimes(context, width, height, colors);
+    context.fillStyle = colors.ink;
+    context.font = "600 13px system-ui, sans-serif";
     context.textAlign = "left";
+    for (const [title, y] of titles) context.fillText(fitting(context, title, (left || width) - 10), 0, y);
+    context.save();
+    context.beginPath();
+    context.rect(left, 0, width - left, height);
+    context.clip();
+    context.font = "11px system-ui, sans-serif";
+    for (const { row, top } of this.places) this.paintRow(context, row, top, width - left, colors);
+    context.restore();
   }
 
-  paintRow(context, row, top, width, color) {
-    const dark = color("--dark") === "1";
-    for (const [at, x, wide, busy] of spans(row, this.shown, width)) {
-      const { name, kind } = this.timeline.names[row.name[at]];
-      context.fillStyle = `hsl(${COLORS[kind] ?? 300} 50% ${dark ? 42 : 68}%)`;
-      context.globalAlpha = 0.25 + 0.75 * busy;
-      context.fillRect(x, top, Math.max(wide - (wide > 3 ? 1 : 0), 1), ROW - 1);
-      if (wide < 40) continue;
-      context.fillStyle = color("--ink");
-      const letters = Math.floor((wide - 6) / 6);
-      context.fillText(name.length <= letters ? name : `${name.slice(0, letters - 1)}…`, x + 3, top + 10);
+  paintTimes(context, width, height, colors) {
+    const { left } = this;
+    const [from, to] = this.shown;
+    const step = distance((to - from) / Math.max((width - left) / 110, 2));
+    for (let at = Math.ceil(from / step) * step; at <= to; at += step) {
+      const x = left + ((at - from) / (to - from)) * (width - left);
+      context.fillStyle = colors.line;
+      context.fillRect(x, 18, 1, height);
+      context.fillStyle = colors.soft;
+      context.textAlign = x > width - 40 ? "right" : x < left + 20 ? "left" : "center";
+      context.fillText(moment(at, step), x, 9);
     }
   }
+
+  paintRow(context, row, top, width, colors) {
+    const { left } = this;
+    for (const [at, x, wide, busy] of spans(row, this.shown, width)) {
+      const { name, color } = this.timeline.names[row.name[at]];
+      context.fillStyle = color === "wait" ? this.hatch : colors.kinds[color] ?? colors.kinds.lib;
+      if (color === "c" && at % 2) context.fillStyle = colors.kinds.rest; // steps: each apart from the next
+      context.globalAlpha = 0.25 + 0.75 * busy;
+      context.fillRect(left + x, top, Math.max(wide - (wide > 3 ? 1 : 0), 1), ROW - 2);
+      context.globalAlpha = 1;
+      if (wide < 16) continue;
+      context.fillStyle = colors.on(color);
+      const took = `  ${duration(row.end[at] - row.start[at])}`;
+      const text = fitting(context, wide > 120 ? name + took : name, wide - 8)
+        || fitting(context, name.replace(/^step /, ""), wide - 8);
+      context.fillText(text, left + x + 4, top + ROW / 2 - 0.5);
+    }
+  }
+}
+
+/** A round distance of times, at least this. */
+function distance(least) {
+  const power = 10 ** Math.floor(Math.log10(Math.max(least, 1)));
+  return [1, 2, 5, 10].map((part) => part * power).find((each) => each >= least);
+}
+
+/** A time on an axis, with the digits that its step needs. */
+function moment(ns, step) {
+  const [unit, name] = step >= 1e8 ? [1e9, "s"] : step >= 1e5 ? [1e6, "ms"] : [1e3, "us"];
+  const digits = Math.max(0, Math.ceil(-Math.log10(step / unit)));
+  return `${(ns / unit).toFixed(digits)} ${name}`;
+}
+
+/** The part of a text that fits; "" if hardly anything does. */
+function fitting(context, text, room) {
+  const wide = context.measureText(text).width;
+  if (wide <= room) return text;
+  const letters = Math.floor((room / wide) * text.length) - 1;
+  return letters < 2 ? "" : `${text.slice(0, letters).trimEnd()}…`;
 }

@@ -182,9 +182,9 @@ test("counts have separators", () => {
 test("a line begins at the left and ends at the right", () => {
   const series = [{ points: [[0, 0], [10, 4]] }];
   assert.deepEqual(extent(series), [10, 0, 4]);
-  assert.equal(polyline(series[0].points, extent(series)), "90.0,196.0 890.0,10.0");
+  assert.equal(polyline(series[0].points, extent(series)), "76.0,196.0 890.0,10.0");
   const negative = [{ points: [[0, -2], [10, 2]] }];
-  assert.equal(polyline(negative[0].points, extent(negative)), "90.0,196.0 890.0,10.0");
+  assert.equal(polyline(negative[0].points, extent(negative)), "76.0,196.0 890.0,10.0");
 });
 
 // A lane of two rows: [100, 200), [300, 301), [302, 303), [304, 404) above [120, 150).

@@ -25,7 +25,7 @@ from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.values import values
 from taupy.profiledb.writer import add_profile
 from taupy.report import contents, page
-from taupy.report.forest import COLUMNS, DIMENSIONS, Forest
+from taupy.report.forest import COLUMNS, DIMENSIONS, Forest, shown_name
 from tests.builders import gpu_profile, small_profile, wide_profile
 from tests.hostile import hostile
 from tests.in_process import taupy
@@ -91,7 +91,7 @@ def test_the_forest_holds_what_the_database_holds(database, trial):
     )
     assert rows == sorted(
         zip(
-            (timer.short_name for timer in table.row_labels("timer")),
+            (shown_name(timer.short_name) for timer in table.row_labels("timer")),
             map(int, table.column("calls")),
             map(round, table.column("exclusive", "time")),
             map(round, table.column("inclusive", "time")),

@@ -27,8 +27,8 @@ def test_what_overlaps_stands_a_row_lower():
         1_000,
     )
     assert [(lane["name"], lane["rows"]) for lane in timeline.lanes] == [
-        ("0.0.0 main", [1]),
-        ("0.1.0 stream 7", [2, 1]),
+        ("main", [1]),
+        ("GPU 0, stream 7", [2, 1]),
     ]
     assert list(timeline.columns["gap"]) == [10, 0, 100, 10]
     assert list(timeline.columns["length"]) == [20, 100, 50, 10]
@@ -45,7 +45,7 @@ def test_the_longest_activities_of_a_trial_are_found(tmp_path):
         timeline = contents.of_trial(db, db.trial(1)).timeline
     assert (timeline.count, len(timeline.columns["gap"])) == (20, 20)
     assert abs(timeline.columns["gap"][0]) < 1_000  # it begins with the trial, to the microsecond
-    assert timeline.lanes == [{"name": "0.1.0 stream 7", "kind": "stream", "rows": [20]}]
+    assert timeline.lanes == [{"name": "GPU 0, stream 7", "kind": "stream", "rows": [20]}]
 
 
 def test_without_a_trace_there_is_no_timeline(tmp_path):

@@ -1,0 +1,267 @@
+"""The program's own code with its text: what screens and pages show of files and lines.
+
+It is no answer of its own: `report` shows it. The times are those of `places`: what libraries and C
+functions do counts for the routine of the program that calls them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from taupy.analysis.known_routines import is_wait
+from taupy.analysis.places import Part, Place
+from taupy.answers.places import GroupPlaces, short
+from taupy.model.question import Condition, Question
+from taupy.model.rows import TimerRow
+from taupy.model.thread_groups import MAIN
+from taupy.profiledb.database import ProfileDB
+from taupy.profiledb.source_texts import Source, Sources, sources_of
+from taupy.profiledb.sources import timer_paths
+from taupy.profiledb.values import values
+
+Kind = Literal[
+    "own", "layer", "backward", "data", "optimizer", "checkpoint", "lib", "c", "import", "wait",
+    "rest", "exit",
+]  # fmt: skip
+"""What time is spent in: your Python, layers of networks, phases of trainings, libraries, C
+functions, imports, waiting, start and other time outside the program's code, its exit."""
+
+KINDS: Mapping[Kind, str] = {
+    "own": "your Python",
+    "layer": "network layers",
+    "backward": "backward",
+    "data": "data",
+    "optimizer": "optimizer",
+    "checkpoint": "checkpoint",
+    "lib": "libraries",
+    "c": "C functions",
+    "import": "imports",
+    "wait": "waiting",
+    "rest": "start and other",
+    "exit": "exit",
+}
+
+_PHASES: Mapping[str, Kind] = {
+    "PHASE_DATA": "data", "PHASE_FORWARD": "layer", "PHASE_LOSS": "layer",
+    "PHASE_BACKWARD": "backward", "PHASE_RECOMPUTE": "backward", "PHASE_OPTIMIZER": "optimizer",
+    "PHASE_SCALING": "optimizer", "PHASE_CHECKPOINT": "checkpoint", "PHASE_COMMUNICATION": "wait",
+}  # fmt: skip
+
+_OF_PLACES: Mapping[str, Kind] = {"imports": "import", "outside": "rest", "exit": "exit"}
+_NUMBERS = re.compile(r"\.\d+(?=[.\s]|$)")
+_WAITING = frozenset({
+    "time.sleep", "_thread.lock.acquire", "select.epoll.poll", "select.poll.poll", "select.select",
+    "posix.waitpid", "_socket.socket._accept", "_socket.socket.recv", "asyncio.sleep",
+})  # fmt: skip
+"""C functions that wait, as `--c-calls` records them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Callee:
+    """What a routine of the program calls: of repeated layers, all of them together."""
+
+    name: str
+    kind: Kind
+    ns: float
+    calls: int
+
+
+@dataclass(frozen=True, slots=True)
+class OwnRoutine:
+    """A routine of the program in one group of threads.
+
+    Attributes:
+        group: the group's title; "" for the main thread.
+        path: its file as the interpreter knew it.
+        text: the line where it is defined; None if the text is not known.
+        by_kind: its time [ns] by kind; it adds up to `ns`, and waiting apart from that.
+        ns: its time with libraries and C functions, without waiting.
+        whole_ns: with all that it calls; None if it is not known.
+        share: of its threads' time.
+    """
+
+    group: str
+    name: str
+    file: str | None
+    path: str | None
+    line: int | None
+    text: str | None
+    by_kind: Mapping[Kind, float]
+    ns: float
+    whole_ns: float | None
+    share: float
+    calls: int | None
+    callees: Sequence[Callee]
+
+
+@dataclass(frozen=True, slots=True)
+class OwnCode:
+    """Attributes:
+    kinds: the main thread's time [ns] by kind, without those that are 0.
+    routines: of each group of threads, the dearest first; the main thread's first.
+    apart: of each group, what is no routine's: kind, place ("" for none) and ns.
+    files: own files with text.
+    """
+
+    kinds: Mapping[Kind, float]
+    routines: Sequence[OwnRoutine]
+    apart: Sequence[tuple[str, Kind, str, float]]
+    files: Sequence[Source]
+
+
+def own_code(
+    db: ProfileDB, trial: int, groups: Sequence[GroupPlaces], *, with_text: bool = True
+) -> OwnCode:
+    """Of a trial, with its places."""
+    sources = sources_of(db, trial) if with_text else Sources((), ())
+    paths = timer_paths(db, trial)
+    whole = _inclusive(db, trial, groups)
+    routines: list[OwnRoutine] = []
+    apart: list[tuple[str, Kind, str, float]] = []
+    kinds: dict[Kind, float] = dict.fromkeys(KINDS, 0.0)
+    for group in groups:
+        title = "" if group.group == MAIN else group.title
+        mine = [*_routines(group, title, sources, paths, whole)]
+        routines += mine
+        waits = [place for place in group.places if place.kind == "waiting"]
+        of_kind: list[tuple[Kind, str, float]] = [
+            *(("wait", _where(place), place.ns) for place in waits),
+            *(
+                (_OF_PLACES[place.kind], "", place.ns)
+                for place in group.places
+                if place.kind in _OF_PLACES
+            ),
+        ]
+        apart += [(title, kind, where, ns) for kind, where, ns in of_kind]
+        if group.group == MAIN:
+            for routine in mine:
+                for kind, ns in routine.by_kind.items():
+                    if kind != "wait":
+                        kinds[kind] += ns
+            for kind, _, ns in of_kind:
+                kinds[kind] += ns
+    return OwnCode({kind: ns for kind, ns in kinds.items() if ns > 0}, routines, apart, [*sources])
+
+
+def kind_of(timer: TimerRow) -> Kind:
+    """What the time of a routine that is not the program's own is spent in."""
+    groups = timer.groups.split("|")
+    if "IMPORT" in groups:
+        return "import"
+    if groups == ["EXIT"]:
+        return "exit"
+    for group in groups:
+        if group in _PHASES:
+            return _PHASES[group]
+    if timer.short_name.startswith("backward of") or "AUTOGRAD" in groups:
+        return "backward"
+    if "LAYER" in groups:
+        return "layer"
+    if timer.short_name in _WAITING or is_wait(timer):
+        return "wait"
+    return "c" if timer.file is None else "lib"
+
+
+def merged(name: str) -> str:
+    """The name of a layer that stands for all repeated ones: `blocks.*.mlp`."""
+    return _NUMBERS.sub(".*", name)
+
+
+def _routines(
+    group: GroupPlaces,
+    title: str,
+    sources: Sources,
+    paths: Mapping[str, str | None],
+    whole: Mapping[tuple[str, str], float],
+) -> Iterator[OwnRoutine]:
+    waits = {place.timer: place for place in group.places if place.kind == "waiting"}
+    for place in group.places:
+        timer = place.timer
+        if place.kind != "own" or timer is None:
+            continue
+        path = paths.get(timer.timer) or timer.file
+        yield OwnRoutine(
+            title,
+            short(timer),
+            timer.file,
+            path,
+            timer.line,
+            _text(sources, path, timer),
+            _by_kind(place, waits.get(timer)),
+            place.ns,
+            whole.get((group.group, timer.timer)),
+            place.share,
+            place.calls,
+            _callees(place.callees, waits[timer].callees if timer in waits else ()),
+        )
+
+
+def _text(sources: Sources, path: str | None, timer: TimerRow) -> str | None:
+    """The line of a definition: not its decorators, not the first line of a file, which says
+    nothing of what it does."""
+    source = sources.source(path)
+    if source is None or timer.line is None or timer.short_name == "<module>":
+        return None
+    for at in range(timer.line, min(timer.line + 20, len(source.lines) + 1)):
+        text = source.lines[at - 1].strip()
+        if not text.startswith(("@", "#")) and text:
+            return text
+    return None
+
+
+def _by_kind(place: Place, waiting: Place | None) -> dict[Kind, float]:
+    timer = place.timer
+    mine: Kind = "own" if timer is None or timer.file is not None else kind_of(timer)
+    kinds: dict[Kind, float] = {mine: place.self_ns}
+    for callee in place.callees:
+        kind = kind_of(callee.timer)
+        kinds[kind] = kinds.get(kind, 0.0) + callee.ns
+    if waiting is not None:
+        kinds["wait"] = kinds.get("wait", 0.0) + waiting.ns
+    return kinds
+
+
+def _callees(parts: Sequence[Part], waiting: Sequence[Part]) -> list[Callee]:
+    by_name: dict[tuple[str, Kind], list[float]] = {}
+    for part in (*parts, *waiting):
+        kind: Kind = "wait" if part in waiting else kind_of(part.timer)
+        name = short(part.timer)
+        name = merged(name) if kind in ("layer", "backward") else name
+        sums = by_name.setdefault((name, kind), [0.0, 0])
+        sums[0] += part.ns
+        sums[1] += part.calls
+    callees = (Callee(name, kind, ns, int(calls)) for (name, kind), (ns, calls) in by_name.items())
+    return sorted(callees, key=lambda callee: -callee.ns)
+
+
+def _where(place: Place) -> str:
+    timer = place.timer
+    return "" if timer is None or timer.file is None else f"{timer.file}:{timer.line or ''}"
+
+
+def _inclusive(
+    db: ProfileDB, trial: int, groups: Sequence[GroupPlaces]
+) -> dict[tuple[str, str], float]:
+    """Inclusive times by group of threads and routine."""
+    from taupy.model.thread_groups import groups_of
+    from taupy.profiledb import query
+
+    host = Condition("kind", ("host",))
+    question = Question((trial,), by=("thread", "timer"), where=(host,), values=("inclusive",))
+    table = values(db, question)
+    threads = table.labels["thread"]
+    of_thread = groups_of(threads, query.node_facts(db, trial))
+    sums: dict[tuple[str, str], float] = {}
+    rows = zip(
+        table.codes["thread"],
+        table.row_labels("timer"),
+        table.column("inclusive", "time"),
+        strict=True,
+    )
+    for thread, timer, ns in rows:
+        key = of_thread[thread], timer.timer
+        sums[key] = sums.get(key, 0.0) + (ns or 0)
+    return sums

@@ -1,0 +1,332 @@
+"""What the first two tabs of a page show: the overview, and the source text with its times.
+
+`static/overview.js` and `static/source.js` read this. Everything comes from answers and from the
+report; here it is only cut to what a page can show, by the rules below.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from taupy.answers import memory
+from taupy.answers.answer import Nothing
+from taupy.answers.own_code import KINDS, Callee, OwnCode, OwnRoutine
+from taupy.escaping import visible
+from taupy.model.finding import Evidence, Finding
+from taupy.model.profile import Steps
+from taupy.model.sampled import CUDA_ALLOCATED, RESIDENT
+from taupy.network.phase_sums import NO_PHASE
+from taupy.profiledb import query
+from taupy.profiledb.database import ProfileDB
+from taupy.profiledb.source_texts import Source
+from taupy.profiledb.steps import steps_of
+from taupy.report.report import Report
+from taupy.units import count, duration, percent, several, size
+
+MOST_POINTS = 400
+"""Points of a series over time or steps; more are joined: of memory the largest is kept, of steps
+the mean and the slowest."""
+
+MOST_CALLEES = 8
+"""Callees of a routine."""
+
+MOST_EVIDENCE = 3
+"""Tables of evidence of a finding, and rows of each; `taupy report --json` has all."""
+
+LEAST_SHARE = 0.001
+"""Callees with less than this share of their caller's time are left out."""
+
+_LARGE, _MEDIUM = 0.20, 0.05
+"""Shares of the run from which on a finding is large, or medium."""
+
+_PHASE_KINDS: Mapping[str, str] = {
+    "import": "import", "data": "data", "forward": "forward", "loss": "forward",
+    "backward": "backward", "recompute": "backward", "optimizer": "optimizer",
+    "scaling": "optimizer", "communication": "wait", "checkpoint": "checkpoint",
+    "validation": "layer", "compile": "lib", "exit": "exit",
+}  # fmt: skip
+"""The colour of a phase, by the names of `static/page.css`."""
+
+
+def overview(db: ProfileDB, report: Report, code: OwnCode, unmeasured_paths: int) -> dict[str, Any]:
+    """The data of the overview."""
+    series = [of for _, of in steps_of(db, report.trial.id) if of.kind == "training"]
+    facts = {fact.name: str(fact.value) for fact in query.trial_metadata(db, report.trial.id)}
+    return {
+        "run_ns": report.trial.duration_ns,
+        "command": visible(_command(report)),
+        "facts": [visible(fact) for fact in _facts(db, report, series, facts)],
+        "strip": _strip(report, code),
+        "groups": _groups(report, code),
+        "findings": [_finding(finding) for finding in report.judgement.findings],
+        "gpu": [visible(line) for lines in report.gpu_times for line in lines],
+        "ranks": [visible(line) for line in report.ranks],
+        "steps": _steps(series, query.begun_ns(db, report.trial.id)),
+        "memory": _memory(db, report.trial.id),
+        "health": [visible(line) for line in _problems(report, unmeasured_paths)],
+        "unmeasured": [visible(line) for line in report.unmeasured],
+        "silent": [visible(f"{rule.kind}: {rule.reason}") for rule in report.judgement.abstentions],
+    }
+
+
+def source(code: OwnCode) -> list[dict[str, Any]]:
+    """The data of the source tab: own files, the dearest first."""
+    by_path: dict[str, list[OwnRoutine]] = {}
+    for routine in code.routines:
+        if routine.path is not None:
+            by_path.setdefault(routine.path, []).append(routine)
+    files = [
+        (sum(routine.ns for routine in by_path.get(file.path, ())), file) for file in code.files
+    ]
+    files.sort(key=lambda pair: (-pair[0], pair[1].file))
+    return [_file(file, by_path.get(file.path, ()), ns) for ns, file in files]
+
+
+def _file(file: Source, routines: Sequence[OwnRoutine], ns: float) -> dict[str, Any]:
+    return {
+        "file": visible(file.file),
+        "note": visible(file.note),
+        "ns": round(ns),
+        "text": "\n".join(map(visible, file.lines)),
+        "routines": [_routine(routine) for routine in routines if routine.line is not None],
+    }
+
+
+def _command(report: Report) -> str:
+    command = report.command
+    if not command:
+        return report.trial.source
+    return f"python {command}" if not command.startswith("taupy") else command
+
+
+def _facts(
+    db: ProfileDB, report: Report, series: Sequence[Steps], facts: Mapping[str, str]
+) -> Iterator[str]:
+    """The line below the command; numbers stand between asterisks."""
+    trial = report.trial
+    if trial.state != "complete":
+        yield f"*{trial.state}*"
+    if trial.ending:
+        yield f"exit *{trial.ending}*"
+    for of in series[:1]:
+        times = sorted(
+            time / count for time, count in zip(of.time_ns, of.count, strict=True) if count
+        )
+        median = f", median *{duration(times[len(times) // 2])}*" if times else ""
+        yield f"*{sum(of.count)}* steps{median}"
+    if report.gpus:
+        yield f"*{', '.join(dict.fromkeys(report.gpus))}*"
+    if report.processes > 1:
+        yield f"*{report.processes}* processes"
+    elif report.threads > 1:
+        yield f"*{report.threads}* threads"
+    node = query.metadata_by_node(db, trial.id).get(0) or {}
+    of_process = {**facts, **{name: str(value) for name, value in node.items()}}
+    with_memory = of_process.get("Peak Resident Memory (KiB)", "")
+    if with_memory.isdigit():
+        yield f"peak *{size(1024 * int(with_memory))}*"
+    used = [of_process.get(f"CPU Time {kind} (s)", "") for kind in ("User", "System")]
+    try:
+        spent = sum(map(float, used))
+    except ValueError:
+        spent = 0.0
+    if spent and trial.duration_ns:
+        yield f"CPU *{100e9 * spent / trial.duration_ns:.0f} %* of one core"
+    yield f"trial {trial.id}, {trial.started_at[:16].replace('T', ' ')} UTC"
+
+
+def _strip(report: Report, code: OwnCode) -> list[dict[str, Any]]:
+    """The main thread's time: a training's by phase, another's by kind."""
+    phases = [phase for phase in report.phases if phase.ns > 0]
+    if {phase.kind for phase in phases} <= {"import", "exit", NO_PHASE}:
+        return [
+            {"kind": kind, "name": KINDS[kind], "ns": round(ns)} for kind, ns in code.kinds.items()
+        ]
+    return [
+        {
+            "kind": _PHASE_KINDS.get(phase.kind, "rest"),
+            "name": {"import": "imports", "data": "data wait", NO_PHASE: "outside of phases"}.get(
+                phase.kind, phase.kind
+            ),
+            "ns": round(phase.ns),
+        }
+        for phase in phases
+    ]
+
+
+def _groups(report: Report, code: OwnCode) -> list[dict[str, Any]]:
+    titles = dict.fromkeys([*(routine.group for routine in code.routines)])
+    for group, _, _, _ in code.apart:
+        titles.setdefault(group)
+    return [
+        {
+            "title": visible(title),
+            "places": [_routine(routine) for routine in code.routines if routine.group == title],
+            "apart": [
+                {"kind": kind, "name": KINDS[kind], "where": visible(where), "ns": round(ns)}
+                for group, kind, where, ns in code.apart
+                if group == title
+            ],
+        }
+        for title in titles
+    ]
+
+
+def _routine(routine: OwnRoutine) -> dict[str, Any]:
+    return {
+        "name": visible(routine.name.rpartition("<locals>.")[2]),
+        "file": visible(routine.file or ""),
+        "line": routine.line,
+        "text": None if routine.text is None else visible(routine.text),
+        "group": visible(routine.group),
+        "parts": {kind: round(ns) for kind, ns in routine.by_kind.items() if ns >= 1},
+        "ns": round(routine.ns),
+        "whole": None if routine.whole_ns is None else round(routine.whole_ns),
+        "share": routine.share,
+        "calls": routine.calls,
+        "callees": [
+            _callee(callee)
+            for callee in routine.callees[:MOST_CALLEES]
+            if callee.ns >= LEAST_SHARE * routine.ns
+        ],
+    }
+
+
+def _callee(callee: Callee) -> dict[str, Any]:
+    name = visible(callee.name)
+    return {"name": name, "kind": callee.kind, "ns": round(callee.ns), "calls": callee.calls}
+
+
+def severity(share: float) -> str:
+    """How much of the run a finding could save."""
+    return "large" if share >= _LARGE else "medium" if share >= _MEDIUM else "small"
+
+
+def _finding(finding: Finding) -> dict[str, Any]:
+    saved = (
+        f"up to {duration(finding.saved_ns)}, {percent(100 * finding.saved_share)} %"
+        if finding.saved_ns
+        else size(finding.saved_bytes)
+    )
+    return {
+        "kind": visible(finding.kind),
+        "severity": severity(finding.saved_share),
+        "saved": saved,
+        "sentence": visible(finding.sentence),
+        "attempt": visible(finding.attempt),
+        "refuted": visible(finding.refuted_by),
+        "confidence": finding.confidence,
+        "evidence": [
+            _evidence(evidence) for evidence in finding.evidence[:MOST_EVIDENCE] if evidence.rows
+        ],
+    }
+
+
+def _evidence(evidence: Evidence) -> dict[str, Any]:
+    """The first rows, in the words of people."""
+    rows = evidence.rows[:MOST_EVIDENCE]
+    kept = [
+        at
+        for at, name in enumerate(evidence.headings)
+        if name not in ("trial", "metric") and any(row[at] not in (None, "") for row in rows)
+    ]
+    names = [evidence.headings[at] for at in kept]
+    return {
+        "headings": [visible(name.replace("_ns", "").replace("_", " ")) for name in names],
+        "rows": [
+            [visible(_evidence_cell(evidence.headings[at], row[at])) for at in kept] for row in rows
+        ],
+        "more": evidence.count - len(rows),
+    }
+
+
+_TIMES = ("inclusive", "exclusive", "time")
+
+
+def _evidence_cell(name: str, cell: object) -> str:
+    if cell is None:
+        return ""
+    if isinstance(cell, int | float):
+        if name in _TIMES or name.endswith("_ns") or name.endswith(":time"):
+            return duration(cell)
+        return count(cell) if isinstance(cell, int) else f"{cell:.6g}"
+    return str(cell)
+
+
+def _steps(series: Sequence[Steps], begun_ns: int) -> dict[str, Any] | None:
+    """The longest training's steps, by phase, and what it logged."""
+    if not series:
+        return None
+    of = max(series, key=lambda steps: sum(steps.count))
+    if not len(of):
+        return None
+    size_of_part = math.ceil(len(of) / MOST_POINTS)
+    rows = [range(at, min(at + size_of_part, len(of))) for at in range(0, len(of), size_of_part)]
+    phases = [name for name, times in of.phases.items() if any(times)]
+    return {
+        "number": [of.number[part[0]] for part in rows],
+        "start": [of.start_ns[part[0]] - begun_ns for part in rows],
+        "count": [sum(of.count[row] for row in part) for part in rows],
+        "ns": [sum(of.time_ns[row] for row in part) for part in rows],
+        "longest": [max(of.longest_ns[row] for row in part) for part in rows],
+        "phases": [
+            {
+                "name": name,
+                "kind": _PHASE_KINDS.get(name, "rest"),
+                "ns": [sum(max(of.phases[name][row], 0) for row in part) for part in rows],
+            }
+            for name in phases
+        ],
+        "logged": _logged(of),
+    }
+
+
+def _logged(of: Steps) -> list[dict[str, Any]]:
+    """Values that change, the loss first; memory has a chart of its own."""
+    logged: list[dict[str, Any]] = []
+    for name, column in of.values.items():
+        points = [
+            (number, value)
+            for number, value in zip(of.number, column, strict=True)
+            if math.isfinite(value)
+        ]
+        if name in (RESIDENT, CUDA_ALLOCATED) or len({value for _, value in points}) < 3:
+            continue
+        step = math.ceil(len(points) / MOST_POINTS)
+        logged.append({"name": visible(name), "points": points[::step]})
+    logged.sort(key=lambda values: "loss" not in str(values["name"]).lower())
+    return logged[:2]
+
+
+def _memory(db: ProfileDB, trial: int) -> dict[str, Any] | None:
+    """The resident memory of the first process over time."""
+    try:
+        (view,) = memory.views(db, trial, memory.Options(series=True))
+    except Nothing:
+        return None
+    names = [column.name for column in view.columns]
+    rows: list[dict[str, Any]] = [dict(zip(names, row, strict=True)) for row in view.rows]
+    nodes = [row["node"] for row in rows]
+    first = [row for row in rows if row["node"] == min(nodes) and row["resident_bytes"]]
+    step = math.ceil(len(first) / MOST_POINTS) or 1
+    parts = [first[at : at + step] for at in range(0, len(first), step)]
+    joined = [
+        (part[0]["start_ns"], max(row["most_bytes"] or row["resident_bytes"] for row in part))
+        for part in parts
+    ]
+    if len(joined) < 2:
+        return None
+    joined.append((first[-1]["end_ns"], joined[-1][1]))
+    return {"points": joined, "processes": len(set(nodes))}
+
+
+def _problems(report: Report, unmeasured_paths: int) -> Iterator[str]:
+    if report.trial.state != "complete":
+        yield f"the trial is {report.trial.state}"
+    for name, remark in report.remarks.items():
+        for line in remark.split("\n"):
+            yield line if name.rstrip("0123456789") == "note" else f"{name}: {line}"
+    if unmeasured_paths:
+        yield f"{several(unmeasured_paths, 'call path')} without a time: drawn without width"

@@ -1,0 +1,176 @@
+// The tab of the flame graph: its controls, and the tree that they ask for.
+import { Change } from "./change.js";
+import { Flame, pathTo } from "./flame.js";
+import { foldedRows, grouped, Inverted, mergedLayers, outermostWhere, TopDown } from "./flame_tree.js";
+import { legend } from "./kinds.js";
+import { duration, share } from "./numbers.js";
+import { element } from "./table.js";
+
+const GROUPINGS = {
+  main: "main thread",
+  all: "all threads together",
+  thread: "by thread",
+  process: "by process",
+  layer: "by layer",
+};
+
+export class FlamePanel {
+  /** @param settings those of the address; `remember` is called with changes of them. */
+  constructor(forest, { panel, tip, settings, remember }) {
+    Object.assign(this, { panel, settings, remember });
+    this.forest = forest;
+    this.folded = null;
+    const part = (name) => this.panel.querySelector(`[data-part=${name}]`);
+    this.parts = Object.fromEntries(
+      ["group", "inverted", "folded", "merged", "merging", "find", "share", "callers", "reset", "path", "canvas", "legend"]
+        .map((name) => [name, part(name)]),
+    );
+    const change = forest.compares ? new Change(forest) : undefined;
+    this.flame = new Flame(this.parts.canvas, tip, (node) => this.zoomed(node), change);
+    part("colors").hidden = !forest.compares;
+    const kinds = new Set(forest.names.map((name) => name.color));
+    if (!forest.compares) part("legend").replaceWith(legend(kinds));
+    this.parts.merging.hidden = !forest.names.some((name) => /\b(LAYER|AUTOGRAD)\b/.test(name.groups));
+    this.fillGroupings();
+    this.restore();
+    this.listen();
+    window.addEventListener("resize", () => this.flame.draw());
+    window.addEventListener("beforeprint", () => this.flame.drawAll());
+  }
+
+  fillGroupings() {
+    const layered = this.forest.names.some((name) => /\bLAYER\b/.test(name.groups));
+    for (const [value, text] of Object.entries(GROUPINGS)) {
+      if (value === "layer" && !layered) continue;
+      if (value === "main" && (this.forest.compares || !this.main().length)) continue;
+      if (value === "thread" && this.forest.threads.length < 2) continue;
+      if (value === "process" && new Set(this.forest.threads.map(({ node }) => node)).size < 2) continue;
+      this.parts.group.append(element("option", text, { value }));
+    }
+  }
+
+  restore() {
+    const { group, inverted, folded, merged, find } = this.parts;
+    const { settings } = this;
+    const has = (value) => [...group.options].some((option) => option.value === value);
+    group.value = has(settings.group) ? settings.group : group.options[0].value;
+    inverted.checked = settings.inverted === "1";
+    folded.checked = settings.folded ? settings.folded === "1" : !this.forest.compares;
+    merged.checked = settings.merged !== "0";
+    find.value = settings.find ?? "";
+    this.callersOf = settings.callers ?? "";
+  }
+
+  listen() {
+    const { group, inverted, folded, merged, find, callers, reset } = this.parts;
+    for (const control of [group, inverted, folded, merged]) {
+      control.addEventListener("change", () => this.rebuild(""));
+    }
+    find.addEventListener("input", () => { this.remember({ find: find.value }); this.find(); });
+    callers.addEventListener("click", () => {
+      this.callersOf = this.flame.selected.key < 0 ? "" : this.flame.selected.name;
+      this.rebuild("");
+    });
+    reset.addEventListener("click", () => { this.callersOf = ""; this.rebuild(""); });
+  }
+
+  /** Build the tree that the controls ask for, and zoom to a path of names. */
+  rebuild(zoom = this.settings.zoom ?? "") {
+    const { group, inverted, folded, merged } = this.parts;
+    if (folded.checked) this.folded ??= foldedRows(this.forest);
+    const rowsFolded = folded.checked ? this.folded : null;
+    this.merged ??= mergedLayers(this.forest);
+    this.remember({
+      group: group.value === group.options[0].value ? "" : group.value,
+      inverted: inverted.checked ? "1" : "",
+      folded: folded.checked !== !this.forest.compares ? String(Number(folded.checked)) : "",
+      merged: merged.checked ? "" : "0",
+      callers: this.callersOf,
+    });
+    const [tree, root] = this.build(rowsFolded, inverted.checked);
+    this.flame.show(tree, root);
+    this.find();
+    this.flame.zoom(nodeAt(tree, root, zoom));
+  }
+
+  build(folded, inverted) {
+    const { forest } = this;
+    const merged = this.parts.merged.checked ? this.merged : null;
+    if (this.callersOf) {
+      const tree = new Inverted(forest, folded, forest.time, merged);
+      const rows = outermostWhere(forest, (name) => name.name === this.callersOf);
+      return [tree, tree.of(rows, `callers of ${this.callersOf}`)];
+    }
+    const tree = inverted ? new Inverted(forest, folded, forest.own, merged) : new TopDown(forest, folded, merged);
+    const rows = inverted
+      ? Array.from({ length: forest.rows }, (_, row) => row)
+        .filter((row) => forest.own[row] > 0 && this.isShown(row))
+      : forest.roots().filter((row) => this.isShown(row));
+    return [tree, this.grouped(tree, rows)];
+  }
+
+  grouped(tree, rows) {
+    const { forest } = this;
+    const by = this.parts.group.value;
+    if (by === "layer") {
+      const layers = outermostWhere(forest, (name) => /\bLAYER\b/.test(name.groups));
+      return tree.of(layers, "all layers");
+    }
+    if (by === "main") return only(tree.of(rows, "main thread"));
+    if (by === "all") return tree.of(rows, "all threads");
+    const label = by === "process" ? (thread) => `process ${thread.node}` : (thread) => thread.name;
+    const groups = grouped(rows, (row) => label(forest.threads[forest.thread[row]]));
+    const nodes = [...groups].map(([name, own]) => tree.of(own, name));
+    return tree.root(by === "process" ? "all processes" : "all threads",
+      nodes.sort((a, b) => b.time - a.time));
+  }
+
+  /** Whether a row belongs to the threads that are asked for. */
+  isShown(row) {
+    return this.parts.group.value !== "main" || this.forest.threads[this.forest.thread[row]].isMain;
+  }
+
+  main() {
+    return this.forest.threads.filter(({ isMain }) => isMain);
+  }
+
+  find() {
+    const text = this.parts.find.value;
+    this.flame.find(text);
+    const words = text.trim().toLowerCase();
+    if (!words) { this.parts.share.textContent = ""; return; }
+    const rows = outermostWhere(this.forest,
+      (name) => `${name.name} ${name.place}`.toLowerCase().includes(words)).filter((row) => this.isShown(row));
+    const time = rows.reduce((total, row) => total + this.forest.time[row], 0);
+    const whole = this.forest.roots().filter((row) => this.isShown(row)).reduce((total, row) => total + this.forest.time[row], 0);
+    this.parts.share.textContent = `${duration(time)} in these and what they call, ${share(time, whole)}`;
+  }
+
+  zoomed(node) {
+    const path = pathTo(node);
+    this.remember({ zoom: path.slice(1).map((each) => each.name).join("\u001f") });
+    this.parts.path.replaceChildren(...path.map((step) => {
+      const button = element("button", step.name);
+      button.addEventListener("click", () => this.flame.zoom(step));
+      return button;
+    }));
+  }
+}
+
+/** The only child of a root that adds nothing to it, or the root. */
+function only(root) {
+  if (root.children.length !== 1) return root;
+  root.children[0].parent = null;
+  return root.children[0];
+}
+
+/** The node at a path of names; if there is none, the deepest node on it. */
+function nodeAt(tree, root, zoom) {
+  let node = root;
+  for (const name of zoom.split("\u001f").filter(Boolean)) {
+    const next = tree.children(node).find((child) => child.name === name);
+    if (!next) break;
+    node = next;
+  }
+  return node;
+}

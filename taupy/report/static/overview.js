@@ -1,0 +1,318 @@
+// The overview: where the time goes, in the words and lines of the program (see report/front.py).
+import { lineChart } from "./chart.js";
+import { bar, legend, palette } from "./kinds.js";
+import { count, duration, share } from "./numbers.js";
+import { element } from "./table.js";
+import { spans } from "./timeline.js";
+import { plain } from "./words.js";
+
+const MOST_PLACES = 8;
+const MOST_OTHERS = 3;
+const LEAST = 0.005; // share of the threads' time below which a place is not shown
+const SIGNS = { large: "▲", medium: "◆", small: "●" };
+
+/** The head of the page: run time, command, facts. */
+export function head(data) {
+  const run = element("div", undefined, { class: "run" });
+  duration(data.run_ns).split(" ").forEach((part, at) => run.append(at % 2 ? element("span", part) : ` ${part}`));
+  const words = element("div", undefined, { class: "words" });
+  const facts = element("p", undefined, { class: "facts" });
+  data.facts.forEach((fact, at) => {
+    if (at) facts.append(" · ");
+    facts.append(...starred(fact));
+  });
+  words.append(element("h1", data.command, { class: "command" }), facts);
+  return [run, words];
+}
+
+/** "*3* steps" with the 3 in bold. */
+function starred(text) {
+  return text.split("*").map((part, at) => (at % 2 ? element("b", part) : part)).filter((part) => part !== "");
+}
+
+/** @param go called with {file, line} when one chooses a place. */
+export function overview(data, go) {
+  const panel = element("div", undefined, { class: "overview" });
+  panel.append(element("section", undefined, { class: "over", hidden: "" }), strip(data));
+  const columns = element("div", undefined, { class: "columns" });
+  const [left, right] = [element("div"), element("div")];
+  if (data.gpu.length) left.append(noted("Why the GPU did not compute", data.gpu));
+  left.append(places(data, go));
+  right.append(findings(data));
+  if (data.steps) right.append(...steps(data.steps));
+  if (data.memory) right.append(memory(data));
+  columns.append(left, right);
+  panel.append(columns, ...health(data));
+  return panel;
+}
+
+function noted(title, lines) {
+  const section = element("section");
+  section.append(titled(title), ...lines.map((line) => element("p", plain(line))));
+  return section;
+}
+
+function titled(title, small) {
+  const heading = element("h2", title);
+  if (small) heading.append(element("small", small));
+  return heading;
+}
+
+// --- the strip ---
+
+/** The main thread's outermost activities, or the steps of a training, when they were. */
+export function paintOver(section, timeline) {
+  const main = timeline.lanes.find(({ kind }) => kind === "host") ?? timeline.lanes.find(({ kind }) => kind === "steps");
+  if (!main || !main.rows.length) return;
+  const canvas = element("canvas", undefined, { role: "img", "aria-label": "main thread over time" });
+  const ends = element("div", undefined, { class: "ends" });
+  for (const part of [0, 0.25, 0.5, 0.75, 1]) ends.append(element("span", part ? duration(part * timeline.end) : "0 s"));
+  section.append(titled("Main thread", main.kind === "host" ? "over time" : "when its steps were"), canvas, ends);
+  section.hidden = false;
+  const paint = () => {
+    const width = canvas.clientWidth, height = 40;
+    if (!width) return;
+    const ratio = window.devicePixelRatio || 1;
+    [canvas.width, canvas.height] = [width * ratio, height * ratio];
+    canvas.style.height = `${height}px`;
+    const context = canvas.getContext("2d");
+    context.scale(ratio, ratio);
+    const { kinds } = palette();
+    context.fillStyle = kinds.rest;
+    context.fillRect(0, 0, width, height);
+    for (const [at, x, wide, busy] of spans(main.rows[0], [0, timeline.end], width)) {
+      context.fillStyle = kinds[timeline.names[main.rows[0].name[at]].color] ?? kinds.lib;
+      context.globalAlpha = 0.3 + 0.7 * busy;
+      context.fillRect(x, 0, wide, height);
+    }
+  };
+  for (const event of ["resize", "beforeprint"]) window.addEventListener(event, paint);
+  paint();
+}
+
+function strip(data) {
+  const section = element("section");
+  const whole = data.strip.reduce((sum, each) => sum + each.ns, 0) || 1;
+  const kinds = data.strip.filter((each) => each.ns / whole >= 0.0005);
+  const box = element("div", undefined, {
+    class: "strip", role: "img",
+    "aria-label": kinds.map((each) => `${each.name} ${duration(each.ns)}`).join(", "),
+  });
+  const words = element("div", undefined, { class: "legend" });
+  for (const each of kinds) {
+    const part = element("i", undefined, { class: `k-${each.kind}`, title: `${each.name} ${duration(each.ns)}` });
+    part.style.flexGrow = each.ns;
+    box.append(part);
+    const item = element("span");
+    item.append(element("i", undefined, { class: `k-${each.kind}` }), `${each.name} `,
+      element("b", duration(each.ns)), " ", element("em", share(each.ns, whole)));
+    words.append(item);
+  }
+  if (!kinds.length) return section;
+  section.append(titled("Main thread", "by kind of work"), box, words);
+  return section;
+}
+
+// --- places ---
+
+function places(data, go) {
+  const section = element("section");
+  const [main] = data.groups;
+  if (!main) {
+    section.append(titled("Where the time goes"), element("p", "No times of routines on host threads.", { class: "note" }));
+    return section;
+  }
+  section.append(titled("Where the time goes", "your code; what libraries and C functions do counts for the routine that calls them"));
+  const all = data.groups.flatMap((group) => group.places.map((place) => place.ns));
+  const largest = Math.max(...all, 1);
+  const list = element("div", undefined, { class: "hot" });
+  const kinds = new Set();
+  data.groups.forEach((group, at) => {
+    const shown = group.places.filter((place) => place.share >= LEAST).slice(0, at ? MOST_OTHERS : MOST_PLACES);
+    const rows = shown.length ? shown : group.places.slice(0, at ? 0 : 1);
+    const apart = group.apart.filter((each) => each.ns >= LEAST * total(group));
+    if (at && !rows.length) return;
+    if (group.title) list.append(element("h3", `In ${group.title}, beside the main thread`));
+    for (const place of rows) {
+      Object.keys(place.parts).forEach((kind) => kinds.add(kind));
+      list.append(placeRow(place, largest, go));
+    }
+    if (at === 0) {
+      for (const each of apart) { kinds.add(each.kind); list.append(apartRow(each, largest, total(group))); }
+    }
+  });
+  section.append(list, legend(kinds));
+  return section;
+}
+
+function total(group) {
+  return group.places.concat(group.apart).reduce((sum, each) => sum + each.ns, 0) || 1;
+}
+
+function placeRow(place, largest, go) {
+  const row = element("div", undefined, { role: "link", tabindex: "0", class: "place" });
+  const open = () => go({ file: place.file, line: place.line });
+  row.addEventListener("click", open);
+  row.addEventListener("keydown", (event) => { if (event.key === "Enter") open(); });
+  const parts = { ...place.parts };
+  delete parts.wait; // it has a row of its own
+  const text = element("span", undefined, { class: "src" });
+  text.append(element("code", place.text ?? place.name), element("small", placeWords(place)));
+  text.title = `${place.text ?? place.name}\n${placeWords(place)}`;
+  row.append(element("b", duration(place.ns), { class: "num" }),
+    element("span", share(place.share, 1), { class: "num soft" }), bar(parts, largest), text);
+  return row;
+}
+
+function placeWords(place) {
+  const where = place.file ? `${place.file}:${place.line ?? ""}` : "";
+  const named = place.text === null || place.text.includes(place.name) ? "" : ` in ${place.name}`;
+  const calls = place.calls ? `, ${count(place.calls)} call${place.calls === 1 ? "" : "s"}` : "";
+  const below = place.callees.filter(({ kind }) => kind !== "wait").slice(0, 3).map((callee) => `${callee.name} ${duration(callee.ns)}`);
+  const self = place.parts.own ?? 0;
+  const words = below.length ? below.join(", ") : "in the routine itself";
+  const also = below.length && self > 0.1 * place.ns ? `, own ${duration(self)}` : "";
+  return `${where}${named}${calls} · ${words}${also}`.replace(/^, /, "");
+}
+
+function apartRow(each, largest, whole) {
+  const row = element("div", undefined, { class: "apart" });
+  const text = element("span", undefined, { class: "src" });
+  text.append(element("span", each.where ? `${each.name} in ${each.where}` : each.name));
+  row.append(element("b", duration(each.ns), { class: "num" }), element("span", share(each.ns, whole), { class: "num soft" }),
+    bar({ [each.kind]: each.ns }, largest), text);
+  return row;
+}
+
+// --- findings ---
+
+function findings(data) {
+  const section = element("section");
+  const number = data.findings.length;
+  section.append(titled("Findings", number ? `${number} · seconds are upper bounds` : ""));
+  if (!number) section.append(element("p", "Nothing stands out among the faults that taupy recognises.", { class: "note" }));
+  for (const each of data.findings) section.append(finding(each));
+  if (data.ranks.length) section.append(noted("What the ranks say", data.ranks));
+  return section;
+}
+
+function finding(each) {
+  const box = element("article", undefined, { class: `finding ${each.severity}` });
+  const top = element("div", undefined, { class: "top" });
+  top.append(element("span", `${SIGNS[each.severity]} ${each.severity}`, { class: "tag" }), element("b", each.kind),
+    element("span", each.saved, { class: "saved" }));
+  box.append(top, element("p", plain(each.sentence)));
+  if (each.attempt) {
+    const advice = element("p");
+    advice.append(element("b", "Try "), each.attempt);
+    box.append(advice);
+  }
+  box.append(element("p", `Confidence ${each.confidence}. Refuted by: ${each.refuted}`, { class: "soft small" }));
+  for (const table of each.evidence) box.append(evidence(table));
+  return box;
+}
+
+function evidence({ headings, rows, more }) {
+  const table = element("table", undefined, { class: "evidence" });
+  const head = element("tr");
+  head.append(...headings.map((text, at) => element("th", text, { scope: "col", class: isNumber(rows, at) ? "num" : "" })));
+  table.append(head);
+  for (const row of rows) {
+    const line = element("tr");
+    line.append(...row.map((text, at) => element("td", plain(text), { class: isNumber(rows, at) ? "num" : "" })));
+    table.append(line);
+  }
+  if (more) table.append(element("caption", `and ${more} more`));
+  return table;
+}
+
+function isNumber(rows, at) {
+  return rows.every((row) => /^[-\d.,]+( \S+)?$|^$/.test(row[at]));
+}
+
+// --- steps and memory ---
+
+function steps(data) {
+  const section = element("section");
+  const each = data.ns.map((ns, at) => ns / data.count[at]);
+  const sorted = [...each].sort((a, b) => a - b);
+  const median = sorted[sorted.length >> 1];
+  const slowest = data.longest.indexOf(Math.max(...data.longest));
+  section.append(titled("Steps", `median ${duration(median)}, slowest ${count(data.number[slowest])}: ${duration(data.longest[slowest])}`));
+  const canvas = element("canvas", undefined, { class: "steps", role: "img",
+    "aria-label": `${each.length} steps, median ${duration(median)}, slowest ${duration(data.longest[slowest])}` });
+  const ends = element("div", undefined, { class: "ends" });
+  ends.append(element("span", `step ${count(data.number[0])}`), element("span", `- - median`), element("span", `step ${count(data.number.at(-1))}`));
+  section.append(canvas, ends);
+  const paint = () => paintSteps(canvas, data, each, median);
+  for (const event of ["resize", "beforeprint"]) window.addEventListener(event, paint);
+  const kinds = new Set(data.phases.map((phase) => phase.kind));
+  section.append(legend(kinds.add("rest")));
+  const charts = data.logged.map((series) => {
+    const part = element("section");
+    const last = series.points.at(-1)[1];
+    part.append(titled(series.name, `last ${Number(last.toPrecision(4))}`), lineChart([{ ...series, kind: "float", over: "step" }], { named: false }));
+    return part;
+  });
+  return [section, ...charts];
+}
+
+function paintSteps(canvas, data, each, median) {
+  const width = canvas.clientWidth, height = 88;
+  if (!width) return;
+  const ratio = window.devicePixelRatio || 1;
+  [canvas.width, canvas.height] = [width * ratio, height * ratio];
+  const context = canvas.getContext("2d");
+  context.scale(ratio, ratio);
+  const style = getComputedStyle(document.documentElement);
+  const color = (name) => style.getPropertyValue(`--${name}`).trim();
+  const high = Math.min(Math.max(...each), 4 * median) || 1; // an outlier leaves the others visible
+  const wide = width / each.length;
+  each.forEach((ns, at) => {
+    const x = at * wide, gap = wide > 4 ? 1 : 0;
+    context.fillStyle = color("rest");
+    const top = Math.min(ns / high, 1) * height;
+    context.fillRect(x, height - top, wide - gap, top);
+    let y = height;
+    for (const phase of data.phases) {
+      const tall = Math.min((phase.ns[at] / data.count[at] / high) * height, y);
+      context.fillStyle = color(phase.kind);
+      context.fillRect(x, y - tall, wide - gap, tall);
+      y -= tall;
+    }
+  });
+  context.strokeStyle = color("ink");
+  context.setLineDash([3, 3]);
+  context.beginPath();
+  const y = height - (median / high) * height;
+  context.moveTo(0, y);
+  context.lineTo(width, y);
+  context.stroke();
+}
+
+function memory(data) {
+  const section = element("section");
+  const { points, processes } = data.memory;
+  const peak = Math.max(...points.map(([, bytes]) => bytes));
+  const chart = lineChart([{ name: "resident memory", kind: "bytes", over: "second", points: points.map(([ns, bytes]) => [ns / 1e9, bytes]) }], { named: false });
+  section.append(titled("Memory", `${processes > 1 ? "of the first process, " : ""}resident, sampled`), chart);
+  chart.dataset.peak = peak;
+  return section;
+}
+
+// --- the end ---
+
+function health(data) {
+  const list = element("section", undefined, { class: data.health.length ? "health bad" : "health" });
+  if (data.health.length) {
+    list.append(titled("Health of the measurement"));
+    for (const line of data.health) list.append(element("p", line, { class: "warning" }));
+  } else list.append(element("p", "Measured completely: every call."));
+  if (data.unmeasured.length) list.append(element("p", `Not measured: ${data.unmeasured.join("; ")}.`));
+  if (!data.silent.length) return [list];
+  const folded = element("details");
+  folded.append(element("summary", `${data.silent.length} rules gave no verdict`));
+  for (const line of data.silent) folded.append(element("p", line, { class: "soft small" }));
+  list.append(folded);
+  return [list];
+}

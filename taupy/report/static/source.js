@@ -1,0 +1,264 @@
+// The program's own files with times beside their lines (see report/front.py).
+import { bar, legend } from "./kinds.js";
+import { count, duration, share } from "./numbers.js";
+import { element } from "./table.js";
+
+const FOLDED = 4; // so many lines without time become one
+const AROUND = 1; // lines that stay beside a definition
+const BODY = 60; // lines of a hot routine that stay below its definition
+const HOT = 0.005; // share of the file's time from which on a line is one of the hot ones
+const WORDS = new Set(("False|None|True|and|as|assert|async|await|break|class|continue|def|del|elif|else|except|finally"
+  + "|for|from|global|if|import|in|is|lambda|nonlocal|not|or|pass|raise|return|try|while|with|yield").split("|"));
+const TOKEN = /("""|'''|"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*')|(#.*)|([A-Za-z_]\w*)/g;
+
+/** Lines as lists of [class, text]: k a keyword, s a string, c a comment. */
+export function coloured(lines) {
+  let open = ""; // the quotes of a string of several lines
+  return lines.map((line) => {
+    const parts = [];
+    let at = 0;
+    const add = (kind, text) => { if (text) parts.push([kind, text]); };
+    const close = (from) => {
+      const end = line.indexOf(open, from);
+      const until = end < 0 ? line.length : end + 3;
+      add("s", line.slice(at, until));
+      if (end >= 0) open = "";
+      at = until;
+    };
+    if (open) close(0);
+    TOKEN.lastIndex = at;
+    for (let match; at < line.length && (match = TOKEN.exec(line)); TOKEN.lastIndex = at) {
+      const [whole, string, comment, word] = match;
+      if (word && !WORDS.has(word)) { add("", line.slice(at, match.index + whole.length)); at = match.index + whole.length; continue; }
+      add("", line.slice(at, match.index));
+      at = match.index;
+      if (string === '"""' || string === "'''") { open = string; close(at + 3); continue; }
+      add(string ? "s" : comment ? "c" : "k", whole);
+      at += whole.length;
+    }
+    add("", line.slice(at));
+    return parts;
+  });
+}
+
+export class SourcePanel {
+  /**
+   * @param files [{file, note, ns, text, routines}], the dearest first.
+   * @param state {run, file, line, keep}: `keep` is called with what the address shall have.
+   */
+  constructor(files, state) {
+    Object.assign(this, { files, ...state });
+    this.panel = element("div", undefined, { class: "source" });
+    this.controls = element("div", undefined, { class: "controls" });
+    this.select = element("select", undefined, { "aria-label": "file" });
+    files.forEach((file, at) => this.select.append(element("option", `${file.file}  ${duration(file.ns)}`, { value: at })));
+    this.select.addEventListener("change", () => this.open(Number(this.select.value)));
+    const all = element("label");
+    this.all = element("input", undefined, { type: "checkbox" });
+    this.all.addEventListener("change", () => this.fill());
+    all.append(this.all, " all lines");
+    this.keys = element("span", "↑ ↓ line · n N next hot line", { class: "soft hint" });
+    this.controls.append(this.select, this.legendPlace = element("span"), all, this.keys);
+    this.list = element("div", undefined, { class: "listing", tabindex: "0", role: "listbox", "aria-label": "lines" });
+    this.side = element("aside", undefined, { class: "side", "aria-live": "polite" });
+    this.note = element("p", "", { class: "note" });
+    const columns = element("div", undefined, { class: "beside" });
+    columns.append(this.list, this.side);
+    this.panel.append(this.controls, this.note, columns);
+    this.list.addEventListener("keydown", (event) => this.key(event));
+    this.list.addEventListener("click", (event) => this.click(event));
+    this.at = null;
+    this.open(Math.max(files.findIndex((each) => each.file === this.file), 0), Number(this.line) || 0);
+  }
+
+  /** Show a file, and choose a line of it: by default the one with the most time. */
+  open(at, line = 0) {
+    this.number = at;
+    this.select.value = at;
+    const { text, routines, note } = this.files[at];
+    this.lines = text.split("\n");
+    this.colours = coloured(this.lines);
+    this.note.textContent = note;
+    this.note.hidden = !note;
+    this.byLine = new Map();
+    for (const routine of routines) {
+      const here = this.byLine.get(this.shownLine(routine.line)) ?? [];
+      here.push(routine);
+      this.byLine.set(this.shownLine(routine.line), here);
+    }
+    const ns = (entry) => entry[1].reduce((sum, each) => sum + each.ns, 0);
+    const byTime = [...this.byLine].sort((a, b) => ns(b) - ns(a));
+    this.largest = byTime.length ? ns(byTime[0]) : 1;
+    const whole = byTime.reduce((sum, entry) => sum + ns(entry), 0);
+    this.hot = byTime.filter((entry) => ns(entry) >= HOT * whole).map(([number]) => number);
+    const kinds = new Set(routines.flatMap((each) => Object.keys(each.parts)));
+    this.legendPlace.replaceChildren(legend(kinds));
+    this.chosen = line || this.hot[0] || 1;
+    this.fill();
+    this.tell();
+  }
+
+  /** Where a routine is shown: at its `def`, below its decorators. */
+  shownLine(line) {
+    for (let at = line; at < Math.min(line + 20, this.lines.length); at++) {
+      if (/^\s*(async\s+def|def|class)\b/.test(this.lines[at - 1])) return at;
+      if (!/^\s*(@|#|$|\)|\w+=)/.test(this.lines[at - 1])) break;
+    }
+    return line;
+  }
+
+  /** The last line of the routine that begins at a line, by its indentation. */
+  bodyEnd(line) {
+    if (!/^\s*(async\s+def|def|class)\b/.test(this.lines[line - 1])) return line;
+    const depth = (text) => text.length - text.trimStart().length;
+    let end = line;
+    for (let at = line + 1; at <= Math.min(line + BODY, this.lines.length); at++) {
+      const text = this.lines[at - 1];
+      if (!text.trim()) continue;
+      if (depth(text) <= depth(this.lines[line - 1]) && !/^\s*\)/.test(text)) break;
+      end = at;
+    }
+    return end;
+  }
+
+  shownLines() {
+    const kept = new Set([this.chosen]);
+    for (const line of this.byLine.keys()) {
+      const end = this.hot.includes(line) ? this.bodyEnd(line) : line;
+      for (let at = line - AROUND; at <= end; at++) kept.add(at);
+    }
+    return kept;
+  }
+
+  fill() {
+    const kept = this.all.checked ? null : this.shownLines();
+    const rows = [this.headRow()];
+    for (let at = 1; at <= this.lines.length; at++) {
+      let end = at;
+      while (kept && end <= this.lines.length && !kept.has(end)) end++;
+      if (end - at >= FOLDED) {
+        const gap = element("div", undefined, { class: "gap" });
+        const button = element("button", `··· ${end - at} lines without time`);
+        button.addEventListener("click", () => { this.all.checked = true; this.fill(); });
+        gap.append(button);
+        rows.push(gap);
+        at = end - 1;
+        continue;
+      }
+      rows.push(this.row(at));
+    }
+    this.list.replaceChildren(...rows);
+  }
+
+  headRow() {
+    const head = element("div", undefined, { class: "ln head" });
+    head.append(...["time", "by kind", "with callees", "calls"].map((text, at) => element("span", text, { class: at === 1 ? "" : "t" })),
+      element("span"), element("span"));
+    return head;
+  }
+
+  row(number) {
+    const routines = this.byLine.get(number) ?? [];
+    const row = element("div", undefined, { class: routines.length ? "ln" : "ln cold", role: "option",
+      "aria-selected": String(number === this.chosen) });
+    row.dataset.line = number;
+    const sum = (value) => routines.reduce((total, each) => total + (value(each) ?? 0), 0);
+    const parts = {};
+    for (const routine of routines) {
+      for (const [kind, ns] of Object.entries(routine.parts)) parts[kind] = (parts[kind] ?? 0) + ns;
+    }
+    const ns = sum((each) => each.ns);
+    const [time, whole, calls] = [element("span", "", { class: "t" }), element("span", "", { class: "n whole" }), element("span", "", { class: "n calls" })];
+    let shownBar = element("span");
+    if (routines.length) {
+      time.textContent = duration(ns);
+      const more = sum((each) => each.whole);
+      whole.textContent = more > 1.005 * ns ? duration(more) : "";
+      if (sum((each) => each.calls)) calls.textContent = `${count(sum((each) => each.calls))}×`;
+      shownBar = bar(parts, this.largest + (parts.wait ?? 0));
+    }
+    const code = element("pre");
+    code.append(...this.colours[number - 1].map(([kind, text]) => (kind ? element("i", text, { class: kind }) : text)));
+    const groups = [...new Set(routines.map((each) => each.group).filter(Boolean))];
+    if (groups.length) code.append(element("span", `in ${groups.join(", ")}`, { class: "rt" }));
+    row.append(time, shownBar, whole, calls, element("span", String(number), { class: "n" }), code);
+    return row;
+  }
+
+  choose(line, scroll = false) {
+    this.chosen = Math.min(Math.max(line, 1), this.lines.length);
+    if (!this.list.querySelector(`[data-line="${this.chosen}"]`)) this.fill();
+    for (const row of this.list.querySelectorAll("[aria-selected=true]")) row.setAttribute("aria-selected", "false");
+    const row = this.list.querySelector(`[data-line="${this.chosen}"]`);
+    row.setAttribute("aria-selected", "true");
+    if (scroll) row.scrollIntoView({ block: "nearest" });
+    this.keep({ file: this.number ? this.files[this.number].file : "", line: this.chosen });
+    this.tell();
+  }
+
+  click(event) {
+    const row = event.target.closest("[data-line]");
+    if (row) this.choose(Number(row.dataset.line));
+  }
+
+  key(event) {
+    const sorted = [...this.hot].sort((a, b) => a - b);
+    const lines = [...this.list.querySelectorAll("[data-line]")].map((row) => Number(row.dataset.line));
+    const at = lines.indexOf(this.chosen);
+    const next = {
+      ArrowDown: () => lines[at + 1],
+      ArrowUp: () => lines[at - 1],
+      n: () => sorted.find((line) => line > this.chosen) ?? sorted[0],
+      N: () => [...sorted].reverse().find((line) => line < this.chosen) ?? sorted.at(-1),
+    }[event.key]?.();
+    if (!next) return;
+    event.preventDefault();
+    this.choose(next, true);
+  }
+
+  /** What the chosen line does, beside the listing. */
+  tell() {
+    const routines = this.byLine.get(this.chosen) ?? [];
+    const parts = [];
+    const heading = element("h2", `Line ${this.chosen}`);
+    heading.append(element("small", routines[0]?.name ?? ""));
+    parts.push(heading, element("code", this.lines[this.chosen - 1].trim(), { class: "chosen" }));
+    for (const routine of routines) parts.push(...this.about(routine));
+    if (!routines.length) parts.push(element("p", "No routine begins here: its time stands at the line of its definition.", { class: "note" }));
+    if (this.hot.length) {
+      parts.push(element("h2", "Hottest here"));
+      for (const line of this.hot.slice(0, 8)) {
+        const all = this.byLine.get(line);
+        const button = element("button", undefined, { class: "callee" });
+        button.append(element("code", `${line} ${all[0].name}`), element("span", duration(all.reduce((sum, each) => sum + each.ns, 0)), { class: "num" }));
+        button.addEventListener("click", () => { this.choose(line, true); this.list.focus({ preventScroll: true }); });
+        parts.push(button);
+      }
+    }
+    this.side.replaceChildren(...parts);
+  }
+
+  about(routine) {
+    const facts = element("dl");
+    const fact = (name, value) => facts.append(element("dt", name), element("dd", value, { class: "num" }));
+    if (routine.group) fact("in", routine.group);
+    fact("time, with libraries", `${duration(routine.ns)}, ${share(routine.share, 1)}`);
+    const names = { own: "your Python", lib: "libraries", c: "C functions", layer: "network layers", backward: "backward", wait: "waiting, beside it" };
+    const kinds = Object.entries(routine.parts).filter(([, ns]) => ns >= 0.001 * routine.ns);
+    if (kinds.length > 1) for (const [kind, ns] of kinds) fact(`  ${names[kind] ?? kind}`, duration(ns));
+    if (routine.whole !== null) fact("with all that it calls", duration(routine.whole));
+    if (routine.calls) fact("calls", `${count(routine.calls)}, ${duration(routine.ns / routine.calls)} each`);
+    if (!routine.callees.length) return [facts];
+    const heading = element("h2", "Calls");
+    heading.append(element("small", "libraries and C functions, exact"));
+    const largest = routine.callees[0].ns;
+    const rows = routine.callees.map((callee) => {
+      const row = element("div", undefined, { class: "callee" });
+      const time = element("span", duration(callee.ns), { class: "num" });
+      if (callee.calls) time.append(element("small", ` ${count(callee.calls)}×`));
+      row.append(element("code", callee.name, { title: callee.name }), time, bar({ [callee.kind]: callee.ns }, largest));
+      return row;
+    });
+    return [facts, heading, ...rows];
+  }
+}

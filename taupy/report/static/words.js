@@ -1,0 +1,35 @@
+// Names in the words of people instead of TAU's: `work (a.py:4)`, `whole program`, `the main thread`.
+
+const PLACE = / \[\{([^{}]*)\}(?:\{(\d+)\})?\]/g;
+const ALONE = /\{([^{}]+)\}\{(\d+)\}/g;
+const PHASE = /\bPHASE_([A-Z]+)/g;
+const THREAD = /\b(?:NODE (\d+), CONTEXT (\d+)(?:, THREAD (\d+)(?: \((.*?)\))?)?|THREAD (\d+)\.(\d+)\.(\d+)(?:: (\w+))?)/g;
+const CAPITALS = /^[A-Z]{2,}(?:[ ,]+(?:[A-Z]{2,}|[A-Z](?= )))*/;
+const ABBREVIATIONS = /\b(gpu|cpu|cuda|nccl|mpi)(s?)\b/g;
+
+/** A text of a table: a routine with its place, without the functions around it. */
+export function plain(text) {
+  return text
+    .replaceAll(".taupy application", "whole program")
+    .replace(PLACE, (_, file, line) => ` (${file}${line ? `:${line}` : ""})`)
+    .replace(ALONE, "$1:$2")
+    .replace(/\.?<locals>/g, "")
+    .replace(PHASE, (_, name) => `phase ${name.toLowerCase()}`);
+}
+
+function thread(...match) {
+  const [node, context, number, name] = [1, 2, 3, 4].map((at) => match[at] ?? match[at + 4]);
+  if (context !== "0") {
+    const stream = number ? `, ${name ?? `stream ${number}`}` : "";
+    return `GPU ${context - 1}${stream}${node === "0" ? "" : ` of process ${node}`}`;
+  }
+  const words = number === "0" ? "main thread" : name ?? `thread ${number}`;
+  return node === "0" ? `the ${words}` : `process ${node}, ${words}`;
+}
+
+/** A title, which terminals show in capitals. */
+export function quiet(title) {
+  const words = plain(title).replace(THREAD, thread).replace(CAPITALS, (capitals) =>
+    capitals.toLowerCase().replace(ABBREVIATIONS, (_, word, many) => word.toUpperCase() + many));
+  return words.slice(0, 1).toUpperCase() + words.slice(1);
+}
