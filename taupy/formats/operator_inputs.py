@@ -61,7 +61,10 @@ class OperatorInputs:
 
     def operator(self, start: int, end: int, code: int, signature: int) -> None:
         """Add the call of an operator, at the call path with this code."""
-        self._close(start)
+        ends = self._ends
+        while ends and ends[-1] <= start:
+            ends.pop()
+            self._open.pop()
         place = UNKNOWN
         if signature != UNKNOWN:
             key = (code, signature)
@@ -71,19 +74,17 @@ class OperatorInputs:
             sums = self._sums[place]
             sums[2] += 1
             sums[3] += end - start
-        self._ends.append(end)
+        ends.append(end)
         self._open.append(place)
 
     def call(self, start: int, process: int, correlation: int) -> None:
         """Note the operator that makes an API call."""
-        self._close(start)
-        if self._open and self._open[-1] != UNKNOWN:
-            self._launched.note(process, correlation, self._open[-1])
-
-    def _close(self, moment: int) -> None:
-        while self._ends and self._ends[-1] <= moment:
-            self._ends.pop()
+        ends = self._ends
+        while ends and ends[-1] <= start:
+            ends.pop()
             self._open.pop()
+        if ends and self._open[-1] != UNKNOWN:
+            self._launched.note(process, correlation, self._open[-1])
 
     def ran(self, process: int, correlation: int, duration: int) -> None:
         """Add work on a GPU that the API call with this id launched."""

@@ -22,6 +22,9 @@ BACKWARD = "backward of "
 _BACKWARD_GROUP = "PHASE_BACKWARD"
 _NODES = "AUTOGRAD"
 
+OF_PROFILER = "nn.Module: "
+"""Prefix of the names of torch.profiler for calls of modules: a class, and a number for each."""
+
 AUTOGRAD = "taupy.autograd"
 """Metadata field: how backward passes are divided, `by layer: ...` or `one phase: WHY`."""
 
@@ -73,7 +76,10 @@ def layer_of(name: str) -> str:
 
 
 def layer_type(timer: str) -> str:
-    """`Linear` of `encoder.layers.3 [Linear]`, a layer's timer."""
+    """`Linear` of `encoder.layers.3 [Linear]`, a layer's timer, or of `nn.Module: Linear_3`."""
+    if OF_PROFILER in timer:
+        name, _, number = timer.rpartition(OF_PROFILER)[2].rpartition("_")
+        return name if number.isdecimal() else f"{name}_{number}"
     return timer.rpartition(" [")[2].removesuffix("]")
 
 

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import repeat
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from taupy.analysis.gpu_idle import HostSlices
 from taupy.formats import limits
 from taupy.formats.chrome.frames import StackFrames
 from taupy.formats.chrome.gpu import GpuSlices
+from taupy.formats.chrome.modules import Modules
 from taupy.formats.gpu_records import NOWHERE
 from taupy.formats.launchers import Launchers
-from taupy.formats.operator_inputs import UNKNOWN, OperatorInputs
+from taupy.formats.operator_inputs import OperatorInputs
 from taupy.formats.slices import Timeline, overlaps
 from taupy.model.profile import Thread, ThreadProfile, UserEvent
 from taupy.model.progress import Progress
@@ -33,7 +35,8 @@ _FRAMES: Final = -2
 _BLOCK: Final = 1 << 16
 
 _NO_FRAMES: Final = array("q", [-1])
-_UNSIGNED: Final = array("i", [UNKNOWN])
+_SIGNATURE_BITS: Final = 24
+_SIGNATURES: Final = (1 << _SIGNATURE_BITS) - 1
 
 ThreadKey = tuple[Hashable, Hashable]
 
@@ -41,7 +44,7 @@ ThreadKey = tuple[Hashable, Hashable]
 class Slices:
     """The slices of one thread, in file order."""
 
-    __slots__ = ("duration", "frame", "has_pairs", "link", "number", "signature", "start", "timer")
+    __slots__ = ("about", "duration", "frame", "has_pairs", "link", "number", "start", "timer")
 
     def __init__(self, number: int) -> None:
         self.number = number
@@ -50,7 +53,7 @@ class Slices:
         self.timer = array("i")
         self.link = array("q")  # 2 * correlation + 1, 2 * External id, -1 for neither
         self.frame = array("q")  # of the slices up to the last one that has a frame
-        self.signature = array("i")  # the same of signatures of operators
+        self.about = array("q")  # the same of what operators tell, see `tell`
         self.has_pairs = False
 
     def append(self, start: int, duration: int, timer: int, link: int, frame: int) -> None:
@@ -62,12 +65,16 @@ class Slices:
             self.frame.extend([-1] * (len(self.start) - 1 - len(self.frame)))
             self.frame.append(frame)
 
-    def sign(self, signature: int) -> None:
-        """Say what the inputs of the last slice were."""
-        signatures = self.signature
-        if lacking := len(self.start) - 1 - len(signatures):
-            signatures.extend([UNKNOWN] * lacking)
-        signatures.append(signature)
+    def tell(self, signature: int, sequence: int) -> None:
+        """Say what is known of the last slice, an operator: the number of its signature; twice its
+        sequence number, and 1 more in a backward pass. -1 for what is not known."""
+        self.put_about((sequence + 1) << _SIGNATURE_BITS | (signature + 1))
+
+    def put_about(self, packed: int) -> None:
+        about = self.about
+        if lacking := len(self.start) - 1 - len(about):
+            about.extend([0] * lacking)
+        about.append(packed)
 
     def has_links(self) -> bool:
         """Whether anything may refer to one of the slices."""
@@ -87,6 +94,7 @@ class Context(NamedTuple):
         base_ns: time 0 of the trace's timestamps.
         launching_timers: positions of timers that launch kernels.
         operators: positions of the timers of operators.
+        backward_of: those of modules -> those of their backward passes, if there are any.
     """
 
     process_facts: dict[Hashable, dict[str, str]]
@@ -95,6 +103,7 @@ class Context(NamedTuple):
     base_ns: int = 0
     launching_timers: frozenset[int] = frozenset()
     operators: frozenset[int] = frozenset()
+    backward_of: Mapping[int, int] = MappingProxyType({})
 
 
 class Host:
@@ -112,6 +121,7 @@ class Host:
         self._inputs = inputs
         self._below: dict[tuple[int, int, int], int] = {}
         self._operator_timers = context.operators
+        self._modules = Modules(context.backward_of)
         self._first_node = context.first_node
         self._frames = frames
         self.notes: list[str] = []
@@ -207,25 +217,32 @@ class Host:
             keep_begin, keep_end = kept.begin.append, kept.end.append
             keep_row, keep_correlation = kept.row.append, kept.correlation.append
         stacks = self._frames.of
-        inputs = self._inputs if self._inputs else None
+        inputs, operator_timers = self._inputs or None, self._operator_timers
         self._inputs.begin_thread()
-        for start, duration, timer, link, frame, signature in self._ordered(slices):
+        modules = self._modules or None
+        self._modules.begin_thread(self._process_of.get(key[0], key[0]))
+        for start, duration, timer, link, frame, about in self._ordered(slices):
             number += 1
             if duration == MARK:
                 if marks:
                     self._put(self.arrows, link, base | timeline.here(start), key[0])
                 continue
             end = start + duration
-            code = (
-                place(start, end, timer) if frame < 0 else place(start, end, timer, stacks(frame))
-            )
+            if frame < 0 and modules is None:
+                code = place(start, end, timer)
+            else:
+                above = () if frame < 0 else stacks(frame)
+                if modules is not None:
+                    sequence = (about >> _SIGNATURE_BITS) - 1
+                    above = modules.above(start, end, timer, sequence) or above
+                code = place(start, end, timer, above)
             if kept is not None:
                 keep_begin(base_ns + start)
                 keep_end(base_ns + end)
                 keep_row(code)
                 keep_correlation(link >> 1 if link >= 0 and link & 1 else -1)
-            if inputs is not None and timer in self._operator_timers:
-                inputs.operator(start, end, base | code, signature)
+            if inputs is not None and timer in operator_timers:
+                inputs.operator(start, end, base | code, (about & _SIGNATURES) - 1)
             if link >= 0:
                 if link & 1:
                     launching = True
@@ -280,10 +297,10 @@ class Host:
         if slices.frame:
             slices.frame.extend([-1] * (len(start) - len(slices.frame)))
         frame = numpy.frombuffer(slices.frame or _NO_FRAMES, dtype=numpy.int64)
-        if slices.signature:
-            slices.signature.extend([UNKNOWN] * (len(start) - len(slices.signature)))
-        signature = numpy.frombuffer(slices.signature or _UNSIGNED, dtype=numpy.int32)
-        no_frames = repeat(-1)
+        if slices.about:
+            slices.about.extend([0] * (len(start) - len(slices.about)))
+        about = numpy.frombuffer(slices.about or _NO_FRAMES, dtype=numpy.int64)
+        no_frames, nothing = repeat(-1), repeat(0)
         for at in range(0, len(order), _BLOCK):
             block = order[at : at + _BLOCK]
             yield from zip(
@@ -292,7 +309,7 @@ class Host:
                 timer[block].tolist(),
                 link[block].tolist(),
                 frame[block].tolist() if slices.frame else no_frames,
-                signature[block].tolist() if slices.signature else no_frames,
+                about[block].tolist() if slices.about else nothing,
                 strict=False,
             )
 
@@ -327,8 +344,11 @@ class Host:
                     slices.link[at],
                     slices.frame_of(at),
                 )
+                if at < len(slices.about):
+                    joined.put_about(slices.about[at])
         slices.start, slices.duration = joined.start, joined.duration
         slices.timer, slices.link, slices.frame = joined.timer, joined.link, joined.frame
+        slices.about = joined.about
 
     @staticmethod
     def _join(slices: Slices, joined: Slices, at: int, end: int) -> None:

@@ -22,6 +22,7 @@ from taupy.formats.chrome.frames import StackFrames
 from taupy.formats.chrome.gpu import GpuSlices
 from taupy.formats.chrome.header import Header, describe
 from taupy.formats.chrome.host import BEGIN, END, MARK, Context, Host, Slices, ThreadKey
+from taupy.formats.chrome.modules import backward_timer
 from taupy.formats.gpu_records import root_timer
 from taupy.formats.json_events import Events
 from taupy.formats.operator_inputs import UNKNOWN, OperatorInputs, signature_of
@@ -29,9 +30,14 @@ from taupy.formats.registry import IMPORT_NOTES
 from taupy.model.profile import TIME, Profile, Statistics, ThreadProfile, Timer
 from taupy.model.progress import Progress
 from taupy.model.timers import Timers
+from taupy.network import layers
 from taupy.network.operators import GROUP
 
 NOBODY: Final = (0, 0)
+
+_UNNUMBERED: Final = -1
+_MOST_NODES: Final = 1 << 36
+_MOST_SIGNATURES: Final = 1 << 23
 
 
 class TraceReader:
@@ -54,6 +60,7 @@ class TraceReader:
         self._whole_microseconds = True
         self._inputs = OperatorInputs()
         self._signatures: dict[bytes, int] = {}
+        self._has_backward = False
 
     @property
     def anything(self) -> bool:
@@ -124,11 +131,22 @@ class TraceReader:
                 link = 2 * number
         slices = self._append(event, start, duration, self._place(name, category), link)
         if slices is not None:
-            sizes = args.get("Input Dims") or args.get("Input dims")
-            if sizes:
-                slices.sign(self._signature(sizes, args.get("Input type")))
+            if "Input Dims" in args or "Sequence number" in args or "Input dims" in args:
+                self._tell(slices, args)
             key = (event.get("pid"), event.get("tid"))
             self._comms.host_slice(key, name, start, duration, args)
+
+    def _tell(self, slices: Slices, args: dict[str, Any]) -> None:
+        """Note what an operator tells of itself."""
+        sizes = args.get("Input Dims") or args.get("Input dims")
+        number = args.get("Sequence number")
+        signature = self._signature(sizes, args.get("Input type")) if sizes else UNKNOWN
+        sequence = _UNNUMBERED
+        if type(number) is int and 0 <= number < _MOST_NODES:
+            is_backward = bool(args.get("Fwd thread id"))
+            self._has_backward |= is_backward
+            sequence = 2 * number + is_backward
+        slices.tell(signature if signature < _MOST_SIGNATURES else UNKNOWN, sequence)
 
     def _signature(self, sizes: Any, types: Any) -> int:
         """The number of an operator's signature."""
@@ -294,6 +312,7 @@ class TraceReader:
             header.base_ns or 0,
             self._launching_timers(),
             frozenset(at for at, timer in enumerate(self.timers) if GROUP in timer.groups),
+            self._backward_timers() if self._has_backward else {},
         )
         host = Host(self._threads, self.gpu, frames, context, progress, self._inputs)
         threads = host.threads(self._thread_names)
@@ -331,6 +350,11 @@ class TraceReader:
         )
         gpu_idle.note(profile, host.slices)
         return profile
+
+    def _backward_timers(self) -> dict[int, int]:
+        """Timers of modules' calls -> of their backward passes, which are added."""
+        calls = [at for at, timer in enumerate(self.timers) if layers.GROUP in timer.groups]
+        return {at: self._timer_place(backward_timer(self.timers[at])) for at in calls}
 
     def _device_names(self) -> dict[int, str]:
         """Names of devices, from the labels of the processes that represent them, by ordinal."""

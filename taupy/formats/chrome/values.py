@@ -13,6 +13,7 @@ from taupy.formats.places import shown_file
 from taupy.model.gpu import ActivityKind
 from taupy.model.kernel_names import kernel_timer
 from taupy.model.profile import Timer
+from taupy.network.layers import GROUP, OF_PROFILER
 
 API_CATEGORIES: Final = frozenset(
     ("cuda_runtime", "cuda_driver", "runtime", "hip_runtime", "xpu_runtime",
@@ -131,8 +132,9 @@ def host_timer(name: str, category: str) -> Timer:
         match = _PYTHON.fullmatch(name)
         if match:
             return _routine(match)
-        if name.startswith("nn.Module: "):
-            return Timer(name, groups=("PHASE", "PYTHON"))
+        if name.startswith(OF_PROFILER):
+            groups = (GROUP, "PHASE", "PYTHON")
+            return Timer(name, groups=groups, short=name.removeprefix(OF_PROFILER))
         return Timer(_ADDRESS.sub("", name), groups=("PYTHON_C",))
     if kind == "viztracer" and (match := _VIZTRACER.fullmatch(name)):
         return _routine(match)
