@@ -362,7 +362,8 @@ class _Comparing:
         of_sides = queried.answers(by, "outer_operator", where=where, limits=self._limits)
         if where == "gpu":
             of_sides = [operators.of_gpu_work(answer, queried.stored) for answer in of_sides]
-        operators.required(self.db, of_sides, by, self.sides, where)
+        everything = queried.answers(by, where=where) if self._limits else of_sides
+        operators.required(everything, by, self.sides, where)
         exact = question.match == "exact"
         alike = operators.of_sides(queried, by, of_sides, self._trials, where, self._limits, exact)
 
@@ -395,7 +396,7 @@ class _Comparing:
         question = self.question
         whole = replace(self.values, value="exclusive")
         answers = whole.answers("operator", "outer_operator", where="gpu")
-        operators.required(self.db, answers, "operator", self.sides, "gpu")
+        operators.required(answers, "operator", self.sides, "gpu")
         exact = question.match == "exact"
         keys_of, runs = operators.signatures(whole, answers, self.sides, exact=exact)
         if question.value != "exclusive":

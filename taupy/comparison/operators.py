@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from taupy import units
@@ -143,7 +143,8 @@ def _kernels(
     limits: Sequence[Condition],
 ) -> list[dict[Hashable, list[TimerRow]]]:
     largest: list[dict[Hashable, dict[TimerRow, float]]] = [{} for _ in sides]
-    for every in metric_values.answers(*_names(by), "timer", where="gpu", limits=limits):
+    own = replace(metric_values, value="exclusive")
+    for every in own.answers(*_names(by), "timer", where="gpu", limits=limits):
         answer = of_gpu_work(every, "exclusive")
         rows = zip(
             answer.table.row_labels("trial"), nested(by, answer), answer.timers,
@@ -225,9 +226,7 @@ def _by_key(numbers: Mapping[Nested, float], names: Mapping[Nested, Key]) -> dic
     return sums
 
 
-def required(
-    db: ProfileDB, answers: Sequence[Answer], by: str, sides: Sequence[Side], where: Where
-) -> None:
+def required(answers: Sequence[Answer], by: str, sides: Sequence[Side], where: Where) -> None:
     """
     Raises:
         MissingMetric: a side has no operators; the message says how to record them.

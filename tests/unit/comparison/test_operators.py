@@ -151,6 +151,12 @@ def test_calls_and_time_per_call_are_those_of_operators(tmp_path, shown):
     files, _ = pair_of_vision_models(tmp_path)
     rows, _ = shown(*files, options=["--value", "exclusive-per-call"])
     assert float(rows["aten::addmm"]["b_ns"]) == 260
+    rows, _ = shown(options=["--value", "inclusive"])
+    assert float(rows["aten::addmm"]["b_ns"]) == 40 * 260
+    rows, _ = shown(options=["--value", "inclusive-per-call"])
+    assert float(rows["aten::addmm"]["b_ns"]) == 260
+    rows, _ = shown(options=["--filter", "sm90_gemm"])
+    assert {name: row["in"] for name, row in rows.items()} == {"aten::addmm": "only A"}
     rows, _ = shown(options=["--value", "calls"])
     assert float(rows["aten::addmm"]["b_call"]) == 40
 
