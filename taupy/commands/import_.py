@@ -25,7 +25,7 @@ from taupy import units
 from taupy.analysis import gpu_idle
 from taupy.commands import bar, options
 from taupy.commands.messages import say
-from taupy.commands.store import report
+from taupy.commands.storer import report
 from taupy.errors import FormatError, UsageError
 from taupy.formats import registry
 from taupy.formats.registry import Format

@@ -37,7 +37,7 @@ __attribute__((constructor)) static void begin(void)
     ssize_t n = fd < 0 ? 0 : read(fd, line, sizeof line);
     if (fd >= 0)
         close(fd);
-    in_storer = n > 0 && memmem(line, (size_t)n, "commands.store", 14) != NULL;
+    in_storer = n > 0 && memmem(line, (size_t)n, "commands.storer", 15) != NULL;
     if (!in_storer && getenv("TAUPY_BOOT") == NULL)
         return;
     prefixes = getenv("FAULT_PREFIXES");

@@ -192,7 +192,7 @@ def test_a_part_that_was_cut_off_makes_the_trial_incomplete(runs, native, cut):
     (part,) = runs.state.glob("run-*/*.part")
     size = part.stat().st_size
     os.truncate(part, cut)
-    storer = "import sys; from taupy.commands.store import store; store(*sys.argv[1:])"
+    storer = "import sys; from taupy.commands.storer import store; store(*sys.argv[1:])"
     subprocess.run([sys.executable, "-c", storer, part.parent, "watch"], check=True)  # unheard
     done = runs.taupy("trials", "--db", str(runs.database))
     assert "Traceback" not in done.stderr

@@ -1,4 +1,5 @@
-"""Store a run whose program has just ended (the storer, not a command for users)."""
+"""Store a run whose program has just ended (the storer, not a command for users; `taupy store` is
+`team_store.py`)."""
 
 from __future__ import annotations
 
