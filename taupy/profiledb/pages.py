@@ -221,6 +221,7 @@ TABLES = {
     "comparison": "Routines of two trials. Always ask for one trial_id and one other_trial_id.",
     "user_events": "Sampled values (TAU's atomic events).",
     "timeline": "User events over time: counters of GPUs that were sampled.",
+    "lines": "Lines of programs: their times, estimated from looks.",
     "steps": "Steps of trainings: their times, and what was logged in them.",
     "trial_metadata": "Metadata of trials and of their nodes (processes).",
     "application": "Programs.",

@@ -221,6 +221,19 @@ VIEWS = {
       CROSS JOIN step ON step.trial_id = trial.id AND step.kind <> 'stretch'
       CROSS JOIN thread ON thread.id = step.thread_id
      ORDER BY step.trial_id, step.thread_id, step.kind, step.number""",
+    # Lines of the program, estimated from looks; `callee` is the library's routine that was called.
+    "lines": f"""
+    SELECT {_NAMES},
+           thread.node, thread.thread, timer.file, line.line, timer.short_name AS routine,
+           callee.short_name AS callee, line.state, line.looks, line.time_ns / 1e6 AS about_ms
+      FROM line
+      CROSS JOIN thread ON thread.id = line.thread_id
+      CROSS JOIN timer ON timer.id = line.timer_id
+      CROSS JOIN trial ON trial.id = line.trial_id
+      CROSS JOIN experiment ON experiment.id = trial.experiment_id
+      CROSS JOIN application ON application.id = experiment.application_id
+      LEFT JOIN timer AS callee ON callee.id = line.callee_id
+     ORDER BY line.trial_id, line.time_ns DESC, line.id""",
     # What ran on GPUs, summed over streams, call paths and configurations.
     "kernels": f"""
     SELECT {_NAMES},
