@@ -96,7 +96,7 @@ def main() -> None:
         count = int(rounds[0]["plain"][2 + at])
         print(f"{kind} ({count} operators), ns for one")
         for before, name in itertools.pairwise(["", *WORKERS]):
-            added = [each[name][at] - (each[before][at] if before else 0) for each in rounds]
+            added = [took[name][at] - (took[before][at] if before else 0) for took in rounds]
             low, middle, high = statistics.quantiles(added, n=4)
             print(f"  {'+' if before else ' '}{middle:7.0f}  ({low:.0f}, {high:.0f})  {name}")
 

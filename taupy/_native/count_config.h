@@ -17,6 +17,8 @@ typedef struct Counting { /* shared by all contexts; set once */
     const char *run_folder; /* contains gpu.counters, which lists each chip's metrics */
     const char *save_folder; /* save CUPTI's images here, for tests; else NULL */
     int by_region;
+    int has_counted;         /* at least one launch or region */
+    int (*refused)(void);    /* CUPTI has refused to count; returns 1 if that is the end of counting */
     int has_given_up; /* CUPTI, after a fatal error: must not be called any more; atomic */
 } Counting;
 

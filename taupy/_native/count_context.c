@@ -57,7 +57,10 @@ static int state_after(CountContext *here, enum Moment moment)
     if (moment == AT_CREATION && here->step != NULL) {
         here->first_step = here->step;
         here->first_code = here->code;
-        return NEW;
+        if (may_be_elsewhere || !counting_setup.refused())
+            return NEW;
+        write_problem(here); /* a launch would be refused, too */
+        return FAILED;
     }
     if (moment == AT_LAUNCH && may_be_elsewhere && here->first_code == INVALID_OPERATION) {
         here->needs_thread = 1;
@@ -84,6 +87,8 @@ static void prepare_once(CountContext *here, enum Moment moment)
         here->device = device_of(here->context);
     int state = config_prepare(here) == 0 ? READY : state_after(here, moment);
     __atomic_store_n(&here->state, state, __ATOMIC_RELEASE);
+    if (state == FAILED && here->step != NULL)
+        counting_setup.refused();
 }
 
 void count_context_created(void *context)
@@ -121,10 +126,19 @@ int count_context_is_ready(const CountContext *here)
 void count_context_give_up(CountContext *here)
 {
     __atomic_store_n(&here->state, FAILED, __ATOMIC_RELEASE);
+    counting_setup.refused();
+}
+
+/* Whether others or the driver keep the counters: a later launch is refused, too. */
+static int is_refusal(int code)
+{
+    return code == 15 || code == 26 || code == 33 || code == 35 || (code >= 39 && code <= 45);
 }
 
 void count_context_fault(CountContext *here)
 {
+    if (is_refusal(here->code))
+        counting_setup.refused();
     if (++here->faults >= FAULTS_AT_MOST)
         count_context_give_up(here);
 }
@@ -209,6 +223,17 @@ int count_kernel_start(CountContext *here)
     return -1;
 }
 
+void count_contexts_leave(void)
+{
+    for (int i = 0; i < CONTEXTS_AT_MOST; i++) {
+        PProfiler disable = FILLED(PProfiler, profiler, .profiler = contexts[i].profiler);
+        if (contexts[i].profiler != NULL && contexts[i].context != GONE)
+            RANGE(disable, disable);
+        contexts[i].profiler = NULL;
+        __atomic_store_n(&contexts[i].state, FAILED, __ATOMIC_RELEASE);
+    }
+}
+
 void count_contexts_tend(void)
 {
     for (int i = 0; i < CONTEXTS_AT_MOST; i++) {
@@ -274,6 +299,7 @@ void count_write_values(const char *text, const CountContext *here, const double
     FILE *stream = text != NULL ? open_memstream(&line, &size) : NULL;
     if (stream == NULL)
         return;
+    counting_setup.has_counted = 1;
     fputs(text, stream);
     for (size_t i = 0; i < here->count; i++)
         fprintf(stream, "\t%.17g", values[i]);

@@ -26,6 +26,9 @@ void count_context_fault(CountContext *here);
 void count_context_give_up(CountContext *here);
 int count_context_is_ready(const CountContext *here);
 
+/* Nothing is counted any more: leave the GPU's counters to others. */
+void count_contexts_leave(void);
+
 /* Work that callbacks must not do; called by a thread outside of any callback. */
 void count_contexts_tend(void);
 

@@ -103,7 +103,14 @@ static void forked(void)
     collector.began = -1;
 }
 
-static void begin(GpuHost *asking)
+static void give_back(const void *given)
+{
+    if (given == NULL)
+        collector.cupti.unsubscribe(collector.subscriber);
+}
+
+/* `given`: a subscriber of CUPTI's that is there already; NULL: subscribe. */
+static void begin(GpuHost *asking, void *given)
 {
     char text[8192];
     int expected = 0, result;
@@ -127,20 +134,22 @@ static void begin(GpuHost *asking)
         return;
     }
     facts();
-    if ((result = collector.cupti.subscribe(&collector.subscriber, on_any_callback, NULL)) != 0) {
+    collector.subscriber = given;
+    if (given == NULL &&
+        (result = collector.cupti.subscribe(&collector.subscriber, on_any_callback, NULL)) != 0) {
         collector_problem("subscribe", result, collector_result(result));
         return;
     }
     if ((result = choose_callbacks()) != 0) {
         collector_problem("callbacks", result, collector_result(result));
-        collector.cupti.unsubscribe(collector.subscriber);
+        give_back(given);
         return;
     }
     worker_prepare();
     if ((result = collector.cupti.register_callbacks(buffers_requested, buffers_completed)) != 0 ||
         (result = kinds_enable()) != 0) {
         collector_problem("records", result, collector_result(result));
-        collector.cupti.unsubscribe(collector.subscriber);
+        give_back(given);
         return;
     }
     if (collector.host->save_folder != NULL)
@@ -162,7 +171,7 @@ static void begin(GpuHost *asking)
 EXPORT int InitializeInjection(void)
 {
     int saved = errno;
-    begin(engine_host());
+    begin(engine_host(), NULL);
     errno = saved;
     return 1;
 }
@@ -183,6 +192,14 @@ EXPORT int InitializeInjectionNvtx2(const void *(*export_table)(uint32_t))
 EXPORT void taupy_gpu_begin(GpuHost *asking)
 {
     int saved = errno;
-    begin(asking);
+    begin(asking, NULL);
     errno = saved;
+}
+
+/* The library that counts kernels calls this where counters are refused (gpu_counters.c). It passes
+ * CUPTI's callbacks on to the returned function; NULL: the part says why that is not possible. */
+EXPORT CollectorCallback *taupy_gpu_take(GpuHost *asking, void *subscriber)
+{
+    begin(asking, subscriber);
+    return collector.began == 1 ? on_any_callback : NULL;
 }

@@ -9,6 +9,9 @@
  * time; other threads' launches wait for it. The result is text in the run folder, one line per
  * launch.
  *
+ * Where CUPTI refuses to count at all (another tool holds the counters), the collector takes over
+ * CUPTI's callbacks before the first launch runs: kernels are then timed, without counters.
+ *
  * Alternatively, whole regions (`taupy.region`) are counted, including everything the GPU does in
  * them. Nothing is rerun then, so only counters that fit into one pass are available. */
 #define _GNU_SOURCE
@@ -32,6 +35,7 @@
 #define EXPORT __attribute__((visibility("default")))
 #define IDS_AT_MOST 4096
 #define STATES_AT_MOST 8
+#define TAKES_AT_MOST_MS 10000 /* until the collector has begun */
 #define ALONE_AFTER_MS 20 /* a launch takes some microseconds */
 
 int clock_uses_tsc; /* needed by clock.h; not used here */
@@ -65,6 +69,7 @@ static int end_is_early;
 static CountContext *pending;
 static Key *pending_key;
 
+static unsigned launched; /* launches that have ended; atomic */
 static int uncounted; /* launches under way that are not counted, whose kernels may run; atomic */
 
 /* ---------------------------------------------------------------- one launch */
@@ -295,8 +300,10 @@ static void launch_call(enum LaunchKind kind, int domain, const CallbackData *ca
     if (open->depth == 0)
         return;
     open->is_refused |= call->result != NULL && *(const int *)call->result != 0;
-    if (--open->depth == 0)
+    if (--open->depth == 0) {
+        __atomic_add_fetch(&launched, 1, __ATOMIC_RELAXED);
         launch_ends(kind, domain, call);
+    }
 }
 
 static void capture_call(const CallbackData *call)
@@ -319,9 +326,70 @@ static void note_state(uint32_t id, const StateData *state)
     count_file_text("state", where, state->message != NULL ? state->message : "");
 }
 
+/* ---------------------------------------------------------------- without counters */
+
+static int may_time; /* kernels may be timed instead */
+static int is_refused_all; /* nothing has been counted, and CUPTI refuses to; atomic */
+static CollectorCallback *taken; /* by the collector: its callback; atomic */
+static int is_over; /* it has, or cannot; atomic */
+
+static int refused(void)
+{
+    if (!may_time || counting_setup.has_counted)
+        return 0;
+    __atomic_store_n(&is_refused_all, 1, __ATOMIC_RELEASE);
+    return 1;
+}
+
+/* The collector's function, from the library beside this one. */
+static CollectorTakes *collector_takes(void)
+{
+    static const char own[] = "/gpu_counters.";
+    char path[4200];
+    Dl_info here;
+    if (dladdr((void *)collector_takes, &here) == 0)
+        return NULL;
+    const char *at = strstr(here.dli_fname, own);
+    if (at == NULL || (size_t)snprintf(path, sizeof path, "%.*s/cupti.%s",
+                                       (int)(at - here.dli_fname), here.dli_fname,
+                                       at + sizeof own - 1) >= sizeof path)
+        return NULL;
+    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    return library != NULL ? (CollectorTakes *)dlsym(library, COLLECTOR_TAKES) : NULL;
+}
+
+static void hand_over(void)
+{
+    static int is_tried;
+    if (__atomic_exchange_n(&is_tried, 1, __ATOMIC_ACQ_REL)) { /* no launch is to be lost */
+        for (int i = 0; i < TAKES_AT_MOST_MS && !__atomic_load_n(&is_over, __ATOMIC_ACQUIRE); i++)
+            usleep(1000);
+        return;
+    }
+    CollectorTakes *takes = collector_takes();
+    closed = 1;
+    count_regions_end();
+    ((GpuHost *)host)->region = NULL;
+    count_contexts_leave();
+    CollectorCallback *callback = takes != NULL ? takes((GpuHost *)host, subscriber) : NULL;
+    if (callback == NULL)
+        count_file_line("no times");
+    else if (launched == 0)
+        count_file_line("times");
+    else
+        count_file_line("times later\t%u", launched);
+    count_file_line("ended\t\t");
+    __atomic_store_n(&taken, callback, __ATOMIC_RELEASE);
+    __atomic_store_n(&is_over, 1, __ATOMIC_RELEASE);
+}
+
 static void on_callback(void *user, int domain, uint32_t id, const void *data)
 {
-    (void)user;
+    CollectorCallback *other = __atomic_load_n(&taken, __ATOMIC_ACQUIRE);
+    if (other != NULL) {
+        other(user, domain, id, data);
+        return;
+    }
     if (domain == DOMAIN_STATE && began > 0) /* also during startup */
         note_state(id, data);
     if (began != 1 || id >= IDS_AT_MOST || open_call.ours)
@@ -338,8 +406,13 @@ static void on_callback(void *user, int domain, uint32_t id, const void *data)
     else if (!counting_setup.by_region && (domain == DOMAIN_DRIVER || domain == DOMAIN_RUNTIME) &&
              interest[domain][id] != NO_LAUNCH)
         launch_call(interest[domain][id], domain, data);
+    if (__builtin_expect(__atomic_load_n(&is_refused_all, __ATOMIC_ACQUIRE), 0))
+        hand_over();
     open_call.ours = 0;
     errno = saved;
+    other = __atomic_load_n(&taken, __ATOMIC_ACQUIRE);
+    if (other != NULL) /* this very launch is its first */
+        other(user, domain, id, data);
 }
 
 /* ---------------------------------------------------------------- begin and end */
@@ -376,6 +449,8 @@ static void read_settings(void)
     while (file != NULL && fgets(line, sizeof line, file) != NULL)
         if (sscanf(line, "launches %u", &launches_each) != 1 && strncmp(line, "regions", 7) == 0)
             counting_setup.by_region = 1;
+        else if (strncmp(line, "times", 5) == 0)
+            may_time = 1;
     if (file != NULL)
         fclose(file);
 }
@@ -437,7 +512,7 @@ static void begin(GpuHost *asking)
     if (count_file_open(path) != 0)
         return;
     counting_setup = (Counting){.cupti = &cupti, .range = &range, .run_folder = host->run_folder,
-                                .save_folder = host->save_folder};
+                                .save_folder = host->save_folder, .refused = refused};
     if (cupti_open(&cupti, host->libraries, text, sizeof text) != 0) {
         count_file_text("open", "", text);
         return;

@@ -48,6 +48,11 @@ typedef struct GpuHost {
     void (*lend)(int begins);   /* torch.profiler takes or returns CUPTI's records; or NULL */
 } GpuHost;
 
+/* CUPTI's callback, of the collector. */
+typedef void CollectorCallback(void *user, int domain, uint32_t id, const void *data);
+#define COLLECTOR_TAKES "taupy_gpu_take"
+typedef CollectorCallback *CollectorTakes(GpuHost *host, void *subscriber);
+
 /* For fields the other side may access on another thread: `enabled`, `tried`, and those the
  * collector sets. */
 #define host_read(host, field) __atomic_load_n(&(host)->field, __ATOMIC_ACQUIRE)

@@ -78,6 +78,8 @@ def run(args: argparse.Namespace) -> int:
             "set TAUPY_STATE_DIR to a writable folder"
         ) from None
     if text := settings.engine_options.get("gpu_counters"):
+        if not settings.merge_into:
+            text += "times\n"  # of kernels, where counters are refused
         (folder / "gpu.counters").write_bytes(text.encode())
     messages = refused
     if sampling:

@@ -131,9 +131,9 @@ weight, rows = torch.nn.Parameter(torch.ones(4, 3)), torch.ones(2, 5, 3)
 matrix = rows[0]
 host.record()
 matrix.neg()
-matrix.t()  # not recorded, so its end, that of the third, is not told
+matrix.t()  # not recorded, so its end, that of the third, is not reported
 if recorded[:3] != [b"aten::neg", 1, b"aten::t"] or 3 in recorded:
-    sys.exit(f"it told of {recorded}")
+    sys.exit(f"it reported {recorded}")
 host.count(1)
 torch.nn.functional.linear(rows, weight).sum().backward()
 host.count(0)

@@ -99,6 +99,10 @@ _NOTES = {
     "unsupported": "CUPTI says that {0} cannot be profiled fully here ({1})",
     "no metrics": "{0}: not the chip that the launcher saw: not counted",
     "open": "CUPTI could not be opened: {1}",
+    "times": "kernels are recorded with their times instead, without counters",
+    "times later": "kernels are recorded with their times instead, without counters; the first {0} "
+    "launches are missing",
+    "no times": "GPU work is not recorded at all",
     "unwatched": "{0} launches in the meantime are neither counted nor included in the calls",
 }
 """By the kind of line; its cells are put in."""

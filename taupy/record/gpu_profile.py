@@ -306,8 +306,8 @@ def _range_timer(name: str) -> Timer:
     (`Thunk:#name=fusion.1,...#`) is an operator. Numbers that differ in each run are cut."""
     kind, mark, rest = name.partition(":#")
     if mark and rest.endswith("#"):
-        fields = [one for one in rest[:-1].split(",") if not one.startswith(_OF_ONE_RUN)]
-        name = f"{kind}:#{','.join(fields)}#"
+        pairs = [pair for pair in rest[:-1].split(",") if not pair.startswith(_OF_ONE_RUN)]
+        name = f"{kind}:#{','.join(pairs)}#"
     is_operator = mark and kind == "Thunk"
     return Timer(name, groups=("OPERATOR" if is_operator else "PHASE", "NVTX"))
 

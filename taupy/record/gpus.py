@@ -83,6 +83,7 @@ def add_gpus(
     mode = settings.gpu
     if mode == "yes" and all(place.part.pid != settings.root_pid for place in places.values()):
         mode = "auto"  # late children: the run itself has been stored
+    mode = "auto" if mode == "no" and parts else mode  # counters were refused
     if mode != "no" and (text := gpu_verdict.verdict(mode, parts, missed)):
         profile.metadata[f"{HEALTH}gpu"] = text
     if text := gpu_verdict.shared(profile.timers, parts):

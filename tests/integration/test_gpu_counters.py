@@ -453,6 +453,59 @@ def test_what_keeps_counters_away_is_reported_and_the_program_runs(gpu, fault, s
     assert not kernels(gpu, "gld")
     assert said in done.stderr
     assert gpu.calls()["launch"] == 5
+    # Kernels are timed instead, the very first one, too.
+    if not fault.startswith("initialize"):  # which the launcher has seen
+        assert "kernels are recorded with their times instead, without counters" in done.stderr
+        assert "instead, without counters" in gpu.metadata("taupy.health.gpu_counters")
+    recorded = 5 if "999" not in fault else 3  # which may be for once: others are tried
+    assert kernels(gpu, "time") == {"k": (10 * recorded, recorded)}
+    assert ("the first 2 launches are missing" in done.stderr) == (recorded == 3)
+    calls = gpu.calls()  # the first one may have begun: what it calls is seen
+    assert calls["cudaLaunchKernel"] + calls.get("cuLaunchKernel", 0) == recorded
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fault", ["config=1", "enable=26", "start=15"])
+def test_no_refusal_loses_the_kernels(gpu, fault):
+    gpu.environment["FAKE_RANGE"] = fault
+    source = PROGRAM + (
+        "def work():\n"
+        "    launch(DRIVER, 'd'); launch(RUNTIME, 'r'); launch(CONFIG, 'c')\n"
+        "    cuda.fake_copy(1, u64(4096), 0, 7, u64(500))\n"
+        "threads = [threading.Thread(target=work) for _ in range(4)]\n"
+        "[thread.start() for thread in threads]; [thread.join() for thread in threads]\n"
+    )
+    done = gpu.run(source, "--metrics", "gld", "--gpu", "--trace")
+    assert done.returncode == 0
+    calls = {name: calls for name, (_, calls) in kernels(gpu, "time").items()}
+    copies = calls.pop("Memcpy HtoD")
+    assert calls == {"d": 4, "r": 4, "c": 4}
+    assert copies == 4 or fault.startswith("start")  # refused at the first launch only
+
+
+@pytest.mark.slow
+def test_regions_that_cannot_be_counted_lose_no_kernels(gpu):
+    gpu.environment["FAKE_RANGE"] = "enable=26"
+    source = PROGRAM + (
+        "import taupy\n"
+        "launch(RUNTIME, 'before')\n"
+        "for _ in range(3):\n"
+        "    with taupy.region('step'): launch(RUNTIME, 'k')\n"
+    )
+    done = gpu.run(source, "--metrics", "gld", "--counters-at", "regions")
+    assert done.returncode == 0
+    calls = {name: calls for name, (_, calls) in kernels(gpu, "time").items()}
+    assert calls["k"] == 3
+
+
+@pytest.mark.slow
+def test_counters_that_are_added_to_a_trial_bring_no_times(gpu):
+    source = PROGRAM + "launch(RUNTIME, 'k')\n"
+    gpu.run(source)
+    assert kernels(gpu, "time") == {"k": (10, 1)}
+    gpu.environment["FAKE_RANGE"] = "enable=26"
+    done = gpu.run(source, "--metrics", "gld", "--merge-into", "1")
+    assert "dcgmi" in done.stderr and "without counters" not in done.stderr
 
 
 @pytest.mark.slow
