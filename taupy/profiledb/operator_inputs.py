@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from taupy.model.profile import OperatorInput
 from taupy.profiledb.database import ProfileDB, of_a_sound_file
 from taupy.profiledb.dimensions import labels, listed
-from taupy.profiledb.records import Key, Rows
 from taupy.profiledb.text import storable
+
+if TYPE_CHECKING:
+    from taupy.profiledb.records import Key, Rows
 
 _SUMS = ("calls", "time_ns", "launches", "gpu_ns")
 _READ = f"""
