@@ -30,7 +30,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from taupy.comparison import comparison
-from taupy.comparison.comparison import Question
+from taupy.comparison.comparison import ComparisonOptions
 from taupy.comparison.sides import sides
 from taupy.model.profile import CallTree, Metric, Profile, Thread, ThreadProfile
 from taupy.profiledb.database import ProfileDB
@@ -140,7 +140,7 @@ def copy_bare(source: Path, target: Path) -> None:
 
 def shown(db: ProfileDB, **question: Any) -> list[tuple[str, ...]]:
     """The first rows of the command's table, with names, values and calls."""
-    (answer,) = comparison.answers(db, sides(db, ["1", "2"]), Question(**question))
+    (answer,) = comparison.answers(db, sides(db, ["1", "2"]), ComparisonOptions(**question))
     rows = []
     for row in answer.comparison.rows[:TOP]:
         name = answer.keys[row.key].timer
@@ -149,7 +149,7 @@ def shown(db: ProfileDB, **question: Any) -> list[tuple[str, ...]]:
 
 
 def table(db: ProfileDB, *rows: str, columns: str = "gpu") -> int:
-    result = pivot.pivot_table(db, db.trials(), Layout(rows=rows, columns=(columns,)))
+    result = pivot.pivot_table(db, [], Layout(rows=rows, columns=(columns,)))
     return len(result.table.cells)
 
 
@@ -298,7 +298,7 @@ def _command(arguments: list[str], rounds: int = 5) -> float:
 def gate(comparisons: int) -> None:
     """False alarms if nothing changed, and power if one routine did."""
     numpy = importlib.import_module("numpy")
-    from taupy.study.conditions import Candidate, judged, parse
+    from taupy.study.conditions import RowRuns, judged, parse
 
     random = numpy.random.default_rng(2017)
     condition = parse("time > +5%")
@@ -313,7 +313,7 @@ def gate(comparisons: int) -> None:
         return 1e6 * times * numpy.exp(random.normal(0, 0.02, (1, 10)))
 
     def alarms(times: Any) -> set[str]:
-        rows = [Candidate(f"r{at}", tuple(row[:5]), tuple(row[5:])) for at, row in enumerate(times)]
+        rows = [RowRuns(f"r{at}", tuple(row[:5]), tuple(row[5:])) for at, row in enumerate(times)]
         return {row.name for row in judged(condition, rows, "ns") if row.verdict == "fails"}
 
     print(f"condition 'time > +5%', 5 runs per side, {comparisons:,} comparisons per line")

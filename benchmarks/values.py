@@ -61,7 +61,7 @@ def make_large(path: Path, paths: int) -> None:
 
 def compared(db: ProfileDB) -> None:
     """Answer `taupy compare 1 2 --by callpath`, with the names of the rows that it shows."""
-    question = comparison.Question(by="callpath")
+    question = comparison.ComparisonOptions(by="callpath")
     (answer,) = comparison.answers(db, sides.sides(db, ["1", "2"]), question)
     for row in answer.comparison.rows[:25]:
         answer.keys[row.key], answer.calls[row.key]
@@ -70,6 +70,7 @@ def compared(db: ProfileDB) -> None:
 def shown(db: ProfileDB) -> None:
     """Build the tables of `taupy pprof 1` without printing them."""
     args = command_parser("pprof").parse_args(["1"])
+    pprof.check(args)
     pprof.Request(db, 1, args).views()
 
 
@@ -92,12 +93,13 @@ def main() -> None:
     parser.add_argument("--fleet", type=Path, required=True, metavar="FILE")
     parser.add_argument("--large", type=Path, required=True, metavar="FILE")
     parser.add_argument("--trials", type=int, default=3000)
+    parser.add_argument("--paths", type=int, default=1_000_000, help="of each large trial")
     parser.add_argument("--rounds", type=int, default=5)
     args = parser.parse_args()
     if not args.fleet.exists():
         make_fleet(args.fleet, args.trials, 1700)
     if not args.large.exists():
-        make_large(args.large, 1_000_000)
+        make_large(args.large, args.paths)
     print(f"Python {sys.version.split()[0]}, {os.cpu_count()} CPUs, load {os.getloadavg()[0]:.1f}")
     with ProfileDB.open(args.fleet) as db:
         trials = db.trials()
@@ -109,7 +111,7 @@ def main() -> None:
                 "values by trial and kind": lambda: values(db, Question(ids, by=("trial", "kind"))),
                 f"values by {', '.join(FLEET)}": lambda: values(db, Question(ids, by=FLEET)),
                 "pivot --rows application,library --columns gpu": lambda: pivot.pivot_table(
-                    db, trials, layout
+                    db, [], layout
                 ),
             },
             args.rounds,
