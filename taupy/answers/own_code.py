@@ -12,11 +12,14 @@ from dataclasses import dataclass
 from typing import Literal
 
 from taupy.analysis.known_routines import is_wait
+from taupy.analysis.line_times import HotLine, LineRow, estimates, place_of
 from taupy.analysis.places import Part, Place
+from taupy.answers.lines import Lines
 from taupy.answers.places import GroupPlaces, short
 from taupy.model.question import Condition, Question
 from taupy.model.rows import TimerRow
-from taupy.model.thread_groups import MAIN
+from taupy.model.thread_groups import MAIN, groups_of
+from taupy.profiledb import query
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.source_texts import Source, Sources, sources_of
 from taupy.profiledb.sources import timer_paths
@@ -70,6 +73,26 @@ class Callee:
 
 
 @dataclass(frozen=True, slots=True)
+class OwnLine:
+    """The estimated time of a line in one group of threads.
+
+    Attributes:
+        error_ns: the standard error of `ns`.
+        calls: what it mostly called, in few words; None: nothing in particular.
+    """
+
+    group: str
+    routine: str
+    path: str | None
+    line: int
+    ns: int
+    error_ns: float
+    looks: int
+    by_kind: Mapping[Kind, int]
+    calls: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class OwnRoutine:
     """A routine of the program in one group of threads.
 
@@ -81,6 +104,7 @@ class OwnRoutine:
         ns: its time with libraries and C functions, without waiting.
         whole_ns: with all that it calls; None if it is not known.
         share: of its threads' time.
+        hottest: its line with the most time, estimated; None: too few looks.
     """
 
     group: str
@@ -95,6 +119,7 @@ class OwnRoutine:
     share: float
     calls: int | None
     callees: Sequence[Callee]
+    hottest: HotLine | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,12 +129,14 @@ class OwnCode:
     routines: of each group of threads, the dearest first; the main thread's first.
     apart: of each group, what is no routine's: kind, place ("" for none) and ns.
     files: own files with text.
+    lines: those at which the watch has looked often enough.
     """
 
     kinds: Mapping[Kind, float]
     routines: Sequence[OwnRoutine]
     apart: Sequence[tuple[str, Kind, str, float]]
     files: Sequence[Source]
+    lines: Sequence[OwnLine]
 
 
 def own_code(
@@ -143,7 +170,13 @@ def own_code(
                         kinds[kind] += ns
             for kind, _, ns in of_kind:
                 kinds[kind] += ns
-    return OwnCode({kind: ns for kind, ns in kinds.items() if ns > 0}, routines, apart, [*sources])
+    return OwnCode(
+        {kind: ns for kind, ns in kinds.items() if ns > 0},
+        routines,
+        apart,
+        [*sources],
+        [*_lines(db, trial, groups)],
+    )
 
 
 def kind_of(timer: TimerRow) -> Kind:
@@ -182,7 +215,7 @@ def _routines(
         timer = place.timer
         if place.kind != "own" or timer is None:
             continue
-        path = paths.get(timer.timer) or timer.file
+        path, hottest = paths.get(timer.timer) or timer.file, place.hottest
         yield OwnRoutine(
             title,
             short(timer),
@@ -196,7 +229,35 @@ def _routines(
             place.share,
             place.calls,
             _callees(place.callees, waits[timer].callees if timer in waits else ()),
+            hottest and hottest._replace(text=sources.line(path, hottest.line)),
         )
+
+
+def _lines(db: ProfileDB, trial: int, groups: Sequence[GroupPlaces]) -> Iterator[OwnLine]:
+    """The lines that were seen often enough, the dearest of each group first."""
+    lines = Lines.of_trial(db, trial, query.node_facts(db, trial))
+    titles = {group.group: group.title for group in groups}
+    for group, rows in lines.by_group.items():
+        for (_, number), line in estimates(rows, place_of).items():
+            if line.is_shown:
+                timer = line.rows[0].timer
+                yield OwnLine(
+                    "" if group == MAIN else titles.get(group, group),
+                    short(timer),
+                    lines.paths.get(timer.timer) or timer.file,
+                    number,
+                    line.time_ns,
+                    line.error_ns,
+                    line.looks,
+                    {kind: ns for kind, ns, _ in line.parts(_kind_of_row)},
+                    lines.calls(line),
+                )
+
+
+def _kind_of_row(row: LineRow) -> Kind:
+    if row.line.state in ("lock", "wait"):
+        return "wait"
+    return "own" if row.callee is None else kind_of(row.callee)
 
 
 def _text(sources: Sources, path: str | None, timer: TimerRow) -> str | None:
@@ -246,9 +307,6 @@ def _inclusive(
     db: ProfileDB, trial: int, groups: Sequence[GroupPlaces]
 ) -> dict[tuple[str, str], float]:
     """Inclusive times by group of threads and routine."""
-    from taupy.model.thread_groups import groups_of
-    from taupy.profiledb import query
-
     host = Condition("kind", ("host",))
     question = Question((trial,), by=("thread", "timer"), where=(host,), values=("inclusive",))
     table = values(db, question)

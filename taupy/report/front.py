@@ -10,9 +10,10 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from taupy.analysis.line_times import HotLine
 from taupy.answers import memory
 from taupy.answers.answer import Nothing
-from taupy.answers.own_code import KINDS, Callee, OwnCode, OwnRoutine
+from taupy.answers.own_code import KINDS, Callee, OwnCode, OwnLine, OwnRoutine
 from taupy.escaping import visible
 from taupy.model.finding import Evidence, Finding
 from taupy.model.profile import Steps
@@ -81,16 +82,37 @@ def source(code: OwnCode) -> list[dict[str, Any]]:
         (sum(routine.ns for routine in by_path.get(file.path, ())), file) for file in code.files
     ]
     files.sort(key=lambda pair: (-pair[0], pair[1].file))
-    return [_file(file, by_path.get(file.path, ()), ns) for ns, file in files]
+    lines: dict[str | None, list[OwnLine]] = {}
+    for line in code.lines:
+        lines.setdefault(line.path, []).append(line)
+    return [
+        _file(file, by_path.get(file.path, ()), lines.get(file.path, ()), ns) for ns, file in files
+    ]
 
 
-def _file(file: Source, routines: Sequence[OwnRoutine], ns: float) -> dict[str, Any]:
+def _file(
+    file: Source, routines: Sequence[OwnRoutine], lines: Sequence[OwnLine], ns: float
+) -> dict[str, Any]:
     return {
         "file": visible(file.file),
         "note": visible(file.note),
         "ns": round(ns),
         "text": "\n".join(map(visible, file.lines)),
         "routines": [_routine(routine) for routine in routines if routine.line is not None],
+        "lines": [_line(line) for line in lines],
+    }
+
+
+def _line(line: OwnLine) -> dict[str, Any]:
+    return {
+        "line": line.line,
+        "name": visible(line.routine),
+        "group": visible(line.group),
+        "ns": line.ns,
+        "error": round(line.error_ns),
+        "looks": line.looks,
+        "parts": line.by_kind,
+        "calls": None if line.calls is None else visible(line.calls),
     }
 
 
@@ -180,6 +202,7 @@ def _routine(routine: OwnRoutine) -> dict[str, Any]:
         "file": visible(routine.file or ""),
         "line": routine.line,
         "text": None if routine.text is None else visible(routine.text),
+        "hot": None if routine.hottest is None else _hot(routine.hottest),
         "group": visible(routine.group),
         "parts": {kind: round(ns) for kind, ns in routine.by_kind.items() if ns >= 1},
         "ns": round(routine.ns),
@@ -191,6 +214,15 @@ def _routine(routine: OwnRoutine) -> dict[str, Any]:
             for callee in routine.callees[:MOST_CALLEES]
             if callee.ns >= LEAST_SHARE * routine.ns
         ],
+    }
+
+
+def _hot(line: HotLine) -> dict[str, Any]:
+    return {
+        "line": line.line,
+        "ns": line.time_ns,
+        "text": None if line.text is None else visible(line.text),
+        "calls": None if line.calls is None else visible(line.calls),
     }
 
 

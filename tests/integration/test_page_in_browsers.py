@@ -15,7 +15,7 @@ from random import Random
 import pytest
 
 from taupy.model.gpu import Activity
-from taupy.model.profile import SourceFile, Timer
+from taupy.model.profile import LineTime, SourceFile, Timer
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.writer import add_profile
 from tests.builders import (
@@ -91,6 +91,18 @@ TRAIN = "\n".join(
 )  # fmt: skip
 
 
+def looked_at():
+    """A training in which the watch has looked at a line of `backward`, and rarely at another."""
+    profile = training(20)
+    names = [timer.name for timer in profile.timers]
+    at = names.index("backward")
+    profile.threads[0].lines = [
+        LineTime(at, None, 51, 51, 4, 8, "cpu", 38, 370_000_000, 380, 144_000.0),
+        LineTime(at, None, 50, 50, 0, 8, "cpu", 1, 10_000_000, 10, 100.0),
+    ]
+    return profile
+
+
 def traced():
     """A GPU's streams over 60 ms, with pauses."""
     profile = gpu_profile(90, experiment="traced")
@@ -137,6 +149,7 @@ def pages(tmp_path_factory):
         stepped.threads[0].steps = [steps([n * 1_000_000 for n in range(1, 40)])]
         add_profile(db, stepped)
         add_profile(db, ranks_of_steps())
+        add_profile(db, replace(looked_at(), experiment="looked"))
         counted = {"flop_fp32": 4e9, "bytes_dram": 2e8}
         kernels = gpu_trial(Kernel("gemm", 10, 1_000_000, counted), number=9)
         add_profile(db, replace(kernels, experiment="counted"))
@@ -149,6 +162,7 @@ def pages(tmp_path_factory):
         "counted": ["experiment=counted"],
         "steps": ["experiment=steps"],
         "ranks": ["experiment=ranks"],
+        "looked": ["experiment=looked"],
     }.items():
         done = taupy("report", *trials, "-o", folder / f"{name}.html", "--db", folder / "a.db")
         assert done.returncode == 0, done.stderr
@@ -476,6 +490,21 @@ def test_a_line_is_sent_as_a_link_and_the_next_hot_one_is_a_key_away(opened):
     assert again.locator("#tab-source .gap").count() == 0
 
 
+def test_estimates_of_lines_stand_beside_them_and_exact_times_at_the_definition(opened):
+    page = opened("looked", "tab=source")
+    assert "pass" in page.locator("#tab-source [aria-selected=true]").text_content()
+    lines = lines_shown(page)
+    assert any("~370 ms" in line and "pass" in line for line in lines)
+    (defined,) = [line for line in lines if "def backward():" in line]
+    assert "380 ms exact" in defined and "~" not in defined
+    assert "~370 ms ±" in page.locator("#tab-source .side").text_content()
+    page.click("[data-tab=overview]")
+    place = page.locator("#tab-overview .place", has_text="train.py:51")
+    assert "this line ~370 ms" in place.text_content()
+    place.click()
+    settled(page, "line=51")
+
+
 def test_a_place_of_the_overview_leads_to_its_line(opened):
     page = opened("one")
     page.locator("#tab-overview .place", has_text="def backward()").click()
@@ -488,7 +517,9 @@ def test_a_place_of_the_overview_leads_to_its_line(opened):
     assert chosen(page) == "flame"
 
 
-EVERY = ["one", "compared", "traced", "hostile", "empty", "counted", "steps", "ranks"]
+EVERY = [
+    *("one", "compared", "traced", "hostile", "empty", "counted", "steps", "ranks", "looked"),
+]
 
 EMPTY_COLUMNS = """() => [...document.querySelectorAll("table:not(.evidence)")].flatMap((table) =>
   [...table.querySelectorAll("th")].filter((head, at) => {

@@ -151,21 +151,27 @@ function total(group) {
 
 function placeRow(place, largest, go) {
   const row = element("div", undefined, { role: "link", tabindex: "0", class: "place" });
-  const open = () => go({ file: place.file, line: place.line });
+  const open = () => go({ file: place.file, line: place.hot?.text ? place.hot.line : place.line });
   row.addEventListener("click", open);
   row.addEventListener("keydown", (event) => { if (event.key === "Enter") open(); });
   const parts = { ...place.parts };
   delete parts.wait; // it has a row of its own
   const text = element("span", undefined, { class: "src" });
-  text.append(element("code", place.text ?? place.name), element("small", placeWords(place)));
-  text.title = `${place.text ?? place.name}\n${placeWords(place)}`;
+  const code = place.hot?.text ?? place.text ?? place.name;
+  text.append(element("code", code), element("small", placeWords(place)));
+  text.title = `${code}\n${placeWords(place)}`;
   row.append(element("b", duration(place.ns), { class: "num" }),
     element("span", share(place.share, 1), { class: "num soft" }), bar(parts, largest), text);
   return row;
 }
 
 function placeWords(place) {
-  const where = place.file ? `${place.file}:${place.line ?? ""}` : "";
+  const where = place.file ? `${place.file}:${(place.hot?.text ? place.hot.line : place.line) ?? ""}` : "";
+  if (place.hot?.text) {
+    const many = place.calls ? `, ${count(place.calls)} call${place.calls === 1 ? "" : "s"}` : "";
+    const called = place.hot.calls ? `, mostly ${place.hot.calls}` : "";
+    return `${where} in ${place.name}${many} · this line ~${duration(place.hot.ns)}${called}`;
+  }
   const named = place.text === null || place.text.includes(place.name) ? "" : ` in ${place.name}`;
   const calls = place.calls ? `, ${count(place.calls)} call${place.calls === 1 ? "" : "s"}` : "";
   const below = place.callees.filter(({ kind }) => kind !== "wait").slice(0, 3).map((callee) => `${callee.name} ${duration(callee.ns)}`);

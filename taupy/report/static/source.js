@@ -1,5 +1,5 @@
 // The program's own files with times beside their lines (see report/front.py).
-import { bar, legend } from "./kinds.js";
+import { KINDS, bar, legend } from "./kinds.js";
 import { count, duration, share } from "./numbers.js";
 import { element } from "./table.js";
 
@@ -75,7 +75,7 @@ export class SourcePanel {
   open(at, line = 0) {
     this.number = at;
     this.select.value = at;
-    const { text, routines, note } = this.files[at];
+    const { text, routines, lines, note } = this.files[at];
     this.lines = text.split("\n");
     this.colours = coloured(this.lines);
     this.note.textContent = note;
@@ -86,12 +86,15 @@ export class SourcePanel {
       here.push(routine);
       this.byLine.set(this.shownLine(routine.line), here);
     }
+    this.looked = new Map(); // estimated times, by line
+    for (const each of lines) this.looked.set(each.line, [...(this.looked.get(each.line) ?? []), each]);
+    const timed = this.looked.size ? this.looked : this.byLine;
     const ns = (entry) => entry[1].reduce((sum, each) => sum + each.ns, 0);
-    const byTime = [...this.byLine].sort((a, b) => ns(b) - ns(a));
+    const byTime = [...timed].sort((a, b) => ns(b) - ns(a));
     this.largest = byTime.length ? ns(byTime[0]) : 1;
     const whole = byTime.reduce((sum, entry) => sum + ns(entry), 0);
     this.hot = byTime.filter((entry) => ns(entry) >= HOT * whole).map(([number]) => number);
-    const kinds = new Set(routines.flatMap((each) => Object.keys(each.parts)));
+    const kinds = new Set([...timed.values()].flat().flatMap((each) => Object.keys(each.parts)));
     this.legendPlace.replaceChildren(legend(kinds));
     this.chosen = line || this.hot[0] || 1;
     this.fill();
@@ -123,6 +126,9 @@ export class SourcePanel {
 
   shownLines() {
     const kept = new Set([this.chosen]);
+    for (const line of this.looked.keys()) {
+      for (let at = line - AROUND; at <= line + AROUND; at++) kept.add(at);
+    }
     for (const line of this.byLine.keys()) {
       const end = this.hot.includes(line) ? this.bodyEnd(line) : line;
       for (let at = line - AROUND; at <= end; at++) kept.add(at);
@@ -159,27 +165,34 @@ export class SourcePanel {
 
   row(number) {
     const routines = this.byLine.get(number) ?? [];
-    const row = element("div", undefined, { class: routines.length ? "ln" : "ln cold", role: "option",
+    const looked = this.looked.get(number) ?? [];
+    const timed = this.looked.size ? looked : routines; // beside lines, only one kind of times
+    const row = element("div", undefined, { class: timed.length ? "ln" : "ln cold", role: "option",
       "aria-selected": String(number === this.chosen) });
     row.dataset.line = number;
     const sum = (value) => routines.reduce((total, each) => total + (value(each) ?? 0), 0);
     const parts = {};
-    for (const routine of routines) {
-      for (const [kind, ns] of Object.entries(routine.parts)) parts[kind] = (parts[kind] ?? 0) + ns;
+    for (const each of timed) {
+      for (const [kind, ns] of Object.entries(each.parts)) parts[kind] = (parts[kind] ?? 0) + ns;
     }
-    const ns = sum((each) => each.ns);
+    const ns = timed.reduce((total, each) => total + each.ns, 0);
     const [time, whole, calls] = [element("span", "", { class: "t" }), element("span", "", { class: "n whole" }), element("span", "", { class: "n calls" })];
     let shownBar = element("span");
+    if (timed.length) {
+      time.textContent = looked.length ? `~${duration(ns)}` : duration(ns);
+      shownBar = bar(parts, this.largest + (looked.length ? 0 : parts.wait ?? 0));
+    }
     if (routines.length) {
-      time.textContent = duration(ns);
       const more = sum((each) => each.whole);
-      whole.textContent = more > 1.005 * ns ? duration(more) : "";
+      whole.textContent = more > 1.005 * sum((each) => each.ns) ? duration(more) : "";
       if (sum((each) => each.calls)) calls.textContent = `${count(sum((each) => each.calls))}×`;
-      shownBar = bar(parts, this.largest + (parts.wait ?? 0));
     }
     const code = element("pre");
     code.append(...this.colours[number - 1].map(([kind, text]) => (kind ? element("i", text, { class: kind }) : text)));
-    const groups = [...new Set(routines.map((each) => each.group).filter(Boolean))];
+    if (routines.length && this.looked.size) {
+      code.append(element("span", `${duration(sum((each) => each.ns))} exact`, { class: "rt" }));
+    }
+    const groups = [...new Set([...routines, ...looked].map((each) => each.group).filter(Boolean))];
     if (groups.length) code.append(element("span", `in ${groups.join(", ")}`, { class: "rt" }));
     row.append(time, shownBar, whole, calls, element("span", String(number), { class: "n" }), code);
     return row;
@@ -221,21 +234,40 @@ export class SourcePanel {
     const routines = this.byLine.get(this.chosen) ?? [];
     const parts = [];
     const heading = element("h2", `Line ${this.chosen}`);
-    heading.append(element("small", routines[0]?.name ?? ""));
+    heading.append(element("small", (this.looked.get(this.chosen) ?? routines)[0]?.name ?? ""));
     parts.push(heading, element("code", this.lines[this.chosen - 1].trim(), { class: "chosen" }));
+    const looked = this.looked.get(this.chosen) ?? [];
+    for (const line of looked) parts.push(...this.aboutLine(line));
     for (const routine of routines) parts.push(...this.about(routine));
-    if (!routines.length) parts.push(element("p", "No routine begins here: its time stands at the line of its definition.", { class: "note" }));
+    if (this.looked.size && !looked.length && !routines.length) {
+      parts.push(element("p", "This line was seen too rarely for an estimate.", { class: "note" }));
+    } else if (!routines.length && !looked.length) parts.push(element("p", "No routine begins here: its time stands at the line of its definition.", { class: "note" }));
     if (this.hot.length) {
       parts.push(element("h2", "Hottest here"));
       for (const line of this.hot.slice(0, 8)) {
-        const all = this.byLine.get(line);
+        const all = this.looked.get(line) ?? this.byLine.get(line);
+        const about = this.looked.size ? "~" : "";
         const button = element("button", undefined, { class: "callee" });
-        button.append(element("code", `${line} ${all[0].name}`), element("span", duration(all.reduce((sum, each) => sum + each.ns, 0)), { class: "num" }));
+        button.append(element("code", `${line} ${this.looked.size ? this.lines[line - 1].trim() : all[0].name}`), element("span", about + duration(all.reduce((sum, each) => sum + each.ns, 0)), { class: "num" }));
         button.addEventListener("click", () => { this.choose(line, true); this.list.focus({ preventScroll: true }); });
         parts.push(button);
       }
     }
     this.side.replaceChildren(...parts);
+  }
+
+  /** A line's estimate: the time of a routine is exact, its division among lines is not. */
+  aboutLine(line) {
+    const facts = element("dl");
+    const fact = (name, value) => facts.append(element("dt", name), element("dd", value, { class: "num" }));
+    if (line.group) fact("in", line.group);
+    fact("this line, estimated", `~${duration(line.ns)} ± ${duration(line.error)}`);
+    const kinds = Object.entries(line.parts).filter(([, ns]) => ns >= 0.01 * line.ns);
+    if (kinds.length > 1) for (const [kind, ns] of kinds) fact(`  ${KINDS[kind]}`, `~${duration(ns)}`);
+    fact("looks", count(line.looks));
+    const parts = [facts];
+    if (line.calls) parts.push(element("p", `Mostly ${line.calls}`, { class: "soft small" }));
+    return parts;
   }
 
   about(routine) {
