@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import base64
+import re
+import zlib
+
 import pytest
 
 from taupy.profiledb.database import ProfileDB
@@ -104,3 +108,21 @@ def test_no_export_contains_it(runs, program, native, tmp_path):
         assert done.returncode == 0, done.stderr
         files = out.iterdir() if out.is_dir() else [out]
         assert all(b"return sorted" not in file.read_bytes() for file in files)
+
+
+def contents_of(page) -> str:
+    """What a page's scripts read."""
+    (packed,) = re.findall(r'id="contents">([^<]*)<', page.read_text("utf-8"))
+    return zlib.decompress(base64.b64decode(packed)).decode()
+
+
+def test_a_page_says_that_it_holds_source_and_can_be_without(runs, program, native):
+    program(PROGRAM)
+    for name, more in (("with", []), ("without", ["--no-source"])):
+        page = runs.folder / f"{name}.html"
+        done = runs.taupy("report", "-o", str(page), "--db", str(runs.database), *more)
+        assert done.returncode == 0, done.stderr
+        held = contents_of(page)
+        assert ("return sorted(value)" in held) == (not more)
+        assert ("This page holds the source text of 2 files" in held) == (not more)
+        assert "hunter2" not in held
