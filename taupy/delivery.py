@@ -175,6 +175,11 @@ def deliver(
         return Delivery()
     except FileNotFoundError as problem:
         return Delivery(problem=f"{folder} contains no run ({problem.strerror})")
+    except MemoryError:
+        return Delivery(
+            problem=f"there is not enough memory to store the run in {folder}: it stays there, "
+            "and the watch or the next taupy command will try again (see `ulimit -a`)"
+        )
     except (Untrusted, values.Damaged) as problem:
         return Delivery(problem=f"the run in {folder} is left alone: {problem}")
 

@@ -192,7 +192,7 @@ def recover(database: str) -> list[Delivery]:
                 delivery = deliver(folder, rescue=False)
         except FileNotFoundError:
             continue  # stored meanwhile
-        except (TaupyError, OSError, *_DAMAGE) as problem:
+        except (TaupyError, OSError, ImportError, *_DAMAGE) as problem:
             delivery = Delivery(problem=f"the run in {path} could not be stored: {problem}")
         if delivery.trial_id is not None or delivery.problem:
             deliveries.append(delivery)

@@ -7,6 +7,7 @@
 #include "listeners.h"
 #include "process.h"
 #include "thread.h"
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -14,8 +15,18 @@
 #include <stdio.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+/* How long the program waits for the storer: some seconds of its processor time, and more of time in
+ * all on a busy machine, beside what storing takes for each MiB. Whoever is killed then leaves the run
+ * where it is: the watch, or the next command, stores it. */
+#define STORER_CPU_S 10
+#define STORER_CPU_S_PER_MIB 4
+#define STORER_BUSY 8
+#define LOOK_MS 20
+#define STDERR_OF_STORER 3 /* commands/store.py; what else is printed there goes nowhere */
 
 pid_t root_pid;
 char **storer_argv, **storer_env;
@@ -42,11 +53,80 @@ static void limits_lift(void)
 static void files_set(posix_spawn_file_actions_t *actions)
 {
     struct stat now;
+    if (has_first_stderr && fstat(2, &now) == 0 && now.st_dev == first_stderr.st_dev &&
+        now.st_ino == first_stderr.st_ino)
+        posix_spawn_file_actions_adddup2(actions, 2, STDERR_OF_STORER);
+    else
+        posix_spawn_file_actions_addopen(actions, STDERR_OF_STORER, "/dev/null", O_WRONLY, 0);
     posix_spawn_file_actions_addopen(actions, 0, "/dev/null", O_RDONLY, 0);
     posix_spawn_file_actions_addopen(actions, 1, "/dev/null", O_WRONLY, 0);
-    if (!(has_first_stderr && fstat(2, &now) == 0 && now.st_dev == first_stderr.st_dev &&
-          now.st_ino == first_stderr.st_ino))
-        posix_spawn_file_actions_addopen(actions, 2, "/dev/null", O_WRONLY, 0);
+    posix_spawn_file_actions_addopen(actions, 2, "/dev/null", O_WRONLY, 0);
+}
+
+/* What the run folder holds, in MiB; a file of holes has what lies between them. */
+static int64_t run_mib(void)
+{
+    int64_t bytes = 0;
+    DIR *folder = run_folder != NULL ? opendir(run_folder) : NULL;
+    const struct dirent *entry;
+    struct stat status;
+    while (folder != NULL && (entry = readdir(folder)) != NULL)
+        if (fstatat(dirfd(folder), entry->d_name, &status, AT_SYMLINK_NOFOLLOW) == 0 &&
+            S_ISREG(status.st_mode))
+            bytes += 512 * (int64_t)status.st_blocks;
+    if (folder != NULL)
+        closedir(folder);
+    return bytes >> 20;
+}
+
+/* Wait for the storer, whose signals are blocked here, but not for ever: one that lacks memory may
+ * never end. A SIGCHLD that is taken would stop a program that has asked to be traced
+ * (PTRACE_TRACEME), until a tracer lets it go on. No clock is asked: the program may have its own. */
+static void storer_wait(pid_t child)
+{
+    const struct timespec pause = {0, LOOK_MS * 1000000};
+    int64_t cpu_s = STORER_CPU_S + STORER_CPU_S_PER_MIB * run_mib();
+    clockid_t clock;
+    struct timespec spent = {0};
+    sigset_t ends;
+    sigemptyset(&ends);
+    sigaddset(&ends, SIGCHLD);
+    int has_clock = clock_getcpuclockid(child, &clock) == 0;
+    for (int64_t looks = 0; waitpid(child, NULL, WNOHANG) == 0; looks++) {
+        if (looks * LOOK_MS > cpu_s * STORER_BUSY * 1000 ||
+            (has_clock && syscall(SYS_clock_gettime, clock, &spent) == 0 && spent.tv_sec > cpu_s)) {
+            kill(child, SIGKILL);
+            waitpid(child, NULL, 0);
+            break;
+        }
+        sigtimedwait(&ends, NULL, &pause);
+    }
+    sigtimedwait(&ends, NULL, &(struct timespec){0});
+}
+
+/* From the program's end on, its exit code stands: a timer of its own, or a signal of others, no
+ * longer ends it. All threads are concerned, and `kept` is not: the program ends itself by it. */
+static void signals_end(int kept)
+{
+    struct sigaction action;
+    for (int number = 1; number < NSIG; number++) {
+        switch (number) {
+        case SIGKILL: case SIGSTOP: case SIGTSTP: case SIGTTIN: case SIGTTOU: /* it can go on */
+        case SIGCHLD: case SIGCONT: case SIGURG: case SIGWINCH:               /* do nothing */
+        case SIGSEGV: case SIGBUS: case SIGFPE: case SIGILL: case SIGTRAP: case SIGABRT: case SIGSYS:
+            continue; /* it does them itself */
+        default:
+            if (number != kept && sigaction(number, NULL, &action) == 0 &&
+                action.sa_handler == SIG_DFL)
+                signal(number, SIG_IGN);
+        }
+    }
+}
+
+void exit_begins(int by_signal)
+{
+    if (is_measured() && !waiting && !is_filtered())
+        signals_end(by_signal);
 }
 
 void fold(void)
@@ -95,17 +175,6 @@ static int is_left_to_others(void)
     return 1;
 }
 
-/* Take the signal of the storer's end, which is blocked. Delivered, it would stop a program that has
- * asked to be traced (PTRACE_TRACEME), until a tracer lets it go on. */
-static void child_signal_take(void)
-{
-    struct timespec now = {0};
-    sigset_t child;
-    sigemptyset(&child);
-    sigaddset(&child, SIGCHLD);
-    sigtimedwait(&child, NULL, &now);
-}
-
 void store(void)
 {
     if (!is_measured() || storer_argv == NULL || root_pid == 0 || is_left_to_others() ||
@@ -114,7 +183,7 @@ void store(void)
     root_pid = 0; /* only once */
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attributes;
-    sigset_t none, all, before, pending;
+    sigset_t none, all, before;
     pid_t child;
     char **environment = environment_kept();
     if (posix_spawn_file_actions_init(&actions) != 0)
@@ -131,13 +200,9 @@ void store(void)
     posix_spawnattr_setsigdefault(&attributes, &all);
     posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
     pthread_sigmask(SIG_BLOCK, &all, &before);
-    int has_other = sigpending(&pending) == 0 && sigismember(&pending, SIGCHLD);
     /* SIGSTOP and SIGKILL are unaffected; a Ctrl-C reaches us once everything is stored. */
     if (posix_spawn(&child, storer_argv[0], &actions, &attributes, storer_argv, environment) == 0)
-        while (waitpid(child, NULL, 0) < 0 && errno == EINTR)
-            ;
-    if (!has_other)
-        child_signal_take();
+        storer_wait(child);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     posix_spawn_file_actions_destroy(&actions);
     posix_spawnattr_destroy(&attributes);
@@ -203,6 +268,7 @@ static void python_ended(void)
 {
     if (!process_ends())
         return;
+    exit_begins(0);
     exit_row_end();
     gpu_end(1);
     gpu_note();
@@ -222,6 +288,7 @@ static void process_exits(int status, void *unused)
     sigset_t pending;
     int interrupted = interrupt_held && sigpending(&pending) == 0 && sigismember(&pending, SIGINT);
     if (process_ends()) {
+        exit_begins(interrupted ? SIGINT : 0);
         gpu_end(1);
         finish(1, interrupted ? -SIGINT : status & 0xff, PART_ENDED);
         fold();

@@ -13,6 +13,8 @@ extern char **storer_env; /* the environment at the start */
 void stderr_keep(int quiet);
 /* At process exit, close the part and store the run. */
 void exit_watch(void);
+/* The program ends, by this signal of its own if that is not 0: others do not end it any more. */
+void exit_begins(int by_signal);
 /* Close the part and set its state to `state`. It may be closed again, with a status. */
 void finish(int has_status, int64_t status, uint64_t state);
 /* Fold a child's part into the file shared by all children: a run may have thousands. */

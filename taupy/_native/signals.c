@@ -36,6 +36,7 @@ static void end_by(long number)
     int saved = errno;
     if (!process_ends())
         return;
+    exit_begins((int)number);
     gpu_end_released(1);
     finish(1, -number, PART_ENDED);
     fold();

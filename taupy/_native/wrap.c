@@ -23,6 +23,7 @@ static PyObject *wrapped_exit(PyObject *module, PyObject *const *args, Py_ssize_
         int overflow;
         long value = PyLong_AsLongAndOverflow(args[0], &overflow);
         if (!overflow && value >= INT_MIN && value <= INT_MAX && process_ends()) {
+            exit_begins(0);
             gpu_end_released(1);
             finish(1, value & 0xff, PART_ENDED);
             fold();

@@ -202,6 +202,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except TaupyError as problem:
         say(str(problem))
         return problem.exit_code
+    except MemoryError:
+        say("there is not enough memory for this here (see `ulimit -a`); nothing was lost")
+        return 1
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:

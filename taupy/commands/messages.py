@@ -2,15 +2,53 @@
 
 from __future__ import annotations
 
+import select
 import sys
+from contextlib import suppress
 
 from taupy.escaping import visible
+
+_PATIENCE_S = 0.5
 
 
 def say(*lines: str) -> None:
     """Write each text as one line after `taupy: `, control characters escaped, in one write."""
     text = "".join(f"taupy: {visible(line)}\n" for line in lines)
-    print(text, end="", file=sys.stderr, flush=True)
+    if lines:  # even an empty write stops a job in the background (`stty tostop`)
+        print(text, end="", file=sys.stderr, flush=True)
+
+
+def leave_word(descriptor: int, *lines: str) -> None:
+    """As `say`, to a descriptor on which nothing may wait for the reader: of a program that has
+    ended, whose parent may read after that only. What cannot be written at once is left out, and
+    so is everything where it would stop the program's job (`stty tostop`, in the background).
+
+    The calling process must end soon: the thread that writes may be left waiting.
+    """
+    import os
+    import threading
+
+    text = "".join(f"taupy: {visible(line)}\n" for line in lines)
+    data = text.encode(errors="backslashreplace")
+    try:
+        if os.isatty(descriptor) and os.tcgetpgrp(descriptor) != os.getpgrp():
+            import termios
+
+            if termios.tcgetattr(descriptor)[3] & termios.TOSTOP:
+                return
+        whole = len(data) <= select.PIPE_BUF  # so much is written as a whole, or not at all
+        pieces = [data] if whole else data.splitlines(keepends=True)
+    except OSError:
+        return
+
+    def write() -> None:
+        with suppress(OSError):
+            for piece in pieces:
+                os.write(descriptor, piece)
+
+    writer = threading.Thread(target=write, daemon=True)
+    writer.start()
+    writer.join(_PATIENCE_S)
 
 
 def tell(line: str, *, end: str) -> None:

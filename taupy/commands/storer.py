@@ -21,8 +21,12 @@ if TYPE_CHECKING:
 _USAGE_ERROR = 2
 """The exit code of a program that did not understand its command line, as argparse ends it."""
 
+_WHY_LENGTH = 200
 _WORTH_NAMING = 0.01
 """Share of the run from which its hottest place is named."""
+
+_STDERR = 3
+"""The program's stderr. Descriptor 2 is /dev/null (`_native/exit.c`): nothing else prints."""
 
 
 def store(folder: str, of: str = "program") -> None:
@@ -45,7 +49,7 @@ def store(folder: str, of: str = "program") -> None:
             pass
     # Otherwise NumPy's import starts a thread on each core, which the storer does not need.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    quiet = False  # the engine closes our stderr to a quiet run
+    is_told = of == "program"
     try:
         from taupy.delivery import deliver
         from taupy.instrument.runfolder import read_settings
@@ -54,7 +58,6 @@ def store(folder: str, of: str = "program") -> None:
         with open_run(folder) as run:
             settings = read_settings(run)
             quiet = settings.quiet
-            is_told = of == "program"
             delivery = deliver(run, rescue=is_told, is_told=is_told)
             lines = report(delivery, settings.notes)
             lines[1:1] = _misplaced(delivery, settings.arguments) + _next(delivery, settings.cwd)
@@ -62,26 +65,32 @@ def store(folder: str, of: str = "program") -> None:
                 lines = []  # rank 0 speaks for the job
             lines += _pushed(delivery, waiting=not settings.rank)
     except BaseException as problem:
-        lines = [_not_stored(folder, problem)]
-    else:
-        with contextlib.suppress(BaseException):  # the next command recovers them as well
-            from taupy.session import recover
+        _leave_word([_not_stored(folder, problem)] if is_told else [])
+        return
+    is_told = is_told and not quiet
+    _leave_word([*lines, *NOTICES] if is_told else [])
+    with contextlib.suppress(BaseException):  # the next command recovers them as well
+        from taupy.session import recover
 
-            for late in recover(settings.database):
-                lines += _pushed(late, waiting=False)
-    lines += NOTICES
-    if lines and not quiet:
-        with contextlib.suppress(BaseException):
-            from taupy.commands.messages import say
+        for late in recover(settings.database):
+            lines = _pushed(late, waiting=False)
+            _leave_word(lines if is_told else [])
 
-            say(*lines)
+
+def _leave_word(lines: list[str]) -> None:
+    with contextlib.suppress(BaseException):
+        from taupy.commands.messages import leave_word
+
+        if lines:
+            leave_word(_STDERR, *lines)
 
 
 def _not_stored(folder: str, problem: BaseException) -> str:
     if os.path.exists(os.path.join(folder, "run")):
+        why = str(problem).strip().partition("\n")[0][:_WHY_LENGTH] or "no memory, perhaps"
         return (
-            f"the run could not be stored ({type(problem).__name__}: {problem}); it is saved in "
-            f"{folder}, and the next taupy command will try again"
+            f"the run could not be stored ({type(problem).__name__}: {why}); it is saved in "
+            f"{folder}, and the watch or the next taupy command will try again"
         )
     return (
         f"nothing is stored: {folder}, which held what was measured, was deleted while the program "

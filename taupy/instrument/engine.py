@@ -250,6 +250,7 @@ class Engine:
             argv, environment = self.storer
             if self.root_pid == _getpid() and argv and rights.now() == self.rights:
                 self.root_pid = 0
+                engine_part.ignore_signals()
                 engine_part.store(argv, environment, self.stderr)
         except Exception:
             return  # the ending cannot be noted, but the part exists

@@ -24,9 +24,17 @@ _open, _write, _close, _rename = posix.open, posix.write, posix.close, posix.ren
 _unlink = posix.unlink
 _clock, _getppid, _stat = time.perf_counter_ns, posix.getppid, posix.stat
 _spawn, _waitpid, _OPEN = posix.posix_spawn, posix.waitpid, posix.POSIX_SPAWN_OPEN
+_kill, _DUP2, _NO_HANG = posix.kill, posix.POSIX_SPAWN_DUP2, posix.WNOHANG
 _sigmask, _sigpending, _sigtake = _signal.pthread_sigmask, _signal.sigpending, _signal.sigtimedwait
 _BLOCK, _SETMASK = _signal.SIG_BLOCK, _signal.SIG_SETMASK
-_SIGCHLD, _SIGXFSZ = _signal.SIGCHLD, _signal.SIGXFSZ
+_SIGCHLD, _SIGXFSZ, _SIGKILL = _signal.SIGCHLD, _signal.SIGXFSZ, _signal.SIGKILL
+_SIG_IGN, _setsignal = _signal.SIG_IGN, _signal.signal
+_ENDING = [
+    *(_signal.SIGHUP, _signal.SIGTERM, _signal.SIGQUIT, _signal.SIGUSR1, _signal.SIGUSR2),
+    *(_signal.SIGALRM, _signal.SIGVTALRM, _signal.SIGPROF, _signal.SIGIO, _signal.SIGPWR),
+    *(_signal.SIGXCPU, _signal.SIGINT),
+]
+_LOOK_S, _LOOKS = 0.02, 6000  # how long the program waits for the storer at most
 _SIGNALS = (*_signal.valid_signals(),)
 _os = sys.modules.get("os")
 _environment = posix.environ if _os is None else _os.environ._data  # what the program has kept
@@ -122,23 +130,37 @@ def identity(file: "bytes | int") -> "tuple[int, int] | None":
         return None
 
 
+def ignore_signals() -> None:
+    """From the program's end on, its exit code stands (`_native/exit.c`). An interpreter that ends
+    by a KeyboardInterrupt restores SIGINT first."""
+    for number in _ENDING:
+        _setsignal(number, _SIG_IGN)
+
+
 def store(argv: list[bytes], environment: list[bytes], stderr: "tuple[int, int] | None") -> None:
     """Run the storer and wait for it. Signals are blocked, so the program does not notice."""
     pairs = (item.split(b"=", 1) for item in environment if b"=" in item)
     variables = {name: value for name, value in pairs if value in _environment.get(name, ())}
+    # As in `_native/exit.c`: the storer says its line on descriptor 3.
+    is_first = stderr is not None and identity(2) == stderr
+    kept = (_DUP2, 2, 3) if is_first else (_OPEN, 3, "/dev/null", posix.O_WRONLY, 0)
     actions = [
+        kept,
         (_OPEN, 0, "/dev/null", posix.O_RDONLY, 0),
         (_OPEN, 1, "/dev/null", posix.O_WRONLY, 0),
+        (_OPEN, 2, "/dev/null", posix.O_WRONLY, 0),
     ]
-    if stderr is None or identity(2) != stderr:  # it writes to no file but that of the start
-        actions.append((_OPEN, 2, "/dev/null", posix.O_WRONLY, 0))
-    has_other = _SIGCHLD in _sigpending()
     try:
         child = _spawn(
             argv[0], argv, variables, file_actions=actions, setsigmask=(), setsigdef=_SIGNALS
         )
-        _waitpid(child, 0)
-        if not has_other and _SIGCHLD in _sigpending():
-            _sigtake((_SIGCHLD,), 0)
+        for _ in range(_LOOKS):
+            if _waitpid(child, _NO_HANG)[0]:
+                break
+            _sigtake((_SIGCHLD,), _LOOK_S)
+        else:  # the run stays, as after an error
+            _kill(child, _SIGKILL)
+            _waitpid(child, 0)
+        _sigtake((_SIGCHLD,), 0)
     except OSError:
         return  # the run folder stays, and the next taupy command stores it

@@ -134,8 +134,6 @@ def _refusing(name: str) -> Iterator[None]:
     except (ArithmeticError, LookupError, TypeError, ValueError, struct.error) as problem:
         why = f"{type(problem).__name__}: {problem}"
         raise FormatError(f"{name} is damaged ({why})") from problem
-    except MemoryError:
-        raise FormatError(f"{name} is too large for this machine's memory") from None
 
 
 class _NativePart:

@@ -1,0 +1,129 @@
+"""A program ends as without taupy: with its exit code, in time, and whoever reads what it says."""
+
+from __future__ import annotations
+
+import os
+import pty
+import resource
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+_MARKS = "def mark(): pass\nfor _ in range(2000): mark()\n"
+_TIMER = """
+import signal
+signal.signal(signal.SIGALRM, lambda *_: None)
+signal.signal(signal.SIGPROF, lambda *_: None)
+signal.setitimer(signal.ITIMER_REAL, 0.05, 0.05)
+"""
+_TERMINATED = """
+import os, subprocess, sys
+sender = "import os, sys, time, signal; time.sleep(0.3); os.kill(int(sys.argv[1]), signal.SIGTERM)"
+subprocess.Popen([sys.executable, "-S", "-c", sender, str(os.getpid())])
+import threading, time
+threading.Thread(target=time.sleep, args=(3600,), daemon=True).start()
+"""
+_LIMITED = """
+import resource, sys
+limit = int(sys.argv[2]) << 20
+resource.setrlimit(getattr(resource, sys.argv[1]), (limit, limit))
+print("limited")
+"""
+_FULL_PIPE = "import os\nos.write(2, b'x' * 65535 + b'\\n')\n"
+# A shell's part: a job in the background of a terminal that stops jobs which write.
+_JOB = """
+import os, signal, subprocess, sys, termios
+settings = termios.tcgetattr(0)
+settings[3] |= termios.TOSTOP
+termios.tcsetattr(0, termios.TCSANOW, settings)
+job = subprocess.Popen(sys.argv[1:], process_group=0)
+_, status = os.waitpid(job.pid, os.WUNTRACED)
+if os.WIFSTOPPED(status):
+    os.killpg(job.pid, signal.SIGKILL)
+    sys.exit("stopped")
+sys.exit(os.waitstatus_to_exitcode(status))
+"""
+
+
+def command(runs, *arguments: str) -> list[str]:
+    return [sys.executable, "-m", "taupy", "run", "--db", str(runs.database), *arguments]
+
+
+@pytest.mark.parametrize("way", [_TIMER, _TERMINATED], ids=["timer", "SIGTERM"])
+def test_a_signal_while_the_run_is_stored_leaves_the_exit_code(runs, engine, way):
+    done = runs.run(_MARKS + way, "--engine", engine)
+    assert done.returncode == 0, done.stderr
+    assert runs.one("SELECT exit_code, state FROM trial") == (0, "complete")
+    assert runs.calls()["mark"] == 2000
+
+
+def test_a_stderr_that_is_read_after_the_end_delays_nothing(runs, engine):
+    (runs.folder / "prog.py").write_text(_MARKS + _FULL_PIPE)
+    program = subprocess.Popen(
+        command(runs, "--engine", engine, "prog.py"),
+        cwd=runs.folder,
+        env=runs.environ(),
+        stderr=subprocess.PIPE,
+    )
+    assert program.wait(timeout=120) == 0
+    assert program.stderr.read() == b"x" * 65535 + b"\n"
+    program.stderr.close()
+    assert runs.calls()["mark"] == 2000
+
+
+def test_a_job_in_the_background_of_a_terminal_is_not_stopped(runs):
+    (runs.folder / "prog.py").write_text(_MARKS)
+    shell, ours = pty.fork()
+    if shell == 0:
+        os.chdir(runs.folder)
+        run = command(runs, "prog.py")
+        os.execve(sys.executable, [sys.executable, "-c", _JOB, *run], runs.environ())
+    said = b""
+    try:
+        while piece := os.read(ours, 4096):
+            said += piece
+    except OSError:
+        pass  # the terminal is gone
+    _, status = os.waitpid(shell, 0)
+    os.close(ours)
+    assert (os.waitstatus_to_exitcode(status), said) == (0, b"")
+    assert runs.calls()["mark"] == 2000
+
+
+@pytest.mark.parametrize(
+    ("limit", "mib"),
+    [("RLIMIT_AS", 64), ("RLIMIT_AS", 100), *(("RLIMIT_DATA", mib) for mib in (12, 20, 32, 64))],
+)
+def test_a_limit_of_memory_that_the_program_has_loses_nothing(runs, native, limit, mib):
+    done = runs.run(_MARKS + _LIMITED, arguments=(limit, str(mib)))
+    assert (done.returncode, done.stdout) == (0, "limited\n")
+    said = done.stderr.splitlines()
+    assert all(line.startswith("taupy: ") for line in said), done.stderr
+    assert "lost" not in done.stderr
+    until = time.monotonic() + 120
+    while not runs.is_stored() and time.monotonic() < until:
+        time.sleep(0.05)  # by the watch
+    assert runs.one("SELECT state FROM trial") == "complete"
+    assert runs.calls()["mark"] == 2000
+
+
+def test_a_command_that_has_no_memory_loses_no_run(runs, native):
+    kill = "import os, signal\nos.kill(os.getpid(), signal.SIGKILL)\n"
+    assert runs.run(_MARKS + kill, "--no-watch").returncode == -signal.SIGKILL
+    for mib in (30, 60, 90, 120, 180):
+        done = subprocess.run(
+            [sys.executable, "-m", "taupy", "trials", "--db", str(runs.database)],
+            cwd=runs.folder,
+            env=runs.environ(),
+            capture_output=True,
+            text=True,
+            preexec_fn=lambda bytes=mib << 20: resource.setrlimit(
+                resource.RLIMIT_AS, (bytes, bytes)
+            ),
+        )
+        assert "lost" not in done.stderr
+    runs.taupy("trials", "--db", str(runs.database))
+    assert runs.calls()["mark"] == 2000
