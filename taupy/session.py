@@ -19,6 +19,7 @@ from taupy import live
 from taupy.errors import FormatError, TaupyError
 from taupy.instrument.runfolder import (
     IMPORT,
+    NAMESPACES,
     RunSettings,
     is_import,
     make_run_folder,
@@ -29,14 +30,13 @@ from taupy.instrument.runfolder import (
     write_settings,
 )
 from taupy.state import heartbeat, lines, looks, values
-from taupy.state.folder import BESIDE, Folder, Untrusted, open_any, open_run
+from taupy.state.folder import Folder, Untrusted, open_any, open_run
 from taupy.state.shape import fits
 
 if TYPE_CHECKING:
     from taupy.delivery import Delivery
 
 _ABANDONED_S = 86_400
-_QUIET_S = 60
 _DAMAGE = (ArithmeticError, LookupError, TypeError, ValueError, MemoryError, RecursionError)
 """Exceptions that the numbers of a damaged or crafted run may still cause when they are summed."""
 
@@ -145,6 +145,8 @@ def leftovers(database: str | None = None) -> Leftovers:
         try:
             with open_run(os.fspath(path)) as folder:
                 settings = read_settings(folder)
+                if live.is_live(folder, settings):
+                    continue
         except FileNotFoundError:
             continue  # it is being made, or being removed
         except (OSError, values.Damaged) as problem:
@@ -153,13 +155,11 @@ def leftovers(database: str | None = None) -> Leftovers:
         if database is not None and not live.is_for(settings, database):
             continue
         if settings.host != os.uname().nodename:
-            if path.parent.name.endswith(BESIDE) and _is_quiet(path):
+            if _is_quiet(path):
                 refused.append(
                     f"a run of host {settings.host} lies in {path}; if its program has ended, "
                     f"store it: taupy import {path}"
                 )
-            continue
-        if live.is_live(settings):
             continue
         runs.append((path, settings))
     return Leftovers(runs, refused)
@@ -169,7 +169,7 @@ def _is_quiet(path: Path) -> bool:
     """Whether nothing was written into a run folder for a while. A program that waits, in a
     container that has no watch, is quiet as well."""
     with suppress(OSError):
-        return time.time() - max(file.stat().st_mtime for file in path.iterdir()) > _QUIET_S
+        return time.time() - max(file.stat().st_mtime for file in path.iterdir()) > live.SILENT_S
     return False
 
 
@@ -212,4 +212,4 @@ def _remove_abandoned(database: str) -> None:
 def _is_unmade(folder: Folder) -> bool:
     """Whether the folder has only files that precede the run's settings, such as the watch's."""
     of_the_watch = {heartbeat.NAME, heartbeat.SEEN, *looks.FILES, *lines.FILES}
-    return set(folder.names()) <= {"lock", "room", "run.new", *of_the_watch}
+    return set(folder.names()) <= {"lock", "room", "run.new", NAMESPACES, *of_the_watch}

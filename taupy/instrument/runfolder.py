@@ -14,7 +14,7 @@ from taupy.model.masking import Masking
 from taupy.model.processes import is_alive as is_alive
 from taupy.model.processes import process_start as process_start
 from taupy.state import values
-from taupy.state.folder import BESIDE, Folder, Untrusted, open_own, open_run
+from taupy.state.folder import BESIDE, File, Folder, Untrusted, open_own, open_run
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
 IMPORT = "import"
 """In place of a UUID in the name of a folder that a rescue file is unpacked into."""
+
+NAMESPACES = "namespaces"
+"""The file that says in which namespaces process ids and start times of a run are valid."""
 
 _PREFIX = "run-"
 _ROOM_BYTES = 1 << 20
@@ -178,7 +181,9 @@ def make_run_folder(uuid: str, database: str | None = None) -> tuple[Folder, lis
     def make(state: Folder) -> Folder:
         folder = state.make_folder(f"{_PREFIX}{uuid}-{os.getpid()}")
         _take_group(folder)
-        return _with_room(folder)
+        folder = _with_room(folder)
+        (folder / NAMESPACES).write_bytes(_namespaces())
+        return folder
 
     return in_state_folder(make, database)
 
@@ -246,6 +251,44 @@ def _with_room(folder: Folder) -> Folder:
         folder.close()
         raise
     return folder
+
+
+def _namespaces() -> bytes:
+    """The namespaces of process ids and of time of this process; empty if /proc does not say."""
+    try:
+        return " ".join(os.readlink(f"/proc/self/ns/{kind}") for kind in ("pid", "time")).encode()
+    except OSError:
+        return b""
+
+
+def is_of_these_namespaces(folder: Folder) -> bool:
+    """Whether process ids and start times of a run are valid for this process."""
+    try:
+        return (folder / NAMESPACES).read_record() == _namespaces() != b""
+    except FileNotFoundError:
+        return True  # of an earlier taupy, or imported
+    except OSError:
+        return False
+
+
+def is_held(file: File) -> bool:
+    """Whether the process that wrote a part is still running: its mapping holds a lock, which the
+    kernel lets go, whatever namespaces it is in. False says nothing where there are no locks."""
+    import fcntl
+
+    try:
+        descriptor = file.descriptor()
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    finally:
+        os.close(descriptor)
+    return False
 
 
 def has_run_folders(database: str | None = None) -> bool:

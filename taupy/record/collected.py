@@ -14,7 +14,14 @@ from dataclasses import dataclass, field
 
 from taupy.errors import FormatError
 from taupy.instrument.boot import ELSEWHERE, SUBINTERPRETERS
-from taupy.instrument.runfolder import RunSettings, boot_id, is_alive, process_start
+from taupy.instrument.runfolder import (
+    RunSettings,
+    boot_id,
+    is_alive,
+    is_held,
+    is_of_these_namespaces,
+    process_start,
+)
 from taupy.record import part_files
 from taupy.record.children import Arrival
 from taupy.record.host_part import UNKNOWN, peek_process, read_part
@@ -211,9 +218,11 @@ def _is_running(part: PartFile, settings: RunSettings) -> bool:
     if not part.bytes():  # its content, if any, is in that process's memory
         return goes_on(part.pid, settings) and part.pid != os.getppid()
     pid, start, closed, _ = peek_process(part)
-    if closed or settings.boot_id != boot_id() or pid == os.getppid() == settings.root_pid:
+    if closed or pid == os.getppid() == settings.root_pid:
         return False
-    return is_alive(pid, start)
+    if settings.boot_id == boot_id() and start and is_of_these_namespaces(part.file.folder):
+        return is_alive(pid, start)
+    return part.size < 0 and is_held(part.file)
 
 
 def _is_cut(part: PartFile) -> bool:
