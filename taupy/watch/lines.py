@@ -34,7 +34,6 @@ _THREADS_A_TICK = 8
 _TRIES = 3
 _CHECK_NS = 1_000_000_000  # how often it is checked that an address still has the same code
 _FUTEX = b"202" if posix.uname().machine == "x86_64" else b"98"
-_FILES_AT_MOST = 512
 _OTHER, _OWN, _IMPORT = range(3)
 
 
@@ -77,7 +76,7 @@ class _Process:
 class _Thread:
     """A thread at the last look."""
 
-    __slots__ = ("index", "looked_ns", "moved", "process", "remote", "state", "status", "tid")
+    __slots__ = ("index", "looked_ns", "moved", "process", "remote", "state", "tid")
 
     def __init__(self, process: _Process, tid: int, index: int, state: int, now: int) -> None:
         from taupy._native import remote
@@ -90,12 +89,6 @@ class _Thread:
         self.state = state
         self.looked_ns = now
         self.moved = 0
-        self.status = -1
-
-    def close(self) -> None:
-        if self.status >= 0:
-            posix.close(self.status)
-            self.status = -1
 
 
 class Lines:
@@ -141,11 +134,11 @@ class Lines:
                 living.add(key)
                 entry = self.threads.get(key)
                 if entry is None or entry.process is not process or entry.state != state:
-                    self.drop(key)
+                    self.threads.pop(key, None)
                     if (new := self._new(process, tid, index, state, now)) is not None:
                         self.threads[key] = new
         for key in self.threads.keys() - living:
-            self.drop(key)
+            del self.threads[key]
         of_threads = [thread.process for thread in self.threads.values()]
         self.processes = {process.part.pid: process for process in of_threads}
         if self.threads and not self.began_ns:
@@ -178,10 +171,6 @@ class Lines:
         except (ImportError, ValueError):
             return None  # there is no compiled core, or the part says nonsense
 
-    def drop(self, key: tuple[int, int]) -> None:
-        if (thread := self.threads.pop(key, None)) is not None:
-            thread.close()
-
     def look(self) -> None:
         """One tick: look at some threads, those first at which nobody has looked for longest."""
         now = time.monotonic_ns()
@@ -193,8 +182,7 @@ class Lines:
                 self.refuse(problem.errno or 1)
                 return
             except OSError:
-                thread.close()  # it has ended
-                continue
+                continue  # it has ended
             self.threads[key] = thread
         self._write_head()
         self.schedule(now)
@@ -203,8 +191,7 @@ class Lines:
         """Nobody may look: stop."""
         self.head.refused = errno
         self.due_ns = 0
-        for key in list(self.threads):
-            self.drop(key)
+        self.threads.clear()
         self._write_head()
 
     def schedule(self, now: int) -> None:
@@ -317,26 +304,18 @@ class Lines:
 
     def does(self, thread: _Thread) -> int:
         """One of `lines.STATES`."""
+        place = f"/proc/{thread.process.part.pid}/task/{thread.tid}/"
         try:
-            call, *words = self.status(thread).split()
+            call, *words = contents(place + "syscall").split()
         except (OSError, ValueError):
             return CPU  # there is no such file here (gVisor)
         if call == b"running":
             return CPU
         if call == _FUTEX and words:
             return GIL if int(words[0], 16) in thread.process.gil else LOCK
-        stat = contents(f"/proc/{thread.process.part.pid}/task/{thread.tid}/stat")
+        stat = contents(place + "stat")
         state = stat[stat.rindex(b")") + 2 :][:1]
         return DISK if state == b"D" else CPU if state == b"R" else WAIT
-
-    def status(self, thread: _Thread) -> bytes:
-        """The system call that a thread is in."""
-        path = f"/proc/{thread.process.part.pid}/task/{thread.tid}/syscall"
-        if thread.status < 0:
-            if len(self.threads) > _FILES_AT_MOST:
-                return contents(path)
-            thread.status = posix.open(path, posix.O_RDONLY | posix.O_CLOEXEC)
-        return posix.pread(thread.status, 256, 0)
 
     def note(
         self,

@@ -191,11 +191,7 @@ def test_who_may_not_look_stops(folder, tmp_path, monkeypatch):
     def refused(thread):
         raise PermissionError(1, "no")
 
-    class Thread:
-        def close(self):
-            pass
-
-    looks.threads = {(1, 1): Thread(), (1, 2): Thread()}
+    looks.threads = {(1, 1): None, (1, 2): None}
     looks.files = {lines.LINES: os.open(tmp_path / lines.LINES, os.O_WRONLY)}
     looks.due_ns = 5
     monkeypatch.setattr(looks, "look_at", refused)
