@@ -46,6 +46,9 @@ INJECTIONS = (b"CUDA_INJECTION64_PATH", b"NVTX_INJECTION64_PATH")
 NVTX at the first range. They too stay in the C environment only."""
 
 
+_RESOURCES = "resource_tracker import main"
+
+
 def boot() -> None:
     """Start the measurement that the run folder's settings describe."""
     folder = posix.environ.pop(VARIABLE.encode(), None)
@@ -162,13 +165,13 @@ def _start_engine(settings: "dict[str, Any]", folder: bytes) -> None:
     options = dict(settings["engine_options"])
     options["run_folder"] = folder
     options["wait_for_main"] = 1
-    code = " ".join(sys.orig_argv)
-    if "resource_tracker import main" in code:
+    code = _code(sys.orig_argv)
+    if code.startswith("from ") and _RESOURCES in code.split(";")[0]:
         return  # a helper of multiprocessing or loky, which only waits for the program's end
     if _is_launcher(sys.orig_argv):
         _leave(folder, settings["root_pid"])
         return
-    options["helper"] = int("from multiprocessing.forkserver import" in code)
+    options["helper"] = int(code.startswith("from multiprocessing.forkserver import"))
     options["early"] = tuple(settings["early"])
     options["root_pid"] = settings["root_pid"]
     if posix.getpid() == settings["root_pid"]:  # kept in memory only: it may hold secrets
@@ -194,6 +197,16 @@ def _start_engine(settings: "dict[str, Any]", folder: bytes) -> None:
 
         options["process_start"] = _parent_and_start(posix.getpid())[1]
         plain.start(options)
+
+
+def _code(words: list[str]) -> str:
+    """What the interpreter was given by -c; "" if it was given something else."""
+    at = 1
+    while at < len(words) and words[at].startswith("-"):
+        if not words[at].startswith("--") and words[at][-1:] == "c":
+            return words[at + 1] if at + 1 < len(words) else ""
+        at += 2 if words[at] in ("-W", "-X", "--check-hash-based-pycs") else 1
+    return ""
 
 
 def _is_launcher(words: list[str]) -> bool:

@@ -234,3 +234,10 @@ def test_a_helper_that_ends_after_the_run_leaves_nothing(runs, native):
     assert done.stdout == "45\n"
     time.sleep(1)  # the fork server ends after the program
     assert [path.name for path in runs.folder.glob("taupy.db*")] == ["taupy.db"]
+
+
+def test_words_in_arguments_do_not_make_a_program_a_helper(runs, native):
+    words = ("--note", "from multiprocessing.resource_tracker import main", "-c", "forkserver")
+    done = runs.run("def mark(): pass\nmark()\n", arguments=words)
+    assert done.returncode == 0, done.stderr
+    assert runs.calls()["mark"] == 1
