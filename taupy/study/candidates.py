@@ -190,7 +190,10 @@ def _score(order: Way, name: str, unit: str, target: float) -> tuple[str, _Shown
     if order == "shortfall":
         return f"time lost against {name} = {units.tau_count(target)} {unit}", _LOST
     # The score repeats the value, which has a column already.
-    return name, (Column("score", "tau_count", audience="machines"), lambda one: one.score)
+    return name, (
+        Column("score", "tau_count", audience="machines"),
+        lambda candidate: candidate.score,
+    )
 
 
 # --- by the roofs ------------------------------------------------------------
@@ -201,9 +204,15 @@ def _by_roofline(db: ProfileDB, trial: TrialRow, options: Options) -> View:
     from taupy.study.known_roofs import of_trial
 
     placed = of_trial(db, trial, Wishes([*options.ceilings]))
-    by_name = {one.point.name: one for one in placed if one.roof_share is not None}
+    by_name = {
+        placed_point.point.name: placed_point
+        for placed_point in placed
+        if placed_point.roof_share is not None
+    }
     if not by_name:
-        processors = ", ".join(dict.fromkeys(one.point.processor or "?" for one in placed))
+        processors = ", ".join(
+            dict.fromkeys(placed_point.point.processor or "?" for placed_point in placed)
+        )
         raise MissingMetric(
             f"no roofs known for {processors}: measure them with `taupy ceilings`, or "
             "choose a GPU, such as --ceilings H100"
@@ -211,7 +220,7 @@ def _by_roofline(db: ProfileDB, trial: TrialRow, options: Options) -> View:
     of_kernels = next(iter(by_name.values())).point.of == "kernel"
     groups = ["GPU_KERNEL"] if of_kernels else [group.upper() for group in options.group]
     routines, wall, remark = program(db, trial.id, groups)
-    shares = {name: one.roof_share or 0.0 for name, one in by_name.items()}
+    shares = {name: placed_point.roof_share or 0.0 for name, placed_point in by_name.items()}
     ranked = gains.under_roofs(routines, shares, wall)
     for candidate in ranked:
         placement = by_name[candidate.routine.name]
@@ -220,7 +229,7 @@ def _by_roofline(db: ProfileDB, trial: TrialRow, options: Options) -> View:
             where = f"at most: {', '.join(placement.point.uncounted)} not counted"
         candidate.routine.remarks.insert(0, where)
     notes = _notes(ranked, options.rows, wall, remark)
-    above = [name for name, one in by_name.items() if one.above_roof]
+    above = [name for name, placed_point in by_name.items() if placed_point.above_roof]
     if above:
         notes.append(f"above the roof: a count or a roof is wrong: {', '.join(above[:5])}")
     title = f"TUNING CANDIDATES of trial {trial.id} by time lost against the roof:"
@@ -244,26 +253,29 @@ def _view(
     """A table with columns for these values and scores; `timed`: whether there are times."""
     columns: list[_Shown] = [
         (Column("routine", heading=of, audience="people"), _shown_name),
-        (Column("timer", audience="machines"), lambda one: one.routine.name),
-        (Column("groups", audience="machines"), lambda one: one.routine.groups),
-        (Column("calls", "int", "#Call"), lambda one: one.routine.calls),
-        (Column("time_ns", "time_ns", "Time"), lambda one: one.routine.time_ns),
-        (Column("percent", "percent", "%Time"), lambda one: _percent(one.share)),
+        (Column("timer", audience="machines"), lambda candidate: candidate.routine.name),
+        (Column("groups", audience="machines"), lambda candidate: candidate.routine.groups),
+        (Column("calls", "int", "#Call"), lambda candidate: candidate.routine.calls),
+        (Column("time_ns", "time_ns", "Time"), lambda candidate: candidate.routine.time_ns),
+        (Column("percent", "percent", "%Time"), lambda candidate: _percent(candidate.share)),
         value,
         score,
-        (Column("saved_ns", "time_ns", "Saved\nat most"), lambda one: one.saved_ns),
+        (Column("saved_ns", "time_ns", "Saved\nat most"), lambda candidate: candidate.saved_ns),
         (
             Column("saved_percent", "percent", "% of\nprogram"),
-            lambda one: _percent(one.saved_share),
+            lambda candidate: _percent(candidate.saved_share),
         ),
-        (Column("speedup", "tau_count", "Speedup\nat most"), lambda one: one.speedup),
+        (Column("speedup", "tau_count", "Speedup\nat most"), lambda candidate: candidate.speedup),
         (Column("evidence", heading="Evidence", sentence=True), _evidence),
     ]
     shown = [
         replace(column, audience="machines") if not timed and column.name in _OF_TIME else column
         for column, _ in columns
     ]
-    rows = [[rank, *(cell(one) for _, cell in columns)] for rank, one in enumerate(ranked, 1)]
+    rows = [
+        [rank, *(cell(candidate) for _, cell in columns)]
+        for rank, candidate in enumerate(ranked, 1)
+    ]
     return View(title, [Column("rank", "int", "#"), *shown], rows, notes)
 
 

@@ -97,22 +97,24 @@ def judge(
     shares = cpu_share.cpu_shares(compared.db, sides)
     for condition, at in product(conditions, range(1, len(sides))):
         pair = replace(compared, sides=[sides[0], sides[at]])
-        there = (_of_events if condition.of_event else _candidates)(pair, condition)
-        level = (there.metric.unit, alpha, families)
-        rulings = judged_rows(condition, there.rows, *level) or [gate.unjudged(condition)]
+        sides_rows = (_of_events if condition.of_event else _candidates)(pair, condition)
+        level = (sides_rows.metric.unit, alpha, families)
+        rulings = judged_rows(condition, sides_rows.rows, *level) or [gate.unjudged(condition)]
         both = (shares[0], shares[at])
-        slowed = cpu_share.slowed(sides[0], sides[at], both) if is_elapsed(there.metric) else ()
-        if there.rows and slowed not in ((), (1.0, 1.0)):
-            free = judged_rows(condition, _unslowed(there.rows, *slowed), *level)
+        slowed = (
+            cpu_share.slowed(sides[0], sides[at], both) if is_elapsed(sides_rows.metric) else ()
+        )
+        if sides_rows.rows and slowed not in ((), (1.0, 1.0)):
+            free = judged_rows(condition, _unslowed(sides_rows.rows, *slowed), *level)
             rulings = _that_stand(rulings, free, _why_busy(pair.sides, both, *slowed))
         for ruling in rulings:
-            metric = there.own.get(ruling.name, there.metric)
+            metric = sides_rows.own.get(ruling.name, sides_rows.metric)
             name = ruling.name if len(sides) == 2 else f"{sides[at].letter}: {ruling.name}"
             judged.append(ruling._replace(name=name, metric=metric))
-        names_apart |= dict.fromkeys(there.warnings)
-        kernels += there.kernels
-        if there.left:
-            shown = listing(there.left, 5)
+        names_apart |= dict.fromkeys(sides_rows.warnings)
+        kernels += sides_rows.kernels
+        if sides_rows.left:
+            shown = listing(sides_rows.left, 5)
             apart[f"'{condition.text}': not judged, because not in every run: {shown}"] = None
     judged.sort(key=lambda ruling: ruling.rank)
     return Judgement(judged, list(apart), list(names_apart), kernels)
@@ -218,7 +220,9 @@ def concluded(
         notes.append(f"to allow these differences: --allow {kinds}")
     concluded_so = conclusion(judgement, undecided, notes)
     failed = {ruling.condition for ruling in judgement.judged if ruling.verdict == "fails"}
-    if any(one.rises and one.change and one.pattern is None for one in failed):
+    if any(
+        condition.rises and condition.change and condition.pattern is None for condition in failed
+    ):
         concluded_so.notes.extend(_grown(compared, database))
     return concluded_so
 
@@ -233,7 +237,7 @@ def _grown(compared: Compared, database: str) -> Iterator[str]:
         if answer.keys[row.key].timer not in NOT_ROUTINES
         for at in range(1, len(compared.sides))
     ]
-    more, answer, row, at = max(grown, key=lambda each: each[0], default=(0, None, None, 0))
+    more, answer, row, at = max(grown, key=lambda growth: growth[0], default=(0, None, None, 0))
     if more <= 0 or answer is None or row is None:
         return
     key = answer.keys[row.key]

@@ -363,14 +363,14 @@ class _Cells:
         by = [*(["timer"] if named else []), *(name for name in self._within if name not in named)]
         limits = self.values.limits(self.layout.group, self.layout.filter)
         answers = self.values.answers(*by, where=where, limits=limits)
-        known: dict[str, dict[int, dict[Any, str]]] = {}
+        spelled: dict[str, dict[int, dict[Any, str]]] = {}
         if named:
-            known |= dict.fromkeys(named, self._names(answers))
+            spelled |= dict.fromkeys(named, self._names(answers))
         if "layer" in self._within and self.layout.match != "exact":
-            known["layer"] = self._layers()
+            spelled["layer"] = self._layers()
         columns: dict[Labels, dict[Hashable, float]] = {}
         for answer in answers:
-            labels = [_written(answer, name, known.get(name, {})) for name in self._within]
+            labels = [_written(answer, name, spelled.get(name, {})) for name in self._within]
             keys = list(zip(*labels, strict=True))
             for trial, runs in self.values.runs(answer, keys, where).items():
                 column = columns.setdefault(self._column(trial), {})
@@ -415,11 +415,11 @@ class _Cells:
         return {trial: own for side, own in zip(sides, names, strict=True) for trial in side}
 
 
-def _written(answer: Answer, name: str, known: Mapping[int, Mapping[Any, str]]) -> list[str]:
-    """The label of each row, by trial the known ones, and others as they are."""
+def _written(answer: Answer, name: str, spelled: Mapping[int, Mapping[Any, str]]) -> list[str]:
+    """The label of each row, by trial the spelled ones, and others as they are."""
     by = "timer" if name in ("routine", "kernel") else name
     rows = zip(answer.table.row_labels("trial"), answer.table.row_labels(by), strict=True)
-    return [known.get(trial, {}).get(label) or written(name, label) for trial, label in rows]
+    return [spelled.get(trial, {}).get(label) or written(name, label) for trial, label in rows]
 
 
 def _spelled(keys: Iterable[Key]) -> dict[object, str]:

@@ -223,7 +223,10 @@ def _side_by_side(
         [
             *([series] if several else []),
             *(at[value].median if value in at else None for value in sweep.values),
-            *(table.cell(each, getattr(at.get(last), name, None)) for name, each in scaled.items()),
+            *(
+                table.cell(metric, getattr(at.get(last), name, None))
+                for name, metric in scaled.items()
+            ),
             _with_place(timer, where),
         ]
         for (series, where, timer), at in by_timer.items()

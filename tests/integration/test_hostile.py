@@ -54,6 +54,7 @@ ARGUMENTS: dict[str, list[list[str]] | None] = {
     "steps": [["6"], ["6", "--all"], ["1"], ["{evil}"]],
     "ranks": [["6"], ["2"], ["6", "--by", "step"], ["6", "--by", "collective"], ["{evil}"]],
     "memory": [["1"], ["6", "--by", "layer"], ["{evil}"]],
+    "lines": [["1"], ["{evil}"]],
     "places": [["1"], ["2"], ["6", "--all"], ["{evil}"]],
     "report": [["1"], ["2"], ["6"], ["{evil}"]],
     "waiting": [["1"], ["{evil}"]],

@@ -105,6 +105,7 @@ def test_a_row_of_csv_survives_a_spreadsheet_and_a_program():
 _WRITERS = {
     "commands/messages.py": "lines beside the answer, escaped there",
     "commands/clean.py": "paths, escaped there",
+    "commands/start.py": "names of trials, escaped there",
     "commands/setup.py": "what it has built of its own: versions and paths",
     "instrument/annotate.py": "one line, with the words of the user's own command line",
     "commands/completion.py": "a script for shells without any text of a trial",

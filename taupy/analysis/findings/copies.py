@@ -139,11 +139,11 @@ def _where(
     clock: GpuClock, copies: Sequence[_Copy], taken: Callable[[Sequence[_Copy]], float]
 ) -> str:
     """The routine that makes most of these copies, by the time that they take, as a clause."""
-    made: dict[TimerRow | None, list[_Copy]] = {}
+    by_routine: dict[TimerRow | None, list[_Copy]] = {}
     for copy in copies:
         rows = clock.starts([copy.callpath], is_copy)
-        made.setdefault(clock.trial.caller(rows[0]) if rows else None, []).append(copy)
-    times = {timer: taken(own) for timer, own in made.items()}
+        by_routine.setdefault(clock.trial.caller(rows[0]) if rows else None, []).append(copy)
+    times = {timer: taken(own) for timer, own in by_routine.items()}
     most = max(times, key=times.__getitem__)
     return largest_part(place(most), times[most], taken(copies))
 

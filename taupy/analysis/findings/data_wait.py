@@ -65,13 +65,13 @@ def _makers(trial: Trial, data: Sum) -> str:
     whole = sum(sums.ns for sums in work.values())
     cpu = sum(trial.cpu_ns.get(thread, 0) for thread in work)
     for timer, ns in _own(trial, (row for sums in work.values() for row in sums.rows))[:1]:
-        made = (
+        by_workers = (
             f", made by {several(len(work), 'worker')}, on a CPU for {duration(cpu)} of "
             f"{duration(whole)}"
         )
         if clause := largest_part(place(timer), ns, whole):
-            return f"{made}{clause}: {duration(ns)} in {count(_entries(trial, timer))} calls"
-        return made
+            return f"{by_workers}{clause}: {duration(ns)} in {count(_entries(trial, timer))} calls"
+        return by_workers
     waits: dict[TimerRow, float] = {}
     for row in data.rows:
         waits[calls.timer[row]] = waits.get(calls.timer[row], 0) + calls.inclusive[row]

@@ -137,7 +137,7 @@ class TraceReader:
             self._comms.host_slice(key, name, start, duration, args)
 
     def _tell(self, slices: Slices, args: dict[str, Any]) -> None:
-        """Note what an operator tells of itself."""
+        """Note what a slice reports of an operator."""
         sizes = args.get("Input Dims") or args.get("Input dims")
         number = args.get("Sequence number")
         signature = self._signature(sizes, args.get("Input type")) if sizes else UNKNOWN
