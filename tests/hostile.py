@@ -7,7 +7,7 @@ from dataclasses import fields, is_dataclass, replace
 from html.parser import HTMLParser
 from typing import Any
 
-from taupy.model.profile import Metric, Profile, Timer, UserEvent
+from taupy.model.profile import LineTime, Metric, OperatorInput, Profile, Timer, UserEvent
 
 EVIL = (
     "=cmd|' /C calc'!A0;=1+1<script>alert(1)</script>\x1b[2J\x1b]0;owned\x07\n\r\t"
@@ -34,6 +34,10 @@ def hostile(profile: Profile) -> Profile:
         *profile.threads[0].user_events,
         UserEvent("event", "bytes", 1, 2.0, 2.0, 2.0, 4.0, row=1),
     ]
+    profile.threads[0].lines = [
+        LineTime(1, None, 1, 1, 0, 4, "cpu", 50, 5000, 5000, 1e6, text_hash=1, context_hash=2)
+    ]
+    profile.threads[0].inputs = [OperatorInput(1, EVIL, 1, 10, 1, 10)]
     for name in ("application", "experiment", "name", "source"):
         setattr(profile, name, EVIL + (getattr(profile, name) or name))
     profile.metadata = {EVIL + key: EVIL + value for key, value in profile.metadata.items()}
