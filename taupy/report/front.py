@@ -59,6 +59,7 @@ def overview(db: ProfileDB, report: Report, code: OwnCode, unmeasured_paths: int
         "run_ns": report.trial.duration_ns,
         "command": visible(_command(report)),
         "facts": [visible(fact) for fact in _facts(db, report, series, facts)],
+        "own": _own_name(report),
         "strip": _strip(report, code),
         "groups": _groups(report, code),
         "findings": [_finding(finding) for finding in report.judgement.findings],
@@ -159,12 +160,20 @@ def _facts(
     yield f"trial {trial.id}, {trial.started_at[:16].replace('T', ' ')} UTC"
 
 
+def _own_name(report: Report) -> str:
+    """What the program's own time is called: without `--c-calls`, C functions are in it."""
+    without_c = any(what.startswith("C functions") for what in report.unmeasured)
+    return "your code" if without_c else KINDS["own"]
+
+
 def _strip(report: Report, code: OwnCode) -> list[dict[str, Any]]:
     """The main thread's time: a training's by phase, another's by kind."""
     phases = [phase for phase in report.phases if phase.ns > 0]
+    own = _own_name(report)
     if {phase.kind for phase in phases} <= {"import", "exit", NO_PHASE}:
         return [
-            {"kind": kind, "name": KINDS[kind], "ns": round(ns)} for kind, ns in code.kinds.items()
+            {"kind": kind, "name": own if kind == "own" else KINDS[kind], "ns": round(ns)}
+            for kind, ns in code.kinds.items()
         ]
     return [
         {

@@ -6,6 +6,7 @@ import { FlamePanel } from "./flame_panel.js";
 import { Forest } from "./forest.js";
 import { Heat } from "./heat.js";
 import { HeatPanel } from "./heat_panel.js";
+import { KINDS } from "./kinds.js";
 import { layersPanel } from "./layers.js";
 import { head, overview, paintOver } from "./overview.js";
 import { RooflinePanel } from "./roofline.js";
@@ -202,6 +203,7 @@ function isDark() {
 async function begin() {
   const layout = JSON.parse(new TextDecoder().decode(await unpacked(byId("contents").textContent)));
   document.documentElement.dataset.theme = settings.theme ?? layout.theme;
+  if (layout.overview) KINDS.own = layout.overview.own;
   addHead(layout.overview);
   layout.sections.forEach((section) => addTab(section.name, section.title, panelOf(section)));
   if (layout.source.length) addSource(layout.source);
