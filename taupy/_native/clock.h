@@ -40,6 +40,10 @@ typedef struct ClockPair {
     int64_t ns;
 } ClockPair;
 
+/* As `clock_ns`, from the C library itself: a library that is loaded before it (libfaketime) may give
+ * the program a clock that stands still or jumps. For the engine only. */
+int64_t clock_true_ns(clockid_t id);
+
 /* Choose a clock; call once, before any ticks are read. */
 void clock_choose(void);
 

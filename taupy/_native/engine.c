@@ -110,6 +110,9 @@ static void start_gpu(const Options *options)
     taupy_gpu_host.mark = range_mark;
 }
 
+#define CLOCK_LOOKS 4000000
+#define TICKS_PER_MS_UNKNOWN 2e6
+
 /* Ticks per millisecond, from the launcher's reading if there is one. Sets `early`. */
 static double ticks_per_ms(const Options *options)
 {
@@ -121,9 +124,12 @@ static double ticks_per_ms(const Options *options)
     ClockPair before = early;
     if (now.ns - early.ns < 2000000) {
         before = now;
-        while (clock_ns(CLOCK_MONOTONIC) - before.ns < 2000000)
-            ;
+        for (int looks = 0; looks < CLOCK_LOOKS; looks++) /* the clock may stand still */
+            if (clock_true_ns(CLOCK_MONOTONIC) - before.ns >= 2000000)
+                break;
         now = clock_pair();
+        if (now.ns <= before.ns)
+            return TICKS_PER_MS_UNKNOWN;
         if (!is_told)
             early = before;
     }
