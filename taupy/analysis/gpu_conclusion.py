@@ -153,8 +153,9 @@ def lost(time: GpuTime) -> list[Loss]:
     ]  # fmt: skip
     for name, (causes, advice) in _OF_CAUSES.items():
         parts = [part for part in time.idle if part.cause in causes]
-        place = next((text for text in map(most, parts) if text), "")
-        losses.append(Loss(name, sum(part.ns for part in parts), advice, place))
+        whole = sum(part.ns for part in parts)
+        mostly = (most(part) for part in parts if part.places and 2 * part.places[0][1] > whole)
+        losses.append(Loss(name, whole, advice, next((text for text in mostly if text), "")))
     return sorted((loss for loss in losses if loss.ns > 0), key=lambda loss: -loss.ns)
 
 

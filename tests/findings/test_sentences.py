@@ -81,7 +81,8 @@ def test_only_one_function_says_most_of_it():
     """Rules that wrote it themselves named what had 5 us of 3 s."""
     (folder,) = findings.__path__
     writes = [path.name for path in Path(folder).glob("*.py") if ", most of " in path.read_text()]
-    assert writes == ["calls.py"]
+    # A loss of the GPU names a place only if that has most of it: `gpu_conclusion.lost`.
+    assert sorted(writes) == ["calls.py", "idle_gpu.py"]
 
 
 def test_a_part_is_named_by_its_share():
