@@ -11,9 +11,11 @@ from subprocess import Popen
 
 import pytest
 
+from taupy.model.profile import SourceFile
 from taupy.profiledb import kernel_codes
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.reader import read_profile
+from taupy.profiledb.source_texts import add_sources, sources_of
 from taupy.profiledb.writer import add_profile
 from taupy.store.catalogue import Catalogue, Store
 from taupy.store.check import check
@@ -51,6 +53,21 @@ def test_pushing_again_changes_nothing(place):
     assert "6 trials already there" in place("push", "--to", place.address)
     assert files == {path: path.stat().st_mtime_ns for path in (place.path / "files").rglob("*")}
     assert "already there" in place("pull", "2", "--from", place.address)
+
+
+def test_source_text_is_pushed_only_if_asked(place):
+    with ProfileDB.open(place.path / "taupy.db", readonly=False) as db, db.transaction() as opened:
+        text = "x = 1"
+        add_sources(opened, 1, [SourceFile("/p/a.py", "a.py", 64 * "0", text=text)])
+    place("push", "1", "--to", place.address)
+    place("pull", "1", "--from", place.address, "--db", "b.db")
+    with ProfileDB.open(place.path / "b.db") as db:
+        assert db.rows("SELECT path, text FROM source") == [("/p/a.py", None)]
+    place("push", "1", "--with-source", "--to", place.address)
+    place("push", "1", "--to", place.address)  # takes nothing away
+    place("pull", "1", "--from", place.address, "--db", "c.db")
+    with ProfileDB.open(place.path / "c.db") as db:
+        assert [source.lines for source in sources_of(db, 1)] == [[text]]
 
 
 def test_trials_are_selected_on_both_ways(place):
